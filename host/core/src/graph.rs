@@ -1,0 +1,95 @@
+//! The words of the field: entities live in partitions, edges in buckets.
+
+use serde::{Deserialize, Serialize};
+
+/// The edges whose left side lies in partition `lhs` and whose right side lies in partition `rhs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Bucket {
+    /// Partition of the left-hand side.
+    pub lhs: u32,
+    /// Partition of the right-hand side.
+    pub rhs: u32,
+}
+
+impl Bucket {
+    /// The bucket of partitions `lhs` and `rhs`.
+    #[must_use]
+    pub const fn new(lhs: u32, rhs: u32) -> Self {
+        Self { lhs, rhs }
+    }
+}
+
+impl std::fmt::Display for Bucket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "({}, {})", self.lhs, self.rhs)
+    }
+}
+
+/// One side of an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// Left-hand side: the head of a triple.
+    Lhs,
+    /// Right-hand side: the tail of a triple.
+    Rhs,
+}
+
+impl Side {
+    /// Both sides, left first.
+    pub const BOTH: [Self; 2] = [Self::Lhs, Self::Rhs];
+
+    /// The opposite side.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Lhs => Self::Rhs,
+            Self::Rhs => Self::Lhs,
+        }
+    }
+}
+
+/// Edges in columns, the form in which they travel from the file to the kernels.
+///
+/// `lhs` and `rhs` are offsets within the partitions of the bucket, `rel` an index into the
+/// relations of the dataset; all columns have the same length.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Edges {
+    /// Offset of the left entity within its partition.
+    pub lhs: Vec<u32>,
+    /// Offset of the right entity within its partition.
+    pub rhs: Vec<u32>,
+    /// Relation of each edge.
+    pub rel: Vec<u32>,
+    /// Weight of each edge; absent means 1 for all.
+    pub weight: Option<Vec<f32>>,
+}
+
+impl Edges {
+    /// Number of edges.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lhs.len()
+    }
+
+    /// Whether there is no edge.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lhs.is_empty()
+    }
+
+    /// The edges at `indices`, in that order.
+    #[must_use]
+    pub fn select(&self, indices: &[u32]) -> Self {
+        let pick = |column: &[u32]| indices.iter().map(|&i| column[i as usize]).collect();
+        Self {
+            lhs: pick(&self.lhs),
+            rhs: pick(&self.rhs),
+            rel: pick(&self.rel),
+            weight: self
+                .weight
+                .as_ref()
+                .map(|w| indices.iter().map(|&i| w[i as usize]).collect()),
+        }
+    }
+}

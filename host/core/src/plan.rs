@@ -1,0 +1,178 @@
+//! Checks a plan and counts the partition loads that it asks for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::graph::{Bucket, Side};
+use crate::strategy::Pass;
+
+/// Why a plan is not an order of the grid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The number of buckets differs from the grid's.
+    #[error("the plan has {found} buckets, the {lhs} x {rhs} grid has {expected}")]
+    Length {
+        /// Buckets in the plan.
+        found: usize,
+        /// Buckets in the grid.
+        expected: usize,
+        /// Left partitions.
+        lhs: u32,
+        /// Right partitions.
+        rhs: u32,
+    },
+    /// A bucket lies outside the grid.
+    #[error("position {position} of the plan is bucket {bucket}, outside the {lhs} x {rhs} grid")]
+    OutOfGrid {
+        /// Where in the plan.
+        position: usize,
+        /// The bucket.
+        bucket: Bucket,
+        /// Left partitions.
+        lhs: u32,
+        /// Right partitions.
+        rhs: u32,
+    },
+    /// A bucket occurs twice (so another one is missing).
+    #[error("bucket {bucket} occurs twice in the plan, at positions {first} and {second}")]
+    Repeated {
+        /// The bucket.
+        bucket: Bucket,
+        /// First position.
+        first: usize,
+        /// Second position.
+        second: usize,
+    },
+}
+
+/// Whether `plan` names every bucket of the grid exactly once.
+///
+/// # Errors
+/// The first promise that the plan breaks.
+pub fn check(pass: &Pass, plan: &[Bucket]) -> Result<(), PlanError> {
+    let (lhs, rhs) = (pass.lhs_partitions, pass.rhs_partitions);
+    if plan.len() != pass.buckets() {
+        return Err(PlanError::Length { found: plan.len(), expected: pass.buckets(), lhs, rhs });
+    }
+    let mut seen = vec![usize::MAX; pass.buckets()];
+    for (position, &bucket) in plan.iter().enumerate() {
+        if bucket.lhs >= lhs || bucket.rhs >= rhs {
+            return Err(PlanError::OutOfGrid { position, bucket, lhs, rhs });
+        }
+        let slot = &mut seen[bucket.lhs as usize * rhs as usize + bucket.rhs as usize];
+        if *slot != usize::MAX {
+            return Err(PlanError::Repeated { bucket, first: *slot, second: position });
+        }
+        *slot = position;
+    }
+    Ok(())
+}
+
+/// What a plan costs in partition traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanCost {
+    /// Partitions read into the buffer, the first fill included.
+    pub loads: u64,
+    /// Loads after the buffer was full for the first time: the literature's "swaps".
+    pub swaps: u64,
+    /// Bytes of those loads.
+    pub bytes: u64,
+}
+
+/// A partition as the buffer sees it: where the sides share, left and right are one.
+#[must_use]
+pub fn buffer_key(pass: &Pass, side: Side, partition: u32) -> (Side, u32) {
+    if pass.shared { (Side::Lhs, partition) } else { (side, partition) }
+}
+
+/// The partitions that `bucket` needs in the buffer: none, one or two.
+pub fn needs(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = (Side, u32)> + use<> {
+    let bytes = |side, p: u32| match side {
+        Side::Lhs => pass.lhs_bytes[p as usize],
+        Side::Rhs => pass.rhs_bytes[p as usize],
+    };
+    let lhs = buffer_key(pass, Side::Lhs, bucket.lhs);
+    let rhs = buffer_key(pass, Side::Rhs, bucket.rhs);
+    let first = (bytes(Side::Lhs, bucket.lhs) > 0).then_some(lhs);
+    let second = (bytes(Side::Rhs, bucket.rhs) > 0 && (first.is_none() || rhs != lhs)).then_some(rhs);
+    first.into_iter().chain(second)
+}
+
+/// Partition loads of `plan` with the pass's buffer under Belady's eviction (furthest next use).
+#[must_use]
+pub fn cost(pass: &Pass, plan: &[Bucket]) -> PlanCost {
+    let mut eviction = Belady::new(pass, plan);
+    let mut resident: Vec<(Side, u32)> = pass.resident.clone();
+    let mut cost = PlanCost::default();
+    for (position, &bucket) in plan.iter().enumerate() {
+        for key in needs(pass, bucket) {
+            if resident.contains(&key) {
+                continue;
+            }
+            if resident.len() >= pass.buffer_partitions as usize {
+                let keep: Vec<_> = needs(pass, bucket).collect();
+                if let Some(victim) = eviction.victim(&resident, &keep, position) {
+                    resident.swap_remove(victim);
+                }
+                cost.swaps += 1;
+            }
+            resident.push(key);
+            cost.loads += 1;
+            cost.bytes += match key.0 {
+                Side::Lhs => pass.lhs_bytes[key.1 as usize],
+                Side::Rhs => pass.rhs_bytes[key.1 as usize],
+            };
+        }
+    }
+    cost
+}
+
+/// Belady's rule over a known plan: evict the partition whose next use is furthest away.
+#[derive(Clone, Debug)]
+pub struct Belady {
+    /// Positions at which each partition is used, ascending: left ones, then right ones.
+    uses: Vec<Vec<usize>>,
+    lhs_partitions: usize,
+}
+
+impl Belady {
+    /// Prepares the rule for `plan`.
+    #[must_use]
+    pub fn new(pass: &Pass, plan: &[Bucket]) -> Self {
+        let lhs_partitions = pass.lhs_partitions as usize;
+        let mut uses = vec![Vec::new(); lhs_partitions + pass.rhs_partitions as usize];
+        for (position, &bucket) in plan.iter().enumerate() {
+            for (side, p) in needs(pass, bucket) {
+                uses[Self::index(lhs_partitions, side, p)].push(position);
+            }
+        }
+        Self { uses, lhs_partitions }
+    }
+
+    fn index(lhs_partitions: usize, side: Side, partition: u32) -> usize {
+        match side {
+            Side::Lhs => partition as usize,
+            Side::Rhs => lhs_partitions + partition as usize,
+        }
+    }
+
+    /// Position after `position` at which `key` is needed again; `usize::MAX` when never.
+    #[must_use]
+    pub fn next_use(&self, key: (Side, u32), position: usize) -> usize {
+        let uses = &self.uses[Self::index(self.lhs_partitions, key.0, key.1)];
+        let after = uses.partition_point(|&u| u <= position);
+        uses.get(after).copied().unwrap_or(usize::MAX)
+    }
+
+    /// Index into `resident` of the partition to evict at `position`, never one of `keep`;
+    /// `None` when everything must stay.
+    pub fn victim(
+        &mut self,
+        resident: &[(Side, u32)],
+        keep: &[(Side, u32)],
+        position: usize,
+    ) -> Option<usize> {
+        (0..resident.len())
+            .filter(|&i| !keep.contains(&resident[i]))
+            .max_by_key(|&i| (self.next_use(resident[i], position), std::cmp::Reverse(resident[i])))
+    }
+}

@@ -1,0 +1,239 @@
+//! Where a run is: a state machine over epoch > edge set > edge chunk > bucket.
+//!
+//! It can be serialised between any two calls, so a checkpoint holds it and, later, several
+//! trainers can share it: [`Schedule::acquire`] leases a bucket whose partitions nobody else
+//! holds, [`Schedule::complete`] marks it done. Nothing here assumes that there is one trainer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::graph::Bucket;
+
+/// How far the loops go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// Epochs in all.
+    pub epochs: u32,
+    /// Edge sets per epoch.
+    pub edge_sets: u32,
+    /// Edge chunks per edge set.
+    pub edge_chunks: u32,
+}
+
+/// One walk over the grid of buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PassId {
+    /// Epoch, from 0.
+    pub epoch: u32,
+    /// Edge set, from 0.
+    pub edge_set: u32,
+    /// Edge chunk, from 0; the fastest of the three.
+    pub edge_chunk: u32,
+}
+
+/// State of one bucket of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Lease {
+    Todo,
+    Held { trainer: u32 },
+    Done,
+}
+
+/// A bucket handed to a trainer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquired {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// Its position in the plan.
+    pub position: usize,
+}
+
+/// The schedule of one run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    pass: PassId,
+    plan: Vec<Bucket>,
+    leases: Vec<Lease>,
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Schedule {
+    /// A schedule before its first pass.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { pass: PassId { epoch: 0, edge_set: 0, edge_chunk: 0 }, plan: Vec::new(), leases: Vec::new() }
+    }
+
+    /// The current pass.
+    #[must_use]
+    pub const fn pass(&self) -> PassId {
+        self.pass
+    }
+
+    /// The plan of the current pass; empty while it has none.
+    #[must_use]
+    pub fn plan(&self) -> &[Bucket] {
+        &self.plan
+    }
+
+    /// Buckets of the current pass that are done.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.leases.iter().filter(|l| **l == Lease::Done).count()
+    }
+
+    /// Whether the current pass still needs a plan.
+    #[must_use]
+    pub fn needs_plan(&self) -> bool {
+        self.plan.is_empty()
+    }
+
+    /// Whether every epoch of `extent` is trained.
+    #[must_use]
+    pub const fn finished(&self, extent: Extent) -> bool {
+        self.pass.epoch >= extent.epochs
+    }
+
+    /// Gives the current pass its plan, already checked to be a permutation of the grid.
+    pub fn set_plan(&mut self, plan: Vec<Bucket>) {
+        self.leases = vec![Lease::Todo; plan.len()];
+        self.plan = plan;
+    }
+
+    /// Whether two buckets need the same partition; `shared` as in [`crate::strategy::Pass`].
+    #[must_use]
+    pub fn conflict(a: Bucket, b: Bucket, shared: bool) -> bool {
+        a.lhs == b.lhs || a.rhs == b.rhs || (shared && (a.lhs == b.rhs || a.rhs == b.lhs))
+    }
+
+    /// Positions of the buckets that `trainer` may take now: to do, and of partitions that no
+    /// other trainer holds.
+    #[must_use]
+    pub fn free(&self, trainer: u32, shared: bool) -> Vec<usize> {
+        let held: Vec<Bucket> = self
+            .leases
+            .iter()
+            .zip(&self.plan)
+            .filter(|(lease, _)| matches!(lease, Lease::Held { trainer: t } if *t != trainer))
+            .map(|(_, &bucket)| bucket)
+            .collect();
+        (0..self.plan.len())
+            .filter(|&i| self.leases[i] == Lease::Todo)
+            .filter(|&i| held.iter().all(|&h| !Self::conflict(self.plan[i], h, shared)))
+            .collect()
+    }
+
+    /// Leases the next bucket in plan order that `trainer` may take; `None` when there is none
+    /// now (the pass is over, or others hold what is left).
+    pub fn acquire(&mut self, trainer: u32, shared: bool) -> Option<Acquired> {
+        let position = *self.free(trainer, shared).first()?;
+        self.leases[position] = Lease::Held { trainer };
+        Some(Acquired { bucket: self.plan[position], position })
+    }
+
+    /// Marks the bucket at `position` as trained.
+    pub fn complete(&mut self, position: usize) {
+        self.leases[position] = Lease::Done;
+    }
+
+    /// Gives back every lease that is not completed, as after a crash or an interruption.
+    pub fn release_all(&mut self) {
+        for lease in &mut self.leases {
+            if matches!(lease, Lease::Held { .. }) {
+                *lease = Lease::Todo;
+            }
+        }
+    }
+
+    /// Moves on to the next pass if every bucket of this one is done; says whether it did.
+    pub fn advance(&mut self, extent: Extent) -> bool {
+        if self.plan.is_empty() || self.leases.iter().any(|l| *l != Lease::Done) {
+            return false;
+        }
+        let pass = &mut self.pass;
+        pass.edge_chunk += 1;
+        if pass.edge_chunk >= extent.edge_chunks {
+            pass.edge_chunk = 0;
+            pass.edge_set += 1;
+        }
+        if pass.edge_set >= extent.edge_sets {
+            pass.edge_set = 0;
+            pass.epoch += 1;
+        }
+        self.plan.clear();
+        self.leases.clear();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn grid(n: u32, m: u32) -> Vec<Bucket> {
+        (0..n).flat_map(|l| (0..m).map(move |r| Bucket::new(l, r))).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_bucket_of_every_pass_exactly_once_with_any_trainers(
+            n in 1_u32..6, m in 1_u32..6, trainers in 1_u32..4, chunks in 1_u32..3, sets in 1_u32..3,
+            epochs in 1_u32..3, choices in proptest::collection::vec(any::<u32>(), 64),
+        ) {
+            let extent = Extent { epochs, edge_sets: sets, edge_chunks: chunks };
+            let mut schedule = Schedule::new();
+            let mut seen = Vec::new();
+            let mut held: Vec<(u32, Acquired)> = Vec::new();
+            let mut step = 0;
+            while !schedule.finished(extent) {
+                if schedule.needs_plan() {
+                    schedule.set_plan(grid(n, m));
+                }
+                let choice = choices[step % choices.len()];
+                step += 1;
+                let trainer = choice % trainers;
+                if !held.iter().any(|(t, _)| *t == trainer)
+                    && let Some(acquired) = schedule.acquire(trainer, n == m)
+                {
+                    for (_, other) in &held {
+                        prop_assert!(!Schedule::conflict(other.bucket, acquired.bucket, n == m));
+                    }
+                    held.push((trainer, acquired));
+                } else if let Some(index) = (!held.is_empty()).then(|| choice as usize % held.len()) {
+                    let (_, acquired) = held.swap_remove(index);
+                    schedule.complete(acquired.position);
+                    seen.push((schedule.pass(), acquired.bucket));
+                    schedule.advance(extent);
+                }
+            }
+            let mut unique = seen.clone();
+            unique.sort_unstable();
+            unique.dedup();
+            prop_assert_eq!(unique.len(), seen.len());
+            prop_assert_eq!(seen.len() as u32, n * m * chunks * sets * epochs);
+            let passes: Vec<PassId> = seen.iter().map(|(p, _)| *p).collect();
+            prop_assert!(passes.is_sorted());
+        }
+    }
+
+    #[test]
+    fn a_serialised_schedule_goes_on_where_it_was() {
+        let mut schedule = Schedule::new();
+        schedule.set_plan(grid(2, 2));
+        let first = schedule.acquire(0, true).map(|a| a.position);
+        schedule.complete(first.unwrap_or_default());
+        let _held = schedule.acquire(0, true);
+        let text = serde_json::to_string(&schedule).unwrap();
+        let mut back: Schedule = serde_json::from_str(&text).unwrap();
+        assert_eq!(back, schedule);
+        back.release_all();
+        assert_eq!(back.acquire(0, true).map(|a| a.position), Some(1));
+    }
+}

@@ -1,0 +1,52 @@
+//! Every random stream is derived from the run's seed and from what the stream is for.
+//!
+//! Nothing depends on how often a generator was used before, so a run that was stopped anywhere
+//! and resumed draws the same numbers as one that was not.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+/// What a stream is for. Two purposes never share a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Purpose {
+    /// Initial embeddings: entity type, partition.
+    Init = 1,
+    /// Which edges are held out: edge set, chunk, bucket (never the epoch).
+    HoldOut = 2,
+    /// Order of the trained edges: epoch, edge set, chunk, bucket.
+    Shuffle = 3,
+    /// A bucket order's plan: epoch, edge set, chunk.
+    Order = 4,
+    /// Relation draws: epoch, edge set, chunk, bucket, worker.
+    Relations = 5,
+    /// Negatives while training: epoch, edge set, chunk, bucket, worker.
+    Negatives = 6,
+    /// Negatives while evaluating held-out edges.
+    EvalNegatives = 7,
+    /// Candidates of a sampled evaluation.
+    Candidates = 8,
+}
+
+/// A 64-bit seed for `purpose` and the coordinates `at`.
+#[must_use]
+pub fn derive(seed: u64, purpose: Purpose, at: &[u64]) -> u64 {
+    let mut state = mix(seed ^ (purpose as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    for &coordinate in at {
+        state = mix(state.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ mix(coordinate));
+    }
+    state
+}
+
+/// A generator for `purpose` and the coordinates `at`.
+#[must_use]
+pub fn stream(seed: u64, purpose: Purpose, at: &[u64]) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(derive(seed, purpose, at))
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection that avalanches.
+const fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
