@@ -1,0 +1,72 @@
+//! What the author of a `pbg-host` plugin depends on.
+//!
+//! A plugin is a sandboxed WebAssembly component: it sees its arguments and nothing else, and
+//! the host checks whatever it answers. Write a type, implement a trait of this crate, name the
+//! type in one macro:
+//!
+//! ```
+//! use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
+//!
+//! /// Trains the largest buckets first.
+//! #[derive(Default)]
+//! struct LargestFirst;
+//!
+//! impl Order for LargestFirst {
+//!     fn metadata() -> Metadata {
+//!         Metadata::new("largest_first", "0.1.0", "Buckets by their number of edges, descending.")
+//!     }
+//!
+//!     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
+//!         let mut plan = pass.grid();
+//!         plan.sort_by_key(|&bucket| std::cmp::Reverse(pass.edges_of(bucket)));
+//!         Ok(plan)
+//!     }
+//! }
+//!
+//! export_order!(LargestFirst);
+//!
+//! // The same type runs natively: test and debug it without a sandbox.
+//! let mut pass = Pass::uniform(2, 2, 7);
+//! pass.edges = vec![1, 9, 5, 3];
+//! let plan = LargestFirst.plan(&pass).unwrap();
+//! assert_eq!(plan[0], Bucket::new(0, 1));
+//! # pbg_plugin_sdk::testing::assert_order::<LargestFirst>();
+//! ```
+//!
+//! Built with `cargo build --release --target wasm32-unknown-unknown` (crate type `cdylib`) and
+//! encoded as a component, the file goes to `pbg-host train --plugin FILE`.
+//!
+//! Three rules keep a plugin out of trouble:
+//!
+//! * Everything random comes from [`Pass::seed`] through [`Rng`]; there is no other randomness
+//!   and no clock, so the same run gives the same numbers again.
+//! * A wish that cannot be met is an `Err` with a sentence for the user; a bug may panic, and its
+//!   message and place reach the user too.
+//! * [`log`] writes lines to the host, a few per call.
+
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+pub mod glue;
+pub mod log;
+mod metadata;
+mod order;
+mod parameters;
+mod pass;
+mod rng;
+pub mod testing;
+
+pub use metadata::{Metadata, Parameter, ParameterKind};
+pub use order::{Order, pick_by_plan};
+pub use parameters::Parameters;
+pub use pass::{Bucket, Pass, Side};
+pub use rng::Rng;
+
+/// What a plugin's functions return: an error is a sentence for the user.
+///
+/// ```
+/// fn positive(overlap: i64) -> pbg_plugin_sdk::Result<i64> {
+///     if overlap > 0 { Ok(overlap) } else { Err(format!("overlap is {overlap}, must be positive")) }
+/// }
+/// assert!(positive(0).unwrap_err().contains("must be positive"));
+/// ```
+pub type Result<T> = std::result::Result<T, String>;

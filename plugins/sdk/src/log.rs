@@ -1,0 +1,103 @@
+//! Lines for the host's log: shown as they come, and the last of them with a fault.
+//!
+//! The host escapes control characters, cuts long lines and drops what exceeds a number of lines
+//! per call. Natively the lines are kept for the test to look at.
+//!
+//! ```
+//! use pbg_plugin_sdk::log;
+//! log::info("three layers");
+//! # #[cfg(not(target_family = "wasm"))]
+//! assert_eq!(log::take(), [(log::Level::Info, "three layers".to_owned())]);
+//! ```
+
+/// How much a line matters.
+///
+/// ```
+/// use pbg_plugin_sdk::log::Level;
+/// assert!(Level::Debug < Level::Error);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// For the plugin's author.
+    Debug,
+    /// For whoever trains.
+    Info,
+    /// Something is odd, and training goes on.
+    Warn,
+    /// Shown with the message of the fault that follows.
+    Error,
+}
+
+/// Writes one line for the plugin's author.
+///
+/// ```
+/// pbg_plugin_sdk::log::debug("layer 2 has 5 buckets");
+/// ```
+pub fn debug(message: impl AsRef<str>) {
+    write(Level::Debug, message.as_ref());
+}
+
+/// Writes one line for whoever trains.
+///
+/// ```
+/// pbg_plugin_sdk::log::info(format!("{} layers", 4));
+/// ```
+pub fn info(message: impl AsRef<str>) {
+    write(Level::Info, message.as_ref());
+}
+
+/// Writes one line about something odd.
+///
+/// ```
+/// pbg_plugin_sdk::log::warn("all buckets are empty");
+/// ```
+pub fn warn(message: impl AsRef<str>) {
+    write(Level::Warn, message.as_ref());
+}
+
+/// Writes one line that explains the fault to come. Panics write theirs without help.
+///
+/// ```
+/// pbg_plugin_sdk::log::error("the grid is not square");
+/// ```
+pub fn error(message: impl AsRef<str>) {
+    write(Level::Error, message.as_ref());
+}
+
+#[cfg(target_family = "wasm")]
+fn write(level: Level, message: &str) {
+    crate::glue::write_log(level, message);
+}
+
+#[cfg(not(target_family = "wasm"))]
+use native::write;
+
+#[cfg(not(target_family = "wasm"))]
+pub use native::take;
+
+#[cfg(not(target_family = "wasm"))]
+mod native {
+    use super::Level;
+    use std::cell::RefCell;
+
+    thread_local! {
+        static LINES: RefCell<Vec<(Level, String)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(super) fn write(level: Level, message: &str) {
+        LINES.with_borrow_mut(|lines| lines.push((level, message.to_owned())));
+    }
+
+    /// The lines that this thread wrote since the last call; only outside the sandbox.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::log;
+    /// log::warn("odd");
+    /// assert_eq!(log::take().len(), 1);
+    /// assert!(log::take().is_empty());
+    /// ```
+    #[must_use]
+    pub fn take() -> Vec<(Level, String)> {
+        LINES.take()
+    }
+}

@@ -1,0 +1,193 @@
+//! What an order is asked to plan.
+
+/// The edges whose left-hand side lies in partition `lhs` and whose right-hand side lies in
+/// partition `rhs`.
+///
+/// ```
+/// use pbg_plugin_sdk::Bucket;
+/// assert_eq!(Bucket::new(1, 2).transposed(), Bucket::new(2, 1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Bucket {
+    /// Partition of the left-hand side.
+    pub lhs: u32,
+    /// Partition of the right-hand side.
+    pub rhs: u32,
+}
+
+impl Bucket {
+    /// The bucket of left partition `lhs` and right partition `rhs`.
+    ///
+    /// ```
+    /// assert_eq!(pbg_plugin_sdk::Bucket::new(3, 0).lhs, 3);
+    /// ```
+    #[must_use]
+    pub const fn new(lhs: u32, rhs: u32) -> Self {
+        Self { lhs, rhs }
+    }
+
+    /// The bucket with its sides exchanged.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::Bucket;
+    /// assert_eq!(Bucket::new(4, 4).transposed(), Bucket::new(4, 4));
+    /// ```
+    #[must_use]
+    pub const fn transposed(self) -> Self {
+        Self { lhs: self.rhs, rhs: self.lhs }
+    }
+}
+
+/// One side of an edge.
+///
+/// ```
+/// assert_ne!(pbg_plugin_sdk::Side::Lhs, pbg_plugin_sdk::Side::Rhs);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// Left-hand side: the head of a triple.
+    Lhs,
+    /// Right-hand side: the tail of a triple.
+    Rhs,
+}
+
+/// One walk over the grid of buckets.
+///
+/// ```
+/// use pbg_plugin_sdk::Pass;
+/// let pass = Pass::uniform(3, 5, 1);
+/// assert_eq!(pass.grid().len(), 15);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// Partitions of the left-hand side, at least 1.
+    pub lhs_partitions: u32,
+    /// Partitions of the right-hand side, at least 1.
+    pub rhs_partitions: u32,
+    /// Whether left partition `p` and right partition `p` are the same entities, so that loading
+    /// one loads the other.
+    pub shared: bool,
+    /// Edges of each bucket, row by row: index `lhs * rhs_partitions + rhs`.
+    pub edges: Vec<u64>,
+    /// Bytes that loading each left partition reads; 0 for what always stays in memory.
+    pub lhs_bytes: Vec<u64>,
+    /// Bytes that loading each right partition reads; equal to `lhs_bytes` when `shared`.
+    pub rhs_bytes: Vec<u64>,
+    /// How many partitions fit the buffer, at least 2.
+    pub buffer_partitions: u32,
+    /// Partitions that are in the buffer before the first bucket; where the sides are shared,
+    /// all named as left ones.
+    pub resident: Vec<(Side, u32)>,
+    /// Epoch, counted from 0.
+    pub epoch: u32,
+    /// Edge set within the epoch, counted from 0.
+    pub edge_set: u32,
+    /// Edge chunk within the edge set, counted from 0.
+    pub edge_chunk: u32,
+    /// Seed for everything random in this plan; differs from pass to pass.
+    pub seed: u64,
+}
+
+impl Pass {
+    /// A pass for tests: 1000 edges per bucket, 1 MiB per partition, nothing resident, a buffer
+    /// of two, sides shared where the grid is square.
+    ///
+    /// ```
+    /// let pass = pbg_plugin_sdk::Pass::uniform(4, 4, 7);
+    /// assert!(pass.shared && pass.resident.is_empty());
+    /// ```
+    #[must_use]
+    pub fn uniform(lhs_partitions: u32, rhs_partitions: u32, seed: u64) -> Self {
+        let (lhs, rhs) = (lhs_partitions as usize, rhs_partitions as usize);
+        Self {
+            lhs_partitions,
+            rhs_partitions,
+            shared: lhs == rhs,
+            edges: vec![1000; lhs * rhs],
+            lhs_bytes: vec![1 << 20; lhs],
+            rhs_bytes: vec![1 << 20; rhs],
+            buffer_partitions: 2,
+            resident: Vec::new(),
+            epoch: 0,
+            edge_set: 0,
+            edge_chunk: 0,
+            seed,
+        }
+    }
+
+    /// Every bucket of the grid, row by row.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::{Bucket, Pass};
+    /// let grid = Pass::uniform(2, 2, 0).grid();
+    /// assert_eq!(grid[1], Bucket::new(0, 1));
+    /// ```
+    #[must_use]
+    pub fn grid(&self) -> Vec<Bucket> {
+        let columns = self.rhs_partitions;
+        (0..self.lhs_partitions)
+            .flat_map(|lhs| (0..columns).map(move |rhs| Bucket { lhs, rhs }))
+            .collect()
+    }
+
+    /// Position of `bucket` in [`Pass::grid`] and in [`Pass::edges`].
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::{Bucket, Pass};
+    /// assert_eq!(Pass::uniform(3, 5, 0).index(Bucket::new(1, 2)), 7);
+    /// ```
+    #[must_use]
+    pub const fn index(&self, bucket: Bucket) -> usize {
+        bucket.lhs as usize * self.rhs_partitions as usize + bucket.rhs as usize
+    }
+
+    /// Whether `bucket` lies in the grid.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::{Bucket, Pass};
+    /// assert!(!Pass::uniform(3, 5, 0).contains(Bucket::new(4, 2)));
+    /// ```
+    #[must_use]
+    pub const fn contains(&self, bucket: Bucket) -> bool {
+        bucket.lhs < self.lhs_partitions && bucket.rhs < self.rhs_partitions
+    }
+
+    /// Edges of `bucket`, which must lie in the grid.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::{Bucket, Pass};
+    /// assert_eq!(Pass::uniform(3, 5, 0).edges_of(Bucket::new(1, 2)), 1000);
+    /// ```
+    #[must_use]
+    pub fn edges_of(&self, bucket: Bucket) -> u64 {
+        self.edges[self.index(bucket)]
+    }
+
+    /// How many partitions two buckets have in common: what stays in the buffer between them.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::{Bucket, Pass};
+    /// let pass = Pass::uniform(4, 4, 0);
+    /// assert_eq!(pass.in_common(Bucket::new(0, 1), Bucket::new(1, 0)), 2);
+    /// assert_eq!(pass.in_common(Bucket::new(0, 0), Bucket::new(0, 3)), 1);
+    /// ```
+    #[must_use]
+    pub fn in_common(&self, a: Bucket, b: Bucket) -> u32 {
+        if !self.shared {
+            return u32::from(a.lhs == b.lhs) + u32::from(a.rhs == b.rhs);
+        }
+        let held = |p| p == a.lhs || p == a.rhs;
+        u32::from(held(b.lhs)) + u32::from(b.rhs != b.lhs && held(b.rhs))
+    }
+
+    /// The generator that belongs to this pass.
+    ///
+    /// ```
+    /// let pass = pbg_plugin_sdk::Pass::uniform(4, 4, 7);
+    /// assert_eq!(pass.rng().next_u64(), pass.rng().next_u64());
+    /// ```
+    #[must_use]
+    pub fn rng(&self) -> crate::Rng {
+        crate::Rng::new(self.seed)
+    }
+}
