@@ -37,31 +37,59 @@ pub fn write_log(level: crate::log::Level, message: &str) {
 fn report_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        std::panic::set_hook(Box::new(|panic| wit_log::write(wit_log::Level::Error, &panic.to_string())));
+        std::panic::set_hook(Box::new(|panic| {
+            wit_log::write(wit_log::Level::Error, &panic.to_string())
+        }));
     });
 }
 
 /// `metadata.describe`.
 pub fn describe(metadata: fn() -> Metadata) -> wit_metadata::Description {
     report_panics();
-    let Metadata { name, version, summary, parameters } = metadata();
+    let Metadata {
+        name,
+        version,
+        summary,
+        parameters,
+    } = metadata();
     let parameters = parameters
         .into_iter()
-        .map(|p| wit_metadata::Parameter { name: p.name, doc: p.doc, kind: lower_kind(p.kind) })
+        .map(|p| wit_metadata::Parameter {
+            name: p.name,
+            doc: p.doc,
+            kind: lower_kind(p.kind),
+        })
         .collect();
-    wit_metadata::Description { name, version, summary, parameters }
+    wit_metadata::Description {
+        name,
+        version,
+        summary,
+        parameters,
+    }
 }
 
 fn lower_kind(kind: ParameterKind) -> wit_metadata::ParameterKind {
     use wit_metadata::{ChoiceParameter, IntegerParameter, NumberParameter};
     match kind {
         ParameterKind::Boolean { default } => wit_metadata::ParameterKind::Boolean(default),
-        ParameterKind::Integer { default, minimum, maximum } => {
-            wit_metadata::ParameterKind::Integer(IntegerParameter { default, minimum, maximum })
-        }
-        ParameterKind::Number { default, minimum, maximum } => {
-            wit_metadata::ParameterKind::Number(NumberParameter { default, minimum, maximum })
-        }
+        ParameterKind::Integer {
+            default,
+            minimum,
+            maximum,
+        } => wit_metadata::ParameterKind::Integer(IntegerParameter {
+            default,
+            minimum,
+            maximum,
+        }),
+        ParameterKind::Number {
+            default,
+            minimum,
+            maximum,
+        } => wit_metadata::ParameterKind::Number(NumberParameter {
+            default,
+            minimum,
+            maximum,
+        }),
         ParameterKind::Text { default } => wit_metadata::ParameterKind::Text(default),
         ParameterKind::Choice { options, default } => {
             wit_metadata::ParameterKind::Choice(ChoiceParameter { options, default })
@@ -72,13 +100,19 @@ fn lower_kind(kind: ParameterKind) -> wit_metadata::ParameterKind {
 /// The instance of a component: made on first use.
 pub type Slot<T> = RefCell<Option<T>>;
 
-fn with<T: Default, R>(slot: &'static std::thread::LocalKey<Slot<T>>, f: impl FnOnce(&mut T) -> R) -> R {
+fn with<T: Default, R>(
+    slot: &'static std::thread::LocalKey<Slot<T>>,
+    f: impl FnOnce(&mut T) -> R,
+) -> R {
     report_panics();
     slot.with_borrow_mut(|instance| f(instance.get_or_insert_default()))
 }
 
 /// `bucket-order.configure`.
-pub fn configure<O: Order>(slot: &'static std::thread::LocalKey<Slot<O>>, json: String) -> Result<()> {
+pub fn configure<O: Order>(
+    slot: &'static std::thread::LocalKey<Slot<O>>,
+    json: String,
+) -> Result<()> {
     with(slot, |order| order.configure(&Parameters::from_json(json)))
 }
 
@@ -88,7 +122,13 @@ pub fn plan<O: Order>(
     pass: wit_order::Pass,
 ) -> Result<Vec<types::Bucket>> {
     let plan = with(slot, |order| order.plan(&lift_pass(pass)))?;
-    Ok(plan.into_iter().map(|b| types::Bucket { lhs: b.lhs, rhs: b.rhs }).collect())
+    Ok(plan
+        .into_iter()
+        .map(|b| types::Bucket {
+            lhs: b.lhs,
+            rhs: b.rhs,
+        })
+        .collect())
 }
 
 /// `bucket-order.pick`.
@@ -98,12 +138,17 @@ pub fn pick<O: Order>(
     held: Vec<types::Bucket>,
     free: Vec<types::Bucket>,
 ) -> Result<u32> {
-    let picked = with(slot, |order| order.pick(&lift_pass(pass), &lift(held), &lift(free)))?;
+    let picked = with(slot, |order| {
+        order.pick(&lift_pass(pass), &lift(held), &lift(free))
+    })?;
     u32::try_from(picked).map_err(|_| format!("picked {picked}, beyond any list"))
 }
 
 fn lift(buckets: Vec<types::Bucket>) -> Vec<Bucket> {
-    buckets.into_iter().map(|b| Bucket::new(b.lhs, b.rhs)).collect()
+    buckets
+        .into_iter()
+        .map(|b| Bucket::new(b.lhs, b.rhs))
+        .collect()
 }
 
 fn lift_pass(pass: wit_order::Pass) -> Pass {

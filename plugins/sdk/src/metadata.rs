@@ -118,7 +118,11 @@ pub enum ParameterKind {
 
 impl Parameter {
     fn new(name: &str, doc: &str, kind: ParameterKind) -> Self {
-        Self { name: name.to_owned(), doc: doc.to_owned(), kind }
+        Self {
+            name: name.to_owned(),
+            doc: doc.to_owned(),
+            kind,
+        }
     }
 
     /// True or false.
@@ -151,7 +155,15 @@ impl Parameter {
             Bound::Excluded(&above) => Some(above.saturating_sub(1)),
             Bound::Unbounded => None,
         };
-        Self::new(name, doc, ParameterKind::Integer { default, minimum, maximum })
+        Self::new(
+            name,
+            doc,
+            ParameterKind::Integer {
+                default,
+                minimum,
+                maximum,
+            },
+        )
     }
 
     /// A finite number within `range` (`..` where any will do).
@@ -174,7 +186,15 @@ impl Parameter {
             Bound::Excluded(&above) => Some(above.next_down()),
             Bound::Unbounded => None,
         };
-        Self::new(name, doc, ParameterKind::Number { default, minimum, maximum })
+        Self::new(
+            name,
+            doc,
+            ParameterKind::Number {
+                default,
+                minimum,
+                maximum,
+            },
+        )
     }
 
     /// Any text.
@@ -184,7 +204,13 @@ impl Parameter {
     /// ```
     #[must_use]
     pub fn text(name: &str, default: &str, doc: &str) -> Self {
-        Self::new(name, doc, ParameterKind::Text { default: default.to_owned() })
+        Self::new(
+            name,
+            doc,
+            ParameterKind::Text {
+                default: default.to_owned(),
+            },
+        )
     }
 
     /// One of `options`; the first is the default.
@@ -196,6 +222,13 @@ impl Parameter {
     #[must_use]
     pub fn choice(name: &str, options: &[&str], doc: &str) -> Self {
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        Self::new(name, doc, ParameterKind::Choice { options, default: 0 })
+        Self::new(
+            name,
+            doc,
+            ParameterKind::Choice {
+                options,
+                default: 0,
+            },
+        )
     }
 }

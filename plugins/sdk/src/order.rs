@@ -89,7 +89,11 @@ pub fn pick_by_plan(
         position[pass.index(bucket)] = at;
     }
     let rank = |&(_, &bucket): &(usize, &Bucket)| {
-        let common = held.iter().map(|&h| pass.in_common(h, bucket)).max().unwrap_or(0);
+        let common = held
+            .iter()
+            .map(|&h| pass.in_common(h, bucket))
+            .max()
+            .unwrap_or(0);
         (std::cmp::Reverse(common), position[pass.index(bucket)])
     };
     free.iter()
@@ -146,7 +150,15 @@ mod tests {
     fn pick_ignores_what_lies_outside_the_grid() {
         let pass = Pass::uniform(2, 2, 0);
         let outside = [Bucket::new(9, 9)];
-        assert_eq!(pick_by_plan(&pass, &outside, &[], &[Bucket::new(9, 0), Bucket::new(1, 1)]), Some(1));
+        assert_eq!(
+            pick_by_plan(
+                &pass,
+                &outside,
+                &[],
+                &[Bucket::new(9, 0), Bucket::new(1, 1)]
+            ),
+            Some(1)
+        );
         assert_eq!(pick_by_plan(&pass, &pass.grid(), &[], &[]), None);
     }
 }

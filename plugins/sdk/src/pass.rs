@@ -34,7 +34,10 @@ impl Bucket {
     /// ```
     #[must_use]
     pub const fn transposed(self) -> Self {
-        Self { lhs: self.rhs, rhs: self.lhs }
+        Self {
+            lhs: self.rhs,
+            rhs: self.lhs,
+        }
     }
 }
 
@@ -178,6 +181,38 @@ impl Pass {
         }
         let held = |p| p == a.lhs || p == a.rhs;
         u32::from(held(b.lhs)) + u32::from(b.rhs != b.lhs && held(b.rhs))
+    }
+
+    /// The grid in layers around its first corner: layer `i` holds the buckets whose smaller
+    /// partition number is `i`, so the corner `(i, i)` and, for every `j > i`, the mirrored pair
+    /// `(j, i)`, `(i, j)`. Pairs stay together and are shuffled, inside and among each other.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::{Bucket, Pass};
+    /// let pass = Pass::uniform(3, 3, 7);
+    /// let layers = pass.shuffled_layers(&mut pass.rng());
+    /// assert_eq!(layers.iter().map(Vec::len).collect::<Vec<_>>(), [5, 3, 1]);
+    /// assert_eq!(layers[2], [Bucket::new(2, 2)]);
+    /// ```
+    #[must_use]
+    pub fn shuffled_layers(&self, rng: &mut crate::Rng) -> Vec<Vec<Bucket>> {
+        let layers = 0..self.lhs_partitions.min(self.rhs_partitions);
+        layers
+            .map(|corner| self.shuffled_layer(corner, rng))
+            .collect()
+    }
+
+    fn shuffled_layer(&self, corner: u32, rng: &mut crate::Rng) -> Vec<Bucket> {
+        let beyond = corner + 1..self.lhs_partitions.max(self.rhs_partitions);
+        let pair = |far| vec![Bucket::new(far, corner), Bucket::new(corner, far)];
+        let mut groups = vec![vec![Bucket::new(corner, corner)]];
+        groups.extend(beyond.map(pair));
+        for group in &mut groups {
+            group.retain(|&bucket| self.contains(bucket));
+            rng.shuffle(group);
+        }
+        rng.shuffle(&mut groups);
+        groups.concat()
     }
 
     /// The generator that belongs to this pass.

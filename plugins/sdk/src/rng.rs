@@ -117,7 +117,14 @@ mod tests {
         // First outputs of xoshiro256++ seeded with 0 through SplitMix64.
         let mut rng = Rng::new(0);
         let drawn: Vec<u64> = (0..3).map(|_| rng.next_u64()).collect();
-        assert_eq!(drawn, [5987356902031041503, 7051070477665621255, 6633766593972829180]);
+        assert_eq!(
+            drawn,
+            [
+                5987356902031041503,
+                7051070477665621255,
+                6633766593972829180
+            ]
+        );
     }
 
     #[test]
@@ -136,7 +143,9 @@ mod tests {
     #[test]
     fn weights_are_respected() {
         let mut rng = Rng::new(5);
-        let hits = (0..4000).filter(|_| rng.weighted(&[1, 0, 3]) == Some(2)).count();
+        let hits = (0..4000)
+            .filter(|_| rng.weighted(&[1, 0, 3]) == Some(2))
+            .count();
         assert!((2850..3150).contains(&hits), "{hits}");
     }
 }

@@ -1,6 +1,6 @@
 //! What a plugin's own tests need: contracts that the host enforces, checked natively.
 
-use crate::{Bucket, Metadata, Order, Parameters, ParameterKind, Pass};
+use crate::{Bucket, Metadata, Order, ParameterKind, Parameters, Pass};
 
 /// Asserts that an order keeps its promises, configured with its defaults: over grids of many
 /// shapes, buffers and seeds every plan is a permutation of the grid, equal passes give equal
@@ -22,7 +22,16 @@ use crate::{Bucket, Metadata, Order, Parameters, ParameterKind, Pass};
 /// pbg_plugin_sdk::testing::assert_order::<Rows>();
 /// ```
 pub fn assert_order<O: Order>() {
-    for (lhs, rhs) in [(1, 1), (1, 5), (5, 1), (2, 2), (3, 5), (5, 3), (4, 4), (16, 16)] {
+    for (lhs, rhs) in [
+        (1, 1),
+        (1, 5),
+        (5, 1),
+        (2, 2),
+        (3, 5),
+        (5, 3),
+        (4, 4),
+        (16, 16),
+    ] {
         for seed in [0, 1, 2, u64::MAX] {
             for (shared, buffer_partitions) in [(lhs == rhs, 2), (lhs == rhs, 6), (false, 3)] {
                 let mut pass = Pass::uniform(lhs, rhs, seed);
@@ -55,13 +64,28 @@ pub fn assert_plan<O: Order>(pass: &Pass) -> Vec<Bucket> {
     let plan = answered(order.plan(pass), pass);
     let mut sorted = plan.clone();
     sorted.sort_unstable();
-    assert_eq!(sorted, pass.grid(), "the plan is no permutation of the grid of {pass:?}");
-    assert_eq!(answered(order.plan(pass), pass), plan, "a second plan differs for {pass:?}");
+    assert_eq!(
+        sorted,
+        pass.grid(),
+        "the plan is no permutation of the grid of {pass:?}"
+    );
+    assert_eq!(
+        answered(order.plan(pass), pass),
+        plan,
+        "a second plan differs for {pass:?}"
+    );
     let fresh = answered(with_defaults::<O>().plan(pass), pass);
-    assert_eq!(fresh, plan, "another instance plans differently for {pass:?}");
+    assert_eq!(
+        fresh, plan,
+        "another instance plans differently for {pass:?}"
+    );
     let (held, free) = plan.split_at(plan.len() / 2);
     let picked = answered(order.pick(pass, held, free), pass);
-    assert!(picked < free.len(), "pick answered {picked} of {} for {pass:?}", free.len());
+    assert!(
+        picked < free.len(),
+        "pick answered {picked} of {} for {pass:?}",
+        free.len()
+    );
     plan
 }
 
@@ -114,8 +138,11 @@ pub fn defaults(metadata: &Metadata) -> Parameters {
         ParameterKind::Text { default } => default.clone().into(),
         ParameterKind::Choice { options, default } => options[*default as usize].clone().into(),
     };
-    let object: serde_json::Map<String, serde_json::Value> =
-        metadata.parameters.iter().map(|p| (p.name.clone(), value(&p.kind))).collect();
+    let object: serde_json::Map<String, serde_json::Value> = metadata
+        .parameters
+        .iter()
+        .map(|p| (p.name.clone(), value(&p.kind)))
+        .collect();
     Parameters::from_json(serde_json::Value::Object(object).to_string())
 }
 

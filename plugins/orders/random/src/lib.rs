@@ -13,7 +13,11 @@ pub struct Random;
 
 impl Order for Random {
     fn metadata() -> Metadata {
-        Metadata::new("random", env!("CARGO_PKG_VERSION"), "Buckets in uniformly random order.")
+        Metadata::new(
+            "random",
+            env!("CARGO_PKG_VERSION"),
+            "Buckets in uniformly random order.",
+        )
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
@@ -38,8 +42,9 @@ mod tests {
 
     #[test]
     fn seeds_give_different_plans() {
-        let plans: std::collections::BTreeSet<_> =
-            (0..50).map(|seed| testing::assert_plan::<Random>(&Pass::uniform(4, 4, seed))).collect();
+        let plans: std::collections::BTreeSet<_> = (0..50)
+            .map(|seed| testing::assert_plan::<Random>(&Pass::uniform(4, 4, seed)))
+            .collect();
         assert_eq!(plans.len(), 50);
     }
 

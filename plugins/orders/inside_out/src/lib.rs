@@ -1,0 +1,76 @@
+//! PBG's `INSIDE_OUT` bucket order: layers of the grid, from the last corner outwards.
+//!
+//! Source: Lerer et al., "PyTorch-BigGraph: A Large-scale Graph Embedding System" (2019), figure
+//! 1 and section 4.1: a bucket that pairs a new partition with one that was trained before keeps
+//! the embeddings of all partitions in one space.
+//!
+//! Layer `i` holds the buckets with `min(lhs, rhs) = i`, for `i` from `min(L, R) - 1` down to 0:
+//! the corner `(i, i)` and, for every `j > i`, the pair `(j, i)`, `(i, j)`. Pairs are shuffled
+//! inside and among each other. Partition `i` stays loaded through its layer, so with a buffer
+//! of two about one partition is loaded per pair.
+
+use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
+
+/// The order; it has no parameters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InsideOut;
+
+impl Order for InsideOut {
+    fn metadata() -> Metadata {
+        Metadata::new(
+            "inside_out",
+            env!("CARGO_PKG_VERSION"),
+            "Layers of the grid around its last corner, from the innermost outwards.",
+        )
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
+        let layers = pass.shuffled_layers(&mut pass.rng());
+        Ok(layers.into_iter().rev().flatten().collect())
+    }
+}
+
+export_order!(InsideOut);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbg_plugin_sdk::testing;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keeps_the_contract() {
+        testing::assert_order::<InsideOut>();
+    }
+
+    #[test]
+    fn seeds_give_different_plans() {
+        let plans: std::collections::BTreeSet<_> = (0..50)
+            .map(|seed| testing::assert_plan::<InsideOut>(&Pass::uniform(4, 4, seed)))
+            .collect();
+        assert_eq!(plans.len(), 50);
+    }
+
+    proptest! {
+        #[test]
+        fn plans_are_permutations(lhs in 1_u32..12, rhs in 1_u32..12, seed: u64) {
+            testing::assert_plan::<InsideOut>(&Pass::uniform(lhs, rhs, seed));
+        }
+
+        #[test]
+        fn layers_come_from_the_inside(lhs in 1_u32..9, rhs in 1_u32..9, seed: u64) {
+            let plan = testing::assert_plan::<InsideOut>(&Pass::uniform(lhs, rhs, seed));
+            let layers = plan.iter().map(|b| b.lhs.min(b.rhs));
+            prop_assert!(layers.rev().is_sorted());
+        }
+
+        #[test]
+        fn a_mirrored_bucket_is_a_neighbour(size in 1_u32..9, seed: u64) {
+            let plan = testing::assert_plan::<InsideOut>(&Pass::uniform(size, size, seed));
+            for (position, &bucket) in plan.iter().enumerate().filter(|(_, b)| b.lhs != b.rhs) {
+                let mirror = plan.iter().position(|&b| b == bucket.transposed());
+                prop_assert_eq!(mirror.map(|m| m.abs_diff(position)), Some(1));
+            }
+        }
+    }
+}
