@@ -1,0 +1,105 @@
+//! Tells what happens before it happens, runs other programs, and says what to do by hand when one fails.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+
+/// One line about what is going to happen.
+pub(crate) fn announce(what: &str) {
+    println!("==> {what}");
+}
+
+/// Runs `command` with the terminal as its own. `by_hand` completes "to do this step by hand: ".
+pub(crate) fn run(command: &mut Command, by_hand: &str) -> Result<()> {
+    let status = start_error(command.status(), command, by_hand)?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(failed(command, status, by_hand))
+    }
+}
+
+/// Runs `command` and returns what it prints.
+pub(crate) fn output(command: &mut Command, by_hand: &str) -> Result<String> {
+    let output = start_error(command.output(), command, by_hand)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(command, output.status, by_hand).context(said.trim().to_owned()));
+    }
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{}` printed something that is not UTF-8", shown(command)))
+}
+
+/// Whether `command` can be started and succeeds; its output is not shown.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+fn start_error<T>(result: std::io::Result<T>, command: &Command, by_hand: &str) -> Result<T> {
+    result.with_context(|| {
+        format!(
+            "cannot start `{}`\nto do this step by hand: {by_hand}",
+            shown(command)
+        )
+    })
+}
+
+fn failed(command: &Command, status: ExitStatus, by_hand: &str) -> anyhow::Error {
+    anyhow!(
+        "`{}` failed ({status})\nto do this step by hand: {by_hand}",
+        shown(command)
+    )
+}
+
+/// The command as one would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let mut text = quoted(command.get_program());
+    for arg in command.get_args() {
+        let _ = write!(text, " {}", quoted(arg));
+    }
+    text
+}
+
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{word}'")
+    }
+}
+
+/// How long each step took.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    steps: Vec<(String, Duration)>,
+}
+
+impl Times {
+    /// Announces and runs one step. The time counts when it fails, too.
+    pub(crate) fn step<T>(&mut self, what: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        announce(what);
+        let start = Instant::now();
+        let result = run();
+        self.steps.push((what.to_owned(), start.elapsed()));
+        result
+    }
+
+    /// One line per step and one for the sum.
+    pub(crate) fn print(&self) {
+        let total: Duration = self.steps.iter().map(|(_, time)| *time).sum();
+        println!();
+        for (what, time) in self
+            .steps
+            .iter()
+            .map(|(what, time)| (what.as_str(), *time))
+            .chain([("in total", total)])
+        {
+            println!("{:>8.1} s  {what}", time.as_secs_f64());
+        }
+    }
+}

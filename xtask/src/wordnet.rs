@@ -1,0 +1,51 @@
+//! Turns the database files of WordNet 3.0 into the triples of `examples/wordnet`.
+//!
+//! The output depends on the input alone: no clock, no random state, no iteration order of a hash map.
+
+mod database;
+mod relation;
+mod split;
+mod write;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::step;
+
+pub(crate) use database::Triple;
+
+/// Reads the `data.*` and `index.*` files below `dict` and writes the three edge sets and their counts into `out`.
+pub(crate) fn run(dict: &Path, out: &Path) -> Result<()> {
+    step::announce(&format!(
+        "reading the WordNet database in {}",
+        dict.display()
+    ));
+    let triples = database::read(dict)?;
+    step::announce(&format!("splitting {} triples", triples.len()));
+    let sets = split::split(triples)?;
+    step::announce(&format!("writing the edge sets into {}", out.display()));
+    write::write(&sets, out)
+}
+
+/// The three edge sets, each sorted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct EdgeSets {
+    pub(crate) train: Vec<Triple>,
+    pub(crate) valid: Vec<Triple>,
+    pub(crate) test: Vec<Triple>,
+}
+
+impl EdgeSets {
+    /// The sets with their names, which are also the stems of their files.
+    pub(crate) fn named(&self) -> [(&'static str, &[Triple]); 3] {
+        [
+            ("train", &self.train),
+            ("valid", &self.valid),
+            ("test", &self.test),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests;
