@@ -1,0 +1,139 @@
+//! Sums of a batch's gradients, one row per table row that the batch touched.
+
+use crate::vector;
+
+const NONE: u32 = u32::MAX;
+
+/// Gradient rows of a table, kept only for the rows that were touched.
+///
+/// A dense map finds a row's slot in one look-up. Memory is 4 bytes per table row plus one gradient
+/// row for each row that a batch ever touched at once; nothing is allocated after that.
+#[derive(Debug, Default)]
+pub(crate) struct GradientRows {
+    width: usize,
+    slot_of_row: Vec<u32>,
+    touched: Vec<u32>,
+    values: Vec<f32>,
+}
+
+impl GradientRows {
+    /// Prepares for a table of `rows` rows of `width` floats, forgetting what was summed before.
+    pub(crate) fn reset(&mut self, rows: usize, width: usize) {
+        self.clear();
+        self.width = width;
+        if self.slot_of_row.len() < rows {
+            self.slot_of_row.resize(rows, NONE);
+        }
+    }
+
+    /// Adds `gradient` to the sum of `row`.
+    #[inline]
+    pub(crate) fn add(&mut self, row: u32, gradient: &[f32]) {
+        match self.sum_of(row) {
+            Some(sum) => vector::add(sum, gradient),
+            None => self.start(row, gradient),
+        }
+    }
+
+    /// Adds `factor * gradient` to the sum of `row`.
+    pub(crate) fn add_scaled(&mut self, row: u32, factor: f32, gradient: &[f32]) {
+        if let Some(sum) = self.sum_of(row) {
+            return vector::axpy(sum, factor, gradient);
+        }
+        self.start(row, gradient);
+        let first = self.values.len() - self.width;
+        vector::scale(&mut self.values[first..], factor);
+    }
+
+    /// The sum of `row`, zero if it was not touched before.
+    pub(crate) fn row_mut(&mut self, row: u32) -> &mut [f32] {
+        let mut slot = self.slot_of_row[row as usize];
+        if slot == NONE {
+            slot = self.new_slot(row);
+            self.values.resize(self.values.len() + self.width, 0.0);
+        }
+        let first = slot as usize * self.width;
+        &mut self.values[first..first + self.width]
+    }
+
+    /// Hands every touched row with its sum to `apply`, in the order of first touch, and forgets them.
+    pub(crate) fn drain(&mut self, mut apply: impl FnMut(usize, &[f32])) {
+        for (&row, sum) in self
+            .touched
+            .iter()
+            .zip(self.values.chunks_exact(self.width.max(1)))
+        {
+            apply(row as usize, sum);
+        }
+        self.clear();
+    }
+
+    /// Rows touched so far, in the order of first touch.
+    pub(crate) fn touched(&self) -> &[u32] {
+        &self.touched
+    }
+
+    /// Forgets all sums.
+    pub(crate) fn clear(&mut self) {
+        for &row in &self.touched {
+            self.slot_of_row[row as usize] = NONE;
+        }
+        self.touched.clear();
+        self.values.clear();
+    }
+
+    #[inline]
+    fn sum_of(&mut self, row: u32) -> Option<&mut [f32]> {
+        let slot = self.slot_of_row[row as usize];
+        let first = slot as usize * self.width;
+        (slot != NONE).then(|| &mut self.values[first..first + self.width])
+    }
+
+    /// First touch writes the gradient: no zeroing, no read of fresh memory.
+    #[inline]
+    fn start(&mut self, row: u32, gradient: &[f32]) {
+        debug_assert_eq!(gradient.len(), self.width);
+        self.new_slot(row);
+        self.values.extend_from_slice(gradient);
+    }
+
+    fn new_slot(&mut self, row: u32) -> u32 {
+        let slot = self.touched.len() as u32;
+        self.slot_of_row[row as usize] = slot;
+        self.touched.push(row);
+        slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicates_are_summed_and_batches_are_separate() {
+        let mut rows = GradientRows::default();
+        rows.reset(5, 2);
+        rows.add(3, &[1.0, 2.0]);
+        rows.add(0, &[5.0, 5.0]);
+        rows.add(3, &[10.0, 20.0]);
+        rows.add_scaled(4, 0.5, &[2.0, 4.0]);
+        rows.add_scaled(0, -1.0, &[1.0, 2.0]);
+        rows.row_mut(1)[1] = 7.0;
+        assert_eq!(rows.touched(), [3, 0, 4, 1]);
+        let mut seen = Vec::new();
+        rows.drain(|row, sum| seen.push((row, sum.to_vec())));
+        assert_eq!(
+            seen,
+            [
+                (3, vec![11.0, 22.0]),
+                (0, vec![4.0, 3.0]),
+                (4, vec![1.0, 2.0]),
+                (1, vec![0.0, 7.0])
+            ]
+        );
+        rows.add(3, &[1.0, 1.0]);
+        rows.reset(9, 1);
+        rows.add(8, &[3.0]);
+        rows.drain(|row, sum| assert_eq!((row, sum), (8, &[3.0][..])));
+    }
+}

@@ -1,0 +1,141 @@
+//! What a training step is given.
+
+use pbg_core::graph::Side;
+
+use crate::spec::ModelSpec;
+use crate::step::StepError;
+use crate::table::Table;
+
+/// Edges of one batch, in columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// Offset of each left entity within its partition (featurized: which bag of features).
+    pub lhs: &'a [u32],
+    /// Offset of each right entity within its partition.
+    pub rhs: &'a [u32],
+    /// Relations of the edges.
+    pub relation: Relations<'a>,
+    /// Weight of each edge; absent means 1 for all.
+    pub weight: Option<&'a [f32]>,
+}
+
+/// Relations of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Relations<'a> {
+    /// All edges have this relation: static relations.
+    One(u32),
+    /// A relation per edge: dynamic relations.
+    PerEdge(&'a [u32]),
+}
+
+/// The partitions a batch lies in. When both sides are the same partition of the same type, both
+/// must be the same reference: gradients of a row that occurs on both sides are then summed.
+#[derive(Clone, Copy, Debug)]
+pub struct Tables<'a> {
+    /// Partition of the left side.
+    pub lhs: &'a Table,
+    /// Partition of the right side.
+    pub rhs: &'a Table,
+}
+
+impl<'a> Tables<'a> {
+    /// The table of `side`.
+    #[must_use]
+    pub fn side(&self, side: Side) -> &'a Table {
+        match side {
+            Side::Lhs => self.lhs,
+            Side::Rhs => self.rhs,
+        }
+    }
+
+    /// Whether both sides are one table.
+    #[must_use]
+    pub fn shared(&self) -> bool {
+        std::ptr::eq(self.lhs, self.rhs)
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// Number of edges.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lhs.len()
+    }
+
+    /// Whether there is no edge.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lhs.is_empty()
+    }
+
+    /// Offsets on `side`.
+    #[must_use]
+    pub fn side(&self, side: Side) -> &'a [u32] {
+        match side {
+            Side::Lhs => self.lhs,
+            Side::Rhs => self.rhs,
+        }
+    }
+
+    /// Index of the relation's specification: with dynamic relations always 0.
+    pub(crate) fn spec_index(&self) -> usize {
+        match self.relation {
+            Relations::One(relation) => relation as usize,
+            Relations::PerEdge(_) => 0,
+        }
+    }
+
+    /// Checks lengths, offsets and relations against the model and the tables.
+    pub(crate) fn check(&self, spec: &ModelSpec, tables: &Tables<'_>) -> Result<(), StepError> {
+        let edges = self.len();
+        let weights = self.weight.is_none_or(|w| w.len() == edges);
+        if self.rhs.len() != edges || !weights {
+            return Err(StepError::Batch("columns of different lengths".to_owned()));
+        }
+        match self.relation {
+            Relations::One(_) if spec.is_dynamic() => {
+                return Err(StepError::Batch(
+                    "dynamic relations need a relation per edge".to_owned(),
+                ));
+            }
+            Relations::PerEdge(_) if !spec.is_dynamic() => {
+                return Err(StepError::Batch(
+                    "static relations need one relation per batch".to_owned(),
+                ));
+            }
+            Relations::One(relation) => {
+                check_below("relation", &[relation], spec.relation_count())?
+            }
+            Relations::PerEdge(relations) if relations.len() != edges => {
+                return Err(StepError::Batch("columns of different lengths".to_owned()));
+            }
+            Relations::PerEdge(relations) => {
+                check_below("relation", relations, spec.relation_count())?
+            }
+        }
+        let relation = &spec.relations[self.spec_index()];
+        for side in Side::BOTH {
+            let (table, entity) = (tables.side(side), &spec.entities[relation.entity(side)]);
+            if table.embeddings.width() != entity.dimension
+                || table.features.is_some() != entity.featurized
+            {
+                return Err(StepError::Batch(format!(
+                    "the {side:?} table is not one of type {}",
+                    entity.name
+                )));
+            }
+            check_below("offset", self.side(side), table.entities())?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks that all of `values` are below `limit`.
+pub(crate) fn check_below(what: &str, values: &[u32], limit: usize) -> Result<(), StepError> {
+    match values.iter().max() {
+        Some(&max) if max as usize >= limit => Err(StepError::Batch(format!(
+            "{what} {max} is out of range: there are {limit}"
+        ))),
+        _ => Ok(()),
+    }
+}

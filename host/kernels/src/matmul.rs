@@ -1,0 +1,123 @@
+//! Matrix products by libtorch, into preallocated memory.
+
+use tch::{TchError, Tensor};
+
+use crate::rows::TensorBuffer;
+
+/// Equal matrices at equal distances within a buffer: `count` of `rows` x `columns`, row-major.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    /// Where the first matrix starts, in floats.
+    pub(crate) offset: usize,
+    /// How many matrices.
+    pub(crate) count: usize,
+    /// From the start of one matrix to the start of the next.
+    pub(crate) stride: usize,
+    /// Rows of each.
+    pub(crate) rows: usize,
+    /// Columns of each; rows follow each other without a gap.
+    pub(crate) columns: usize,
+}
+
+impl Block {
+    /// One matrix.
+    pub(crate) fn one(offset: usize, rows: usize, columns: usize) -> Self {
+        Self {
+            offset,
+            count: 1,
+            stride: rows * columns,
+            rows,
+            columns,
+        }
+    }
+
+    fn view(
+        &self,
+        buffer: &TensorBuffer,
+        index: usize,
+        transposed: bool,
+    ) -> Result<Tensor, TchError> {
+        let start = self.offset + index * self.stride;
+        assert!(
+            start + self.rows * self.columns <= buffer.len(),
+            "the matrix lies in its buffer"
+        );
+        let (size, strides) = self.layout(transposed);
+        buffer.tensor().f_as_strided(size, strides, start as i64)
+    }
+
+    fn layout(&self, transposed: bool) -> ([i64; 2], [i64; 2]) {
+        let (rows, columns) = (self.rows as i64, self.columns as i64);
+        if transposed {
+            ([columns, rows], [1, columns])
+        } else {
+            ([rows, columns], [columns, 1])
+        }
+    }
+
+    fn batch_view(&self, buffer: &TensorBuffer, transposed: bool) -> Result<Tensor, TchError> {
+        let end = self.offset + (self.count - 1) * self.stride + self.rows * self.columns;
+        assert!(end <= buffer.len(), "the matrices lie in their buffer");
+        let ([rows, columns], [row, column]) = self.layout(transposed);
+        let stride = self.stride as i64;
+        buffer.tensor().f_as_strided(
+            [self.count as i64, rows, columns],
+            [stride, row, column],
+            self.offset as i64,
+        )
+    }
+}
+
+/// A factor: matrices of a buffer, each transposed or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Factor<'a> {
+    buffer: &'a TensorBuffer,
+    block: Block,
+    transposed: bool,
+}
+
+impl<'a> Factor<'a> {
+    /// The matrices as they are.
+    pub(crate) fn plain(buffer: &'a TensorBuffer, block: Block) -> Self {
+        Self {
+            buffer,
+            block,
+            transposed: false,
+        }
+    }
+
+    /// The matrices transposed.
+    pub(crate) fn transposed(buffer: &'a TensorBuffer, block: Block) -> Self {
+        Self {
+            buffer,
+            block,
+            transposed: true,
+        }
+    }
+}
+
+/// `out = a b`, or `out += a b` with `accumulate`, matrix by matrix.
+///
+/// The output's buffer is borrowed exclusively, so it cannot be a factor's.
+pub(crate) fn product(
+    out: &mut TensorBuffer,
+    block: Block,
+    a: Factor<'_>,
+    b: Factor<'_>,
+    accumulate: bool,
+) -> Result<(), TchError> {
+    if block.count == 0 || block.rows * block.columns == 0 {
+        return Ok(());
+    }
+    for index in 0..block.count {
+        let mut target = block.view(out, index, false)?;
+        let a = a.block.view(a.buffer, index, a.transposed)?;
+        let b = b.block.view(b.buffer, index, b.transposed)?;
+        if accumulate {
+            let _same = target.f_addmm_(&a, &b)?;
+        } else {
+            let _same = a.f_mm_out(&target, &b)?;
+        }
+    }
+    Ok(())
+}

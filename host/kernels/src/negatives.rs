@@ -1,0 +1,54 @@
+//! Uniform negatives: entities drawn per chunk and side, shared by the chunk's positives.
+
+use pbg_core::graph::Side;
+use rand::{Rng, RngExt};
+
+use crate::spec::{ModelSpec, RelationSpec};
+
+/// Entities drawn for one batch.
+///
+/// Draws come to the training step from outside, so that a test can inject those of another
+/// implementation and the kernels contain nothing random.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Draws {
+    /// Offsets that replace the left side, `[chunks, num_uniform_negs]`; empty where none are wanted.
+    pub lhs: Vec<u32>,
+    /// Offsets that replace the right side.
+    pub rhs: Vec<u32>,
+}
+
+impl Draws {
+    /// Offsets that replace `side`.
+    #[must_use]
+    pub fn side(&self, side: Side) -> &[u32] {
+        match side {
+            Side::Lhs => &self.lhs,
+            Side::Rhs => &self.rhs,
+        }
+    }
+
+    /// Draws anew for a batch of `edges` edges of `relation` between a left partition of
+    /// `lhs_entities` and a right one of `rhs_entities`: uniformly, with replacement, left side first.
+    pub fn draw(
+        &mut self,
+        spec: &ModelSpec,
+        relation: &RelationSpec,
+        edges: usize,
+        [lhs_entities, rhs_entities]: [usize; 2],
+        rng: &mut impl Rng,
+    ) {
+        let chunks = edges.div_ceil(spec.chunk_size(relation, edges));
+        let sides = [
+            (&mut self.lhs, Side::Lhs, lhs_entities),
+            (&mut self.rhs, Side::Rhs, rhs_entities),
+        ];
+        for (draws, side, entities) in sides {
+            draws.clear();
+            let wanted = chunks * spec.uniform_negatives(relation, side);
+            if entities > 0 {
+                let entities = u32::try_from(entities).unwrap_or(u32::MAX);
+                draws.extend((0..wanted).map(|_| rng.random_range(0..entities)));
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How relations transform embeddings, forward and backward.
+//!
+//! An operator's parameters travel as one packed row, tensor after tensor in the order of
+//! [`Params`](crate::params::Params): `[diagonal]`, `[translation]`, `[matrix]`,
+//! `[matrix, translation]` or `[real, imag]`.
+
+use pbg_core::config::Operator;
+
+use crate::params::ParamTensor;
+use crate::vector;
+
+/// Floats of an operator's packed parameters.
+pub(crate) fn packed_width(operator: Operator, dimension: usize) -> usize {
+    match operator {
+        Operator::None => 0,
+        Operator::Diagonal | Operator::Translation | Operator::ComplexDiagonal => dimension,
+        Operator::Linear => dimension * dimension,
+        Operator::Affine => dimension * (dimension + 1),
+    }
+}
+
+/// Reads row `row` of an operator's tensors into `packed`.
+pub(crate) fn read_packed(tensors: &[ParamTensor], row: usize, packed: &mut [f32]) {
+    let mut first = 0;
+    for tensor in tensors {
+        let width = tensor.values.width();
+        tensor
+            .values
+            .read_row(row, &mut packed[first..first + width]);
+        first += width;
+    }
+}
+
+/// `y = f(x)` for one row.
+pub(crate) fn forward(operator: Operator, packed: &[f32], x: &[f32], y: &mut [f32]) {
+    let dimension = x.len();
+    match operator {
+        Operator::None => y.copy_from_slice(x),
+        Operator::Diagonal => vector::multiply(y, x, packed),
+        Operator::Translation => {
+            y.copy_from_slice(x);
+            vector::add(y, packed);
+        }
+        Operator::ComplexDiagonal => vector::complex_multiply(y, x, packed, false),
+        Operator::Linear | Operator::Affine => {
+            let (matrix, translation) = packed.split_at(dimension * dimension);
+            for (y, row) in y.iter_mut().zip(matrix.chunks_exact(dimension)) {
+                *y = vector::dot(row, x);
+            }
+            if operator == Operator::Affine {
+                vector::add(y, translation);
+            }
+        }
+    }
+}
+
+/// For one row: replaces the gradient of `y` by that of `x`, and adds the gradient of the parameters.
+pub(crate) fn backward(
+    operator: Operator,
+    packed: &[f32],
+    x: &[f32],
+    gradient: &mut [f32],
+    packed_gradient: &mut [f32],
+    scratch: &mut [f32],
+) {
+    let dimension = x.len();
+    match operator {
+        Operator::None => {}
+        Operator::Translation => vector::add(packed_gradient, gradient),
+        Operator::Diagonal => {
+            vector::multiply_add(packed_gradient, gradient, x);
+            vector::multiply(scratch, gradient, packed);
+            gradient.copy_from_slice(scratch);
+        }
+        Operator::ComplexDiagonal => {
+            vector::complex_multiply(scratch, gradient, x, true);
+            vector::add(packed_gradient, scratch);
+            vector::complex_multiply(scratch, gradient, packed, true);
+            gradient.copy_from_slice(scratch);
+        }
+        Operator::Linear | Operator::Affine => {
+            let matrix_gradient = &mut packed_gradient[..dimension * dimension];
+            for (row, &g) in matrix_gradient
+                .chunks_exact_mut(dimension)
+                .zip(gradient.iter())
+            {
+                vector::axpy(row, g, x);
+            }
+            if operator == Operator::Affine {
+                vector::add(&mut packed_gradient[dimension * dimension..], gradient);
+            }
+            scratch.fill(0.0);
+            for (row, &g) in packed.chunks_exact(dimension).zip(gradient.iter()) {
+                vector::axpy(scratch, g, row);
+            }
+            gradient.copy_from_slice(scratch);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Adagrad, by rows for embeddings and by elements for parameters.
+//!
+//! A worker adds its own squared gradient to the accumulator it just read and divides by that sum, so
+//! that it never divides by less than its own contribution, whatever other workers write meanwhile.
+
+use crate::accumulate::GradientRows;
+use crate::params::ParamTensor;
+use crate::table::Table;
+use crate::vector;
+
+/// Keeps the first steps finite.
+const EPSILON: f32 = 1e-10;
+
+/// Row-Adagrad: one accumulator per row, of mean squared gradients. Forgets the gradients.
+///
+/// A gradient that is not finite never reaches a row; returns whether all were finite.
+#[must_use]
+pub(crate) fn apply_rows(gradients: &mut GradientRows, table: &Table, lr: f32) -> bool {
+    let mut finite = true;
+    gradients.drain(|row, gradient| {
+        let mean = vector::dot(gradient, gradient) / gradient.len() as f32;
+        let mut accumulator = [0.0];
+        table.row_adagrad.read_row(row, &mut accumulator);
+        let sum = accumulator[0] + mean;
+        if sum.is_finite() {
+            table.row_adagrad.write_row(row, &[sum]);
+            table
+                .embeddings
+                .add_to_row(row, -lr / (sum.sqrt() + EPSILON), gradient);
+        } else {
+            finite = false;
+        }
+    });
+    finite
+}
+
+/// Adagrad on row `row` of the tensors of one operator; `gradient` is packed tensor after tensor.
+/// Returns whether it was finite.
+#[must_use]
+pub(crate) fn apply_packed(
+    tensors: &[ParamTensor],
+    row: usize,
+    gradient: &[f32],
+    lr: f32,
+    scratch: &mut Vec<f32>,
+) -> bool {
+    let mut finite = true;
+    let mut first = 0;
+    for tensor in tensors {
+        let width = tensor.values.width();
+        finite &= apply_elements(tensor, row, &gradient[first..first + width], lr, scratch);
+        first += width;
+    }
+    finite
+}
+
+/// Adagrad on row `row` of a tensor: an accumulator per element. Returns whether the gradient was
+/// finite; what is not is left out.
+#[must_use]
+pub(crate) fn apply_elements(
+    tensor: &ParamTensor,
+    row: usize,
+    gradient: &[f32],
+    lr: f32,
+    scratch: &mut Vec<f32>,
+) -> bool {
+    let width = gradient.len();
+    let mut finite = true;
+    scratch.resize(2 * width, 0.0);
+    let (values, accumulators) = scratch.split_at_mut(width);
+    tensor.values.read_row(row, values);
+    tensor.adagrad.read_row(row, accumulators);
+    for ((value, accumulator), &g) in values.iter_mut().zip(accumulators.iter_mut()).zip(gradient) {
+        let sum = *accumulator + g * g;
+        if sum.is_finite() {
+            *accumulator = sum;
+            *value -= lr * g / (sum.sqrt() + EPSILON);
+        } else {
+            finite = false;
+        }
+    }
+    tensor.values.write_row(row, values);
+    tensor.adagrad.write_row(row, accumulators);
+    finite
+}

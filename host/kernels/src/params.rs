@@ -1,0 +1,269 @@
+//! Parameters that all workers share: operators of relations and global embeddings, each with its
+//! Adagrad accumulators.
+//!
+//! Names and shapes are those of PBG's checkpoints, so that parameters can be carried over:
+//! `relations/<index>/operator/<lhs|rhs>/<tensor>` and `entities/<type>/global_embedding`. With
+//! static relations only the right side has an operator; with dynamic relations either side has
+//! one, tensors have a leading dimension for the relation, and some names are in the plural.
+
+use pbg_core::config::Operator;
+use pbg_core::graph::Side;
+
+use crate::rows::SharedRows;
+use crate::spec::ModelSpec;
+
+/// A named tensor and its accumulated squared gradients.
+#[derive(Debug)]
+pub struct ParamTensor {
+    /// Name in checkpoints.
+    pub name: String,
+    /// Shape in checkpoints.
+    pub shape: Vec<usize>,
+    /// Values; a row per relation, or a single row.
+    pub values: SharedRows,
+    /// Adagrad's accumulators, laid out as the values.
+    pub adagrad: SharedRows,
+}
+
+impl ParamTensor {
+    fn new(name: String, shape: Vec<usize>, rows: usize, row: &[f32]) -> Self {
+        let values = SharedRows::from_vec(row.repeat(rows), row.len());
+        let adagrad = SharedRows::zeros(rows, row.len());
+        Self {
+            name,
+            shape,
+            values,
+            adagrad,
+        }
+    }
+
+    /// A copy of the values, in the order of the shape.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<f32> {
+        copy(&self.values)
+    }
+
+    /// A copy of the accumulators.
+    #[must_use]
+    pub fn adagrad_to_vec(&self) -> Vec<f32> {
+        copy(&self.adagrad)
+    }
+}
+
+fn copy(rows: &SharedRows) -> Vec<f32> {
+    let mut values = vec![0.0; rows.rows() * rows.width()];
+    rows.read_rows(0, &mut values);
+    values
+}
+
+/// A value that does not fit the model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParamError {
+    /// The model has no such parameter.
+    #[error("the model has no parameter {name}")]
+    Unknown {
+        /// Its name.
+        name: String,
+    },
+    /// The wrong number of values.
+    #[error("parameter {name} has {expected} values, not {found}")]
+    Length {
+        /// Its name.
+        name: String,
+        /// What the model wants.
+        expected: usize,
+        /// What was given.
+        found: usize,
+    },
+}
+
+/// All shared parameters of a model.
+#[derive(Debug)]
+pub struct Params {
+    tensors: Vec<ParamTensor>,
+    /// Per relation and side, where the operator's tensors start.
+    operators: Vec<[Option<OperatorSlot>; 2]>,
+    /// Per entity type.
+    globals: Vec<Option<usize>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OperatorSlot {
+    first: usize,
+    count: usize,
+}
+
+impl Params {
+    /// The parameters before any training: operators are the identity, global embeddings zero.
+    #[must_use]
+    pub fn new(spec: &ModelSpec) -> Self {
+        let mut params = Self {
+            tensors: Vec::new(),
+            operators: Vec::new(),
+            globals: Vec::new(),
+        };
+        for (index, relation) in spec.relations.iter().enumerate() {
+            let dimension = spec.entities[relation.rhs].dimension;
+            let mut sides = [None, None];
+            for side in Side::BOTH {
+                if side == Side::Rhs || spec.is_dynamic() {
+                    let rows = spec.dynamic_relations;
+                    sides[side as usize] =
+                        params.add_operator(index, side, relation.operator, dimension, rows);
+                }
+            }
+            params.operators.push(sides);
+        }
+        for entity in &spec.entities {
+            let global = spec.global_emb.then(|| {
+                let name = format!("entities/{}/global_embedding", entity.name);
+                let zeros = vec![0.0; entity.dimension];
+                params
+                    .tensors
+                    .push(ParamTensor::new(name, vec![entity.dimension], 1, &zeros));
+                params.tensors.len() - 1
+            });
+            params.globals.push(global);
+        }
+        params
+    }
+
+    fn add_operator(
+        &mut self,
+        relation: usize,
+        side: Side,
+        operator: Operator,
+        dimension: usize,
+        rows: Option<usize>,
+    ) -> Option<OperatorSlot> {
+        let first = self.tensors.len();
+        let side = match side {
+            Side::Lhs => "lhs",
+            Side::Rhs => "rhs",
+        };
+        for part in parts(operator, dimension) {
+            let tensor = if rows.is_some() {
+                part.dynamic_name
+            } else {
+                part.name
+            };
+            let name = format!("relations/{relation}/operator/{side}/{tensor}");
+            let shape = rows.into_iter().chain(part.shape.iter().copied()).collect();
+            self.tensors.push(ParamTensor::new(
+                name,
+                shape,
+                rows.unwrap_or(1),
+                &part.initial,
+            ));
+        }
+        let count = self.tensors.len() - first;
+        (count > 0).then_some(OperatorSlot { first, count })
+    }
+
+    /// All tensors, in a fixed order.
+    #[must_use]
+    pub fn tensors(&self) -> &[ParamTensor] {
+        &self.tensors
+    }
+
+    /// The tensor called `name`.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<&ParamTensor> {
+        self.tensors.iter().find(|t| t.name == name)
+    }
+
+    /// Replaces the values of a tensor and, if given, its accumulators.
+    ///
+    /// # Errors
+    /// When the model has no such tensor or the number of values is another.
+    pub fn set(
+        &mut self,
+        name: &str,
+        values: &[f32],
+        adagrad: Option<&[f32]>,
+    ) -> Result<(), ParamError> {
+        let Some(tensor) = self.tensors.iter_mut().find(|t| t.name == name) else {
+            return Err(ParamError::Unknown {
+                name: name.to_owned(),
+            });
+        };
+        for (rows, new) in [
+            (&mut tensor.values, Some(values)),
+            (&mut tensor.adagrad, adagrad),
+        ] {
+            let (rows, Some(new)) = (rows.get_mut(), new) else {
+                continue;
+            };
+            if rows.len() != new.len() {
+                let (expected, found) = (rows.len(), new.len());
+                return Err(ParamError::Length {
+                    name: name.to_owned(),
+                    expected,
+                    found,
+                });
+            }
+            rows.copy_from_slice(new);
+        }
+        Ok(())
+    }
+
+    /// Tensors of the operator on `side` of relation `relation`, none if it has no parameters.
+    pub(crate) fn operator(&self, relation: usize, side: Side) -> &[ParamTensor] {
+        match self.operators[relation][side as usize] {
+            Some(slot) => &self.tensors[slot.first..slot.first + slot.count],
+            None => &[],
+        }
+    }
+
+    /// The global embedding of an entity type.
+    pub(crate) fn global(&self, entity: usize) -> Option<&ParamTensor> {
+        self.globals[entity].map(|index| &self.tensors[index])
+    }
+}
+
+/// One tensor of an operator.
+struct Part {
+    name: &'static str,
+    dynamic_name: &'static str,
+    shape: Vec<usize>,
+    initial: Vec<f32>,
+}
+
+/// The tensors of an operator, in the order in which the kernels pack them.
+fn parts(operator: Operator, dimension: usize) -> Vec<Part> {
+    let vector = |name, dynamic_name, value, len| Part {
+        name,
+        dynamic_name,
+        shape: vec![len],
+        initial: vec![value; len],
+    };
+    let matrix = || Part {
+        name: "linear_transformation",
+        dynamic_name: "linear_transformations",
+        shape: vec![dimension, dimension],
+        initial: identity(dimension),
+    };
+    let translation = || vector("translation", "translations", 0.0, dimension);
+    match operator {
+        Operator::None => vec![],
+        Operator::Diagonal => vec![vector("diagonal", "diagonals", 1.0, dimension)],
+        Operator::Translation => vec![translation()],
+        Operator::Linear => vec![matrix()],
+        Operator::Affine => vec![matrix(), translation()],
+        Operator::ComplexDiagonal => {
+            vec![
+                vector("real", "real", 1.0, dimension / 2),
+                vector("imag", "imag", 0.0, dimension / 2),
+            ]
+        }
+    }
+}
+
+fn identity(dimension: usize) -> Vec<f32> {
+    let mut matrix = vec![0.0; dimension * dimension];
+    matrix
+        .iter_mut()
+        .step_by(dimension + 1)
+        .for_each(|x| *x = 1.0);
+    matrix
+}

@@ -1,0 +1,339 @@
+//! What the kernels need to know of a model, and the rules that must hold before they start.
+
+use pbg_core::config::{Comparator, Operator};
+use pbg_core::graph::Side;
+
+/// An entity type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntitySpec {
+    /// Its name, for the names of its parameters.
+    pub name: String,
+    /// Floats per embedding.
+    pub dimension: usize,
+    /// Whether an entity is the mean of feature rows.
+    pub featurized: bool,
+}
+
+/// A relation, or with dynamic relations the template of all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RelationSpec {
+    /// Entity type of the left side, an index into [`ModelSpec::entities`].
+    pub lhs: usize,
+    /// Entity type of the right side.
+    pub rhs: usize,
+    /// Transformation of the right side (dynamic: one for either side).
+    pub operator: Operator,
+    /// Factor of the loss of its edges.
+    pub weight: f32,
+    /// Every entity of the partition is a negative.
+    pub all_negs: bool,
+}
+
+impl RelationSpec {
+    /// Entity type of `side`.
+    #[must_use]
+    pub fn entity(&self, side: Side) -> usize {
+        match side {
+            Side::Lhs => self.lhs,
+            Side::Rhs => self.rhs,
+        }
+    }
+}
+
+/// Everything that decides what a training step computes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelSpec {
+    /// Entity types.
+    pub entities: Vec<EntitySpec>,
+    /// Relations; exactly one with dynamic relations.
+    pub relations: Vec<RelationSpec>,
+    /// With dynamic relations: how many relation types share the one template.
+    pub dynamic_relations: Option<usize>,
+    /// How two embeddings become a score.
+    pub comparator: Comparator,
+    /// The first coordinate is a bias.
+    pub bias: bool,
+    /// Adds a learned vector per entity type.
+    pub global_emb: bool,
+    /// Looked-up rows are scaled down, in place, to this length at most.
+    pub max_norm: Option<f32>,
+    /// Strength of N3; 0 turns it off.
+    pub regularization_coef: f32,
+    /// Learning rate of embeddings.
+    pub lr: f32,
+    /// Learning rate of operators and global embeddings.
+    pub relation_lr: f32,
+    /// Positives per chunk, each the negative of the others. 0: none.
+    pub num_batch_negs: usize,
+    /// Uniform draws per chunk and side. 0: none.
+    pub num_uniform_negs: usize,
+    /// Positives that share a chunk's negatives, if not `num_batch_negs` (or, without batch
+    /// negatives, `num_uniform_negs`).
+    pub chunk_size: Option<usize>,
+    /// No negatives that replace the left side.
+    pub disable_lhs_negs: bool,
+    /// No negatives that replace the right side.
+    pub disable_rhs_negs: bool,
+}
+
+/// A model that cannot be trained.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// Nothing to train.
+    #[error("a model needs at least one relation and one entity type")]
+    Empty,
+    /// A relation names an entity type that does not exist.
+    #[error("relation {relation} has no such entity type on its {side:?} side")]
+    Entity {
+        /// Index of the relation.
+        relation: usize,
+        /// Its side.
+        side: Side,
+    },
+    /// The two sides of a relation cannot be compared.
+    #[error(
+        "relation {relation} compares embeddings of dimension {lhs} with embeddings of dimension {rhs}"
+    )]
+    Dimensions {
+        /// Index of the relation.
+        relation: usize,
+        /// Dimension of its left side.
+        lhs: usize,
+        /// Dimension of its right side.
+        rhs: usize,
+    },
+    /// A dimension that is zero, odd where complex numbers are wanted, or a bias alone.
+    #[error("dimension {dimension} of relation {relation}: {reason}")]
+    Dimension {
+        /// Index of the relation.
+        relation: usize,
+        /// The dimension.
+        dimension: usize,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Features cannot be sampled as entities.
+    #[error(
+        "relation {relation}: featurized entities cannot be drawn as {negatives} negatives; use batch negatives"
+    )]
+    Featurized {
+        /// Index of the relation.
+        relation: usize,
+        /// Which negatives.
+        negatives: &'static str,
+    },
+    /// N3 has no meaning for a matrix.
+    #[error(
+        "relation {relation}: the regularizer N3 is not defined for the operators linear and affine"
+    )]
+    Regularizer {
+        /// Index of the relation.
+        relation: usize,
+    },
+    /// Keys that exclude each other.
+    #[error("{0}")]
+    Conflict(&'static str),
+    /// A number outside its range.
+    #[error("{key} must be {rule}")]
+    Number {
+        /// Configuration key.
+        key: &'static str,
+        /// Its rule.
+        rule: &'static str,
+    },
+}
+
+impl ModelSpec {
+    /// Whether relations are dynamic: reciprocal operators for both sides, mixed batches.
+    #[must_use]
+    pub fn is_dynamic(&self) -> bool {
+        self.dynamic_relations.is_some()
+    }
+
+    /// The relation of edges whose column says `relation`.
+    ///
+    /// # Panics
+    /// If the relation does not exist.
+    #[must_use]
+    pub fn relation(&self, relation: u32) -> &RelationSpec {
+        if self.is_dynamic() {
+            &self.relations[0]
+        } else {
+            &self.relations[relation as usize]
+        }
+    }
+
+    /// Number of values that the relation column may have.
+    #[must_use]
+    pub fn relation_count(&self) -> usize {
+        self.dynamic_relations.unwrap_or(self.relations.len())
+    }
+
+    /// Whether no negatives replace `side`.
+    #[must_use]
+    pub fn disabled(&self, side: Side) -> bool {
+        match side {
+            Side::Lhs => self.disable_lhs_negs,
+            Side::Rhs => self.disable_rhs_negs,
+        }
+    }
+
+    /// The same model with other numbers of negatives, as evaluation while training uses.
+    #[must_use]
+    pub fn with_negatives(&self, num_batch_negs: usize, num_uniform_negs: usize) -> Self {
+        Self {
+            num_batch_negs,
+            num_uniform_negs,
+            chunk_size: None,
+            ..self.clone()
+        }
+    }
+
+    /// Positives per chunk for a batch of `edges` edges of `relation`.
+    #[must_use]
+    pub fn chunk_size(&self, relation: &RelationSpec, edges: usize) -> usize {
+        let wanted = if relation.all_negs {
+            edges
+        } else if let Some(size) = self.chunk_size {
+            size
+        } else if self.num_batch_negs > 0 {
+            self.num_batch_negs
+        } else {
+            self.num_uniform_negs
+        };
+        wanted.clamp(1, edges.max(1))
+    }
+
+    /// Uniform draws per chunk that replace `side`.
+    #[must_use]
+    pub fn uniform_negatives(&self, relation: &RelationSpec, side: Side) -> usize {
+        let sampled = !relation.all_negs && !self.disabled(side);
+        let featurized = self.entities[relation.entity(side)].featurized;
+        if sampled && !featurized {
+            self.num_uniform_negs
+        } else {
+            0
+        }
+    }
+
+    /// Checks every rule the kernels rely on.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        if self.relations.is_empty() || self.entities.is_empty() {
+            return Err(SpecError::Empty);
+        }
+        if self.is_dynamic() && self.relations.len() != 1 {
+            return Err(SpecError::Conflict(
+                "dynamic relations need exactly one relation",
+            ));
+        }
+        if self.is_dynamic() && self.global_emb {
+            return Err(SpecError::Conflict(
+                "global_emb cannot be combined with dynamic_relations",
+            ));
+        }
+        if self.disable_lhs_negs && self.disable_rhs_negs {
+            return Err(SpecError::Conflict(
+                "negatives cannot be disabled on both sides",
+            ));
+        }
+        self.validate_numbers()?;
+        (0..self.relations.len()).try_for_each(|relation| self.validate_relation(relation))
+    }
+
+    fn validate_numbers(&self) -> Result<(), SpecError> {
+        let not_negative = |x: f32| x.is_finite() && x >= 0.0;
+        let number = |key, ok: bool, rule| {
+            if ok {
+                Ok(())
+            } else {
+                Err(SpecError::Number { key, rule })
+            }
+        };
+        number("lr", not_negative(self.lr), "a number that is not negative")?;
+        number(
+            "relation_lr",
+            not_negative(self.relation_lr),
+            "a number that is not negative",
+        )?;
+        number(
+            "regularization_coef",
+            not_negative(self.regularization_coef),
+            "a number that is not negative",
+        )?;
+        let max_norm = self.max_norm.is_none_or(|x| x.is_finite() && x > 0.0);
+        number("max_norm", max_norm, "a positive number")?;
+        number("chunk_size", self.chunk_size != Some(0), "at least 1")?;
+        let weights = self
+            .relations
+            .iter()
+            .all(|r| r.weight.is_finite() && r.weight > 0.0);
+        number("weight", weights, "a positive number")?;
+        let negatives = self.num_batch_negs + self.num_uniform_negs > 0
+            || self.relations.iter().all(|r| r.all_negs);
+        number(
+            "num_batch_negs + num_uniform_negs",
+            negatives,
+            "at least 1 unless all_negs is set",
+        )
+    }
+
+    fn validate_relation(&self, index: usize) -> Result<(), SpecError> {
+        let relation = &self.relations[index];
+        let entity = |side| {
+            self.entities
+                .get(relation.entity(side))
+                .ok_or(SpecError::Entity {
+                    relation: index,
+                    side,
+                })
+        };
+        let (lhs, rhs) = (entity(Side::Lhs)?, entity(Side::Rhs)?);
+        if lhs.dimension != rhs.dimension {
+            return Err(SpecError::Dimensions {
+                relation: index,
+                lhs: lhs.dimension,
+                rhs: rhs.dimension,
+            });
+        }
+        let dimension = lhs.dimension;
+        let wrong = |reason| {
+            Err(SpecError::Dimension {
+                relation: index,
+                dimension,
+                reason,
+            })
+        };
+        if dimension == 0 {
+            return wrong("must be at least 1");
+        }
+        if self.bias && dimension < 2 {
+            return wrong("with a bias must be at least 2");
+        }
+        if relation.operator == Operator::ComplexDiagonal && !dimension.is_multiple_of(2) {
+            return wrong("must be even for complex_diagonal");
+        }
+        for side in Side::BOTH {
+            if entity(side)?.featurized && !self.disabled(side) {
+                let negatives = if relation.all_negs {
+                    "all"
+                } else if self.num_batch_negs == 0 {
+                    "uniform"
+                } else {
+                    continue;
+                };
+                return Err(SpecError::Featurized {
+                    relation: index,
+                    negatives,
+                });
+            }
+        }
+        let matrix = matches!(relation.operator, Operator::Linear | Operator::Affine);
+        if self.regularization_coef > 0.0 && matrix {
+            return Err(SpecError::Regularizer { relation: index });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,358 @@
+//! From gradients of prepared rows back to the rows of tables and the parameters.
+
+use pbg_core::config::Operator;
+use tch::TchError;
+
+use crate::accumulate::GradientRows;
+use crate::comparators::RowExtras;
+use crate::matmul::{Block, Factor, product};
+use crate::operators;
+use crate::regularizer::N3;
+use crate::rows::TensorBuffer;
+use crate::step::plan::Slice;
+use crate::step::side::{Gradients, Layout, Parameters, Rows, SideBuffers, Transform, reserve};
+use crate::table::Table;
+use crate::vector;
+
+/// Where gradients of one side end.
+pub(crate) struct Sink<'a> {
+    /// Sums per table row.
+    pub(crate) rows: &'a mut GradientRows,
+    pub(crate) table: &'a Table,
+    /// Sum for the global embedding, or empty.
+    pub(crate) global: &'a mut [f32],
+    pub(crate) operator: &'a mut OperatorGradients,
+}
+
+/// Sums for an operator's parameters.
+#[derive(Debug)]
+pub(crate) struct OperatorGradients {
+    /// Static relations: the packed gradient of the batch's relation.
+    pub(crate) shared: TensorBuffer,
+    /// Dynamic relations: a packed gradient per relation.
+    pub(crate) per_edge: GradientRows,
+    /// Gradients of a block's rows before a matrix operator.
+    block: TensorBuffer,
+    packed: Vec<f32>,
+    row: Vec<f32>,
+}
+
+impl OperatorGradients {
+    pub(crate) fn new() -> Result<Self, TchError> {
+        Ok(Self {
+            shared: TensorBuffer::zeros(0)?,
+            per_edge: GradientRows::default(),
+            block: TensorBuffer::zeros(0)?,
+            packed: Vec::new(),
+            row: Vec::new(),
+        })
+    }
+
+    /// Zero for an operator with `width` packed parameters and, with dynamic relations, `relations`.
+    pub(crate) fn reset(&mut self, width: usize, relations: Option<usize>) -> Result<(), TchError> {
+        match relations {
+            Some(relations) => self.per_edge.reset(relations, width),
+            None => {
+                reserve(&mut self.shared, width)?;
+                self.shared.as_mut_slice()[..width].fill(0.0);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows whose gradients go back together.
+struct Group<'a> {
+    /// First row within the prepared rows.
+    first: usize,
+    /// Their entities; none: row `i` is entity `i`.
+    entities: Option<&'a [u32]>,
+    /// First edge, for parameters per edge.
+    edge: usize,
+}
+
+/// Adds N3 of a slice's positives to their gradients and returns its value.
+pub(crate) fn regularize(
+    n3: N3,
+    buffers: &mut SideBuffers,
+    layout: Layout,
+    slice: &Slice,
+    transform: &Transform<'_>,
+) -> f64 {
+    let dimension = transform.dimension;
+    buffers.positives.ensure(slice.padded(), dimension);
+    let mut value = 0.0;
+    for row in 0..slice.rows.len() {
+        let from = layout.first(row / slice.chunk) + row % slice.chunk;
+        let gradient =
+            &mut buffers.positives.values.as_mut_slice()[row * dimension..(row + 1) * dimension];
+        let range = from * dimension..(from + 1) * dimension;
+        let prepared = &mut buffers.rows.values.as_mut_slice()[range];
+        // A bias counts like any coordinate; while rows are compared a zero is in its place.
+        if transform.comparison.bias {
+            prepared[0] = buffers.rows.extras[from].bias;
+        }
+        value += n3.add(prepared, gradient);
+        if transform.comparison.bias {
+            prepared[0] = 0.0;
+        }
+    }
+    value
+}
+
+/// Sends the gradients of a slice's positives and sampled candidates to their sums.
+pub(crate) fn slice(
+    buffers: &mut SideBuffers,
+    layout: Layout,
+    slice: &Slice,
+    own: bool,
+    positives: &[u32],
+    draws: &[u32],
+    transform: &Transform<'_>,
+    sink: &mut Sink<'_>,
+) -> Result<(), TchError> {
+    let dimension = transform.dimension;
+    let own = own && buffers.candidates.started;
+    if own {
+        add_own(buffers, layout, slice, dimension);
+    }
+    if buffers.positives.started {
+        for chunk in 0..slice.chunks {
+            let filled = slice.filled(chunk);
+            let from = chunk * slice.chunk;
+            let group = Group {
+                first: layout.first(chunk),
+                entities: Some(&positives[from..from + filled]),
+                edge: slice.rows.start + from,
+            };
+            back(
+                &buffers.rows,
+                &mut buffers.positives,
+                from,
+                filled,
+                &group,
+                transform,
+                sink,
+            )?;
+        }
+    }
+    if buffers.candidates.started && layout.uniform > 0 {
+        let skipped = if own { layout.chunk } else { 0 };
+        for chunk in 0..slice.chunks {
+            let group = Group {
+                first: layout.first(chunk) + layout.chunk,
+                entities: Some(&draws[chunk * layout.uniform..(chunk + 1) * layout.uniform]),
+                edge: 0,
+            };
+            let from = chunk * (skipped + layout.uniform) + skipped;
+            back(
+                &buffers.rows,
+                &mut buffers.candidates,
+                from,
+                layout.uniform,
+                &group,
+                transform,
+                sink,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Sends the gradients of all entities to their sums, at the end of a batch.
+pub(crate) fn all(
+    buffers: &mut SideBuffers,
+    entities: usize,
+    transform: &Transform<'_>,
+    sink: &mut Sink<'_>,
+) -> Result<(), TchError> {
+    if !buffers.all_gradients.started {
+        return Ok(());
+    }
+    let group = Group {
+        first: 0,
+        entities: None,
+        edge: 0,
+    };
+    back(
+        &buffers.all,
+        &mut buffers.all_gradients,
+        0,
+        entities,
+        &group,
+        transform,
+        sink,
+    )
+}
+
+/// Positives that were also candidates have gradients in two places: joins them.
+fn add_own(buffers: &mut SideBuffers, layout: Layout, slice: &Slice, dimension: usize) {
+    let columns = layout.rows();
+    let started = buffers.positives.started;
+    let positives = &mut buffers.positives;
+    let target = positives
+        .values
+        .as_mut_slice()
+        .chunks_exact_mut(slice.chunk * dimension);
+    let source = buffers
+        .candidates
+        .values
+        .as_slice()
+        .chunks_exact(columns * dimension);
+    for (target, source) in target.zip(source).take(slice.chunks) {
+        let source = &source[..slice.chunk * dimension];
+        if started {
+            vector::add(target, source);
+        } else {
+            target.copy_from_slice(source);
+        }
+    }
+    positives.started = true;
+    for row in 0..slice.rows.len() {
+        let from = (row / slice.chunk) * columns + row % slice.chunk;
+        positives.bias[row] += buffers.candidates.bias[from];
+        positives.pull[row] += buffers.candidates.pull[from];
+    }
+}
+
+/// Sends `count` gradients from `from` on back through comparison, operator and look-up.
+fn back(
+    rows: &Rows,
+    gradients: &mut Gradients,
+    from: usize,
+    count: usize,
+    group: &Group<'_>,
+    transform: &Transform<'_>,
+    sink: &mut Sink<'_>,
+) -> Result<(), TchError> {
+    let dimension = transform.dimension;
+    if !transform.comparison.is_plain() {
+        let values =
+            &mut gradients.values.as_mut_slice()[from * dimension..(from + count) * dimension];
+        for (i, gradient) in values.chunks_exact_mut(dimension).enumerate() {
+            let prepared = rows.row(group.first + i, dimension);
+            let extras: RowExtras = rows.extras[group.first + i];
+            if transform.comparison.is_distance() {
+                vector::axpy(gradient, -gradients.pull[from + i], prepared);
+            }
+            transform
+                .comparison
+                .unprepare(prepared, extras, gradient, gradients.bias[from + i]);
+        }
+    }
+    if transform.transforms() {
+        back_operator(
+            rows,
+            &mut gradients.values,
+            from,
+            count,
+            group,
+            transform,
+            sink.operator,
+        )?;
+    }
+    let values = &gradients.values.as_slice()[from * dimension..(from + count) * dimension];
+    for (i, gradient) in values.chunks_exact(dimension).enumerate() {
+        if !sink.global.is_empty() {
+            vector::add(sink.global, gradient);
+        }
+        let entity = group.entities.map_or(i as u32, |entities| entities[i]);
+        match &sink.table.features {
+            None => sink.rows.add(entity, gradient),
+            Some(features) => {
+                let ids = features.of(entity);
+                ids.iter()
+                    .for_each(|&id| sink.rows.add_scaled(id, 1.0 / ids.len() as f32, gradient));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gradients of `y = f(x)` become those of `x`; those of the parameters are summed.
+fn back_operator(
+    rows: &Rows,
+    gradients: &mut TensorBuffer,
+    from: usize,
+    count: usize,
+    group: &Group<'_>,
+    transform: &Transform<'_>,
+    sums: &mut OperatorGradients,
+) -> Result<(), TchError> {
+    let (dimension, operator) = (transform.dimension, transform.operator);
+    let width = operators::packed_width(operator, dimension);
+    let inputs = &rows.input.as_slice()[group.first * dimension..(group.first + count) * dimension];
+    let range = from * dimension..(from + count) * dimension;
+    sums.row.resize(dimension, 0.0);
+    match transform.parameters {
+        Parameters::Shared(packed) if matches!(operator, Operator::Linear | Operator::Affine) => {
+            return back_matrix(rows, gradients, from, count, group, packed, transform, sums);
+        }
+        Parameters::Shared(packed) => {
+            let packed = &packed.as_slice()[..width];
+            let sum = &mut sums.shared.as_mut_slice()[..width];
+            for (g, x) in gradients.as_mut_slice()[range]
+                .chunks_exact_mut(dimension)
+                .zip(inputs.chunks_exact(dimension))
+            {
+                operators::backward(operator, packed, x, g, sum, &mut sums.row);
+            }
+        }
+        Parameters::PerEdge(tensors, relations) => {
+            sums.packed.resize(width, 0.0);
+            let gradients = gradients.as_mut_slice()[range].chunks_exact_mut(dimension);
+            for ((g, x), &relation) in gradients
+                .zip(inputs.chunks_exact(dimension))
+                .zip(&relations[group.edge..])
+            {
+                operators::read_packed(tensors, relation as usize, &mut sums.packed);
+                let sum = sums.per_edge.row_mut(relation);
+                operators::backward(operator, &sums.packed, x, g, sum, &mut sums.row);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same for a matrix shared by all rows, with matrix products.
+fn back_matrix(
+    rows: &Rows,
+    gradients: &mut TensorBuffer,
+    from: usize,
+    count: usize,
+    group: &Group<'_>,
+    packed: &TensorBuffer,
+    transform: &Transform<'_>,
+    sums: &mut OperatorGradients,
+) -> Result<(), TchError> {
+    let dimension = transform.dimension;
+    let matrix = Block::one(0, dimension, dimension);
+    let outer = Block::one(from * dimension, count, dimension);
+    let inputs = Block::one(group.first * dimension, count, dimension);
+    let outer_factor = Factor::transposed(gradients, outer);
+    product(
+        &mut sums.shared,
+        matrix,
+        outer_factor,
+        Factor::plain(&rows.input, inputs),
+        true,
+    )?;
+    let range = from * dimension..(from + count) * dimension;
+    let translation = &mut sums.shared.as_mut_slice()[dimension * dimension..];
+    if transform.operator == Operator::Affine {
+        for g in gradients.as_slice()[range.clone()].chunks_exact(dimension) {
+            vector::add(&mut translation[..dimension], g);
+        }
+    }
+    reserve(&mut sums.block, count * dimension)?;
+    let inner = Block::one(0, count, dimension);
+    product(
+        &mut sums.block,
+        inner,
+        Factor::plain(gradients, outer),
+        Factor::plain(packed, matrix),
+        false,
+    )?;
+    gradients.as_mut_slice()[range].copy_from_slice(&sums.block.as_slice()[..count * dimension]);
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! An entity type's embeddings in one partition, with what their optimizer remembers.
+
+use crate::rows::SharedRows;
+
+/// One partition of an entity type, shared by all Hogwild workers.
+#[derive(Debug)]
+pub struct Table {
+    /// Embeddings, `[n, dimension]`. For a featurized type the rows are features.
+    pub embeddings: SharedRows,
+    /// Accumulated squared gradients of row-Adagrad, `[n, 1]`.
+    pub row_adagrad: SharedRows,
+    /// For a featurized type, the features of each entity.
+    pub features: Option<Features>,
+}
+
+impl Table {
+    /// A table of embeddings whose optimizer starts from nothing.
+    ///
+    /// # Panics
+    /// If `embeddings` is not a whole number of rows.
+    #[must_use]
+    pub fn new(embeddings: Vec<f32>, dimension: usize) -> Self {
+        let embeddings = SharedRows::from_vec(embeddings, dimension);
+        let row_adagrad = SharedRows::zeros(embeddings.rows(), 1);
+        Self {
+            embeddings,
+            row_adagrad,
+            features: None,
+        }
+    }
+
+    /// A table with the optimizer's state, `[n]`.
+    ///
+    /// # Panics
+    /// If the two do not have the same number of rows.
+    #[must_use]
+    pub fn with_state(embeddings: Vec<f32>, row_adagrad: Vec<f32>, dimension: usize) -> Self {
+        let embeddings = SharedRows::from_vec(embeddings, dimension);
+        let row_adagrad = SharedRows::from_vec(row_adagrad, 1);
+        assert_eq!(
+            embeddings.rows(),
+            row_adagrad.rows(),
+            "one accumulator per row"
+        );
+        Self {
+            embeddings,
+            row_adagrad,
+            features: None,
+        }
+    }
+
+    /// Entities that an offset may name: rows, or for a featurized type the bags of features.
+    #[must_use]
+    pub fn entities(&self) -> usize {
+        self.features
+            .as_ref()
+            .map_or(self.embeddings.rows(), Features::entities)
+    }
+}
+
+/// Which features each entity of a featurized type has (compressed sparse rows).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    offsets: Vec<u64>,
+    ids: Vec<u32>,
+}
+
+impl Features {
+    /// Entity `e` has the features `ids[offsets[e]..offsets[e + 1]]`.
+    ///
+    /// # Errors
+    /// When the offsets do not ascend from 0 to the number of ids, or an id is not below `rows`.
+    pub fn new(offsets: Vec<u64>, ids: Vec<u32>, rows: usize) -> Result<Self, FeaturesError> {
+        let ends = offsets.first() == Some(&0) && offsets.last() == Some(&(ids.len() as u64));
+        if !ends || !offsets.is_sorted() {
+            return Err(FeaturesError::Offsets { ids: ids.len() });
+        }
+        if let Some(&id) = ids.iter().find(|&&id| id as usize >= rows) {
+            return Err(FeaturesError::Id { id, rows });
+        }
+        Ok(Self { offsets, ids })
+    }
+
+    /// Number of entities.
+    #[must_use]
+    pub fn entities(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// Features of entity `entity`.
+    ///
+    /// # Panics
+    /// If there is no such entity.
+    #[inline]
+    #[must_use]
+    pub fn of(&self, entity: u32) -> &[u32] {
+        let entity = entity as usize;
+        &self.ids[self.offsets[entity] as usize..self.offsets[entity + 1] as usize]
+    }
+}
+
+/// Features that do not fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FeaturesError {
+    /// The offsets are no division of the ids.
+    #[error("feature offsets must ascend from 0 to the number of feature ids, {ids}")]
+    Offsets {
+        /// Number of ids.
+        ids: usize,
+    },
+    /// A feature that does not exist.
+    #[error("feature id {id} is out of range: the type has {rows} features")]
+    Id {
+        /// The id.
+        id: u32,
+        /// Features of the type.
+        rows: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_checked() {
+        let good = Features::new(vec![0, 2, 2, 3], vec![4, 0, 1], 5);
+        assert_eq!(
+            good.as_ref()
+                .map(|f| (f.entities(), f.of(0).to_vec(), f.of(1).len())),
+            Ok((3, vec![4, 0], 0))
+        );
+        let offsets = FeaturesError::Offsets { ids: 1 };
+        assert_eq!(Features::new(vec![0, 2], vec![4], 5), Err(offsets));
+        assert_eq!(Features::new(vec![], vec![4], 5), Err(offsets));
+        assert_eq!(
+            Features::new(vec![0, 1], vec![5], 5),
+            Err(FeaturesError::Id { id: 5, rows: 5 })
+        );
+    }
+}

@@ -1,0 +1,255 @@
+//! Loops over floats, compiled for AVX-512, AVX2 and the baseline, and chosen by the processor.
+//!
+//! Reductions keep [`LANES`] partial results, so that they vectorise although floating-point sums may
+//! not be reordered; a result therefore depends on the values and the processor's features, and on
+//! nothing else.
+
+use multiversion::multiversion;
+use multiversion::target::target_cfg_f;
+
+/// Partial results of a reduction.
+const LANES: usize = 32;
+
+/// `a * b + c`, fused where the caller was compiled for it: unfused `mul_add` is a function call.
+#[inline(always)]
+pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if FMA { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// Folds `x` in [`LANES`] lanes, then the lanes pairwise.
+#[inline(always)]
+fn lanes(
+    x: &[f32],
+    initial: f32,
+    step: impl Fn(f32, f32) -> f32,
+    join: impl Fn(f32, f32) -> f32,
+) -> f32 {
+    let mut acc = [initial; LANES];
+    let mut chunks = x.chunks_exact(LANES);
+    for chunk in &mut chunks {
+        for (a, &v) in acc.iter_mut().zip(chunk) {
+            *a = step(*a, v);
+        }
+    }
+    for (a, &v) in acc.iter_mut().zip(chunks.remainder()) {
+        *a = step(*a, v);
+    }
+    join_lanes(acc, join)
+}
+
+#[inline(always)]
+fn join_lanes(mut acc: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            acc[i] = join(acc[i], acc[i + half]);
+        }
+        half /= 2;
+    }
+    acc[0]
+}
+
+/// Folds pairs of `x` and `y`.
+#[inline(always)]
+fn lanes2(x: &[f32], y: &[f32], step: impl Fn(f32, f32, f32) -> f32) -> f32 {
+    let mut acc = [0.0; LANES];
+    let (mut xs, mut ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
+    for (xc, yc) in (&mut xs).zip(&mut ys) {
+        for i in 0..LANES {
+            acc[i] = step(acc[i], xc[i], yc[i]);
+        }
+    }
+    for ((a, &u), &v) in acc.iter_mut().zip(xs.remainder()).zip(ys.remainder()) {
+        *a = step(*a, u, v);
+    }
+    join_lanes(acc, |a, b| a + b)
+}
+
+/// Sum of products.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
+    debug_assert_eq!(x.len(), y.len());
+    if target_cfg_f!(target_feature = "fma") {
+        lanes2(x, y, |a, u, v| fma::<true>(u, v, a))
+    } else {
+        lanes2(x, y, |a, u, v| fma::<false>(u, v, a))
+    }
+}
+
+/// Sum of squared differences.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn squared_distance(x: &[f32], y: &[f32]) -> f32 {
+    debug_assert_eq!(x.len(), y.len());
+    lanes2(x, y, |a, u, v| a + (u - v) * (u - v))
+}
+
+/// Sum.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn sum(x: &[f32]) -> f32 {
+    lanes(x, 0.0, |a, v| a + v, |a, b| a + b)
+}
+
+/// The largest value, `-inf` for none; NaN if any value is NaN.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn max(x: &[f32]) -> f32 {
+    let largest = lanes(
+        x,
+        f32::NEG_INFINITY,
+        |a, v| if v > a { v } else { a },
+        f32::max,
+    );
+    // A NaN loses every comparison above; `x * 0` is NaN for it and for infinities only.
+    let poison = lanes(x, 0.0, |a, v| a + v * 0.0, |a, b| a + b);
+    if poison.is_nan() {
+        x.iter()
+            .fold(largest, |a, &v| if v.is_nan() { v } else { a })
+    } else {
+        largest
+    }
+}
+
+/// `y += a * x`.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn axpy(y: &mut [f32], a: f32, x: &[f32]) {
+    debug_assert_eq!(x.len(), y.len());
+    if target_cfg_f!(target_feature = "fma") {
+        y.iter_mut()
+            .zip(x)
+            .for_each(|(y, &x)| *y = fma::<true>(a, x, *y));
+    } else {
+        y.iter_mut()
+            .zip(x)
+            .for_each(|(y, &x)| *y = fma::<false>(a, x, *y));
+    }
+}
+
+/// `y += x`.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn add(y: &mut [f32], x: &[f32]) {
+    debug_assert_eq!(x.len(), y.len());
+    y.iter_mut().zip(x).for_each(|(y, &x)| *y += x);
+}
+
+/// `y *= a`.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn scale(y: &mut [f32], a: f32) {
+    y.iter_mut().for_each(|y| *y *= a);
+}
+
+/// `out = x * y`, element by element.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
+    out.iter_mut()
+        .zip(x)
+        .zip(y)
+        .for_each(|((o, &x), &y)| *o = x * y);
+}
+
+/// `out += x * y`, element by element.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn multiply_add(out: &mut [f32], x: &[f32], y: &[f32]) {
+    out.iter_mut()
+        .zip(x)
+        .zip(y)
+        .for_each(|((o, &x), &y)| *o += x * y);
+}
+
+/// `out = (a + ib)(c + id)`, or `(a + ib)(c - id)` with `conjugate`; complex numbers as a half of
+/// real parts and a half of imaginary parts.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn complex_multiply(out: &mut [f32], x: &[f32], y: &[f32], conjugate: bool) {
+    let half = out.len() / 2;
+    let sign = if conjugate { -1.0 } else { 1.0 };
+    let (out_re, out_im) = out.split_at_mut(half);
+    let ((a, b), (c, d)) = (x.split_at(half), y.split_at(half));
+    let (a, b, c, d) = (&a[..half], &b[..half], &c[..half], &d[..half]);
+    for i in 0..half {
+        let d = sign * d[i];
+        out_re[i] = a[i] * c[i] - b[i] * d;
+        out_im[i] = a[i] * d + b[i] * c[i];
+    }
+}
+
+/// How many values are above `threshold`.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn count_above(x: &[f32], threshold: f32) -> u32 {
+    x.iter().map(|&v| u32::from(v > threshold)).sum()
+}
+
+/// How many values are above `threshold`, and how many equal it.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn count_above_equal(x: &[f32], threshold: f32) -> (u32, u32) {
+    let (mut above, mut equal) = (0, 0);
+    for &v in x {
+        above += u32::from(v > threshold);
+        equal += u32::from(v == threshold);
+    }
+    (above, equal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(n: usize, seed: u32) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+        };
+        (0..n).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn reductions_agree_with_plain_sums_at_any_length() {
+        for n in [0, 1, 7, 31, 32, 33, 100, 1050] {
+            let (x, y) = (numbers(n, 1), numbers(n, 2));
+            let plain = |f: &dyn Fn(f64, f64) -> f64| {
+                x.iter()
+                    .zip(&y)
+                    .map(|(&a, &b)| f(f64::from(a), f64::from(b)))
+                    .sum::<f64>()
+            };
+            let close = |a: f32, b: f64| {
+                assert!(
+                    (f64::from(a) - b).abs() <= 1e-5 * (n as f64 + 1.0),
+                    "{n}: {a} {b}"
+                )
+            };
+            close(dot(&x, &y), plain(&|a, b| a * b));
+            close(squared_distance(&x, &y), plain(&|a, b| (a - b) * (a - b)));
+            close(sum(&x), plain(&|a, _| a));
+            assert_eq!(max(&x), x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+            assert_eq!(
+                count_above(&x, 0.25) as usize,
+                x.iter().filter(|&&v| v > 0.25).count()
+            );
+            let t = x.last().copied().unwrap_or(0.5);
+            let expected = (
+                x.iter().filter(|&&v| v > t).count() as u32,
+                x.iter().filter(|&&v| v == t).count() as u32,
+            );
+            assert_eq!(count_above_equal(&x, t), expected);
+        }
+    }
+
+    #[test]
+    fn the_largest_of_values_with_a_nan_is_nan() {
+        let mut x = numbers(100, 3);
+        x[57] = f32::INFINITY;
+        assert_eq!(max(&x), f32::INFINITY);
+        x[56] = f32::NAN;
+        assert!(max(&x).is_nan());
+    }
+
+    #[test]
+    fn complex_products_follow_the_definition() {
+        let (x, y) = ([1.0, 2.0, 3.0, -4.0], [0.5, -1.0, 2.0, 3.0]);
+        let mut out = [0.0; 4];
+        complex_multiply(&mut out, &x, &y, false);
+        // (1 + 3i)(0.5 + 2i) and (2 - 4i)(-1 + 3i)
+        assert_eq!(out, [-5.5, 10.0, 3.5, 10.0]);
+        complex_multiply(&mut out, &x, &y, true);
+        assert_eq!(out, [6.5, -14.0, -0.5, -2.0]);
+    }
+}

@@ -1,0 +1,257 @@
+//! Two training steps of PyTorch-BigGraph in 98 configurations, through the real step.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use pbg_core::config::{Comparator, Operator};
+use pbg_core::graph::Side;
+use pbg_core::strategy::Loss;
+use pbg_kernels::losses::{Logistic, Ranking, Softmax};
+use pbg_kernels::negatives::Draws;
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
+use pbg_kernels::step::{Batch, Relations, Tables, Trainer};
+use pbg_kernels::table::Table;
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Deserialize)]
+struct File {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    config: Config,
+    operator: Operator,
+    all_negs: bool,
+    relation_weight: f32,
+    num_entities: usize,
+    num_relations: usize,
+    initial: State,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    dimension: usize,
+    comparator: Comparator,
+    bias: bool,
+    loss_fn: String,
+    margin: f32,
+    num_batch_negs: usize,
+    num_uniform_negs: usize,
+    disable_lhs_negs: bool,
+    disable_rhs_negs: bool,
+    lr: f32,
+    relation_lr: Option<f32>,
+    max_norm: Option<f32>,
+    global_emb: bool,
+    regularization_coef: f32,
+    dynamic_relations: bool,
+}
+
+#[derive(Deserialize)]
+struct State {
+    embeddings: Vec<Vec<f32>>,
+    parameters: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    lhs: Vec<u32>,
+    rhs: Vec<u32>,
+    rel: Value,
+    weight: Option<Vec<f32>>,
+    uniform_draws: Vec<Vec<Vec<u32>>>,
+    lhs_pos: Vec<f32>,
+    rhs_pos: Vec<f32>,
+    lhs_neg: Vec<Vec<f32>>,
+    rhs_neg: Vec<Vec<f32>>,
+    loss: f64,
+    reg: f64,
+    violators_lhs: f64,
+    violators_rhs: f64,
+    after: State,
+}
+
+impl Case {
+    fn spec(&self) -> ModelSpec {
+        let config = &self.config;
+        let relation = RelationSpec {
+            lhs: 0,
+            rhs: 0,
+            operator: self.operator,
+            weight: self.relation_weight,
+            all_negs: self.all_negs,
+        };
+        let copies = if config.dynamic_relations { 1 } else { self.num_relations };
+        ModelSpec {
+            entities: vec![EntitySpec { name: "e".to_owned(), dimension: config.dimension, featurized: false }],
+            relations: vec![relation; copies],
+            dynamic_relations: config.dynamic_relations.then_some(self.num_relations),
+            comparator: config.comparator,
+            bias: config.bias,
+            global_emb: config.global_emb,
+            max_norm: config.max_norm,
+            regularization_coef: config.regularization_coef,
+            lr: config.lr,
+            relation_lr: config.relation_lr.unwrap_or(config.lr),
+            num_batch_negs: config.num_batch_negs,
+            num_uniform_negs: config.num_uniform_negs,
+            chunk_size: None,
+            disable_lhs_negs: config.disable_lhs_negs,
+            disable_rhs_negs: config.disable_rhs_negs,
+        }
+    }
+
+    fn loss(&self) -> Box<dyn Loss> {
+        match self.config.loss_fn.as_str() {
+            "ranking" => Box::new(Ranking::new(self.config.margin)),
+            "logistic" => Box::new(Logistic::new()),
+            "softmax" => Box::new(Softmax::new()),
+            other => panic!("no such loss: {other}"),
+        }
+    }
+}
+
+/// PBG's internal name as a name in checkpoints.
+fn public_name(internal: &str) -> String {
+    if let Some(entity) = internal.strip_prefix("global_embs.emb_") {
+        return format!("entities/{entity}/global_embedding");
+    }
+    let parts: Vec<&str> = internal.split('.').collect();
+    let side = parts[0].strip_suffix("_operators").expect("an operator");
+    format!("relations/{}/operator/{side}/{}", parts[1], parts[2])
+}
+
+fn flatten(value: &Value, out: &mut Vec<f32>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| flatten(item, out)),
+        number => out.push(number.as_f64().expect("a number") as f32),
+    }
+}
+
+fn numbers(value: &Value) -> Vec<f32> {
+    let mut out = Vec::new();
+    flatten(value, &mut out);
+    out
+}
+
+struct Checker<'a> {
+    case: &'a str,
+    step: usize,
+    failures: Vec<String>,
+    compared: usize,
+}
+
+impl Checker<'_> {
+    fn close(&mut self, what: &str, found: f64, expected: f64) {
+        self.compared += 1;
+        if !((found - expected).abs() <= 1e-6 + 1e-4 * expected.abs()) {
+            self.failures.push(format!("{} step {}: {what}: {found} instead of {expected}", self.case, self.step));
+        }
+    }
+
+    fn all_close(&mut self, what: &str, found: &[f32], expected: &[f32]) {
+        assert_eq!(found.len(), expected.len(), "{} step {}: {what}", self.case, self.step);
+        for (i, (&f, &e)) in found.iter().zip(expected).enumerate() {
+            self.close(&format!("{what}[{i}]"), f64::from(f), f64::from(e));
+        }
+    }
+}
+
+/// Both sides' scores of a batch, in order of edges.
+#[derive(Default)]
+struct Seen {
+    positives: [Vec<f32>; 2],
+    negatives: [Vec<f32>; 2],
+}
+
+fn draws(case: &Case, step: &Step) -> Draws {
+    let mut lists = step.uniform_draws.iter().map(|chunks| chunks.concat());
+    let mut next = |disabled: bool| if disabled { Vec::new() } else { lists.next().unwrap_or_default() };
+    let lhs = next(case.config.disable_lhs_negs);
+    let rhs = next(case.config.disable_rhs_negs);
+    Draws { lhs, rhs }
+}
+
+fn run(case: &Case, slice_bytes: usize) -> (Vec<String>, usize) {
+    let spec = Arc::new(case.spec());
+    let loss = case.loss();
+    let mut trainer = Trainer::new(Arc::clone(&spec)).expect("a trainer").with_slice_bytes(slice_bytes);
+    let table = Table::new(case.initial.embeddings.concat(), case.config.dimension);
+    let mut params = Params::new(&spec);
+    for (name, values) in &case.initial.parameters {
+        params.set(&public_name(name), &numbers(values), None).expect("a parameter");
+    }
+    assert_eq!(params.tensors().len(), case.initial.parameters.len(), "{}", case.name);
+    let mut checker = Checker { case: &case.name, step: 0, failures: Vec::new(), compared: 0 };
+    for (index, step) in case.steps.iter().enumerate() {
+        checker.step = index;
+        one_step(case, step, &mut trainer, &table, &params, loss.as_ref(), &mut checker);
+    }
+    assert_eq!(table.embeddings.rows(), case.num_entities);
+    (checker.failures, checker.compared)
+}
+
+fn one_step(
+    case: &Case,
+    step: &Step,
+    trainer: &mut Trainer,
+    table: &Table,
+    params: &Params,
+    loss: &dyn Loss,
+    checker: &mut Checker<'_>,
+) {
+    let relations: Vec<u32> = numbers(&step.rel).iter().map(|&r| r as u32).collect();
+    let relation = match step.rel {
+        Value::Array(_) => Relations::PerEdge(&relations),
+        _ => Relations::One(relations[0]),
+    };
+    let batch = Batch { lhs: &step.lhs, rhs: &step.rhs, relation, weight: step.weight.as_deref() };
+    let tables = Tables { lhs: table, rhs: table };
+    let mut seen = Seen::default();
+    let mut observe = |side: Side, first: usize, positives: &[f32], negatives: &[f32]| {
+        assert_eq!(first, seen.positives[side as usize].len());
+        seen.positives[side as usize].extend_from_slice(positives);
+        seen.negatives[side as usize].extend_from_slice(negatives);
+    };
+    let stats = trainer
+        .train_observed(&batch, &tables, params, loss, &draws(case, step), &mut observe)
+        .unwrap_or_else(|error| panic!("{}: {error}", case.name));
+    checker.all_close("lhs_pos", &seen.positives[0], &step.lhs_pos);
+    checker.all_close("rhs_pos", &seen.positives[1], &step.rhs_pos);
+    checker.all_close("lhs_neg", &seen.negatives[0], &step.lhs_neg.concat());
+    checker.all_close("rhs_neg", &seen.negatives[1], &step.rhs_neg.concat());
+    checker.close("loss", stats.loss(), step.loss);
+    checker.close("reg", stats.reg, step.reg);
+    checker.close("violators_lhs", stats.violators_lhs as f64, step.violators_lhs);
+    checker.close("violators_rhs", stats.violators_rhs as f64, step.violators_rhs);
+    let mut embeddings = vec![0.0; table.embeddings.rows() * table.embeddings.width()];
+    table.embeddings.read_rows(0, &mut embeddings);
+    checker.all_close("embeddings", &embeddings, &step.after.embeddings.concat());
+    for (name, values) in &step.after.parameters {
+        let found = params.tensor(&public_name(name)).expect("a parameter").to_vec();
+        checker.all_close(name, &found, &numbers(values));
+    }
+}
+
+#[test]
+fn two_steps_equal_pbg_in_every_configuration_at_any_slice_size() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/pbg_steps.json");
+    let text = std::fs::read_to_string(&path).expect("the vectors");
+    let file: File = serde_json::from_str(&text).expect("readable vectors");
+    assert_eq!(file.cases.len(), 98);
+    // One chunk per slice, two chunks, everything at once.
+    for slice_bytes in [1, 1500, 1 << 20] {
+        let results: Vec<_> = file.cases.iter().map(|case| run(case, slice_bytes)).collect();
+        let failures: Vec<&String> = results.iter().flat_map(|(failures, _)| failures).collect();
+        let compared: usize = results.iter().map(|(_, compared)| compared).sum();
+        assert!(compared > 20_000, "{compared}");
+        assert!(failures.is_empty(), "{} of {compared}, first {:#?}", failures.len(), &failures[..failures.len().min(30)]);
+    }
+}
