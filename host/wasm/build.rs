@@ -1,0 +1,88 @@
+//! Embeds the standard plugins: for every folder `plugins/<slot>/<name>` of the repository the
+//! component `<target>/plugins/<name>.wasm`, which `cargo xtask build` makes.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Folders below `plugins/` and the variant of `Kind` that their plugins are.
+const SLOTS: [(&str, &str); 1] = [("orders", "BucketOrder")];
+
+fn main() -> ExitCode {
+    match embed() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            instruct(&format!("cargo::error={reason}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn embed() -> Result<(), String> {
+    instruct("cargo::rerun-if-env-changed=CARGO_TARGET_DIR");
+    let workspace = workspace()?;
+    let components = components(&workspace);
+    let mut table = String::from("&[\n");
+    for (slot, kind) in SLOTS {
+        for name in plugins(&workspace.join("plugins").join(slot))? {
+            let component = components.join(format!("{name}.wasm"));
+            instruct(&format!("cargo::rerun-if-changed={}", component.display()));
+            if !component.is_file() {
+                return Err(format!(
+                    "the standard plugin {} is not built: run `cargo xtask build`",
+                    component.display()
+                ));
+            }
+            writeln!(
+                table,
+                "Standard {{ name: {name:?}, kind: Kind::{kind}, bytes: include_bytes!({component:?}) }},"
+            )
+            .map_err(|error| error.to_string())?;
+        }
+    }
+    table.push(']');
+    let out = PathBuf::from(variable("OUT_DIR")?).join("standard.rs");
+    fs::write(&out, table).map_err(|error| format!("cannot write {}: {error}", out.display()))
+}
+
+fn workspace() -> Result<PathBuf, String> {
+    let here = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    let root = here
+        .ancestors()
+        .nth(2)
+        .ok_or("this crate is not in host/ of the repository")?;
+    Ok(root.to_owned())
+}
+
+fn components(workspace: &Path) -> PathBuf {
+    // A relative folder is relative to where cargo was called, taken as the repository's root.
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    workspace.join(target).join("plugins")
+}
+
+/// Names of the plugins of one slot, sorted.
+fn plugins(slot: &Path) -> Result<Vec<String>, String> {
+    instruct(&format!("cargo::rerun-if-changed={}", slot.display()));
+    let unreadable = |error: io::Error| format!("cannot read {}: {error}", slot.display());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(slot).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        if entry.path().join("Cargo.toml").is_file() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn variable(name: &str) -> Result<String, String> {
+    env::var(name).map_err(|error| format!("{name}: {error}"))
+}
+
+fn instruct(line: &str) {
+    // Cargo reads instructions from standard output; where that is closed there is no one to tell.
+    let _ = writeln!(io::stdout(), "{line}");
+}

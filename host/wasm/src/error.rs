@@ -1,0 +1,113 @@
+//! Why a plugin cannot be used.
+
+use std::path::PathBuf;
+
+use crate::kind::Kind;
+
+/// A plugin that cannot be loaded, with its name or path and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Neither a file nor a standard plugin.
+    #[error(
+        "plugin {name}: no such file, and no standard plugin of this name{}; the standard ones are {standard}",
+        .nearest.map(|n| format!(" (did you mean {n}?)")).unwrap_or_default()
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The standard plugin it was most likely meant to be.
+        nearest: Option<&'static str>,
+        /// Names of the standard plugins.
+        standard: String,
+    },
+    /// The file cannot be read.
+    #[error("plugin {}: {reason}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The bytes are no component, or one that does not compile.
+    #[error("plugin {label}: {reason}")]
+    NotAComponent {
+        /// Which plugin.
+        label: String,
+        /// What the bytes are instead and how to make a component.
+        reason: String,
+    },
+    /// It imports what is not offered.
+    #[error("plugin {label}: imports {import}, which plugins do not get: {advice}")]
+    Import {
+        /// Which plugin.
+        label: String,
+        /// The import.
+        import: String,
+        /// How to build it without.
+        advice: String,
+    },
+    /// It was built for another version of the interfaces.
+    #[error(
+        "plugin {label}: was built for {found}, this program speaks {expected}; build it with the \
+         SDK of this version"
+    )]
+    Version {
+        /// Which plugin.
+        label: String,
+        /// The interface with the version that it has.
+        found: String,
+        /// The package and version that is spoken here.
+        expected: String,
+    },
+    /// It exports no strategy, or not all functions of one.
+    #[error("plugin {label}: {reason}")]
+    Interface {
+        /// Which plugin.
+        label: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// It is a strategy for another slot.
+    #[error("plugin {label}: is a {found}, where a {expected} is wanted")]
+    WrongKind {
+        /// Which plugin.
+        label: String,
+        /// What it is.
+        found: Kind,
+        /// What was wanted.
+        expected: Kind,
+    },
+    /// It failed while it was loaded.
+    #[error("plugin {label}: {function}: {reason}")]
+    Fault {
+        /// Which plugin.
+        label: String,
+        /// In which step or function.
+        function: &'static str,
+        /// What happened and what its author can do.
+        reason: String,
+    },
+    /// What it says about itself makes no sense.
+    #[error("plugin {label}: its metadata is wrong: {reason}; its author has to mend that")]
+    Metadata {
+        /// Which plugin.
+        label: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The configuration gives it parameters that it does not take.
+    #[error("plugin {label}: {}", .problems.join("; "))]
+    Parameters {
+        /// Which plugin.
+        label: String,
+        /// One text per parameter.
+        problems: Vec<String>,
+    },
+    /// The sandbox itself cannot start.
+    #[error("the plugin sandbox cannot start: {reason}")]
+    Sandbox {
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,126 @@
+//! What lives in a store beside the instance: its caps and its log.
+
+use wasmtime::{ResourceLimiter, Store};
+
+use crate::bindings::{log as wit_log, types as wit_types};
+use crate::engine::{Runtime, ticks};
+use crate::limits::Limits;
+use crate::log::{GuestLog, LogLevel};
+
+/// Memories, tables and core instances of one component. Guests of `componentize-py` link a
+/// dozen modules; nothing needs hundreds.
+const MEMORIES: usize = 8;
+const TABLES: usize = 32;
+const INSTANCES: usize = 128;
+
+/// A plugin asked for more than its limits grant. The growth traps, so that the message names
+/// the cause and not what the guest did without the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Denied {
+    #[error("asked for {asked} bytes of memory, its limit is {limit}")]
+    Memory { asked: usize, limit: usize },
+    #[error("asked for {asked} table entries, its limit is {limit}")]
+    Table { asked: usize, limit: usize },
+}
+
+/// The data of a store.
+pub(crate) struct Guest {
+    memory: Budget,
+    table: Budget,
+    pub(crate) log: GuestLog,
+}
+
+/// What all memories, or all tables, have together.
+struct Budget {
+    used: usize,
+    limit: usize,
+}
+
+impl Budget {
+    /// Grants the growth, or says what was asked for in total.
+    fn grow(&mut self, current: usize, desired: usize) -> Result<(), usize> {
+        let total = self.used.saturating_add(desired.saturating_sub(current));
+        if total > self.limit {
+            return Err(total);
+        }
+        self.used = total;
+        Ok(())
+    }
+}
+
+impl Guest {
+    /// A store with every limit set. The limiter must come before the instance: how many
+    /// memories, tables and instances it grants is read once, when it is set.
+    pub(crate) fn store(runtime: &Runtime, limits: &Limits, log: GuestLog) -> Store<Self> {
+        let guest = Self {
+            memory: Budget {
+                used: 0,
+                limit: limits.memory_bytes,
+            },
+            table: Budget {
+                used: 0,
+                limit: limits.table_elements,
+            },
+            log,
+        };
+        let mut store = Store::new(&runtime.engine, guest);
+        store.limiter(|guest| guest);
+        store.set_max_component_handles(limits.handles);
+        store.set_epoch_deadline(ticks(limits.deadline_ms));
+        store
+    }
+}
+
+impl ResourceLimiter for Guest {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let limit = self.memory.limit;
+        match self.memory.grow(current, desired) {
+            Ok(()) => Ok(true),
+            Err(asked) => Err(Denied::Memory { asked, limit }.into()),
+        }
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let limit = self.table.limit;
+        match self.table.grow(current, desired) {
+            Ok(()) => Ok(true),
+            Err(asked) => Err(Denied::Table { asked, limit }.into()),
+        }
+    }
+
+    fn instances(&self) -> usize {
+        INSTANCES
+    }
+
+    fn tables(&self) -> usize {
+        TABLES
+    }
+
+    fn memories(&self) -> usize {
+        MEMORIES
+    }
+}
+
+impl wit_types::Host for Guest {}
+
+impl wit_log::Host for Guest {
+    fn write(&mut self, level: wit_log::Level, message: String) {
+        let level = match level {
+            wit_log::Level::Debug => LogLevel::Debug,
+            wit_log::Level::Info => LogLevel::Info,
+            wit_log::Level::Warn => LogLevel::Warn,
+            wit_log::Level::Error => LogLevel::Error,
+        };
+        self.log.write(level, &message);
+    }
+}

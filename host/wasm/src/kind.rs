@@ -1,0 +1,35 @@
+//! The slots that a plugin can fill.
+
+use serde::Serialize;
+
+use crate::bindings::{PACKAGE, VERSION};
+
+/// Which strategy a component is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// Decides in which order buckets are trained.
+    BucketOrder,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 1] = [Self::BucketOrder];
+
+    /// The interface whose export makes a component one of this kind, with its version.
+    pub(crate) fn interface(self) -> String {
+        let name = match self {
+            Self::BucketOrder => "bucket-order",
+        };
+        format!("{PACKAGE}/{name}@{VERSION}")
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::BucketOrder => "bucket order",
+        })
+    }
+}

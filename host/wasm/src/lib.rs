@@ -1,0 +1,51 @@
+//! The sandbox of `pbg-host`: loads, limits and calls strategies that are WebAssembly components.
+//!
+//! A plugin can make training useless, never unsafe. It gets no import but a log, every call has
+//! a deadline and every resource a limit, every answer is checked against its contract before it
+//! is returned, and an instance that failed in any way is never used again. What went wrong comes
+//! as a text that names the plugin, the function, the cause and what its author can do.
+//!
+//! The way in is [`PluginSource::resolve`] and [`Sandbox`]:
+//!
+//! ```
+//! use pbg_wasm::{Limits, PluginSource, Sandbox};
+//!
+//! let sandbox = Sandbox::new(Limits::default())?;
+//! let plugin = sandbox.open(PluginSource::resolve("inside_out")?)?;
+//! assert_eq!(plugin.inspection().metadata.name, "inside_out");
+//! let order = plugin.into_order(&serde_json::Value::Null)?;
+//! # use pbg_core::strategy::BucketOrder;
+//! # assert_eq!(order.id().name, "inside_out");
+//! # Ok::<(), pbg_wasm::LoadError>(())
+//! ```
+//!
+//! Components are compiled each time they are loaded, which takes about 20 ms for a standard
+//! one: reading compiled code back is `unsafe`, since it would run whatever the file holds.
+
+mod bindings;
+mod engine;
+mod error;
+mod fault;
+mod guest;
+mod kind;
+mod limits;
+mod log;
+mod metadata;
+mod order;
+mod parameters;
+mod plugin;
+mod program;
+mod source;
+mod standard;
+mod text;
+
+pub use error::LoadError;
+pub use kind::Kind;
+pub use limits::Limits;
+pub use log::{LogLevel, LogSink};
+pub use metadata::Metadata;
+pub use order::LoadedOrder;
+pub use parameters::{Parameter, ParameterKind};
+pub use plugin::{Inspection, Plugin, Sandbox};
+pub use source::PluginSource;
+pub use standard::{Standard, standard};

@@ -1,0 +1,140 @@
+//! What plugins log: bounded, neutral, delivered as it comes, and kept for the fault message.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::text::neutral;
+
+/// How much a line of a plugin matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// For the plugin's author.
+    Debug,
+    /// For whoever trains.
+    Info,
+    /// Something is odd, and training goes on.
+    Warn,
+    /// Explains the fault that follows.
+    Error,
+}
+
+/// Receives every line that plugins log, prefixed with the plugin's name. It is called on the
+/// thread that called the plugin and must not block: no deadline covers it.
+pub type LogSink = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
+
+/// Bytes of one line that are kept.
+const LINE_BYTES: usize = 1024;
+/// Bytes of the last lines that a fault shows.
+const TAIL_BYTES: usize = 4096;
+
+/// The log of one instance.
+pub(crate) struct GuestLog {
+    sink: LogSink,
+    label: String,
+    tail: VecDeque<String>,
+    tail_bytes: usize,
+    /// Lines that this call may still write.
+    left: u32,
+    dropped: u64,
+}
+
+impl GuestLog {
+    pub(crate) fn new(sink: LogSink, label: String) -> Self {
+        Self {
+            sink,
+            label,
+            tail: VecDeque::new(),
+            tail_bytes: 0,
+            left: 0,
+            dropped: 0,
+        }
+    }
+
+    /// A new call begins: it may write `lines` lines.
+    pub(crate) fn begin(&mut self, lines: u32) {
+        self.left = lines;
+        self.dropped = 0;
+    }
+
+    /// The call ended: says what was dropped.
+    pub(crate) fn end(&mut self) {
+        if self.dropped > 0 {
+            let note = format!("{}: {} more log lines dropped", self.label, self.dropped);
+            (self.sink)(LogLevel::Warn, &note);
+            self.dropped = 0;
+        }
+    }
+
+    pub(crate) fn write(&mut self, level: LogLevel, message: &str) {
+        // The last lines matter most to whoever reads a fault, but a flood must not cost more
+        // than counting it.
+        let mut lines = message.split('\n').filter(|line| !line.trim().is_empty());
+        while self.left > 0 {
+            let Some(line) = lines.next() else { return };
+            self.left -= 1;
+            let line = neutral(line.trim_end(), LINE_BYTES);
+            (self.sink)(level, &format!("{}: {line}", self.label));
+            self.remember(line);
+        }
+        self.dropped += 1;
+    }
+
+    fn remember(&mut self, line: String) {
+        self.tail_bytes += line.len();
+        self.tail.push_back(line);
+        while self.tail_bytes > TAIL_BYTES {
+            let Some(oldest) = self.tail.pop_front() else {
+                break;
+            };
+            self.tail_bytes -= oldest.len();
+        }
+    }
+
+    /// The last lines, oldest first.
+    pub(crate) fn tail(&self) -> impl Iterator<Item = &str> {
+        self.tail.iter().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    fn recorded() -> (LogSink, Arc<Mutex<Vec<String>>>) {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&lines);
+        let sink =
+            move |_: LogLevel, line: &str| sink.lock().expect("one thread").push(line.to_owned());
+        (Arc::new(sink), lines)
+    }
+
+    #[test]
+    fn lines_are_prefixed_split_and_neutral() {
+        let (sink, lines) = recorded();
+        let mut log = GuestLog::new(sink, "evil".to_owned());
+        log.begin(10);
+        log.write(LogLevel::Info, "one\n\u{1b}[31mtwo\n");
+        log.end();
+        assert_eq!(
+            *lines.lock().expect("one thread"),
+            ["evil: one", "evil: \\u{1b}[31mtwo"]
+        );
+    }
+
+    #[test]
+    fn a_flood_is_counted_and_the_tail_is_bounded() {
+        let (sink, lines) = recorded();
+        let mut log = GuestLog::new(sink, "evil".to_owned());
+        log.begin(10);
+        for n in 0..1000 {
+            log.write(LogLevel::Info, &format!("{n} {}", "x".repeat(5000)));
+        }
+        log.end();
+        let lines = lines.lock().expect("one thread");
+        assert_eq!(lines.len(), 11);
+        assert_eq!(lines[10], "evil: 990 more log lines dropped");
+        assert!(log.tail().map(str::len).sum::<usize>() <= TAIL_BYTES);
+        assert!(log.tail().last().is_some_and(|line| line.starts_with("9 ")));
+    }
+}

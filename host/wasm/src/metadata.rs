@@ -1,0 +1,115 @@
+//! What a plugin says about itself, checked before anyone believes it.
+
+use serde::Serialize;
+
+use crate::bindings::metadata as wit;
+use crate::parameters::{Parameter, ParameterKind};
+use crate::text::neutral;
+
+/// Name, version, summary and parameters of a plugin: bounded, and fit for a terminal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Metadata {
+    /// Short name: letters, digits, `_`, `-` and `.`, at most 64.
+    pub name: String,
+    /// Version: letters, digits, `_`, `-`, `+` and `.`, at most 64.
+    pub version: String,
+    /// One sentence.
+    pub summary: String,
+    /// What a configuration may set.
+    pub parameters: Vec<Parameter>,
+}
+
+const NAME_BYTES: usize = 64;
+const TEXT_BYTES: usize = 1000;
+const PARAMETERS: usize = 64;
+const OPTIONS: usize = 64;
+
+/// Checks what `describe` answered.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check(answer: wit::Description) -> Result<Metadata, String> {
+    word("name", &answer.name, "_-.")?;
+    word("version", &answer.version, "_-+.")?;
+    if answer.parameters.len() > PARAMETERS {
+        return Err(format!(
+            "{} parameters, more than {PARAMETERS}",
+            answer.parameters.len()
+        ));
+    }
+    let mut parameters: Vec<Parameter> = Vec::with_capacity(answer.parameters.len());
+    for declared in answer.parameters {
+        word("parameter name", &declared.name, "_")?;
+        if parameters.iter().any(|known| known.name == declared.name) {
+            return Err(format!("parameter {} is declared twice", declared.name));
+        }
+        let kind =
+            kind(declared.kind).map_err(|why| format!("parameter {}: {why}", declared.name))?;
+        let doc = neutral(&declared.doc, TEXT_BYTES);
+        parameters.push(Parameter {
+            name: declared.name,
+            doc,
+            kind,
+        });
+    }
+    let summary = neutral(&answer.summary, TEXT_BYTES);
+    Ok(Metadata {
+        name: answer.name,
+        version: answer.version,
+        summary,
+        parameters,
+    })
+}
+
+/// Names end up in messages, files and configurations.
+fn word(what: &str, text: &str, also: &str) -> Result<(), String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || also.contains(c);
+    if text.is_empty() || text.len() > NAME_BYTES || !text.chars().all(allowed) {
+        let shown = neutral(text, NAME_BYTES);
+        return Err(format!(
+            "{what} \"{shown}\" must have 1 to {NAME_BYTES} letters, digits or any of \"{also}\""
+        ));
+    }
+    Ok(())
+}
+
+fn kind(declared: wit::ParameterKind) -> Result<ParameterKind, String> {
+    let kind = match declared {
+        wit::ParameterKind::Boolean(default) => ParameterKind::Boolean { default },
+        wit::ParameterKind::Integer(wit::IntegerParameter {
+            default,
+            minimum,
+            maximum,
+        }) => ParameterKind::Integer {
+            default,
+            minimum,
+            maximum,
+        },
+        wit::ParameterKind::Number(wit::NumberParameter {
+            default,
+            minimum,
+            maximum,
+        }) => ParameterKind::Number {
+            default,
+            minimum,
+            maximum,
+        },
+        wit::ParameterKind::Text(default) => ParameterKind::Text {
+            default: neutral(&default, TEXT_BYTES),
+        },
+        wit::ParameterKind::Choice(wit::ChoiceParameter { options, default }) => {
+            if options.len() > OPTIONS {
+                return Err(format!("{} options, more than {OPTIONS}", options.len()));
+            }
+            let options: Vec<String> = options.iter().map(|o| neutral(o, NAME_BYTES)).collect();
+            let default = options.get(default as usize).cloned();
+            ParameterKind::Choice {
+                default: default.ok_or("its default is not one of its options")?,
+                options,
+            }
+        }
+    };
+    kind.check(&kind.default_value())
+        .map_err(|why| format!("its own default {why}"))?;
+    Ok(kind)
+}

@@ -1,0 +1,246 @@
+//! Parameters: declared by plugins, set by configurations, checked in between.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::text::{nearest, neutral};
+
+/// One parameter that a plugin declares.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Parameter {
+    /// Key in the configuration.
+    pub name: String,
+    /// What it does.
+    pub doc: String,
+    /// Type, default and range.
+    #[serde(flatten)]
+    pub kind: ParameterKind,
+}
+
+/// Type, default and range (bounds included) of a [`Parameter`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the fields say the same for every type")]
+pub enum ParameterKind {
+    /// True or false.
+    Boolean { default: bool },
+    /// A whole number.
+    Integer {
+        default: i64,
+        minimum: Option<i64>,
+        maximum: Option<i64>,
+    },
+    /// A finite number.
+    Number {
+        default: f64,
+        minimum: Option<f64>,
+        maximum: Option<f64>,
+    },
+    /// Any text.
+    Text { default: String },
+    /// One of several words.
+    Choice {
+        default: String,
+        options: Vec<String>,
+    },
+}
+
+impl ParameterKind {
+    /// The default as JSON.
+    #[must_use]
+    pub fn default_value(&self) -> Value {
+        match self {
+            Self::Boolean { default } => (*default).into(),
+            Self::Integer { default, .. } => (*default).into(),
+            Self::Number { default, .. } => (*default).into(),
+            Self::Text { default } | Self::Choice { default, .. } => default.clone().into(),
+        }
+    }
+
+    /// Whether `value` is of this type and in its range, with the phrase for a message if not.
+    pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
+        let is = |fits: bool| {
+            if fits {
+                Ok(())
+            } else {
+                Err(format!("must be {self}"))
+            }
+        };
+        match self {
+            Self::Boolean { .. } => is(value.is_boolean()),
+            Self::Integer {
+                minimum, maximum, ..
+            } => is(value.as_i64().is_some_and(|v| {
+                minimum.is_none_or(|least| v >= least) && maximum.is_none_or(|most| v <= most)
+            })),
+            Self::Number {
+                minimum, maximum, ..
+            } => is(value.as_f64().is_some_and(|v| {
+                v.is_finite()
+                    && minimum.is_none_or(|least| v >= least)
+                    && maximum.is_none_or(|most| v <= most)
+            })),
+            Self::Text { .. } => is(value.is_string()),
+            Self::Choice { options, .. } => is(value
+                .as_str()
+                .is_some_and(|v| options.iter().any(|option| option == v))),
+        }
+    }
+}
+
+/// The type with its range, as in "a whole number from 1 to 9".
+impl std::fmt::Display for ParameterKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Boolean { .. } => f.write_str("true or false"),
+            Self::Integer {
+                minimum, maximum, ..
+            } => range(f, "a whole number", minimum, maximum),
+            Self::Number {
+                minimum, maximum, ..
+            } => range(f, "a number", minimum, maximum),
+            Self::Text { .. } => f.write_str("a text"),
+            Self::Choice { options, .. } => write!(f, "one of {}", options.join(", ")),
+        }
+    }
+}
+
+fn range<T: std::fmt::Display>(
+    f: &mut std::fmt::Formatter<'_>,
+    what: &str,
+    minimum: &Option<T>,
+    maximum: &Option<T>,
+) -> std::fmt::Result {
+    match (minimum, maximum) {
+        (Some(least), Some(most)) => write!(f, "{what} from {least} to {most}"),
+        (Some(least), None) => write!(f, "{what} of at least {least}"),
+        (None, Some(most)) => write!(f, "{what} of at most {most}"),
+        (None, None) => f.write_str(what),
+    }
+}
+
+/// Every declared parameter with what `given` sets or its default. `given` is a JSON object, or
+/// null for nothing.
+///
+/// # Errors
+/// One text per parameter that is unknown or out of its range.
+pub(crate) fn complete(
+    declared: &[Parameter],
+    given: &Value,
+) -> Result<Map<String, Value>, Vec<String>> {
+    let nothing = Map::new();
+    let given = match given {
+        Value::Object(given) => given,
+        Value::Null => &nothing,
+        _ => {
+            return Err(vec![
+                "its parameters must be a table of keys and values".to_owned(),
+            ]);
+        }
+    };
+    let known = || declared.iter().map(|parameter| parameter.name.as_str());
+    let mut problems = Vec::new();
+    for name in given
+        .keys()
+        .filter(|name| known().all(|known| known != name.as_str()))
+    {
+        problems.push(unknown(name, known()));
+    }
+    let mut complete = Map::new();
+    for Parameter { name, kind, .. } in declared {
+        let value = given
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| kind.default_value());
+        match kind.check(&value) {
+            Ok(()) => drop(complete.insert(name.clone(), value)),
+            Err(must) => problems.push(format!("parameter {name} is {value}, {must}")),
+        }
+    }
+    if problems.is_empty() {
+        Ok(complete)
+    } else {
+        Err(problems)
+    }
+}
+
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let shown = neutral(name, 100);
+    if let Some(meant) = nearest(name, known.clone()) {
+        return format!("has no parameter {shown} (did you mean {meant}?)");
+    }
+    let known: Vec<&str> = known.collect();
+    if known.is_empty() {
+        return format!("has no parameter {shown}; it takes none");
+    }
+    format!("has no parameter {shown}; it takes {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn declared() -> Vec<Parameter> {
+        let parameter = |name: &str, kind| Parameter {
+            name: name.to_owned(),
+            doc: String::new(),
+            kind,
+        };
+        vec![
+            parameter(
+                "turns",
+                ParameterKind::Integer {
+                    default: 3,
+                    minimum: Some(1),
+                    maximum: Some(9),
+                },
+            ),
+            parameter(
+                "margin",
+                ParameterKind::Number {
+                    default: 0.5,
+                    minimum: Some(0.0),
+                    maximum: None,
+                },
+            ),
+            parameter("mirror", ParameterKind::Boolean { default: true }),
+            parameter(
+                "by",
+                ParameterKind::Choice {
+                    default: "edges".into(),
+                    options: vec!["edges".into(), "bytes".into()],
+                },
+            ),
+        ]
+    }
+
+    #[test]
+    fn defaults_fill_what_is_not_set() {
+        let complete = complete(&declared(), &json!({"turns": 7, "margin": 1})).expect("all fit");
+        let expected = json!({"turns": 7, "margin": 1, "mirror": true, "by": "edges"});
+        assert_eq!(Value::Object(complete), expected);
+        assert!(
+            super::complete(&[], &Value::Null)
+                .expect("nothing to set")
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn all_problems_are_named_at_once() {
+        let given = json!({"turn": 1, "turns": 10, "margin": "x", "by": "age", "zzz": 0});
+        let problems = complete(&declared(), &given)
+            .expect_err("five problems")
+            .join("\n");
+        for part in [
+            "has no parameter turn (did you mean turns?)",
+            "has no parameter zzz; it takes turns, margin, mirror, by",
+            "parameter turns is 10, must be a whole number from 1 to 9",
+            "parameter margin is \"x\", must be a number of at least 0",
+            "parameter by is \"age\", must be one of edges, bytes",
+        ] {
+            assert!(problems.contains(part), "{part} is not in\n{problems}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Loading: from a source to something that fills a slot.
+
+use std::sync::Arc;
+
+use pbg_core::strategy::StrategyId;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::bindings::{self, PACKAGE, VERSION};
+use crate::engine::Runtime;
+use crate::error::LoadError;
+use crate::kind::Kind;
+use crate::limits::Limits;
+use crate::log::LogSink;
+use crate::metadata::{self, Metadata};
+use crate::order::LoadedOrder;
+use crate::program::{Program, chain};
+use crate::source::PluginSource;
+
+/// Where plugins run: one compiler, one clock, one set of limits.
+///
+/// Cloning is cheap and shares all of it. A plugin that faulted does not harm the others.
+#[derive(Clone)]
+pub struct Sandbox {
+    runtime: Arc<Runtime>,
+    limits: Limits,
+    log: LogSink,
+}
+
+/// What `plugin inspect` shows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Inspection {
+    /// The slot that it fills.
+    pub kind: Kind,
+    /// The interface package and version it was built for, as in `pbg:plugin@0.1.0`.
+    pub wit: String,
+    /// Name, version, summary and parameters.
+    #[serde(flatten)]
+    pub metadata: Metadata,
+    /// Interfaces that it imports.
+    pub imports: Vec<String>,
+    /// Bytes of the component.
+    pub size: u64,
+    /// SHA-256 of the component, in hexadecimal.
+    pub sha256: String,
+}
+
+/// Bytes that a description may have; the strings in it have limits of their own.
+const DESCRIPTION_BYTES: usize = 256 << 10;
+
+/// A plugin whose contract was checked and which said who it is. It fills no slot yet: its
+/// parameters depend on its name.
+pub struct Plugin {
+    program: Program,
+    inspection: Inspection,
+}
+
+impl Sandbox {
+    /// A sandbox whose plugins have `limits` and whose log lines go nowhere.
+    ///
+    /// # Errors
+    /// [`LoadError::Sandbox`] where the machine has no support for it.
+    pub fn new(limits: Limits) -> Result<Self, LoadError> {
+        let runtime = Runtime::new(&limits).map_err(|error| LoadError::Sandbox {
+            reason: chain(&error),
+        })?;
+        Ok(Self {
+            runtime: Arc::new(runtime),
+            limits,
+            log: Arc::new(|_, _| ()),
+        })
+    }
+
+    /// The same sandbox, with the log lines of plugins loaded from now on going to `log`.
+    #[must_use]
+    pub fn with_log(self, log: LogSink) -> Self {
+        Self { log, ..self }
+    }
+
+    /// Reads, compiles and checks a plugin, and asks it who it is.
+    ///
+    /// # Errors
+    /// Any [`LoadError`] but [`LoadError::WrongKind`] and [`LoadError::Parameters`].
+    pub fn open(&self, source: PluginSource) -> Result<Plugin, LoadError> {
+        let label = source.label();
+        let bytes = source.read(self.limits.component_bytes)?;
+        let (runtime, limits, log) = (
+            Arc::clone(&self.runtime),
+            self.limits.clone(),
+            Arc::clone(&self.log),
+        );
+        let mut program = Program::compile(runtime, limits, log, label, &bytes)?;
+        let metadata = describe(&program)?;
+        program.label.clone_from(&metadata.name);
+        let inspection = Inspection {
+            kind: program.kind,
+            wit: format!("{PACKAGE}@{VERSION}"),
+            metadata,
+            imports: program.imports.clone(),
+            size: program.size,
+            sha256: program.sha256.clone(),
+        };
+        Ok(Plugin {
+            program,
+            inspection,
+        })
+    }
+
+    /// Opens a plugin and makes it a bucket order, configured with `parameters` (a JSON object;
+    /// null for none).
+    ///
+    /// # Errors
+    /// Any [`LoadError`].
+    pub fn load_order(
+        &self,
+        source: PluginSource,
+        parameters: &Value,
+    ) -> Result<LoadedOrder, LoadError> {
+        self.open(source)?.into_order(parameters)
+    }
+}
+
+impl Plugin {
+    /// What is known of it.
+    #[must_use]
+    pub fn inspection(&self) -> &Inspection {
+        &self.inspection
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub fn id(&self) -> StrategyId {
+        StrategyId {
+            name: self.inspection.metadata.name.clone(),
+            version: self.inspection.metadata.version.clone(),
+            sha256: self.inspection.sha256.clone(),
+        }
+    }
+
+    /// Makes it a bucket order, configured with `parameters` (a JSON object; null for none).
+    ///
+    /// # Errors
+    /// [`LoadError::WrongKind`], [`LoadError::Parameters`], [`LoadError::Interface`], or
+    /// [`LoadError::Fault`] where it refuses its configuration.
+    pub fn into_order(self, parameters: &Value) -> Result<LoadedOrder, LoadError> {
+        let Kind::BucketOrder = self.inspection.kind;
+        let id = self.id();
+        LoadedOrder::new(
+            self.program,
+            id,
+            &self.inspection.metadata.parameters,
+            parameters,
+        )
+    }
+}
+
+fn describe(program: &Program) -> Result<Metadata, LoadError> {
+    let label = || program.label.clone();
+    let indices = bindings::metadata::GuestIndices::new(&program.pre).map_err(|error| {
+        LoadError::Interface {
+            label: label(),
+            reason: chain(&error),
+        }
+    })?;
+    let fault = |function| {
+        move |reason| LoadError::Fault {
+            label: label(),
+            function,
+            reason,
+        }
+    };
+    let mut seat = Some(program.open().map_err(fault("instantiation"))?);
+    let answer = program
+        .call(&mut seat, DESCRIPTION_BYTES, |store, instance| {
+            indices.load(&mut *store, instance)?.call_describe(store)
+        })
+        .map_err(fault("describe"))?;
+    metadata::check(answer).map_err(|reason| LoadError::Metadata {
+        label: label(),
+        reason,
+    })
+}

@@ -1,0 +1,250 @@
+//! A compiled component, its contract checked, and the instances that answer calls.
+
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+use wasmtime::Store;
+use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
+
+use crate::bindings::{PACKAGE, VERSION, log as wit_log};
+use crate::engine::{Runtime, ticks};
+use crate::error::LoadError;
+use crate::fault;
+use crate::guest::Guest;
+use crate::kind::Kind;
+use crate::limits::Limits;
+use crate::log::{GuestLog, LogSink};
+use crate::text::neutral;
+
+/// Interfaces that a component may import: `types` has no function.
+const OFFERED: [&str; 2] = ["log", "types"];
+
+/// Compiled code with everything that an instance of it needs.
+pub(crate) struct Program {
+    runtime: Arc<Runtime>,
+    pub(crate) limits: Limits,
+    sink: LogSink,
+    /// How messages and log lines name it.
+    pub(crate) label: String,
+    pub(crate) kind: Kind,
+    pub(crate) imports: Vec<String>,
+    pub(crate) sha256: String,
+    pub(crate) size: u64,
+    pub(crate) pre: InstancePre<Guest>,
+}
+
+/// An instance in a store of its own. Any error poisons it: wasmtime would enter it again after
+/// some of them, with the guest's memory in whatever state the fault left it.
+pub(crate) struct Seat {
+    store: Store<Guest>,
+    instance: Instance,
+}
+
+impl Program {
+    /// Compiles a component and checks what it imports and exports.
+    pub(crate) fn compile(
+        runtime: Arc<Runtime>,
+        limits: Limits,
+        sink: LogSink,
+        label: String,
+        bytes: &[u8],
+    ) -> Result<Self, LoadError> {
+        let unfit = |reason| LoadError::NotAComponent {
+            label: label.clone(),
+            reason,
+        };
+        check_header(bytes).map_err(unfit)?;
+        let size = bytes.len() as u64;
+        if size > limits.component_bytes {
+            return Err(unfit(format!(
+                "has {size} bytes, more than the {} that a plugin may have",
+                limits.component_bytes
+            )));
+        }
+        let component = Component::new(&runtime.engine, bytes)
+            .map_err(|error| unfit(format!("is no valid component: {}", chain(&error))))?;
+        let (imports, kind) = check_interfaces(&runtime, &component, &label)?;
+        let pre = link(&runtime, &component).map_err(|error| LoadError::Interface {
+            label: label.clone(),
+            reason: format!("does not fit {PACKAGE}@{VERSION}: {}", chain(&error)),
+        })?;
+        let sha256 = Sha256::digest(bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Ok(Self {
+            runtime,
+            limits,
+            sink,
+            label,
+            kind,
+            imports,
+            sha256,
+            size,
+            pre,
+        })
+    }
+
+    /// A fresh instance.
+    ///
+    /// # Errors
+    /// What the component did wrong while it was instantiated.
+    pub(crate) fn open(&self) -> Result<Seat, String> {
+        let log = GuestLog::new(Arc::clone(&self.sink), self.label.clone());
+        let mut store = Guest::store(&self.runtime, &self.limits, log);
+        store.data_mut().log.begin(self.limits.log_lines);
+        match self.pre.instantiate(&mut store) {
+            Ok(instance) => Ok(Seat { store, instance }),
+            Err(error) => Err(fault::describe(&error, &self.limits, &store.data().log)),
+        }
+    }
+
+    /// One call, with its own deadline and at most `result_bytes` handed to the host.
+    /// A fault leaves `seat` empty.
+    ///
+    /// # Errors
+    /// What the plugin did wrong.
+    pub(crate) fn call<R>(
+        &self,
+        seat: &mut Option<Seat>,
+        result_bytes: usize,
+        call: impl FnOnce(&mut Store<Guest>, &Instance) -> wasmtime::Result<R>,
+    ) -> Result<R, String> {
+        let mut used = match seat.take() {
+            Some(seat) => seat,
+            None => self.open()?,
+        };
+        used.store
+            .set_epoch_deadline(ticks(self.limits.deadline_ms));
+        used.store
+            .set_hostcall_fuel(result_bytes.min(self.limits.result_bytes));
+        used.store.data_mut().log.begin(self.limits.log_lines);
+        let answer = call(&mut used.store, &used.instance);
+        used.store.data_mut().log.end();
+        match answer {
+            Ok(answer) => {
+                *seat = Some(used);
+                Ok(answer)
+            }
+            Err(error) => Err(fault::describe(
+                &error,
+                &self.limits,
+                &used.store.data().log,
+            )),
+        }
+    }
+}
+
+/// The texts of an error and its causes, made fit for a message.
+pub(crate) fn chain(error: &wasmtime::Error) -> String {
+    let texts: Vec<String> = error.chain().map(ToString::to_string).collect();
+    neutral(&texts.join(": "), 500)
+}
+
+fn link(runtime: &Runtime, component: &Component) -> wasmtime::Result<InstancePre<Guest>> {
+    let mut linker = Linker::new(&runtime.engine);
+    wit_log::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)?;
+    linker.instantiate_pre(component)
+}
+
+/// Tells the usual mistakes apart before the compiler speaks of bytes and sections.
+fn check_header(bytes: &[u8]) -> Result<(), String> {
+    const MAGIC: &[u8] = b"\0asm";
+    const CORE: &[u8] = &[1, 0, 0, 0];
+    const COMPONENT: &[u8] = &[0x0d, 0, 1, 0];
+    let Some(version) = bytes.strip_prefix(MAGIC) else {
+        return Err(match bytes.trim_ascii_start().first() {
+            None => "is empty".to_owned(),
+            Some(b'(') => "is WebAssembly text; a plugin is a binary component".to_owned(),
+            Some(_) => "is not a WebAssembly file".to_owned(),
+        });
+    };
+    if version.starts_with(COMPONENT) {
+        Ok(())
+    } else if version.starts_with(CORE) {
+        Err(
+            "is a core module, not a component; encode it as one (`wasm-tools component new`, \
+             or the build command of the plugin's language)"
+                .to_owned(),
+        )
+    } else {
+        Err("is WebAssembly of an unknown version, or cut short".to_owned())
+    }
+}
+
+/// The imports, and the kind that the exports make it.
+fn check_interfaces(
+    runtime: &Runtime,
+    component: &Component,
+    label: &str,
+) -> Result<(Vec<String>, Kind), LoadError> {
+    let ty = component.component_type();
+    let imports: Vec<String> = ty
+        .imports(&runtime.engine)
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    let exports: Vec<String> = ty
+        .exports(&runtime.engine)
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    for name in imports.iter().chain(&exports) {
+        check_version(name, label)?;
+    }
+    for import in &imports {
+        let offered = OFFERED
+            .iter()
+            .any(|name| *import == format!("{PACKAGE}/{name}@{VERSION}"));
+        if !offered {
+            return Err(LoadError::Import {
+                label: label.to_owned(),
+                import: neutral(import, 200),
+                advice: advice(import).to_owned(),
+            });
+        }
+    }
+    let kind = Kind::ALL
+        .into_iter()
+        .find(|kind| exports.contains(&kind.interface()));
+    kind.map(|kind| (imports, kind))
+        .ok_or_else(|| LoadError::Interface {
+            label: label.to_owned(),
+            reason: no_strategy(&exports),
+        })
+}
+
+fn check_version(name: &str, label: &str) -> Result<(), LoadError> {
+    let ours = name
+        .strip_prefix(PACKAGE)
+        .is_some_and(|rest| rest.starts_with('/'));
+    let version = name.rsplit_once('@').map(|(_, version)| version);
+    if !ours || version == Some(VERSION) {
+        return Ok(());
+    }
+    Err(LoadError::Version {
+        label: label.to_owned(),
+        found: neutral(name, 200),
+        expected: format!("{PACKAGE}@{VERSION}"),
+    })
+}
+
+fn advice(import: &str) -> &'static str {
+    if import.starts_with("wasi:") {
+        "there is no WASI here, so no clock, files, network or randomness; build Rust for \
+         wasm32-unknown-unknown, Python with `componentize-py componentize --stub-wasi`, \
+         JavaScript with all features of componentize-js disabled"
+    } else {
+        "only pbg:plugin/log is offered; build it for one of the worlds of pbg:plugin"
+    }
+}
+
+fn no_strategy(exports: &[String]) -> String {
+    let wanted: Vec<String> = Kind::ALL.iter().map(|kind| kind.interface()).collect();
+    let found = match exports {
+        [] => "nothing".to_owned(),
+        some => neutral(&some.join(", "), 300),
+    };
+    format!(
+        "fills no slot: it exports {found}, and none of {}",
+        wanted.join(", ")
+    )
+}

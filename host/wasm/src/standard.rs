@@ -1,0 +1,21 @@
+//! The standard plugins, embedded in the program.
+
+use crate::kind::Kind;
+
+/// A plugin that comes with the program. It has no other power than one from a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Standard {
+    /// Name, as in a configuration.
+    pub name: &'static str,
+    /// The slot that it fills.
+    pub kind: Kind,
+    /// The component.
+    pub bytes: &'static [u8],
+}
+
+/// All standard plugins, sorted by kind and name.
+#[must_use]
+pub fn standard() -> &'static [Standard] {
+    const ALL: &[Standard] = include!(concat!(env!("OUT_DIR"), "/standard.rs"));
+    ALL
+}
