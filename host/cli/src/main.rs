@@ -1,2 +1,57 @@
-//! entry
-fn main() {}
+//! The `pbg-host` program: reads the command line, calls the layers beneath, shows what they say.
+//!
+//! Only this crate prints and decides exit codes. Modules, in reading order: the argument tree
+//! ([`arguments`]) with one module per command ([`commands`]), configuration and plugins as a
+//! command line names them ([`load`], [`plugins`]), how a run is shown ([`progress`]), Ctrl-C
+//! ([`interrupt`]), and what a failure looks like ([`failure`], [`causes`], [`exit_codes`]).
+
+mod arguments;
+mod causes;
+mod commands;
+mod exit_codes;
+mod failure;
+mod format;
+mod interrupt;
+mod load;
+mod plugins;
+mod progress;
+mod terminal;
+
+use std::panic;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::arguments::Arguments;
+use crate::exit_codes::Kind;
+use crate::failure::Failure;
+use crate::terminal::{Color, Terminal};
+
+fn main() -> ExitCode {
+    // The parser's own messages come before there are parsed arguments that say how to colour them.
+    let command = Arguments::command().color(arguments::color_choice(std::env::args_os()).into());
+    let arguments = match command
+        .try_get_matches()
+        .and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches))
+    {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
+    let terminal = Terminal::detect(arguments.global.color, arguments.global.verbose);
+    let result =
+        panic::catch_unwind(|| commands::run(arguments.command, terminal)).unwrap_or_else(|_| {
+            let failure =
+                Failure::message(Kind::Internal, "a part of the program panicked, see above");
+            Err(failure.help("this is a defect of pbg-host; please report it with the lines above"))
+        });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            if failure.kind() != Kind::Interrupted {
+                terminal.failure(&failure);
+            }
+            ExitCode::from(failure.kind().code())
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The argument tree. Each command declares its own options beside its code.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use pbg_core::config::split_override;
+
+use crate::commands;
+use crate::exit_codes;
+use crate::terminal::Color;
+
+/// Trains embeddings of graphs larger than memory.
+///
+/// A graph is a list of edges (left entity, relation, right entity). Training gives every entity a
+/// vector and every relation an operator, so that edges that exist score higher than edges that do
+/// not. Entities are split into partitions, only a few of which are in memory at a time; the order
+/// in which they are visited is decided by a plugin, a sandboxed WebAssembly component.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pbg-host",
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = "Start with `pbg-host config default > pbg.toml`; `pbg-host COMMAND --help` has examples.",
+    after_long_help = long_footer(),
+)]
+pub struct Arguments {
+    /// Options that every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Say more about what happens.
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    pub verbose: bool,
+    /// When to use colours; `auto` honours NO_COLOR.
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Global options"
+    )]
+    pub color: Color,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Turn edge lists (TSV, CSV, Parquet) into the dataset that a configuration names.
+    Import(commands::import::Args),
+    /// Train, or go on where an earlier run stopped.
+    Train(commands::train::Args),
+    /// Measure how well edges are ranked: MRR, Hits@k, mean rank, AUC.
+    Eval(commands::eval::Args),
+    /// List the entities nearest to an entity.
+    Neighbors(commands::neighbors::Args),
+    /// Score triples from standard input.
+    Score(commands::score::Args),
+    /// Write embeddings and relation parameters in formats that other tools read.
+    Export(commands::export::Args),
+    /// Check everything and show the memory and disk that training will need; starts nothing.
+    Check(commands::check::Args),
+    /// Print a configuration to start from, or its JSON schema.
+    #[command(subcommand)]
+    Config(commands::config::Command),
+    /// List plugins, or look into one.
+    #[command(subcommand)]
+    Plugin(commands::plugin::Command),
+    /// Print the completion script of a shell.
+    Completions(commands::completions::Args),
+}
+
+/// Which configuration, and what to change in it.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    /// Configuration [default: pbg.toml of the working folder].
+    #[arg(value_name = "CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Options that change it.
+    #[command(flatten)]
+    pub overrides: Overrides,
+}
+
+/// Changes to a configuration.
+#[derive(Clone, Debug, Args)]
+pub struct Overrides {
+    /// Change a key of the configuration, as in `--set num_epochs=10` or
+    /// `--set entities.user.num_partitions=4`; can be repeated. Paths are relative to the working
+    /// folder, while those in the file are relative to the file.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = split_override)]
+    pub set: Vec<(String, String)>,
+}
+
+/// What the user wants of colours, as far as it can be told before the arguments are parsed.
+pub fn color_choice(arguments: impl Iterator<Item = OsString>) -> Color {
+    let mut choice = Color::default();
+    let mut value_follows = false;
+    for argument in arguments {
+        let Some(text) = argument.to_str() else {
+            continue;
+        };
+        if text == "--" {
+            break;
+        }
+        let value = if value_follows {
+            Some(text)
+        } else {
+            text.strip_prefix("--color=")
+        };
+        value_follows = text == "--color";
+        if let Some(color) = value.and_then(|v| Color::from_str(v, false).ok()) {
+            choice = color;
+        }
+    }
+    choice
+}
+
+fn long_footer() -> String {
+    format!(
+        "A first run:\n  \
+         pbg-host config default > pbg.toml\n  \
+         pbg-host import pbg.toml --edges train=train.tsv --edges test=test.tsv\n  \
+         pbg-host check pbg.toml\n  \
+         pbg-host train pbg.toml\n  \
+         pbg-host eval pbg.toml --edges test --filter train,test\n  \
+         pbg-host neighbors pbg.toml NAME\n\n{}",
+        exit_codes::help_text()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_tree_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn colours_are_known_before_parsing() {
+        let choice = |args: &[&str]| color_choice(args.iter().map(OsString::from));
+        assert_eq!(choice(&["pbg-host", "train"]), Color::Auto);
+        assert_eq!(
+            choice(&["pbg-host", "--color", "never", "train"]),
+            Color::Never
+        );
+        assert_eq!(
+            choice(&["pbg-host", "train", "--color=always"]),
+            Color::Always
+        );
+        assert_eq!(choice(&["pbg-host", "--color=mauve"]), Color::Auto);
+        assert_eq!(choice(&["pbg-host", "--", "--color=always"]), Color::Auto);
+    }
+}

@@ -1,0 +1,72 @@
+//! From the errors of the layers beneath to a kind of failure and advice.
+
+use pbg_core::config::ConfigErrors;
+use pbg_store::import::ImportError;
+use pbg_train::{ErrorKind, RunError};
+use pbg_wasm::LoadError;
+
+use crate::exit_codes::Kind;
+use crate::failure::Failure;
+
+impl From<ConfigErrors> for Failure {
+    fn from(errors: ConfigErrors) -> Self {
+        let help = "`pbg-host config default` prints every key with its meaning";
+        Self::new(Kind::Config, errors).help(help)
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::Config => Kind::Config,
+            ErrorKind::Data => Kind::Data,
+            ErrorKind::Checkpoint => Kind::Checkpoint,
+            ErrorKind::Locked => Kind::Locked,
+            ErrorKind::Plugin => Kind::Plugin,
+            ErrorKind::Numeric => Kind::NotFinite,
+            ErrorKind::Io => Kind::Io,
+            ErrorKind::Internal => Kind::Internal,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        let kind = match &error {
+            ImportError::File(cause) if cause.is_not_found() => Kind::Data,
+            ImportError::File(_) => Kind::Io,
+            ImportError::Dictionary(cause) | ImportError::Previous { error: cause }
+                if cause.is_io() =>
+            {
+                Kind::Io
+            }
+            ImportError::Dictionary(_)
+            | ImportError::Previous { .. }
+            | ImportError::Line { .. }
+            | ImportError::Input { .. }
+            | ImportError::TooMany { .. }
+            | ImportError::Occupied { .. } => Kind::Data,
+            ImportError::Usage { .. } => Kind::Usage,
+            ImportError::Cancelled => Kind::Interrupted,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        let (kind, help) = match error {
+            LoadError::Parameters { .. } => (
+                Kind::Config,
+                "`pbg-host plugin inspect PLUGIN` shows the parameters that it takes",
+            ),
+            LoadError::Unknown { .. } => (
+                Kind::Plugin,
+                "`pbg-host plugin list` shows the standard plugins",
+            ),
+            _ => return Self::new(Kind::Plugin, error),
+        };
+        Self::new(kind, error).help(help)
+    }
+}

@@ -1,0 +1,174 @@
+//! `pbg-host eval`.
+
+use std::io::{self, IsTerminal, Write};
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use pbg_core::event::RankStats;
+use pbg_train::{Candidates, EvalOptions, EvalReport};
+
+use crate::arguments::ConfigArgs;
+use crate::failure::Result;
+use crate::terminal::{self, Terminal};
+use crate::{format, load};
+
+/// Measure how well edges are ranked.
+///
+/// For every edge, each side in turn is replaced by every other entity of its type (or by a sample),
+/// and the rank of the true entity among them is taken. Reports the mean reciprocal rank (MRR), the
+/// share of ranks of at most 1, 3, 10 and 50 (Hits@k), the mean rank, and the area under the ROC curve
+/// (AUC), for the left side, the right side and both. Ties count as the average rank.
+///
+/// Filtered ranks leave out candidates that are true edges themselves, as far as the edge sets of
+/// `--filter` know them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host eval pbg.toml --edges test --filter train,valid,test
+  pbg-host eval pbg.toml --edges test --candidates 10000
+  pbg-host eval pbg.toml --edges valid --json")]
+pub struct Args {
+    /// Which configuration.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Edge set to rank.
+    #[arg(long, value_name = "NAME", default_value = "test")]
+    edges: String,
+    /// Edge sets whose edges are no wrong candidates, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    filter: Vec<String>,
+    /// `all` entities, or the number of random ones to rank against. Results with different numbers
+    /// cannot be compared.
+    #[arg(long, value_name = "all|N", default_value = "all", value_parser = candidates)]
+    candidates: Candidates,
+    /// Threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn candidates(text: &str) -> Result<Candidates, String> {
+    match text.parse() {
+        _ if text == "all" => Ok(Candidates::All),
+        Ok(n) if n > 0 => Ok(Candidates::Sample(n)),
+        _ => Err("neither `all` nor a positive number".to_owned()),
+    }
+}
+
+/// Evaluates.
+///
+/// # Errors
+/// When there is no such edge set or no checkpoint.
+pub fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let config = load::config(&args.config, terminal)?;
+    let options = EvalOptions {
+        edges: args.edges.clone(),
+        filter: args.filter.clone(),
+        candidates: args.candidates,
+        threads: args.threads.map(|n| n as usize),
+    };
+    let bar = if terminal.interactive {
+        progress_bar()
+    } else {
+        ProgressBar::hidden()
+    };
+    let result = pbg_train::evaluate(&config, &options, &mut |done, of| {
+        bar.set_length(of);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    let report = result?;
+    if args.json {
+        return terminal::print_json(&report);
+    }
+    terminal::print(|out| writeln!(out, "{}", table(&report)))?;
+    if args.filter.is_empty() {
+        terminal.help(
+            "`--filter train,valid,test` also ranks without the candidates that are true edges",
+        );
+    }
+    Ok(())
+}
+
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(1);
+    if let Ok(style) =
+        ProgressStyle::with_template("{percent:>3} % {wide_bar} {human_pos} edges  {eta} left")
+    {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    bar
+}
+
+/// One row per side, raw ranks first.
+fn table(report: &EvalReport) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    if io::stdout().is_terminal() {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
+    table.set_header([
+        "ranks",
+        "side",
+        "edges",
+        "MRR",
+        "Hits@1",
+        "Hits@3",
+        "Hits@10",
+        "Hits@50",
+        "mean rank",
+        "AUC",
+    ]);
+    let groups = [
+        ("raw", Some(&report.raw)),
+        ("filtered", report.filtered.as_ref()),
+    ];
+    for (ranks, sides) in groups
+        .into_iter()
+        .filter_map(|(name, sides)| Some((name, sides?)))
+    {
+        for (side, stats) in [
+            ("left", &sides.lhs),
+            ("right", &sides.rhs),
+            ("both", &sides.both),
+        ] {
+            table.add_row(row(ranks, side, stats));
+        }
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn row(ranks: &str, side: &str, stats: &RankStats) -> Vec<String> {
+    let share = |x: f64| format!("{x:.4}");
+    vec![
+        ranks.to_owned(),
+        side.to_owned(),
+        stats.count.to_string(),
+        share(stats.mrr),
+        share(stats.hits_at_1),
+        share(stats.hits_at_3),
+        share(stats.hits_at_10),
+        share(stats.hits_at_50),
+        format!("{:.2}", stats.mean_rank),
+        share(stats.auc),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_are_all_or_some() {
+        assert!(matches!(candidates("all"), Ok(Candidates::All)));
+        assert!(matches!(candidates("100"), Ok(Candidates::Sample(100))));
+        for wrong in ["none", "0", "-1", ""] {
+            assert!(candidates(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! `pbg-host import`.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use pbg_store::import::{self, Columns, ImportOptions, ImportProgress, ImportReport};
+use serde_json::json;
+
+use crate::arguments::ConfigArgs;
+use crate::failure::Result;
+use crate::terminal::{self, Terminal};
+use crate::{format, interrupt, load};
+
+/// Turn edge lists (TSV, CSV, Parquet) into the dataset that a configuration names.
+///
+/// Reads files of edges, plain or compressed with gzip or Zstandard, one edge per line or row. The
+/// configuration says which entity types there are, into how many partitions they are split, and which
+/// types the sides of a relation have. Edge sets (`train`, `valid`, `test`) have names of their own;
+/// training uses those in `edge_sets`, evaluation any.
+///
+/// A second import keeps the ids of the dataset that is there and adds new entities at the end, so that a
+/// trained checkpoint stays valid; edge sets that are not named again are kept.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host import pbg.toml --edges train=train.tsv --edges valid=valid.tsv --edges test=test.tsv
+  pbg-host import pbg.toml --edges train=part-1.tsv.gz --edges train=part-2.tsv.gz
+  pbg-host import pbg.toml --edges train=edges.csv --columns lhs,rhs,weight
+  pbg-host import pbg.toml --edges train=edges.parquet --columns lhs=head,rel=relation,rhs=tail
+  pbg-host import pbg.toml --edges train=edges.tsv --entity-min-count 5")]
+pub struct Args {
+    /// Which configuration.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Name of an edge set and a file of its edges; can be repeated, also for the same set.
+    #[arg(long, value_name = "NAME=FILE", required = true, value_parser = named_file)]
+    edges: Vec<(String, PathBuf)>,
+    /// What the columns are: `lhs`, `rel`, `rhs`, `weight` by position, `-` for one to ignore; or
+    /// `lhs=HEADER,...` for files with a header [default: lhs,rel,rhs].
+    #[arg(long, value_name = "COLUMNS")]
+    columns: Option<Columns>,
+    /// Leave out entities that are in fewer edges than this, with their edges.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    entity_min_count: u32,
+    /// Leave out relations with fewer edges than this, with their edges.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    relation_type_min_count: u32,
+    /// Keep the ids of this dataset [default: the one that is there already].
+    #[arg(long, value_name = "DATASET", conflicts_with = "fresh")]
+    dictionary: Option<PathBuf>,
+    /// Replace the dataset that is there, instead of keeping its ids and edge sets.
+    #[arg(long)]
+    fresh: bool,
+    /// Features of the entities of a featurized type: lines of an entity and its features,
+    /// separated by tabs; can be repeated.
+    #[arg(long, value_name = "TYPE=FILE", value_parser = named_file)]
+    features: Vec<(String, PathBuf)>,
+    /// Threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn named_file(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
+            Ok((name.to_owned(), file.into()))
+        }
+        _ => Err("expected NAME=FILE, as in train=edges.tsv".to_owned()),
+    }
+}
+
+/// Imports.
+///
+/// # Errors
+/// When something is wrong with the files or the target; the target is then as it was.
+pub fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let config = load::config(&args.config, terminal)?;
+    let options = ImportOptions {
+        columns: args.columns.clone(),
+        threads: args.threads.map(|n| n as usize),
+        entity_min_count: args.entity_min_count,
+        relation_min_count: args.relation_type_min_count,
+        dictionary: args.dictionary.clone(),
+        fresh: args.fresh,
+        features: args.features.clone(),
+        ..ImportOptions::default()
+    };
+    let display = Display::new(terminal);
+    let bar = display.bar.clone();
+    let announce = Box::new(move |line: &str| bar.suspend(|| terminal.say(line)));
+    let stop = interrupt::watch("stopping; the dataset stays as it was", announce)?;
+    let start = Instant::now();
+    let result = import::run(&config, &sets(&args.edges), &options, &mut |progress| {
+        display.show(&progress);
+        if stop.load(Ordering::SeqCst) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    display.bar.finish_and_clear();
+    let report = result?;
+    if args.json {
+        return terminal::print_json(&as_json(&report));
+    }
+    terminal::print(|out| print_report(out, &report, start.elapsed()))
+}
+
+/// Files by edge set, both in the order in which they were named.
+fn sets(edges: &[(String, PathBuf)]) -> Vec<(String, Vec<PathBuf>)> {
+    let mut sets: Vec<(String, Vec<PathBuf>)> = Vec::new();
+    for (name, file) in edges {
+        match sets.iter_mut().find(|(known, _)| known == name) {
+            Some((_, files)) => files.push(file.clone()),
+            None => sets.push((name.clone(), vec![file.clone()])),
+        }
+    }
+    sets
+}
+
+/// A bar on a terminal, nothing otherwise: an import is over soon.
+struct Display {
+    bar: ProgressBar,
+}
+
+impl Display {
+    fn new(terminal: Terminal) -> Self {
+        let bar = if terminal.interactive {
+            ProgressBar::new(1)
+        } else {
+            ProgressBar::hidden()
+        };
+        if let Ok(style) =
+            ProgressStyle::with_template("{percent:>3} % {wide_bar} {msg}  {eta} left")
+        {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        Self { bar }
+    }
+
+    fn show(&self, progress: &ImportProgress) {
+        match progress {
+            ImportProgress::Reading {
+                set,
+                bytes,
+                total_bytes,
+                edges,
+            } => {
+                let speed = *edges as f64 / self.bar.elapsed().as_secs_f64().max(1e-3);
+                self.step(
+                    *bytes,
+                    *total_bytes,
+                    format!("reading {set}, {} edges/s", format::count(speed)),
+                );
+            }
+            ImportProgress::Assigning { entities } => {
+                self.step(
+                    0,
+                    1,
+                    format!("placing {} entities", format::count(*entities as f64)),
+                );
+            }
+            ImportProgress::Writing {
+                set,
+                edges,
+                total_edges,
+            } => {
+                self.step(*edges, *total_edges, format!("writing {set}"));
+            }
+        }
+    }
+
+    fn step(&self, done: u64, of: u64, text: String) {
+        self.bar.set_length(of.max(1));
+        self.bar.set_position(done);
+        self.bar.set_message(text);
+    }
+}
+
+fn print_report(out: &mut dyn Write, report: &ImportReport, time: Duration) -> io::Result<()> {
+    let edges: u64 = report.sets.iter().map(|set| set.edges + set.dropped).sum();
+    writeln!(
+        out,
+        "{}: {} edges imported in {} ({}/s)",
+        report.path.display(),
+        format::count(edges as f64),
+        format::duration(time),
+        format::count(edges as f64 / time.as_secs_f64().max(1e-9)),
+    )?;
+    for set in &report.sets {
+        let dropped = remark(set.dropped, "left out by the minimum counts");
+        writeln!(out, "  edge set {}: {} edges{dropped}", set.name, set.edges)?;
+    }
+    for name in &report.kept_sets {
+        writeln!(out, "  edge set {name}: kept as it was")?;
+    }
+    for entities in &report.types {
+        let known = if entities.known > 0 {
+            entities.entities - entities.known.min(entities.entities)
+        } else {
+            0
+        };
+        let remarks = [
+            remark(known, "new"),
+            remark(entities.absent, "in no imported edge"),
+            remark(entities.dropped, "left out for too few edges"),
+        ];
+        writeln!(
+            out,
+            "  entity type {}: {} entities{}",
+            entities.name,
+            entities.entities,
+            remarks.concat()
+        )?;
+    }
+    let dropped = remark(report.dropped_relations, "left out for too few edges");
+    writeln!(out, "  relations: {}{dropped}", report.relations)?;
+    if report.unused_features > 0 {
+        writeln!(
+            out,
+            "  features: {} entities with features are in no edge",
+            report.unused_features
+        )?;
+    }
+    Ok(())
+}
+
+fn as_json(report: &ImportReport) -> serde_json::Value {
+    let sets = report
+        .sets
+        .iter()
+        .map(|s| json!({ "name": s.name, "edges": s.edges, "dropped": s.dropped }));
+    let types = report.types.iter().map(|t| {
+        json!({
+            "name": t.name, "entities": t.entities, "known": t.known, "absent": t.absent, "dropped": t.dropped,
+        })
+    });
+    json!({
+        "dataset": report.path,
+        "edge_sets": sets.collect::<Vec<_>>(),
+        "kept_edge_sets": report.kept_sets,
+        "entity_types": types.collect::<Vec<_>>(),
+        "relations": report.relations,
+        "dropped_relations": report.dropped_relations,
+        "unused_features": report.unused_features,
+    })
+}
+
+fn remark(count: u64, what: &str) -> String {
+    if count == 0 {
+        String::new()
+    } else {
+        format!(", {count} {what}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_set_stay_together_and_in_order() {
+        let edges = ["train=b", "test=c", "train=a"].map(|text| named_file(text).unwrap());
+        let sets = sets(&edges);
+        assert_eq!(sets[0], ("train".to_owned(), vec!["b".into(), "a".into()]));
+        assert_eq!(sets[1], ("test".to_owned(), vec!["c".into()]));
+    }
+
+    #[test]
+    fn a_name_and_a_file() {
+        assert_eq!(
+            named_file("train=a=b.tsv").unwrap(),
+            ("train".to_owned(), "a=b.tsv".into())
+        );
+        assert!(
+            named_file("train.tsv").is_err()
+                && named_file("=x").is_err()
+                && named_file("x=").is_err()
+        );
+    }
+}

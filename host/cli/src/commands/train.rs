@@ -1,0 +1,84 @@
+//! `pbg-host train`.
+
+use pbg_core::config::Config;
+use pbg_train::Outcome;
+
+use crate::arguments::ConfigArgs;
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::progress::{self, Mode};
+use crate::terminal::Terminal;
+use crate::{interrupt, load, plugins};
+
+/// Train, or go on where an earlier run stopped.
+///
+/// Trains every epoch that the configuration asks for and saves a checkpoint on the way. If there is
+/// a checkpoint already, training goes on from it: after an interruption, a crash or a power cut the
+/// same command resumes, and raising `num_epochs` trains on.
+///
+/// Ctrl-C finishes the current bucket, saves, and ends; a second Ctrl-C ends at once and loses what
+/// was trained since the last checkpoint.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host train
+  pbg-host train pbg.toml --plugin inside_out.wasm
+  pbg-host train pbg.toml --set num_epochs=10 --set lr=0.05
+  pbg-host train pbg.toml --progress json > events.jsonl")]
+pub struct Args {
+    /// Which configuration.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Component that takes the place of a standard strategy: a .wasm file, or the name of a
+    /// standard plugin; can be repeated. Which slot it fills is written in it.
+    #[arg(long = "plugin", value_name = "FILE|NAME")]
+    plugins: Vec<String>,
+    /// How to show what happens.
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    progress: Mode,
+}
+
+/// Trains.
+///
+/// # Errors
+/// Whatever ends the run before its end, an interruption included.
+pub fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let config = load::config(&args.config, terminal)?;
+    let quiet = matches!(args.progress, Mode::None);
+    let filled = plugins::fill(&config, &args.plugins)?;
+    filled.warnings.iter().for_each(|text| terminal.warn(text));
+    if !quiet {
+        introduce(&config, &filled.strategies, terminal)?;
+    }
+    let mut reporter = progress::reporter(args.progress, terminal);
+    let stop = interrupt::watch(
+        "finishing the current bucket, then saving",
+        reporter.announcer(),
+    )?;
+    let mut emit = |event| {
+        for line in filled.log.drain() {
+            reporter.event(&line);
+        }
+        reporter.event(&event);
+    };
+    let outcome = pbg_train::train(&config, filled.strategies, &stop, &mut emit);
+    // What a plugin said last explains its failure.
+    for line in filled.log.drain() {
+        reporter.event(&line);
+    }
+    reporter.close();
+    match outcome? {
+        Outcome::Finished { version } => {
+            terminal.detail(format_args!("finished: checkpoint version {version}"));
+            Ok(())
+        }
+        Outcome::Interrupted { version } => {
+            terminal.say(format_args!(
+                "stopped; checkpoint version {version} in {} holds everything trained so far: \
+                 the same command resumes",
+                config.checkpoint_path
+            ));
+            Err(Failure::message(Kind::Interrupted, "interrupted"))
+        }
+    }
+}

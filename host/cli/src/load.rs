@@ -1,0 +1,63 @@
+//! The configuration that a command line names: read, changed by `--set`, checked.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pbg_core::config::Config;
+
+use crate::arguments::ConfigArgs;
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::terminal::Terminal;
+
+/// The configuration that is used when none is named.
+const DEFAULT_NAME: &str = "pbg.toml";
+/// No configuration is this large; something else would be read by mistake.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Reads the configuration, and prints what is odd about it.
+///
+/// # Errors
+/// When there is none, it cannot be read, or anything in it is wrong.
+pub fn config(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
+    let (path, text) = read(args.config.as_deref())?;
+    let mut config = Config::parse(&text, &path.display().to_string(), &args.overrides.set)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    config.resolve_paths(folder, &args.overrides.set)?;
+    for warning in config.warnings() {
+        terminal.warn(format_args!("{}: {warning}", path.display()));
+    }
+    Ok(config)
+}
+
+fn read(path: Option<&Path>) -> Result<(PathBuf, String)> {
+    let named = path.is_some();
+    let path = path.unwrap_or(Path::new(DEFAULT_NAME)).to_owned();
+    match text_of(&path) {
+        Ok(text) => Ok((path, text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !named => {
+            let text =
+                format!("no configuration is named, and the working folder has no {DEFAULT_NAME}");
+            let help = format!(
+                "`pbg-host config default > {DEFAULT_NAME}` writes one to start from, \
+                 or name yours: `pbg-host train CONFIG`"
+            );
+            Err(Failure::message(Kind::Config, text).help(help))
+        }
+        Err(error) => {
+            let text = format!("cannot read the configuration {}", path.display());
+            Err(Failure::new(Kind::Config, error).context(text))
+        }
+    }
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    let size = fs::metadata(path)?.len();
+    if size > MAX_BYTES {
+        return Err(io::Error::other(format!(
+            "{size} bytes are no configuration"
+        )));
+    }
+    fs::read_to_string(path)
+}

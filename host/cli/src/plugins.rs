@@ -1,0 +1,166 @@
+//! Fills the slots of a run with the plugins that the command line and the configuration name.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pbg_core::config::Config;
+use pbg_core::event::Event;
+use pbg_core::strategy::BucketOrder;
+use pbg_train::{Proportional, Strategies};
+use pbg_wasm::{Kind as Slot, Limits, LogLevel, LogSink, Plugin, PluginSource, Sandbox};
+
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+
+/// Lines of plugins that wait to be shown; more than this between two events are dropped.
+const MAX_LINES: usize = 1000;
+
+/// What plugins said, as events, until somebody shows it.
+#[derive(Clone, Default)]
+pub struct PluginLog {
+    events: Arc<Mutex<Vec<Event>>>,
+}
+
+impl PluginLog {
+    /// The lines since the last call.
+    pub fn drain(&self) -> Vec<Event> {
+        std::mem::take(&mut self.events.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn sink(&self) -> LogSink {
+        let events = Arc::clone(&self.events);
+        Arc::new(move |level, line| {
+            let mut events = events.lock().unwrap_or_else(PoisonError::into_inner);
+            if events.len() < MAX_LINES {
+                events.push(event(level, line));
+            }
+        })
+    }
+}
+
+fn event(level: LogLevel, line: &str) -> Event {
+    let (plugin, message) = line.split_once(": ").unwrap_or(("plugin", line));
+    let level = match level {
+        LogLevel::Debug => "debug",
+        LogLevel::Info => "info",
+        LogLevel::Warn => "warn",
+        LogLevel::Error => "error",
+    };
+    Event::PluginLog {
+        plugin: plugin.to_owned(),
+        level: level.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+/// What decides a run, and what it has to say.
+pub struct Filled {
+    /// For the training loop.
+    pub strategies: Strategies,
+    /// Their log.
+    pub log: PluginLog,
+    /// What is odd but no error.
+    pub warnings: Vec<String>,
+}
+
+/// Loads the strategies that `config` names, with those of `given` (files or standard names) in
+/// their slots instead.
+///
+/// # Errors
+/// When a plugin cannot be loaded, fits no slot, or a slot that is taken.
+pub fn fill(config: &Config, given: &[String]) -> Result<Filled> {
+    let log = PluginLog::default();
+    let sandbox = Sandbox::new(Limits::from(&config.plugins.limits))?.with_log(log.sink());
+    let mut order = None;
+    for name in given {
+        let plugin = sandbox.open(PluginSource::resolve(name)?)?;
+        match plugin.inspection().kind {
+            Slot::BucketOrder => take(&mut order, plugin, name)?,
+            other => {
+                let text = format!("plugin {name}: is a {other}, for which a run has no slot yet");
+                return Err(Failure::message(Kind::Plugin, text));
+            }
+        }
+    }
+    let order = match order {
+        Some(plugin) => plugin,
+        None => sandbox.open(PluginSource::resolve(&config.bucket_order)?)?,
+    };
+    let warnings = unused_parameters(config, &[&order]);
+    let order = order_of(order, config)?;
+    let loss = pbg_train::native_loss(config).ok_or_else(|| {
+        let text = format!("loss_fn: there is no loss `{}`", config.loss_fn);
+        Failure::message(Kind::Config, text).help("the losses are ranking, logistic and softmax")
+    })?;
+    let sampler = Box::new(Proportional::default());
+    Ok(Filled {
+        strategies: Strategies {
+            order,
+            sampler,
+            loss,
+        },
+        log,
+        warnings,
+    })
+}
+
+fn take(slot: &mut Option<Plugin>, plugin: Plugin, name: &str) -> Result<()> {
+    if let Some(first) = slot {
+        let (kind, first) = (plugin.inspection().kind, first.id());
+        let text = format!("--plugin {name}: a run has one {kind}, and {first} is it already");
+        return Err(Failure::message(Kind::Usage, text));
+    }
+    *slot = Some(plugin);
+    Ok(())
+}
+
+fn order_of(plugin: Plugin, config: &Config) -> Result<Box<dyn BucketOrder>> {
+    let parameters = match config.plugins.params.get(&plugin.id().name) {
+        Some(given) => given
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+        None => serde_json::Map::new(),
+    };
+    Ok(Box::new(plugin.into_order(&parameters.into())?))
+}
+
+/// Parameters for a plugin that takes no part are likely a misspelt name.
+fn unused_parameters(config: &Config, used: &[&Plugin]) -> Vec<String> {
+    let used: BTreeSet<String> = used.iter().map(|plugin| plugin.id().name).collect();
+    let unused = config
+        .plugins
+        .params
+        .keys()
+        .filter(|name| !used.contains(*name));
+    unused
+        .map(|name| format!("plugins.params.{name}: this run uses no plugin of that name"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_events_of_their_plugin() {
+        let log = PluginLog::default();
+        log.sink()(LogLevel::Warn, "affinity: odd: very");
+        let expected = Event::PluginLog {
+            plugin: "affinity".to_owned(),
+            level: "warn".to_owned(),
+            message: "odd: very".to_owned(),
+        };
+        assert_eq!(log.drain(), [expected]);
+        assert_eq!(log.drain(), []);
+    }
+
+    #[test]
+    fn a_flood_is_bounded() {
+        let log = PluginLog::default();
+        for _ in 0..2 * MAX_LINES {
+            log.sink()(LogLevel::Info, "affinity: la");
+        }
+        assert_eq!(log.drain().len(), MAX_LINES);
+    }
+}

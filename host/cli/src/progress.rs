@@ -1,0 +1,73 @@
+//! Shows a run's events: as a bar, as lines, as JSON, or not at all.
+
+mod bar;
+mod json;
+mod plain;
+mod text;
+mod tracker;
+
+use pbg_core::event::Event;
+
+use crate::terminal::Terminal;
+
+/// How to show what happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mode {
+    /// A bar on a terminal, lines otherwise.
+    #[default]
+    Auto,
+    /// A bar.
+    Bar,
+    /// Lines on standard error, a few per minute.
+    Plain,
+    /// Every event as a line of JSON on standard output.
+    Json,
+    /// Warnings and errors only.
+    None,
+}
+
+/// Reads the events of a run, in order.
+pub trait Reporter {
+    /// Takes note of an event.
+    fn event(&mut self, event: &Event);
+
+    /// Something that writes a line for the user without disturbing the display; for other threads.
+    fn announcer(&self) -> Announcer;
+
+    /// Takes the display away.
+    fn close(&mut self) {}
+}
+
+/// Writes a line for the user.
+pub type Announcer = Box<dyn Fn(&str) + Send>;
+
+/// The reporter for `mode`. A bar needs a terminal; without one there are lines.
+pub fn reporter(mode: Mode, terminal: Terminal) -> Box<dyn Reporter> {
+    match mode {
+        Mode::Auto | Mode::Bar if terminal.interactive => Box::new(bar::Bar::new(terminal)),
+        Mode::Auto | Mode::Bar | Mode::Plain => Box::new(plain::Plain::new(terminal)),
+        Mode::Json => Box::new(json::Json::new(terminal)),
+        Mode::None => Box::new(Quiet { terminal }),
+    }
+}
+
+/// Shows what plugins warn of, and nothing else.
+struct Quiet {
+    terminal: Terminal,
+}
+
+impl Reporter for Quiet {
+    fn event(&mut self, event: &Event) {
+        if let Event::PluginLog { level, .. } = event
+            && matches!(level.as_str(), "warn" | "error")
+            && let Some(line) = text::line(event, &tracker::Tracker::default(), &self.terminal)
+        {
+            self.terminal.say(line);
+        }
+    }
+
+    fn announcer(&self) -> Announcer {
+        let terminal = self.terminal;
+        Box::new(move |line| terminal.say(line))
+    }
+}

@@ -1,0 +1,93 @@
+//! A bar with speed, loss and time left, and a line beneath it for position and traffic.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pbg_core::event::Event;
+
+use super::tracker::Tracker;
+use super::{Announcer, Reporter, text};
+use crate::terminal::Terminal;
+
+const REFRESH_HZ: u8 = 10;
+
+/// Draws on standard error.
+pub struct Bar {
+    terminal: Terminal,
+    tracker: Tracker,
+    start: Instant,
+    bar: ProgressBar,
+}
+
+impl Bar {
+    /// Nothing is drawn before the run starts.
+    pub fn new(terminal: Terminal) -> Self {
+        let target = ProgressDrawTarget::stderr_with_hz(REFRESH_HZ);
+        let bar = ProgressBar::with_draw_target(Some(1), target);
+        bar.set_style(style(terminal.color));
+        Self {
+            terminal,
+            tracker: Tracker::default(),
+            start: Instant::now(),
+            bar,
+        }
+    }
+
+    fn draw(&self) {
+        self.bar.set_length((self.tracker.total() as u64).max(1));
+        self.bar.set_prefix(text::now(&self.tracker));
+        let mut message = self.tracker.position();
+        if let Some(traffic) = text::traffic(self.tracker.io()) {
+            message.push_str("  ");
+            message.push_str(&traffic);
+        }
+        self.bar.set_message(message);
+        self.bar.set_position(self.tracker.done() as u64);
+    }
+}
+
+/// The percentage and the bar give way to the numbers; the second line is cut at the margin.
+fn style(color: bool) -> ProgressStyle {
+    let template = if color {
+        "{percent:>3} % {wide_bar:.cyan/dim} {prefix}\n      {wide_msg:.dim}"
+    } else {
+        "{percent:>3} % {wide_bar} {prefix}\n      {wide_msg}"
+    };
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("━╸─")
+}
+
+impl Reporter for Bar {
+    fn event(&mut self, event: &Event) {
+        let now = self.start.elapsed();
+        self.tracker.event(event, now);
+        if let Some(line) = text::line(event, &self.tracker, &self.terminal) {
+            self.bar.suspend(|| self.terminal.say(line));
+        }
+        match event {
+            Event::RunStarted { .. } => {
+                self.bar.enable_steady_tick(Duration::from_millis(500));
+                self.draw();
+            }
+            Event::RunFinished { .. } | Event::Interrupted { .. } => self.close(),
+            Event::PassPlanned { .. }
+            | Event::BucketStarted { .. }
+            | Event::Progress { .. }
+            | Event::BucketFinished { .. }
+            | Event::EpochFinished { .. }
+            | Event::Committed { .. }
+            | Event::Preserved { .. }
+            | Event::PluginLog { .. } => self.draw(),
+        }
+    }
+
+    fn announcer(&self) -> Announcer {
+        let (bar, terminal) = (self.bar.clone(), self.terminal);
+        Box::new(move |line| bar.suspend(|| terminal.say(line)))
+    }
+
+    fn close(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

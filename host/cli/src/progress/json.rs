@@ -1,0 +1,68 @@
+//! Events as JSON lines on standard output.
+
+use std::io::{self, Write};
+
+use pbg_core::event::Event;
+
+use super::{Announcer, Reporter};
+use crate::terminal::Terminal;
+
+/// Writes every event as a line of JSON, at once.
+pub struct Json {
+    terminal: Terminal,
+    closed: bool,
+}
+
+impl Json {
+    /// Starts on standard output.
+    pub const fn new(terminal: Terminal) -> Self {
+        Self {
+            terminal,
+            closed: false,
+        }
+    }
+}
+
+impl Reporter for Json {
+    fn event(&mut self, event: &Event) {
+        if self.closed {
+            return;
+        }
+        if let Err(error) = write_line(&mut io::stdout().lock(), event) {
+            // The reader went away or its disk is full: the run itself is worth more than its log.
+            self.closed = true;
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                self.terminal
+                    .warn(format_args!("events are not written any more: {error}"));
+            }
+        }
+    }
+
+    fn announcer(&self) -> Announcer {
+        let terminal = self.terminal;
+        Box::new(move |line| terminal.say(line))
+    }
+}
+
+fn write_line(out: &mut impl Write, event: &Event) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, event).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_reads_back_as_the_event() {
+        let event = Event::Committed {
+            version: 3,
+            seconds: 0.25,
+        };
+        let mut line = Vec::new();
+        write_line(&mut line, &event).unwrap();
+        assert_eq!(line.iter().filter(|&&b| b == b'\n').count(), 1);
+        assert_eq!(serde_json::from_slice::<Event>(&line).unwrap(), event);
+    }
+}

@@ -1,0 +1,64 @@
+//! Lines on standard error: for log files, and for terminals that cannot draw.
+
+use std::time::{Duration, Instant};
+
+use pbg_core::event::Event;
+
+use super::tracker::Tracker;
+use super::{Announcer, Reporter, text};
+use crate::format;
+use crate::terminal::Terminal;
+
+/// Time between two lines about the same epoch.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Prints a line when something happened and every few seconds in between.
+pub struct Plain {
+    terminal: Terminal,
+    tracker: Tracker,
+    start: Instant,
+    last: Duration,
+}
+
+impl Plain {
+    /// Starts the clock.
+    pub fn new(terminal: Terminal) -> Self {
+        let (tracker, last) = (Tracker::default(), Duration::ZERO);
+        Self {
+            terminal,
+            tracker,
+            start: Instant::now(),
+            last,
+        }
+    }
+}
+
+impl Reporter for Plain {
+    fn event(&mut self, event: &Event) {
+        let now = self.start.elapsed();
+        self.tracker.event(event, now);
+        if let Some(line) = text::line(event, &self.tracker, &self.terminal) {
+            self.terminal.say(line);
+            self.last = now;
+        } else if matches!(event, Event::Progress { .. } | Event::BucketFinished { .. })
+            && self.last + INTERVAL <= now
+        {
+            let share = 100.0 * self.tracker.done() / self.tracker.total().max(1.0);
+            let (position, state) = (self.tracker.position(), text::now(&self.tracker));
+            self.terminal
+                .say(format_args!("{position}  {share:.0} %  {state}"));
+            if let Some(traffic) =
+                text::traffic(self.tracker.io()).filter(|_| self.terminal.verbose)
+            {
+                self.terminal
+                    .say(format_args!("{traffic}, {} in all", format::duration(now)));
+            }
+            self.last = now;
+        }
+    }
+
+    fn announcer(&self) -> Announcer {
+        let terminal = self.terminal;
+        Box::new(move |line| terminal.say(line))
+    }
+}

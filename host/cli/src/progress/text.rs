@@ -1,0 +1,238 @@
+//! What an event is in words: one line, or nothing for events that only move the bar.
+
+use clap::builder::styling::{AnsiColor, Style};
+use pbg_core::event::{Event, IoStats, RankStats};
+
+use super::tracker::Tracker;
+use crate::format;
+use crate::terminal::Terminal;
+
+/// The line that reports `event`; `tracker` has seen it already.
+pub fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<String> {
+    match event {
+        Event::RunStarted {
+            epochs,
+            buckets,
+            edges_per_epoch,
+            workers,
+            resumed,
+            ..
+        } => {
+            let mut text = format!(
+                "training {} of {} edges in {} with {}",
+                format::plural(u64::from(*epochs), "epoch"),
+                format::count(*edges_per_epoch as f64),
+                format::plural(*buckets, "bucket"),
+                format::plural(u64::from(*workers), "worker"),
+            );
+            if let Some(resumed) = resumed {
+                text.push_str(&format!(
+                    "\nresuming at {} of checkpoint version {}, {} of {buckets} buckets done",
+                    tracker.position(),
+                    resumed.version,
+                    resumed.done,
+                ));
+            }
+            Some(text)
+        }
+        // Only news where there is a choice of orders at all, and once.
+        Event::PassPlanned {
+            pass,
+            order,
+            buckets,
+            cost,
+        } if *buckets > 1 && (terminal.verbose || tracker.is_first_pass(*pass)) => Some(format!(
+            "{}: {order} plans {buckets} buckets: {} ({} after the buffer is full), {}",
+            tracker.position(),
+            format::plural(cost.loads, "partition load"),
+            cost.swaps,
+            format::bytes(cost.bytes),
+        )),
+        Event::EpochFinished {
+            epoch,
+            stats,
+            eval_before,
+            seconds,
+            io,
+        } => {
+            let mut parts = vec![format!("loss {}", format::loss(stats.mean_loss()))];
+            if stats.reg != 0.0 && stats.count > 0 {
+                parts.push(format!(
+                    "reg {}",
+                    format::loss(stats.reg / stats.count as f64)
+                ));
+            }
+            parts.extend(eval_before.as_ref().map(held_out));
+            parts.push(format!(
+                "{} edges in {} ({}/s)",
+                format::count(stats.count as f64),
+                format::seconds(*seconds),
+                format::count(stats.count as f64 / seconds.max(1e-9)),
+            ));
+            parts.extend(traffic(io));
+            let head = format!("epoch {}/{}", epoch + 1, tracker.epochs());
+            Some(format!(
+                "{}  {}",
+                terminal.paint(Style::new().bold(), head),
+                parts.join("  ")
+            ))
+        }
+        Event::Committed { version, seconds } if terminal.verbose => Some(format!(
+            "checkpoint version {version} saved in {}",
+            format::seconds(*seconds)
+        )),
+        Event::Preserved { epoch } => Some(format!(
+            "the checkpoint after {} is kept",
+            format::plural(u64::from(*epoch), "epoch")
+        )),
+        Event::PluginLog {
+            plugin,
+            level,
+            message,
+        } => {
+            let style = match level.as_str() {
+                "error" => AnsiColor::Red.on_default(),
+                "warn" => AnsiColor::Yellow.on_default(),
+                "debug" if !terminal.verbose => return None,
+                _ => Style::new(),
+            };
+            Some(format!(
+                "{} {message}",
+                terminal.paint(style, format_args!("[{plugin}] {level}:"))
+            ))
+        }
+        Event::RunFinished {
+            edges,
+            seconds,
+            io,
+            version,
+        } => {
+            let mut parts = vec![format!(
+                "trained {} edges in {}",
+                format::count(*edges as f64),
+                format::seconds(*seconds)
+            )];
+            parts.extend(traffic(io));
+            parts.push(format!("checkpoint version {version}"));
+            Some(parts.join("  "))
+        }
+        Event::PassPlanned { .. }
+        | Event::BucketStarted { .. }
+        | Event::Progress { .. }
+        | Event::BucketFinished { .. }
+        | Event::Committed { .. }
+        | Event::Interrupted { .. } => None,
+    }
+}
+
+fn held_out(stats: &RankStats) -> String {
+    format!(
+        "held-out MRR {:.3} Hits@10 {:.3}",
+        stats.mrr, stats.hits_at_10
+    )
+}
+
+/// `I/O 12 loads, 9 writes, 2.2 GiB, waited 0.3 s`; nothing when nothing moved.
+pub fn traffic(io: &IoStats) -> Option<String> {
+    if io.loads + io.writes == 0 {
+        return None;
+    }
+    Some(format!(
+        "I/O {}, {}, {}, waited {}",
+        format::plural(io.loads, "load"),
+        format::plural(io.writes, "write"),
+        format::bytes(io.bytes_read.saturating_add(io.bytes_written)),
+        format::seconds(io.wait_seconds),
+    ))
+}
+
+/// Speed, loss and time left: what is true at this moment.
+pub fn now(tracker: &Tracker) -> String {
+    let mut parts = Vec::new();
+    if let Some(speed) = tracker.speed() {
+        parts.push(format!("{} edges/s", format::count(speed)));
+    }
+    if let Some(loss) = tracker.loss() {
+        parts.push(format!("loss {}", format::loss(loss)));
+    }
+    if let Some(left) = tracker.left() {
+        parts.push(format!("{} left", format::duration(left)));
+    }
+    parts.join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use pbg_core::event::TrainStats;
+
+    use super::*;
+
+    const PLAIN: Terminal = Terminal {
+        color: false,
+        verbose: false,
+        interactive: false,
+    };
+
+    #[test]
+    fn an_epoch_in_one_line() {
+        let io = IoStats {
+            loads: 13,
+            writes: 9,
+            bytes_read: 1 << 20,
+            bytes_written: 1 << 20,
+            wait_seconds: 0.25,
+        };
+        let stats = TrainStats {
+            count: 50_000,
+            loss: 4202.5,
+            ..TrainStats::default()
+        };
+        let eval_before = Some(RankStats {
+            mrr: 0.25,
+            hits_at_10: 0.5,
+            ..RankStats::default()
+        });
+        let event = Event::EpochFinished {
+            epoch: 0,
+            stats,
+            eval_before,
+            seconds: 2.0,
+            io,
+        };
+        let started = Event::RunStarted {
+            epochs: 3,
+            passes_per_epoch: 1,
+            buckets: 16,
+            edges_per_epoch: 50_000,
+            workers: 2,
+            resumed: None,
+        };
+        let mut tracker = Tracker::default();
+        tracker.event(&started, std::time::Duration::ZERO);
+        assert_eq!(
+            line(&event, &tracker, &PLAIN).unwrap(),
+            "epoch 1/3  loss 0.084050  held-out MRR 0.250 Hits@10 0.500  50.0 k edges in 2.0 s (25.0 k/s)  \
+             I/O 13 loads, 9 writes, 2.00 MiB, waited 0.2 s"
+        );
+    }
+
+    #[test]
+    fn plugins_are_named_and_debug_lines_need_verbose() {
+        let log = |level: &str| Event::PluginLog {
+            plugin: "affinity".to_owned(),
+            level: level.to_owned(),
+            message: "hello".to_owned(),
+        };
+        let tracker = Tracker::default();
+        assert_eq!(
+            line(&log("warn"), &tracker, &PLAIN).unwrap(),
+            "[affinity] warn: hello"
+        );
+        assert_eq!(line(&log("debug"), &tracker, &PLAIN), None);
+        let verbose = Terminal {
+            verbose: true,
+            ..PLAIN
+        };
+        assert!(line(&log("debug"), &tracker, &verbose).is_some());
+    }
+}

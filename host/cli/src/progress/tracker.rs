@@ -1,0 +1,366 @@
+//! Where a run is and how fast it goes, from its events alone.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use pbg_core::event::{Event, IoStats};
+use pbg_core::graph::Bucket;
+use pbg_core::schedule::PassId;
+
+/// Speed and time left are measured over this much of the past.
+const WINDOW: Duration = Duration::from_secs(60);
+/// Most samples of the past; together with the window this bounds the work per event.
+const MAX_SAMPLES: usize = 512;
+
+/// State of a run as far as its events tell it.
+#[derive(Clone, Debug, Default)]
+pub struct Tracker {
+    epochs: u32,
+    passes_per_epoch: u32,
+    buckets: u64,
+    edges_per_epoch: u64,
+    pass: PassId,
+    first_pass: Option<PassId>,
+    pass_in_epoch: u32,
+    current: Option<(Bucket, u64)>,
+    /// Edges of finished epochs, plus those of finished buckets of the current one.
+    base: f64,
+    epoch_trained: u64,
+    /// An earlier process trained the beginning of this epoch.
+    partial_epoch: bool,
+    bucket_trained: u64,
+    /// Edges per trained edge: above 1 when some are held out, known after the first epoch.
+    scale: f64,
+    loss: Option<f64>,
+    io: IoStats,
+    samples: VecDeque<(Duration, f64)>,
+}
+
+impl Tracker {
+    /// Takes note of what happened at `now`, counted from any fixed moment.
+    pub fn event(&mut self, event: &Event, now: Duration) {
+        match event {
+            Event::RunStarted {
+                epochs,
+                passes_per_epoch,
+                buckets,
+                edges_per_epoch,
+                resumed,
+                ..
+            } => {
+                *self = Self {
+                    epochs: *epochs,
+                    passes_per_epoch: (*passes_per_epoch).max(1),
+                    buckets: (*buckets).max(1),
+                    edges_per_epoch: *edges_per_epoch,
+                    scale: 1.0,
+                    ..Self::default()
+                };
+                if let Some(resumed) = resumed {
+                    self.enter(resumed.pass);
+                    self.base = f64::from(resumed.pass.epoch) * self.edges_per_epoch as f64;
+                    let passes =
+                        f64::from(self.pass_in_epoch) + resumed.done as f64 / self.buckets as f64;
+                    let share = passes / f64::from(self.passes_per_epoch);
+                    self.epoch_trained = (share * self.edges_per_epoch as f64) as u64;
+                    self.partial_epoch = true;
+                }
+                self.sample(now);
+            }
+            Event::PassPlanned { pass, .. } => self.enter(*pass),
+            Event::BucketStarted {
+                pass,
+                bucket,
+                position,
+                ..
+            } => {
+                self.enter(*pass);
+                self.current = Some((*bucket, *position));
+                self.bucket_trained = 0;
+            }
+            Event::Progress { edges, loss } => {
+                self.bucket_trained = *edges;
+                self.loss = Some(*loss);
+                self.sample(now);
+            }
+            Event::BucketFinished { stats, io, .. } => {
+                self.epoch_trained += stats.count;
+                self.bucket_trained = 0;
+                if stats.count > 0 {
+                    self.loss = Some(stats.mean_loss());
+                }
+                self.io.add(io);
+                self.sample(now);
+            }
+            Event::EpochFinished { epoch, stats, .. } => {
+                if stats.count > 0 && !std::mem::take(&mut self.partial_epoch) {
+                    self.scale = (self.edges_per_epoch as f64 / stats.count as f64).max(1.0);
+                }
+                self.base = f64::from(epoch + 1) * self.edges_per_epoch as f64;
+                self.epoch_trained = 0;
+                self.current = None;
+                self.sample(now);
+            }
+            Event::Committed { .. }
+            | Event::Preserved { .. }
+            | Event::PluginLog { .. }
+            | Event::Interrupted { .. }
+            | Event::RunFinished { .. } => {}
+        }
+    }
+
+    /// Counts the passes of the epoch. After a resumption the first one is estimated: an event
+    /// does not say how many edge sets and chunks there are.
+    fn enter(&mut self, pass: PassId) {
+        if self.first_pass.is_none() {
+            self.first_pass = Some(pass);
+            self.pass_in_epoch = pass.edge_chunk.min(self.passes_per_epoch.saturating_sub(1));
+        } else if pass.epoch != self.pass.epoch {
+            self.pass_in_epoch = 0;
+        } else if pass != self.pass {
+            self.pass_in_epoch += 1;
+        }
+        self.pass = pass;
+    }
+
+    fn sample(&mut self, now: Duration) {
+        self.samples.push_back((now, self.done()));
+        while self.samples.len() > MAX_SAMPLES
+            || self
+                .samples
+                .front()
+                .is_some_and(|(then, _)| *then + WINDOW < now)
+                && self.samples.len() > 2
+        {
+            self.samples.pop_front();
+        }
+    }
+
+    /// Edges of the whole run that are done, held-out ones included.
+    pub fn done(&self) -> f64 {
+        let epoch = (self.epoch_trained + self.bucket_trained) as f64 * self.scale;
+        (self.base + epoch.min(self.edges_per_epoch as f64)).min(self.total())
+    }
+
+    /// Edges of the whole run.
+    pub fn total(&self) -> f64 {
+        f64::from(self.epochs) * self.edges_per_epoch as f64
+    }
+
+    /// Edges per second of the last minute; `None` before there is something to measure.
+    pub fn speed(&self) -> Option<f64> {
+        let (first, last) = (self.samples.front()?, self.samples.back()?);
+        let (time, edges) = (
+            (last.0.saturating_sub(first.0)).as_secs_f64(),
+            last.1 - first.1,
+        );
+        (time > 0.1 && edges > 0.0).then(|| edges / time)
+    }
+
+    /// Time until the end at this speed.
+    pub fn left(&self) -> Option<Duration> {
+        Duration::try_from_secs_f64((self.total() - self.done()) / self.speed()?).ok()
+    }
+
+    /// Mean loss of the current bucket.
+    pub fn loss(&self) -> Option<f64> {
+        self.loss
+    }
+
+    /// Partition traffic of this process.
+    pub const fn io(&self) -> &IoStats {
+        &self.io
+    }
+
+    /// Epochs of the run.
+    pub const fn epochs(&self) -> u32 {
+        self.epochs
+    }
+
+    /// Whether `pass` is the first that this process trains.
+    pub fn is_first_pass(&self, pass: PassId) -> bool {
+        self.first_pass == Some(pass)
+    }
+
+    /// `epoch 2/4`, with the pass and the bucket where there is more than one.
+    pub fn position(&self) -> String {
+        let mut text = format!(
+            "epoch {}/{}",
+            (self.pass.epoch + 1).min(self.epochs),
+            self.epochs
+        );
+        if self.passes_per_epoch > 1 {
+            text.push_str(&format!(
+                ", pass {}/{}",
+                self.pass_in_epoch + 1,
+                self.passes_per_epoch
+            ));
+        }
+        if let Some((bucket, position)) = self.current
+            && self.buckets > 1
+        {
+            text.push_str(&format!(
+                ", bucket {}/{} {bucket}",
+                position + 1,
+                self.buckets
+            ));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pbg_core::event::{Resumed, TrainStats};
+
+    use super::*;
+
+    const AT: fn(u64) -> Duration = Duration::from_secs;
+
+    fn started(epochs: u32, passes_per_epoch: u32) -> Event {
+        Event::RunStarted {
+            epochs,
+            passes_per_epoch,
+            buckets: 4,
+            edges_per_epoch: 1000,
+            workers: 2,
+            resumed: None,
+        }
+    }
+
+    fn finished(count: u64) -> Event {
+        Event::BucketFinished {
+            pass: PassId::default(),
+            bucket: Bucket::new(0, 0),
+            position: 0,
+            index: 0,
+            stats: TrainStats {
+                count,
+                loss: 0.5 * count as f64,
+                ..TrainStats::default()
+            },
+            eval_before: None,
+            eval_after: None,
+            seconds: 1.0,
+            io: IoStats {
+                loads: 2,
+                ..IoStats::default()
+            },
+        }
+    }
+
+    fn epoch(epoch: u32, count: u64) -> Event {
+        let stats = TrainStats {
+            count,
+            ..TrainStats::default()
+        };
+        Event::EpochFinished {
+            epoch,
+            stats,
+            eval_before: None,
+            seconds: 1.0,
+            io: IoStats::default(),
+        }
+    }
+
+    #[test]
+    fn speed_and_time_left() {
+        let mut tracker = Tracker::default();
+        tracker.event(&started(2, 1), AT(0));
+        assert_eq!(tracker.speed(), None);
+        tracker.event(
+            &Event::Progress {
+                edges: 200,
+                loss: 0.25,
+            },
+            AT(2),
+        );
+        assert_eq!(tracker.speed(), Some(100.0));
+        assert_eq!(tracker.left(), Some(AT(18)));
+        assert_eq!(tracker.loss(), Some(0.25));
+        tracker.event(&finished(250), AT(2));
+        assert_eq!((tracker.done(), tracker.io().loads), (250.0, 2));
+    }
+
+    #[test]
+    fn held_out_edges_do_not_keep_the_bar_from_its_end() {
+        let mut tracker = Tracker::default();
+        tracker.event(&started(2, 1), AT(0));
+        tracker.event(&finished(800), AT(1));
+        tracker.event(&epoch(0, 800), AT(1));
+        assert_eq!(tracker.done(), 1000.0);
+        tracker.event(&finished(400), AT(2));
+        assert_eq!(tracker.done(), 1500.0, "800 trained edges stand for 1000");
+        tracker.event(&finished(400), AT(2));
+        tracker.event(&epoch(1, 800), AT(2));
+        assert_eq!(tracker.done(), tracker.total());
+    }
+
+    #[test]
+    fn a_resumed_run_starts_where_it_was() {
+        let mut tracker = Tracker::default();
+        let pass = PassId {
+            epoch: 1,
+            edge_set: 0,
+            edge_chunk: 0,
+        };
+        let resumed = Some(Resumed {
+            pass,
+            done: 2,
+            version: 7,
+        });
+        let event = Event::RunStarted {
+            epochs: 2,
+            passes_per_epoch: 1,
+            buckets: 4,
+            edges_per_epoch: 1000,
+            workers: 1,
+            resumed,
+        };
+        tracker.event(&event, AT(0));
+        assert_eq!(tracker.done(), 1500.0);
+        tracker.event(&finished(250), AT(1));
+        assert_eq!((tracker.done(), tracker.speed()), (1750.0, Some(250.0)));
+    }
+
+    #[test]
+    fn the_past_is_forgotten() {
+        let mut tracker = Tracker::default();
+        tracker.event(&started(1000, 1), AT(0));
+        for s in 1..2000 {
+            tracker.event(
+                &Event::Progress {
+                    edges: s / 10,
+                    loss: 0.0,
+                },
+                AT(s),
+            );
+        }
+        assert!(tracker.samples.len() <= 62);
+    }
+
+    #[test]
+    fn positions() {
+        let mut tracker = Tracker::default();
+        tracker.event(&started(3, 2), AT(0));
+        let pass = PassId {
+            epoch: 1,
+            edge_set: 0,
+            edge_chunk: 1,
+        };
+        let bucket = Bucket::new(1, 3);
+        tracker.event(
+            &Event::BucketStarted {
+                pass,
+                bucket,
+                position: 2,
+                edges: 9,
+            },
+            AT(0),
+        );
+        assert_eq!(
+            tracker.position(),
+            format!("epoch 2/3, pass 2/2, bucket 3/4 {bucket}")
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! Where text goes: results to standard output, everything else to standard error.
+
+use std::fmt;
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use clap::builder::styling::{AnsiColor, Style};
+
+use crate::failure::{Failure, Label, Result};
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl From<Color> for clap::ColorChoice {
+    fn from(color: Color) -> Self {
+        match color {
+            Color::Auto => Self::Auto,
+            Color::Always => Self::Always,
+            Color::Never => Self::Never,
+        }
+    }
+}
+
+/// What the terminal can do and what the user wants from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Terminal {
+    /// Colours on standard error.
+    pub color: bool,
+    /// Print what else is known.
+    pub verbose: bool,
+    /// Somebody watches standard error.
+    pub interactive: bool,
+}
+
+impl Terminal {
+    /// Looks at the standard streams.
+    pub fn detect(color: Color, verbose: bool) -> Self {
+        let interactive = io::stderr().is_terminal();
+        let color = match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => interactive && colors_allowed(),
+        };
+        Self {
+            color,
+            verbose,
+            interactive,
+        }
+    }
+
+    /// `text` in `style`, where colours are on.
+    pub fn paint(&self, style: Style, text: impl fmt::Display) -> String {
+        if self.color {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_string()
+        }
+    }
+
+    /// A line for the user. A closed standard error is no reason to stop working.
+    pub fn say(&self, text: impl fmt::Display) {
+        let _closed = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    /// A line that only `--verbose` shows.
+    pub fn detail(&self, text: impl fmt::Display) {
+        if self.verbose {
+            self.say(text);
+        }
+    }
+
+    /// A line with a coloured label.
+    pub fn labelled(&self, style: Style, label: &str, text: impl fmt::Display) {
+        self.say(format_args!(
+            "{} {text}",
+            self.paint(style.bold(), format_args!("{label}:"))
+        ));
+    }
+
+    /// Something odd that does not stop the command.
+    pub fn warn(&self, text: impl fmt::Display) {
+        self.labelled(AnsiColor::Yellow.on_default(), "warning", text);
+    }
+
+    /// Advice.
+    pub fn help(&self, text: impl fmt::Display) {
+        self.labelled(AnsiColor::Cyan.on_default(), "help", text);
+    }
+
+    /// The lines of a failure.
+    pub fn failure(&self, failure: &Failure) {
+        for (label, text) in failure.lines() {
+            let text = text.trim_end().replace('\n', "\n  ");
+            match label {
+                Label::Error => self.labelled(AnsiColor::Red.on_default(), "error", text),
+                Label::Cause => self.labelled(Style::new(), "caused by", text),
+                Label::Help => self.help(text),
+            }
+        }
+    }
+}
+
+fn colors_allowed() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+    !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+}
+
+/// Writes a result to standard output with `write`, buffered.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    write(&mut out)
+        .and_then(|()| out.flush())
+        .map_err(Failure::stdout)
+}
+
+/// Writes a value as indented JSON to standard output.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    print(|out| {
+        serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+        writeln!(out)
+    })
+}

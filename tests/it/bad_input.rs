@@ -1,0 +1,290 @@
+//! Whatever is wrong with the input, one clear error names the file and the way out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{Workplace, finish, graph::CONFIG};
+
+const TRAIN: [&str; 3] = ["train", "--progress", "none"];
+
+/// The three ways in which every file is damaged.
+const DAMAGES: [(&str, fn(&Path)); 3] = [
+    ("missing", |path| fs::remove_file(path).unwrap()),
+    ("truncated", |path| {
+        let bytes = fs::read(path).unwrap();
+        fs::write(path, &bytes[..bytes.len() * 2 / 3]).unwrap();
+    }),
+    ("flipped", |path| {
+        let mut bytes = fs::read(path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(path, bytes).unwrap();
+    }),
+];
+
+/// Files of a folder, and of the folders in it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path))
+        } else {
+            found.push(path)
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Damages every file of `folder` but those that are not read back, in every way; `check` must
+/// fail with `code` and name the file.
+fn every_damage_is_found(folder: &str, unread: &[&str], code: i32) {
+    let place = Workplace::with_dataset(CONFIG);
+    place.run(TRAIN).succeeds();
+    let all = files(&place.path(folder));
+    let read_back = all.iter().filter(|path| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        !unread.contains(&name)
+    });
+    let mut checked = 0;
+    for path in read_back {
+        let original = fs::read(path).unwrap();
+        for (damage, inflict) in DAMAGES {
+            inflict(path);
+            let name = path.file_name().unwrap().to_str().unwrap();
+            eprintln!("{damage}: {name}");
+            // A checkpoint without its manifest is none: training starts anew, and says so.
+            let is_start = code == 5 && name == "manifest.json" && damage == "missing";
+            if !is_start {
+                place
+                    .run(["check"])
+                    .fails(code, &[if damage == "missing" { folder } else { name }]);
+            }
+            fs::write(path, &original).unwrap();
+            checked += 1;
+        }
+    }
+    assert!(checked >= 9, "only {checked} damages in {all:?}");
+    place.run(["check"]).succeeds();
+}
+
+#[test]
+fn damaged_datasets() {
+    every_damage_is_found("data", &[], 4);
+}
+
+#[test]
+fn damaged_checkpoints() {
+    every_damage_is_found("model", &["metrics.jsonl", "config.toml", ".lock"], 5);
+}
+
+#[test]
+fn training_does_not_start_on_damaged_files() {
+    let place = Workplace::with_dataset(CONFIG);
+    for file in files(&place.path("data"))
+        .iter()
+        .filter(|f| f.to_string_lossy().contains("train"))
+    {
+        let original = fs::read(file).unwrap();
+        DAMAGES[2].1(file);
+        place
+            .run(TRAIN)
+            .fails(4, &[file.file_name().unwrap().to_str().unwrap()]);
+        fs::write(file, original).unwrap();
+    }
+}
+
+#[test]
+fn edge_lists_with_faults() {
+    let place = Workplace::with_edges(CONFIG);
+    let check = |content: &str, words: &[&str]| {
+        place.write("bad.tsv", content);
+        place
+            .run(["import", "--edges", "train=bad.tsv"])
+            .fails(4, words);
+        assert!(
+            !place.path("data/manifest.json").exists(),
+            "no dataset from bad input"
+        );
+    };
+    check("", &["bad.tsv", "empty"]);
+    check("a\tr\tb\na\tr\n", &["bad.tsv:2", "column"]);
+    check("a\tr\tb\nc\tr\td\te\n", &["bad.tsv:2", "column"]);
+    place
+        .run(["import", "--edges", "train=nowhere.tsv"])
+        .fails(4, &["nowhere.tsv"]);
+}
+
+#[test]
+fn compressed_and_columnar_files_with_faults() {
+    let place = Workplace::with_edges(CONFIG);
+    for name in ["bad.tsv.gz", "bad.tsv.zst", "bad.parquet"] {
+        place.write(name, "this is no such format");
+        place
+            .run(["import", "--edges", &format!("train={name}")])
+            .fails(4, &[name]);
+    }
+}
+
+#[test]
+fn a_relation_that_the_configuration_does_not_know() {
+    let config = CONFIG
+        .replace("dynamic_relations = true", "")
+        .replace("\"any\"", "\"next\"");
+    let place = Workplace::with_edges(&config);
+    place
+        .run(["import", "--edges", "train=train.tsv"])
+        .fails(4, &["next but one", "train.tsv", "pbg.toml"]);
+}
+
+#[test]
+fn configurations_with_faults() {
+    let check = |from: &str, to: &str, words: &[&str]| {
+        let place = Workplace::with_edges(&CONFIG.replace(from, to));
+        place.run(["check"]).fails(3, words);
+        place.run(TRAIN).fails(3, words);
+        place
+            .run(["import", "--edges", "train=train.tsv"])
+            .fails(3, words);
+    };
+    check(
+        "dimension = 16",
+        "dimensoin = 16",
+        &["dimensoin", "dimension", "pbg.toml"],
+    );
+    check(
+        "dimension = 16",
+        "dimension = \"wide\"",
+        &["dimension", "pbg.toml"],
+    );
+    check("dimension = 16", "dimension = -1", &["dimension"]);
+    check("dimension = 16", "dimension = ", &["pbg.toml"]);
+    check("lhs = \"place\"", "lhs = \"plaice\"", &["plaice", "place"]);
+    // Two faults are reported at once.
+    check(
+        "dimension = 16",
+        "dimension = 0\nmargni = 1",
+        &["dimension", "margni"],
+    );
+}
+
+#[test]
+fn overrides_with_faults() {
+    let place = Workplace::with_edges(CONFIG);
+    place
+        .run(["train", "--set", "lr"])
+        .fails(2, &["KEY=VALUE", "lr"]);
+    place
+        .run(["train", "--set", "leraning_rate=1"])
+        .fails(3, &["leraning_rate"]);
+    place
+        .run(["train", "--set", "entities.place.num_partitions=zero"])
+        .fails(3, &["num_partitions"]);
+}
+
+#[test]
+fn a_partition_count_that_the_dataset_does_not_have() {
+    let place = Workplace::with_dataset(CONFIG);
+    for command in [["check"].as_slice(), &TRAIN] {
+        let set = ["--set", "entities.place.num_partitions=3"];
+        place
+            .run(command.iter().chain(&set))
+            .fails(4, &["place", "3", "4", "import"]);
+    }
+}
+
+#[test]
+fn a_checkpoint_of_another_configuration() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.run(TRAIN).succeeds();
+    for change in [
+        "dimension=8",
+        "relations.0.operator=diagonal",
+        "comparator=cos",
+    ] {
+        place
+            .run(TRAIN.iter().chain(&["--set", change]))
+            .fails(5, &["checkpoint", "model"]);
+    }
+    // Epochs may be raised, and other things that leave no trace in the values changed, on the way.
+    place
+        .run(TRAIN.iter().chain(&["--set", "num_epochs=4", "--set", "buffer_partitions=3"]))
+        .succeeds();
+}
+
+#[test]
+fn a_dataset_that_was_never_imported() {
+    let place = Workplace::with_edges(CONFIG);
+    for command in ["train", "check", "eval", "score"] {
+        place.run([command]).fails(4, &["data", "pbg-host import"]);
+    }
+}
+
+#[test]
+fn names_that_do_not_exist() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.run(TRAIN).succeeds();
+    place
+        .run(["neighbors", "pbg.toml", "north pol 3"])
+        .fails(4, &["north pol 3", "north pole 3"]);
+    place
+        .run(["eval", "--edges", "tset"])
+        .fails(4, &["tset", "test"]);
+}
+
+#[test]
+fn nothing_was_trained_yet() {
+    let place = Workplace::with_dataset(CONFIG);
+    for command in [
+        ["eval"].as_slice(),
+        &["neighbors", "pbg.toml", "x"],
+        &["export", "--format", "npy", "--out", "o"],
+    ] {
+        place.run(command).fails(5, &["model", "pbg-host train"]);
+    }
+}
+
+#[test]
+fn a_checkpoint_folder_that_cannot_be() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.write("file", "in the way");
+    place
+        .run(TRAIN.iter().chain(&["--set", "checkpoint_path=file/model"]))
+        .fails(8, &["file/model"]);
+}
+
+/// The limit on file sizes fails writes in the same place as a full disk does.
+#[test]
+fn a_disk_that_is_full() {
+    let place = Workplace::with_dataset(CONFIG);
+    place
+        .run(TRAIN.iter().chain(&["--set", "num_epochs=1"]))
+        .succeeds();
+    let before = place.committed("model");
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 2; exec {} train --progress none --set dimension=16",
+        env!("CARGO_BIN_EXE_pbg-host")
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(place.path(""));
+    finish(&mut command).fails(8, &["model"]);
+    assert_eq!(
+        place.committed("model"),
+        before,
+        "the last checkpoint is intact"
+    );
+    place.run(TRAIN).succeeds();
+}
+
+#[test]
+fn two_runs_on_one_checkpoint() {
+    let place = Workplace::with_dataset(CONFIG);
+    let mut first = place.start(["train", "--set", "num_epochs=1000000", "--progress", "none"]);
+    assert!(first.wait_until(|| place.path("model/metrics.jsonl").exists()));
+    place.run(TRAIN).fails(9, &["model", "another"]);
+    first.kill();
+    // The lock does not outlive its owner.
+    place.run(TRAIN).succeeds();
+}

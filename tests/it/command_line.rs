@@ -1,0 +1,135 @@
+//! What needs no training: help, completions, configuration, usage errors.
+
+use std::process::{Command, Stdio};
+
+use crate::support::Workplace;
+
+const COMMANDS: [&[&str]; 14] = [
+    &[],
+    &["import"],
+    &["train"],
+    &["eval"],
+    &["neighbors"],
+    &["score"],
+    &["export"],
+    &["check"],
+    &["config"],
+    &["config", "schema"],
+    &["config", "default"],
+    &["plugin", "list"],
+    &["plugin", "inspect"],
+    &["completions"],
+];
+
+#[test]
+fn every_command_explains_itself() {
+    let place = Workplace::empty();
+    for command in COMMANDS {
+        let help = place.run(command.iter().chain(&["--help"])).succeeds();
+        assert!(
+            help.stdout.contains("Usage: pbg-host"),
+            "{command:?}:\n{}",
+            help.stdout
+        );
+        assert!(
+            help.stdout.contains("--color"),
+            "{command:?}:\n{}",
+            help.stdout
+        );
+        assert_eq!(help.stderr, "");
+        let example = help.stdout.contains("Example") || help.stdout.contains("A first run");
+        assert!(
+            example || command == ["config"],
+            "{command:?} shows no example:\n{}",
+            help.stdout
+        );
+    }
+}
+
+#[test]
+fn help_lists_the_exit_codes() {
+    let help = Workplace::empty().run(["--help"]).succeeds();
+    assert!(help.stdout.contains("130  interrupted"), "{}", help.stdout);
+}
+
+#[test]
+fn completions_of_every_shell_know_the_commands() {
+    let place = Workplace::empty();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = place.run(["completions", shell]).succeeds().stdout;
+        assert!(
+            script.contains("neighbors") && script.contains("--plugin") || shell == "fish",
+            "{shell}"
+        );
+        assert!(script.lines().count() > 50, "{shell}");
+    }
+}
+
+#[test]
+fn the_default_configuration_is_a_configuration() {
+    let place = Workplace::empty();
+    let text = place.run(["config", "default"]).succeeds().stdout;
+    place.write("pbg.toml", &text);
+    // Everything is in order but the dataset, which nobody imported.
+    place.run(["check"]).fails(4, &["import"]);
+}
+
+#[test]
+fn the_schema_is_json() {
+    let text = Workplace::empty()
+        .run(["config", "schema"])
+        .succeeds()
+        .stdout;
+    let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(schema["properties"]["checkpoint_path"]["description"].is_string());
+}
+
+#[test]
+fn without_a_configuration_the_program_says_how_to_get_one() {
+    let place = Workplace::empty();
+    place
+        .run(["train"])
+        .fails(3, &["pbg.toml", "pbg-host config default > pbg.toml"]);
+    place.run(["train", "other.toml"]).fails(3, &["other.toml"]);
+}
+
+#[test]
+fn wrong_arguments_are_usage_errors() {
+    let place = Workplace::empty();
+    place.run(["trian"]).fails(2, &["train"]);
+    place
+        .run(["train", "--progress", "loud"])
+        .fails(2, &["plain"]);
+    place.run(["import", "pbg.toml"]).fails(2, &["--edges"]);
+    place
+        .run(["import", "pbg.toml", "--edges", "train.tsv"])
+        .fails(2, &["NAME=FILE"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let place = Workplace::empty();
+    let mut child = place
+        .command(["config", "schema"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn colours_only_where_they_are_wanted() {
+    let place = Workplace::empty();
+    let coloured = |command: &mut Command| {
+        let output = command.output().unwrap();
+        String::from_utf8(output.stderr).unwrap().contains('\u{1b}')
+    };
+    assert!(!coloured(&mut place.command(["train"])));
+    assert!(coloured(&mut place.command(["train", "--color", "always"])));
+    assert!(!coloured(&mut place.command(["train", "--color", "never"])));
+    assert!(!coloured(place.command(["train"]).env("NO_COLOR", "1")));
+}

@@ -1,0 +1,258 @@
+//! What a newcomer does: import, check, train, evaluate, look around, export.
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+use pbg_core::event::Event;
+
+use crate::support::graph::{self, CONFIG, RING};
+use crate::support::{Finished, Workplace};
+
+const EPOCHS: [&str; 2] = ["--set", "num_epochs=30"];
+
+fn trained() -> Workplace {
+    let place = Workplace::with_dataset(CONFIG);
+    place.run(["train"].iter().chain(&EPOCHS)).succeeds();
+    place
+}
+
+#[test]
+fn import_reports_what_it_made() {
+    let place = Workplace::with_edges(CONFIG);
+    let report = place
+        .run([
+            "import",
+            "--edges",
+            "train=train.tsv",
+            "--edges",
+            "test=test.tsv",
+        ])
+        .succeeds();
+    for fact in [
+        "edge set train: 324 edges",
+        "edge set test: 36 edges",
+        "place: 80 entities",
+        "relations: 4",
+    ] {
+        assert!(report.stdout.contains(fact), "{fact}:\n{}", report.stdout);
+    }
+}
+
+#[test]
+fn import_again_keeps_the_ids() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.run(["train", "--progress", "none"]).succeeds();
+    place.write("more.tsv", "north pole 1\tnext\tsomewhere else\n");
+    let report = place.run(["import", "--edges", "more=more.tsv"]).succeeds();
+    assert!(
+        report.stdout.contains("1 new") && report.stdout.contains("train: kept"),
+        "{}",
+        report.stdout
+    );
+    place.run(["eval", "--edges", "test"]).succeeds();
+}
+
+#[test]
+fn check_tells_memory_and_disk_and_starts_nothing() {
+    let place = Workplace::with_dataset(CONFIG);
+    let report = place.run(["check"]).succeeds().stdout;
+    for word in ["memory", "disk", "inside_out", "loads"] {
+        assert!(report.contains(word), "{word}:\n{report}");
+    }
+    assert!(!place.path("model").exists());
+    let json = place.run(["check", "--json"]).succeeds().stdout;
+    assert!(
+        serde_json::from_str::<serde_json::Value>(&json)
+            .unwrap()
+            .is_object()
+    );
+}
+
+#[test]
+fn training_tells_what_it_does() {
+    let place = Workplace::with_dataset(CONFIG);
+    let run = place.run(["train"]).succeeds();
+    assert_eq!(run.stdout, "");
+    for word in [
+        "inside_out 0.1.0",
+        "partition loads",
+        "memory",
+        "epoch 3/3",
+        "loss",
+    ] {
+        assert!(run.stderr.contains(word), "{word}:\n{}", run.stderr);
+    }
+    let metrics = place.read("model/metrics.jsonl");
+    let events = metrics
+        .lines()
+        .map(|line| serde_json::from_str::<Event>(line).unwrap());
+    assert_eq!(
+        events
+            .filter(|e| matches!(e, Event::BucketFinished { .. }))
+            .count(),
+        3 * 16
+    );
+}
+
+#[test]
+fn progress_as_json_lines() {
+    let place = Workplace::with_dataset(CONFIG);
+    let run = place.run(["train", "--progress", "json"]).succeeds();
+    let events: Vec<Event> = run
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(
+        matches!(
+            events[0],
+            Event::RunStarted {
+                epochs: 3,
+                buckets: 16,
+                ..
+            }
+        ),
+        "{:?}",
+        events[0]
+    );
+    assert!(matches!(events.last(), Some(Event::RunFinished { .. })));
+    assert_eq!(
+        events
+            .iter()
+            .filter(|e| matches!(e, Event::EpochFinished { .. }))
+            .count(),
+        3
+    );
+}
+
+#[test]
+fn progress_none_is_silent() {
+    let place = Workplace::with_dataset(CONFIG);
+    let run = place.run(["train", "--progress", "none"]).succeeds();
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""));
+}
+
+#[test]
+fn training_learns_what_evaluation_measures() {
+    let place = trained();
+    let args = [
+        "eval",
+        "pbg.toml",
+        "--edges",
+        "test",
+        "--filter",
+        "train,test",
+    ];
+    let report = place.run(args.iter().chain(&["--json"])).succeeds().stdout;
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let mrr = report["filtered"]["both"]["mrr"].as_f64().unwrap();
+    let raw = report["raw"]["both"]["mrr"].as_f64().unwrap();
+    // A guess among 80 places has 0.06.
+    assert!(mrr > 0.3 && mrr >= raw, "{report:#}");
+    assert_eq!(report["raw"]["lhs"]["count"], 36);
+
+    let table = place.run(args).succeeds().stdout;
+    for head in ["MRR", "Hits@1", "Hits@50", "mean rank", "AUC", "filtered"] {
+        assert!(table.contains(head), "{head}:\n{table}");
+    }
+    let sampled = place.run(["eval", "--candidates", "20"]).succeeds();
+    assert!(sampled.stdout.contains("20"), "{}", sampled.stdout);
+    place
+        .run(["eval", "--candidates", "none"])
+        .fails(2, &["all"]);
+}
+
+#[test]
+fn neighbors_are_near() {
+    let place = trained();
+    let name = graph::name(0, 5);
+    let found = place
+        .run(["neighbors", "pbg.toml", &name, "-k", "12"])
+        .succeeds()
+        .stdout;
+    let rows: Vec<(f32, &str)> = found
+        .lines()
+        .map(|line| line.split_once('\t').unwrap())
+        .map(|(score, name)| (score.parse().unwrap(), name))
+        .collect();
+    assert_eq!(rows.len(), 12);
+    assert!(rows.is_sorted_by(|a, b| a.0 >= b.0), "{rows:?}");
+    assert!(rows.iter().all(|(_, other)| *other != name));
+    let json = place
+        .run(["neighbors", "pbg.toml", &name, "--json"])
+        .succeeds()
+        .stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), 10);
+}
+
+fn score(place: &Workplace, triples: &str) -> Finished {
+    fs::write(place.path("triples.tsv"), triples).unwrap();
+    let file = fs::File::open(place.path("triples.tsv")).unwrap();
+    crate::support::finish(
+        place
+            .command(["score", "pbg.toml"])
+            .stdin(Stdio::from(file)),
+    )
+}
+
+#[test]
+fn scores_tell_edges_from_others() {
+    let place = trained();
+    let (train, _) = graph::tsv();
+    let scores = |triples: &str| -> Vec<f32> {
+        let out = score(&place, triples).succeeds().stdout;
+        out.lines().map(|line| line.parse().unwrap()).collect()
+    };
+    let real = scores(&train);
+    assert_eq!(real.len(), train.lines().count());
+    let mut wrong = String::new();
+    for index in 0..RING {
+        let (lhs, rhs) = (graph::name(0, index), graph::name(1, index + RING / 2));
+        writeln_to(&mut wrong, &format!("{lhs}\tnext\t{rhs}"));
+    }
+    let wrong = scores(&wrong);
+    let mean = |scores: &[f32]| scores.iter().sum::<f32>() / scores.len() as f32;
+    assert!(
+        mean(&real) > mean(&wrong),
+        "{} {}",
+        mean(&real),
+        mean(&wrong)
+    );
+
+    score(&place, "a\tb\n").fails(4, &["line 1", "3"]);
+    let (good, bad) = (train.lines().next().unwrap(), "north pole 1\tnext\tnowhere");
+    score(&place, &format!("{good}\n{bad}\n")).fails(4, &["line 2", "nowhere"]);
+}
+
+fn writeln_to(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_score_quietly() {
+    let place = trained();
+    let mut child = place
+        .command(["score", "pbg.toml"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let (train, _) = graph::tsv();
+    // The program may be gone before everything is written.
+    let _gone = child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(train.repeat(100).as_bytes());
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,250 @@
+//! A working folder per test, a small graph, and the program.
+
+pub(crate) mod graph;
+pub(crate) mod plugin;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Nothing that a test waits for takes longer, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A folder that is removed with the test, and the program started in it.
+pub(crate) struct Workplace {
+    folder: TempDir,
+}
+
+/// What a finished program left.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Workplace {
+    /// An empty folder.
+    pub(crate) fn empty() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A folder with `pbg.toml`, and edge lists `train.tsv` and `test.tsv` not yet imported.
+    pub(crate) fn with_edges(config: &str) -> Self {
+        let place = Self::empty();
+        place.write("pbg.toml", config);
+        let (train, test) = graph::tsv();
+        place.write("train.tsv", train);
+        place.write("test.tsv", test);
+        place
+    }
+
+    /// A folder with `pbg.toml` and the small graph imported.
+    pub(crate) fn with_dataset(config: &str) -> Self {
+        let place = Self::with_edges(config);
+        place
+            .run([
+                "import",
+                "--edges",
+                "train=train.tsv",
+                "--edges",
+                "test=test.tsv",
+            ])
+            .succeeds();
+        place
+    }
+
+    /// Path of a file in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Reads a text file.
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// The program, to be started in this folder.
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pbg-host"));
+        command
+            .args(args)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Finished {
+        finish(&mut self.command(args))
+    }
+
+    /// Starts the program; its standard error goes to the file `stderr.txt`.
+    pub(crate) fn start<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
+        let log = self.path("stderr.txt");
+        let child = self
+            .command(args)
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        Running { child, log }
+    }
+
+    /// The tensors of the committed version of the checkpoint `folder`: what a file is of, and its bytes.
+    pub(crate) fn committed(&self, folder: &str) -> Vec<(String, Vec<u8>)> {
+        let manifest = self.read(&format!("{folder}/manifest.json"));
+        let manifest: Value = serde_json::from_str(&manifest).unwrap();
+        let partitions = manifest["partitions"].as_array().unwrap().iter();
+        let files = partitions
+            .map(|p| {
+                (
+                    format!("{} {}", p["entity_type"], p["partition"]),
+                    &p["file"],
+                )
+            })
+            .chain([("model".to_owned(), &manifest["model"]["file"])]);
+        let mut bytes: Vec<_> = files
+            .map(|(what, file)| {
+                (
+                    what,
+                    fs::read(self.path(folder).join(file.as_str().unwrap())).unwrap(),
+                )
+            })
+            .collect();
+        bytes.sort();
+        bytes
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn finish(command: &mut Command) -> Finished {
+    let output = command.output().unwrap();
+    Finished {
+        status: output.status,
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+impl Finished {
+    /// The program must have succeeded.
+    #[track_caller]
+    pub(crate) fn succeeds(self) -> Self {
+        assert!(
+            self.status.success(),
+            "{}\n{}\n{}",
+            self.status,
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+
+    /// The exit code.
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// The program must have failed with `code`, and said all of `words`.
+    #[track_caller]
+    pub(crate) fn fails(self, code: i32, words: &[&str]) -> Self {
+        assert_eq!(
+            self.status.code(),
+            Some(code),
+            "{}\n{}",
+            self.stdout,
+            self.stderr
+        );
+        assert!(
+            self.stderr.contains("error: "),
+            "no error line:\n{}",
+            self.stderr
+        );
+        for word in words {
+            assert!(
+                self.stderr.contains(word),
+                "`{word}` is not in\n{}",
+                self.stderr
+            );
+        }
+        self
+    }
+}
+
+/// A program that is running.
+pub(crate) struct Running {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Waits until `ready` holds or the program ended; says whether it still runs.
+    pub(crate) fn wait_until(&mut self, mut ready: impl FnMut() -> bool) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            if ready() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        panic!("nothing happened:\n{}", self.stderr());
+    }
+
+    /// Sends a signal by its name: `INT`, `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .args(["-s", name, &self.child.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Ends the program the hard way.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// What it said so far.
+    pub(crate) fn stderr(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(mut self) -> Finished {
+        let status = self.child.wait().unwrap();
+        Finished {
+            status,
+            stdout: String::new(),
+            stderr: self.stderr(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A failed assertion must not leave a training program behind.
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            let _gone = self.child.kill();
+            let _gone = self.child.wait();
+        }
+    }
+}

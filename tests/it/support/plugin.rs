@@ -1,0 +1,97 @@
+//! Bucket orders written in the text format of WebAssembly, to misbehave in ways that the SDK
+//! would not let an author do by accident.
+
+use wit_component::{
+    ComponentEncoder, DecodedWasm, StringEncoding, decode, embed_component_metadata,
+};
+
+/// Calls itself this.
+pub(crate) const NAME: &str = "evil";
+
+/// A component whose `plan` has this body. `$pass` is the address of the argument; the body ends
+/// by returning the address of a `result<list<bucket>, string>`.
+pub(crate) fn with_plan(body: &str) -> Vec<u8> {
+    component(DESCRIBE, body)
+}
+
+/// A component whose `describe` has this body.
+pub(crate) fn with_describe(body: &str) -> Vec<u8> {
+    component(body, "unreachable")
+}
+
+/// Says who it is: name, version and summary, and no parameters.
+const DESCRIBE: &str = "
+    (i32.store (i32.const 64) (i32.const 32)) (i32.store (i32.const 68) (i32.const 4))
+    (i32.store (i32.const 72) (i32.const 40)) (i32.store (i32.const 76) (i32.const 5))
+    (i32.store (i32.const 80) (i32.const 48)) (i32.store (i32.const 84) (i32.const 7))
+    (i32.store (i32.const 88) (i32.const 0)) (i32.store (i32.const 92) (i32.const 0))
+    (i32.const 64)";
+
+/// Row by row: what a well-behaved order may answer.
+pub(crate) const ROW_BY_ROW: &str = "
+    (local $lhs i32) (local $rhs i32) (local $at i32)
+    (local.set $at (i32.const 8192))
+    (loop $rows
+        (local.set $rhs (i32.const 0))
+        (loop $columns
+            (i32.store (local.get $at) (local.get $lhs))
+            (i32.store offset=4 (local.get $at) (local.get $rhs))
+            (local.set $at (i32.add (local.get $at) (i32.const 8)))
+            (local.set $rhs (i32.add (local.get $rhs) (i32.const 1)))
+            (br_if $columns (i32.lt_u (local.get $rhs) (i32.load offset=4 (local.get $pass)))))
+        (local.set $lhs (i32.add (local.get $lhs) (i32.const 1)))
+        (br_if $rows (i32.lt_u (local.get $lhs) (i32.load (local.get $pass)))))
+    (i32.store (i32.const 112) (i32.const 0))
+    (i32.store (i32.const 116) (i32.const 8192))
+    (i32.store (i32.const 120) (i32.shr_u (i32.sub (local.get $at) (i32.const 8192)) (i32.const 3)))
+    (i32.const 112)";
+
+/// Answers `length` buckets that are all (0, 0).
+pub(crate) fn zeros(length: &str) -> String {
+    format!(
+        "(i32.store (i32.const 112) (i32.const 0))
+         (i32.store (i32.const 116) (i32.const 8192))
+         (i32.store (i32.const 120) {length})
+         (i32.const 112)"
+    )
+}
+
+/// As many as the grid has buckets.
+pub(crate) const GRID: &str =
+    "(i32.mul (i32.load (local.get $pass)) (i32.load offset=4 (local.get $pass)))";
+
+fn component(describe: &str, plan: &str) -> Vec<u8> {
+    let text = format!(
+        r#"(module
+            (memory (export "memory") 2)
+            (global $free (mut i32) (i32.const 16384))
+            (data (i32.const 32) "{NAME}")
+            (data (i32.const 40) "6.6.6")
+            (data (i32.const 48) "no good")
+            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+                (local $at i32)
+                (local.set $at (i32.and (i32.add (global.get $free) (i32.const 15)) (i32.const -16)))
+                (global.set $free (i32.add (local.get $at) (local.get 3)))
+                (local.get $at))
+            (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) {describe})
+            (func (export "pbg:plugin/bucket-order@0.1.0#configure") (param i32 i32) (result i32)
+                (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
+            (func (export "pbg:plugin/bucket-order@0.1.0#plan") (param $pass i32) (result i32) {plan})
+            (func (export "pbg:plugin/bucket-order@0.1.0#pick") (param i32) (result i32) unreachable))"#
+    );
+    let mut module = wat::parse_str(text).unwrap();
+    // The world is that of any standard order, so these components follow the interfaces as they grow.
+    let standard = pbg_wasm::standard()
+        .iter()
+        .find(|p| p.name == "inside_out")
+        .unwrap();
+    let DecodedWasm::Component(resolve, world) = decode(standard.bytes).unwrap() else {
+        panic!("a standard plugin is no component");
+    };
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
+    ComponentEncoder::default()
+        .module(&module)
+        .unwrap()
+        .encode()
+        .unwrap()
+}
