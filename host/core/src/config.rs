@@ -1,136 +1,210 @@
 //! The configuration tree: what `pbg.toml` may say, with PBG's key names wherever it has one.
 //!
-//! The types here are plain data with their defaults `load` turns text and overrides into a
-//! [`Config`] or into the list of everything that is wrong with it.
+//! The types here are plain data with their defaults and, as JSON-schema annotations, their ranges.
+//! The schema is the only description of keys: checking a file, `--set`, the documentation and the
+//! commented default file all read it. [`Config::parse`] turns text and overrides into a
+//! [`Config`], or into the list of everything that is wrong with it.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod check;
+mod errors;
+mod key_path;
+mod load;
+mod node;
+mod overrides;
+mod paths;
+mod spec;
+mod suggest;
+mod training;
+mod validate;
+
+pub use errors::{ConfigErrors, Problem};
+pub use overrides::split_override;
+pub use validate::{LOSSES, STANDARD_ORDERS};
+
 /// Everything that decides a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Folder of the dataset that `pbg-host import` makes.
+    #[schemars(length(min = 1))]
     pub dataset: String,
     /// Folder of the checkpoint: where a run writes, and resumes from.
+    #[schemars(length(min = 1))]
     pub checkpoint_path: String,
     /// Edge sets of the dataset that every epoch trains, in this order.
     #[serde(default = "default::edge_sets")]
+    #[schemars(length(min = 1), inner(length(min = 1)))]
     pub edge_sets: Vec<String>,
     /// Folder of a checkpoint whose embeddings and parameters are the initial ones; used only
     /// for what `checkpoint_path` does not have yet.
     #[serde(default)]
+    #[schemars(length(min = 1), extend("x-unset" = "random"))]
     pub init_path: Option<String>,
     /// Entity types by name.
+    #[schemars(extend("minProperties" = 1))]
     pub entities: BTreeMap<String, EntityConfig>,
     /// Relations. The name `*` stands for every relation of the dataset that has no entry of its own.
+    #[schemars(length(min = 1))]
     pub relations: Vec<RelationConfig>,
 
     /// Dimension of embeddings, unless an entity type has its own.
+    #[schemars(range(min = 1, max = 65536))]
     pub dimension: u32,
     /// Standard deviation of the normal distribution of initial embeddings.
     #[serde(default = "default::init_scale")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub init_scale: f32,
     /// Rows longer than this are scaled back, in place, when they are looked up.
     #[serde(default)]
+    #[schemars(extend("exclusiveMinimum" = 0, "x-unset" = "no limit"))]
     pub max_norm: Option<f32>,
     /// Adds a learned vector per entity type to its embeddings. Default: on, except with
     /// dynamic relations, which do not allow it.
     #[serde(default)]
+    #[schemars(extend("x-unset" = "`true`; `false` with dynamic relations", "x-rule" = "not `true` with dynamic relations"))]
     pub global_emb: Option<bool>,
     /// How two embeddings become a score.
     #[serde(default)]
     pub comparator: Comparator,
     /// The first coordinate is a bias, added to the score and left out of the comparator.
     #[serde(default)]
+    #[schemars(extend("x-rule" = "needs dimensions of at least 2"))]
     pub bias: bool,
     /// One entry of `relations` is the template of many relation types, each with an operator of
     /// its own for either side (reciprocal); batches mix relations.
     #[serde(default)]
+    #[schemars(extend("x-rule" = "needs exactly one entry in `relations`"))]
     pub dynamic_relations: bool,
 
     /// Loss: `ranking`, `logistic` or `softmax`.
     #[serde(default = "default::loss_fn")]
+    #[schemars(length(min = 1))]
     pub loss_fn: String,
     /// Margin of the ranking loss.
     #[serde(default = "default::margin")]
     pub margin: f32,
     /// Strength of the regulariser; 0 turns it off.
     #[serde(default)]
+    #[schemars(range(min = 0))]
     pub regularization_coef: f32,
     /// Which regulariser.
     #[serde(default)]
+    #[schemars(extend("x-rule" = "not with operators `linear` and `affine`"))]
     pub regularizer: Regularizer,
 
     /// Epochs to train in all; raise it later to go on.
     #[serde(default = "default::num_epochs")]
+    #[schemars(range(min = 0, max = 1_000_000_000))]
     pub num_epochs: u32,
     /// Parts into which every bucket is cut: all first parts are trained before all second parts.
     /// Default: derived from `max_edges_per_chunk`.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000_000), extend("x-unset" = "by `max_edges_per_chunk`"))]
     pub num_edge_chunks: Option<u32>,
     /// With `num_edge_chunks` unset: as many parts as bring the largest bucket to at most this many edges.
     #[serde(default = "default::max_edges_per_chunk")]
+    #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub max_edges_per_chunk: u64,
     /// Bucket order: name of a standard plugin or path of a component.
     #[serde(default = "default::bucket_order")]
+    #[schemars(length(min = 1))]
     pub bucket_order: String,
     /// Partitions that fit the buffer at once (at least 2).
     #[serde(default = "default::buffer_partitions")]
+    #[schemars(range(min = 2, max = 131_072))]
     pub buffer_partitions: u32,
     /// Hogwild worker threads. Default: one per core.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 4096), extend("x-unset" = "one per core"))]
     pub workers: Option<u32>,
     /// Seed of everything random: the same seed with one worker gives the same bytes.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
     pub seed: u64,
 
     /// Positive edges per batch.
     #[serde(default = "default::batch_size")]
+    #[schemars(range(min = 1, max = 2_147_483_648_u32), extend("x-rule" = "a multiple of `num_batch_negs` if that is not 0"))]
     pub batch_size: u32,
     /// Positives per chunk; each is compared with the others of its chunk. 0: none.
     #[serde(default = "default::num_batch_negs")]
+    #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub num_batch_negs: u32,
     /// Uniformly drawn negatives per chunk and side. 0: none.
     #[serde(default = "default::num_uniform_negs")]
+    #[schemars(range(min = 0, max = 2_147_483_648_u32), extend("x-rule" = "not both 0, unless all relations have `all_negs`"))]
     pub num_uniform_negs: u32,
     /// No negatives that replace the left side.
     #[serde(default)]
     pub disable_lhs_negs: bool,
     /// No negatives that replace the right side.
     #[serde(default)]
+    #[schemars(extend("x-rule" = "not together with `disable_lhs_negs`"))]
     pub disable_rhs_negs: bool,
     /// Learning rate of embeddings (row-Adagrad).
     #[serde(default = "default::lr")]
+    #[schemars(range(min = 0))]
     pub lr: f32,
     /// Learning rate of operators and global embeddings (Adagrad). Default: `lr`.
     #[serde(default)]
+    #[schemars(range(min = 0), extend("x-unset" = "`lr`"))]
     pub relation_lr: Option<f32>,
 
     /// Fraction of each bucket's edges held out for evaluation while training: the same edges in
     /// every epoch, never trained.
     #[serde(default = "default::eval_fraction")]
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub eval_fraction: f64,
     /// `num_batch_negs` of that evaluation. Default 1000.
     #[serde(default = "default::eval_negs")]
+    #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub eval_num_batch_negs: u32,
     /// `num_uniform_negs` of that evaluation. Default 1000.
     #[serde(default = "default::eval_negs")]
+    #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub eval_num_uniform_negs: u32,
 
     /// Seconds after which the next finished bucket commits a checkpoint; every epoch does in
     /// any case. 0: after every bucket.
     #[serde(default = "default::checkpoint_interval")]
+    #[schemars(range(min = 0, max = 1_000_000_000))]
     pub checkpoint_interval: f64,
     /// Keeps a copy of the checkpoint every so many epochs.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000_000_000), extend("x-unset" = "no copies"))]
     pub checkpoint_preservation_interval: Option<u32>,
 
     /// What plugins get and may use.
     #[serde(default)]
     pub plugins: PluginsConfig,
+}
+
+impl Config {
+    /// Dimension of the embeddings of entity type `name`.
+    #[must_use]
+    pub fn entity_dimension(&self, name: &str) -> u32 {
+        self.entities
+            .get(name)
+            .and_then(|e| e.dimension)
+            .unwrap_or(self.dimension)
+    }
+
+    /// Whether entity types have a global embedding.
+    #[must_use]
+    pub fn has_global_emb(&self) -> bool {
+        self.global_emb.unwrap_or(!self.dynamic_relations)
+    }
+
+    /// Learning rate of operators and global embeddings.
+    #[must_use]
+    pub fn parameter_lr(&self) -> f32 {
+        self.relation_lr.unwrap_or(self.lr)
+    }
 }
 
 /// An entity type.
@@ -139,13 +213,16 @@ pub struct Config {
 pub struct EntityConfig {
     /// Partitions of this type; 1 keeps it in memory throughout. All types with more than one
     /// must agree per side.
+    #[schemars(range(min = 1, max = 65536))]
     pub num_partitions: u32,
     /// An entity is a bag of features: its embedding is the mean of theirs. Featurized types
     /// have one partition.
     #[serde(default)]
+    #[schemars(extend("x-rule" = "needs `num_partitions = 1`"))]
     pub featurized: bool,
     /// Dimension of this type's embeddings. Default: the top-level `dimension`.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 65536), extend("x-unset" = "the top-level `dimension`", "x-rule" = "both sides of a relation agree"))]
     pub dimension: Option<u32>,
 }
 
@@ -155,20 +232,26 @@ pub struct EntityConfig {
 pub struct RelationConfig {
     /// Name as in the relation column of the edges; `*` for all that are not named; any label
     /// with dynamic relations.
+    #[schemars(length(min = 1), extend("x-rule" = "unique"))]
     pub name: String,
     /// Entity type of the left side.
+    #[schemars(length(min = 1), extend("x-rule" = "a key of `entities`"))]
     pub lhs: String,
     /// Entity type of the right side.
+    #[schemars(length(min = 1), extend("x-rule" = "a key of `entities`"))]
     pub rhs: String,
     /// Factor of the loss of this relation's edges.
     #[serde(default = "default::weight")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub weight: f32,
     /// Transformation of the right side before it is compared (with dynamic relations: one for
     /// either side).
     #[serde(default)]
+    #[schemars(extend("x-rule" = "`complex_diagonal` needs an even dimension"))]
     pub operator: Operator,
     /// Every entity of the type in the current partition is a negative, instead of sampled ones.
     #[serde(default)]
+    #[schemars(extend("x-rule" = "not with featurized types"))]
     pub all_negs: bool,
 }
 
@@ -232,15 +315,20 @@ pub struct PluginsConfig {
 pub struct PluginLimits {
     /// Milliseconds that one call may take.
     #[serde(default = "default::deadline_ms")]
+    #[schemars(range(min = 1, max = 3_600_000))]
     pub deadline_ms: u64,
     /// MiB of linear memory.
     #[serde(default = "default::memory_mib")]
+    #[schemars(range(min = 1, max = 4096))]
     pub memory_mib: u64,
 }
 
 impl Default for PluginLimits {
     fn default() -> Self {
-        Self { deadline_ms: default::deadline_ms(), memory_mib: default::memory_mib() }
+        Self {
+            deadline_ms: default::deadline_ms(),
+            memory_mib: default::memory_mib(),
+        }
     }
 }
 

@@ -1,0 +1,246 @@
+//! Checks a tree of values against the schema: unknown and missing keys, types, ranges.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json};
+
+use super::errors::Problem;
+use super::key_path::KeyPath;
+use super::node::{Node, Place, Value, excerpt};
+use super::spec::{Choice, Field, Kind, Range, Spec};
+use super::suggest;
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// What is wrong.
+    pub(super) problems: Vec<Problem>,
+    /// Paths whose value in the result is made up, because what was given is wrong.
+    pub(super) made_up: Vec<KeyPath>,
+}
+
+/// `node` as JSON in which every wrong value is replaced by one of the right type, so that rules
+/// between the other keys can still be checked.
+pub(super) fn check(node: &Node, spec: &Spec) -> (Json, Findings) {
+    let mut findings = Findings::default();
+    let json = findings
+        .value(&KeyPath::default(), node, spec)
+        .unwrap_or_else(|| placeholder(spec));
+    (json, findings)
+}
+
+impl Findings {
+    fn wrong(&mut self, path: &KeyPath, place: Place, message: String) {
+        self.problems.push(Problem::new(path, place, message));
+        self.made_up.push(path.clone());
+    }
+
+    /// The value, or `None` after it was reported.
+    fn value(&mut self, path: &KeyPath, node: &Node, spec: &Spec) -> Option<Json> {
+        let scalar = match (&spec.kind, &node.value) {
+            (Kind::Record(fields), Value::Table(entries)) => {
+                return Some(self.record(path, node.place, entries, fields));
+            }
+            (Kind::Map { item, non_empty }, Value::Table(entries)) => {
+                self.not_empty(path, node.place, entries.is_empty() && *non_empty);
+                return Some(self.map(path, entries, item));
+            }
+            (Kind::List { item, non_empty }, Value::List(items)) => {
+                self.not_empty(path, node.place, items.is_empty() && *non_empty);
+                return Some(self.list(path, items, item));
+            }
+            (Kind::Any, _) => return self.any(path, node),
+            (Kind::Boolean, Value::Boolean(b)) => Ok(Json::from(*b)),
+            (Kind::Integer { min, max }, Value::Integer(i)) => integer(*i, *min, *max),
+            (Kind::Number { range, single }, Value::Float(x)) => number(*x, *range, *single),
+            (Kind::Number { range, single }, Value::Integer(i)) => {
+                number(*i as f64, *range, *single)
+            }
+            (Kind::Text { non_empty: true }, Value::Text(s)) if s.is_empty() => {
+                Err("must not be empty".to_owned())
+            }
+            (Kind::Text { .. }, Value::Text(s)) => Ok(Json::from(s.as_str())),
+            (Kind::Choice(choices), Value::Text(s)) => choice(s, choices),
+            (kind, value) => {
+                Err(format!("expected {}, found {}", describe(kind), value.describe()))
+            }
+        };
+        scalar.map_err(|message| self.wrong(path, node.place, message)).ok()
+    }
+
+    fn not_empty(&mut self, path: &KeyPath, place: Place, is_empty: bool) {
+        if is_empty {
+            self.wrong(path, place, "must have at least one entry".to_owned());
+        }
+    }
+
+    fn record(
+        &mut self,
+        path: &KeyPath,
+        place: Place,
+        entries: &BTreeMap<String, Node>,
+        fields: &[Field],
+    ) -> Json {
+        let mut json = Map::new();
+        for field in fields {
+            let path = path.join(&field.key);
+            let value = match entries.get(&field.key) {
+                Some(node) => self.value(&path, node, &field.spec),
+                None if field.required => {
+                    self.missing(&path, place, field, entries, fields);
+                    None
+                }
+                None => continue,
+            };
+            // Left out, a key takes its default.
+            if let Some(value) = value.or_else(|| field.required.then(|| placeholder(&field.spec))) {
+                json.insert(field.key.clone(), value);
+            }
+        }
+        for (key, node) in entries {
+            if !fields.iter().any(|f| f.key == *key) {
+                let advice = suggest::for_key(key, fields);
+                let message = format!("unknown key{advice}");
+                self.problems.push(Problem::new(&path.join(key), node.place, message));
+            }
+        }
+        Json::Object(json)
+    }
+
+    /// A key whose misspelling is there too is reported once, as the misspelling.
+    fn missing(
+        &mut self,
+        path: &KeyPath,
+        place: Place,
+        field: &Field,
+        entries: &BTreeMap<String, Node>,
+        fields: &[Field],
+    ) {
+        let known = |key: &str| fields.iter().any(|f| f.key == key);
+        let keys = || fields.iter().map(|f| f.key.as_str());
+        let misspelt = entries
+            .keys()
+            .any(|key| !known(key) && suggest::nearest(key, keys()) == Some(&*field.key));
+        self.made_up.push(path.clone());
+        if !misspelt {
+            let message = format!("missing: {}", lower_first(&field.doc));
+            self.problems.push(Problem::new(path, place, message));
+        }
+    }
+
+    fn map(&mut self, path: &KeyPath, entries: &BTreeMap<String, Node>, item: &Spec) -> Json {
+        let values = entries.iter().map(|(key, node)| {
+            let value = self.value(&path.join(key), node, item);
+            (key.clone(), value.unwrap_or_else(|| placeholder(item)))
+        });
+        Json::Object(values.collect())
+    }
+
+    fn list(&mut self, path: &KeyPath, items: &[Node], item: &Spec) -> Json {
+        let values = items.iter().enumerate().map(|(i, node)| {
+            let value = self.value(&path.join(i), node, item);
+            value.unwrap_or_else(|| placeholder(item))
+        });
+        Json::Array(values.collect())
+    }
+
+    fn any(&mut self, path: &KeyPath, node: &Node) -> Option<Json> {
+        let any = Spec { kind: Kind::Any, nullable: false };
+        let unbounded = Range::default();
+        let scalar = match &node.value {
+            Value::List(items) => return Some(self.list(path, items, &any)),
+            Value::Table(entries) => return Some(self.map(path, entries, &any)),
+            Value::Boolean(b) => Ok(Json::from(*b)),
+            Value::Integer(i) => integer(*i, i64::MIN.into(), i64::MAX.into()),
+            Value::Float(x) => number(*x, unbounded, false),
+            Value::Text(s) => Ok(Json::from(s.as_str())),
+            Value::Datetime(_) => Err(format!(
+                "expected a number, a text, true, false, a list or a table, found {}",
+                node.value.describe()
+            )),
+        };
+        scalar.map_err(|message| self.wrong(path, node.place, message)).ok()
+    }
+}
+
+fn integer(value: i128, min: i128, max: i128) -> Result<Json, String> {
+    if value < min {
+        Err(format!("must be at least {min}, is {value}"))
+    } else if value > max {
+        Err(format!("must be at most {max}, is {value}"))
+    } else {
+        // Every bound of the schema lies within 64 bits; which of the two does not matter.
+        let json = i64::try_from(value).map(Json::from).or_else(|_| u64::try_from(value).map(Json::from));
+        json.map_err(|_| format!("must fit 64 bits, is {value}"))
+    }
+}
+
+fn number(value: f64, range: Range, single: bool) -> Result<Json, String> {
+    if !value.is_finite() {
+        return Err(format!("must be a finite number, is {value}"));
+    }
+    // What training sees is the rounded value: it must be in range, too.
+    let rounded = if single { f64::from(value as f32) } else { value };
+    if !rounded.is_finite() {
+        return Err(format!("must be at most {:e}, is {value:e}", f32::MAX));
+    }
+    let shown = |x: f64| if x != 0.0 && x.abs() < 1e-4 { format!("{x:e}") } else { x.to_string() };
+    let complaint = match range {
+        Range { min: Some(min), .. } if rounded < min => format!("at least {min}"),
+        Range { above: Some(above), .. } if rounded <= above => format!("greater than {above}"),
+        Range { max: Some(max), .. } if rounded > max => format!("at most {max}"),
+        Range { below: Some(below), .. } if rounded >= below => format!("less than {below}"),
+        _ => return Ok(Json::from(value)),
+    };
+    let rounding = if rounded == value || rounded != 0.0 { "" } else { ", which rounds to 0" };
+    Err(format!("must be {complaint}, is {}{rounding}", shown(value)))
+}
+
+fn choice(name: &str, choices: &[Choice]) -> Result<Json, String> {
+    if choices.iter().any(|c| c.name == name) {
+        return Ok(Json::from(name));
+    }
+    let names = || choices.iter().map(|c| c.name.as_str());
+    let advice = match suggest::nearest(name, names()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => String::new(),
+    };
+    let all = names().collect::<Vec<_>>().join(", ");
+    Err(format!("must be one of {all}, is {}{advice}", excerpt(name)))
+}
+
+fn describe(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Boolean => "true or false",
+        Kind::Integer { .. } => "an integer",
+        Kind::Number { .. } => "a number",
+        Kind::Text { .. } => "a text in quotes",
+        Kind::Choice(_) => "a name in quotes",
+        Kind::List { .. } => "a list",
+        Kind::Map { .. } | Kind::Record(_) => "a table",
+        Kind::Any => "a value",
+    }
+}
+
+/// Some value of the right type, for keys that have no default.
+fn placeholder(spec: &Spec) -> Json {
+    match &spec.kind {
+        Kind::Boolean => Json::from(false),
+        Kind::Integer { min, .. } => Json::from(i64::try_from(*min).unwrap_or(0)),
+        Kind::Number { .. } => Json::from(1.0),
+        Kind::Text { .. } | Kind::Any => Json::from(""),
+        Kind::Choice(choices) => Json::from(choices.first().map_or("", |c| &c.name)),
+        Kind::List { .. } => Json::Array(vec![]),
+        Kind::Map { .. } => Json::Object(Map::new()),
+        Kind::Record(fields) => fields
+            .iter()
+            .filter(|f| f.required)
+            .map(|f| (f.key.clone(), placeholder(&f.spec)))
+            .collect(),
+    }
+}
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.trim_end_matches('.').chars();
+    chars.next().map_or_else(String::new, |c| c.to_lowercase().chain(chars).collect())
+}

@@ -1,0 +1,98 @@
+//! `--set key=value`: changes to the tree before it is checked.
+
+use super::key_path::KeyPath;
+use super::node::{Node, Place, Value};
+use super::spec::{Kind, Spec, root};
+
+/// Splits `key=value` at the first `=`.
+///
+/// # Errors
+/// When there is no `=`, with what to write instead.
+pub fn split_override(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err(format!("expected KEY=VALUE, as in num_epochs=10, found {text:?}")),
+    }
+}
+
+/// Sets the value at `path` to what `raw` writes.
+pub(super) fn apply(tree: &mut Node, path: &KeyPath, raw: &str) -> Result<(), String> {
+    set(tree, Some(root()), path.segments(), &KeyPath::default(), raw)
+}
+
+fn set(
+    node: &mut Node,
+    spec: Option<&Spec>,
+    rest: &[String],
+    done: &KeyPath,
+    raw: &str,
+) -> Result<(), String> {
+    let Some((segment, rest)) = rest.split_first() else {
+        *node = Node { value: value(raw, spec), place: Place::Set };
+        return Ok(());
+    };
+    let child_spec = spec.and_then(|s| s.child(segment));
+    let in_map = spec.is_some_and(|s| matches!(s.kind, Kind::Map { .. }));
+    let removable = in_map || child_spec.is_some_and(|s| s.nullable);
+    let remove = rest.is_empty() && removable && matches!(raw.trim(), "none" | "null");
+    let empty = || Node { value: empty(child_spec), place: Place::Set };
+    let child = match &mut node.value {
+        Value::Table(entries) if remove => {
+            entries.remove(segment);
+            return Ok(());
+        }
+        Value::Table(entries) => entries.entry(segment.clone()).or_insert_with(empty),
+        Value::List(items) => {
+            let count = items.len();
+            match segment.parse::<usize>() {
+                Ok(i) if i == count => items.push(empty()),
+                Ok(i) if i < count => {}
+                _ => return Err(no_entry(done, segment, count)),
+            }
+            let index = segment.parse::<usize>().unwrap_or(count).min(items.len() - 1);
+            &mut items[index]
+        }
+        other => return Err(format!("`{done}` is {}, which has no keys", other.describe())),
+    };
+    set(child, child_spec, rest, &done.join(segment), raw)
+}
+
+fn no_entry(list: &KeyPath, segment: &str, count: usize) -> String {
+    format!("`{list}` is a list of {count}: the next part of the key is the number of an entry, 0 to {count} (a new one), not `{segment}`")
+}
+
+fn empty(spec: Option<&Spec>) -> Value {
+    match spec.map(|s| &s.kind) {
+        Some(Kind::List { .. }) => Value::List(vec![]),
+        _ => Value::Table(std::collections::BTreeMap::new()),
+    }
+}
+
+/// `raw` as a value of the type that the key wants, else as text: the check then says what was
+/// expected.
+fn value(raw: &str, spec: Option<&Spec>) -> Value {
+    let written = Node::parse_value(raw.trim());
+    let text = || Value::Text(raw.to_owned());
+    match spec.map(|s| &s.kind) {
+        Some(Kind::Text { .. } | Kind::Choice(_)) => match written {
+            Some(quoted @ Value::Text(_)) => quoted,
+            _ => text(),
+        },
+        // Rust reads more numbers than TOML does: `.5`, `1e3`, `+inf`.
+        Some(Kind::Number { .. }) => {
+            written.or_else(|| raw.trim().parse().ok().map(Value::Float)).unwrap_or_else(text)
+        }
+        Some(Kind::List { item, .. }) => match written {
+            Some(list @ Value::List(_)) => list,
+            _ => separated(raw, item),
+        },
+        _ => written.unwrap_or_else(text),
+    }
+}
+
+fn separated(raw: &str, item: &Spec) -> Value {
+    let items = raw.split(',').map(str::trim).filter(|part| !part.is_empty());
+    Value::List(items.map(|part| Node { value: value(part, Some(item)), place: Place::Set }).collect())
+}

@@ -1,0 +1,110 @@
+//! Paths in a file are meant relative to the folder of the file.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::errors::{ConfigErrors, Problem};
+use super::key_path::KeyPath;
+use super::node::Place;
+use super::validate::is_plugin_path;
+use super::{Config, STANDARD_ORDERS};
+
+impl Config {
+    /// Makes the relative paths of a file relative to the working folder, given the folder `base`
+    /// of the file. Paths that come from `overrides` already are. Looks at names only.
+    ///
+    /// A bucket order is a path when it names a component file; a bare file name of a standard
+    /// order, such as `inside_out.wasm`, stays as it is, for whoever looks it up.
+    ///
+    /// # Errors
+    /// When `base` is not Unicode, as no path in a configuration can then be written.
+    pub fn resolve_paths(
+        &mut self,
+        base: &Path,
+        overrides: &[(String, String)],
+    ) -> Result<(), ConfigErrors> {
+        let is_standard = |order: &str| {
+            order.strip_suffix(".wasm").is_some_and(|name| STANDARD_ORDERS.contains(&name))
+        };
+        let order = Some(&mut self.bucket_order)
+            .filter(|order| is_plugin_path(order) && !is_standard(order));
+        let keys = [
+            ("dataset", Some(&mut self.dataset)),
+            ("checkpoint_path", Some(&mut self.checkpoint_path)),
+            ("init_path", self.init_path.as_mut()),
+            ("bucket_order", order),
+        ];
+        let mut problems = Vec::new();
+        for (key, value) in keys {
+            let key = KeyPath::from([key]);
+            let from_command_line =
+                overrides.iter().any(|(name, _)| KeyPath::parse(name).as_ref() == Some(&key));
+            let Some(value) = value.filter(|_| !from_command_line) else { continue };
+            match join(base, value).into_os_string().into_string() {
+                Ok(path) => *value = path,
+                Err(path) => {
+                    let message = format!("{} is not Unicode; rename the folder", path.display());
+                    problems.push(Problem::new(&key, Place::Nowhere, message));
+                }
+            }
+        }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigErrors::new(&base.display().to_string(), problems))
+        }
+    }
+}
+
+/// `base/path` without `.` steps. `..` stays: behind a symbolic link it is not the folder above.
+fn join(base: &Path, path: &str) -> PathBuf {
+    let joined = base.join(path);
+    let joined: PathBuf = joined.components().filter(|c| *c != Component::CurDir).collect();
+    if joined.as_os_str().is_empty() { PathBuf::from(".") } else { joined }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(order: &str) -> Config {
+        let text = format!(
+            "dataset = './data'\ncheckpoint_path = '/m'\ninit_path = '../old'\ndimension = 8\n\
+             bucket_order = '{order}'\nentities.e.num_partitions = 1\n\
+             relations = [{{ name = '*', lhs = 'e', rhs = 'e' }}]"
+        );
+        Config::parse(&text, "pbg.toml", &[]).unwrap()
+    }
+
+    fn resolved(order: &str, base: &str, overrides: &[(&str, &str)]) -> [String; 4] {
+        let overrides: Vec<_> =
+            overrides.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let mut config = config(order);
+        config.resolve_paths(Path::new(base), &overrides).unwrap();
+        [config.dataset, config.checkpoint_path, config.init_path.unwrap(), config.bucket_order]
+    }
+
+    #[test]
+    fn paths_are_relative_to_the_file() {
+        assert_eq!(
+            resolved("my.wasm", "graphs/x", &[]),
+            ["graphs/x/data", "/m", "graphs/x/../old", "graphs/x/my.wasm"]
+        );
+        assert_eq!(resolved("random", "", &[]), ["data", "/m", "../old", "random"]);
+        assert_eq!(resolved("random.wasm", "a", &[])[3], "random.wasm");
+    }
+
+    #[test]
+    fn overrides_are_relative_to_the_working_folder() {
+        assert_eq!(resolved("random", "a", &[("dataset", "./data")])[0], "./data");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_is_not_unicode_is_an_error() {
+        use std::os::unix::ffi::OsStrExt;
+        let base = Path::new(std::ffi::OsStr::from_bytes(b"a\xff"));
+        let errors = config("random").resolve_paths(base, &[]).unwrap_err();
+        assert_eq!(errors.problems().len(), 2);
+        assert!(errors.to_string().contains("not Unicode"));
+    }
+}

@@ -1,0 +1,205 @@
+//! The keys of the configuration as data, read off the JSON schema of [`Config`].
+
+use std::sync::LazyLock;
+
+use serde_json::Value as Json;
+
+use super::Config;
+
+/// What a value must be.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Spec {
+    pub(super) kind: Kind,
+    /// Whether the key has no default: leaving it out means something of its own.
+    pub(super) nullable: bool,
+}
+
+/// Types of values.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    Boolean,
+    Integer { min: i128, max: i128 },
+    Number { range: Range, single: bool },
+    Text { non_empty: bool },
+    /// One of these names.
+    Choice(Vec<Choice>),
+    List { item: Box<Spec>, non_empty: bool },
+    /// Names of the user's choice.
+    Map { item: Box<Spec>, non_empty: bool },
+    /// Keys that are known.
+    Record(Vec<Field>),
+    /// Whatever TOML can say.
+    Any,
+}
+
+/// One name that a choice allows.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Choice {
+    pub(super) name: String,
+    pub(super) doc: String,
+}
+
+/// Bounds of a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Range {
+    pub(super) min: Option<f64>,
+    pub(super) above: Option<f64>,
+    pub(super) max: Option<f64>,
+    pub(super) below: Option<f64>,
+}
+
+/// A key that is known.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Field {
+    pub(super) key: String,
+    pub(super) doc: String,
+    pub(super) spec: Spec,
+    pub(super) required: bool,
+    /// Value of the key when it is left out.
+    pub(super) default: Option<Json>,
+    /// What leaving it out means, where it has no default.
+    pub(super) unset: Option<String>,
+    /// Rules that concern other keys too.
+    pub(super) rule: Option<String>,
+}
+
+/// The whole configuration.
+pub(super) fn root() -> &'static Spec {
+    static ROOT: LazyLock<Spec> = LazyLock::new(|| {
+        let schema = raw_schema();
+        read(&schema, &schema["$defs"])
+    });
+    &ROOT
+}
+
+/// The schema of the types, with defaults in the fewest digits that give the same `f32`.
+pub(super) fn raw_schema() -> Json {
+    let mut schema = Json::from(schemars::schema_for!(Config));
+    shorten_defaults(&mut schema);
+    schema
+}
+
+fn shorten_defaults(schema: &mut Json) {
+    match schema {
+        Json::Object(entries) => {
+            if entries.get("format").and_then(Json::as_str) == Some("float")
+                && let Some(default) = entries.get_mut("default")
+                && let Some(short) = default.as_f64().and_then(|x| shortest(x as f32))
+            {
+                *default = short;
+            }
+            entries.iter_mut().for_each(|(_, v)| shorten_defaults(v));
+        }
+        Json::Array(items) => items.iter_mut().for_each(shorten_defaults),
+        _ => {}
+    }
+}
+
+fn shortest(x: f32) -> Option<Json> {
+    x.to_string().parse::<f64>().ok().map(Json::from)
+}
+
+impl Spec {
+    /// Its keys, if it is a record.
+    pub(super) fn fields(&self) -> &[Field] {
+        match &self.kind {
+            Kind::Record(fields) => fields,
+            _ => &[],
+        }
+    }
+
+    /// What the value under `segment` must be, if the key is known.
+    pub(super) fn child(&self, segment: &str) -> Option<&Self> {
+        match &self.kind {
+            Kind::Record(fields) => fields.iter().find(|f| f.key == segment).map(|f| &f.spec),
+            Kind::List { item, .. } | Kind::Map { item, .. } => Some(item),
+            _ => None,
+        }
+    }
+}
+
+fn read(schema: &Json, definitions: &Json) -> Spec {
+    let target = match schema["$ref"].as_str().and_then(|r| r.strip_prefix("#/$defs/")) {
+        Some(name) => &definitions[name],
+        None => schema,
+    };
+    let types: Vec<&str> = match &target["type"] {
+        Json::String(one) => vec![one],
+        Json::Array(several) => several.iter().filter_map(Json::as_str).collect(),
+        _ => vec![],
+    };
+    let non_empty = ["minLength", "minItems", "minProperties"]
+        .iter()
+        .any(|key| target[key].as_u64().is_some_and(|n| n > 0));
+    let item = |schema: &Json| Box::new(read(schema, definitions));
+    let kind = match types.iter().find(|t| **t != "null").copied() {
+        _ if choices(target).is_some() => Kind::Choice(choices(target).unwrap_or_default()),
+        Some("boolean") => Kind::Boolean,
+        Some("integer") => Kind::Integer {
+            min: target["minimum"].as_number().and_then(|n| n.as_i128()).unwrap_or(i128::MIN),
+            max: target["maximum"].as_number().and_then(|n| n.as_i128()).unwrap_or(i128::MAX),
+        },
+        Some("number") => {
+            Kind::Number { range: range(target), single: target["format"] == "float" }
+        }
+        Some("string") => Kind::Text { non_empty },
+        Some("array") => Kind::List { item: item(&target["items"]), non_empty },
+        Some("object") => match &target["properties"] {
+            Json::Object(properties) => {
+                Kind::Record(fields(properties, &target["required"], definitions))
+            }
+            _ => Kind::Map { item: item(&target["additionalProperties"]), non_empty },
+        },
+        _ => Kind::Any,
+    };
+    Spec { kind, nullable: types.contains(&"null") }
+}
+
+fn fields(
+    properties: &serde_json::Map<String, Json>,
+    required: &Json,
+    definitions: &Json,
+) -> Vec<Field> {
+    let is_required =
+        |key: &str| required.as_array().is_some_and(|keys| keys.iter().any(|k| k == key));
+    let text = |schema: &Json, key: &str| schema[key].as_str().map(str::to_owned);
+    properties
+        .iter()
+        .map(|(key, schema)| Field {
+            key: key.clone(),
+            doc: one_line(schema["description"].as_str().unwrap_or_default()),
+            spec: read(schema, definitions),
+            required: is_required(key),
+            default: schema.get("default").filter(|d| !d.is_null()).cloned(),
+            unset: text(schema, "x-unset"),
+            rule: text(schema, "x-rule"),
+        })
+        .collect()
+}
+
+/// An enumeration is written as alternatives that are constants, or as a list of names.
+fn choices(schema: &Json) -> Option<Vec<Choice>> {
+    let choice = |name: &Json, doc: &Json| {
+        Some(Choice {
+            name: name.as_str()?.to_owned(),
+            doc: one_line(doc.as_str().unwrap_or_default()),
+        })
+    };
+    if let Some(alternatives) = schema["oneOf"].as_array() {
+        return alternatives.iter().map(|a| choice(&a["const"], &a["description"])).collect();
+    }
+    schema["enum"].as_array()?.iter().map(|name| choice(name, &Json::Null)).collect()
+}
+
+fn range(schema: &Json) -> Range {
+    Range {
+        min: schema["minimum"].as_f64(),
+        above: schema["exclusiveMinimum"].as_f64(),
+        max: schema["maximum"].as_f64(),
+        below: schema["exclusiveMaximum"].as_f64(),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

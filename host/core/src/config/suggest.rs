@@ -1,0 +1,118 @@
+//! What somebody who wrote an unknown name may have meant.
+
+use super::spec::{Field, Kind, Spec, root};
+
+/// PBG's keys that have another name here, or none: the name, and what to do instead.
+pub(super) const PBG_KEYS: &[(&str, &str)] = &[
+    ("entity_path", "use `dataset`, the folder that `pbg-host import` makes"),
+    ("edge_paths", "use `edge_sets`: names of edge sets of the dataset, not folders"),
+    ("background_io", "PBG ignores it as well; remove it"),
+    ("verbose", "remove it and use the option `--verbose`"),
+    ("hogwild_delay", "workers start together; remove it"),
+    ("num_machines", "training runs on one machine; remove it"),
+    ("num_partition_servers", "training runs on one machine; remove it"),
+    ("distributed_init_method", "training runs on one machine; remove it"),
+    ("distributed_tree_init_order", "training runs on one machine; remove it"),
+    ("num_groups_for_partition_server", "training runs on one machine; remove it"),
+    ("num_groups_per_sharded_partition_server", "training runs on one machine; remove it"),
+    ("partition_shard_size", "training runs on one machine; remove it"),
+    ("num_gpus", "training runs on the CPU; remove it"),
+    ("half_precision", "training runs on the CPU; remove it"),
+];
+
+/// Advice on the unknown key `key` beside the known `fields`: the text to append to a message.
+pub(super) fn for_key(key: &str, fields: &[Field]) -> String {
+    let snake = snake_case(key);
+    if let Some((_, advice)) = PBG_KEYS.iter().find(|(name, _)| *name == snake) {
+        return format!(": it is a key of PBG; {advice}");
+    }
+    if let Some(home) = home(&snake, root(), "the top level", fields) {
+        return format!("; `{snake}` is a key of {home}");
+    }
+    match nearest(key, fields.iter().map(|f| f.key.as_str())) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => String::new(),
+    }
+}
+
+/// The known name that `name` is most likely a misspelling of.
+pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // Longer texts are no misspellings, and their distance costs quadratic time.
+    const LONGEST: usize = 64;
+    if name.chars().count() > LONGEST {
+        return None;
+    }
+    let snake = snake_case(name);
+    let length = snake.chars().count();
+    let close = |(distance, k): &(usize, &str)| {
+        let part = length >= 4 && k.contains(&snake);
+        part || *distance * 3 <= length.max(k.chars().count())
+    };
+    known
+        .map(|k| (strsim::damerau_levenshtein(&snake, &k.to_lowercase()), k))
+        .filter(close)
+        .min()
+        .map(|(_, k)| k)
+}
+
+/// `name` as keys are written: PBG also takes camel case and enumeration names in capitals.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    let mut after_lower = false;
+    for c in name.trim().chars() {
+        if c.is_uppercase() && after_lower {
+            snake.push('_');
+        }
+        after_lower = c.is_lowercase();
+        snake.extend(if c == '-' || c == ' ' { "_".to_owned() } else { c.to_lowercase().to_string() }.chars());
+    }
+    snake
+}
+
+/// Where a key is known, when it is not where it was written.
+fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
+    match &spec.kind {
+        Kind::Record(fields) => {
+            if fields != not && fields.iter().any(|f| f.key == key) {
+                return Some(name.to_owned());
+            }
+            fields.iter().find_map(|f| home(key, &f.spec, &format!("`{}`", f.key), not))
+        }
+        Kind::List { item, .. } | Kind::Map { item, .. } => {
+            home(key, item, &format!("the entries of {name}"), not)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspellings_are_recognised() {
+        let keys = ["num_epochs", "num_edge_chunks", "lr", "batch_size"];
+        let near = |name| nearest(name, keys.into_iter());
+        assert_eq!(near("num_epoch"), Some("num_epochs"));
+        assert_eq!(near("numEpochs"), Some("num_epochs"));
+        assert_eq!(near("batchsize"), Some("batch_size"));
+        assert_eq!(near("batch-size"), Some("batch_size"));
+        assert_eq!(near("epochs"), Some("num_epochs"));
+        assert_eq!(near("colour"), None);
+        assert_eq!(near(&"x".repeat(100_000)), None);
+    }
+
+    #[test]
+    fn a_key_of_elsewhere_is_sent_home() {
+        assert_eq!(
+            for_key("operator", root().fields()),
+            "; `operator` is a key of the entries of `relations`"
+        );
+    }
+
+    #[test]
+    fn keys_of_pbg_are_explained() {
+        assert!(for_key("entityPath", root().fields()).contains("use `dataset`"));
+        assert!(for_key("num_gpus", root().fields()).contains("CPU"));
+    }
+}

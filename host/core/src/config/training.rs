@@ -1,0 +1,159 @@
+//! Which keys a run may change when it resumes, and a fingerprint of the others.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+
+use super::Config;
+use super::key_path::{KeyPath, quoted_key};
+
+/// Keys that a resumed run may change: where things are, how long and how often, and what is only
+/// watched. Every other key decides the values that training produces.
+pub(super) const MAY_CHANGE: &[&str] = &[
+    "dataset",
+    "checkpoint_path",
+    "init_path",
+    "num_epochs",
+    "checkpoint_interval",
+    "checkpoint_preservation_interval",
+    "workers",
+    "buffer_partitions",
+    "eval_fraction",
+    "eval_num_batch_negs",
+    "eval_num_uniform_negs",
+    "plugins.limits",
+];
+
+/// What the fingerprint is of; a new form of it needs a new name.
+const FORM: &str = "pbg-host training configuration 1\n";
+
+impl Config {
+    /// The configuration in TOML, without the keys that are unset; [`Config::parse`] reads it back.
+    ///
+    /// # Errors
+    /// When a value has no form in TOML; [`Config::check`] finds those.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string_pretty(self)
+    }
+
+    /// SHA-256, in hexadecimal, of the keys that a resumed run must not change. A default that is
+    /// written out counts as the default.
+    #[must_use]
+    pub fn training_hash(&self) -> String {
+        let mut text = FORM.to_owned();
+        canonical(&self.decisive(), &mut text);
+        Sha256::digest(text.as_bytes()).iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+
+    /// The keys that differ, of those that a resumed run must not change, each as
+    /// `key: VALUE HERE, not VALUE OF OTHER`. Empty exactly when the hashes are equal.
+    #[must_use]
+    pub fn training_differences(&self, other: &Self) -> Vec<String> {
+        let mut differences = Vec::new();
+        compare(&self.decisive(), &other.decisive(), &KeyPath::default(), &mut differences);
+        differences
+    }
+
+    /// The keys that a resumed run must not change, with defaults that depend on other keys filled in.
+    fn decisive(&self) -> Json {
+        let mut filled = self.clone();
+        filled.global_emb = Some(self.has_global_emb());
+        filled.relation_lr = Some(self.parameter_lr());
+        for entity in filled.entities.values_mut() {
+            entity.dimension = Some(entity.dimension.unwrap_or(self.dimension));
+        }
+        // Keys are texts and numbers that are not finite become null, so this cannot fail.
+        let mut json = serde_json::to_value(&filled).unwrap_or_default();
+        for key in MAY_CHANGE {
+            remove(&mut json, key);
+        }
+        json
+    }
+}
+
+fn remove(json: &mut Json, path: &str) {
+    let Json::Object(entries) = json else { return };
+    match path.split_once('.') {
+        None => drop(entries.remove(path)),
+        Some((first, rest)) => {
+            if let Some(child) = entries.get_mut(first) {
+                remove(child, rest);
+            }
+        }
+    }
+}
+
+/// JSON with sorted keys: the order of `serde_json` depends on its features.
+fn canonical(json: &Json, out: &mut String) {
+    match json {
+        Json::Object(entries) => {
+            out.push('{');
+            let sorted: std::collections::BTreeMap<_, _> = entries.iter().collect();
+            for (key, value) in sorted {
+                let _ = write!(out, "{}:", Json::from(key.as_str()));
+                canonical(value, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Json::Array(items) => {
+            out.push('[');
+            for item in items {
+                canonical(item, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        scalar => {
+            let _ = write!(out, "{scalar}");
+        }
+    }
+}
+
+fn compare(here: &Json, other: &Json, path: &KeyPath, differences: &mut Vec<String>) {
+    match (here, other) {
+        (Json::Object(a), Json::Object(b)) => {
+            for key in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
+                let value = |entries: &serde_json::Map<String, Json>| {
+                    entries.get(key).cloned().unwrap_or_default()
+                };
+                compare(&value(a), &value(b), &path.join(key), differences);
+            }
+        }
+        (Json::Array(a), Json::Array(b)) if a.len() == b.len() => {
+            for (i, (a, b)) in a.iter().zip(b).enumerate() {
+                compare(a, b, &path.join(i), differences);
+            }
+        }
+        _ if here == other => {}
+        _ => differences.push(format!("{path}: {}, not {}", shown(here), shown(other))),
+    }
+}
+
+/// A value as one would write it in TOML.
+fn shown(json: &Json) -> String {
+    match json {
+        Json::Null => "unset".to_owned(),
+        // Most numbers were single precision before they became JSON.
+        Json::Number(n) if n.is_f64() => {
+            let x = n.as_f64().unwrap_or_default();
+            let single = x as f32;
+            if f64::from(single) == x { single.to_string() } else { x.to_string() }
+        }
+        Json::Array(items) => {
+            format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(", "))
+        }
+        Json::Object(entries) => {
+            let entry = |(key, value): (&String, &Json)| {
+                format!("{} = {}", quoted_key(key), shown(value))
+            };
+            format!("{{ {} }}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+        scalar => scalar.to_string(),
+    }
+}

@@ -1,0 +1,403 @@
+//! Rules between keys: what the ranges of single keys cannot say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::key_path::KeyPath;
+use super::node::excerpt;
+use super::{Comparator, Config, Operator, RelationConfig, suggest};
+use crate::graph::Side;
+
+/// Names of the standard bucket orders.
+pub const STANDARD_ORDERS: [&str; 4] = ["affinity", "inside_out", "outside_in", "random"];
+
+/// Names of the losses.
+pub const LOSSES: [&str; 3] = ["logistic", "ranking", "softmax"];
+
+/// Names become parts of file names, which most systems limit to 255 bytes.
+const LONGEST_NAME: usize = 200;
+
+/// A rule that is broken.
+#[derive(Debug)]
+pub(super) struct Complaint {
+    /// The keys it is about, the one to blame first.
+    pub(super) concerns: Vec<KeyPath>,
+    pub(super) message: String,
+}
+
+/// Every rule that `config` breaks.
+pub(super) fn complaints(config: &Config) -> Vec<Complaint> {
+    let mut rules = Rules { config, broken: Vec::new() };
+    rules.names();
+    rules.relation_names();
+    rules.sides();
+    rules.dynamic_relations();
+    rules.partitions();
+    rules.featurized();
+    rules.dimensions();
+    rules.operators();
+    rules.negatives();
+    rules.evaluation_negatives();
+    rules.batches();
+    rules.strategies();
+    rules.broken
+}
+
+impl Config {
+    /// What is allowed, but seldom meant.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.loss_fn == "logistic" && self.comparator == Comparator::Cos {
+            warnings.push(
+                "loss_fn: logistic with comparator cos: scores stay within -1 to 1, so the loss \
+                 cannot get small; use comparator dot"
+                    .to_owned(),
+            );
+        }
+        for name in self.entities.keys() {
+            if !self.relations.iter().any(|r| r.lhs == *name || r.rhs == *name) {
+                warnings.push(format!(
+                    "{}: no relation has this type on a side; its embeddings stay as they begin",
+                    KeyPath::from(["entities", name])
+                ));
+            }
+        }
+        let mut sets = BTreeSet::new();
+        for name in self.edge_sets.iter().filter(|name| !sets.insert(*name)) {
+            warnings.push(format!("edge_sets: {name:?} occurs twice: it is trained twice per epoch"));
+        }
+        warnings
+    }
+}
+
+/// Number of `path`'s entry in a list, with a key of it.
+fn of_relation(index: usize, key: &str) -> KeyPath {
+    KeyPath::from(["relations", &index.to_string(), key])
+}
+
+fn of_entity(name: &str, key: &str) -> KeyPath {
+    KeyPath::from(["entities", name, key])
+}
+
+fn top(key: &str) -> KeyPath {
+    KeyPath::from([key])
+}
+
+fn side_key(side: Side) -> &'static str {
+    match side {
+        Side::Lhs => "lhs",
+        Side::Rhs => "rhs",
+    }
+}
+
+fn side_of(relation: &RelationConfig, side: Side) -> &str {
+    match side {
+        Side::Lhs => &relation.lhs,
+        Side::Rhs => &relation.rhs,
+    }
+}
+
+struct Rules<'a> {
+    config: &'a Config,
+    broken: Vec<Complaint>,
+}
+
+impl<'a> Rules<'a> {
+    fn blame<const N: usize>(&mut self, concerns: [KeyPath; N], message: impl Into<String>) {
+        self.broken.push(Complaint { concerns: concerns.into(), message: message.into() });
+    }
+
+    fn relations(&self) -> impl Iterator<Item = (usize, &'a RelationConfig)> + use<'a> {
+        self.config.relations.iter().enumerate()
+    }
+
+    /// Entity types and edge sets become file names.
+    fn names(&mut self) {
+        for name in self.config.entities.keys() {
+            if let Some(reason) = unfit_for_a_file(name) {
+                self.blame([KeyPath::from(["entities", name])], format!("the name {reason}"));
+            }
+        }
+        for (i, name) in self.config.edge_sets.iter().enumerate() {
+            if let Some(reason) = unfit_for_a_file(name) {
+                self.blame([KeyPath::from(["edge_sets", &i.to_string()])], reason);
+            }
+        }
+    }
+
+    /// Relation names stay inside files, so they may hold separators, as Freebase's do.
+    fn relation_names(&mut self) {
+        let mut first = BTreeMap::new();
+        for (i, relation) in self.relations() {
+            let path = of_relation(i, "name");
+            if relation.name.chars().any(char::is_control) {
+                self.blame([path.clone()], "must not contain control characters");
+            }
+            if let Some(earlier) = first.insert(&relation.name, i) {
+                let name = excerpt(&relation.name);
+                self.blame(
+                    [path.clone(), of_relation(earlier, "name")],
+                    format!("{name} is the name of relations.{earlier} too; names must be unique"),
+                );
+            }
+            if relation.name == "*" && self.config.dynamic_relations {
+                self.blame(
+                    [path, top("dynamic_relations")],
+                    "`*` stands for the relations without an entry, but with dynamic relations the \
+                     one entry stands for all; give it any other name",
+                );
+            }
+        }
+    }
+
+    fn sides(&mut self) {
+        for (i, relation) in self.relations() {
+            for side in Side::BOTH {
+                let name = side_of(relation, side);
+                if self.config.entities.contains_key(name) {
+                    continue;
+                }
+                let known = || self.config.entities.keys().map(String::as_str);
+                let advice = match suggest::nearest(name, known()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("known are {}", known().take(20).collect::<Vec<_>>().join(", ")),
+                };
+                self.blame(
+                    [of_relation(i, side_key(side)), top("entities")],
+                    format!("{} is no entity type of `entities`; {advice}", excerpt(name)),
+                );
+            }
+        }
+    }
+
+    fn dynamic_relations(&mut self) {
+        if !self.config.dynamic_relations {
+            return;
+        }
+        let count = self.config.relations.len();
+        if count > 1 {
+            self.blame(
+                [top("dynamic_relations"), top("relations")],
+                format!("needs exactly one entry in `relations`, the template of all; there are {count}"),
+            );
+        }
+        if self.config.global_emb == Some(true) {
+            self.blame(
+                [top("global_emb"), top("dynamic_relations")],
+                "global embeddings are not possible with dynamic relations; remove it or set it to false",
+            );
+        }
+    }
+
+    /// A bucket is one partition per side, so all partitioned types of a side have as many.
+    fn partitions(&mut self) {
+        for side in Side::BOTH {
+            let mut partitioned = self
+                .config
+                .relations
+                .iter()
+                .map(|r| side_of(r, side))
+                .filter_map(|name| Some((name, self.config.entities.get(name)?.num_partitions)))
+                .filter(|&(_, count)| count > 1)
+                .collect::<BTreeSet<_>>()
+                .into_iter();
+            let Some((first, expected)) = partitioned.next() else { continue };
+            let (key, first_path) = (side_key(side), of_entity(first, "num_partitions"));
+            for (name, count) in partitioned.filter(|&(_, count)| count != expected) {
+                self.blame(
+                    [of_entity(name, "num_partitions"), first_path.clone(), top("relations")],
+                    format!(
+                        "is {count}, but `{first}`, which is on the {key} of relations too, has \
+                         {expected}: partitioned types of a side must agree (or have 1)"
+                    ),
+                );
+            }
+        }
+    }
+
+    fn featurized(&mut self) {
+        for (name, entity) in &self.config.entities {
+            if entity.featurized && entity.num_partitions > 1 {
+                self.blame(
+                    [of_entity(name, "num_partitions"), of_entity(name, "featurized")],
+                    "featurized types have 1 partition: every one would need the whole table of features",
+                );
+            }
+        }
+        for (i, relation) in self.relations().filter(|(_, r)| r.all_negs) {
+            for side in self.sides_with_negatives() {
+                let name = side_of(relation, side);
+                if self.config.entities.get(name).is_some_and(|e| e.featurized) {
+                    self.blame(
+                        [of_relation(i, "all_negs"), of_entity(name, "featurized"), top("disable_lhs_negs"), top("disable_rhs_negs")],
+                        format!("`{name}` is featurized: it has features, not entities, to enumerate"),
+                    );
+                }
+            }
+        }
+    }
+
+    fn dimension(&self, entity: &str) -> Option<u32> {
+        self.config.entities.contains_key(entity).then(|| self.config.entity_dimension(entity))
+    }
+
+    fn dimensions(&mut self) {
+        for (i, relation) in self.relations() {
+            let (lhs, rhs) = (&relation.lhs, &relation.rhs);
+            if let (Some(l), Some(r)) = (self.dimension(lhs), self.dimension(rhs))
+                && l != r
+            {
+                self.blame(
+                    [
+                        KeyPath::from(["relations", &i.to_string()]),
+                        of_entity(lhs, "dimension"),
+                        of_entity(rhs, "dimension"),
+                        top("dimension"),
+                    ],
+                    format!("both sides must have the same dimension; `{lhs}` has {l}, `{rhs}` has {r}"),
+                );
+            }
+        }
+        for name in self.config.entities.keys().filter(|_| self.config.bias) {
+            if self.dimension(name) == Some(1) {
+                self.blame(
+                    [top("bias"), of_entity(name, "dimension"), top("dimension")],
+                    format!("takes the first coordinate, and `{name}` has only one; make `dimension` at least 2"),
+                );
+            }
+        }
+    }
+
+    fn operators(&mut self) {
+        for (i, relation) in self.relations() {
+            let path = of_relation(i, "operator");
+            let name = &relation.rhs;
+            match relation.operator {
+                Operator::ComplexDiagonal => {
+                    if let Some(dimension) = self.dimension(name)
+                        && dimension % 2 == 1
+                    {
+                        let bias = match self.config.bias {
+                            true => " (the bias coordinate counts: it passes through the operator too)",
+                            false => "",
+                        };
+                        self.blame(
+                            [path, of_entity(name, "dimension"), top("dimension")],
+                            format!("complex_diagonal pairs coordinates, so the dimension must be even; `{name}` has {dimension}{bias}"),
+                        );
+                    }
+                }
+                Operator::Linear | Operator::Affine if self.config.regularization_coef > 0.0 => {
+                    self.blame(
+                        [path, top("regularization_coef"), top("regularizer")],
+                        "the N3 regulariser is not defined for linear and affine; set `regularization_coef = 0` or take another operator",
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn sides_with_negatives(&self) -> impl Iterator<Item = Side> + use<> {
+        let (lhs, rhs) = (!self.config.disable_lhs_negs, !self.config.disable_rhs_negs);
+        [lhs.then_some(Side::Lhs), rhs.then_some(Side::Rhs)].into_iter().flatten()
+    }
+
+    fn negatives(&mut self) {
+        if self.config.disable_lhs_negs && self.config.disable_rhs_negs {
+            self.blame(
+                [top("disable_rhs_negs"), top("disable_lhs_negs")],
+                "both sides are disabled, so there is nothing to learn from; enable one",
+            );
+            return;
+        }
+        self.counts("num_batch_negs", self.config.num_batch_negs, "num_uniform_negs", self.config.num_uniform_negs);
+    }
+
+    fn evaluation_negatives(&mut self) {
+        if self.config.eval_fraction > 0.0 {
+            self.counts(
+                "eval_num_batch_negs",
+                self.config.eval_num_batch_negs,
+                "eval_num_uniform_negs",
+                self.config.eval_num_uniform_negs,
+            );
+        }
+    }
+
+    /// Relations without `all_negs` need negatives that their entity types can give.
+    fn counts(&mut self, batch_key: &str, batch: u32, uniform_key: &str, uniform: u32) {
+        let sampled: Vec<_> = self.relations().filter(|(_, r)| !r.all_negs).collect();
+        if batch > 0 || sampled.is_empty() {
+            return;
+        }
+        if uniform == 0 {
+            self.blame(
+                [top(uniform_key), top(batch_key), top("relations"), top("eval_fraction")],
+                format!("and `{batch_key}` are both 0, so there are no negatives; make one positive, or give every relation `all_negs = true`"),
+            );
+            return;
+        }
+        for (i, relation) in sampled {
+            for side in self.sides_with_negatives() {
+                let name = side_of(relation, side);
+                if self.config.entities.get(name).is_some_and(|e| e.featurized) {
+                    self.blame(
+                        [top(batch_key), of_entity(name, "featurized"), of_relation(i, "all_negs")],
+                        format!("must be positive: `{name}` is featurized, so there are no uniform negatives for the {} of relations.{i}", side_key(side)),
+                    );
+                }
+            }
+        }
+    }
+
+    fn batches(&mut self) {
+        let (batch, chunk) = (self.config.batch_size, self.config.num_batch_negs);
+        if chunk > 0 && batch % chunk != 0 {
+            let near = (batch / chunk).max(1).saturating_mul(chunk);
+            self.blame(
+                [top("batch_size"), top("num_batch_negs")],
+                format!("must be a multiple of `num_batch_negs`, which is {chunk}; is {batch}, {near} would do"),
+            );
+        }
+    }
+
+    fn strategies(&mut self) {
+        let loss = &self.config.loss_fn;
+        if !LOSSES.contains(&loss.as_str()) {
+            self.blame([top("loss_fn")], unknown_name(loss, &LOSSES, ""));
+        }
+        let order = &self.config.bucket_order;
+        if !STANDARD_ORDERS.contains(&order.as_str()) && !is_plugin_path(order) {
+            let or = " or the path of a component (*.wasm)";
+            self.blame([top("bucket_order")], unknown_name(order, &STANDARD_ORDERS, or));
+        }
+    }
+}
+
+/// Whether a strategy is named by the file of its component.
+pub(super) fn is_plugin_path(name: &str) -> bool {
+    name.contains(['/', std::path::MAIN_SEPARATOR]) || name.ends_with(".wasm")
+}
+
+fn unknown_name(name: &str, known: &[&str], or: &str) -> String {
+    let advice = match suggest::nearest(name, known.iter().copied()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => String::new(),
+    };
+    format!("must be one of {}{or}, is {}{advice}", known.join(", "), excerpt(name))
+}
+
+fn unfit_for_a_file(name: &str) -> Option<String> {
+    if name.is_empty() {
+        Some("must not be empty".to_owned())
+    } else if name.len() > LONGEST_NAME {
+        Some(format!("must have at most {LONGEST_NAME} bytes, has {}", name.len()))
+    } else if name.contains(['/', '\\']) || name.chars().any(char::is_control) {
+        Some("becomes a file name: it must not contain path separators or control characters".to_owned())
+    } else if matches!(name, "." | "..") {
+        Some("becomes a file name: it must not be `.` or `..`".to_owned())
+    } else {
+        None
+    }
+}
