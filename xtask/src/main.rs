@@ -6,7 +6,13 @@
     reason = "this program talks to the person who typed the command"
 )]
 
+mod build;
+mod demo;
+mod plugins;
+mod repo;
+mod setup;
 mod step;
+mod test;
 mod wordnet;
 
 use std::path::PathBuf;
@@ -15,6 +21,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use repo::Repo;
+
 /// Sets up, builds, shows and tests pbg-host.
 ///
 /// Every step is announced before it is done. Nothing is installed outside of this folder,
@@ -22,12 +30,25 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask", max_term_width = 100)]
 struct Cli {
+    /// Where set-up installs libtorch and the Python packages of the tests [default: .deps].
+    #[arg(long, global = true, value_name = "FOLDER")]
+    deps: Option<PathBuf>,
     #[command(subcommand)]
     task: Task,
 }
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Installs what building needs and is missing: libtorch into .deps, the compilation target for plugins.
+    Setup,
+    /// Sets up and builds target/release/pbg-host and the standard plugins in target/plugins.
+    Build,
+    /// Builds, then imports, trains, evaluates and queries the WordNet graph of examples/wordnet.
+    ///
+    /// Each command is shown as one would type it. Results go to target/demo, which every demo makes anew.
+    Demo,
+    /// Sets up, builds, and checks format, lints and all tests.
+    Test,
     /// Makes the edge sets of examples/wordnet from the database of the Debian package wordnet-base.
     Wordnet {
         /// The folder with data.noun, index.noun and so on.
@@ -40,7 +61,7 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().task) {
+    match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -49,8 +70,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(task: Task) -> Result<()> {
-    match task {
+fn run(cli: Cli) -> Result<()> {
+    let repo = Repo::find(cli.deps)?;
+    match cli.task {
+        Task::Setup => setup::run(&repo),
+        Task::Build => build::run(&repo),
+        Task::Demo => demo::run(&repo),
+        Task::Test => test::run(&repo),
         Task::Wordnet { dict, out } => wordnet::run(&dict, &out),
     }
 }

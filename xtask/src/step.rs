@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -12,22 +13,22 @@ pub(crate) fn announce(what: &str) {
     println!("==> {what}");
 }
 
-/// Runs `command` with the terminal as its own. `by_hand` completes "to do this step by hand: ".
-pub(crate) fn run(command: &mut Command, by_hand: &str) -> Result<()> {
-    let status = start_error(command.status(), command, by_hand)?;
+/// Runs `command` with the terminal as its own. `what_to_do` is for the case that it fails.
+pub(crate) fn run(command: &mut Command, what_to_do: &str) -> Result<()> {
+    let status = start_error(command.status(), command, what_to_do)?;
     if status.success() {
         Ok(())
     } else {
-        Err(failed(command, status, by_hand))
+        Err(failed(command, status, what_to_do))
     }
 }
 
 /// Runs `command` and returns what it prints.
-pub(crate) fn output(command: &mut Command, by_hand: &str) -> Result<String> {
-    let output = start_error(command.output(), command, by_hand)?;
+pub(crate) fn output(command: &mut Command, what_to_do: &str) -> Result<String> {
+    let output = start_error(command.output(), command, what_to_do)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(command, output.status, by_hand).context(said.trim().to_owned()));
+        return Err(failed(command, output.status, what_to_do).context(said.trim().to_owned()));
     }
     String::from_utf8(output.stdout)
         .with_context(|| format!("`{}` printed something that is not UTF-8", shown(command)))
@@ -38,25 +39,26 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-fn start_error<T>(result: std::io::Result<T>, command: &Command, by_hand: &str) -> Result<T> {
+fn start_error<T>(result: std::io::Result<T>, command: &Command, what_to_do: &str) -> Result<T> {
     result.with_context(|| {
         format!(
-            "cannot start `{}`\nto do this step by hand: {by_hand}",
+            "cannot start `{}`\nwhat to do: {what_to_do}",
             shown(command)
         )
     })
 }
 
-fn failed(command: &Command, status: ExitStatus, by_hand: &str) -> anyhow::Error {
+fn failed(command: &Command, status: ExitStatus, what_to_do: &str) -> anyhow::Error {
     anyhow!(
-        "`{}` failed ({status})\nto do this step by hand: {by_hand}",
+        "`{}` failed ({status})\nwhat to do: {what_to_do}",
         shown(command)
     )
 }
 
 /// The command as one would type it.
 pub(crate) fn shown(command: &Command) -> String {
-    let mut text = quoted(command.get_program());
+    let program = command.get_program();
+    let mut text = quoted(Path::new(program).file_name().unwrap_or(program));
     for arg in command.get_args() {
         let _ = write!(text, " {}", quoted(arg));
     }

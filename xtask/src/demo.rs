@@ -1,0 +1,84 @@
+//! From nothing to trained embeddings of WordNet, every command shown as one would type it.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::repo::Repo;
+use crate::{build, step};
+
+const EXAMPLE: &str = "examples/wordnet";
+const FOLDER: &str = "target/demo";
+
+/// A thing, an artefact, a place, a person, a quality and an action.
+const WELL_KNOWN: [&str; 6] = [
+    "dog.n.01",
+    "piano.n.01",
+    "paris.n.01",
+    "einstein.n.01",
+    "happy.a.01",
+    "swim.v.01",
+];
+
+/// The demo owns its folder: each one starts from the edges, and a model trained elsewhere is never touched.
+pub(crate) fn run(repo: &Repo) -> Result<()> {
+    build::run(repo)?;
+    let folder = repo.root.join(FOLDER);
+    step::announce(&format!(
+        "preparing {FOLDER} with the configuration of {EXAMPLE}"
+    ));
+    if folder.exists() {
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let config = repo.root.join(EXAMPLE).join("pbg.toml");
+    fs::copy(&config, folder.join("pbg.toml"))
+        .with_context(|| format!("cannot copy {}", config.display()))?;
+
+    let config = format!("{FOLDER}/pbg.toml");
+    let edges = |set: &str| format!("{set}={EXAMPLE}/{set}.tsv.gz");
+    step::announce("importing the edges");
+    let (train, valid, test) = (edges("train"), edges("valid"), edges("test"));
+    pbg_host(
+        repo,
+        &[
+            "import", &config, "--edges", &train, "--edges", &valid, "--edges", &test,
+        ],
+    )?;
+    step::announce("training, with the bucket order in a sandbox");
+    pbg_host(repo, &["train", &config, "--plugin", "inside_out.wasm"])?;
+    step::announce("ranking the edges that training has not seen");
+    pbg_host(
+        repo,
+        &[
+            "eval",
+            &config,
+            "--edges",
+            "test",
+            "--filter",
+            "train,valid,test",
+        ],
+    )?;
+    step::announce("looking up what is near to some well-known synsets");
+    for name in WELL_KNOWN {
+        pbg_host(repo, &["neighbors", &config, name, "-k", "5"])?;
+    }
+    println!("\nThe model is in {FOLDER}; {EXAMPLE}/README.md says what the data is.");
+    Ok(())
+}
+
+/// Commands run in the repository's folder, so that they can be repeated as they are shown.
+fn pbg_host(repo: &Repo, args: &[&str]) -> Result<()> {
+    let program = repo.program();
+    println!("\n$ {} {}", repo.short(&program), args.join(" "));
+    let mut command = Command::new(&program);
+    let status = command.args(args).current_dir(&repo.root).status();
+    let status = status.with_context(|| format!("cannot start {}", program.display()))?;
+    ensure!(
+        status.success(),
+        "the command above failed ({status}); it can be repeated by hand"
+    );
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Builds the standard plugins: compiled to core modules, then encoded as components.
+
+mod component;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::repo::Repo;
+use crate::setup::{self, WasmToolchain};
+use crate::step;
+
+/// One folder per kind of strategy; a kind without plugins has none.
+const KINDS: [&str; 3] = ["orders", "samplers", "losses"];
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// A crate below `plugins/`.
+#[derive(Debug)]
+struct Plugin {
+    package: String,
+    /// Name of its library, its `.wasm` file and, by convention, of the plugin.
+    library: String,
+}
+
+/// Leaves a component of every standard plugin in `repo.plugins()`.
+pub(crate) fn build(repo: &Repo) -> Result<()> {
+    let plugins = find(repo)?;
+    step::announce(&format!("building {} standard plugins", plugins.len()));
+    let (mut cargo, target) = compiler(repo)?;
+    cargo
+        .args(["--profile", "plugin", "--target", TARGET, "--target-dir"])
+        .arg(&target);
+    for plugin in &plugins {
+        cargo.args(["--package", &plugin.package]);
+    }
+    step::run(&mut cargo, "see the compiler's message above")?;
+
+    for plugin in &plugins {
+        let file = format!("{}.wasm", plugin.library);
+        let module = target.join(TARGET).join("plugin").join(&file);
+        let component = fs::read(&module)
+            .map_err(Into::into)
+            .and_then(|bytes| component::encode(&bytes));
+        let component = component
+            .with_context(|| format!("cannot make a component of {}", module.display()))?;
+        write_if_changed(&repo.plugins().join(&file), &component)?;
+    }
+    remove_others(&repo.plugins(), &plugins)
+}
+
+/// `cargo build` with the compiler for plugins, and its build folder.
+fn compiler(repo: &Repo) -> Result<(Command, PathBuf)> {
+    let mut cargo = repo.cargo("build");
+    let WasmToolchain::Debian { linker } = setup::wasm_toolchain(repo)? else {
+        return Ok((cargo, repo.target.clone()));
+    };
+    cargo = Command::new("/usr/bin/cargo");
+    cargo
+        .current_dir(&repo.root)
+        .arg("build")
+        .arg("-Zbuild-std=std,panic_abort");
+    // Allows -Z to a stable compiler.
+    cargo
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTC", "/usr/bin/rustc");
+    cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
+    Ok((cargo, repo.target.join("debian")))
+}
+
+fn find(repo: &Repo) -> Result<Vec<Plugin>> {
+    let mut plugins = BTreeMap::new();
+    for kind in KINDS {
+        let folder = repo.root.join("plugins").join(kind);
+        if !folder.exists() {
+            continue;
+        }
+        for entry in
+            fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?
+        {
+            let manifest = entry?.path().join("Cargo.toml");
+            if !manifest.exists() {
+                continue;
+            }
+            let plugin = read_manifest(&manifest)
+                .with_context(|| format!("cannot read {}", manifest.display()))?;
+            if let Some(other) = plugins.insert(plugin.library.clone(), plugin) {
+                bail!(
+                    "two plugins want to be {}.wasm; one of them is the package {}",
+                    other.library,
+                    other.package
+                );
+            }
+        }
+    }
+    Ok(plugins.into_values().collect())
+}
+
+fn read_manifest(path: &Path) -> Result<Plugin> {
+    let manifest: toml::Table = fs::read_to_string(path)?.parse()?;
+    let name_in = |table: &str| Some(manifest.get(table)?.get("name")?.as_str()?.to_owned());
+    let package = name_in("package").context("it names no package")?;
+    let library = name_in("lib").unwrap_or_else(|| package.replace('-', "_"));
+    Ok(Plugin { package, library })
+}
+
+/// An unchanged file keeps its time, so what embeds it is not built again; a changed one is replaced as a whole.
+fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    let write = || {
+        fs::create_dir_all(path.parent().unwrap_or(path))?;
+        let partial = path.with_extension("partial");
+        fs::write(&partial, bytes)?;
+        fs::rename(&partial, path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A renamed or removed plugin must not live on inside the program.
+fn remove_others(folder: &Path, plugins: &[Plugin]) -> Result<()> {
+    for entry in
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
+    {
+        let path = entry?.path();
+        let stem = path.file_stem().unwrap_or_default();
+        if !plugins.iter().any(|plugin| plugin.library.as_str() == stem) {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}

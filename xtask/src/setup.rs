@@ -1,0 +1,38 @@
+//! Installs what is missing: nothing when everything is there.
+
+mod compiler;
+mod libtorch;
+mod python;
+mod wasm_target;
+
+use std::fs::{self, File};
+
+use anyhow::{Context, Result};
+
+use crate::repo::Repo;
+use crate::step;
+
+pub(crate) use python::{packages as python_packages, test_python};
+pub(crate) use wasm_target::{WasmToolchain, toolchain as wasm_toolchain};
+
+/// Everything that building needs.
+pub(crate) fn run(repo: &Repo) -> Result<()> {
+    compiler::check()?;
+    let _lock = lock(repo)?;
+    libtorch::install(repo)?;
+    wasm_target::install(repo)
+}
+
+/// Two set-ups of one checkout take turns; the lock goes with the file handle.
+pub(crate) fn lock(repo: &Repo) -> Result<File> {
+    let path = repo.deps.join("lock");
+    fs::create_dir_all(&repo.deps)
+        .with_context(|| format!("cannot create {}", repo.deps.display()))?;
+    let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    if file.try_lock().is_err() {
+        step::announce("waiting for another set-up of this checkout");
+        file.lock()
+            .with_context(|| format!("cannot lock {}", path.display()))?;
+    }
+    Ok(file)
+}

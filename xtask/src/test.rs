@@ -1,0 +1,87 @@
+//! Everything that a change must pass, with the time of each step.
+
+use std::env;
+use std::ffi::OsString;
+
+use anyhow::Result;
+
+use crate::repo::Repo;
+use crate::step::{self, Times};
+use crate::{plugins, setup};
+
+const SEE_ABOVE: &str = "see the messages above";
+
+/// Every step runs in the release profile, so each dependency is compiled once.
+///
+/// Tests train real models, which an unoptimised build makes minutes long; wasmtime, Arrow and the bindings of libtorch
+/// in a second profile would cost as many minutes again, and so would clippy's own run of libtorch's build script.
+/// For the same reason the program is not built by itself first: the integration tests need it anyway, and with the tests'
+/// features, with which a part of its dependencies would be compiled a second time.
+pub(crate) fn run(repo: &Repo) -> Result<()> {
+    let mut times = Times::default();
+    let result = steps(repo, &mut times);
+    times.print();
+    result
+}
+
+fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
+    times.step("setting up", || {
+        setup::run(repo)?;
+        setup::python_packages(repo)
+    })?;
+    times.step("checking the format", || {
+        let mut cargo = repo.cargo("fmt");
+        step::run(cargo.args(["--all", "--check"]), "`cargo fmt --all`")
+    })?;
+    times.step("building the standard plugins", || plugins::build(repo))?;
+    times.step("building the program and its tests", || {
+        let mut cargo = repo.cargo("test");
+        step::run(
+            cargo.args(["--release", "--workspace", "--no-run"]),
+            SEE_ABOVE,
+        )
+    })?;
+    times.step("linting", || {
+        let mut cargo = repo.cargo("clippy");
+        step::run(
+            cargo.args([
+                "--release",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-Dwarnings",
+            ]),
+            SEE_ABOVE,
+        )
+    })?;
+    times.step("running the tests", || {
+        let mut cargo = repo.cargo("test");
+        cargo.env("PBG_TEST_PYTHON", setup::test_python(repo));
+        step::run(
+            cargo.args([
+                "--release",
+                "--workspace",
+                "--lib",
+                "--bins",
+                "--tests",
+                "--examples",
+            ]),
+            SEE_ABOVE,
+        )
+    })?;
+    times.step("running the examples in the documentation", || {
+        let mut cargo = repo.cargo("test");
+        // rustdoc does not pass on the linker arguments that let other programs find libtorch.
+        cargo.env("LD_LIBRARY_PATH", with_libtorch(repo));
+        step::run(cargo.args(["--release", "--workspace", "--doc"]), SEE_ABOVE)
+    })
+}
+
+fn with_libtorch(repo: &Repo) -> OsString {
+    let mut path = repo.libtorch.join("lib").into_os_string();
+    if let Some(others) = env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
+        path.push(":");
+        path.push(others);
+    }
+    path
+}
