@@ -27,6 +27,8 @@ pub struct EvalStats {
     pub mrr: f64,
     /// Ranks of at most 1.
     pub r1: f64,
+    /// Ranks of at most 3.
+    pub r3: f64,
     /// Ranks of at most 10.
     pub r10: f64,
     /// Ranks of at most 50.
@@ -43,6 +45,7 @@ impl std::ops::AddAssign for EvalStats {
         self.pos_rank += other.pos_rank;
         self.mrr += other.mrr;
         self.r1 += other.r1;
+        self.r3 += other.r3;
         self.r10 += other.r10;
         self.r50 += other.r50;
         self.auc += other.auc;
@@ -56,6 +59,7 @@ impl EvalStats {
         self.pos_rank += rank;
         self.mrr += 1.0 / rank;
         self.r1 += f64::from(u8::from(rank <= 1.0));
+        self.r3 += f64::from(u8::from(rank <= 3.0));
         self.r10 += f64::from(u8::from(rank <= 10.0));
         self.r50 += f64::from(u8::from(rank <= 50.0));
     }
@@ -66,6 +70,7 @@ impl EvalStats {
             &mut self.pos_rank,
             &mut self.mrr,
             &mut self.r1,
+            &mut self.r3,
             &mut self.r10,
             &mut self.r50,
             &mut self.auc,

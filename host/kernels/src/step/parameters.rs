@@ -111,21 +111,22 @@ impl ParameterGradients {
         Ok(())
     }
 
-    /// N3 of the parameters of the operator on `side`: once per edge.
+    /// N3 of the parameters of the operator on `side`: for each edge those of its relation, or with
+    /// static relations those of the one relation `weight` times.
     pub(crate) fn regularize(
         &mut self,
         n3: N3,
         values: &ParameterValues,
         tensors: &[ParamTensor],
         side: Side,
-        edges: usize,
+        weight: usize,
         relations: Option<&[u32]>,
     ) -> f64 {
         let width = tensors.iter().map(|t| t.values.width()).sum();
         let sums = &mut self.operators[side as usize];
         let Some(relations) = relations else {
             let per_batch = N3 {
-                coefficient: n3.coefficient * edges as f32,
+                coefficient: n3.coefficient * weight as f32,
                 ..n3
             };
             let gradient = &mut sums.shared.as_mut_slice()[..width];

@@ -63,6 +63,9 @@ pub(crate) struct Plan {
     pub(crate) operator: Operator,
     /// Positives per chunk; with all negatives, per slice.
     pub(crate) chunk: usize,
+    /// How often N3 counts the parameters of a static relation: once per chunk that shares negatives.
+    /// PBG's formula says once per edge, its code does this, and its results are the reference.
+    pub(crate) parameter_weight: usize,
     /// Chunks per slice.
     pub(crate) chunks_per_slice: usize,
     /// Per side.
@@ -95,6 +98,7 @@ impl Plan {
             dimension: spec.entities[relation.rhs].dimension,
             operator: relation.operator,
             chunk: spec.chunk_size(relation, edges),
+            parameter_weight: edges.div_ceil(spec.chunk_size(relation, edges)),
             chunks_per_slice: 1,
             negatives,
             passes: if spec.is_dynamic() { DYNAMIC } else { STATIC },

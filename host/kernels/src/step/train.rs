@@ -162,9 +162,14 @@ impl Trainer {
             .operator(job.batch.spec_index(), pass.operator_side);
         if let (Some(n3), false) = (self.n3(plan), tensors.is_empty()) {
             let (side, relations) = (pass.operator_side, job.relations());
-            stats.reg +=
-                self.gradients
-                    .regularize(n3, &self.values, tensors, side, plan.edges, relations);
+            stats.reg += self.gradients.regularize(
+                n3,
+                &self.values,
+                tensors,
+                side,
+                plan.parameter_weight,
+                relations,
+            );
         }
         Ok(())
     }
