@@ -1,0 +1,123 @@
+//! What can end a run, by kind, so that the terminal can tell the kinds apart.
+
+use pbg_core::graph::Bucket;
+use pbg_core::plan::PlanError;
+use pbg_core::schedule::PassId;
+use pbg_core::strategy::{StrategyError, StrategyId};
+use pbg_kernels::spec::SpecError;
+use pbg_kernels::step::{StepError, TrainerError};
+use pbg_store::checkpoint::CheckpointError;
+use pbg_store::dataset::{DatasetError, ReadError};
+
+/// Kinds of failure, each with an exit code of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The configuration does not make sense, or not with this dataset.
+    Config,
+    /// The dataset is missing, damaged or does not fit.
+    Data,
+    /// The checkpoint is missing, damaged or of another configuration.
+    Checkpoint,
+    /// Another run holds the checkpoint.
+    Locked,
+    /// A plugin failed or broke its promise.
+    Plugin,
+    /// A loss or an embedding is not finite.
+    Numeric,
+    /// Disk full, no permission and the like.
+    Io,
+    /// A mistake in this program.
+    Internal,
+}
+
+/// What ended a run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The configuration asks for what does not exist, or contradicts the dataset.
+    #[error("{0}")]
+    Config(String),
+    /// A name that the dataset does not have.
+    #[error("{0}")]
+    Unknown(String),
+    /// The model that the configuration describes cannot be trained.
+    #[error("the configured model cannot be trained: {0}")]
+    Model(#[from] SpecError),
+    /// The dataset cannot be read.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// Edges cannot be read.
+    #[error(transparent)]
+    Edges(#[from] ReadError),
+    /// The checkpoint cannot be read or written.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The checkpoint is sound but not of this configuration, dataset or build.
+    #[error("{0}")]
+    Mismatch(String),
+    /// A strategy failed.
+    #[error(transparent)]
+    Strategy(#[from] StrategyError),
+    /// A bucket order's plan is not an order of the grid.
+    #[error("plugin {strategy}: plan: {source}")]
+    Plan {
+        /// The order.
+        strategy: StrategyId,
+        /// What is wrong with its plan.
+        source: PlanError,
+    },
+    /// A relation sampler drew what is not there, or stopped early.
+    #[error("plugin {strategy}: next: {reason}")]
+    Sampler {
+        /// The sampler.
+        strategy: StrategyId,
+        /// The broken promise.
+        reason: String,
+    },
+    /// Training diverged.
+    #[error(
+        "the loss is not finite in epoch {}, edge set {}, edge chunk {}, bucket {bucket}, batch {batch} of worker \
+         {worker}: {what}; the last checkpoint is kept: lower `lr` or `init_scale`, or check the data",
+        pass.epoch + 1, pass.edge_set + 1, pass.edge_chunk + 1
+    )]
+    NotFinite {
+        /// Pass.
+        pass: PassId,
+        /// Bucket.
+        bucket: Bucket,
+        /// Worker, from 0.
+        worker: usize,
+        /// Batch of that worker in the bucket, from 0.
+        batch: usize,
+        /// What is not finite.
+        what: String,
+    },
+    /// The kernels refused what the loop gave them.
+    #[error("training step: {0}")]
+    Step(#[from] StepError),
+    /// A worker cannot be made.
+    #[error("training worker: {0}")]
+    Worker(#[from] TrainerError),
+    /// A worker thread ended without a result.
+    #[error("a worker thread panicked; this is a mistake in pbg-host")]
+    WorkerPanic,
+}
+
+impl RunError {
+    /// Which kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Config(_) | Self::Model(_) => ErrorKind::Config,
+            Self::Unknown(_) => ErrorKind::Data,
+            Self::Dataset(DatasetError::File(_)) | Self::Edges(ReadError::File(_)) => ErrorKind::Io,
+            Self::Dataset(_) | Self::Edges(_) => ErrorKind::Data,
+            Self::Checkpoint(e) if e.is_locked() => ErrorKind::Locked,
+            Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,
+            Self::Checkpoint(_) | Self::Mismatch(_) => ErrorKind::Checkpoint,
+            Self::Strategy(_) | Self::Plan { .. } | Self::Sampler { .. } => ErrorKind::Plugin,
+            Self::NotFinite { .. } => ErrorKind::Numeric,
+            Self::Step(_) | Self::Worker(_) | Self::WorkerPanic => ErrorKind::Internal,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Quality on the held-out edges of a bucket, before and after it is trained.
+
+use std::sync::Arc;
+
+use pbg_core::batching::{self, ByRelation};
+use pbg_core::event::RankStats;
+use pbg_core::seed::Purpose;
+use pbg_kernels::negatives::Draws;
+use pbg_kernels::step::{EvalStats, Trainer};
+use rand::RngExt;
+
+use crate::error::RunError;
+use crate::workers::{Columns, Work};
+
+/// Ranks each of the edges at `indices` among negatives drawn the way training draws them, in
+/// numbers of their own (`eval_num_batch_negs`, `eval_num_uniform_negs`).
+///
+/// The draws depend on the bucket, not on the epoch, so that figures of different epochs compare.
+///
+/// # Errors
+/// When a step fails.
+pub(crate) fn evaluate(
+    evaluators: &mut [Trainer],
+    work: &Work<'_>,
+    indices: &[u32],
+    batch_size: usize,
+) -> Result<Option<RankStats>, RunError> {
+    if indices.is_empty() {
+        return Ok(None);
+    }
+    let shares: Vec<_> = batching::shares(indices.len(), evaluators.len()).collect();
+    let parts = std::thread::scope(|scope| {
+        let handles: Vec<_> = evaluators
+            .iter_mut()
+            .zip(shares)
+            .enumerate()
+            .map(|(worker, (evaluator, share))| {
+                let share = &indices[share];
+                scope.spawn(move || evaluate_share(evaluator, work, share, worker, batch_size))
+            })
+            .collect();
+        handles
+            .into_iter()
+            .map(|h| h.join().unwrap_or(Err(RunError::WorkerPanic)))
+            .collect::<Vec<_>>()
+    });
+    let mut total = RankStats::default();
+    for part in parts {
+        total = total.merge(&part?);
+    }
+    Ok(Some(total))
+}
+
+fn evaluate_share(
+    evaluator: &mut Trainer,
+    work: &Work<'_>,
+    share: &[u32],
+    worker: usize,
+    batch_size: usize,
+) -> Result<RankStats, RunError> {
+    let fixed = Work {
+        pass: pbg_core::schedule::PassId {
+            epoch: 0,
+            ..work.pass
+        },
+        ..*work
+    };
+    let mut rng = fixed.stream(Purpose::EvalNegatives, worker as u64);
+    let mut columns = Columns::default();
+    let mut draws = Draws::default();
+    let mut total = RankStats::default();
+    let mut batch = |indices: &[u32], relation: Option<u32>| -> Result<(), RunError> {
+        columns.fill(work.edges, indices);
+        let batch = columns.batch(relation);
+        let tables = work.tables(relation.unwrap_or(0))?;
+        let entities = [tables.lhs.entities(), tables.rhs.entities()];
+        let spec = Arc::clone(evaluator.spec());
+        draws.draw(
+            &spec,
+            spec.relation(relation.unwrap_or(0)),
+            batch.len(),
+            entities,
+            &mut rng,
+        );
+        let stats = evaluator.evaluate(
+            &batch,
+            &tables,
+            work.params,
+            work.loss,
+            &draws,
+            rng.random(),
+        )?;
+        total = total.merge(&means(&stats));
+        Ok(())
+    };
+    if work.blueprint.spec.is_dynamic() {
+        share
+            .chunks(batch_size)
+            .try_for_each(|indices| batch(indices, None))?;
+    } else {
+        let groups = ByRelation::new(share, &work.edges.rel, work.blueprint.spec.relation_count());
+        for (relation, bounds) in groups.starts.windows(2).enumerate() {
+            let group = &groups.order[bounds[0] as usize..bounds[1] as usize];
+            group
+                .chunks(batch_size)
+                .try_for_each(|indices| batch(indices, Some(relation as u32)))?;
+        }
+    }
+    Ok(total)
+}
+
+fn means(stats: &EvalStats) -> RankStats {
+    let mean = |sum: f64| sum / stats.count.max(1) as f64;
+    RankStats {
+        count: stats.count as u64,
+        loss: mean(stats.loss),
+        mean_rank: mean(stats.pos_rank),
+        mrr: mean(stats.mrr),
+        hits_at_1: mean(stats.r1),
+        hits_at_3: mean(stats.r3),
+        hits_at_10: mean(stats.r10),
+        hits_at_50: mean(stats.r50),
+        auc: mean(stats.auc),
+    }
+}

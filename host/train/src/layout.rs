@@ -1,0 +1,178 @@
+//! Which tables a bucket needs: entity types, their partitions, and the buffer's units.
+//!
+//! The buffer swaps *groups*: all tables that partition `p` of one side needs. Where an entity
+//! type is partitioned on both sides, left and right group `p` are one. Types with a single
+//! partition belong to no group and stay in memory throughout.
+
+use pbg_core::config::Config;
+use pbg_core::graph::{Bucket, Side};
+use pbg_core::schedule::PassId;
+use pbg_core::seed::{self, Purpose};
+use pbg_core::strategy::Pass;
+
+/// One entity type as the run sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeLayout {
+    /// Name.
+    pub name: String,
+    /// Dimension of its embeddings.
+    pub dimension: usize,
+    /// Rows of each partition's table: entities, or features of a featurized type.
+    pub rows: Vec<u64>,
+    /// Whether some relation has it on the left.
+    pub on_lhs: bool,
+    /// Whether some relation has it on the right.
+    pub on_rhs: bool,
+}
+
+impl TypeLayout {
+    /// Whether the type is cut into several partitions.
+    #[must_use]
+    pub fn partitioned(&self) -> bool {
+        self.rows.len() > 1
+    }
+
+    /// Bytes of one partition: embeddings, and one optimizer number per row.
+    #[must_use]
+    pub fn bytes(&self, partition: u32) -> u64 {
+        self.rows[partition as usize] * (4 * self.dimension as u64 + 4)
+    }
+
+    fn on(&self, side: Side) -> bool {
+        match side {
+            Side::Lhs => self.on_lhs,
+            Side::Rhs => self.on_rhs,
+        }
+    }
+}
+
+/// A table: an entity type (index into [`Layout::types`]) and a partition.
+pub type TableKey = (usize, u32);
+
+/// A unit of the buffer: a side and a partition; the left side where sides are shared.
+pub type Group = (Side, u32);
+
+/// The tables of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Entity types in the order of the configuration.
+    pub types: Vec<TypeLayout>,
+    /// Left partitions of the grid.
+    pub lhs_partitions: u32,
+    /// Right partitions of the grid.
+    pub rhs_partitions: u32,
+    /// Whether left and right group `p` are one.
+    pub shared: bool,
+}
+
+impl Layout {
+    /// The layout of `config` over tables of `rows(type)[partition]` rows.
+    ///
+    /// The configuration is valid, so partitioned types agree per side.
+    #[must_use]
+    pub fn new(config: &Config, rows: impl Fn(&str) -> Vec<u64>) -> Self {
+        let types: Vec<TypeLayout> = config
+            .entities
+            .iter()
+            .map(|(name, entity)| TypeLayout {
+                name: name.clone(),
+                dimension: entity.dimension.unwrap_or(config.dimension) as usize,
+                rows: rows(name),
+                on_lhs: config.relations.iter().any(|r| r.lhs == *name),
+                on_rhs: config.relations.iter().any(|r| r.rhs == *name),
+            })
+            .collect();
+        let partitions = |side: Side| {
+            types
+                .iter()
+                .filter(|t| t.on(side))
+                .map(|t| t.rows.len() as u32)
+                .max()
+                .unwrap_or(1)
+        };
+        Self {
+            lhs_partitions: partitions(Side::Lhs),
+            rhs_partitions: partitions(Side::Rhs),
+            shared: types
+                .iter()
+                .any(|t| t.partitioned() && t.on_lhs && t.on_rhs),
+            types,
+        }
+    }
+
+    /// The buckets of the grid, row by row.
+    pub fn grid(&self) -> impl Iterator<Item = Bucket> + use<> {
+        let (lhs, rhs) = (self.lhs_partitions, self.rhs_partitions);
+        (0..lhs).flat_map(move |l| (0..rhs).map(move |r| Bucket::new(l, r)))
+    }
+
+    /// Tables that stay in memory throughout.
+    pub fn fixed_tables(&self) -> impl Iterator<Item = TableKey> + '_ {
+        self.types
+            .iter()
+            .enumerate()
+            .filter(|(_, t)| !t.partitioned())
+            .map(|(i, _)| (i, 0))
+    }
+
+    /// Tables that `group` loads together.
+    pub fn group_tables(&self, group: Group) -> impl Iterator<Item = TableKey> + '_ {
+        let (side, partition) = group;
+        self.types
+            .iter()
+            .enumerate()
+            .filter(move |(_, t)| t.partitioned() && (self.shared || t.on(side)))
+            .map(move |(i, _)| (i, partition))
+    }
+
+    /// Every table of the run.
+    pub fn all_tables(&self) -> impl Iterator<Item = TableKey> + '_ {
+        self.types
+            .iter()
+            .enumerate()
+            .flat_map(|(i, t)| (0..t.rows.len() as u32).map(move |p| (i, p)))
+    }
+
+    /// Bytes that `group` loads.
+    #[must_use]
+    pub fn group_bytes(&self, group: Group) -> u64 {
+        self.group_tables(group)
+            .map(|(t, p)| self.types[t].bytes(p))
+            .sum()
+    }
+
+    /// The partition of entity type `type_index` that `bucket` uses on `side`.
+    #[must_use]
+    pub fn partition(&self, type_index: usize, side: Side, bucket: Bucket) -> u32 {
+        match (self.types[type_index].partitioned(), side) {
+            (false, _) => 0,
+            (true, Side::Lhs) => bucket.lhs,
+            (true, Side::Rhs) => bucket.rhs,
+        }
+    }
+
+    /// What a bucket order is asked for pass `id`.
+    #[must_use]
+    pub fn pass(&self, config: &Config, id: PassId, edges: Vec<u64>, resident: Vec<Group>) -> Pass {
+        let bytes = |side, n: u32| (0..n).map(|p| self.group_bytes((side, p))).collect();
+        let at = [
+            u64::from(id.epoch),
+            u64::from(id.edge_set),
+            u64::from(id.edge_chunk),
+        ];
+        Pass {
+            lhs_partitions: self.lhs_partitions,
+            rhs_partitions: self.rhs_partitions,
+            shared: self.shared,
+            edges,
+            lhs_bytes: bytes(Side::Lhs, self.lhs_partitions),
+            rhs_bytes: bytes(Side::Rhs, self.rhs_partitions),
+            buffer_partitions: config.buffer_partitions,
+            resident,
+            epoch: id.epoch,
+            edge_set: id.edge_set,
+            edge_chunk: id.edge_chunk,
+            seed: seed::derive(config.seed, Purpose::Order, &at),
+        }
+    }
+}

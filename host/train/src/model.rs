@@ -1,0 +1,207 @@
+//! From a configuration and a dataset to the model that is trained: who is compared with whom.
+
+use pbg_core::config::{Config, RelationConfig};
+use pbg_core::graph::Side;
+use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
+use pbg_kernels::table::Features;
+use pbg_store::dataset::{Dataset, Relation};
+
+use crate::error::RunError;
+use crate::layout::Layout;
+
+/// A configuration resolved against its dataset.
+#[derive(Clone, Debug)]
+pub struct Blueprint {
+    /// Tables and grid.
+    pub layout: Layout,
+    /// What the kernels compute. With static relations, relation `i` is relation `i` of the dataset.
+    pub spec: ModelSpec,
+    /// Names of the relations by id.
+    pub relation_names: Vec<String>,
+}
+
+impl Blueprint {
+    /// Resolves `config` against `dataset`.
+    ///
+    /// # Errors
+    /// When they do not fit each other; the message says what to change.
+    pub fn new(config: &Config, dataset: &Dataset) -> Result<Self, RunError> {
+        check_entities(config, dataset)?;
+        let manifest = dataset.manifest();
+        let layout = Layout::new(config, |name| {
+            let info = &manifest.entities[name];
+            (0..info.num_partitions)
+                .map(|p| u64::from(info.table_rows(p)))
+                .collect()
+        });
+        let spec = model_spec(config, dataset, &layout)?;
+        spec.validate()?;
+        Ok(Self {
+            layout,
+            spec,
+            relation_names: dataset.relation_names().to_vec(),
+        })
+    }
+
+    /// Index of the entity type called `name`.
+    #[must_use]
+    pub fn entity_type(&self, name: &str) -> Option<usize> {
+        self.layout.types.iter().position(|t| t.name == name)
+    }
+
+    /// Entity type on `side` of relation `relation`.
+    #[must_use]
+    pub fn type_of(&self, relation: u32, side: Side) -> usize {
+        self.spec.relation(relation).entity(side)
+    }
+
+    /// The features of every featurized type, by type.
+    ///
+    /// # Errors
+    /// When they cannot be read or do not fit.
+    pub fn features(&self, dataset: &Dataset) -> Result<Vec<Option<Features>>, RunError> {
+        self.layout
+            .types
+            .iter()
+            .zip(&self.spec.entities)
+            .map(|(layout, entity)| {
+                if !entity.featurized {
+                    return Ok(None);
+                }
+                let stored = dataset.features(&layout.name)?;
+                let (mut offsets, mut ids) = (vec![0], Vec::new());
+                for offset in 0..stored.len() as u32 {
+                    ids.extend_from_slice(stored.of(offset));
+                    offsets.push(ids.len() as u64);
+                }
+                let features = Features::new(offsets, ids, layout.rows[0] as usize);
+                features
+                    .map(Some)
+                    .map_err(|e| RunError::Mismatch(format!("features of {}: {e}", layout.name)))
+            })
+            .collect()
+    }
+}
+
+fn check_entities(config: &Config, dataset: &Dataset) -> Result<(), RunError> {
+    let path = dataset.path().display();
+    for (name, entity) in &config.entities {
+        let Some(info) = dataset.manifest().entities.get(name) else {
+            return Err(RunError::Config(format!(
+                "entities.{name}: the dataset {path} has no such entity type; import it again with this configuration"
+            )));
+        };
+        if info.num_partitions != entity.num_partitions {
+            return Err(RunError::Config(format!(
+                "entities.{name}.num_partitions is {}, but the dataset {path} was imported with {}; change the key, or \
+                 import again into another folder",
+                entity.num_partitions, info.num_partitions
+            )));
+        }
+        if info.featurized != entity.featurized {
+            return Err(RunError::Config(format!(
+                "entities.{name}.featurized is {}, but the dataset {path} was imported with {}; import again",
+                entity.featurized, info.featurized
+            )));
+        }
+    }
+    let manifest = dataset.manifest();
+    if manifest.dynamic_relations != config.dynamic_relations {
+        return Err(RunError::Config(format!(
+            "dynamic_relations is {}, but the dataset {path} was imported with {}; change the key, or import again",
+            config.dynamic_relations, manifest.dynamic_relations
+        )));
+    }
+    Ok(())
+}
+
+fn model_spec(config: &Config, dataset: &Dataset, layout: &Layout) -> Result<ModelSpec, RunError> {
+    let entities = layout
+        .types
+        .iter()
+        .map(|t| EntitySpec {
+            name: t.name.clone(),
+            dimension: t.dimension,
+            featurized: config.entities[&t.name].featurized,
+        })
+        .collect();
+    let relations = if config.dynamic_relations {
+        config
+            .relations
+            .iter()
+            .map(|r| relation_spec(r, layout))
+            .collect::<Result<_, _>>()?
+    } else {
+        let entry =
+            |relation: &Relation| relation_spec(configured(config, relation, dataset)?, layout);
+        dataset
+            .relations()
+            .iter()
+            .map(entry)
+            .collect::<Result<_, _>>()?
+    };
+    Ok(ModelSpec {
+        entities,
+        relations,
+        dynamic_relations: config
+            .dynamic_relations
+            .then_some(dataset.relations().len()),
+        comparator: config.comparator,
+        bias: config.bias,
+        global_emb: config.global_emb.unwrap_or(!config.dynamic_relations),
+        max_norm: config.max_norm,
+        regularization_coef: config.regularization_coef,
+        lr: config.lr,
+        relation_lr: config.relation_lr.unwrap_or(config.lr),
+        num_batch_negs: config.num_batch_negs as usize,
+        num_uniform_negs: config.num_uniform_negs as usize,
+        chunk_size: None,
+        disable_lhs_negs: config.disable_lhs_negs,
+        disable_rhs_negs: config.disable_rhs_negs,
+    })
+}
+
+/// The configuration's entry for a relation of the dataset: its own, or `*`.
+fn configured<'a>(
+    config: &'a Config,
+    relation: &Relation,
+    dataset: &Dataset,
+) -> Result<&'a RelationConfig, RunError> {
+    let named = config.relations.iter().find(|r| r.name == relation.name);
+    let entry = named.or_else(|| config.relations.iter().find(|r| r.name == "*")).ok_or_else(|| {
+        RunError::Config(format!(
+            "relations: none is called `{}`, which the dataset {} has; add it, or an entry called `*`",
+            relation.name,
+            dataset.path().display()
+        ))
+    })?;
+    if entry.lhs != relation.lhs || entry.rhs != relation.rhs {
+        return Err(RunError::Config(format!(
+            "relations: `{}` joins {} and {}, but was imported with {} and {}; import again",
+            relation.name, entry.lhs, entry.rhs, relation.lhs, relation.rhs
+        )));
+    }
+    Ok(entry)
+}
+
+fn relation_spec(relation: &RelationConfig, layout: &Layout) -> Result<RelationSpec, RunError> {
+    let index = |name: &str| {
+        layout
+            .types
+            .iter()
+            .position(|t| t.name == name)
+            .ok_or_else(|| {
+                RunError::Config(format!(
+                    "relations: `{}` has no entity type `{name}`",
+                    relation.name
+                ))
+            })
+    };
+    Ok(RelationSpec {
+        lhs: index(&relation.lhs)?,
+        rhs: index(&relation.rhs)?,
+        operator: relation.operator,
+        weight: relation.weight,
+        all_negs: relation.all_negs,
+    })
+}

@@ -1,0 +1,440 @@
+//! The training loop:
+//! edges on disk -> bucket schedule -> partition buffer -> batches -> kernels -> update -> checkpoint.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use pbg_core::batching;
+use pbg_core::config::Config;
+use pbg_core::event::{Event, IoStats, RankStats, Resumed, TrainStats};
+use pbg_core::graph::{Bucket, Edges};
+use pbg_core::plan::{self, Belady};
+use pbg_core::schedule::{Acquired, Extent};
+use pbg_core::seed::{self, Purpose};
+use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory};
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::Trainer;
+use pbg_store::checkpoint::Checkpoint;
+use pbg_store::dataset::{Dataset, EdgeSet};
+
+use crate::buffer::PartitionBuffer;
+use crate::commit::{self, Commits};
+use crate::error::RunError;
+use crate::holdout;
+use crate::model::Blueprint;
+use crate::state::RunState;
+use crate::tables::{DiskTables, Initial};
+use crate::workers::{self, Work};
+
+/// On one machine there is one trainer; its workers share each bucket.
+const TRAINER: u32 = 0;
+
+/// The strategies of a run.
+pub struct Strategies {
+    /// Order of the buckets.
+    pub order: Box<dyn BucketOrder>,
+    /// Order of the relations within a bucket, with static relations.
+    pub sampler: Box<dyn SamplerFactory>,
+    /// Loss.
+    pub loss: Box<dyn Loss>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every epoch is trained.
+    Finished {
+        /// Version of the checkpoint.
+        version: u64,
+    },
+    /// It was asked to stop; nothing that was trained is lost.
+    Interrupted {
+        /// Version of the checkpoint.
+        version: u64,
+    },
+}
+
+/// Trains `config` to its last epoch, from where its checkpoint stands.
+///
+/// Once `stop` is set, the current bucket is finished and committed.
+///
+/// # Errors
+/// When the configuration does not fit the dataset or the checkpoint, a file cannot be read or
+/// written, a strategy fails, or the loss is not finite. The last commit stays.
+pub fn train(
+    config: &Config,
+    strategies: Strategies,
+    stop: &AtomicBool,
+    emit: &mut dyn FnMut(Event),
+) -> Result<Outcome, RunError> {
+    pbg_kernels::use_one_torch_thread();
+    Run::open(config, strategies)?.train(stop, emit)
+}
+
+struct Run<'a> {
+    config: &'a Config,
+    strategies: Strategies,
+    blueprint: Blueprint,
+    edge_sets: Vec<EdgeSet>,
+    extent: Extent,
+    buffer: PartitionBuffer<DiskTables>,
+    params: Params,
+    trainers: Vec<Trainer>,
+    evaluators: Vec<Trainer>,
+    state: RunState,
+    commits: Commits,
+    resumed: Option<Resumed>,
+}
+
+impl<'a> Run<'a> {
+    fn open(config: &'a Config, strategies: Strategies) -> Result<Self, RunError> {
+        let dataset = Dataset::open(Path::new(&config.dataset))?;
+        let blueprint = Blueprint::new(config, &dataset)?;
+        let edge_sets = config
+            .edge_sets
+            .iter()
+            .map(|name| dataset.edge_set(name))
+            .collect::<Result<Vec<_>, _>>()?;
+        let extent = extent(config, &blueprint, &edge_sets)?;
+        let checkpoint = Checkpoint::open_or_create(Path::new(&config.checkpoint_path))?;
+        let initial = Initial::new(config)?;
+        let mut params = Params::new(&blueprint.spec);
+        if let Some(init) = initial.checkpoint() {
+            commit::read_model(init.model()?, &mut params)?;
+        }
+        let commits = Commits::new(config, &dataset, &strategies);
+        let (mut state, resumed) = commits.resume(&checkpoint, &mut params)?;
+        state.schedule.release_all();
+        let tables = DiskTables::new(&blueprint, &dataset, checkpoint, initial)?;
+        let capacity = config.buffer_partitions as usize;
+        let mut buffer = PartitionBuffer::new(blueprint.layout.clone(), capacity, tables)?;
+        buffer.restore(&state.resident)?;
+        let workers = worker_count(config);
+        let trainers = |spec: &ModelSpec| {
+            let spec = Arc::new(spec.clone());
+            (0..workers)
+                .map(|_| Trainer::new(Arc::clone(&spec)))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let eval_spec = blueprint.spec.with_negatives(
+            config.eval_num_batch_negs as usize,
+            config.eval_num_uniform_negs as usize,
+        );
+        Ok(Self {
+            config,
+            trainers: trainers(&blueprint.spec)?,
+            evaluators: if config.eval_fraction > 0.0 {
+                trainers(&eval_spec)?
+            } else {
+                Vec::new()
+            },
+            strategies,
+            blueprint,
+            edge_sets,
+            extent,
+            buffer,
+            params,
+            state,
+            commits,
+            resumed,
+        })
+    }
+
+    fn train(
+        mut self,
+        stop: &AtomicBool,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<Outcome, RunError> {
+        let started = Instant::now();
+        let (mut edges, mut io) = (0, IoStats::default());
+        self.announce(emit);
+        while !self.state.schedule.finished(self.extent) {
+            let pass = self.plan(emit)?;
+            let mut eviction = Belady::new(&pass, self.state.schedule.plan());
+            while let Some(acquired) = self.state.schedule.acquire(TRAINER, pass.shared) {
+                let trained = self.train_bucket(&pass, acquired, &mut eviction, emit)?;
+                self.state.schedule.complete(acquired.position);
+                self.record(acquired, &trained, emit)?;
+                edges += trained.stats.count;
+                io.add(&trained.io);
+                let stopping = stop.load(Ordering::Relaxed);
+                if stopping || self.commits.due() {
+                    let version = self.commit(emit)?;
+                    if stopping {
+                        emit(Event::Interrupted { version });
+                        return Ok(Outcome::Interrupted { version });
+                    }
+                }
+            }
+            self.finish_pass(emit)?;
+        }
+        let version = self.buffer.store_mut().checkpoint.version();
+        emit(Event::RunFinished {
+            edges,
+            seconds: started.elapsed().as_secs_f64(),
+            io,
+            version,
+        });
+        Ok(Outcome::Finished { version })
+    }
+
+    fn announce(&self, emit: &mut dyn FnMut(Event)) {
+        emit(Event::RunStarted {
+            epochs: self.extent.epochs,
+            passes_per_epoch: self.extent.edge_sets * self.extent.edge_chunks,
+            buckets: self.blueprint.layout.grid().count() as u64,
+            edges_per_epoch: self.edge_sets.iter().map(EdgeSet::len).sum(),
+            workers: self.trainers.len() as u32,
+            resumed: self.resumed,
+        });
+    }
+
+    /// The current pass, with a plan: its own from the checkpoint, or a new one of the order.
+    fn plan(&mut self, emit: &mut dyn FnMut(Event)) -> Result<Pass, RunError> {
+        let id = self.state.schedule.pass();
+        let edge_set = &self.edge_sets[id.edge_set as usize];
+        let chunks = self.extent.edge_chunks;
+        let edges = self.blueprint.layout.grid().map(|bucket| {
+            let rows = batching::chunk_range(edge_set.bucket_len(bucket), id.edge_chunk, chunks);
+            rows.end - rows.start
+        });
+        let resident = self.buffer.resident();
+        let pass = self
+            .blueprint
+            .layout
+            .pass(self.config, id, edges.collect(), resident);
+        if self.state.schedule.needs_plan() {
+            let order = &mut self.strategies.order;
+            let buckets = order.plan(&pass)?;
+            let strategy = order.id().clone();
+            plan::check(&pass, &buckets).map_err(|source| RunError::Plan {
+                strategy: strategy.clone(),
+                source,
+            })?;
+            emit(Event::PassPlanned {
+                pass: id,
+                order: strategy.to_string(),
+                buckets: buckets.len() as u64,
+                cost: plan::cost(&pass, &buckets),
+            });
+            self.state.schedule.set_plan(buckets);
+        }
+        Ok(pass)
+    }
+
+    fn train_bucket(
+        &mut self,
+        pass: &Pass,
+        Acquired { bucket, position }: Acquired,
+        eviction: &mut Belady,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<Trained, RunError> {
+        let mut io = self.buffer.hold(pass, bucket, eviction, position)?;
+        let reading = Instant::now();
+        let edges = self.read_edges(bucket)?;
+        io.wait_seconds += reading.elapsed().as_secs_f64();
+        let (held, order) = self.split(bucket, edges.len() as u32);
+        emit(Event::BucketStarted {
+            pass: self.state.schedule.pass(),
+            bucket,
+            position: position as u64,
+            edges: order.len() as u64,
+        });
+        let started = Instant::now();
+        let buffer = &self.buffer;
+        let table = |entity, partition| buffer.table((entity, partition));
+        let work = Work {
+            blueprint: &self.blueprint,
+            table: &table,
+            params: &self.params,
+            loss: self.strategies.loss.as_ref(),
+            edges: &edges,
+            pass: self.state.schedule.pass(),
+            bucket,
+            seed: self.config.seed,
+        };
+        let eval_batch = eval_batch_size(self.config);
+        let eval_before = holdout::evaluate(&mut self.evaluators, &work, &held, eval_batch)?;
+        let sampler = self.strategies.sampler.as_ref();
+        let stats = workers::train(
+            &mut self.trainers,
+            &work,
+            &order,
+            sampler,
+            self.config.batch_size,
+            emit,
+        )?;
+        let eval_after = holdout::evaluate(&mut self.evaluators, &work, &held, eval_batch)?;
+        Ok(Trained {
+            stats,
+            eval_before,
+            eval_after,
+            seconds: started.elapsed().as_secs_f64(),
+            io,
+        })
+    }
+
+    fn read_edges(&self, bucket: Bucket) -> Result<Edges, RunError> {
+        let pass = self.state.schedule.pass();
+        let edge_set = &self.edge_sets[pass.edge_set as usize];
+        let len = edge_set.bucket_len(bucket);
+        let rows = batching::chunk_range(len, pass.edge_chunk, self.extent.edge_chunks);
+        Ok(edge_set.read(bucket, rows)?)
+    }
+
+    /// Held-out edges, the same in every epoch, and the others in a new random order.
+    fn split(&self, bucket: Bucket, edges: u32) -> (Vec<u32>, Vec<u32>) {
+        let pass = self.state.schedule.pass();
+        let at = [
+            pass.edge_set,
+            pass.edge_chunk,
+            bucket.lhs,
+            bucket.rhs,
+            pass.epoch,
+        ]
+        .map(u64::from);
+        let mut rng = seed::stream(self.config.seed, Purpose::HoldOut, &at[..4]);
+        let (held, mut order) = batching::hold_out(edges, self.config.eval_fraction, &mut rng);
+        let mut rng = seed::stream(self.config.seed, Purpose::Shuffle, &at);
+        batching::shuffle(&mut order, &mut rng);
+        (held, order)
+    }
+
+    fn record(
+        &mut self,
+        Acquired { bucket, position }: Acquired,
+        trained: &Trained,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), RunError> {
+        let event = Event::BucketFinished {
+            pass: self.state.schedule.pass(),
+            bucket,
+            position: position as u64,
+            index: self.state.index,
+            stats: trained.stats,
+            eval_before: trained.eval_before,
+            eval_after: trained.eval_after,
+            seconds: trained.seconds,
+            io: trained.io,
+        };
+        let epoch = &mut self.state.epoch;
+        epoch.stats.add(&trained.stats);
+        epoch.io.add(&trained.io);
+        epoch.seconds += trained.seconds + trained.io.wait_seconds;
+        if let Some(eval) = &trained.eval_before {
+            epoch.eval_before = epoch.eval_before.merge(eval);
+        }
+        self.state.index += 1;
+        self.report(event, emit)
+    }
+
+    fn finish_pass(&mut self, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        let epoch = self.state.schedule.pass().epoch;
+        self.state.schedule.advance(self.extent);
+        if self.state.schedule.pass().epoch == epoch {
+            return Ok(());
+        }
+        let sums = std::mem::take(&mut self.state.epoch);
+        let event = Event::EpochFinished {
+            epoch,
+            stats: sums.stats,
+            eval_before: (sums.eval_before.count > 0).then_some(sums.eval_before),
+            seconds: sums.seconds,
+            io: sums.io,
+        };
+        self.report(event, emit)?;
+        self.commit(emit)?;
+        let trained = epoch + 1;
+        if self
+            .config
+            .checkpoint_preservation_interval
+            .is_some_and(|n| n > 0 && trained % n == 0)
+        {
+            self.buffer.store_mut().checkpoint.preserve(trained)?;
+            emit(Event::Preserved { epoch: trained });
+        }
+        Ok(())
+    }
+
+    /// To `metrics.jsonl` and to whoever watches.
+    fn report(&mut self, event: Event, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        self.buffer.store_mut().checkpoint.append_metrics(&event)?;
+        emit(event);
+        Ok(())
+    }
+
+    fn commit(&mut self, emit: &mut dyn FnMut(Event)) -> Result<u64, RunError> {
+        let started = Instant::now();
+        self.state.resident = self.buffer.resident();
+        self.buffer.flush()?;
+        let tables = self.buffer.store_mut();
+        tables.complete()?;
+        let version = self
+            .commits
+            .commit(&mut tables.checkpoint, &self.params, &self.state)?;
+        emit(Event::Committed {
+            version,
+            seconds: started.elapsed().as_secs_f64(),
+        });
+        Ok(version)
+    }
+}
+
+/// What training a bucket gave.
+struct Trained {
+    stats: TrainStats,
+    eval_before: Option<RankStats>,
+    eval_after: Option<RankStats>,
+    seconds: f64,
+    io: IoStats,
+}
+
+/// Edges per evaluation batch: `batch_size`, rounded up to whole chunks.
+fn eval_batch_size(config: &Config) -> usize {
+    let chunk = match config.eval_num_batch_negs {
+        0 => config.eval_num_uniform_negs.max(1),
+        n => n,
+    };
+    config.batch_size.div_ceil(chunk) as usize * chunk as usize
+}
+
+/// Hogwild workers: as configured, else one per core.
+pub(crate) fn worker_count(config: &Config) -> usize {
+    config.workers.map_or_else(cores, |n| n as usize).max(1)
+}
+
+/// Cores that this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// How far the loops go, and whether each part of a bucket can be indexed.
+pub(crate) fn extent(
+    config: &Config,
+    blueprint: &Blueprint,
+    edge_sets: &[EdgeSet],
+) -> Result<Extent, RunError> {
+    let largest = edge_sets
+        .iter()
+        .flat_map(|set| blueprint.layout.grid().map(|bucket| set.bucket_len(bucket)))
+        .max()
+        .unwrap_or(0);
+    let edge_chunks = config
+        .num_edge_chunks
+        .unwrap_or_else(|| batching::derive_edge_chunks(largest, config.max_edges_per_chunk));
+    if largest.div_ceil(u64::from(edge_chunks.max(1))) > u64::from(u32::MAX) {
+        return Err(RunError::Config(format!(
+            "num_edge_chunks is {edge_chunks}, which leaves more than {} of the {largest} edges of the largest bucket \
+             in one chunk; raise it, or use more partitions",
+            u32::MAX
+        )));
+    }
+    Ok(Extent {
+        epochs: config.num_epochs,
+        edge_sets: edge_sets.len() as u32,
+        edge_chunks,
+    })
+}

@@ -1,0 +1,47 @@
+//! What a checkpoint remembers of a run besides its tensors, and whether a run may go on from it.
+
+use pbg_core::config::Config;
+use pbg_core::event::{IoStats, RankStats, TrainStats};
+use pbg_core::schedule::Schedule;
+use pbg_store::dataset::Dataset;
+use serde::{Deserialize, Serialize};
+
+use crate::layout::Group;
+
+/// Where the run is, and the sums of the epoch it is in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunState {
+    /// Position in the loops.
+    pub(crate) schedule: Schedule,
+    /// Buckets trained in the whole run.
+    pub(crate) index: u64,
+    /// Groups in the buffer, so that an order that looks at them plans the same after a resume.
+    pub(crate) resident: Vec<Group>,
+    /// Sums of the current epoch.
+    pub(crate) epoch: EpochSums,
+}
+
+/// Sums over the buckets of one epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct EpochSums {
+    pub(crate) stats: TrainStats,
+    pub(crate) eval_before: RankStats,
+    pub(crate) io: IoStats,
+    pub(crate) seconds: f64,
+}
+
+/// What identifies the ids that a checkpoint's rows stand for: the checksums of all dictionaries.
+pub(crate) fn dictionaries(config: &Config, dataset: &Dataset) -> String {
+    let manifest = dataset.manifest();
+    let sum = |file: &String| manifest.files.get(file).map_or(0, |s| s.crc32);
+    let mut parts = vec![format!("relations {:08x}", sum(&manifest.relations.file))];
+    for name in config.entities.keys() {
+        if let Some(info) = manifest.entities.get(name) {
+            parts.push(format!("{name} {:08x}", sum(&info.file)));
+            if let Some(features) = &info.features {
+                parts.push(format!("features {:08x}", sum(&features.names_file)));
+            }
+        }
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,171 @@
+//! Tables on disk: the checkpoint's partitions, those of `init_path`, or freshly drawn ones.
+
+use std::path::Path;
+
+use pbg_core::config::Config;
+use pbg_core::seed::{self, Purpose};
+use pbg_kernels::table::{Features, Table};
+use pbg_store::checkpoint::{Checkpoint, PartitionData, ReadCheckpoint};
+use pbg_store::dataset::Dataset;
+use rand_distr::{Distribution, StandardNormal};
+
+use crate::buffer::TableStore;
+use crate::error::RunError;
+use crate::layout::{TableKey, TypeLayout};
+use crate::model::Blueprint;
+
+/// The first state of tables: those of `init_path` where it has them, else normal draws.
+pub(crate) struct Initial {
+    init: Option<ReadCheckpoint>,
+    scale: f32,
+    seed: u64,
+}
+
+impl Initial {
+    pub(crate) fn new(config: &Config) -> Result<Self, RunError> {
+        let init = config
+            .init_path
+            .as_ref()
+            .map(|path| ReadCheckpoint::open(Path::new(path)));
+        Ok(Self {
+            init: init.transpose()?,
+            scale: config.init_scale,
+            seed: config.seed,
+        })
+    }
+
+    /// The checkpoint of `init_path`.
+    pub(crate) fn checkpoint(&self) -> Option<&ReadCheckpoint> {
+        self.init.as_ref()
+    }
+
+    /// The initial state of one partition. Depends on the seed, the type and the partition only.
+    fn partition(
+        &self,
+        layout: &TypeLayout,
+        type_index: usize,
+        partition: u32,
+    ) -> Result<PartitionData, RunError> {
+        if let Some(init) = &self.init
+            && let Some(data) = init.read_partition(&layout.name, partition)?
+        {
+            return Ok(data);
+        }
+        let rows = layout.rows[partition as usize] as usize;
+        let at = [type_index as u64, u64::from(partition)];
+        let mut rng = seed::stream(self.seed, Purpose::Init, &at);
+        let normal = StandardNormal;
+        let embeddings = (0..rows * layout.dimension)
+            .map(|_| Distribution::<f32>::sample(&normal, &mut rng) * self.scale)
+            .collect();
+        Ok(PartitionData {
+            rows,
+            dim: layout.dimension,
+            embeddings,
+            row_adagrad: vec![0.0; rows],
+        })
+    }
+}
+
+/// Makes a table of what was read, after checking that it is the one the run wants.
+pub(crate) fn table(
+    layout: &TypeLayout,
+    partition: u32,
+    data: PartitionData,
+    features: Option<Features>,
+) -> Result<Table, RunError> {
+    let rows = layout.rows[partition as usize];
+    if data.rows as u64 != rows || data.dim != layout.dimension {
+        return Err(RunError::Mismatch(format!(
+            "partition {partition} of {} is [{}, {}] in the checkpoint, but [{rows}, {}] in this run; use another \
+             checkpoint_path, or the dataset and configuration it was trained with",
+            layout.name, data.rows, data.dim, layout.dimension
+        )));
+    }
+    let mut table = Table::with_state(data.embeddings, data.row_adagrad, data.dim);
+    table.features = features;
+    Ok(table)
+}
+
+/// The tables of a run in its checkpoint.
+pub(crate) struct DiskTables {
+    pub(crate) checkpoint: Checkpoint,
+    initial: Initial,
+    types: Vec<TypeLayout>,
+    features: Vec<Option<Features>>,
+}
+
+impl DiskTables {
+    pub(crate) fn new(
+        blueprint: &Blueprint,
+        dataset: &Dataset,
+        checkpoint: Checkpoint,
+        initial: Initial,
+    ) -> Result<Self, RunError> {
+        let features = blueprint.features(dataset)?;
+        Ok(Self {
+            checkpoint,
+            initial,
+            types: blueprint.layout.types.clone(),
+            features,
+        })
+    }
+
+    /// Gives every table that no bucket has touched its initial state on disk, so that a
+    /// committed checkpoint is complete.
+    pub(crate) fn complete(&mut self) -> Result<(), RunError> {
+        for type_index in 0..self.types.len() {
+            for partition in 0..self.types[type_index].rows.len() as u32 {
+                let layout = &self.types[type_index];
+                if !self.checkpoint.has_partition(&layout.name, partition) {
+                    let data = self.initial.partition(layout, type_index, partition)?;
+                    let name = layout.name.clone();
+                    self.checkpoint.write_partition(
+                        &name,
+                        partition,
+                        data.dim,
+                        &data.embeddings,
+                        &data.row_adagrad,
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TableStore for DiskTables {
+    type Table = Table;
+
+    fn load(&mut self, (type_index, partition): TableKey) -> Result<(Table, u64), RunError> {
+        let layout = &self.types[type_index];
+        let read = self.checkpoint.read_partition(&layout.name, partition)?;
+        let bytes = if read.is_some() {
+            layout.bytes(partition)
+        } else {
+            0
+        };
+        let data = match read {
+            Some(data) => data,
+            None => self.initial.partition(layout, type_index, partition)?,
+        };
+        let table = table(layout, partition, data, self.features[type_index].clone())?;
+        Ok((table, bytes))
+    }
+
+    fn save(
+        &mut self,
+        (type_index, partition): TableKey,
+        table: &mut Table,
+    ) -> Result<u64, RunError> {
+        let layout = &self.types[type_index];
+        self.checkpoint.write_partition(
+            &layout.name,
+            partition,
+            layout.dimension,
+            table.embeddings.get_mut(),
+            table.row_adagrad.get_mut(),
+        )?;
+        Ok(layout.bytes(partition))
+    }
+}

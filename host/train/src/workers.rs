@@ -1,0 +1,369 @@
+//! Hogwild workers: threads that train equal shares of a bucket on shared rows, without waiting
+//! for each other (Niu, Recht, Ré, Wright 2011).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use pbg_core::batching::{self, ByRelation};
+use pbg_core::event::{Event, TrainStats};
+use pbg_core::graph::{Bucket, Edges, Side};
+use pbg_core::schedule::PassId;
+use pbg_core::seed::{self, Purpose};
+use pbg_core::strategy::{Loss, RelationSampler, SamplerFactory};
+use pbg_kernels::negatives::Draws;
+use pbg_kernels::params::Params;
+use pbg_kernels::step::{Batch, BatchStats, Relations, StepError, Tables, Trainer};
+use pbg_kernels::table::Table;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::error::RunError;
+use crate::model::Blueprint;
+
+/// How often the loop hears of progress within a bucket.
+const PROGRESS: Duration = Duration::from_millis(200);
+
+/// A bucket ready to be trained or evaluated.
+pub struct Work<'a> {
+    /// The model.
+    pub blueprint: &'a Blueprint,
+    /// Looks up a table that the bucket needs, by entity type and partition.
+    pub table: &'a (dyn Fn(usize, u32) -> Option<&'a Table> + Sync),
+    /// Shared parameters.
+    pub params: &'a Params,
+    /// The loss.
+    pub loss: &'a dyn Loss,
+    /// Edges of the bucket's chunk.
+    pub edges: &'a Edges,
+    /// Which pass.
+    pub pass: PassId,
+    /// Which bucket.
+    pub bucket: Bucket,
+    /// The run's seed.
+    pub seed: u64,
+}
+
+impl<'a> Work<'a> {
+    /// The tables that edges of `relation` join.
+    pub(crate) fn tables(&self, relation: u32) -> Result<Tables<'a>, RunError> {
+        let side = |side| {
+            let entity = self.blueprint.type_of(relation, side);
+            let partition = self.blueprint.layout.partition(entity, side, self.bucket);
+            (self.table)(entity, partition).ok_or_else(|| {
+                let name = &self.blueprint.layout.types[entity].name;
+                RunError::Step(StepError::Batch(format!(
+                    "partition {partition} of {name} is not in memory"
+                )))
+            })
+        };
+        Ok(Tables {
+            lhs: side(Side::Lhs)?,
+            rhs: side(Side::Rhs)?,
+        })
+    }
+
+    /// The coordinates of this bucket's random streams, with `last` to tell streams apart.
+    pub(crate) fn stream(&self, purpose: Purpose, last: u64) -> Xoshiro256PlusPlus {
+        seed::stream(self.seed, purpose, &self.coordinates(last))
+    }
+
+    fn coordinates(&self, last: u64) -> [u64; 6] {
+        let PassId {
+            epoch,
+            edge_set,
+            edge_chunk,
+        } = self.pass;
+        let Bucket { lhs, rhs } = self.bucket;
+        let wide = u64::from;
+        [
+            wide(epoch),
+            wide(edge_set),
+            wide(edge_chunk),
+            wide(lhs),
+            wide(rhs),
+            last,
+        ]
+    }
+}
+
+/// Columns of one batch, used again for the next.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    edges: Edges,
+}
+
+impl Columns {
+    /// Takes the edges at `indices`.
+    pub(crate) fn fill(&mut self, from: &Edges, indices: &[u32]) {
+        let copy = |into: &mut Vec<u32>, column: &[u32]| {
+            into.clear();
+            into.extend(indices.iter().map(|&i| column[i as usize]));
+        };
+        copy(&mut self.edges.lhs, &from.lhs);
+        copy(&mut self.edges.rhs, &from.rhs);
+        copy(&mut self.edges.rel, &from.rel);
+        match &from.weight {
+            Some(weight) => {
+                let into = self.edges.weight.get_or_insert_default();
+                into.clear();
+                into.extend(indices.iter().map(|&i| weight[i as usize]));
+            }
+            None => self.edges.weight = None,
+        }
+    }
+
+    /// The batch; `relation` when all edges have the same one.
+    pub(crate) fn batch(&self, relation: Option<u32>) -> Batch<'_> {
+        Batch {
+            lhs: &self.edges.lhs,
+            rhs: &self.edges.rhs,
+            relation: relation.map_or(Relations::PerEdge(&self.edges.rel), Relations::One),
+            weight: self.edges.weight.as_deref(),
+        }
+    }
+}
+
+/// Trains the edges at `indices`, shared equally among `trainers`, one thread each.
+///
+/// # Errors
+/// The first failure of any worker; the others stop at their next batch.
+pub fn train(
+    trainers: &mut [Trainer],
+    work: &Work<'_>,
+    indices: &[u32],
+    sampler: &dyn SamplerFactory,
+    batch_size: u32,
+    emit: &mut dyn FnMut(Event),
+) -> Result<TrainStats, RunError> {
+    let failed = AtomicBool::new(false);
+    let shares: Vec<_> = batching::shares(indices.len(), trainers.len()).collect();
+    std::thread::scope(|scope| {
+        // Room for a report of every worker: a full channel only delays the next report.
+        let (reports, inbox) = sync_channel::<TrainStats>(trainers.len());
+        let handles: Vec<_> = trainers
+            .iter_mut()
+            .zip(shares)
+            .enumerate()
+            .map(|(worker, (trainer, share))| {
+                let (failed, reports) = (&failed, reports.clone());
+                let share = &indices[share];
+                scope.spawn(move || {
+                    let mut shift = Shift::new(trainer, work, worker, failed, reports);
+                    let result = shift.train(share, sampler, batch_size);
+                    if result.is_err() {
+                        failed.store(true, Ordering::Relaxed);
+                    }
+                    result
+                })
+            })
+            .collect();
+        drop(reports);
+        forward_progress(&inbox, emit);
+        let mut total = TrainStats::default();
+        let mut error = None;
+        for handle in handles {
+            match handle.join() {
+                Ok(Ok(stats)) => total.add(&stats),
+                Ok(Err(e)) => error = error.or(Some(e)),
+                Err(_) => error = Some(RunError::WorkerPanic),
+            }
+        }
+        error.map_or(Ok(total), Err)
+    })
+}
+
+/// Sums what workers report until all of them are done.
+fn forward_progress(inbox: &std::sync::mpsc::Receiver<TrainStats>, emit: &mut dyn FnMut(Event)) {
+    let mut sum = TrainStats::default();
+    let mut reported = std::time::Instant::now();
+    loop {
+        match inbox.recv_timeout(PROGRESS) {
+            Ok(stats) => sum.add(&stats),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if sum.count > 0 && reported.elapsed() >= PROGRESS {
+            emit(Event::Progress {
+                edges: sum.count,
+                loss: sum.mean_loss(),
+            });
+            reported = std::time::Instant::now();
+        }
+    }
+}
+
+/// One worker's part of one bucket.
+struct Shift<'a, 'w> {
+    trainer: &'a mut Trainer,
+    work: &'a Work<'w>,
+    worker: usize,
+    failed: &'a AtomicBool,
+    reports: SyncSender<TrainStats>,
+    unreported: TrainStats,
+    rng: Xoshiro256PlusPlus,
+    columns: Columns,
+    draws: Draws,
+    batches: usize,
+    stats: TrainStats,
+}
+
+impl<'a, 'w> Shift<'a, 'w> {
+    fn new(
+        trainer: &'a mut Trainer,
+        work: &'a Work<'w>,
+        worker: usize,
+        failed: &'a AtomicBool,
+        reports: SyncSender<TrainStats>,
+    ) -> Self {
+        let rng = work.stream(Purpose::Negatives, worker as u64);
+        Self {
+            trainer,
+            work,
+            worker,
+            failed,
+            reports,
+            unreported: TrainStats::default(),
+            rng,
+            columns: Columns::default(),
+            draws: Draws::default(),
+            batches: 0,
+            stats: TrainStats::default(),
+        }
+    }
+
+    fn train(
+        &mut self,
+        share: &[u32],
+        sampler: &dyn SamplerFactory,
+        batch_size: u32,
+    ) -> Result<TrainStats, RunError> {
+        if self.work.blueprint.spec.is_dynamic() {
+            for indices in share.chunks(batch_size as usize) {
+                if self.failed.load(Ordering::Relaxed) {
+                    break;
+                }
+                self.step(indices, None)?;
+            }
+        } else if !share.is_empty() {
+            self.train_by_relation(share, sampler, batch_size)?;
+        }
+        Ok(self.stats)
+    }
+
+    /// Single-relation batches: the sampler says of which relation, the host that every edge is
+    /// taken exactly once.
+    fn train_by_relation(
+        &mut self,
+        share: &[u32],
+        factory: &dyn SamplerFactory,
+        batch_size: u32,
+    ) -> Result<(), RunError> {
+        let relations = self.work.blueprint.spec.relation_count();
+        let groups = ByRelation::new(share, &self.work.edges.rel, relations);
+        let seed = seed::derive(
+            self.work.seed,
+            Purpose::Relations,
+            &self.work.coordinates(self.worker as u64),
+        );
+        let mut sampler = factory.create(&groups.counts(), batch_size, seed)?;
+        let mut next = groups.starts.clone();
+        let mut left = share.len();
+        while let Some((relation, range)) =
+            self.draw(factory, sampler.as_mut(), &groups, &mut next)?
+        {
+            if self.failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            left -= range.len();
+            let loss = self.step(&groups.order[range], Some(relation))?;
+            sampler.observe(relation, loss)?;
+        }
+        if left > 0 {
+            let reason = format!("it ended with {left} of {} edges left to draw", share.len());
+            return Err(RunError::Sampler {
+                strategy: factory.id().clone(),
+                reason,
+            });
+        }
+        Ok(())
+    }
+
+    fn draw(
+        &self,
+        factory: &dyn SamplerFactory,
+        sampler: &mut dyn RelationSampler,
+        groups: &ByRelation,
+        next: &mut [u32],
+    ) -> Result<Option<(u32, std::ops::Range<usize>)>, RunError> {
+        let Some(draw) = sampler.next()? else {
+            return Ok(None);
+        };
+        let relation = draw.relation as usize;
+        let left = match groups.starts.get(relation + 1) {
+            Some(end) => end - next[relation],
+            None => 0,
+        };
+        if draw.edges == 0 || draw.edges > left {
+            let reason = format!(
+                "it drew {} edges of relation {}, which has {left} left; draw between 1 and what is left",
+                draw.edges, draw.relation
+            );
+            return Err(RunError::Sampler {
+                strategy: factory.id().clone(),
+                reason,
+            });
+        }
+        let start = next[relation] as usize;
+        next[relation] += draw.edges;
+        Ok(Some((draw.relation, start..start + draw.edges as usize)))
+    }
+
+    /// Trains one batch; returns its mean loss.
+    fn step(&mut self, indices: &[u32], relation: Option<u32>) -> Result<f32, RunError> {
+        let work = self.work;
+        self.columns.fill(work.edges, indices);
+        let batch = self.columns.batch(relation);
+        let tables = work.tables(relation.unwrap_or(0))?;
+        let spec = &work.blueprint.spec;
+        let entities = [tables.lhs.entities(), tables.rhs.entities()];
+        let template = spec.relation(relation.unwrap_or(0));
+        self.draws
+            .draw(spec, template, batch.len(), entities, &mut self.rng);
+        let stats = self
+            .trainer
+            .train(&batch, &tables, work.params, work.loss, &self.draws)
+            .map_err(|error| self.locate(error))?;
+        let stats = sums(&stats);
+        self.batches += 1;
+        self.stats.add(&stats);
+        self.unreported.add(&stats);
+        if self.reports.try_send(self.unreported).is_ok() {
+            self.unreported = TrainStats::default();
+        }
+        Ok(stats.mean_loss() as f32)
+    }
+
+    fn locate(&self, error: StepError) -> RunError {
+        match error {
+            StepError::NonFinite(what) => RunError::NotFinite {
+                pass: self.work.pass,
+                bucket: self.work.bucket,
+                worker: self.worker,
+                batch: self.batches,
+                what: what.to_string(),
+            },
+            StepError::Strategy(error) => RunError::Strategy(error),
+            other => RunError::Step(other),
+        }
+    }
+}
+
+fn sums(stats: &BatchStats) -> TrainStats {
+    TrainStats {
+        count: stats.count as u64,
+        loss: stats.loss(),
+        reg: stats.reg,
+        violators_lhs: stats.violators_lhs,
+        violators_rhs: stats.violators_rhs,
+    }
+}
