@@ -17,6 +17,8 @@ mod load;
 mod node;
 mod overrides;
 mod paths;
+mod reference;
+mod schema;
 mod spec;
 mod suggest;
 mod training;
@@ -24,6 +26,8 @@ mod validate;
 
 pub use errors::{ConfigErrors, Problem};
 pub use overrides::split_override;
+pub use reference::reference;
+pub use schema::{default_toml, schema};
 pub use validate::{LOSSES, STANDARD_ORDERS};
 
 /// Everything that decides a run.
@@ -63,8 +67,8 @@ pub struct Config {
     #[serde(default)]
     #[schemars(extend("exclusiveMinimum" = 0, "x-unset" = "no limit"))]
     pub max_norm: Option<f32>,
-    /// Adds a learned vector per entity type to its embeddings. Default: on, except with
-    /// dynamic relations, which do not allow it.
+    /// Adds a learned vector per entity type to its embeddings.
+    /// Not possible with dynamic relations.
     #[serde(default)]
     #[schemars(extend("x-unset" = "`true`; `false` with dynamic relations", "x-rule" = "not `true` with dynamic relations"))]
     pub global_emb: Option<bool>,
@@ -92,7 +96,7 @@ pub struct Config {
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub regularization_coef: f32,
-    /// Which regulariser.
+    /// Penalty on embeddings and parameters.
     #[serde(default)]
     #[schemars(extend("x-rule" = "not with operators `linear` and `affine`"))]
     pub regularizer: Regularizer,
@@ -102,7 +106,6 @@ pub struct Config {
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub num_epochs: u32,
     /// Parts into which every bucket is cut: all first parts are trained before all second parts.
-    /// Default: derived from `max_edges_per_chunk`.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000_000), extend("x-unset" = "by `max_edges_per_chunk`"))]
     pub num_edge_chunks: Option<u32>,
@@ -110,15 +113,16 @@ pub struct Config {
     #[serde(default = "default::max_edges_per_chunk")]
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub max_edges_per_chunk: u64,
-    /// Bucket order: name of a standard plugin or path of a component.
+    /// Order of buckets: `inside_out`, `outside_in`, `affinity`, `random` or the path of a
+    /// component (`*.wasm`).
     #[serde(default = "default::bucket_order")]
     #[schemars(length(min = 1))]
     pub bucket_order: String,
-    /// Partitions that fit the buffer at once (at least 2).
+    /// Partitions that are in memory at once; more save loads.
     #[serde(default = "default::buffer_partitions")]
     #[schemars(range(min = 2, max = 131_072))]
     pub buffer_partitions: u32,
-    /// Hogwild worker threads. Default: one per core.
+    /// Hogwild worker threads.
     #[serde(default)]
     #[schemars(range(min = 1, max = 4096), extend("x-unset" = "one per core"))]
     pub workers: Option<u32>,
@@ -131,11 +135,11 @@ pub struct Config {
     #[serde(default = "default::batch_size")]
     #[schemars(range(min = 1, max = 2_147_483_648_u32), extend("x-rule" = "a multiple of `num_batch_negs` if that is not 0"))]
     pub batch_size: u32,
-    /// Positives per chunk; each is compared with the others of its chunk. 0: none.
+    /// Positives per chunk: the others of its chunk are negatives of each. 0: none.
     #[serde(default = "default::num_batch_negs")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub num_batch_negs: u32,
-    /// Uniformly drawn negatives per chunk and side. 0: none.
+    /// Negatives per chunk and side, drawn uniformly from the partition. 0: none.
     #[serde(default = "default::num_uniform_negs")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32), extend("x-rule" = "not both 0, unless all relations have `all_negs`"))]
     pub num_uniform_negs: u32,
@@ -150,7 +154,7 @@ pub struct Config {
     #[serde(default = "default::lr")]
     #[schemars(range(min = 0))]
     pub lr: f32,
-    /// Learning rate of operators and global embeddings (Adagrad). Default: `lr`.
+    /// Learning rate of operators and global embeddings (Adagrad).
     #[serde(default)]
     #[schemars(range(min = 0), extend("x-unset" = "`lr`"))]
     pub relation_lr: Option<f32>,
@@ -160,11 +164,11 @@ pub struct Config {
     #[serde(default = "default::eval_fraction")]
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub eval_fraction: f64,
-    /// `num_batch_negs` of that evaluation. Default 1000.
+    /// `num_batch_negs` of that evaluation.
     #[serde(default = "default::eval_negs")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub eval_num_batch_negs: u32,
-    /// `num_uniform_negs` of that evaluation. Default 1000.
+    /// `num_uniform_negs` of that evaluation.
     #[serde(default = "default::eval_negs")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub eval_num_uniform_negs: u32,
@@ -220,7 +224,7 @@ pub struct EntityConfig {
     #[serde(default)]
     #[schemars(extend("x-rule" = "needs `num_partitions = 1`"))]
     pub featurized: bool,
-    /// Dimension of this type's embeddings. Default: the top-level `dimension`.
+    /// Dimension of this type's embeddings.
     #[serde(default)]
     #[schemars(range(min = 1, max = 65536), extend("x-unset" = "the top-level `dimension`", "x-rule" = "both sides of a relation agree"))]
     pub dimension: Option<u32>,
@@ -313,11 +317,11 @@ pub struct PluginsConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PluginLimits {
-    /// Milliseconds that one call may take.
+    /// Milliseconds that one call may take before it is stopped.
     #[serde(default = "default::deadline_ms")]
     #[schemars(range(min = 1, max = 3_600_000))]
     pub deadline_ms: u64,
-    /// MiB of linear memory.
+    /// MiB of memory that a plugin may allocate.
     #[serde(default = "default::memory_mib")]
     #[schemars(range(min = 1, max = 4096))]
     pub memory_mib: u64,

@@ -61,11 +61,15 @@ impl Findings {
             }
             (Kind::Text { .. }, Value::Text(s)) => Ok(Json::from(s.as_str())),
             (Kind::Choice(choices), Value::Text(s)) => choice(s, choices),
-            (kind, value) => {
-                Err(format!("expected {}, found {}", describe(kind), value.describe()))
-            }
+            (kind, value) => Err(format!(
+                "expected {}, found {}",
+                describe(kind),
+                value.describe()
+            )),
         };
-        scalar.map_err(|message| self.wrong(path, node.place, message)).ok()
+        scalar
+            .map_err(|message| self.wrong(path, node.place, message))
+            .ok()
     }
 
     fn not_empty(&mut self, path: &KeyPath, place: Place, is_empty: bool) {
@@ -93,7 +97,8 @@ impl Findings {
                 None => continue,
             };
             // Left out, a key takes its default.
-            if let Some(value) = value.or_else(|| field.required.then(|| placeholder(&field.spec))) {
+            if let Some(value) = value.or_else(|| field.required.then(|| placeholder(&field.spec)))
+            {
                 json.insert(field.key.clone(), value);
             }
         }
@@ -101,7 +106,8 @@ impl Findings {
             if !fields.iter().any(|f| f.key == *key) {
                 let advice = suggest::for_key(key, fields);
                 let message = format!("unknown key{advice}");
-                self.problems.push(Problem::new(&path.join(key), node.place, message));
+                self.problems
+                    .push(Problem::new(&path.join(key), node.place, message));
             }
         }
         Json::Object(json)
@@ -145,7 +151,10 @@ impl Findings {
     }
 
     fn any(&mut self, path: &KeyPath, node: &Node) -> Option<Json> {
-        let any = Spec { kind: Kind::Any, nullable: false };
+        let any = Spec {
+            kind: Kind::Any,
+            nullable: false,
+        };
         let unbounded = Range::default();
         let scalar = match &node.value {
             Value::List(items) => return Some(self.list(path, items, &any)),
@@ -159,7 +168,9 @@ impl Findings {
                 node.value.describe()
             )),
         };
-        scalar.map_err(|message| self.wrong(path, node.place, message)).ok()
+        scalar
+            .map_err(|message| self.wrong(path, node.place, message))
+            .ok()
     }
 }
 
@@ -170,7 +181,9 @@ fn integer(value: i128, min: i128, max: i128) -> Result<Json, String> {
         Err(format!("must be at most {max}, is {value}"))
     } else {
         // Every bound of the schema lies within 64 bits; which of the two does not matter.
-        let json = i64::try_from(value).map(Json::from).or_else(|_| u64::try_from(value).map(Json::from));
+        let json = i64::try_from(value)
+            .map(Json::from)
+            .or_else(|_| u64::try_from(value).map(Json::from));
         json.map_err(|_| format!("must fit 64 bits, is {value}"))
     }
 }
@@ -180,20 +193,41 @@ fn number(value: f64, range: Range, single: bool) -> Result<Json, String> {
         return Err(format!("must be a finite number, is {value}"));
     }
     // What training sees is the rounded value: it must be in range, too.
-    let rounded = if single { f64::from(value as f32) } else { value };
+    let rounded = if single {
+        f64::from(value as f32)
+    } else {
+        value
+    };
     if !rounded.is_finite() {
         return Err(format!("must be at most {:e}, is {value:e}", f32::MAX));
     }
-    let shown = |x: f64| if x != 0.0 && x.abs() < 1e-4 { format!("{x:e}") } else { x.to_string() };
+    let shown = |x: f64| {
+        if x != 0.0 && x.abs() < 1e-4 {
+            format!("{x:e}")
+        } else {
+            x.to_string()
+        }
+    };
     let complaint = match range {
         Range { min: Some(min), .. } if rounded < min => format!("at least {min}"),
-        Range { above: Some(above), .. } if rounded <= above => format!("greater than {above}"),
+        Range {
+            above: Some(above), ..
+        } if rounded <= above => format!("greater than {above}"),
         Range { max: Some(max), .. } if rounded > max => format!("at most {max}"),
-        Range { below: Some(below), .. } if rounded >= below => format!("less than {below}"),
+        Range {
+            below: Some(below), ..
+        } if rounded >= below => format!("less than {below}"),
         _ => return Ok(Json::from(value)),
     };
-    let rounding = if rounded == value || rounded != 0.0 { "" } else { ", which rounds to 0" };
-    Err(format!("must be {complaint}, is {}{rounding}", shown(value)))
+    let rounding = if rounded == value || rounded != 0.0 {
+        ""
+    } else {
+        ", which rounds to 0"
+    };
+    Err(format!(
+        "must be {complaint}, is {}{rounding}",
+        shown(value)
+    ))
 }
 
 fn choice(name: &str, choices: &[Choice]) -> Result<Json, String> {
@@ -206,7 +240,10 @@ fn choice(name: &str, choices: &[Choice]) -> Result<Json, String> {
         None => String::new(),
     };
     let all = names().collect::<Vec<_>>().join(", ");
-    Err(format!("must be one of {all}, is {}{advice}", excerpt(name)))
+    Err(format!(
+        "must be one of {all}, is {}{advice}",
+        excerpt(name)
+    ))
 }
 
 fn describe(kind: &Kind) -> &'static str {
@@ -242,5 +279,7 @@ fn placeholder(spec: &Spec) -> Json {
 
 fn lower_first(text: &str) -> String {
     let mut chars = text.trim_end_matches('.').chars();
-    chars.next().map_or_else(String::new, |c| c.to_lowercase().chain(chars).collect())
+    chars
+        .next()
+        .map_or_else(String::new, |c| c.to_lowercase().chain(chars).collect())
 }

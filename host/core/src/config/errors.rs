@@ -27,7 +27,10 @@ impl ConfigErrors {
     /// `problems` of the configuration called `origin`, in the order of the file.
     pub(super) fn new(origin: &str, mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(|p| p.place);
-        Self { origin: origin.to_owned(), problems }
+        Self {
+            origin: origin.to_owned(),
+            problems,
+        }
     }
 
     /// Name of the configuration, usually its file.
@@ -46,7 +49,11 @@ impl ConfigErrors {
 impl Problem {
     /// A problem with the value at `path`, which came from `place`.
     pub(super) fn new(path: &KeyPath, place: Place, message: String) -> Self {
-        Self { path: path.to_string(), place, message }
+        Self {
+            path: path.to_string(),
+            place,
+            message,
+        }
     }
 
     /// Path of the key, as `--set` takes it; empty for a problem of the text as a whole.

@@ -80,7 +80,11 @@ pub(super) fn quoted_key(name: &str) -> String {
 /// Length of the first segment of `text`; `None` when its quotes do not close.
 fn segment_end(text: &str) -> Option<usize> {
     let start = text.len() - text.trim_start().len();
-    let Some(quote) = text[start..].chars().next().filter(|&c| c == '"' || c == '\'') else {
+    let Some(quote) = text[start..]
+        .chars()
+        .next()
+        .filter(|&c| c == '"' || c == '\'')
+    else {
         return Some(text.find('.').unwrap_or(text.len()));
     };
     let mut escaped = false;
@@ -122,7 +126,10 @@ mod tests {
         assert_eq!(path.segments(), ["entities", "a.b", "num_partitions"]);
         assert_eq!(path.to_string(), r#"entities."a.b".num_partitions"#);
         assert_eq!(KeyPath::parse(" lr ").unwrap().segments(), ["lr"]);
-        assert_eq!(KeyPath::parse("a.'b c' . d").unwrap().segments(), ["a", "b c", "d"]);
+        assert_eq!(
+            KeyPath::parse("a.'b c' . d").unwrap().segments(),
+            ["a", "b c", "d"]
+        );
         for bad in ["", ".", "a.", ".a", "a..b", "\"a", "'a'b.c", "\"\\q\""] {
             assert_eq!(KeyPath::parse(bad), None, "{bad}");
         }

@@ -53,29 +53,52 @@ impl Config {
     }
 }
 
-fn from_tree(tree: &Node, origin: &str, mut problems: Vec<Problem>) -> Result<Config, ConfigErrors> {
-    let (json, Findings { problems: found, made_up }) = check::check(tree, spec::root());
+fn from_tree(
+    tree: &Node,
+    origin: &str,
+    mut problems: Vec<Problem>,
+) -> Result<Config, ConfigErrors> {
+    let (
+        json,
+        Findings {
+            problems: found,
+            made_up,
+        },
+    ) = check::check(tree, spec::root());
     problems.extend(found);
     let config: Config = serde_json::from_value(json).map_err(|e| unreadable(origin, &e))?;
     for complaint in validate::complaints(&config) {
-        let about_made_up =
-            complaint.concerns.iter().any(|path| made_up.iter().any(|m| m.overlaps(path)));
+        let about_made_up = complaint
+            .concerns
+            .iter()
+            .any(|path| made_up.iter().any(|m| m.overlaps(path)));
         if !about_made_up {
             let blamed = complaint.concerns.first().cloned().unwrap_or_default();
             let place = tree.place_of(blamed.segments());
             problems.push(Problem::new(&blamed, place, complaint.message));
         }
     }
-    if problems.is_empty() { Ok(config) } else { Err(ConfigErrors::new(origin, problems)) }
+    if problems.is_empty() {
+        Ok(config)
+    } else {
+        Err(ConfigErrors::new(origin, problems))
+    }
 }
 
 fn not_a_key(key: &str) -> String {
-    format!("{} is no key; expected one like num_epochs or entities.user.dimension", excerpt(key))
+    format!(
+        "{} is no key; expected one like num_epochs or entities.user.dimension",
+        excerpt(key)
+    )
 }
 
 fn syntax_errors(origin: &str, errors: Vec<(Place, String)>) -> ConfigErrors {
     let problem = |(place, message)| {
-        Problem::new(&KeyPath::default(), place, format!("not valid TOML: {message}"))
+        Problem::new(
+            &KeyPath::default(),
+            place,
+            format!("not valid TOML: {message}"),
+        )
     };
     ConfigErrors::new(origin, errors.into_iter().map(problem).collect())
 }

@@ -41,29 +41,42 @@ impl Node {
         let lines = Lines::new(text);
         let (table, errors) = DeTable::parse_recoverable(text);
         if errors.is_empty() {
-            return Ok(Self { value: lines.table(table.into_inner()), place: Place::Nowhere });
+            return Ok(Self {
+                value: lines.table(table.into_inner()),
+                place: Place::Nowhere,
+            });
         }
         let place = |error: &toml::de::Error| {
-            error.span().map_or(Place::Nowhere, |span| lines.place(span.start))
+            error
+                .span()
+                .map_or(Place::Nowhere, |span| lines.place(span.start))
         };
-        Err(errors.iter().map(|e| (place(e), e.message().to_owned())).collect())
+        Err(errors
+            .iter()
+            .map(|e| (place(e), e.message().to_owned()))
+            .collect())
     }
 
     /// The value that `text` writes in TOML, as an override; `None` when it is not one.
     pub(super) fn parse_value(text: &str) -> Option<Value> {
         let value = DeValue::parse(text).ok()?.into_inner();
-        let mut node = Self { value: Lines::new(text).value(value), place: Place::Set };
+        let mut node = Self {
+            value: Lines::new(text).value(value),
+            place: Place::Set,
+        };
         node.move_to(Place::Set);
         Some(node.value)
     }
 
     /// The place of the value at `path`, or of the nearest value above it.
     pub(super) fn place_of(&self, path: &[String]) -> Place {
-        let child = path.split_first().and_then(|(first, rest)| match &self.value {
-            Value::Table(entries) => entries.get(first).map(|n| (n, rest)),
-            Value::List(items) => Some((items.get(first.parse::<usize>().ok()?)?, rest)),
-            _ => None,
-        });
+        let child = path
+            .split_first()
+            .and_then(|(first, rest)| match &self.value {
+                Value::Table(entries) => entries.get(first).map(|n| (n, rest)),
+                Value::List(items) => Some((items.get(first.parse::<usize>().ok()?)?, rest)),
+                _ => None,
+            });
         match child {
             Some((node, rest)) => match node.place_of(rest) {
                 Place::Nowhere => node.place,
@@ -127,8 +140,11 @@ impl Lines {
             DeValue::Datetime(d) => Value::Datetime(d.to_string()),
             DeValue::Float(x) => Value::Float(x.as_str().parse().unwrap_or(f64::NAN)),
             DeValue::Integer(i) => {
-                let nearest =
-                    if i.as_str().starts_with('-') { i128::MIN } else { i128::MAX };
+                let nearest = if i.as_str().starts_with('-') {
+                    i128::MIN
+                } else {
+                    i128::MAX
+                };
                 Value::Integer(i128::from_str_radix(i.as_str(), i.radix()).unwrap_or(nearest))
             }
             DeValue::Array(items) => Value::List(
@@ -136,7 +152,10 @@ impl Lines {
                     .into_iter()
                     .map(|item| {
                         let place = self.place(item.span().start);
-                        Node { value: self.value(item.into_inner()), place }
+                        Node {
+                            value: self.value(item.into_inner()),
+                            place,
+                        }
                     })
                     .collect(),
             ),
@@ -150,7 +169,10 @@ impl Lines {
                 .into_iter()
                 .map(|(key, value)| {
                     let place = self.place(key.span().start);
-                    let node = Node { value: self.value(value.into_inner()), place };
+                    let node = Node {
+                        value: self.value(value.into_inner()),
+                        place,
+                    };
                     (key.into_inner().into_owned(), node)
                 })
                 .collect(),

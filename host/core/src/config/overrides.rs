@@ -13,13 +13,21 @@ pub fn split_override(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.trim().is_empty() => {
             Ok((key.trim().to_owned(), value.to_owned()))
         }
-        _ => Err(format!("expected KEY=VALUE, as in num_epochs=10, found {text:?}")),
+        _ => Err(format!(
+            "expected KEY=VALUE, as in num_epochs=10, found {text:?}"
+        )),
     }
 }
 
 /// Sets the value at `path` to what `raw` writes.
 pub(super) fn apply(tree: &mut Node, path: &KeyPath, raw: &str) -> Result<(), String> {
-    set(tree, Some(root()), path.segments(), &KeyPath::default(), raw)
+    set(
+        tree,
+        Some(root()),
+        path.segments(),
+        &KeyPath::default(),
+        raw,
+    )
 }
 
 fn set(
@@ -30,14 +38,20 @@ fn set(
     raw: &str,
 ) -> Result<(), String> {
     let Some((segment, rest)) = rest.split_first() else {
-        *node = Node { value: value(raw, spec), place: Place::Set };
+        *node = Node {
+            value: value(raw, spec),
+            place: Place::Set,
+        };
         return Ok(());
     };
     let child_spec = spec.and_then(|s| s.child(segment));
     let in_map = spec.is_some_and(|s| matches!(s.kind, Kind::Map { .. }));
     let removable = in_map || child_spec.is_some_and(|s| s.nullable);
     let remove = rest.is_empty() && removable && matches!(raw.trim(), "none" | "null");
-    let empty = || Node { value: empty(child_spec), place: Place::Set };
+    let empty = || Node {
+        value: empty(child_spec),
+        place: Place::Set,
+    };
     let child = match &mut node.value {
         Value::Table(entries) if remove => {
             entries.remove(segment);
@@ -51,16 +65,26 @@ fn set(
                 Ok(i) if i < count => {}
                 _ => return Err(no_entry(done, segment, count)),
             }
-            let index = segment.parse::<usize>().unwrap_or(count).min(items.len() - 1);
+            let index = segment
+                .parse::<usize>()
+                .unwrap_or(count)
+                .min(items.len() - 1);
             &mut items[index]
         }
-        other => return Err(format!("`{done}` is {}, which has no keys", other.describe())),
+        other => {
+            return Err(format!(
+                "`{done}` is {}, which has no keys",
+                other.describe()
+            ));
+        }
     };
     set(child, child_spec, rest, &done.join(segment), raw)
 }
 
 fn no_entry(list: &KeyPath, segment: &str, count: usize) -> String {
-    format!("`{list}` is a list of {count}: the next part of the key is the number of an entry, 0 to {count} (a new one), not `{segment}`")
+    format!(
+        "`{list}` is a list of {count}: the next part of the key is the number of an entry, 0 to {count} (a new one), not `{segment}`"
+    )
 }
 
 fn empty(spec: Option<&Spec>) -> Value {
@@ -81,9 +105,9 @@ fn value(raw: &str, spec: Option<&Spec>) -> Value {
             _ => text(),
         },
         // Rust reads more numbers than TOML does: `.5`, `1e3`, `+inf`.
-        Some(Kind::Number { .. }) => {
-            written.or_else(|| raw.trim().parse().ok().map(Value::Float)).unwrap_or_else(text)
-        }
+        Some(Kind::Number { .. }) => written
+            .or_else(|| raw.trim().parse().ok().map(Value::Float))
+            .unwrap_or_else(text),
         Some(Kind::List { item, .. }) => match written {
             Some(list @ Value::List(_)) => list,
             _ => separated(raw, item),
@@ -93,6 +117,16 @@ fn value(raw: &str, spec: Option<&Spec>) -> Value {
 }
 
 fn separated(raw: &str, item: &Spec) -> Value {
-    let items = raw.split(',').map(str::trim).filter(|part| !part.is_empty());
-    Value::List(items.map(|part| Node { value: value(part, Some(item)), place: Place::Set }).collect())
+    let items = raw
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    Value::List(
+        items
+            .map(|part| Node {
+                value: value(part, Some(item)),
+                place: Place::Set,
+            })
+            .collect(),
+    )
 }

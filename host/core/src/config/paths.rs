@@ -23,7 +23,9 @@ impl Config {
         overrides: &[(String, String)],
     ) -> Result<(), ConfigErrors> {
         let is_standard = |order: &str| {
-            order.strip_suffix(".wasm").is_some_and(|name| STANDARD_ORDERS.contains(&name))
+            order
+                .strip_suffix(".wasm")
+                .is_some_and(|name| STANDARD_ORDERS.contains(&name))
         };
         let order = Some(&mut self.bucket_order)
             .filter(|order| is_plugin_path(order) && !is_standard(order));
@@ -36,9 +38,12 @@ impl Config {
         let mut problems = Vec::new();
         for (key, value) in keys {
             let key = KeyPath::from([key]);
-            let from_command_line =
-                overrides.iter().any(|(name, _)| KeyPath::parse(name).as_ref() == Some(&key));
-            let Some(value) = value.filter(|_| !from_command_line) else { continue };
+            let from_command_line = overrides
+                .iter()
+                .any(|(name, _)| KeyPath::parse(name).as_ref() == Some(&key));
+            let Some(value) = value.filter(|_| !from_command_line) else {
+                continue;
+            };
             match join(base, value).into_os_string().into_string() {
                 Ok(path) => *value = path,
                 Err(path) => {
@@ -58,8 +63,15 @@ impl Config {
 /// `base/path` without `.` steps. `..` stays: behind a symbolic link it is not the folder above.
 fn join(base: &Path, path: &str) -> PathBuf {
     let joined = base.join(path);
-    let joined: PathBuf = joined.components().filter(|c| *c != Component::CurDir).collect();
-    if joined.as_os_str().is_empty() { PathBuf::from(".") } else { joined }
+    let joined: PathBuf = joined
+        .components()
+        .filter(|c| *c != Component::CurDir)
+        .collect();
+    if joined.as_os_str().is_empty() {
+        PathBuf::from(".")
+    } else {
+        joined
+    }
 }
 
 #[cfg(test)]
@@ -76,11 +88,18 @@ mod tests {
     }
 
     fn resolved(order: &str, base: &str, overrides: &[(&str, &str)]) -> [String; 4] {
-        let overrides: Vec<_> =
-            overrides.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let overrides: Vec<_> = overrides
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
         let mut config = config(order);
         config.resolve_paths(Path::new(base), &overrides).unwrap();
-        [config.dataset, config.checkpoint_path, config.init_path.unwrap(), config.bucket_order]
+        [
+            config.dataset,
+            config.checkpoint_path,
+            config.init_path.unwrap(),
+            config.bucket_order,
+        ]
     }
 
     #[test]
@@ -89,13 +108,19 @@ mod tests {
             resolved("my.wasm", "graphs/x", &[]),
             ["graphs/x/data", "/m", "graphs/x/../old", "graphs/x/my.wasm"]
         );
-        assert_eq!(resolved("random", "", &[]), ["data", "/m", "../old", "random"]);
+        assert_eq!(
+            resolved("random", "", &[]),
+            ["data", "/m", "../old", "random"]
+        );
         assert_eq!(resolved("random.wasm", "a", &[])[3], "random.wasm");
     }
 
     #[test]
     fn overrides_are_relative_to_the_working_folder() {
-        assert_eq!(resolved("random", "a", &[("dataset", "./data")])[0], "./data");
+        assert_eq!(
+            resolved("random", "a", &[("dataset", "./data")])[0],
+            "./data"
+        );
     }
 
     #[cfg(unix)]

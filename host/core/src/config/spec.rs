@@ -18,14 +18,28 @@ pub(super) struct Spec {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     Boolean,
-    Integer { min: i128, max: i128 },
-    Number { range: Range, single: bool },
-    Text { non_empty: bool },
+    Integer {
+        min: i128,
+        max: i128,
+    },
+    Number {
+        range: Range,
+        single: bool,
+    },
+    Text {
+        non_empty: bool,
+    },
     /// One of these names.
     Choice(Vec<Choice>),
-    List { item: Box<Spec>, non_empty: bool },
+    List {
+        item: Box<Spec>,
+        non_empty: bool,
+    },
     /// Names of the user's choice.
-    Map { item: Box<Spec>, non_empty: bool },
+    Map {
+        item: Box<Spec>,
+        non_empty: bool,
+    },
     /// Keys that are known.
     Record(Vec<Field>),
     /// Whatever TOML can say.
@@ -119,7 +133,10 @@ impl Spec {
 }
 
 fn read(schema: &Json, definitions: &Json) -> Spec {
-    let target = match schema["$ref"].as_str().and_then(|r| r.strip_prefix("#/$defs/")) {
+    let target = match schema["$ref"]
+        .as_str()
+        .and_then(|r| r.strip_prefix("#/$defs/"))
+    {
         Some(name) => &definitions[name],
         None => schema,
     };
@@ -136,23 +153,39 @@ fn read(schema: &Json, definitions: &Json) -> Spec {
         _ if choices(target).is_some() => Kind::Choice(choices(target).unwrap_or_default()),
         Some("boolean") => Kind::Boolean,
         Some("integer") => Kind::Integer {
-            min: target["minimum"].as_number().and_then(|n| n.as_i128()).unwrap_or(i128::MIN),
-            max: target["maximum"].as_number().and_then(|n| n.as_i128()).unwrap_or(i128::MAX),
+            min: target["minimum"]
+                .as_number()
+                .and_then(|n| n.as_i128())
+                .unwrap_or(i128::MIN),
+            max: target["maximum"]
+                .as_number()
+                .and_then(|n| n.as_i128())
+                .unwrap_or(i128::MAX),
         },
-        Some("number") => {
-            Kind::Number { range: range(target), single: target["format"] == "float" }
-        }
+        Some("number") => Kind::Number {
+            range: range(target),
+            single: target["format"] == "float",
+        },
         Some("string") => Kind::Text { non_empty },
-        Some("array") => Kind::List { item: item(&target["items"]), non_empty },
+        Some("array") => Kind::List {
+            item: item(&target["items"]),
+            non_empty,
+        },
         Some("object") => match &target["properties"] {
             Json::Object(properties) => {
                 Kind::Record(fields(properties, &target["required"], definitions))
             }
-            _ => Kind::Map { item: item(&target["additionalProperties"]), non_empty },
+            _ => Kind::Map {
+                item: item(&target["additionalProperties"]),
+                non_empty,
+            },
         },
         _ => Kind::Any,
     };
-    Spec { kind, nullable: types.contains(&"null") }
+    Spec {
+        kind,
+        nullable: types.contains(&"null"),
+    }
 }
 
 fn fields(
@@ -160,8 +193,11 @@ fn fields(
     required: &Json,
     definitions: &Json,
 ) -> Vec<Field> {
-    let is_required =
-        |key: &str| required.as_array().is_some_and(|keys| keys.iter().any(|k| k == key));
+    let is_required = |key: &str| {
+        required
+            .as_array()
+            .is_some_and(|keys| keys.iter().any(|k| k == key))
+    };
     let text = |schema: &Json, key: &str| schema[key].as_str().map(str::to_owned);
     properties
         .iter()
@@ -186,9 +222,16 @@ fn choices(schema: &Json) -> Option<Vec<Choice>> {
         })
     };
     if let Some(alternatives) = schema["oneOf"].as_array() {
-        return alternatives.iter().map(|a| choice(&a["const"], &a["description"])).collect();
+        return alternatives
+            .iter()
+            .map(|a| choice(&a["const"], &a["description"]))
+            .collect();
     }
-    schema["enum"].as_array()?.iter().map(|name| choice(name, &Json::Null)).collect()
+    schema["enum"]
+        .as_array()?
+        .iter()
+        .map(|name| choice(name, &Json::Null))
+        .collect()
 }
 
 fn range(schema: &Json) -> Range {

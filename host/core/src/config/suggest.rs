@@ -4,18 +4,42 @@ use super::spec::{Field, Kind, Spec, root};
 
 /// PBG's keys that have another name here, or none: the name, and what to do instead.
 pub(super) const PBG_KEYS: &[(&str, &str)] = &[
-    ("entity_path", "use `dataset`, the folder that `pbg-host import` makes"),
-    ("edge_paths", "use `edge_sets`: names of edge sets of the dataset, not folders"),
+    (
+        "entity_path",
+        "use `dataset`, the folder that `pbg-host import` makes",
+    ),
+    (
+        "edge_paths",
+        "use `edge_sets`: names of edge sets of the dataset, not folders",
+    ),
     ("background_io", "PBG ignores it as well; remove it"),
     ("verbose", "remove it and use the option `--verbose`"),
     ("hogwild_delay", "workers start together; remove it"),
     ("num_machines", "training runs on one machine; remove it"),
-    ("num_partition_servers", "training runs on one machine; remove it"),
-    ("distributed_init_method", "training runs on one machine; remove it"),
-    ("distributed_tree_init_order", "training runs on one machine; remove it"),
-    ("num_groups_for_partition_server", "training runs on one machine; remove it"),
-    ("num_groups_per_sharded_partition_server", "training runs on one machine; remove it"),
-    ("partition_shard_size", "training runs on one machine; remove it"),
+    (
+        "num_partition_servers",
+        "training runs on one machine; remove it",
+    ),
+    (
+        "distributed_init_method",
+        "training runs on one machine; remove it",
+    ),
+    (
+        "distributed_tree_init_order",
+        "training runs on one machine; remove it",
+    ),
+    (
+        "num_groups_for_partition_server",
+        "training runs on one machine; remove it",
+    ),
+    (
+        "num_groups_per_sharded_partition_server",
+        "training runs on one machine; remove it",
+    ),
+    (
+        "partition_shard_size",
+        "training runs on one machine; remove it",
+    ),
     ("num_gpus", "training runs on the CPU; remove it"),
     ("half_precision", "training runs on the CPU; remove it"),
 ];
@@ -64,7 +88,14 @@ fn snake_case(name: &str) -> String {
             snake.push('_');
         }
         after_lower = c.is_lowercase();
-        snake.extend(if c == '-' || c == ' ' { "_".to_owned() } else { c.to_lowercase().to_string() }.chars());
+        snake.extend(
+            if c == '-' || c == ' ' {
+                "_".to_owned()
+            } else {
+                c.to_lowercase().to_string()
+            }
+            .chars(),
+        );
     }
     snake
 }
@@ -76,7 +107,9 @@ fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
             if fields != not && fields.iter().any(|f| f.key == key) {
                 return Some(name.to_owned());
             }
-            fields.iter().find_map(|f| home(key, &f.spec, &format!("`{}`", f.key), not))
+            fields
+                .iter()
+                .find_map(|f| home(key, &f.spec, &format!("`{}`", f.key), not))
         }
         Kind::List { item, .. } | Kind::Map { item, .. } => {
             home(key, item, &format!("the entries of {name}"), not)
@@ -114,5 +147,17 @@ mod tests {
     fn keys_of_pbg_are_explained() {
         assert!(for_key("entityPath", root().fields()).contains("use `dataset`"));
         assert!(for_key("num_gpus", root().fields()).contains("CPU"));
+    }
+
+    #[test]
+    fn keys_of_pbg_are_documented() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pbg-keys.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        for (key, _) in PBG_KEYS {
+            assert!(
+                text.contains(&format!("| `{key}` |")),
+                "docs/pbg-keys.md lacks `{key}`"
+            );
+        }
     }
 }

@@ -44,10 +44,12 @@ impl Config {
     pub fn training_hash(&self) -> String {
         let mut text = FORM.to_owned();
         canonical(&self.decisive(), &mut text);
-        Sha256::digest(text.as_bytes()).iter().fold(String::new(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+        Sha256::digest(text.as_bytes())
+            .iter()
+            .fold(String::new(), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            })
     }
 
     /// The keys that differ, of those that a resumed run must not change, each as
@@ -55,7 +57,12 @@ impl Config {
     #[must_use]
     pub fn training_differences(&self, other: &Self) -> Vec<String> {
         let mut differences = Vec::new();
-        compare(&self.decisive(), &other.decisive(), &KeyPath::default(), &mut differences);
+        compare(
+            &self.decisive(),
+            &other.decisive(),
+            &KeyPath::default(),
+            &mut differences,
+        );
         differences
     }
 
@@ -143,16 +150,25 @@ fn shown(json: &Json) -> String {
         Json::Number(n) if n.is_f64() => {
             let x = n.as_f64().unwrap_or_default();
             let single = x as f32;
-            if f64::from(single) == x { single.to_string() } else { x.to_string() }
+            if f64::from(single) == x {
+                single.to_string()
+            } else {
+                x.to_string()
+            }
         }
         Json::Array(items) => {
-            format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(", "))
+            format!(
+                "[{}]",
+                items.iter().map(shown).collect::<Vec<_>>().join(", ")
+            )
         }
         Json::Object(entries) => {
-            let entry = |(key, value): (&String, &Json)| {
-                format!("{} = {}", quoted_key(key), shown(value))
-            };
-            format!("{{ {} }}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+            let entry =
+                |(key, value): (&String, &Json)| format!("{} = {}", quoted_key(key), shown(value));
+            format!(
+                "{{ {} }}",
+                entries.iter().map(entry).collect::<Vec<_>>().join(", ")
+            )
         }
         scalar => scalar.to_string(),
     }

@@ -26,7 +26,10 @@ pub(super) struct Complaint {
 
 /// Every rule that `config` breaks.
 pub(super) fn complaints(config: &Config) -> Vec<Complaint> {
-    let mut rules = Rules { config, broken: Vec::new() };
+    let mut rules = Rules {
+        config,
+        broken: Vec::new(),
+    };
     rules.names();
     rules.relation_names();
     rules.sides();
@@ -55,7 +58,11 @@ impl Config {
             );
         }
         for name in self.entities.keys() {
-            if !self.relations.iter().any(|r| r.lhs == *name || r.rhs == *name) {
+            if !self
+                .relations
+                .iter()
+                .any(|r| r.lhs == *name || r.rhs == *name)
+            {
                 warnings.push(format!(
                     "{}: no relation has this type on a side; its embeddings stay as they begin",
                     KeyPath::from(["entities", name])
@@ -64,7 +71,9 @@ impl Config {
         }
         let mut sets = BTreeSet::new();
         for name in self.edge_sets.iter().filter(|name| !sets.insert(*name)) {
-            warnings.push(format!("edge_sets: {name:?} occurs twice: it is trained twice per epoch"));
+            warnings.push(format!(
+                "edge_sets: {name:?} occurs twice: it is trained twice per epoch"
+            ));
         }
         warnings
     }
@@ -104,7 +113,10 @@ struct Rules<'a> {
 
 impl<'a> Rules<'a> {
     fn blame<const N: usize>(&mut self, concerns: [KeyPath; N], message: impl Into<String>) {
-        self.broken.push(Complaint { concerns: concerns.into(), message: message.into() });
+        self.broken.push(Complaint {
+            concerns: concerns.into(),
+            message: message.into(),
+        });
     }
 
     fn relations(&self) -> impl Iterator<Item = (usize, &'a RelationConfig)> + use<'a> {
@@ -115,7 +127,10 @@ impl<'a> Rules<'a> {
     fn names(&mut self) {
         for name in self.config.entities.keys() {
             if let Some(reason) = unfit_for_a_file(name) {
-                self.blame([KeyPath::from(["entities", name])], format!("the name {reason}"));
+                self.blame(
+                    [KeyPath::from(["entities", name])],
+                    format!("the name {reason}"),
+                );
             }
         }
         for (i, name) in self.config.edge_sets.iter().enumerate() {
@@ -160,11 +175,17 @@ impl<'a> Rules<'a> {
                 let known = || self.config.entities.keys().map(String::as_str);
                 let advice = match suggest::nearest(name, known()) {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("known are {}", known().take(20).collect::<Vec<_>>().join(", ")),
+                    None => format!(
+                        "known are {}",
+                        known().take(20).collect::<Vec<_>>().join(", ")
+                    ),
                 };
                 self.blame(
                     [of_relation(i, side_key(side)), top("entities")],
-                    format!("{} is no entity type of `entities`; {advice}", excerpt(name)),
+                    format!(
+                        "{} is no entity type of `entities`; {advice}",
+                        excerpt(name)
+                    ),
                 );
             }
         }
@@ -178,7 +199,9 @@ impl<'a> Rules<'a> {
         if count > 1 {
             self.blame(
                 [top("dynamic_relations"), top("relations")],
-                format!("needs exactly one entry in `relations`, the template of all; there are {count}"),
+                format!(
+                    "needs exactly one entry in `relations`, the template of all; there are {count}"
+                ),
             );
         }
         if self.config.global_emb == Some(true) {
@@ -201,11 +224,17 @@ impl<'a> Rules<'a> {
                 .filter(|&(_, count)| count > 1)
                 .collect::<BTreeSet<_>>()
                 .into_iter();
-            let Some((first, expected)) = partitioned.next() else { continue };
+            let Some((first, expected)) = partitioned.next() else {
+                continue;
+            };
             let (key, first_path) = (side_key(side), of_entity(first, "num_partitions"));
             for (name, count) in partitioned.filter(|&(_, count)| count != expected) {
                 self.blame(
-                    [of_entity(name, "num_partitions"), first_path.clone(), top("relations")],
+                    [
+                        of_entity(name, "num_partitions"),
+                        first_path.clone(),
+                        top("relations"),
+                    ],
                     format!(
                         "is {count}, but `{first}`, which is on the {key} of relations too, has \
                          {expected}: partitioned types of a side must agree (or have 1)"
@@ -229,8 +258,15 @@ impl<'a> Rules<'a> {
                 let name = side_of(relation, side);
                 if self.config.entities.get(name).is_some_and(|e| e.featurized) {
                     self.blame(
-                        [of_relation(i, "all_negs"), of_entity(name, "featurized"), top("disable_lhs_negs"), top("disable_rhs_negs")],
-                        format!("`{name}` is featurized: it has features, not entities, to enumerate"),
+                        [
+                            of_relation(i, "all_negs"),
+                            of_entity(name, "featurized"),
+                            top("disable_lhs_negs"),
+                            top("disable_rhs_negs"),
+                        ],
+                        format!(
+                            "`{name}` is featurized: it has features, not entities, to enumerate"
+                        ),
                     );
                 }
             }
@@ -238,7 +274,10 @@ impl<'a> Rules<'a> {
     }
 
     fn dimension(&self, entity: &str) -> Option<u32> {
-        self.config.entities.contains_key(entity).then(|| self.config.entity_dimension(entity))
+        self.config
+            .entities
+            .contains_key(entity)
+            .then(|| self.config.entity_dimension(entity))
     }
 
     fn dimensions(&mut self) {
@@ -254,7 +293,9 @@ impl<'a> Rules<'a> {
                         of_entity(rhs, "dimension"),
                         top("dimension"),
                     ],
-                    format!("both sides must have the same dimension; `{lhs}` has {l}, `{rhs}` has {r}"),
+                    format!(
+                        "both sides must have the same dimension; `{lhs}` has {l}, `{rhs}` has {r}"
+                    ),
                 );
             }
         }
@@ -278,7 +319,9 @@ impl<'a> Rules<'a> {
                         && dimension % 2 == 1
                     {
                         let bias = match self.config.bias {
-                            true => " (the bias coordinate counts: it passes through the operator too)",
+                            true => {
+                                " (the bias coordinate counts: it passes through the operator too)"
+                            }
                             false => "",
                         };
                         self.blame(
@@ -300,7 +343,9 @@ impl<'a> Rules<'a> {
 
     fn sides_with_negatives(&self) -> impl Iterator<Item = Side> + use<> {
         let (lhs, rhs) = (!self.config.disable_lhs_negs, !self.config.disable_rhs_negs);
-        [lhs.then_some(Side::Lhs), rhs.then_some(Side::Rhs)].into_iter().flatten()
+        [lhs.then_some(Side::Lhs), rhs.then_some(Side::Rhs)]
+            .into_iter()
+            .flatten()
     }
 
     fn negatives(&mut self) {
@@ -311,7 +356,12 @@ impl<'a> Rules<'a> {
             );
             return;
         }
-        self.counts("num_batch_negs", self.config.num_batch_negs, "num_uniform_negs", self.config.num_uniform_negs);
+        self.counts(
+            "num_batch_negs",
+            self.config.num_batch_negs,
+            "num_uniform_negs",
+            self.config.num_uniform_negs,
+        );
     }
 
     fn evaluation_negatives(&mut self) {
@@ -370,7 +420,10 @@ impl<'a> Rules<'a> {
         let order = &self.config.bucket_order;
         if !STANDARD_ORDERS.contains(&order.as_str()) && !is_plugin_path(order) {
             let or = " or the path of a component (*.wasm)";
-            self.blame([top("bucket_order")], unknown_name(order, &STANDARD_ORDERS, or));
+            self.blame(
+                [top("bucket_order")],
+                unknown_name(order, &STANDARD_ORDERS, or),
+            );
         }
     }
 }
@@ -385,16 +438,26 @@ fn unknown_name(name: &str, known: &[&str], or: &str) -> String {
         Some(near) => format!("; did you mean `{near}`?"),
         None => String::new(),
     };
-    format!("must be one of {}{or}, is {}{advice}", known.join(", "), excerpt(name))
+    format!(
+        "must be one of {}{or}, is {}{advice}",
+        known.join(", "),
+        excerpt(name)
+    )
 }
 
 fn unfit_for_a_file(name: &str) -> Option<String> {
     if name.is_empty() {
         Some("must not be empty".to_owned())
     } else if name.len() > LONGEST_NAME {
-        Some(format!("must have at most {LONGEST_NAME} bytes, has {}", name.len()))
+        Some(format!(
+            "must have at most {LONGEST_NAME} bytes, has {}",
+            name.len()
+        ))
     } else if name.contains(['/', '\\']) || name.chars().any(char::is_control) {
-        Some("becomes a file name: it must not contain path separators or control characters".to_owned())
+        Some(
+            "becomes a file name: it must not contain path separators or control characters"
+                .to_owned(),
+        )
     } else if matches!(name, "." | "..") {
         Some("becomes a file name: it must not be `.` or `..`".to_owned())
     } else {

@@ -1,0 +1,118 @@
+//! The reference of all keys in Markdown: the text of `docs/config.md`.
+
+use super::schema::{SECTIONS, Section, find, rule};
+use super::spec::{Field, Kind, Spec};
+use super::training::MAY_CHANGE;
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Generated from the types in host/core/src/config.rs: `UPDATE_DOCS=1 cargo test -p pbg-core`. -->
+
+A configuration is a TOML file. `pbg-host config default > pbg.toml` writes one with every key, and `pbg-host config schema` prints its JSON schema, with which editors complete and check it.
+Keys have the names that PBG gives them; [pbg-keys.md](pbg-keys.md) lists the differences.
+
+The least that works:
+
+```toml
+dataset = \"data\"
+checkpoint_path = \"model\"
+dimension = 100
+
+[entities.entity]
+num_partitions = 1
+
+[[relations]]
+name = \"*\"
+lhs = \"entity\"
+rhs = \"entity\"
+```
+
+* Relative paths in a file start at the folder of the file, those in `--set` at the working folder.
+* Whatever is wrong is reported at once, each problem with its key and line. Unknown keys are errors.
+* `--set KEY=VALUE` changes a key on the command line: `--set num_epochs=10`, `--set entities.user.num_partitions=4`, `--set relations.0.operator=diagonal`.
+  The value is read as TOML where the key accepts that, otherwise as text; lists also as `--set edge_sets=train,extra`. `none` unsets a key that has no default (a folder of that name is `./none`). Names with dots are quoted: `--set 'entities.\"a.b\".num_partitions=4'`.
+* Integers are accepted where numbers are expected; numbers are finite.
+";
+
+const RESUMING: &str = "
+## What may change when a run resumes
+
+A run resumes from `checkpoint_path` only with the configuration that the checkpoint was trained with, except for these keys:
+";
+
+/// The reference of all keys, in Markdown.
+#[must_use]
+pub fn reference() -> String {
+    let mut out = INTRODUCTION.to_owned();
+    for section in SECTIONS {
+        describe_section(section, &mut out);
+    }
+    out.push_str(RESUMING);
+    let keys: Vec<_> = MAY_CHANGE.iter().map(|key| format!("`{key}`")).collect();
+    out.push_str(&format!("{}.\n", keys.join(", ")));
+    out
+}
+
+fn describe_section(section: &Section, out: &mut String) {
+    let table = section
+        .table
+        .map(|t| format!(": `{t}`"))
+        .unwrap_or_default();
+    out.push_str(&format!("\n## {}{table}\n\n", section.heading));
+    if let ["plugins", "params", ..] = section.path {
+        out.push_str("Parameters by plugin name; `pbg-host plugin inspect NAME` lists them. Values are numbers, texts, `true`, `false`, lists and tables.\n");
+        return;
+    }
+    out.push_str("| key | type | default | rule | meaning |\n|---|---|---|---|---|\n");
+    let fields = find(section.path).fields();
+    let fields = || {
+        section
+            .keys
+            .iter()
+            .filter_map(|key| fields.iter().find(|f| f.key == *key))
+    };
+    for field in fields() {
+        let cells = [
+            format!("`{}`", field.key),
+            type_name(&field.spec),
+            default(field),
+            rule(field),
+            field.doc.clone(),
+        ];
+        out.push_str(&format!(
+            "| {} |\n",
+            cells.map(|cell| cell.replace('|', "\\|")).join(" | ")
+        ));
+    }
+    for field in fields() {
+        if let Kind::Choice(choices) = &field.spec.kind {
+            out.push_str(&format!("\n`{}`:\n\n", field.key));
+            for choice in choices {
+                out.push_str(&format!("* `\"{}\"`: {}\n", choice.name, choice.doc));
+            }
+        }
+    }
+}
+
+fn default(field: &Field) -> String {
+    match (&field.default, &field.unset) {
+        (Some(default), _) => format!("`{default}`"),
+        (None, Some(unset)) => format!("unset: {unset}"),
+        (None, None) if field.required => "required".to_owned(),
+        (None, None) => String::new(),
+    }
+}
+
+fn type_name(spec: &Spec) -> String {
+    match &spec.kind {
+        Kind::Boolean => "boolean".to_owned(),
+        Kind::Integer { .. } => "integer".to_owned(),
+        Kind::Number { .. } => "number".to_owned(),
+        Kind::Text { .. } => "text".to_owned(),
+        Kind::Choice(_) => "name, see below".to_owned(),
+        Kind::List { item, .. } => format!("list of {}", type_name(item)),
+        Kind::Map { .. } | Kind::Record(_) => "table".to_owned(),
+        Kind::Any => "any".to_owned(),
+    }
+}

@@ -1,0 +1,309 @@
+//! The configuration explained: JSON schema for editors, and a commented file to start from.
+
+use serde_json::Value as Json;
+
+use super::spec::{self, Field, Kind, Range, Spec};
+
+/// Keys of one table that belong together, in the order in which they are explained.
+pub(super) struct Section {
+    pub(super) heading: &'static str,
+    /// Header of the table in a file; none for the top level.
+    pub(super) table: Option<&'static str>,
+    /// Where the keys are; `*` stands for any name or index.
+    pub(super) path: &'static [&'static str],
+    pub(super) keys: &'static [&'static str],
+}
+
+/// Every key of the configuration once, the tables last, as TOML wants them.
+pub(super) const SECTIONS: &[Section] = &[
+    top_level(
+        "Data and checkpoint",
+        &[
+            "dataset",
+            "edge_sets",
+            "checkpoint_path",
+            "checkpoint_interval",
+            "checkpoint_preservation_interval",
+            "init_path",
+        ],
+    ),
+    top_level(
+        "Model",
+        &[
+            "dimension",
+            "comparator",
+            "bias",
+            "dynamic_relations",
+            "global_emb",
+            "init_scale",
+            "max_norm",
+        ],
+    ),
+    top_level(
+        "Loss",
+        &["loss_fn", "margin", "regularizer", "regularization_coef"],
+    ),
+    top_level(
+        "Batches and negatives",
+        &[
+            "batch_size",
+            "num_batch_negs",
+            "num_uniform_negs",
+            "disable_lhs_negs",
+            "disable_rhs_negs",
+        ],
+    ),
+    top_level(
+        "Training",
+        &[
+            "num_epochs",
+            "lr",
+            "relation_lr",
+            "num_edge_chunks",
+            "max_edges_per_chunk",
+            "bucket_order",
+            "buffer_partitions",
+            "workers",
+            "seed",
+        ],
+    ),
+    top_level(
+        "Evaluation while training",
+        &[
+            "eval_fraction",
+            "eval_num_batch_negs",
+            "eval_num_uniform_negs",
+        ],
+    ),
+    Section {
+        heading: "Entity types",
+        table: Some("[entities.NAME]"),
+        path: &["entities", "*"],
+        keys: &["num_partitions", "dimension", "featurized"],
+    },
+    Section {
+        heading: "Relations",
+        table: Some("[[relations]]"),
+        path: &["relations", "*"],
+        keys: &["name", "lhs", "rhs", "operator", "weight", "all_negs"],
+    },
+    Section {
+        heading: "Parameters of plugins",
+        table: Some("[plugins.params.NAME]"),
+        path: &["plugins", "params", "*"],
+        keys: &[],
+    },
+    Section {
+        heading: "Limits of plugins",
+        table: Some("[plugins.limits]"),
+        path: &["plugins", "limits"],
+        keys: &["deadline_ms", "memory_mib"],
+    },
+];
+
+const fn top_level(heading: &'static str, keys: &'static [&'static str]) -> Section {
+    Section {
+        heading,
+        table: None,
+        path: &[],
+        keys,
+    }
+}
+
+/// Values in the commented file for keys that have no default. Those that may be left out are
+/// commented out.
+const SAMPLES: &[(&str, &str)] = &[
+    ("dataset", "\"data\""),
+    ("checkpoint_path", "\"model\""),
+    ("checkpoint_preservation_interval", "10"),
+    ("init_path", "\"earlier_model\""),
+    ("dimension", "100"),
+    ("global_emb", "true"),
+    ("max_norm", "1.0"),
+    ("relation_lr", "0.01"),
+    ("num_edge_chunks", "1"),
+    ("workers", "4"),
+    ("entities.*.num_partitions", "1"),
+    ("entities.*.dimension", "100"),
+    ("relations.*.name", "\"*\""),
+    ("relations.*.lhs", "\"entity\""),
+    ("relations.*.rhs", "\"entity\""),
+];
+
+/// The JSON schema of the configuration, for editors that complete and check TOML.
+///
+/// Beyond the standard: `x-unset` says what leaving out a key means that has no default, `x-rule`
+/// which rules concern other keys too.
+#[must_use]
+pub fn schema() -> Json {
+    let mut schema = spec::raw_schema();
+    schema["title"] = Json::from("pbg-host configuration");
+    without_null(&mut schema);
+    schema
+}
+
+/// TOML has no null: keys are left out instead.
+fn without_null(schema: &mut Json) {
+    match schema {
+        Json::Object(entries) => {
+            if entries.get("default").is_some_and(Json::is_null) {
+                entries.remove("default");
+            }
+            if let Some(Json::Array(types)) = entries.get_mut("type") {
+                types.retain(|t| t != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    entries.insert("type".to_owned(), only);
+                }
+            }
+            entries.iter_mut().for_each(|(_, v)| without_null(v));
+        }
+        Json::Array(items) => items.iter_mut().for_each(without_null),
+        _ => {}
+    }
+}
+
+/// A configuration with every key at its default, each explained; keys without a default have a
+/// sample value, in a comment where they may be left out.
+#[must_use]
+pub fn default_toml() -> String {
+    let mut out = String::from(
+        "# Configuration of pbg-host: every key, at its default where it has one.\n\
+         # Only `dataset`, `checkpoint_path`, `dimension`, `entities` and `relations` are required.\n\
+         # Relative paths start at the folder of this file.\n",
+    );
+    for section in SECTIONS {
+        out.push_str(&format!("\n# ---- {} ----\n", section.heading));
+        if let Some(table) = section.table {
+            table_header(table, section.path, &mut out);
+        }
+        for key in section.keys {
+            if let Some(field) = find(section.path).fields().iter().find(|f| f.key == *key) {
+                key_with_comment(section, field, &mut out);
+            }
+        }
+    }
+    out
+}
+
+fn table_header(table: &str, path: &[&str], out: &mut String) {
+    let (comment, header) = match path {
+        ["entities", ..] => (
+            "One table per entity type. Types that no edge distinguishes are one type.",
+            "[entities.entity]".to_owned(),
+        ),
+        ["relations", ..] => (
+            "One entry per relation, or `*` for all others.",
+            table.to_owned(),
+        ),
+        ["plugins", "params", ..] => (
+            "A table per plugin; `pbg-host plugin inspect NAME` lists its parameters.",
+            format!("# {table}\n# KEY = 1"),
+        ),
+        _ => ("", table.to_owned()),
+    };
+    wrap_comment(comment, out);
+    out.push_str(&header);
+    out.push('\n');
+}
+
+fn key_with_comment(section: &Section, field: &Field, out: &mut String) {
+    out.push('\n');
+    let unset = field.unset.as_ref().map(|unset| format!("Unset: {unset}."));
+    let rule = Some(rule(field))
+        .filter(|r| !r.is_empty())
+        .map(|r| format!("({r})"));
+    let parts = [Some(field.doc.clone()), unset, rule];
+    wrap_comment(
+        &parts.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        out,
+    );
+    if let Kind::Choice(choices) = &field.spec.kind {
+        for choice in choices {
+            wrap_comment(&format!("- {}: {}", choice.name, choice.doc), out);
+        }
+    }
+    let path: Vec<_> = section
+        .path
+        .iter()
+        .chain([&field.key.as_str()])
+        .copied()
+        .collect();
+    let sample = SAMPLES
+        .iter()
+        .find(|(p, _)| *p == path.join("."))
+        .map(|(_, sample)| *sample);
+    let value = field.default.as_ref().map(Json::to_string);
+    let comment = if field.required || value.is_some() {
+        ""
+    } else {
+        "# "
+    };
+    let value = value
+        .or_else(|| sample.map(str::to_owned))
+        .unwrap_or_default();
+    out.push_str(&format!("{comment}{} = {value}\n", field.key));
+}
+
+fn wrap_comment(text: &str, out: &mut String) {
+    const WIDTH: usize = 98;
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && line.len() + 1 + word.len() > WIDTH {
+            out.push_str(&format!("#{line}\n"));
+            line.clear();
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    if !line.is_empty() {
+        out.push_str(&format!("#{line}\n"));
+    }
+}
+
+/// The record at a section's path.
+pub(super) fn find(path: &[&str]) -> &'static Spec {
+    path.iter().fold(spec::root(), |spec, segment| {
+        spec.child(segment).unwrap_or(spec)
+    })
+}
+
+/// The values that a key allows.
+pub(super) fn rule(field: &Field) -> String {
+    let own = match &field.spec.kind {
+        Kind::Integer { min, max } => format!("{min} to {max}"),
+        Kind::Number { range, .. } => range_text(*range),
+        Kind::Text { non_empty: true }
+        | Kind::List {
+            non_empty: true, ..
+        } => "not empty".to_owned(),
+        _ => String::new(),
+    };
+    [own, field.rule.clone().unwrap_or_default()]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn range_text(range: Range) -> String {
+    let from = match range {
+        Range { min: Some(min), .. } => Some(format!("at least {min}")),
+        Range {
+            above: Some(above), ..
+        } => Some(format!("greater than {above}")),
+        _ => None,
+    };
+    let to = match range {
+        Range { max: Some(max), .. } => Some(format!("at most {max}")),
+        Range {
+            below: Some(below), ..
+        } => Some(format!("less than {below}")),
+        _ => None,
+    };
+    [from, to]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ")
+}
