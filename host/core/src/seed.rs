@@ -26,6 +26,8 @@ pub enum Purpose {
     EvalNegatives = 7,
     /// Candidates of a sampled evaluation.
     Candidates = 8,
+    /// Order of the imported entities, which decides their partitions: the bytes of the name.
+    Assign = 9,
 }
 
 /// A 64-bit seed for `purpose` and the coordinates `at`.

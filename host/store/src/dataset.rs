@@ -1,0 +1,261 @@
+//! Datasets: folders with dictionaries, relations and edges, made by [`crate::import`].
+//!
+//! Edges are read by position, one record batch at a time, and every batch is checked against
+//! its checksum before it is decoded: a damaged or truncated file is an error, never a crash.
+
+use std::path::{Path, PathBuf};
+
+use crate::files::{self, FileError, Summary};
+use crate::sealed::{self, SealError};
+
+mod dictionary;
+mod edges;
+mod features;
+pub mod manifest;
+mod relations;
+pub(crate) mod write;
+
+pub use dictionary::{Dictionary, EntityId};
+pub use edges::{EdgeSet, ReadError};
+pub use features::Features;
+pub use manifest::Manifest;
+pub use relations::Relation;
+
+/// Name of the manifest in its folder.
+pub const MANIFEST: &str = "manifest.json";
+
+/// What is wrong with a dataset.
+#[derive(Debug, thiserror::Error)]
+pub enum DatasetError {
+    /// The folder is none.
+    #[error(
+        "{} is no dataset: it has no {MANIFEST}; `pbg-host import` makes one", path.display()
+    )]
+    Missing {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder was made by another version.
+    #[error("{error}; import the edges again")]
+    Format {
+        /// What was found and what was expected.
+        error: SealError,
+    },
+    /// A file is not as it was written.
+    #[error("{} is damaged: {what}; import the edges again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// There is no such edge set.
+    #[error("the dataset {} has no edge set `{name}`; it has {known}", path.display())]
+    UnknownEdgeSet {
+        /// The dataset.
+        path: PathBuf,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// There is no such entity type.
+    #[error("the dataset {} has no entity type `{name}`; it has {known}", path.display())]
+    UnknownType {
+        /// The dataset.
+        path: PathBuf,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+}
+
+impl DatasetError {
+    pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), what: what.into() }
+    }
+}
+
+/// An open dataset.
+#[derive(Debug)]
+pub struct Dataset {
+    path: PathBuf,
+    manifest: Manifest,
+    identity: String,
+    relations: Vec<Relation>,
+    relation_names: Vec<String>,
+}
+
+impl Dataset {
+    /// Opens the dataset in folder `path`: verifies the manifest, the sizes of all files, and the
+    /// relations; the other files are verified as they are read.
+    ///
+    /// # Errors
+    /// When the folder is no dataset, or one that was damaged or truncated.
+    pub fn open(path: &Path) -> Result<Self, DatasetError> {
+        let manifest_path = path.join(MANIFEST);
+        let unsealed = match sealed::read::<Manifest>(&manifest_path, manifest::FORMAT) {
+            Ok(unsealed) => unsealed,
+            Err(SealError::File(e)) if e.is_not_found() => {
+                return Err(DatasetError::Missing { path: path.to_owned() });
+            }
+            Err(SealError::File(e)) => return Err(e.into()),
+            Err(SealError::Damaged { path, what }) => {
+                return Err(DatasetError::Damaged { path, what });
+            }
+            Err(error @ SealError::Format { .. }) => return Err(DatasetError::Format { error }),
+        };
+        let manifest = unsealed.body;
+        manifest.check().map_err(|what| DatasetError::damaged(&manifest_path, what))?;
+        for (name, summary) in &manifest.files {
+            check_size(&path.join(name), summary)?;
+        }
+        let relations = relations::read(path, &manifest)?;
+        let relation_names = relations.iter().map(|r| r.name.clone()).collect();
+        Ok(Self {
+            path: path.to_owned(),
+            manifest,
+            identity: unsealed.crc32,
+            relations,
+            relation_names,
+        })
+    }
+
+    /// Whether the folder looks like a dataset, whole or not.
+    #[must_use]
+    pub fn is_at(path: &Path) -> bool {
+        path.join(MANIFEST).is_file()
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the folder holds.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// A short text that differs between datasets: the checksum of the manifest, which holds
+    /// those of all files.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Relations, in the order of their ids.
+    #[must_use]
+    pub fn relations(&self) -> &[Relation] {
+        &self.relations
+    }
+
+    /// Names of the relations, in the order of their ids.
+    #[must_use]
+    pub fn relation_names(&self) -> &[String] {
+        &self.relation_names
+    }
+
+    /// Opens an edge set.
+    ///
+    /// # Errors
+    /// When there is none of this name or its file is damaged.
+    pub fn edge_set(&self, name: &str) -> Result<EdgeSet, DatasetError> {
+        EdgeSet::open(self, name)
+    }
+
+    /// The names of all entities of a type; reads the whole dictionary.
+    ///
+    /// # Errors
+    /// When there is no such type or its file is damaged.
+    pub fn dictionary(&self, entity_type: &str) -> Result<Dictionary, DatasetError> {
+        Dictionary::read(self, entity_type)
+    }
+
+    /// Names of all entities of a type in global order: by partition, then by offset.
+    ///
+    /// # Errors
+    /// When there is no such type or its file is damaged.
+    pub fn entity_names(&self, entity_type: &str) -> Result<Vec<String>, DatasetError> {
+        Ok(self.dictionary(entity_type)?.names().map(str::to_owned).collect())
+    }
+
+    /// Where an entity lies; `None` when the type has none of this name.
+    ///
+    /// # Errors
+    /// When there is no such type or its file is damaged.
+    pub fn find(&self, entity_type: &str, name: &str) -> Result<Option<EntityId>, DatasetError> {
+        let dictionary = self.dictionary(entity_type)?;
+        Ok(dictionary.names().position(|n| n == name).map(|at| dictionary.id(at as u64)))
+    }
+
+    /// All types that have an entity of this name, and where it lies.
+    ///
+    /// # Errors
+    /// When a dictionary is damaged.
+    pub fn find_in_any(&self, name: &str) -> Result<Vec<(String, EntityId)>, DatasetError> {
+        let mut found = Vec::new();
+        for entity_type in self.manifest.entities.keys() {
+            if let Some(id) = self.find(entity_type, name)? {
+                found.push((entity_type.clone(), id));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The features of all entities of a featurized type.
+    ///
+    /// # Errors
+    /// When there is no such type, it has no features, or its file is damaged.
+    pub fn features(&self, entity_type: &str) -> Result<Features, DatasetError> {
+        Features::read(self, entity_type)
+    }
+
+    pub(crate) fn unknown_type(&self, name: &str) -> DatasetError {
+        DatasetError::UnknownType {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            known: list(self.manifest.entities.keys()),
+        }
+    }
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+fn check_size(path: &Path, summary: &Summary) -> Result<(), DatasetError> {
+    let size = match files::size(path) {
+        Ok(size) => size,
+        Err(e) if e.is_not_found() => return Err(DatasetError::damaged(path, "it is missing")),
+        Err(e) => return Err(e.into()),
+    };
+    if size == summary.size {
+        return Ok(());
+    }
+    let what = format!("it has {size} bytes instead of {}", summary.size);
+    Err(DatasetError::damaged(path, what))
+}
+
+/// Opens a file of the dataset and compares all of it with its checksum.
+fn open_verified(
+    folder: &Path,
+    manifest: &Manifest,
+    name: &str,
+) -> Result<(PathBuf, std::fs::File), DatasetError> {
+    let path = folder.join(name);
+    let file = files::open(&path)?;
+    let expected = manifest.files.get(name).copied();
+    if Some(files::summarize(&file, &path)?) == expected {
+        Ok((path, file))
+    } else {
+        Err(DatasetError::damaged(&path, "its checksum does not match its content"))
+    }
+}

@@ -1,0 +1,169 @@
+//! `entities_<type>.arrow`: the name of every entity and where it lies.
+
+use std::sync::OnceLock;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use serde::{Deserialize, Serialize};
+use std::hash::BuildHasher;
+
+use super::{Dataset, DatasetError, open_verified};
+
+/// Where an entity lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EntityId {
+    /// Partition of its type.
+    pub partition: u32,
+    /// Row within the partition.
+    pub offset: u32,
+}
+
+/// The names of all entities of a type, in global order: by partition, then by offset.
+#[derive(Debug)]
+pub struct Dictionary {
+    bytes: String,
+    /// Where each name ends in `bytes`.
+    ends: Vec<usize>,
+    /// Global number of the first entity of each partition, and of the one behind the last.
+    starts: Vec<u64>,
+    index: OnceLock<HashTable<u32>>,
+}
+
+impl Dictionary {
+    pub(super) fn read(dataset: &Dataset, entity_type: &str) -> Result<Self, DatasetError> {
+        let manifest = dataset.manifest();
+        let info = manifest.entities.get(entity_type);
+        let info = info.ok_or_else(|| dataset.unknown_type(entity_type))?;
+        let (path, file) = open_verified(dataset.path(), manifest, &info.file)?;
+        let damaged = |e: arrow_schema::ArrowError| DatasetError::damaged(&path, e.to_string());
+        let mut dictionary = Self::with_counts(&info.counts);
+        for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
+            let batch = batch.map_err(damaged)?;
+            let names = batch.column_by_name("name").and_then(|c| c.as_string_opt::<i32>());
+            let integers = |name| {
+                batch.column_by_name(name).and_then(|c| c.as_primitive_opt::<UInt32Type>())
+            };
+            let (Some(names), Some(partitions), Some(offsets)) =
+                (names, integers("partition"), integers("offset"))
+            else {
+                return Err(DatasetError::damaged(&path, "it lacks a column"));
+            };
+            for i in 0..batch.num_rows() {
+                let at = EntityId { partition: partitions.value(i), offset: offsets.value(i) };
+                if dictionary.checked_id(dictionary.len()) != Some(at) {
+                    return Err(DatasetError::damaged(&path, "an entity is out of place"));
+                }
+                dictionary.push(names.value(i));
+            }
+        }
+        if dictionary.len() != info.total() {
+            return Err(DatasetError::damaged(&path, "it has not the entities of the manifest"));
+        }
+        Ok(dictionary)
+    }
+
+    fn with_counts(counts: &[u32]) -> Self {
+        let mut starts = vec![0];
+        let mut end = 0;
+        for &count in counts {
+            end += u64::from(count);
+            starts.push(end);
+        }
+        Self { bytes: String::new(), ends: Vec::new(), starts, index: OnceLock::new() }
+    }
+
+    fn push(&mut self, name: &str) {
+        self.bytes.push_str(name);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Number of entities.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.ends.len() as u64
+    }
+
+    /// Whether the type has no entity.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All names in global order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.ends.len()).map(|at| self.at(at))
+    }
+
+    /// Name of the entity with global number `global`, if there is one.
+    #[must_use]
+    pub fn name(&self, global: u64) -> Option<&str> {
+        (global < self.len()).then(|| self.at(global as usize))
+    }
+
+    /// Name of an entity, if there is one.
+    #[must_use]
+    pub fn name_of(&self, id: EntityId) -> Option<&str> {
+        let [start, end] = *self.starts.get(id.partition as usize..)?.first_chunk()?;
+        let global = start + u64::from(id.offset);
+        (global < end).then(|| self.at(global as usize))
+    }
+
+    /// Where the entity with global number `global` lies.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn id(&self, global: u64) -> EntityId {
+        assert!(global < self.len(), "no entity {global} among {}", self.len());
+        self.checked_id(global).unwrap_or_default()
+    }
+
+    /// Global number of an entity, if there is one.
+    #[must_use]
+    pub fn global(&self, id: EntityId) -> Option<u64> {
+        self.name_of(id)?;
+        Some(self.starts[id.partition as usize] + u64::from(id.offset))
+    }
+
+    /// Where the entity of this name lies. The first call builds an index.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<EntityId> {
+        let index = self.index.get_or_init(|| self.build_index());
+        let found = index.find(hash(name), |&at| self.at(at as usize) == name)?;
+        Some(self.id(u64::from(*found)))
+    }
+
+    fn build_index(&self) -> HashTable<u32> {
+        let mut index = HashTable::with_capacity(self.ends.len());
+        for (at, name) in self.names().enumerate() {
+            index.insert_unique(hash(name), at as u32, |&at| hash(self.at(at as usize)));
+        }
+        index
+    }
+
+    fn checked_id(&self, global: u64) -> Option<EntityId> {
+        let partition = self.starts.partition_point(|&start| start <= global).checked_sub(1)?;
+        if partition + 1 >= self.starts.len() {
+            return None;
+        }
+        let offset = (global - self.starts[partition]) as u32;
+        Some(EntityId { partition: partition as u32, offset })
+    }
+
+    fn at(&self, at: usize) -> &str {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.bytes[start..self.ends[at]]
+    }
+}
+
+impl Default for EntityId {
+    fn default() -> Self {
+        Self { partition: 0, offset: 0 }
+    }
+}
+
+fn hash(name: &str) -> u64 {
+    FixedState::with_seed(0).hash_one(name)
+}

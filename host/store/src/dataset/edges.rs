@@ -1,0 +1,298 @@
+//! Reading the edges of a bucket.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, UInt32Type};
+use arrow_array::RecordBatch;
+use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_ipc::reader::FileDecoder;
+use arrow_ipc::{Block, MetadataVersion};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use pbg_core::graph::{Bucket, Edges};
+
+use super::manifest::{Batch, EdgeSetInfo};
+use super::{Dataset, DatasetError, list};
+use crate::files::{self, FileError};
+
+/// Edges that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The operating system cannot read them.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// They are not as they were written.
+    #[error("{} is damaged: {what} in bucket {bucket}; import the edges again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The bucket.
+        bucket: Bucket,
+        /// What is wrong.
+        what: String,
+    },
+    /// More edges were asked for than there are.
+    #[error("bucket {bucket} of {} has {len} edges, no rows {}..{}", path.display(), rows.start, rows.end)]
+    OutOfRange {
+        /// The file.
+        path: PathBuf,
+        /// The bucket.
+        bucket: Bucket,
+        /// What was asked for.
+        rows: Range<u64>,
+        /// What there is.
+        len: u64,
+    },
+}
+
+/// The edges of one set. Reads go by position, so threads may share it.
+#[derive(Debug)]
+pub struct EdgeSet {
+    path: PathBuf,
+    file: File,
+    info: EdgeSetInfo,
+    buckets: HashMap<Bucket, BucketBatches>,
+    bounds: Vec<RelationBounds>,
+    schema: SchemaRef,
+}
+
+#[derive(Debug, Default)]
+struct BucketBatches {
+    batches: Range<usize>,
+    rows: u64,
+}
+
+/// Entities per partition on the two sides of a relation.
+#[derive(Debug)]
+struct RelationBounds {
+    lhs: Vec<u32>,
+    rhs: Vec<u32>,
+}
+
+/// The columns of an edge file.
+pub(crate) fn schema(has_weight: bool) -> SchemaRef {
+    let column = |name, data_type| Field::new(name, data_type, false);
+    let mut fields: Vec<_> =
+        ["lhs", "rel", "rhs"].map(|name| column(name, DataType::UInt32)).into();
+    if has_weight {
+        fields.push(column("weight", DataType::Float32));
+    }
+    Arc::new(Schema::new(fields))
+}
+
+impl EdgeSet {
+    pub(super) fn open(dataset: &Dataset, name: &str) -> Result<Self, DatasetError> {
+        let manifest = dataset.manifest();
+        let info = manifest.edge_sets.get(name).cloned().ok_or_else(|| {
+            DatasetError::UnknownEdgeSet {
+                path: dataset.path().to_owned(),
+                name: name.to_owned(),
+                known: list(manifest.edge_sets.keys()),
+            }
+        })?;
+        let path = dataset.path().join(&info.file);
+        let file = files::open(&path)?;
+        check_frame(&file, &path, &info)?;
+        let counts = |entity_type: &str| match manifest.entities.get(entity_type) {
+            Some(found) => Ok(found.counts.clone()),
+            None => Err(dataset.unknown_type(entity_type)),
+        };
+        let bounds = dataset
+            .relations()
+            .iter()
+            .map(|r| Ok(RelationBounds { lhs: counts(&r.lhs)?, rhs: counts(&r.rhs)? }))
+            .collect::<Result<_, DatasetError>>()?;
+        let mut buckets = HashMap::<Bucket, BucketBatches>::new();
+        for (at, batch) in info.batches.iter().enumerate() {
+            let entry = buckets.entry(batch.bucket).or_default();
+            if entry.rows == 0 {
+                entry.batches.start = at;
+            }
+            entry.batches.end = at + 1;
+            entry.rows += batch.rows;
+        }
+        let schema = schema(info.has_weight);
+        Ok(Self { path, file, info, buckets, bounds, schema })
+    }
+
+    /// Edges of all buckets.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.info.edges
+    }
+
+    /// Whether there is no edge at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.info.edges == 0
+    }
+
+    /// Partitions of left and right sides: the grid of buckets.
+    #[must_use]
+    pub fn grid(&self) -> (u32, u32) {
+        (self.info.lhs_partitions, self.info.rhs_partitions)
+    }
+
+    /// Edges of a bucket; 0 for one outside the grid.
+    #[must_use]
+    pub fn bucket_len(&self, bucket: Bucket) -> u64 {
+        self.buckets.get(&bucket).map_or(0, |b| b.rows)
+    }
+
+    /// Whether the edges have weights.
+    #[must_use]
+    pub fn has_weight(&self) -> bool {
+        self.info.has_weight
+    }
+
+    /// Edges `rows` of a bucket, in stored order. Verifies what it reads, offsets included: each
+    /// `lhs` and `rhs` is less than the number of entities of its partition, each `rel` less
+    /// than the number of relations.
+    ///
+    /// # Errors
+    /// When `rows` is out of range, the file cannot be read, or it is damaged.
+    pub fn read(&self, bucket: Bucket, rows: Range<u64>) -> Result<Edges, ReadError> {
+        let mut edges = Edges::default();
+        self.read_into(bucket, rows, &mut edges)?;
+        Ok(edges)
+    }
+
+    /// The same into the columns of `edges`, whose memory is used again.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; `edges` holds a part then.
+    pub fn read_into(
+        &self,
+        bucket: Bucket,
+        rows: Range<u64>,
+        edges: &mut Edges,
+    ) -> Result<(), ReadError> {
+        self.clear(edges, rows.end.saturating_sub(rows.start));
+        let len = self.bucket_len(bucket);
+        if rows.start > rows.end || rows.end > len {
+            return Err(ReadError::OutOfRange { path: self.path.clone(), bucket, rows, len });
+        }
+        let Some(found) = self.buckets.get(&bucket) else { return Ok(()) };
+        let mut first = 0;
+        for batch in &self.info.batches[found.batches.clone()] {
+            let (from, to) = (rows.start.max(first), rows.end.min(first + batch.rows));
+            if from < to {
+                let decoded = self.read_batch(batch)?;
+                append(&decoded, (from - first) as usize..(to - first) as usize, edges);
+            }
+            first += batch.rows;
+        }
+        self.check_bounds(bucket, edges)
+    }
+
+    fn clear(&self, edges: &mut Edges, rows: u64) {
+        let rows = rows.min(self.info.edges) as usize;
+        for column in [&mut edges.lhs, &mut edges.rel, &mut edges.rhs] {
+            column.clear();
+            column.reserve(rows);
+        }
+        if self.info.has_weight {
+            let weight = edges.weight.get_or_insert_default();
+            weight.clear();
+            weight.reserve(rows);
+        } else {
+            edges.weight = None;
+        }
+    }
+
+    fn read_batch(&self, batch: &Batch) -> Result<RecordBatch, ReadError> {
+        let damaged = |what: &str| ReadError::Damaged {
+            path: self.path.clone(),
+            bucket: batch.bucket,
+            what: what.to_owned(),
+        };
+        let mut buffer = MutableBuffer::from_len_zeroed(batch.length as usize);
+        files::read_exact_at(&self.file, &self.path, buffer.as_slice_mut(), batch.offset)?;
+        if crc32fast::hash(buffer.as_slice()) != batch.crc32 {
+            return Err(damaged("a checksum does not match"));
+        }
+        let decoded = decode(&self.schema, buffer.into(), batch.length);
+        let decoded = decoded.map_err(|what| damaged(&what))?;
+        if decoded.num_rows() as u64 != batch.rows {
+            return Err(damaged("a batch has not the number of edges of the manifest"));
+        }
+        Ok(decoded)
+    }
+
+    /// What the kernels index with must be within the tables, whoever wrote the file.
+    fn check_bounds(&self, bucket: Bucket, edges: &Edges) -> Result<(), ReadError> {
+        let count = |counts: &[u32], partition: u32| {
+            counts.get(partition as usize).copied().unwrap_or(0)
+        };
+        let bounds: Vec<_> = self
+            .bounds
+            .iter()
+            .map(|b| (count(&b.lhs, bucket.lhs), count(&b.rhs, bucket.rhs)))
+            .collect();
+        let within = |((&lhs, &rhs), &rel): ((&u32, &u32), &u32)| match bounds.get(rel as usize) {
+            Some(&(left, right)) => lhs < left && rhs < right,
+            None => false,
+        };
+        if edges.lhs.iter().zip(&edges.rhs).zip(&edges.rel).all(within) {
+            return Ok(());
+        }
+        Err(ReadError::Damaged {
+            path: self.path.clone(),
+            bucket,
+            what: "an edge has an entity or relation that does not exist".to_owned(),
+        })
+    }
+}
+
+/// Verifies what stands before and behind the record batches.
+fn check_frame(file: &File, path: &Path, info: &EdgeSetInfo) -> Result<(), DatasetError> {
+    let size = file.metadata().map_err(|e| FileError::new("open", path, e))?.len();
+    let batches: u64 = info.batches.iter().map(|b| b.length).sum();
+    let behind = info.header_size + batches;
+    let footer_size = size.checked_sub(behind);
+    let footer_size = footer_size.ok_or_else(|| DatasetError::damaged(path, "it is too short"))?;
+    let mut hasher = crc32fast::Hasher::new();
+    for (offset, length) in [(0, info.header_size), (behind, footer_size)] {
+        let mut buffer = vec![0; length as usize];
+        files::read_exact_at(file, path, &mut buffer, offset)?;
+        hasher.update(&buffer);
+    }
+    if hasher.finalize() == info.frame_crc32 {
+        return Ok(());
+    }
+    Err(DatasetError::damaged(path, "the checksum of its header and footer does not match"))
+}
+
+/// Decodes an encapsulated message; its columns are views of `buffer`.
+fn decode(schema: &SchemaRef, buffer: Buffer, length: u64) -> Result<RecordBatch, String> {
+    // A continuation marker and the length of the metadata stand before the metadata.
+    let prefix: Option<&[u8; 8]> = buffer.as_slice().first_chunk();
+    let [_, _, _, _, a, b, c, d] = *prefix.ok_or("a batch is too short")?;
+    let metadata = i64::from(i32::from_le_bytes([a, b, c, d])) + 8;
+    let body = i64::try_from(length).map_err(|e| e.to_string())? - metadata;
+    if metadata < 8 || body < 0 {
+        return Err("the metadata of a batch is too long".to_owned());
+    }
+    let metadata = i32::try_from(metadata).map_err(|e| e.to_string())?;
+    let decoder = FileDecoder::new(Arc::clone(schema), MetadataVersion::V5);
+    match decoder.read_record_batch(&Block::new(0, metadata, body), &buffer) {
+        Ok(Some(batch)) => Ok(batch),
+        Ok(None) => Err("a message is no record batch".to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+fn append(batch: &RecordBatch, rows: Range<usize>, edges: &mut Edges) {
+    let integers = |at: usize| &batch.column(at).as_primitive::<UInt32Type>().values()[rows.clone()];
+    edges.lhs.extend_from_slice(integers(0));
+    edges.rel.extend_from_slice(integers(1));
+    edges.rhs.extend_from_slice(integers(2));
+    if let Some(weight) = &mut edges.weight {
+        let column = batch.column(3).as_primitive::<Float32Type>();
+        weight.extend_from_slice(&column.values()[rows]);
+    }
+}

@@ -1,0 +1,44 @@
+//! `relations.arrow`: names and entity types.
+
+use std::path::Path;
+
+use arrow_array::cast::AsArray;
+
+use super::{DatasetError, Manifest, open_verified};
+
+/// A relation of the dataset; its id is its place in the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relation {
+    /// Name as in the imported files.
+    pub name: String,
+    /// Entity type of the left side.
+    pub lhs: String,
+    /// Entity type of the right side.
+    pub rhs: String,
+}
+
+pub(super) fn read(folder: &Path, manifest: &Manifest) -> Result<Vec<Relation>, DatasetError> {
+    let (path, file) = open_verified(folder, manifest, &manifest.relations.file)?;
+    let damaged = |e: arrow_schema::ArrowError| DatasetError::damaged(&path, e.to_string());
+    let mut relations = Vec::new();
+    for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
+        let batch = batch.map_err(damaged)?;
+        let column = |name: &str| {
+            let column = batch.column_by_name(name).and_then(|c| c.as_string_opt::<i32>());
+            column.ok_or_else(|| DatasetError::damaged(&path, format!("it has no column `{name}`")))
+        };
+        let (names, lhs, rhs) = (column("name")?, column("lhs")?, column("rhs")?);
+        relations.extend((0..batch.num_rows()).map(|i| Relation {
+            name: names.value(i).to_owned(),
+            lhs: lhs.value(i).to_owned(),
+            rhs: rhs.value(i).to_owned(),
+        }));
+    }
+    let known = |name: &String| manifest.entities.contains_key(name);
+    if relations.len() != manifest.relations.count as usize
+        || !relations.iter().all(|r| known(&r.lhs) && known(&r.rhs))
+    {
+        return Err(DatasetError::damaged(&path, "it does not match the manifest"));
+    }
+    Ok(relations)
+}

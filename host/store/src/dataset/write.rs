@@ -1,0 +1,199 @@
+//! Writing the files of a dataset.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float32Array, RecordBatch, StringArray, UInt32Array};
+use arrow_buffer::ScalarBuffer;
+use arrow_ipc::writer::FileWriter;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use pbg_core::graph::{Bucket, Edges};
+
+use super::edges;
+use super::manifest::{Batch, EdgeSetInfo};
+use super::relations::Relation;
+use crate::files::{FileError, SummedFile, Summary};
+
+/// Rows of the largest record batch: small enough that an edge chunk reads little more than its own.
+pub(crate) const BATCH_ROWS: usize = 1 << 20;
+
+/// An Arrow IPC file being written.
+struct ArrowFile<'a> {
+    path: &'a Path,
+    schema: SchemaRef,
+    writer: FileWriter<SummedFile>,
+}
+
+impl<'a> ArrowFile<'a> {
+    fn create(path: &'a Path, schema: SchemaRef) -> Result<Self, FileError> {
+        let writer = FileWriter::try_new(SummedFile::create(path)?, &schema);
+        let writer = writer.map_err(|e| SummedFile::arrow_error(path, e))?;
+        Ok(Self { path, schema, writer })
+    }
+
+    fn write(&mut self, columns: Vec<ArrayRef>) -> Result<(), FileError> {
+        RecordBatch::try_new(Arc::clone(&self.schema), columns)
+            .and_then(|batch| self.writer.write(&batch))
+            .map_err(|e| SummedFile::arrow_error(self.path, e))
+    }
+
+    fn position(&self) -> u64 {
+        self.writer.get_ref().position()
+    }
+
+    fn end_section(&mut self) -> Summary {
+        self.writer.get_mut().end_section()
+    }
+
+    /// Writes the footer; gives its summary and that of the file.
+    fn finish(mut self) -> Result<(Summary, Summary), FileError> {
+        self.writer.finish().map_err(|e| SummedFile::arrow_error(self.path, e))?;
+        let footer = self.end_section();
+        let file = self.writer.into_inner().map_err(|e| SummedFile::arrow_error(self.path, e))?;
+        Ok((footer, file.finish(true)?))
+    }
+}
+
+/// Writes an edge file, bucket by bucket.
+pub(crate) struct EdgeFile<'a> {
+    file: ArrowFile<'a>,
+    info: EdgeSetInfo,
+    frame: crc32fast::Hasher,
+}
+
+impl<'a> EdgeFile<'a> {
+    /// Starts the file at `path`, for a grid of `grid` = (left, right) partitions.
+    pub(crate) fn create(
+        path: &'a Path,
+        has_weight: bool,
+        grid: (u32, u32),
+    ) -> Result<Self, FileError> {
+        let mut file = ArrowFile::create(path, edges::schema(has_weight))?;
+        let header = file.end_section();
+        let info = EdgeSetInfo {
+            file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            edges: 0,
+            has_weight,
+            lhs_partitions: grid.0,
+            rhs_partitions: grid.1,
+            header_size: header.size,
+            frame_crc32: 0,
+            batches: Vec::new(),
+        };
+        let frame = crc32fast::Hasher::new_with_initial_len(header.crc32, header.size);
+        Ok(Self { file, info, frame })
+    }
+
+    /// Writes a record batch of at most [`BATCH_ROWS`] edges. Buckets come in ascending order.
+    pub(crate) fn write(&mut self, bucket: Bucket, edges: Edges) -> Result<(), FileError> {
+        let rows = edges.len() as u64;
+        if rows == 0 {
+            return Ok(());
+        }
+        let integers = |column: Vec<u32>| {
+            Arc::new(UInt32Array::new(ScalarBuffer::from(column), None)) as ArrayRef
+        };
+        let mut columns = vec![integers(edges.lhs), integers(edges.rel), integers(edges.rhs)];
+        if self.info.has_weight {
+            let weight = edges.weight.unwrap_or_else(|| vec![1.0; rows as usize]);
+            columns.push(Arc::new(Float32Array::new(ScalarBuffer::from(weight), None)));
+        }
+        let offset = self.file.position();
+        self.file.write(columns)?;
+        let Summary { size: length, crc32 } = self.file.end_section();
+        self.info.batches.push(Batch { bucket, offset, length, rows, crc32 });
+        self.info.edges += rows;
+        Ok(())
+    }
+
+    /// Completes the file.
+    pub(crate) fn finish(self) -> Result<(EdgeSetInfo, Summary), FileError> {
+        let Self { file, mut info, mut frame } = self;
+        let (footer, summary) = file.finish()?;
+        frame.combine(&crc32fast::Hasher::new_with_initial_len(footer.crc32, footer.size));
+        info.frame_crc32 = frame.finalize();
+        Ok((info, summary))
+    }
+}
+
+/// Writes `entities_<type>.arrow`: `names` in global order, cut into partitions by `counts`.
+pub(crate) fn dictionary(
+    path: &Path,
+    mut names: impl Iterator<Item = String>,
+    counts: &[u32],
+) -> Result<Summary, FileError> {
+    let column = |name, data_type| Field::new(name, data_type, false);
+    let schema = Schema::new(vec![
+        column("name", DataType::Utf8),
+        column("partition", DataType::UInt32),
+        column("offset", DataType::UInt32),
+    ]);
+    let mut file = ArrowFile::create(path, Arc::new(schema))?;
+    for (partition, &count) in counts.iter().enumerate() {
+        let mut first = 0;
+        while first < count {
+            let rows = (count - first).min(DICTIONARY_ROWS);
+            let batch: Vec<String> = names.by_ref().take(rows as usize).collect();
+            file.write(vec![
+                Arc::new(StringArray::from(batch)),
+                Arc::new(UInt32Array::from_value(partition as u32, rows as usize)),
+                Arc::new(UInt32Array::from_iter_values(first..first + rows)),
+            ])?;
+            first += rows;
+        }
+    }
+    Ok(file.finish()?.1)
+}
+
+/// Rows of the largest batch of names: 32-bit offsets must do for names of any allowed length.
+const DICTIONARY_ROWS: u32 = 1 << 15;
+
+/// Writes a list of names, as `feature_names_<type>.arrow`.
+pub(crate) fn names(
+    path: &Path,
+    names: impl ExactSizeIterator<Item = String>,
+) -> Result<Summary, FileError> {
+    let schema = Schema::new(vec![Field::new("name", DataType::Utf8, false)]);
+    let mut file = ArrowFile::create(path, Arc::new(schema))?;
+    let mut names = names.peekable();
+    while names.peek().is_some() {
+        let batch: Vec<String> = names.by_ref().take(DICTIONARY_ROWS as usize).collect();
+        file.write(vec![Arc::new(StringArray::from(batch))])?;
+    }
+    Ok(file.finish()?.1)
+}
+
+/// Writes `relations.arrow`.
+pub(crate) fn relations(path: &Path, relations: &[Relation]) -> Result<Summary, FileError> {
+    let column = |name| Field::new(name, DataType::Utf8, false);
+    let schema = Schema::new(["name", "lhs", "rhs"].map(column).to_vec());
+    let mut file = ArrowFile::create(path, Arc::new(schema))?;
+    for batch in relations.chunks(DICTIONARY_ROWS as usize) {
+        let text = |pick: fn(&Relation) -> &str| {
+            Arc::new(StringArray::from_iter_values(batch.iter().map(pick))) as ArrayRef
+        };
+        file.write(vec![text(|r| &r.name), text(|r| &r.lhs), text(|r| &r.rhs)])?;
+    }
+    Ok(file.finish()?.1)
+}
+
+/// Writes `features_<type>.arrow`: a list of feature ids per entity, in global order.
+pub(crate) fn features<'f>(
+    path: &Path,
+    lists: impl Iterator<Item = &'f [u32]>,
+) -> Result<Summary, FileError> {
+    use arrow_array::builder::{ListBuilder, UInt32Builder};
+    let item = Field::new("item", DataType::UInt32, false);
+    let list = Field::new("features", DataType::List(Arc::new(item.clone())), false);
+    let mut file = ArrowFile::create(path, Arc::new(Schema::new(vec![list])))?;
+    let mut lists = lists.peekable();
+    while lists.peek().is_some() {
+        let mut builder = ListBuilder::new(UInt32Builder::new()).with_field(item.clone());
+        for ids in lists.by_ref().take(DICTIONARY_ROWS as usize) {
+            builder.values().append_slice(ids);
+            builder.append(true);
+        }
+        file.write(vec![Arc::new(builder.finish())])?;
+    }
+    Ok(file.finish()?.1)
+}

@@ -1,0 +1,350 @@
+//! Files: every failure carries the operation, the path and, where there is one, the way out.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+pub(crate) mod faults;
+
+/// An operation on a file that the operating system refused.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation} {}: {cause}{}", path.display(), advice(cause))]
+pub struct FileError {
+    /// What was tried, a verb.
+    pub operation: &'static str,
+    /// On which file or folder.
+    pub path: PathBuf,
+    /// Why it failed.
+    pub cause: io::Error,
+}
+
+impl FileError {
+    /// The failure `cause` of `operation` on `path`.
+    #[must_use]
+    pub fn new(operation: &'static str, path: &Path, cause: io::Error) -> Self {
+        Self { operation, path: path.to_owned(), cause }
+    }
+
+    /// Whether the file or folder is not there.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.cause.kind() == io::ErrorKind::NotFound
+    }
+}
+
+fn advice(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; free some space and run the command again, what was complete before still is"
+        }
+        io::ErrorKind::FileTooLarge => "; the limit on file sizes (`ulimit -f`) is too low",
+        io::ErrorKind::PermissionDenied => "; check owner and permissions of the file and its folder",
+        io::ErrorKind::ReadOnlyFilesystem => "; choose a folder that can be written",
+        _ if cause.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            "; raise the limit on open files (`ulimit -n`)"
+        }
+        _ => "",
+    }
+}
+
+/// Size and checksum of bytes on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Bytes.
+    pub size: u64,
+    /// CRC-32 (IEEE) of the bytes.
+    pub crc32: u32,
+}
+
+/// A buffered file being written that sums up what passes through it.
+pub struct SummedFile {
+    path: PathBuf,
+    file: File,
+    buffer: Vec<u8>,
+    total: crc32fast::Hasher,
+    section: crc32fast::Hasher,
+    size: u64,
+    section_start: u64,
+}
+
+/// Large enough that system calls are rare, small enough to stay in the cache.
+const BUFFER_BYTES: usize = 256 << 10;
+
+impl SummedFile {
+    /// Creates or truncates the file.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn create(path: &Path) -> Result<Self, FileError> {
+        step(path).map_err(|e| FileError::new("create", path, e))?;
+        let file = File::create(path).map_err(|e| FileError::new("create", path, e))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            buffer: Vec::with_capacity(BUFFER_BYTES),
+            total: crc32fast::Hasher::new(),
+            section: crc32fast::Hasher::new(),
+            size: 0,
+            section_start: 0,
+        })
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.size
+    }
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        self.write_all(bytes).map_err(|e| self.error(e))
+    }
+
+    /// Size and checksum of what was written since the last call, or since the beginning.
+    pub fn end_section(&mut self) -> Summary {
+        let section = std::mem::replace(&mut self.section, crc32fast::Hasher::new());
+        self.total.combine(&section);
+        let size = self.size - self.section_start;
+        self.section_start = self.size;
+        Summary { size, crc32: section.finalize() }
+    }
+
+    /// Writes what is buffered, and with `sync` waits until it is on the disk; gives size and
+    /// checksum of the whole file.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn finish(mut self, sync: bool) -> Result<Summary, FileError> {
+        self.end_section();
+        self.write_buffer().map_err(|e| self.error(e))?;
+        if sync {
+            self.file.sync_all().map_err(|e| FileError::new("sync", &self.path, e))?;
+            synced(&self.path);
+        }
+        Ok(Summary { size: self.size, crc32: self.total.finalize() })
+    }
+
+    /// Wraps a failure to write this file.
+    #[must_use]
+    pub fn error(&self, cause: io::Error) -> FileError {
+        FileError::new("write", &self.path, cause)
+    }
+
+    /// Wraps the failure of an Arrow writer that writes to this file.
+    #[must_use]
+    pub fn arrow_error(path: &Path, error: arrow_schema::ArrowError) -> FileError {
+        let cause = match error {
+            arrow_schema::ArrowError::IoError(_, cause) => cause,
+            other => io::Error::other(other),
+        };
+        FileError::new("write", path, cause)
+    }
+
+    fn write_buffer(&mut self) -> io::Result<()> {
+        step(&self.path)?;
+        self.file.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Write for SummedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.buffer.len() + bytes.len() > BUFFER_BYTES && !self.buffer.is_empty() {
+            self.write_buffer()?;
+        }
+        if bytes.len() >= BUFFER_BYTES {
+            step(&self.path)?;
+            self.file.write_all(bytes)?;
+        } else {
+            self.buffer.extend_from_slice(bytes);
+        }
+        self.section.update(bytes);
+        self.size += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    /// Does nothing: what is buffered is written by `finish`.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Opens a file for reading.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn open(path: &Path) -> Result<File, FileError> {
+    File::open(path).map_err(|e| FileError::new("open", path, e))
+}
+
+/// Fills `buffer` from `offset` on, without moving a shared position.
+///
+/// # Errors
+/// When the bytes cannot be read, or are not there.
+pub fn read_exact_at(file: &File, path: &Path, buffer: &mut [u8], offset: u64) -> Result<(), FileError> {
+    file.read_exact_at(buffer, offset).map_err(|e| FileError::new("read", path, e))
+}
+
+/// The whole file, refusing more than `limit` bytes.
+///
+/// # Errors
+/// When it cannot be read or is larger.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let size = size(path)?;
+    if size > limit {
+        let cause = io::Error::other(format!("{size} bytes where at most {limit} are expected"));
+        return Err(FileError::new("read", path, cause));
+    }
+    fs::read(path).map_err(|e| FileError::new("read", path, e))
+}
+
+/// Size of a file in bytes.
+///
+/// # Errors
+/// When there is no such file.
+pub fn size(path: &Path) -> Result<u64, FileError> {
+    let metadata = fs::metadata(path).map_err(|e| FileError::new("open", path, e))?;
+    if metadata.is_dir() {
+        return Err(FileError::new("open", path, io::ErrorKind::IsADirectory.into()));
+    }
+    Ok(metadata.len())
+}
+
+/// Size and checksum of a file, read in pieces.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn summarize(file: &File, path: &Path) -> Result<Summary, FileError> {
+    let mut hasher = crc32fast::Hasher::new();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut size = 0;
+    loop {
+        let read = match file.read_at(&mut buffer, size) {
+            Ok(0) => return Ok(Summary { size, crc32: hasher.finalize() }),
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(FileError::new("read", path, e)),
+        };
+        hasher.update(&buffer[..read]);
+        size += read as u64;
+    }
+}
+
+/// Replaces a file so that, whatever happens, it holds either the old or the new bytes.
+///
+/// # Errors
+/// When the new bytes cannot be written; the old ones are still there then.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let staged = staged_name(path);
+    let mut file = SummedFile::create(&staged)?;
+    file.put(bytes)?;
+    file.finish(true)?;
+    rename(&staged, path)?;
+    sync_folder_of(path)
+}
+
+/// The name under which a file is written before it is renamed to `path`.
+#[must_use]
+pub fn staged_name(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(STAGED_SUFFIX);
+    path.with_file_name(name)
+}
+
+/// Ending of files that are not complete yet.
+pub const STAGED_SUFFIX: &str = ".tmp";
+
+/// Renames a file or folder.
+///
+/// # Errors
+/// When the operating system refuses.
+pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    step(to).and_then(|()| fs::rename(from, to)).map_err(|e| FileError::new("rename to", to, e))?;
+    renamed(from, to);
+    Ok(())
+}
+
+/// Removes a file; one that is not there is fine.
+///
+/// # Errors
+/// When the operating system refuses.
+pub fn remove(path: &Path) -> Result<(), FileError> {
+    match step(path).and_then(|()| fs::remove_file(path)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, e)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a folder and those above it.
+///
+/// # Errors
+/// When the operating system refuses.
+pub fn create_folder(path: &Path) -> Result<(), FileError> {
+    step(path)
+        .and_then(|()| fs::create_dir_all(path))
+        .map_err(|e| FileError::new("create folder", path, e))
+}
+
+/// Gives a file a second name; copies it where the file system has no links.
+///
+/// # Errors
+/// When neither is possible.
+pub fn link_or_copy(from: &Path, to: &Path) -> Result<(), FileError> {
+    step(to).map_err(|e| FileError::new("link", to, e))?;
+    if fs::hard_link(from, to).is_ok() {
+        return Ok(());
+    }
+    fs::copy(from, to).map_err(|e| FileError::new("copy to", to, e))?;
+    sync(to)
+}
+
+/// Waits until a file is on the disk.
+///
+/// # Errors
+/// When the operating system could not write it.
+pub fn sync(path: &Path) -> Result<(), FileError> {
+    step(path)
+        .and_then(|()| File::open(path))
+        .and_then(|file| file.sync_all())
+        .map_err(|e| FileError::new("sync", path, e))?;
+    synced(path);
+    Ok(())
+}
+
+/// Waits until the names in a file's folder are on the disk.
+///
+/// # Errors
+/// When the operating system could not write them.
+pub fn sync_folder_of(path: &Path) -> Result<(), FileError> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => sync(folder),
+        _ => sync(Path::new(".")),
+    }
+}
+
+#[cfg(test)]
+use faults::{renamed, step, synced};
+
+/// Before every operation that changes something: the place where tests inject faults.
+#[cfg(not(test))]
+#[expect(clippy::unnecessary_wraps, reason = "the version for tests fails")]
+#[inline]
+fn step(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(test))]
+#[inline]
+fn synced(_path: &Path) {}
+
+#[cfg(not(test))]
+#[inline]
+fn renamed(_from: &Path, _to: &Path) {}

@@ -1,0 +1,341 @@
+//! Import: from edges as text or tables to a dataset.
+//!
+//! The edges are read once: a reader cuts the files into blocks, workers parse them and replace
+//! names by provisional numbers, and the calling thread collects the results in the order of the
+//! files and spills them to disk. When all names are known they get their partitions and
+//! offsets, by a shuffle that depends on nothing but names and seed, and the spilled edges are
+//! sorted by bucket. Neither the number of threads nor their timing leaves a trace in the result.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use pbg_core::config::Config;
+
+use crate::dataset::Dataset;
+use crate::dataset::manifest::{EdgeSetInfo, Manifest};
+
+mod assign;
+mod block;
+mod bucketize;
+pub mod columns;
+mod error;
+mod features;
+mod intern;
+mod pipeline;
+mod relations;
+mod source;
+mod spill;
+mod table;
+mod target;
+mod text;
+mod types;
+mod worker;
+
+pub use columns::Columns;
+pub use error::ImportError;
+
+/// What an import does beyond its configuration.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Folder of the dataset. Default: `dataset` of the configuration.
+    pub target: Option<PathBuf>,
+    /// What the columns of the files are. Default: the names of tables with a header; `lhs, rel,
+    /// rhs` for those without.
+    pub columns: Option<Columns>,
+    /// Worker threads. Default: one per core.
+    pub threads: Option<usize>,
+    /// Bytes of all buffers together, names not included. Default: 256 MiB.
+    pub memory: Option<u64>,
+    /// Entities in fewer edges are left out, with their edges.
+    pub entity_min_count: u32,
+    /// Relations with fewer edges are left out, with their edges.
+    pub relation_min_count: u32,
+    /// A dataset whose ids are kept. Default: the one in the target folder, if there is one.
+    pub dictionary: Option<PathBuf>,
+    /// Forget the dataset in the target folder instead of keeping its ids and edge sets.
+    pub fresh: bool,
+    /// Files with the features of the entities of featurized types.
+    pub features: Vec<(String, PathBuf)>,
+}
+
+/// How far an import is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImportProgress {
+    /// Edges are read.
+    Reading {
+        /// Edge set.
+        set: String,
+        /// Bytes of all files read so far, as they lie on the disk.
+        bytes: u64,
+        /// Bytes of all files.
+        total_bytes: u64,
+        /// Edges read so far.
+        edges: u64,
+    },
+    /// Entities get their places.
+    Assigning {
+        /// Entities of all types.
+        entities: u64,
+    },
+    /// The edges of a set are sorted by bucket and written.
+    Writing {
+        /// Edge set.
+        set: String,
+        /// Its edges written so far.
+        edges: u64,
+        /// All its edges.
+        total_edges: u64,
+    },
+}
+
+/// What an import made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportReport {
+    /// The dataset.
+    pub path: PathBuf,
+    /// Edge sets imported, in order.
+    pub sets: Vec<SetReport>,
+    /// Edge sets of the dataset before that are still there.
+    pub kept_sets: Vec<String>,
+    /// Entity types, by name.
+    pub types: Vec<TypeReport>,
+    /// Relations of the dataset.
+    pub relations: u64,
+    /// Relations left out for having too few edges.
+    pub dropped_relations: u64,
+    /// Entities of a features file that are in no edge.
+    pub unused_features: u64,
+}
+
+/// What an import made of an edge set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetReport {
+    /// Name.
+    pub name: String,
+    /// Edges written.
+    pub edges: u64,
+    /// Edges left out with their entities or relation.
+    pub dropped: u64,
+}
+
+/// What an import made of an entity type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeReport {
+    /// Name.
+    pub name: String,
+    /// Entities of the dataset.
+    pub entities: u64,
+    /// Those that were in the dictionary before.
+    pub known: u64,
+    /// Those known before that are in no imported edge.
+    pub absent: u64,
+    /// Names left out for being in too few edges.
+    pub dropped: u64,
+}
+
+const DEFAULT_MEMORY: u64 = 256 << 20;
+
+/// Imports edge sets: name and files of each. `progress` is called now and then on the calling
+/// thread, and may end the import.
+///
+/// The dataset is made in a folder beside the target that replaces it at the end; after an error
+/// the target is as it was.
+///
+/// # Errors
+/// When something is wrong with configuration, files or target, or the disk is full.
+pub fn run(
+    config: &Config,
+    sets: &[(String, Vec<PathBuf>)],
+    options: &ImportOptions,
+    progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+) -> Result<ImportReport, ImportError> {
+    check_sets(sets)?;
+    let target = options.target.clone().unwrap_or_else(|| PathBuf::from(&config.dataset));
+    let old = previous(&target, options)?;
+    let types = types::Types::new(config, old.as_ref(), options)?;
+    let relations = relations::RelationTable::new(config, &types, old.as_ref())?;
+    let staging = target::Staging::create(&target)?;
+    let job = Job {
+        config,
+        options,
+        types: &types,
+        relations: &relations,
+        old: old.as_ref(),
+        folder: staging.path(),
+    };
+
+    let spills = pipeline::read_all(&job, sets, progress)?;
+    let entities = types.names.iter().map(|n| n.len() as u64).sum();
+    tell(progress, ImportProgress::Assigning { entities })?;
+    let (manifest, report) = job.write(spills, progress)?;
+    target::complete(staging, &target, &manifest)?;
+    Ok(ImportReport { path: target, ..report })
+}
+
+/// What all steps of an import share.
+struct Job<'a> {
+    config: &'a Config,
+    options: &'a ImportOptions,
+    types: &'a types::Types,
+    relations: &'a relations::RelationTable,
+    /// The dataset whose ids are kept.
+    old: Option<&'a Dataset>,
+    folder: &'a Path,
+}
+
+impl Job<'_> {
+    fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.options.threads.unwrap_or_else(cores).max(1)
+    }
+
+    fn memory(&self) -> u64 {
+        self.options.memory.unwrap_or(DEFAULT_MEMORY)
+    }
+
+    /// Everything after reading: places, dictionaries, relations, sorted edges.
+    fn write(
+        &self,
+        spills: Vec<spill::Spill>,
+        progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+    ) -> Result<(Manifest, ImportReport), ImportError> {
+        let mut report = ImportReport::default();
+        let mut manifest = Manifest {
+            dynamic_relations: self.config.dynamic_relations,
+            entities: std::collections::BTreeMap::new(),
+            relations: self.relations.place(self.options.relation_min_count),
+            edge_sets: std::collections::BTreeMap::new(),
+            files: std::collections::BTreeMap::new(),
+        };
+        report.dropped_relations = self.relations.dropped();
+        report.relations = u64::from(manifest.relations.count);
+        let path = self.folder.join(&manifest.relations.file);
+        let summary = crate::dataset::write::relations(&path, &self.relations.listed())?;
+        manifest.files.insert(manifest.relations.file.clone(), summary);
+
+        let places = self.place_entities(&mut manifest, &mut report)?;
+        for spill in spills {
+            let dropped_from = spill.edges;
+            let (info, summary) = bucketize::run(self, &spill, &places, progress)?;
+            report.sets.push(SetReport {
+                name: spill.set.clone(),
+                edges: info.edges,
+                dropped: dropped_from - info.edges,
+            });
+            manifest.files.insert(info.file.clone(), summary);
+            manifest.edge_sets.insert(spill.set.clone(), info);
+        }
+        if let Some(old) = self.old.filter(|_| self.options.dictionary.is_none()) {
+            self.keep_sets(old, &mut manifest, &mut report)?;
+        }
+        Ok((manifest, report))
+    }
+
+    fn place_entities(
+        &self,
+        manifest: &mut Manifest,
+        report: &mut ImportReport,
+    ) -> Result<Vec<assign::Places>, ImportError> {
+        let mut all = Vec::with_capacity(self.types.names.len());
+        for (index, names) in self.types.names.iter().enumerate() {
+            let places = assign::Places::new(self, index)?;
+            let name = names.entity_type.clone();
+            let file = format!("entities_{name}.arrow");
+            let listed = places.order.iter().map(|&id| names.name(id));
+            let summary =
+                crate::dataset::write::dictionary(&self.folder.join(&file), listed, &places.counts)?;
+            manifest.files.insert(file.clone(), summary);
+            let features = features::import(self, index, &places, manifest, report)?;
+            let config = &self.config.entities[&name];
+            manifest.entities.insert(
+                name.clone(),
+                crate::dataset::manifest::EntityType {
+                    file,
+                    num_partitions: config.num_partitions,
+                    counts: places.counts.clone(),
+                    featurized: config.featurized,
+                    features,
+                },
+            );
+            report.types.push(TypeReport {
+                name,
+                entities: places.order.len() as u64,
+                known: names.known.len() as u64,
+                absent: names.absent(),
+                dropped: names.len() as u64 - places.order.len() as u64,
+            });
+            all.push(places);
+        }
+        Ok(all)
+    }
+
+    /// Ids are stable, so the edge sets that were not imported again are still right.
+    fn keep_sets(
+        &self,
+        old: &Dataset,
+        manifest: &mut Manifest,
+        report: &mut ImportReport,
+    ) -> Result<(), ImportError> {
+        for (name, info) in &old.manifest().edge_sets {
+            if manifest.edge_sets.contains_key(name) {
+                continue;
+            }
+            let info: EdgeSetInfo = info.clone();
+            let from = old.path().join(&info.file);
+            crate::files::link_or_copy(&from, &self.folder.join(&info.file))?;
+            let summary = old.manifest().files[&info.file];
+            manifest.files.insert(info.file.clone(), summary);
+            manifest.edge_sets.insert(name.clone(), info);
+            report.kept_sets.push(name.clone());
+        }
+        Ok(())
+    }
+}
+
+/// The dataset whose ids are kept.
+fn previous(target: &Path, options: &ImportOptions) -> Result<Option<Dataset>, ImportError> {
+    if let Some(dictionary) = &options.dictionary {
+        return Ok(Some(Dataset::open(dictionary)?));
+    }
+    if options.fresh || !Dataset::is_at(target) {
+        return Ok(None);
+    }
+    match Dataset::open(target) {
+        Ok(dataset) => Ok(Some(dataset)),
+        Err(error) => Err(ImportError::Previous { error }),
+    }
+}
+
+fn check_sets(sets: &[(String, Vec<PathBuf>)]) -> Result<(), ImportError> {
+    let mut names = BTreeSet::new();
+    if sets.is_empty() {
+        return Err(ImportError::usage("no edges to import: name a set and its files"));
+    }
+    for (name, files) in sets {
+        types::check_name("edge set", name)?;
+        if !names.insert(name) {
+            return Err(ImportError::usage(format!("the edge set `{name}` is named twice")));
+        }
+        if files.is_empty() {
+            return Err(ImportError::usage(format!("the edge set `{name}` has no file")));
+        }
+        let distinct: BTreeSet<_> = files.iter().collect();
+        if distinct.len() < files.len() {
+            let what = format!("a file is named twice for the edge set `{name}`");
+            return Err(ImportError::usage(what));
+        }
+    }
+    Ok(())
+}
+
+fn tell(
+    progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+    event: ImportProgress,
+) -> Result<(), ImportError> {
+    if progress(event).is_break() { Err(ImportError::Cancelled) } else { Ok(()) }
+}
+
+
+#[cfg(test)]
+mod tests;

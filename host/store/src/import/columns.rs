@@ -1,0 +1,194 @@
+//! Which column is what.
+
+use std::str::FromStr;
+
+/// What the user says about the columns: `lhs,rel,rhs,weight` by position (`-` for one to ignore),
+/// or `lhs=NAME,rhs=NAME,...` by the names of a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Columns {
+    /// One word per column.
+    Positions(Vec<Role>),
+    /// Role and name of the columns to read.
+    Names(Vec<(Role, String)>),
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Name of the left entity.
+    Lhs,
+    /// Name of the relation.
+    Rel,
+    /// Name of the right entity.
+    Rhs,
+    /// Weight of the edge.
+    Weight,
+    /// Nothing of interest.
+    Ignored,
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word.trim() {
+            "lhs" => Ok(Self::Lhs),
+            "rel" => Ok(Self::Rel),
+            "rhs" => Ok(Self::Rhs),
+            "weight" => Ok(Self::Weight),
+            "-" => Ok(Self::Ignored),
+            other => Err(format!(
+                "`{other}` is no column: use lhs, rel, rhs, weight, and `-` for one to ignore"
+            )),
+        }
+    }
+}
+
+impl FromStr for Columns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.split(',').collect();
+        let columns = if words.iter().any(|word| word.contains('=')) {
+            let pair = |word: &&str| {
+                let (role, name) = word.split_once('=').ok_or_else(|| {
+                    format!("`{word}` lacks `=`: write either roles only or ROLE=NAME for all")
+                })?;
+                Ok((role.parse()?, name.trim().to_owned()))
+            };
+            Self::Names(words.iter().map(pair).collect::<Result<_, String>>()?)
+        } else {
+            Self::Positions(words.iter().map(|word| word.parse()).collect::<Result<_, _>>()?)
+        };
+        let roles = columns.roles();
+        for role in [Role::Lhs, Role::Rel, Role::Rhs, Role::Weight] {
+            let times = roles.iter().filter(|&&r| r == role).count();
+            if times > 1 {
+                return Err(format!("`{text}` names a column twice"));
+            }
+            if times == 0 && matches!(role, Role::Lhs | Role::Rhs) {
+                return Err(format!("`{text}` lacks lhs or rhs"));
+            }
+        }
+        Ok(columns)
+    }
+}
+
+impl Columns {
+    fn roles(&self) -> Vec<Role> {
+        match self {
+            Self::Positions(roles) => roles.clone(),
+            Self::Names(names) => names.iter().map(|&(role, _)| role).collect(),
+        }
+    }
+}
+
+/// Where the columns of a file are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Number of columns; more or fewer in a line is an error.
+    pub(super) count: usize,
+    pub(super) lhs: usize,
+    pub(super) rel: Option<usize>,
+    pub(super) rhs: usize,
+    pub(super) weight: Option<usize>,
+}
+
+impl Layout {
+    /// The layout of a file without header.
+    pub(super) fn without_header(columns: Option<&Columns>) -> Result<Self, String> {
+        match columns {
+            None => Self::positions(&[Role::Lhs, Role::Rel, Role::Rhs]),
+            Some(Columns::Positions(roles)) => Self::positions(roles),
+            Some(Columns::Names(_)) => {
+                Err("its columns have no names: give their roles by position".to_owned())
+            }
+        }
+    }
+
+    /// The layout of a table whose columns have these names.
+    pub(super) fn with_header(columns: Option<&Columns>, header: &[&str]) -> Result<Self, String> {
+        let names: Vec<(Role, &[&str])> = match columns {
+            Some(Columns::Positions(roles)) if roles.len() == header.len() => {
+                return Self::positions(roles);
+            }
+            Some(Columns::Positions(roles)) => {
+                let (found, expected) = (header.len(), roles.len());
+                return Err(format!("it has {found} columns where {expected} are expected"));
+            }
+            Some(Columns::Names(names)) => return Self::named(names, header),
+            None => DEFAULT_NAMES.to_vec(),
+        };
+        let mut roles = vec![Role::Ignored; header.len()];
+        for (role, known) in names {
+            let is_known = |name: &&str| known.iter().any(|k| k.eq_ignore_ascii_case(name.trim()));
+            match header.iter().enumerate().filter(|(_, name)| is_known(name)).collect::<Vec<_>>()[..] {
+                [] => {}
+                [(at, _)] => roles[at] = role,
+                [(_, first), (_, second), ..] => {
+                    return Err(format!("`{first}` or `{second}`? {CHOOSE}"));
+                }
+            }
+        }
+        Self::positions(&roles).map_err(|_| {
+            format!("which of its columns {} are the entities? {CHOOSE}", header.join(", "))
+        })
+    }
+
+    fn named(names: &[(Role, String)], header: &[&str]) -> Result<Self, String> {
+        let mut roles = vec![Role::Ignored; header.len()];
+        for (role, name) in names {
+            let found = header.iter().position(|column| column.trim() == name);
+            let at = found
+                .ok_or_else(|| format!("it has no column `{name}` but {}", header.join(", ")))?;
+            roles[at] = *role;
+        }
+        Self::positions(&roles)
+    }
+
+    fn positions(roles: &[Role]) -> Result<Self, String> {
+        let at = |role| roles.iter().position(|&r| r == role);
+        let (Some(lhs), Some(rhs)) = (at(Role::Lhs), at(Role::Rhs)) else {
+            return Err("a column of left or right entities is missing".to_owned());
+        };
+        Ok(Self { count: roles.len(), lhs, rel: at(Role::Rel), rhs, weight: at(Role::Weight) })
+    }
+}
+
+const CHOOSE: &str = "say so with `--columns lhs=NAME,rel=NAME,rhs=NAME`";
+
+const DEFAULT_NAMES: [(Role, &[&str]); 4] = [
+    (Role::Lhs, &["lhs", "head", "source", "src", "subject", "from"]),
+    (Role::Rel, &["rel", "relation", "predicate", "label", "type"]),
+    (Role::Rhs, &["rhs", "tail", "target", "dst", "destination", "object", "to"]),
+    (Role::Weight, &["weight"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_and_names() {
+        let columns: Columns = "-,rhs,lhs,weight".parse().unwrap();
+        let layout = Layout::without_header(Some(&columns)).unwrap();
+        assert_eq!(layout, Layout { count: 4, lhs: 2, rel: None, rhs: 1, weight: Some(3) });
+        let columns: Columns = "lhs=a,rhs=c,rel=b".parse().unwrap();
+        let layout = Layout::with_header(Some(&columns), &["c", "x", "b", "a"]).unwrap();
+        assert_eq!(layout, Layout { count: 4, lhs: 3, rel: Some(2), rhs: 0, weight: None });
+        let layout = Layout::with_header(None, &["Head", "relation", "tail"]).unwrap();
+        assert_eq!(layout, Layout { count: 3, lhs: 0, rel: Some(1), rhs: 2, weight: None });
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for text in ["", "lhs", "lhs,rel", "lhs,lhs,rhs", "lhs,rhs,wight", "lhs=a,rhs"] {
+            assert!(text.parse::<Columns>().is_err(), "{text}");
+        }
+        assert!(Layout::with_header(None, &["a", "b", "c"]).is_err());
+        assert!(Layout::with_header(None, &["head", "lhs", "tail"]).is_err());
+        let named: Columns = "lhs=a,rhs=b".parse().unwrap();
+        assert!(Layout::without_header(Some(&named)).is_err());
+        assert!(Layout::with_header(Some(&named), &["a", "c"]).is_err());
+    }
+}

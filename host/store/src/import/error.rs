@@ -1,0 +1,75 @@
+//! What can be wrong with an import.
+
+use std::path::{Path, PathBuf};
+
+use crate::dataset::DatasetError;
+use crate::files::FileError;
+
+/// What ended an import. The target is as it was before.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The dataset whose ids are to be kept is damaged or none.
+    #[error(transparent)]
+    Dictionary(#[from] DatasetError),
+    /// So is the dataset in the target folder.
+    #[error(
+        "the dataset in the target folder cannot be built upon: {error}; with `--fresh` it is \
+         replaced without keeping its ids"
+    )]
+    Previous {
+        /// What is wrong with it.
+        error: DatasetError,
+    },
+    /// Something is wrong with what was asked for.
+    #[error("{what}")]
+    Usage {
+        /// What.
+        what: String,
+    },
+    /// A line, or a row of a table, is wrong.
+    #[error("{}:{line}: {what}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1; for Parquet the row.
+        line: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A file of edges is wrong as a whole.
+    #[error("{}: {what}", path.display())]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// There are more names or edges than the format can number.
+    #[error("{what}")]
+    TooMany {
+        /// Of what.
+        what: String,
+    },
+    /// The target is a folder of something else.
+    #[error("{} is there and is no dataset: choose another folder, or remove it", path.display())]
+    Occupied {
+        /// The target.
+        path: PathBuf,
+    },
+    /// The caller ended it.
+    #[error("the import was stopped")]
+    Cancelled,
+}
+
+impl ImportError {
+    pub(super) fn usage(what: impl Into<String>) -> Self {
+        Self::Usage { what: what.into() }
+    }
+
+    pub(super) fn input(path: &Path, what: impl Into<String>) -> Self {
+        Self::Input { path: path.to_owned(), what: what.into() }
+    }
+}

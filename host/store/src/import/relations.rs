@@ -1,0 +1,257 @@
+//! Relations: which there are, and which entity types their sides have.
+
+use std::collections::HashMap;
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use pbg_core::config::{Config, RelationConfig};
+
+use super::ImportError;
+use super::types::Types;
+use crate::dataset::manifest::Relations;
+use crate::dataset::{Dataset, Relation};
+
+/// The entry of the configuration that stands for all relations without one.
+const ANY: &str = "*";
+
+/// Left out: what `finals` says of relations with too few edges.
+pub(super) const DROPPED: u32 = u32::MAX;
+
+/// All relations of an import, shared by the workers.
+pub(super) struct RelationTable {
+    template: Option<Template>,
+    single: Option<Resolved>,
+    found: RwLock<Found>,
+    placed: OnceLock<Placed>,
+}
+
+/// What relations look like that the configuration does not name.
+struct Template {
+    lhs: String,
+    rhs: String,
+    sides: (u32, u32),
+}
+
+#[derive(Default)]
+struct Found {
+    ids: HashMap<String, u32>,
+    list: Vec<Relation>,
+    sides: Vec<(u32, u32)>,
+    counts: Vec<u64>,
+    /// The first so many stay, in this order, however few edges they have.
+    fixed: usize,
+}
+
+struct Placed {
+    finals: Vec<u32>,
+    list: Vec<Relation>,
+    dropped: u64,
+}
+
+/// A relation as the workers need it: provisional id, and the indices of its entity types.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Resolved {
+    pub(super) id: u32,
+    pub(super) lhs: u32,
+    pub(super) rhs: u32,
+}
+
+impl RelationTable {
+    pub(super) fn new(
+        config: &Config,
+        types: &Types,
+        old: Option<&Dataset>,
+    ) -> Result<Self, ImportError> {
+        let side = |relation: &str, name: &str| match types.index(name) {
+            Some(index) => Ok(index as u32),
+            None => Err(ImportError::usage(format!(
+                "the relation `{relation}` names the entity type `{name}`, which does not exist"
+            ))),
+        };
+        let template = config.relations.iter().find(|r| config.dynamic_relations || r.name == ANY);
+        let template = match template {
+            None => None,
+            Some(RelationConfig { name, lhs, rhs, .. }) => {
+                let sides = (side(name, lhs)?, side(name, rhs)?);
+                Some(Template { lhs: lhs.clone(), rhs: rhs.clone(), sides })
+            }
+        };
+        let mut found = Found::default();
+        for relation in old.map(Dataset::relations).unwrap_or_default() {
+            let sides = (side(&relation.name, &relation.lhs)?, side(&relation.name, &relation.rhs)?);
+            found.push(relation.clone(), sides);
+        }
+        let named = config.relations.iter().filter(|r| !config.dynamic_relations && r.name != ANY);
+        for RelationConfig { name, lhs, rhs, .. } in named {
+            let sides = (side(name, lhs)?, side(name, rhs)?);
+            let relation = Relation { name: name.clone(), lhs: lhs.clone(), rhs: rhs.clone() };
+            found.add_named(relation, sides)?;
+        }
+        found.fixed = found.list.len();
+        let single = match (&template, &found.list[..], &found.sides[..]) {
+            (None, [_], &[(lhs, rhs)]) => Some(Resolved { id: 0, lhs, rhs }),
+            _ => None,
+        };
+        Ok(Self { template, single, found: RwLock::new(found), placed: OnceLock::new() })
+    }
+
+    /// The relation of files without a column of relations, if there is exactly one.
+    pub(super) fn single(&self) -> Option<Resolved> {
+        self.single
+    }
+
+    fn resolve(&self, name: &str) -> Result<Resolved, String> {
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&id) = found.ids.get(name) {
+            return Ok(found.resolved(id));
+        }
+        let Some(template) = &self.template else { return Err(found.unknown(name)) };
+        drop(found);
+        let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&id) = found.ids.get(name) {
+            return Ok(found.resolved(id));
+        }
+        if found.list.len() >= DROPPED as usize {
+            return Err("there are more relations than can be numbered".to_owned());
+        }
+        let (lhs, rhs) = (template.lhs.clone(), template.rhs.clone());
+        let id = found.push(Relation { name: name.to_owned(), lhs, rhs }, template.sides);
+        Ok(found.resolved(id))
+    }
+
+    /// Decides which relations the dataset has, and in which order: those that were known or
+    /// that the configuration names come first, then the others by name.
+    pub(super) fn place(&self, min_count: u32) -> Relations {
+        let placed = self.placed.get_or_init(|| {
+            let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+            let mut others: Vec<usize> = (found.fixed..found.list.len())
+                .filter(|&id| found.counts[id] >= u64::from(min_count))
+                .collect();
+            others.sort_unstable_by(|&a, &b| found.list[a].name.cmp(&found.list[b].name));
+            let order: Vec<usize> = (0..found.fixed).chain(others).collect();
+            let mut finals = vec![DROPPED; found.list.len()];
+            for (place, &id) in order.iter().enumerate() {
+                finals[id] = place as u32;
+            }
+            let list: Vec<_> = order.iter().map(|&id| found.list[id].clone()).collect();
+            let dropped = (found.list.len() - list.len()) as u64;
+            Placed { finals, list, dropped }
+        });
+        Relations { file: "relations.arrow".to_owned(), count: placed.list.len() as u32 }
+    }
+
+    /// Final ids by provisional ones; [`DROPPED`] for those left out.
+    pub(super) fn finals(&self) -> &[u32] {
+        self.placed.get().map_or(&[], |placed| &placed.finals)
+    }
+
+    /// Indices of the entity types of both sides, by provisional id.
+    pub(super) fn sides(&self) -> Vec<(u32, u32)> {
+        self.found.read().unwrap_or_else(PoisonError::into_inner).sides.clone()
+    }
+
+    pub(super) fn listed(&self) -> Vec<Relation> {
+        self.placed.get().map(|placed| placed.list.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.placed.get().map_or(0, |placed| placed.dropped)
+    }
+
+    fn add_counts(&self, counts: &[u64]) {
+        let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
+        for (total, count) in found.counts.iter_mut().zip(counts) {
+            *total += count;
+        }
+    }
+}
+
+impl Found {
+    fn push(&mut self, relation: Relation, sides: (u32, u32)) -> u32 {
+        let id = self.list.len() as u32;
+        self.ids.insert(relation.name.clone(), id);
+        self.list.push(relation);
+        self.sides.push(sides);
+        self.counts.push(0);
+        id
+    }
+
+    /// Adds a relation that the configuration names; one known before must have the same types.
+    fn add_named(&mut self, relation: Relation, sides: (u32, u32)) -> Result<(), ImportError> {
+        let Some(&id) = self.ids.get(&relation.name) else {
+            self.push(relation, sides);
+            return Ok(());
+        };
+        let known = &self.list[id as usize];
+        if *known == relation {
+            return Ok(());
+        }
+        Err(ImportError::usage(format!(
+            "the relation `{}` goes from `{}` to `{}`, and in the dataset whose ids are to be kept from `{}` to `{}`",
+            relation.name, relation.lhs, relation.rhs, known.lhs, known.rhs
+        )))
+    }
+
+    fn resolved(&self, id: u32) -> Resolved {
+        let (lhs, rhs) = self.sides[id as usize];
+        Resolved { id, lhs, rhs }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let similar = |known: &&Relation| strsim::jaro_winkler(&known.name, name);
+        let best = self.list.iter().max_by(|a, b| similar(a).total_cmp(&similar(b)));
+        let hint = match best {
+            Some(known) if similar(&known) > 0.8 => format!("did you mean `{}`? Or ", known.name),
+            _ => String::new(),
+        };
+        format!(
+            "the relation `{}` is not in the configuration; {hint}add an entry for it, or one \
+             named `{ANY}` for all without their own",
+            shorten(name)
+        )
+    }
+}
+
+/// A name as it can be shown.
+pub(super) fn shorten(name: &str) -> String {
+    let shown: String = name.chars().take(80).collect();
+    let dots = if shown.len() < name.len() { "..." } else { "" };
+    format!("{}{dots}", shown.escape_debug())
+}
+
+/// What one worker has seen of the relations: spares it the shared table.
+pub(super) struct RelationCache<'t> {
+    table: &'t RelationTable,
+    known: HashMap<Vec<u8>, Resolved, foldhash::fast::RandomState>,
+    counts: Vec<u64>,
+}
+
+impl<'t> RelationCache<'t> {
+    pub(super) fn new(table: &'t RelationTable) -> Self {
+        Self { table, known: HashMap::default(), counts: Vec::new() }
+    }
+
+    /// The relation of this name, and one more edge of it.
+    pub(super) fn resolve(&mut self, name: &[u8]) -> Result<Resolved, String> {
+        let resolved = match self.known.get(name) {
+            Some(&resolved) => resolved,
+            None => {
+                let text = std::str::from_utf8(name).map_err(|_| "not UTF-8".to_owned())?;
+                let resolved = self.table.resolve(text)?;
+                self.known.insert(name.to_owned(), resolved);
+                resolved
+            }
+        };
+        let at = resolved.id as usize;
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] += 1;
+        Ok(resolved)
+    }
+}
+
+impl Drop for RelationCache<'_> {
+    fn drop(&mut self) {
+        self.table.add_counts(&self.counts);
+    }
+}

@@ -1,0 +1,126 @@
+//! Imports of small files, as a user would do them.
+
+mod bad_input;
+mod formats;
+mod round_trip;
+mod stable_ids;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use pbg_core::config::Config;
+use pbg_core::graph::Bucket;
+use tempfile::TempDir;
+
+use super::{ImportError, ImportOptions, ImportReport, run};
+use crate::dataset::Dataset;
+
+/// A folder with input files and a dataset to be made.
+struct Workshop {
+    folder: TempDir,
+    config: Config,
+    options: ImportOptions,
+}
+
+/// An edge by its names, with the bits of its weight.
+type NamedEdge = (String, String, String, Option<u32>);
+
+impl Workshop {
+    /// With entity type `e` in `partitions` partitions, and any relations.
+    fn new(partitions: u32) -> Self {
+        Self::with_config(&format!(
+            "entities.e.num_partitions = {partitions}\n\
+             relations = [{{ name = '*', lhs = 'e', rhs = 'e' }}]"
+        ))
+    }
+
+    fn with_config(text: &str) -> Self {
+        let text = format!("dataset = 'd'\ncheckpoint_path = 'c'\ndimension = 8\n{text}");
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            config: Config::parse(&text, "pbg.toml", &[]).unwrap(),
+            options: ImportOptions { threads: Some(2), ..ImportOptions::default() },
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn target(&self) -> PathBuf {
+        self.options.target.clone().unwrap_or_else(|| self.path("data"))
+    }
+
+    fn import(&self, sets: &[(&str, &[&Path])]) -> Result<ImportReport, ImportError> {
+        let sets: Vec<_> = sets
+            .iter()
+            .map(|(name, files)| ((*name).to_owned(), files.iter().map(|f| f.to_path_buf()).collect()))
+            .collect();
+        let options = ImportOptions { target: Some(self.target()), ..self.options.clone() };
+        run(&self.config, &sets, &options, &mut |_| ControlFlow::Continue(()))
+    }
+
+    fn import_text(&self, name: &str, content: impl AsRef<[u8]>) -> Result<Dataset, ImportError> {
+        let file = self.file(name, content);
+        self.import(&[("train", &[&file])])?;
+        Ok(self.dataset())
+    }
+
+    fn dataset(&self) -> Dataset {
+        Dataset::open(&self.target()).unwrap()
+    }
+
+    /// Nothing but `data` and the files that the test made.
+    fn is_tidy(&self) -> bool {
+        fs::read_dir(self.folder.path())
+            .unwrap()
+            .all(|entry| !entry.unwrap().file_name().to_string_lossy().starts_with('.'))
+    }
+}
+
+/// All edges of a set by name, sorted; checks that each is in its bucket.
+fn named_edges(dataset: &Dataset, set: &str) -> Vec<NamedEdge> {
+    let mut named = Vec::new();
+    let dictionaries: BTreeMap<_, _> = dataset
+        .manifest()
+        .entities
+        .keys()
+        .map(|name| (name.clone(), dataset.dictionary(name).unwrap()))
+        .collect();
+    let edges = dataset.edge_set(set).unwrap();
+    let (lhs_partitions, rhs_partitions) = edges.grid();
+    for lhs in 0..lhs_partitions {
+        for rhs in 0..rhs_partitions {
+            let bucket = Bucket::new(lhs, rhs);
+            let read = edges.read(bucket, 0..edges.bucket_len(bucket)).unwrap();
+            for i in 0..read.len() {
+                let relation = &dataset.relations()[read.rel[i] as usize];
+                let name = |of_type: &str, partition, offset| {
+                    let id = crate::dataset::EntityId { partition, offset };
+                    dictionaries[of_type].name_of(id).unwrap().to_owned()
+                };
+                named.push((
+                    name(&relation.lhs, lhs, read.lhs[i]),
+                    relation.name.clone(),
+                    name(&relation.rhs, rhs, read.rhs[i]),
+                    read.weight.as_ref().map(|w| w[i].to_bits()),
+                ));
+            }
+        }
+    }
+    assert_eq!(named.len() as u64, edges.len());
+    named.sort();
+    named
+}
+
+fn edge(lhs: &str, rel: &str, rhs: &str) -> NamedEdge {
+    (lhs.to_owned(), rel.to_owned(), rhs.to_owned(), None)
+}

@@ -1,0 +1,133 @@
+//! Tab-separated text, CSV and Parquet, plain and compressed, say the same.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+
+use super::*;
+
+const TEXT: &str = "a\tr\tb\nb\ts\tc\nc\tr\ta\n";
+
+fn expected() -> Vec<NamedEdge> {
+    vec![edge("a", "r", "b"), edge("b", "s", "c"), edge("c", "r", "a")]
+}
+
+fn gzip(content: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(content.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn text_of_all_kinds() {
+    let crlf = TEXT.replace('\n', "\r\n");
+    let texts = [
+        ("a.tsv", TEXT.as_bytes().to_vec()),
+        ("a.txt", TEXT.trim_end().as_bytes().to_vec()),
+        ("a", format!("\u{feff}{crlf}\r\n\n").into_bytes()),
+        ("a.tsv.gz", gzip(TEXT)),
+        ("b.tsv.zst", zstd::encode_all(TEXT.as_bytes(), 1).unwrap()),
+        // Two members, and a name that does not tell.
+        ("c.tsv", [gzip(&TEXT[..6]), gzip(&TEXT[6..])].concat()),
+        ("a.csv", b"rel,rhs,lhs\nr,b,a\ns,c,b\n\nr,a,c".to_vec()),
+        ("b.csv.gz", gzip("Head,x,Relation,Tail\n\"a\",,r,b\r\nb,1,s,\"c\"\r\nc,2,r,a\r\n")),
+    ];
+    for (name, content) in texts {
+        let dataset = Workshop::new(2).import_text(name, content).unwrap();
+        assert_eq!(named_edges(&dataset, "train"), expected(), "{name}");
+    }
+}
+
+#[test]
+fn parquet_with_integers_and_weights() {
+    let workshop = Workshop::new(2);
+    let column = |values: [&str; 3]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([
+        ("weight", Arc::new(Float64Array::from(vec![0.5, 1.0, 0.0])) as ArrayRef),
+        ("target", Arc::new(Int64Array::from(vec![7, -8, 9])) as ArrayRef),
+        ("note", column(["x", "y", "z"])),
+        ("label", column(["r", "s", "r"])),
+        ("source", column(["a", "b", "c"])),
+    ])
+    .unwrap();
+    let path = workshop.path("edges.parquet");
+    let file = fs::File::create(&path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    workshop.import(&[("train", &[&path])]).unwrap();
+    let dataset = workshop.dataset();
+    let weighted = |(lhs, rel, rhs, _): NamedEdge, w: f32| (lhs, rel, rhs, Some(w.to_bits()));
+    assert_eq!(
+        named_edges(&dataset, "train"),
+        [
+            weighted(edge("a", "r", "7"), 0.5),
+            weighted(edge("b", "s", "-8"), 1.0),
+            weighted(edge("c", "r", "9"), 0.0)
+        ]
+    );
+    assert!(dataset.edge_set("train").unwrap().has_weight());
+}
+
+#[test]
+fn several_files_and_sets() {
+    let workshop = Workshop::new(2);
+    let (first, second) = (workshop.file("1.tsv", TEXT), workshop.file("2.csv", "lhs,rel,rhs\nd,t,a\n"));
+    let report = workshop.import(&[("train", &[&first, &second]), ("test", &[&second])]).unwrap();
+    assert_eq!(report.sets[0].edges, 4);
+    assert_eq!(report.types[0].entities, 4);
+    let dataset = workshop.dataset();
+    assert_eq!(named_edges(&dataset, "test"), [edge("d", "t", "a")]);
+    assert_eq!(dataset.relation_names(), ["r", "s", "t"]);
+    let error = dataset.edge_set("valid").unwrap_err().to_string();
+    assert!(error.contains("`test`, `train`"), "{error}");
+}
+
+#[test]
+fn columns_by_position() {
+    let mut workshop = Workshop::with_config(
+        "entities.e.num_partitions = 2\nrelations = [{ name = 'only', lhs = 'e', rhs = 'e' }]",
+    );
+    workshop.options.columns = Some("rhs,-,lhs".parse().unwrap());
+    let dataset = workshop.import_text("a.tsv", "b\tx\ta\nc\t\tb\n").unwrap();
+    assert_eq!(named_edges(&dataset, "train"), [edge("a", "only", "b"), edge("b", "only", "c")]);
+}
+
+#[test]
+fn min_counts_drop_edges() {
+    let mut workshop = Workshop::new(1);
+    workshop.options.entity_min_count = 2;
+    workshop.options.relation_min_count = 2;
+    // `rare` occurs once, and so does relation `s`.
+    let file = workshop.file("a.tsv", "a\tr\tb\nb\tr\ta\na\ts\tb\na\tr\trare\n");
+    let report = workshop.import(&[("train", &[&file])]).unwrap();
+    assert_eq!((report.sets[0].edges, report.sets[0].dropped), (2, 2));
+    assert_eq!((report.types[0].entities, report.types[0].dropped), (2, 1));
+    assert_eq!((report.relations, report.dropped_relations), (1, 1));
+    let dataset = workshop.dataset();
+    assert_eq!(named_edges(&dataset, "train"), [edge("a", "r", "b"), edge("b", "r", "a")]);
+}
+
+#[test]
+fn features_of_entities() {
+    let mut workshop = Workshop::with_config(
+        "entities.doc = { num_partitions = 1, featurized = true }\nentities.tag.num_partitions = 2\n\
+         relations = [{ name = 'has', lhs = 'doc', rhs = 'tag' }]",
+    );
+    let words = workshop.file("words.tsv", "d1\tred green\nother\tx\nd2\tblue\tred\r\n");
+    workshop.options.features = vec![("doc".to_owned(), words)];
+    let file = workshop.file("a.tsv", "d1\thas\tt1\nd2\thas\tt2\n");
+    let report = workshop.import(&[("train", &[&file])]).unwrap();
+    assert_eq!(report.unused_features, 1);
+    let dataset = workshop.dataset();
+    let features = dataset.features("doc").unwrap();
+    let named = |name: &str| -> Vec<&str> {
+        let id = dataset.find("doc", name).unwrap().unwrap();
+        features.of(id.offset).iter().map(|&f| features.names()[f as usize].as_str()).collect()
+    };
+    assert_eq!(named("d1"), ["red", "green"]);
+    assert_eq!(named("d2"), ["blue", "red"]);
+    assert_eq!(dataset.manifest().entities["doc"].table_rows(0), 3);
+    assert!(dataset.features("tag").is_err());
+}

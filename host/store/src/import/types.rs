@@ -1,0 +1,140 @@
+//! The entity types of an import and the names found of each.
+
+use std::collections::BTreeMap;
+
+use pbg_core::config::Config;
+
+use super::intern::Interner;
+use super::{ImportError, ImportOptions};
+use crate::dataset::Dataset;
+
+/// All entity types, in the order of their names.
+pub(super) struct Types {
+    pub(super) names: Vec<Names>,
+    index: BTreeMap<String, usize>,
+}
+
+/// The names of one type.
+pub(super) struct Names {
+    pub(super) entity_type: String,
+    pub(super) interner: Interner,
+    /// Provisional ids of the entities of the earlier dictionary, in global order.
+    pub(super) known: Vec<u32>,
+    /// How many of them each partition has.
+    pub(super) known_counts: Vec<u32>,
+}
+
+impl Types {
+    pub(super) fn new(
+        config: &Config,
+        old: Option<&Dataset>,
+        options: &ImportOptions,
+    ) -> Result<Self, ImportError> {
+        let mut names = Vec::new();
+        let mut index = BTreeMap::new();
+        if let Some(old) = old {
+            check_types(config, old)?;
+        }
+        for (name, entity) in &config.entities {
+            check_name("entity type", name)?;
+            let file = options.features.iter().find(|(of, _)| of == name);
+            if entity.featurized && file.is_none() {
+                let what = format!(
+                    "the entity type `{name}` is featurized: give its features with `--features {name}=FILE`"
+                );
+                return Err(ImportError::usage(what));
+            }
+            if entity.featurized && entity.num_partitions != 1 {
+                let what = format!("the featurized entity type `{name}` must have one partition");
+                return Err(ImportError::usage(what));
+            }
+            index.insert(name.clone(), names.len());
+            let partitions = entity.num_partitions as usize;
+            names.push(Names::new(name, partitions, old)?);
+        }
+        for (name, _) in &options.features {
+            if !config.entities.get(name).is_some_and(|entity| entity.featurized) {
+                let what = format!("features for `{name}`, which is no featurized entity type");
+                return Err(ImportError::usage(what));
+            }
+        }
+        Ok(Self { names, index })
+    }
+
+    /// Index of the type of this name.
+    pub(super) fn index(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+}
+
+impl Names {
+    fn new(name: &str, partitions: usize, old: Option<&Dataset>) -> Result<Self, ImportError> {
+        let mut names = Self {
+            entity_type: name.to_owned(),
+            interner: Interner::new(),
+            known: Vec::new(),
+            known_counts: vec![0; partitions],
+        };
+        let Some(old) = old else { return Ok(names) };
+        let Some(info) = old.manifest().entities.get(name) else { return Ok(names) };
+        names.known_counts.clone_from(&info.counts);
+        for known in old.dictionary(name)?.names() {
+            names.known.push(names.interner.add(known.as_bytes())?);
+        }
+        Ok(names)
+    }
+
+    /// Number of different names.
+    pub(super) fn len(&self) -> usize {
+        self.interner.len()
+    }
+
+    /// The name with a provisional id.
+    pub(super) fn name(&self, id: u32) -> String {
+        self.interner.name(id)
+    }
+
+    /// Known names without an edge in this import.
+    pub(super) fn absent(&self) -> u64 {
+        self.known.iter().filter(|&&id| self.interner.count(id) == 0).count() as u64
+    }
+}
+
+/// Stable ids need the same types, partitions and features.
+fn check_types(config: &Config, old: &Dataset) -> Result<(), ImportError> {
+    let path = old.path().display();
+    let fail = |what: String| {
+        let advice = "import without it, or with `--fresh` into its folder";
+        Err(ImportError::usage(format!("the dataset {path} {what}; to build anew, {advice}")))
+    };
+    for (name, info) in &old.manifest().entities {
+        let Some(entity) = config.entities.get(name) else {
+            return fail(format!("has the entity type `{name}`, the configuration has not"));
+        };
+        if entity.num_partitions != info.num_partitions {
+            return fail(format!(
+                "has {} partitions of `{name}`, the configuration {}",
+                info.num_partitions, entity.num_partitions
+            ));
+        }
+        if entity.featurized != info.featurized {
+            return fail(format!("and the configuration disagree whether `{name}` is featurized"));
+        }
+    }
+    if old.manifest().dynamic_relations == config.dynamic_relations {
+        return Ok(());
+    }
+    fail("and the configuration disagree about `dynamic_relations`".to_owned())
+}
+
+/// Names of types and sets become parts of file names.
+pub(super) fn check_name(what: &str, name: &str) -> Result<(), ImportError> {
+    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name.is_empty() && name.len() <= 100 && name.chars().all(allowed) {
+        return Ok(());
+    }
+    Err(ImportError::usage(format!(
+        "`{}` cannot be the name of an {what}: 1 to 100 letters, digits, `_`, `-` and `.`",
+        name.escape_debug()
+    )))
+}

@@ -1,0 +1,146 @@
+//! A worker: from a block of text to records of provisional ids.
+
+use super::block::{Block, Content, Done, Rows, Wrong};
+use super::intern::{Interner, SHARDS};
+use super::relations::{RelationCache, Resolved};
+use super::types::Types;
+use super::{ImportError, Job, text};
+
+/// A worker and the memory that it uses again for every block.
+pub(super) struct Worker<'a> {
+    types: &'a Types,
+    single: Option<Resolved>,
+    relations: RelationCache<'a>,
+    rows: Rows,
+    resolved: Vec<Resolved>,
+    /// Hash of every name: left and right sides in turn.
+    hashes: Vec<u64>,
+    /// Type and shard of every name.
+    groups: Vec<u32>,
+    /// Names in the order of their groups.
+    order: Vec<u32>,
+    ids: Vec<u32>,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(job: &'a Job<'a>) -> Self {
+        Self {
+            types: job.types,
+            single: job.relations.single(),
+            relations: RelationCache::new(job.relations),
+            rows: Rows::default(),
+            resolved: Vec::new(),
+            hashes: Vec::new(),
+            groups: Vec::new(),
+            order: Vec::new(),
+            ids: Vec::new(),
+        }
+    }
+
+    /// Parses a block and gives its names their numbers.
+    pub(super) fn process(&mut self, block: Block) -> Result<Done, ImportError> {
+        let (buffer, lines, mut wrong) = match block.content {
+            Content::Text(buffer) => {
+                match text::parse(&buffer, &block.file.layout, &mut self.rows) {
+                    Ok(lines) => (buffer, lines, None),
+                    Err(wrong) => (buffer, 0, Some(wrong)),
+                }
+            }
+            Content::Rows { buffer, rows, lines, wrong } => {
+                self.rows = rows;
+                (buffer, lines, wrong)
+            }
+        };
+        let mut records = Vec::new();
+        if wrong.is_none() {
+            wrong = self.resolve_relations(&buffer);
+        }
+        if wrong.is_none() {
+            self.number_names(&buffer)?;
+            self.write_records(&mut records);
+        }
+        let edges = self.rows.lhs.len() as u64;
+        Ok(Done {
+            file: block.file,
+            buffer,
+            records,
+            edges,
+            lines,
+            disk_bytes: block.disk_bytes,
+            wrong,
+        })
+    }
+
+    fn resolve_relations(&mut self, buffer: &[u8]) -> Option<Wrong> {
+        self.resolved.clear();
+        if self.rows.rel.is_empty() {
+            let single = self.single.unwrap_or_default();
+            self.resolved.resize(self.rows.lhs.len(), single);
+            return None;
+        }
+        for (row, span) in self.rows.rel.iter().enumerate() {
+            match self.relations.resolve(span.of(buffer)) {
+                Ok(resolved) => self.resolved.push(resolved),
+                Err(what) => return Some(Wrong { line: self.rows.line(row), what }),
+            }
+        }
+        None
+    }
+
+    /// Names are looked up shard by shard: one lock for many, and a part of the table that
+    /// fits the cache better.
+    fn number_names(&mut self, buffer: &[u8]) -> Result<(), ImportError> {
+        let Self { types, rows, resolved, hashes, groups, order, ids, .. } = self;
+        hashes.clear();
+        groups.clear();
+        let mut ends = vec![0_u32; types.names.len() * SHARDS + 1];
+        for ((lhs, rhs), relation) in rows.lhs.iter().zip(&rows.rhs).zip(&*resolved) {
+            for (span, of_type) in [(lhs, relation.lhs), (rhs, relation.rhs)] {
+                let hash = types.names[of_type as usize].interner.hash(span.of(buffer));
+                let group = of_type * SHARDS as u32 + Interner::shard_of(hash) as u32;
+                ends[group as usize + 1] += 1;
+                hashes.push(hash);
+                groups.push(group);
+            }
+        }
+        for group in 1..ends.len() {
+            ends[group] += ends[group - 1];
+        }
+        let starts = ends.clone();
+        order.resize(groups.len(), 0);
+        for (name, &group) in groups.iter().enumerate() {
+            let next = &mut ends[group as usize];
+            order[*next as usize] = name as u32;
+            *next += 1;
+        }
+        ids.resize(groups.len(), 0);
+        for group in 0..starts.len() - 1 {
+            let members = &order[starts[group] as usize..starts[group + 1] as usize];
+            if members.is_empty() {
+                continue;
+            }
+            let interner = &types.names[group / SHARDS].interner;
+            let mut shard = interner.lock(group % SHARDS);
+            for &name in members {
+                let row = name as usize / 2;
+                let span = if name % 2 == 0 { rows.lhs[row] } else { rows.rhs[row] };
+                let hash = hashes[name as usize];
+                ids[name as usize] =
+                    interner.count_in(&mut shard, group % SHARDS, span.of(buffer), hash)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_records(&self, records: &mut Vec<u8>) {
+        records.reserve(self.resolved.len() * 16);
+        for (row, (pair, relation)) in self.ids.chunks_exact(2).zip(&self.resolved).enumerate() {
+            records.extend_from_slice(&pair[0].to_le_bytes());
+            records.extend_from_slice(&relation.id.to_le_bytes());
+            records.extend_from_slice(&pair[1].to_le_bytes());
+            if let Some(weight) = self.rows.weight.get(row) {
+                records.extend_from_slice(&weight.to_le_bytes());
+            }
+        }
+    }
+}
