@@ -35,9 +35,9 @@ impl KeyPath {
         &self.0
     }
 
-    /// Whether one of the two paths leads to, or through, the other's value.
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
-        self.0.iter().zip(&other.0).all(|(a, b)| a == b)
+    /// Whether `other` is this value or lies within it.
+    pub(super) fn contains(&self, other: &Self) -> bool {
+        other.0.starts_with(&self.0)
     }
 }
 
@@ -136,11 +136,10 @@ mod tests {
     }
 
     #[test]
-    fn overlap_is_being_on_one_branch() {
+    fn a_value_contains_what_lies_within() {
         let path = |text| KeyPath::parse(text).unwrap();
-        assert!(path("a.b").overlaps(&path("a")));
-        assert!(path("a").overlaps(&path("a.b")));
-        assert!(!path("a.b").overlaps(&path("a.c")));
+        assert!(path("a").contains(&path("a.b")) && path("a.b").contains(&path("a.b")));
+        assert!(!path("a.b").contains(&path("a")) && !path("a.b").contains(&path("a.c")));
     }
 
     proptest! {

@@ -71,7 +71,7 @@ fn from_tree(
         let about_made_up = complaint
             .concerns
             .iter()
-            .any(|path| made_up.iter().any(|m| m.overlaps(path)));
+            .any(|path| made_up.iter().any(|m| m.contains(path)));
         if !about_made_up {
             let blamed = complaint.concerns.first().cloned().unwrap_or_default();
             let place = tree.place_of(blamed.segments());

@@ -69,8 +69,9 @@ pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
     let snake = snake_case(name);
     let length = snake.chars().count();
     let close = |(distance, k): &(usize, &str)| {
-        let part = length >= 4 && k.contains(&snake);
-        part || *distance * 3 <= length.max(k.chars().count())
+        let other = k.chars().count();
+        let part = length.min(other) >= 3 && (k.contains(&snake) || snake.contains(k));
+        part || *distance * 3 <= length.max(other)
     };
     known
         .map(|k| (strsim::damerau_levenshtein(&snake, &k.to_lowercase()), k))
@@ -88,14 +89,10 @@ fn snake_case(name: &str) -> String {
             snake.push('_');
         }
         after_lower = c.is_lowercase();
-        snake.extend(
-            if c == '-' || c == ' ' {
-                "_".to_owned()
-            } else {
-                c.to_lowercase().to_string()
-            }
-            .chars(),
-        );
+        match c {
+            '-' | ' ' => snake.push('_'),
+            c => snake.extend(c.to_lowercase()),
+        }
     }
     snake
 }
@@ -131,6 +128,7 @@ mod tests {
         assert_eq!(near("batchsize"), Some("batch_size"));
         assert_eq!(near("batch-size"), Some("batch_size"));
         assert_eq!(near("epochs"), Some("num_epochs"));
+        assert_eq!(nearest("cosine", ["dot", "cos"].into_iter()), Some("cos"));
         assert_eq!(near("colour"), None);
         assert_eq!(near(&"x".repeat(100_000)), None);
     }

@@ -173,3 +173,117 @@ fn shown(json: &Json) -> String {
         scalar => scalar.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+        dataset = "data"
+        checkpoint_path = "model"
+        dimension = 8
+        entities.user.num_partitions = 1
+        relations = [{ name = "follows", lhs = "user", rhs = "user" }]
+    "#;
+
+    fn with(key: &str, value: &str) -> Config {
+        Config::parse(TEXT, "pbg.toml", &[(key.to_owned(), value.to_owned())])
+            .unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn base() -> Config {
+        with("dataset", "data")
+    }
+
+    #[test]
+    fn keys_that_may_change_do_not_matter() {
+        for (key, value) in [
+            ("dataset", "other"),
+            ("checkpoint_path", "other"),
+            ("init_path", "other"),
+            ("num_epochs", "9"),
+            ("checkpoint_interval", "9"),
+            ("checkpoint_preservation_interval", "9"),
+            ("workers", "9"),
+            ("buffer_partitions", "9"),
+            ("eval_fraction", "0.5"),
+            ("eval_num_batch_negs", "9"),
+            ("eval_num_uniform_negs", "9"),
+            ("plugins.limits", "{ deadline_ms = 9, memory_mib = 9 }"),
+        ] {
+            assert!(MAY_CHANGE.contains(&key));
+            assert_ne!(with(key, value), base());
+            assert_eq!(
+                with(key, value).training_hash(),
+                base().training_hash(),
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_other_key_matters() {
+        for (key, value, expected) in [
+            (
+                "edge_sets",
+                "a,b",
+                r#"edge_sets: ["a", "b"], not ["train"]"#,
+            ),
+            ("dimension", "9", "dimension: 9, not 8"),
+            ("lr", "0.1", "lr: 0.1, not 0.01"),
+            ("max_norm", "1", "max_norm: 1, not unset"),
+            ("comparator", "dot", r#"comparator: "dot", not "cos""#),
+            ("seed", "1", "seed: 1, not 0"),
+            (
+                "relations.0.operator",
+                "diagonal",
+                r#"relations.0.operator: "diagonal", not "none""#,
+            ),
+            (
+                "entities.user.num_partitions",
+                "2",
+                "entities.user.num_partitions: 2, not 1",
+            ),
+            (
+                "plugins.params.x.y",
+                "1",
+                "plugins.params.x: { y = 1 }, not unset",
+            ),
+        ] {
+            let changed = with(key, value);
+            assert_ne!(changed.training_hash(), base().training_hash(), "{key}");
+            assert!(
+                changed
+                    .training_differences(&base())
+                    .contains(&expected.to_owned()),
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_default_that_is_written_out_is_the_default() {
+        for (key, value) in [
+            ("global_emb", "true"),
+            ("relation_lr", "0.01"),
+            ("entities.user.dimension", "8"),
+            ("relations.0.weight", "1"),
+        ] {
+            assert_eq!(
+                with(key, value).training_hash(),
+                base().training_hash(),
+                "{key}"
+            );
+        }
+    }
+
+    /// Checkpoints carry the hash: when this value changes, so must [`FORM`], and old checkpoints
+    /// no longer resume.
+    #[test]
+    fn the_hash_is_the_same_everywhere() {
+        assert_eq!(
+            base().training_hash(),
+            "374ec1b2c91132ab06351a25b383f068af25d5335b0e5fee85786b84880c8dc0"
+        );
+    }
+}

@@ -7,6 +7,8 @@ use super::node::excerpt;
 use super::{Comparator, Config, Operator, RelationConfig, suggest};
 use crate::graph::Side;
 
+mod negatives;
+
 /// Names of the standard bucket orders.
 pub const STANDARD_ORDERS: [&str; 4] = ["affinity", "inside_out", "outside_in", "random"];
 
@@ -38,6 +40,7 @@ pub(super) fn complaints(config: &Config) -> Vec<Complaint> {
     rules.featurized();
     rules.dimensions();
     rules.operators();
+    rules.enumerable();
     rules.negatives();
     rules.evaluation_negatives();
     rules.batches();
@@ -112,7 +115,7 @@ struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    fn blame<const N: usize>(&mut self, concerns: [KeyPath; N], message: impl Into<String>) {
+    fn blame(&mut self, concerns: impl Into<Vec<KeyPath>>, message: impl Into<String>) {
         self.broken.push(Complaint {
             concerns: concerns.into(),
             message: message.into(),
@@ -158,7 +161,7 @@ impl<'a> Rules<'a> {
             if relation.name == "*" && self.config.dynamic_relations {
                 self.blame(
                     [path, top("dynamic_relations")],
-                    "`*` stands for the relations without an entry, but with dynamic relations the \
+                    "`*` stands for the relations without an entry, but with `dynamic_relations` the \
                      one entry stands for all; give it any other name",
                 );
             }
@@ -207,7 +210,7 @@ impl<'a> Rules<'a> {
         if self.config.global_emb == Some(true) {
             self.blame(
                 [top("global_emb"), top("dynamic_relations")],
-                "global embeddings are not possible with dynamic relations; remove it or set it to false",
+                "must not be true with `dynamic_relations`; remove it or set it to false",
             );
         }
     }
@@ -251,24 +254,6 @@ impl<'a> Rules<'a> {
                     [of_entity(name, "num_partitions"), of_entity(name, "featurized")],
                     "featurized types have 1 partition: every one would need the whole table of features",
                 );
-            }
-        }
-        for (i, relation) in self.relations().filter(|(_, r)| r.all_negs) {
-            for side in self.sides_with_negatives() {
-                let name = side_of(relation, side);
-                if self.config.entities.get(name).is_some_and(|e| e.featurized) {
-                    self.blame(
-                        [
-                            of_relation(i, "all_negs"),
-                            of_entity(name, "featurized"),
-                            top("disable_lhs_negs"),
-                            top("disable_rhs_negs"),
-                        ],
-                        format!(
-                            "`{name}` is featurized: it has features, not entities, to enumerate"
-                        ),
-                    );
-                }
             }
         }
     }
@@ -338,77 +323,6 @@ impl<'a> Rules<'a> {
                 }
                 _ => {}
             }
-        }
-    }
-
-    fn sides_with_negatives(&self) -> impl Iterator<Item = Side> + use<> {
-        let (lhs, rhs) = (!self.config.disable_lhs_negs, !self.config.disable_rhs_negs);
-        [lhs.then_some(Side::Lhs), rhs.then_some(Side::Rhs)]
-            .into_iter()
-            .flatten()
-    }
-
-    fn negatives(&mut self) {
-        if self.config.disable_lhs_negs && self.config.disable_rhs_negs {
-            self.blame(
-                [top("disable_rhs_negs"), top("disable_lhs_negs")],
-                "both sides are disabled, so there is nothing to learn from; enable one",
-            );
-            return;
-        }
-        self.counts(
-            "num_batch_negs",
-            self.config.num_batch_negs,
-            "num_uniform_negs",
-            self.config.num_uniform_negs,
-        );
-    }
-
-    fn evaluation_negatives(&mut self) {
-        if self.config.eval_fraction > 0.0 {
-            self.counts(
-                "eval_num_batch_negs",
-                self.config.eval_num_batch_negs,
-                "eval_num_uniform_negs",
-                self.config.eval_num_uniform_negs,
-            );
-        }
-    }
-
-    /// Relations without `all_negs` need negatives that their entity types can give.
-    fn counts(&mut self, batch_key: &str, batch: u32, uniform_key: &str, uniform: u32) {
-        let sampled: Vec<_> = self.relations().filter(|(_, r)| !r.all_negs).collect();
-        if batch > 0 || sampled.is_empty() {
-            return;
-        }
-        if uniform == 0 {
-            self.blame(
-                [top(uniform_key), top(batch_key), top("relations"), top("eval_fraction")],
-                format!("and `{batch_key}` are both 0, so there are no negatives; make one positive, or give every relation `all_negs = true`"),
-            );
-            return;
-        }
-        for (i, relation) in sampled {
-            for side in self.sides_with_negatives() {
-                let name = side_of(relation, side);
-                if self.config.entities.get(name).is_some_and(|e| e.featurized) {
-                    self.blame(
-                        [top(batch_key), of_entity(name, "featurized"), of_relation(i, "all_negs")],
-                        format!("must be positive: `{name}` is featurized, so there are no uniform negatives for the {} of relations.{i}", side_key(side)),
-                    );
-                }
-            }
-        }
-    }
-
-    fn batches(&mut self) {
-        let (batch, chunk) = (self.config.batch_size, self.config.num_batch_negs);
-        if chunk > 0 && batch % chunk != 0 {
-            let near = (batch / chunk).max(1).saturating_mul(chunk);
-            self.blame(
-                [top("batch_size"), top("num_batch_negs")],
-                format!("must be a multiple of `num_batch_negs`, which is {chunk}; is {batch}, {near} would do"),
-            );
         }
     }
 

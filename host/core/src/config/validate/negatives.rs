@@ -1,0 +1,105 @@
+//! Rules about negatives: there must be some, and of types that can give them.
+
+use super::{Rules, of_entity, of_relation, side_key, side_of, top};
+use crate::graph::Side;
+
+impl Rules<'_> {
+    /// `all_negs` enumerates the entities of a type.
+    pub(super) fn enumerable(&mut self) {
+        for (i, relation) in self.relations().filter(|(_, r)| r.all_negs) {
+            for side in self.sides_with_negatives() {
+                let name = side_of(relation, side);
+                if self.config.entities.get(name).is_some_and(|e| e.featurized) {
+                    self.blame(
+                        [
+                            of_relation(i, "all_negs"),
+                            of_entity(name, "featurized"),
+                            top("disable_lhs_negs"),
+                            top("disable_rhs_negs"),
+                        ],
+                        format!(
+                            "`{name}` is featurized: it has features, not entities, to enumerate"
+                        ),
+                    );
+                }
+            }
+        }
+    }
+
+    fn sides_with_negatives(&self) -> impl Iterator<Item = Side> + use<> {
+        let (lhs, rhs) = (!self.config.disable_lhs_negs, !self.config.disable_rhs_negs);
+        [lhs.then_some(Side::Lhs), rhs.then_some(Side::Rhs)]
+            .into_iter()
+            .flatten()
+    }
+
+    pub(super) fn negatives(&mut self) {
+        if self.config.disable_lhs_negs && self.config.disable_rhs_negs {
+            self.blame(
+                [top("disable_rhs_negs"), top("disable_lhs_negs")],
+                "both sides are disabled, so there is nothing to learn from; enable one",
+            );
+            return;
+        }
+        self.counts(
+            "num_batch_negs",
+            self.config.num_batch_negs,
+            "num_uniform_negs",
+            self.config.num_uniform_negs,
+        );
+    }
+
+    pub(super) fn evaluation_negatives(&mut self) {
+        if self.config.eval_fraction > 0.0 {
+            self.counts(
+                "eval_num_batch_negs",
+                self.config.eval_num_batch_negs,
+                "eval_num_uniform_negs",
+                self.config.eval_num_uniform_negs,
+            );
+        }
+    }
+
+    /// Relations without `all_negs` need negatives that their entity types can give.
+    fn counts(&mut self, batch_key: &str, batch: u32, uniform_key: &str, uniform: u32) {
+        let sampled: Vec<_> = self.relations().filter(|(_, r)| !r.all_negs).collect();
+        if batch > 0 || sampled.is_empty() {
+            return;
+        }
+        if uniform == 0 {
+            let keys = [uniform_key, batch_key, "eval_fraction"].map(top);
+            let all_negs = sampled.iter().map(|(i, _)| of_relation(*i, "all_negs"));
+            let concerns: Vec<_> = keys.into_iter().chain(all_negs).collect();
+            self.blame(
+                concerns,
+                format!(
+                    "and `{batch_key}` are both 0, so there are no negatives; make one positive, \
+                     or give every relation `all_negs = true`"
+                ),
+            );
+            return;
+        }
+        for (i, relation) in sampled {
+            for side in self.sides_with_negatives() {
+                let name = side_of(relation, side);
+                if self.config.entities.get(name).is_some_and(|e| e.featurized) {
+                    self.blame(
+                        [top(batch_key), of_entity(name, "featurized"), of_relation(i, "all_negs")],
+                        format!("must be positive: `{name}` is featurized, so there are no uniform negatives for the {} of relations.{i}", side_key(side)),
+                    );
+                }
+            }
+        }
+    }
+
+    pub(super) fn batches(&mut self) {
+        let (batch, chunk) = (self.config.batch_size, self.config.num_batch_negs);
+        if chunk > 0 && batch % chunk != 0 {
+            let near = (batch / chunk).max(1).saturating_mul(chunk);
+            self.blame(
+                [top("batch_size"), top("num_batch_negs")],
+                format!("must be a multiple of `num_batch_negs`, which is {chunk}; is {batch}, {near} would do"),
+            );
+        }
+    }
+}
