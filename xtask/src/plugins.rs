@@ -10,13 +10,11 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::repo::Repo;
-use crate::setup::{self, WasmToolchain};
+use crate::setup::{self, WASM_TARGET as TARGET, WasmToolchain};
 use crate::step;
 
 /// One folder per kind of strategy; a kind without plugins has none.
 const KINDS: [&str; 3] = ["orders", "samplers", "losses"];
-
-const TARGET: &str = "wasm32-unknown-unknown";
 
 /// A crate below `plugins/`.
 #[derive(Debug)]
@@ -133,4 +131,59 @@ fn remove_others(folder: &Path, plugins: &[Plugin]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_named_after_its_package_unless_it_says_otherwise() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("Cargo.toml");
+        let read = |text: &str| {
+            fs::write(&path, text).unwrap();
+            read_manifest(&path)
+        };
+        assert_eq!(
+            read("[package]\nname = \"my-order\"").unwrap().library,
+            "my_order"
+        );
+        assert_eq!(
+            read("[package]\nname = \"x\"\n[lib]\nname = \"y\"")
+                .unwrap()
+                .library,
+            "y"
+        );
+        read("[lib]\nname = \"y\"").unwrap_err();
+        read("[package").unwrap_err();
+    }
+
+    #[test]
+    fn only_changed_components_are_written_and_old_ones_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("plugins");
+        let path = folder.join("y.wasm");
+        write_if_changed(&path, b"1").unwrap();
+        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        write_if_changed(&path, b"1").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
+        write_if_changed(&path, b"2").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"2");
+
+        fs::write(folder.join("z.wasm"), b"").unwrap();
+        remove_others(
+            &folder,
+            &[Plugin {
+                package: "x".to_owned(),
+                library: "y".to_owned(),
+            }],
+        )
+        .unwrap();
+        let left: Vec<_> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["y.wasm"]);
+    }
 }

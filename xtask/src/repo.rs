@@ -67,8 +67,18 @@ impl Repo {
         self.target.join("release/pbg-host")
     }
 
-    /// Cargo in the repository, without what the Cargo that started this program told it about xtask.
+    /// Cargo in the repository, with the settings for building.
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
+        let mut cargo = self.plain_cargo(subcommand);
+        if let Some(rpath) = self.extra_rpath() {
+            let flag = format!("-Clink-arg=-Wl,-rpath,{}", rpath.display());
+            cargo.args(["--config", &format!("target.{NATIVE}.rustflags=[{flag:?}]")]);
+        }
+        cargo
+    }
+
+    /// Cargo in the repository, without what the Cargo that started this program told it about xtask.
+    pub(crate) fn plain_cargo(&self, subcommand: &str) -> Command {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
@@ -79,21 +89,14 @@ impl Repo {
                 cargo.env_remove(&name);
             }
         }
-        cargo
-            .current_dir(&self.root)
-            .env("LIBTORCH", &self.libtorch)
-            .arg(subcommand);
         if env::var_os("CARGO_TARGET_DIR").is_some() {
             // A relative one was relative to where this program was started.
             cargo.env("CARGO_TARGET_DIR", &self.target);
         }
-        if let Some(rpath) = self.extra_rpath() {
-            let flags = format!(
-                "target.{NATIVE}.rustflags=[\"-Clink-arg=-Wl,-rpath,{}\"]",
-                rpath.display()
-            );
-            cargo.args(["--config", &flags]);
-        }
+        cargo
+            .current_dir(&self.root)
+            .env("LIBTORCH", &self.libtorch)
+            .arg(subcommand);
         cargo
     }
 

@@ -13,7 +13,7 @@ use crate::repo::Repo;
 use crate::step;
 
 pub(crate) use python::{packages as python_packages, test_python};
-pub(crate) use wasm_target::{WasmToolchain, toolchain as wasm_toolchain};
+pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
 
 /// Everything that building needs.
 pub(crate) fn run(repo: &Repo) -> Result<()> {

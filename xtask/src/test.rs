@@ -30,7 +30,7 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
         setup::python_packages(repo)
     })?;
     times.step("checking the format", || {
-        let mut cargo = repo.cargo("fmt");
+        let mut cargo = repo.plain_cargo("fmt");
         step::run(cargo.args(["--all", "--check"]), "`cargo fmt --all`")
     })?;
     times.step("building the standard plugins", || plugins::build(repo))?;

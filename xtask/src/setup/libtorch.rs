@@ -206,3 +206,90 @@ fn replace(partial: &Path, to: &Path) -> Result<()> {
     fs::rename(partial, to)
         .with_context(|| format!("cannot move {} to {}", partial.display(), to.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    const TAKES: &[(&str, &str)] = &[
+        ("torch/include/", "include/"),
+        ("torch/lib/libc10.so", "lib/libc10.so"),
+    ];
+
+    fn wheel(at: &Path, names: &[&str]) -> PathBuf {
+        let path = at.join("torch-2.11.0-py3.whl");
+        let mut zip = ZipWriter::new(File::create(&path).unwrap());
+        for name in names {
+            zip.start_file(*name, SimpleFileOptions::default()).unwrap();
+            zip.write_all(name.as_bytes()).unwrap();
+        }
+        zip.finish().unwrap();
+        path
+    }
+
+    #[test]
+    fn takes_what_is_asked_for_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = [
+            "torch/include/c10/a.h",
+            "torch/lib/libc10.so",
+            "torch/lib/libc10_cuda.so",
+            "torch/b.py",
+        ];
+        let to = dir.path().join("to");
+        take(&wheel(dir.path(), &names), TAKES, &to).unwrap();
+        assert_eq!(
+            fs::read_to_string(to.join("include/c10/a.h")).unwrap(),
+            names[0]
+        );
+        assert_eq!(
+            fs::read_to_string(to.join("lib/libc10.so")).unwrap(),
+            names[1]
+        );
+        assert_eq!(fs::read_dir(to.join("lib")).unwrap().count(), 1);
+        assert!(!to.join("b.py").exists());
+        assert_eq!(
+            find(dir.path(), "torch-2.11.0-")
+                .unwrap()
+                .extension()
+                .unwrap(),
+            "whl"
+        );
+    }
+
+    #[test]
+    fn refuses_damaged_wheels() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("to");
+        let error = |path: &Path| format!("{:#}", take(path, TAKES, &to).unwrap_err());
+        let lacking = wheel(dir.path(), &["torch/include/a.h"]);
+        assert!(error(&lacking).contains("it has no torch/lib/libc10.so"));
+        let hostile = wheel(
+            dir.path(),
+            &["torch/include/a.h", "torch/lib/libc10.so", "../../escape"],
+        );
+        assert!(error(&hostile).contains("leads out"));
+        let bytes = fs::read(&hostile).unwrap();
+        fs::write(&hostile, &bytes[..bytes.len() / 2]).unwrap();
+        take(&hostile, TAKES, &to).unwrap_err();
+        find(&to, "torch-2.11.0-").unwrap_err();
+    }
+
+    #[test]
+    fn an_installation_counts_only_once_it_is_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let (partial, to) = (dir.path().join("partial"), dir.path().join("libtorch"));
+        for folder in [&partial, &to] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(to.join("left over"), "").unwrap();
+        replace(&partial, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join(STAMP.0)).unwrap(), STAMP.1);
+        assert!(!to.join("left over").exists() && !partial.exists());
+    }
+}

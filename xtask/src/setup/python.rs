@@ -57,6 +57,7 @@ pub(crate) fn packages(repo: &Repo) -> Result<()> {
         &what_to_do,
     )?;
     let mut pip = Command::new("python3");
+    pip.env("PIP_ROOT_USER_ACTION", "ignore");
     pip.args([
         "-m",
         "pip",
