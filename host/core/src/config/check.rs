@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 
-use super::errors::Problem;
+use super::errors::{MOST_SHOWN, Problem};
 use super::key_path::KeyPath;
 use super::node::{Node, Place, Value, excerpt};
 use super::spec::{Choice, Field, Kind, Range, Spec};
@@ -104,7 +104,13 @@ impl Findings {
         }
         for (key, node) in entries {
             if !fields.iter().any(|f| f.key == *key) {
-                let advice = suggest::for_key(key, fields);
+                // Nobody reads the advice on the thousandth key, but finding it takes time.
+                let shown = self.problems.len() < MOST_SHOWN;
+                let advice = if shown {
+                    suggest::for_key(key, fields)
+                } else {
+                    String::new()
+                };
                 let message = format!("unknown key{advice}");
                 self.problems
                     .push(Problem::new(&path.join(key), node.place, message));
@@ -126,6 +132,7 @@ impl Findings {
         let keys = || fields.iter().map(|f| f.key.as_str());
         let misspelt = entries
             .keys()
+            .take(MOST_SHOWN)
             .any(|key| !known(key) && suggest::nearest(key, keys()) == Some(&*field.key));
         self.made_up.push(path.clone());
         if !misspelt {

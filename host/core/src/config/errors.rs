@@ -21,7 +21,7 @@ pub struct Problem {
 }
 
 /// Longer lists help nobody: the first problems usually cause the others.
-const MOST_SHOWN: usize = 50;
+pub(super) const MOST_SHOWN: usize = 50;
 
 impl ConfigErrors {
     /// `problems` of the configuration called `origin`, in the order of the file.

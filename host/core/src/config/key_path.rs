@@ -6,6 +6,9 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KeyPath(Vec<String>);
 
+/// Deeper than any key; trees are walked by recursion.
+const DEEPEST: usize = 32;
+
 impl KeyPath {
     /// The path that `text` writes; names that are not plain are quoted as in TOML. `None` when
     /// `text` is no path.
@@ -16,6 +19,9 @@ impl KeyPath {
             let end = segment_end(rest)?;
             let (segment, tail) = rest.split_at(end);
             segments.push(unquote(segment.trim())?);
+            if segments.len() > DEEPEST {
+                return None;
+            }
             match tail.strip_prefix('.') {
                 Some(more) => rest = more,
                 None => return Some(Self(segments)),
@@ -133,6 +139,7 @@ mod tests {
         for bad in ["", ".", "a.", ".a", "a..b", "\"a", "'a'b.c", "\"\\q\""] {
             assert_eq!(KeyPath::parse(bad), None, "{bad}");
         }
+        assert_eq!(KeyPath::parse(&vec!["a"; 100_000].join(".")), None);
     }
 
     #[test]

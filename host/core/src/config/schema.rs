@@ -268,6 +268,8 @@ pub(super) fn find(path: &[&str]) -> &'static Spec {
     })
 }
 
+const NOT_EMPTY: &str = "not empty";
+
 /// The values that a key allows.
 pub(super) fn rule(field: &Field) -> String {
     let own = match &field.spec.kind {
