@@ -31,13 +31,16 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
     })?;
     times.step("checking the format", || {
         let mut cargo = repo.plain_cargo("fmt");
-        step::run(cargo.args(["--all", "--check"]), "`cargo fmt --all`")
+        step::run(
+            cargo.args(["--all", "--check"]),
+            "`cargo fmt --all`, after `rustup component add rustfmt` if there is no such command",
+        )
     })?;
     times.step("building the standard plugins", || plugins::build(repo))?;
     times.step("building the program and its tests", || {
         let mut cargo = repo.cargo("test");
         step::run(
-            cargo.args(["--release", "--workspace", "--no-run"]),
+            cargo.args(["--release", "--workspace", "--tests", "--no-run"]),
             SEE_ABOVE,
         )
     })?;
@@ -58,14 +61,7 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
         let mut cargo = repo.cargo("test");
         cargo.env("PBG_TEST_PYTHON", setup::test_python(repo));
         step::run(
-            cargo.args([
-                "--release",
-                "--workspace",
-                "--lib",
-                "--bins",
-                "--tests",
-                "--examples",
-            ]),
+            cargo.args(["--release", "--workspace", "--tests"]),
             SEE_ABOVE,
         )
     })?;
