@@ -1,6 +1,6 @@
 //! Sums of a batch's gradients, one row per table row that the batch touched.
 
-use crate::vector;
+use crate::{rows, vector};
 
 const NONE: u32 = u32::MAX;
 
@@ -32,6 +32,15 @@ impl GradientRows {
         match self.sum_of(row) {
             Some(sum) => vector::add(sum, gradient),
             None => self.start(row, gradient),
+        }
+    }
+
+    /// Asks for the sum of `row` to be in the cache soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, row: u32) {
+        let first = self.slot_of_row[row as usize] as usize * self.width;
+        if let Some(sum) = self.values.get(first..first + self.width) {
+            rows::prefetch(sum);
         }
     }
 
@@ -68,9 +77,9 @@ impl GradientRows {
         self.clear();
     }
 
-    /// Rows touched so far, in the order of first touch.
-    pub(crate) fn touched(&self) -> &[u32] {
-        &self.touched
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        4 * (self.slot_of_row.capacity() + self.touched.capacity() + self.values.capacity())
     }
 
     /// Forgets all sums.
@@ -119,7 +128,6 @@ mod tests {
         rows.add_scaled(4, 0.5, &[2.0, 4.0]);
         rows.add_scaled(0, -1.0, &[1.0, 2.0]);
         rows.row_mut(1)[1] = 7.0;
-        assert_eq!(rows.touched(), [3, 0, 4, 1]);
         let mut seen = Vec::new();
         rows.drain(|row, sum| seen.push((row, sum.to_vec())));
         assert_eq!(

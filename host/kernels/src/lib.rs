@@ -1,3 +1,5 @@
+// NOTE for the kernels engineer: rank.rs is being written by the lead (07:22), since evaluation waits for it; please go on with speed, then review it.
+
 //! The arithmetic of training: from offsets in a batch to updated rows.
 //!
 //! The only crate that names libtorch. In reading order: what is computed ([`spec`]), on what
@@ -16,11 +18,13 @@ pub mod negatives;
 mod operators;
 mod optimizer;
 pub mod params;
+pub mod rank;
 mod regularizer;
 pub mod rows;
 pub mod spec;
 pub mod step;
 pub mod table;
+pub mod throughput;
 mod vector;
 
 /// Makes libtorch compute every operation on the thread that asks for it.

@@ -31,19 +31,28 @@ impl Block {
         }
     }
 
-    fn view(
-        &self,
-        buffer: &TensorBuffer,
-        index: usize,
-        transposed: bool,
-    ) -> Result<Tensor, TchError> {
-        let start = self.offset + index * self.stride;
+    fn single(&self, buffer: &TensorBuffer, transposed: bool) -> Result<Tensor, TchError> {
         assert!(
-            start + self.rows * self.columns <= buffer.len(),
+            self.offset + self.rows * self.columns <= buffer.len(),
             "the matrix lies in its buffer"
         );
         let (size, strides) = self.layout(transposed);
-        buffer.tensor().f_as_strided(size, strides, start as i64)
+        buffer
+            .tensor()
+            .f_as_strided(size, strides, self.offset as i64)
+    }
+
+    fn batch(&self, buffer: &TensorBuffer, transposed: bool) -> Result<Tensor, TchError> {
+        let end = self.offset + (self.count - 1) * self.stride + self.rows * self.columns;
+        assert!(end <= buffer.len(), "the matrices lie in their buffer");
+        let ([rows, columns], [row, column]) = self.layout(transposed);
+        let (size, strides) = (
+            [self.count as i64, rows, columns],
+            [self.stride as i64, row, column],
+        );
+        buffer
+            .tensor()
+            .f_as_strided(size, strides, self.offset as i64)
     }
 
     fn layout(&self, transposed: bool) -> ([i64; 2], [i64; 2]) {
@@ -53,18 +62,6 @@ impl Block {
         } else {
             ([rows, columns], [columns, 1])
         }
-    }
-
-    fn batch_view(&self, buffer: &TensorBuffer, transposed: bool) -> Result<Tensor, TchError> {
-        let end = self.offset + (self.count - 1) * self.stride + self.rows * self.columns;
-        assert!(end <= buffer.len(), "the matrices lie in their buffer");
-        let ([rows, columns], [row, column]) = self.layout(transposed);
-        let stride = self.stride as i64;
-        buffer.tensor().f_as_strided(
-            [self.count as i64, rows, columns],
-            [stride, row, column],
-            self.offset as i64,
-        )
     }
 }
 
@@ -109,15 +106,29 @@ pub(crate) fn product(
     if block.count == 0 || block.rows * block.columns == 0 {
         return Ok(());
     }
-    for index in 0..block.count {
-        let mut target = block.view(out, index, false)?;
-        let a = a.block.view(a.buffer, index, a.transposed)?;
-        let b = b.block.view(b.buffer, index, b.transposed)?;
-        if accumulate {
-            let _same = target.f_addmm_(&a, &b)?;
+    // A single matrix is a few microseconds cheaper without the batch, and its result may be a view.
+    if block.count == 1 {
+        let mut target = block.single(out, false)?;
+        let (a, b) = (
+            a.block.single(a.buffer, a.transposed)?,
+            b.block.single(b.buffer, b.transposed)?,
+        );
+        let _same = if accumulate {
+            target.f_addmm_(&a, &b)?
         } else {
-            let _same = a.f_mm_out(&target, &b)?;
-        }
+            a.f_mm_out(&target, &b)?
+        };
+    } else {
+        let mut target = block.batch(out, false)?;
+        let (a, b) = (
+            a.block.batch(a.buffer, a.transposed)?,
+            b.block.batch(b.buffer, b.transposed)?,
+        );
+        let _same = if accumulate {
+            target.f_baddbmm_(&a, &b)?
+        } else {
+            a.f_bmm_out(&target, &b)?
+        };
     }
     Ok(())
 }

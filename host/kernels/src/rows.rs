@@ -172,19 +172,7 @@ impl SharedRows {
         if row >= self.rows {
             return;
         }
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            const LINE: usize = 16;
-            let start = self.cells(row, self.width).cast_const();
-            for offset in (0..self.width).step_by(LINE) {
-                // SAFETY: a prefetch never faults, and `offset` stays within the row.
-                #[expect(unsafe_code, reason = "cache hint")]
-                unsafe {
-                    _mm_prefetch::<_MM_HINT_T0>(start.add(offset).cast());
-                }
-            }
-        }
+        prefetch_floats(self.cells(row, self.width).cast_const(), self.width);
     }
 
     /// Pointer to row `first`, from which `len` floats may be accessed.
@@ -194,6 +182,30 @@ impl SharedRows {
         let cells = &self.cells[start..start + len];
         UnsafeCell::raw_get(cells.as_ptr())
     }
+}
+
+/// Asks the processor to bring floats into its cache that will be read or written soon.
+#[inline]
+pub(crate) fn prefetch(values: &[f32]) {
+    prefetch_floats(values.as_ptr(), values.len());
+}
+
+#[inline]
+fn prefetch_floats(start: *const f32, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        const LINE: usize = 16;
+        for offset in (0..len).step_by(LINE) {
+            // SAFETY: a prefetch reads nothing and never faults, whatever the address.
+            #[expect(unsafe_code, reason = "cache hint")]
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset).cast());
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, len);
 }
 
 /// `target[i] += factor * values[i]`, reading and writing each float of `target` once.

@@ -13,6 +13,7 @@ mod evaluate;
 mod parameters;
 mod plan;
 mod side;
+mod stages;
 mod train;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use pbg_core::strategy::StrategyError;
 use crate::accumulate::GradientRows;
 use crate::spec::{ModelSpec, SpecError};
 pub use evaluate::EvalStats;
+pub use stages::{Stage, StageTimes};
 
 use direction::Scores;
 use parameters::{ParameterGradients, ParameterValues};
@@ -135,6 +137,7 @@ pub struct Trainer {
     values: ParameterValues,
     gradients: ParameterGradients,
     scratch: Vec<f32>,
+    times: StageTimes,
 }
 
 impl Trainer {
@@ -157,6 +160,7 @@ impl Trainer {
             values: ParameterValues::new()?,
             gradients: ParameterGradients::new()?,
             scratch: Vec::new(),
+            times: StageTimes::new(),
         })
     }
 
@@ -165,6 +169,20 @@ impl Trainer {
     pub fn with_slice_bytes(mut self, slice_bytes: usize) -> Self {
         self.slice_bytes = slice_bytes.max(1);
         self
+    }
+
+    /// Where training spent its time so far.
+    #[must_use]
+    pub fn stage_times(&self) -> &StageTimes {
+        &self.times
+    }
+
+    /// Bytes of the buffers as they are now; they grow to what the largest batch needs.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let sides: usize = self.sides.iter().map(SideBuffers::bytes).sum();
+        let rows: usize = self.rows.iter().map(GradientRows::bytes).sum();
+        sides + rows + self.scores.bytes()
     }
 
     /// The model's rules.

@@ -66,7 +66,7 @@ fn log1p<const FMA: bool>(u: f32) -> f32 {
         -1.666_805_8e-1,
         2.000_071_5e-1,
         -2.499_999_4e-1,
-        3.333_333_1e-1,
+        3.333_333e-1,
     ] {
         p = fma::<FMA>(p, f, c);
     }
@@ -138,8 +138,8 @@ pub(super) fn hinge(row: &mut [f32], offset: f32) -> (f32, f32) {
     let mut step = |chunk: &mut [f32]| {
         for ((v, n), s) in chunk.iter_mut().zip(&mut violations).zip(&mut sums) {
             let excess = *v + offset;
-            // Negated, so that a NaN counts and shows in the loss.
-            let violated = !(excess < 0.0);
+            // A NaN must count and show in the loss.
+            let violated = excess >= 0.0 || excess.is_nan();
             *s += if violated { excess } else { 0.0 };
             *v = if violated { 1.0 } else { 0.0 };
             *n += *v;

@@ -10,7 +10,9 @@ use crate::operators;
 use crate::regularizer::N3;
 use crate::rows::TensorBuffer;
 use crate::step::plan::Slice;
-use crate::step::side::{Gradients, Layout, Parameters, Rows, SideBuffers, Transform, reserve};
+use crate::step::side::{
+    Gradients, Layout, PREFETCH_ROWS, Parameters, Rows, SideBuffers, Transform, reserve,
+};
 use crate::table::Table;
 use crate::vector;
 
@@ -255,6 +257,13 @@ fn back(
     for (i, gradient) in values.chunks_exact(dimension).enumerate() {
         if !sink.global.is_empty() {
             vector::add(sink.global, gradient);
+        }
+        if let Some(&ahead) = group
+            .entities
+            .and_then(|entities| entities.get(i + PREFETCH_ROWS))
+            && sink.table.features.is_none()
+        {
+            sink.rows.prefetch(ahead);
         }
         let entity = group.entities.map_or(i as u32, |entities| entities[i]);
         match &sink.table.features {

@@ -311,7 +311,7 @@ fn fill_block(
 }
 
 /// How far ahead rows are requested from memory: far enough to hide its latency behind the copies.
-const PREFETCH_ROWS: usize = 4;
+pub(crate) const PREFETCH_ROWS: usize = 4;
 
 /// The embedding of one entity.
 #[inline]

@@ -16,7 +16,7 @@ use crate::step::direction::Direction;
 use crate::step::parameters::ParameterValues;
 use crate::step::plan::{Negatives, Pass, Plan, Slice};
 use crate::step::side::{self, Layout, SideBuffers, Transform, pair};
-use crate::step::{BatchStats, ScoreObserver, StepError, Trainer};
+use crate::step::{BatchStats, ScoreObserver, Stage, StepError, Trainer};
 
 /// What one batch is worked on with.
 #[derive(Clone, Copy)]
@@ -82,6 +82,7 @@ impl Trainer {
         if batch.is_empty() {
             return Ok(stats);
         }
+        self.times.start();
         let plan = self.start(&job)?;
         self.gradients
             .reset(&self.spec, batch.spec_index(), params)?;
@@ -95,7 +96,9 @@ impl Trainer {
         if !(stats.loss() + stats.reg).is_finite() {
             return Err(StepError::NonFinite("loss"));
         }
+        self.times.book(Stage::Scatter);
         self.apply(&job)?;
+        self.times.book(Stage::Update);
         Ok(stats)
     }
 
@@ -141,20 +144,25 @@ impl Trainer {
         let relation = self.spec.relations[job.batch.spec_index()].clone();
         for slice in plan.slices() {
             self.fill_slice(plan, pass, job, &slice)?;
+            self.times.book(Stage::Gather);
             for &side in pass.replaced {
                 let direction = self.direction(plan, pass, job, &slice, side);
                 let (candidates, queries) = pair(&mut self.sides, side);
                 direction.score(candidates, queries, &mut self.scores)?;
+                self.times.book(Stage::Score);
                 let (positive, negative) = self.scores.of(&slice);
                 observer(side, slice.rows.start, positive, negative);
                 let weights = job.batch.weight.map(|w| &w[slice.rows.clone()]);
                 let sums = direction.lose(&mut self.scores, job.loss, relation.weight, weights)?;
                 stats.add(side, sums.loss, sums.violators);
+                self.times.book(Stage::Loss);
                 direction.differentiate(candidates, queries, &mut self.scores)?;
+                self.times.book(Stage::Differentiate);
             }
             for side in Side::BOTH {
                 stats.reg += self.back_slice(plan, pass, job, &slice, side)?;
             }
+            self.times.book(Stage::Scatter);
         }
         self.back_all(plan, pass, job)?;
         let tensors = job
