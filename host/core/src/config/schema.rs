@@ -211,7 +211,7 @@ fn key_with_comment(section: &Section, field: &Field, out: &mut String) {
     out.push('\n');
     let unset = field.unset.as_ref().map(|unset| format!("Unset: {unset}."));
     let rule = Some(rule(field))
-        .filter(|r| !r.is_empty())
+        .filter(|r| !r.is_empty() && r != NOT_EMPTY)
         .map(|r| format!("({r})"));
     let parts = [Some(field.doc.clone()), unset, rule];
     wrap_comment(
@@ -278,7 +278,7 @@ pub(super) fn rule(field: &Field) -> String {
         Kind::Text { non_empty: true }
         | Kind::List {
             non_empty: true, ..
-        } => "not empty".to_owned(),
+        } => NOT_EMPTY.to_owned(),
         _ => String::new(),
     };
     [own, field.rule.clone().unwrap_or_default()]
