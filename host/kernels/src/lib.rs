@@ -1,5 +1,3 @@
-// NOTE for the kernels engineer: rank.rs is being written by the lead (07:22), since evaluation waits for it; please go on with speed, then review it.
-
 //! The arithmetic of training: from offsets in a batch to updated rows.
 //!
 //! The only crate that names libtorch. In reading order: what is computed ([`spec`]), on what

@@ -36,7 +36,7 @@ pub struct Transform<'a> {
 /// Rows ready for comparison.
 #[derive(Debug)]
 pub struct Prepared {
-    values: TensorBuffer,
+    values: Vec<f32>,
     extras: Vec<RowExtras>,
     dimension: usize,
 }
@@ -55,7 +55,7 @@ impl Prepared {
     }
 
     fn row(&self, row: usize) -> &[f32] {
-        &self.values.as_slice()[row * self.dimension..(row + 1) * self.dimension]
+        &self.values[row * self.dimension..(row + 1) * self.dimension]
     }
 }
 
@@ -122,14 +122,14 @@ impl<'a> Ranker<'a> {
     ) -> Result<Prepared, StepError> {
         let dimension = self.spec.entities[entity].dimension;
         let mut prepared = Prepared {
-            values: TensorBuffer::zeros(rows.len())?,
+            values: vec![0.0; rows.len()],
             extras: Vec::with_capacity(rows.len() / dimension),
             dimension,
         };
         let global = self.global(entity);
         let mut operator = Applied::new(self, transform, dimension)?;
         let mut input = vec![0.0; dimension];
-        let outputs = prepared.values.as_mut_slice().chunks_exact_mut(dimension);
+        let outputs = prepared.values.chunks_exact_mut(dimension);
         for (index, (raw, out)) in rows.chunks_exact(dimension).zip(outputs).enumerate() {
             input.copy_from_slice(raw);
             if let Some(max_norm) = self.spec.max_norm {
@@ -166,7 +166,25 @@ impl<'a> Ranker<'a> {
             .collect()
     }
 
-    /// Scores of every query in `rows` with every candidate in `columns`, row-major, in `block`.
+    /// Puts the candidates `columns` into `block`, to be scored with any number of queries.
+    ///
+    /// # Errors
+    /// When libtorch cannot allocate.
+    pub fn load_candidates(
+        &self,
+        candidates: &Prepared,
+        columns: Range<usize>,
+        block: &mut ScoreBlock,
+    ) -> Result<(), StepError> {
+        let dimension = candidates.dimension;
+        let floats = columns.start * dimension..columns.end * dimension;
+        fill(&mut block.candidates, &candidates.values[floats])?;
+        block.extras.clear();
+        block.extras.extend_from_slice(&candidates.extras[columns]);
+        Ok(())
+    }
+
+    /// Scores of the queries `rows` with every candidate in `block`, `[rows, candidates]`.
     ///
     /// # Errors
     /// When libtorch fails.
@@ -174,43 +192,52 @@ impl<'a> Ranker<'a> {
         &self,
         queries: &Prepared,
         rows: Range<usize>,
-        candidates: &Prepared,
-        columns: Range<usize>,
         block: &'b mut ScoreBlock,
     ) -> Result<&'b [f32], StepError> {
-        let (n, m, dimension) = (rows.len(), columns.len(), queries.dimension);
+        let (n, m, dimension) = (rows.len(), block.extras.len(), queries.dimension);
+        fill(
+            &mut block.queries,
+            &queries.values[rows.start * dimension..rows.end * dimension],
+        )?;
         if block.scores.len() < n * m {
             block.scores = TensorBuffer::zeros(n * m)?;
         }
         product(
             &mut block.scores,
             Block::one(0, n, m),
-            Factor::plain(
-                &queries.values,
-                Block::one(rows.start * dimension, n, dimension),
-            ),
-            Factor::transposed(
-                &candidates.values,
-                Block::one(columns.start * dimension, m, dimension),
-            ),
+            Factor::plain(&block.queries, Block::one(0, n, dimension)),
+            Factor::transposed(&block.candidates, Block::one(0, m, dimension)),
             false,
         )?;
         let comparison = self.comparison();
         if comparison.has_epilogue() {
             block.distances.resize(m, 0.0);
-            let extras = &candidates.extras[columns];
             let scores = block.scores.as_mut_slice()[..n * m].chunks_exact_mut(m);
             for (scores, &query) in scores.zip(&queries.extras[rows]) {
-                comparison.finish_scores(scores, query, extras, &mut block.distances);
+                comparison.finish_scores(scores, query, &block.extras, &mut block.distances);
             }
         }
         Ok(&block.scores.as_slice()[..n * m])
     }
 }
 
-/// Memory for a block of scores, used again.
+/// Copies `values` to the beginning of `buffer`, which grows if it must.
+fn fill(buffer: &mut TensorBuffer, values: &[f32]) -> Result<(), StepError> {
+    if buffer.len() < values.len() {
+        *buffer = TensorBuffer::zeros(values.len())?;
+    }
+    buffer.as_mut_slice()[..values.len()].copy_from_slice(values);
+    Ok(())
+}
+
+/// Memory of one thread for a block of candidates, queries and their scores, used again.
+///
+/// Prepared rows are shared by threads, tensors are not, so every thread copies what it multiplies.
 #[derive(Debug)]
 pub struct ScoreBlock {
+    queries: TensorBuffer,
+    candidates: TensorBuffer,
+    extras: Vec<RowExtras>,
     scores: TensorBuffer,
     distances: Vec<f32>,
 }
@@ -222,6 +249,9 @@ impl ScoreBlock {
     /// When libtorch cannot allocate.
     pub fn new() -> Result<Self, StepError> {
         Ok(Self {
+            queries: TensorBuffer::zeros(0)?,
+            candidates: TensorBuffer::zeros(0)?,
+            extras: Vec::new(),
             scores: TensorBuffer::zeros(0)?,
             distances: Vec::new(),
         })

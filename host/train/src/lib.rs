@@ -5,17 +5,26 @@
 //! and failures ([`error`]).
 
 pub mod buffer;
+pub mod check;
 mod commit;
 pub mod error;
+pub mod evaluate;
 mod holdout;
 pub mod layout;
+mod losses;
 pub mod model;
+pub mod query;
 pub mod run;
 mod sampler;
 mod state;
 mod tables;
+pub mod trained;
 pub mod workers;
 
+pub use check::{CheckReport, check, first_plan, verify};
 pub use error::{ErrorKind, RunError};
+pub use evaluate::{Candidates, EvalOptions, EvalReport, evaluate};
+pub use losses::native_loss;
+pub use query::{Model, Neighbor};
 pub use run::{Outcome, Strategies, train};
 pub use sampler::Proportional;

@@ -1,0 +1,186 @@
+//! Link prediction: the rank of each true side of an edge among all entities, or a sample of them.
+//!
+//! Both sides are ranked. Raw ranks count every other candidate, filtered ones leave out the
+//! candidates that make another known edge (Bordes et al. 2013). Ties count as the average rank.
+
+mod known;
+mod ranks;
+
+
+use pbg_core::config::Config;
+use pbg_core::event::RankStats;
+use pbg_core::graph::{Bucket, Side};
+use pbg_store::dataset::Dataset;
+use serde::{Deserialize, Serialize};
+
+use crate::error::RunError;
+use crate::layout::Layout;
+use crate::run::cores;
+use crate::trained::Trained;
+use known::Known;
+use ranks::{Job, RankSums};
+
+/// Edges ranked together: bounds what their embeddings occupy.
+const BLOCK: usize = 1 << 16;
+
+/// Which entities a positive is ranked among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Candidates {
+    /// All of the type.
+    All,
+    /// As many, drawn uniformly once for the whole evaluation.
+    Sample(u32),
+}
+
+/// What to evaluate.
+#[derive(Clone, Debug)]
+pub struct EvalOptions {
+    /// Edge set to rank.
+    pub edges: String,
+    /// Edge sets whose edges are no wrong answers.
+    pub filter: Vec<String>,
+    /// Whom to rank among.
+    pub candidates: Candidates,
+    /// Threads; all cores if `None`.
+    pub threads: Option<usize>,
+    /// Ranks at most this many edges, a uniform sample of the set.
+    pub limit: Option<usize>,
+}
+
+/// Quality of a model on an edge set. `loss` is not computed here and is 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvalReport {
+    /// Edge set.
+    pub edges: String,
+    /// Edge sets that were filtered out.
+    pub filter: Vec<String>,
+    /// Version of the checkpoint.
+    pub version: u64,
+    /// Candidates per edge and side, if sampled.
+    pub sampled: Option<u32>,
+    /// Ranks of left sides, raw.
+    pub raw_lhs: RankStats,
+    /// Ranks of right sides, raw.
+    pub raw_rhs: RankStats,
+    /// Both sides, raw.
+    pub raw: RankStats,
+    /// Ranks of left sides, filtered.
+    pub filtered_lhs: RankStats,
+    /// Ranks of right sides, filtered.
+    pub filtered_rhs: RankStats,
+    /// Both sides, filtered.
+    pub filtered: RankStats,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// Ranks the edges of a set; `progress` hears of rankings done and to do.
+///
+/// # Errors
+/// When the model or an edge set cannot be read, or a score is not finite.
+pub fn evaluate(
+    config: &Config,
+    options: &EvalOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<EvalReport, RunError> {
+    let started = std::time::Instant::now();
+    let model = Trained::open(config)?;
+    let mut edges = read_edges(&model.dataset, &model.blueprint.layout, &options.edges)?;
+    if let Some(limit) = options.limit {
+        sample(&mut edges, limit, config.seed);
+    }
+    if edges.is_empty() {
+        return Err(RunError::Config(format!(
+            "the edge set `{}` has no edges to rank",
+            options.edges
+        )));
+    }
+    let known = Known::read(&model, &edges, &options.filter)?;
+    let job = Job::new(
+        &model,
+        &known,
+        options,
+        config.seed,
+        options.threads.unwrap_or_else(cores),
+    )?;
+    let mut sums = [RankSums::default(), RankSums::default()];
+    let total = 2 * edges.len() as u64;
+    let mut done = 0;
+    for block in edges.chunks(BLOCK) {
+        for side in Side::BOTH {
+            let mut step = |n: u64| {
+                done += n;
+                progress(done, total);
+            };
+            sums[side as usize].add(&job.rank(block, side, &mut step)?);
+        }
+    }
+    let [lhs, rhs] = &sums;
+    let halves = |a: RankStats, b: RankStats| RankStats {
+        count: a.count,
+        ..a.merge(&b)
+    };
+    Ok(EvalReport {
+        edges: options.edges.clone(),
+        filter: options.filter.clone(),
+        version: model.checkpoint.version(),
+        sampled: match options.candidates {
+            Candidates::All => None,
+            Candidates::Sample(n) => Some(n),
+        },
+        raw_lhs: lhs.raw.means(),
+        raw_rhs: rhs.raw.means(),
+        raw: halves(lhs.raw.means(), rhs.raw.means()),
+        filtered_lhs: lhs.filtered.means(),
+        filtered_rhs: rhs.filtered.means(),
+        filtered: halves(lhs.filtered.means(), rhs.filtered.means()),
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+/// An edge with the partitions of its sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edge {
+    pub(crate) bucket: Bucket,
+    pub(crate) lhs: u32,
+    pub(crate) rel: u32,
+    pub(crate) rhs: u32,
+}
+
+impl Edge {
+    /// Offset of the entity on `side`.
+    pub(crate) fn offset(&self, side: Side) -> u32 {
+        match side {
+            Side::Lhs => self.lhs,
+            Side::Rhs => self.rhs,
+        }
+    }
+}
+
+fn read_edges(dataset: &Dataset, layout: &Layout, name: &str) -> Result<Vec<Edge>, RunError> {
+    let set = dataset.edge_set(name)?;
+    let mut edges = Vec::with_capacity(set.len() as usize);
+    for bucket in layout.grid() {
+        let read = set.read(bucket, 0..set.bucket_len(bucket))?;
+        edges.extend((0..read.len()).map(|i| Edge {
+            bucket,
+            lhs: read.lhs[i],
+            rel: read.rel[i],
+            rhs: read.rhs[i],
+        }));
+    }
+    Ok(edges)
+}
+
+/// Keeps a uniform sample of `limit` edges, in their order.
+fn sample(edges: &mut Vec<Edge>, limit: usize, seed: u64) {
+    use pbg_core::seed::{Purpose, stream};
+    if limit >= edges.len() {
+        return;
+    }
+    let mut order: Vec<u32> = (0..edges.len() as u32).collect();
+    pbg_core::batching::shuffle(&mut order, &mut stream(seed, Purpose::Candidates, &[1]));
+    order.truncate(limit);
+    order.sort_unstable();
+    *edges = order.into_iter().map(|i| edges[i as usize]).collect();
+}
