@@ -110,25 +110,16 @@ impl Workplace {
     pub(crate) fn committed(&self, folder: &str) -> Vec<(String, Vec<u8>)> {
         let manifest = self.read(&format!("{folder}/manifest.json"));
         let manifest: Value = serde_json::from_str(&manifest).unwrap();
-        let partitions = manifest["partitions"].as_array().unwrap().iter();
-        let files = partitions
-            .map(|p| {
+        let names = manifest["files"].as_object().unwrap().keys();
+        names
+            .map(|name| {
+                let (what, _version) = name.rsplit_once(".v").unwrap();
                 (
-                    format!("{} {}", p["entity_type"], p["partition"]),
-                    &p["file"],
+                    what.to_owned(),
+                    fs::read(self.path(folder).join(name)).unwrap(),
                 )
             })
-            .chain([("model".to_owned(), &manifest["model"]["file"])]);
-        let mut bytes: Vec<_> = files
-            .map(|(what, file)| {
-                (
-                    what,
-                    fs::read(self.path(folder).join(file.as_str().unwrap())).unwrap(),
-                )
-            })
-            .collect();
-        bytes.sort();
-        bytes
+            .collect()
     }
 }
 

@@ -25,21 +25,21 @@ use crate::terminal::Color;
     after_help = "Start with `pbg-host config default > pbg.toml`; `pbg-host COMMAND --help` has examples.",
     after_long_help = long_footer(),
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Options that every command takes.
     #[command(flatten)]
-    pub global: Global,
+    pub(crate) global: Global,
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
 }
 
 /// Options that every command takes.
 #[derive(Debug, Args)]
-pub struct Global {
+pub(crate) struct Global {
     /// Say more about what happens.
     #[arg(short, long, global = true, help_heading = "Global options")]
-    pub verbose: bool,
+    pub(crate) verbose: bool,
     /// When to use colours; `auto` honours NO_COLOR.
     #[arg(
         long,
@@ -48,12 +48,12 @@ pub struct Global {
         default_value = "auto",
         help_heading = "Global options"
     )]
-    pub color: Color,
+    pub(crate) color: Color,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Turn edge lists (TSV, CSV, Parquet) into the dataset that a configuration names.
     Import(commands::import::Args),
     /// Train, or go on where an earlier run stopped.
@@ -80,27 +80,27 @@ pub enum Command {
 
 /// Which configuration, and what to change in it.
 #[derive(Debug, Args)]
-pub struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     /// Configuration [default: pbg.toml of the working folder].
     #[arg(value_name = "CONFIG")]
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// Options that change it.
     #[command(flatten)]
-    pub overrides: Overrides,
+    pub(crate) overrides: Overrides,
 }
 
 /// Changes to a configuration.
 #[derive(Clone, Debug, Args)]
-pub struct Overrides {
+pub(crate) struct Overrides {
     /// Change a key of the configuration, as in `--set num_epochs=10` or
     /// `--set entities.user.num_partitions=4`; can be repeated. Paths are relative to the working
     /// folder, while those in the file are relative to the file.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = split_override)]
-    pub set: Vec<(String, String)>,
+    pub(crate) set: Vec<(String, String)>,
 }
 
 /// What the user wants of colours, as far as it can be told before the arguments are parsed.
-pub fn color_choice(arguments: impl Iterator<Item = OsString>) -> Color {
+pub(crate) fn color_choice(arguments: impl Iterator<Item = OsString>) -> Color {
     let mut choice = Color::default();
     let mut value_follows = false;
     for argument in arguments {

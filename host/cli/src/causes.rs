@@ -1,6 +1,8 @@
 //! From the errors of the layers beneath to a kind of failure and advice.
 
 use pbg_core::config::ConfigErrors;
+use pbg_store::dataset::DatasetError;
+use pbg_store::export::ExportError;
 use pbg_store::import::ImportError;
 use pbg_train::{ErrorKind, RunError};
 use pbg_wasm::LoadError;
@@ -36,11 +38,10 @@ impl From<ImportError> for Failure {
         let kind = match &error {
             ImportError::File(cause) if cause.is_not_found() => Kind::Data,
             ImportError::File(_) => Kind::Io,
-            ImportError::Dictionary(cause) | ImportError::Previous { error: cause }
-                if cause.is_io() =>
-            {
-                Kind::Io
-            }
+            ImportError::Dictionary(DatasetError::File(_))
+            | ImportError::Previous {
+                error: DatasetError::File(_),
+            } => Kind::Io,
             ImportError::Dictionary(_)
             | ImportError::Previous { .. }
             | ImportError::Line { .. }
@@ -49,6 +50,20 @@ impl From<ImportError> for Failure {
             | ImportError::Occupied { .. } => Kind::Data,
             ImportError::Usage { .. } => Kind::Usage,
             ImportError::Cancelled => Kind::Interrupted,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let kind = match error {
+            ExportError::Dataset(cause) => return RunError::from(cause).into(),
+            ExportError::Checkpoint(cause) => return RunError::from(cause).into(),
+            ExportError::File(_) => Kind::Io,
+            ExportError::Exists { .. } => Kind::Usage,
+            ExportError::Mismatch { .. } => Kind::Checkpoint,
+            ExportError::Name { .. } => Kind::Data,
         };
         Self::new(kind, error)
     }

@@ -1,15 +1,15 @@
 //! The commands, each with its options and its code.
 
-pub mod check;
-pub mod completions;
-pub mod config;
-pub mod eval;
-pub mod export;
-pub mod import;
-pub mod neighbors;
-pub mod plugin;
-pub mod score;
-pub mod train;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod eval;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod neighbors;
+pub(crate) mod plugin;
+pub(crate) mod score;
+pub(crate) mod train;
 
 use crate::arguments::Command;
 use crate::failure::Result;
@@ -19,7 +19,7 @@ use crate::terminal::Terminal;
 ///
 /// # Errors
 /// Whatever made it fail.
-pub fn run(command: Command, terminal: Terminal) -> Result<()> {
+pub(crate) fn run(command: Command, terminal: Terminal) -> Result<()> {
     match command {
         Command::Import(args) => import::run(&args, terminal),
         Command::Train(args) => train::run(&args, terminal),

@@ -4,7 +4,7 @@
 
 /// What kind of failure ended the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A defect of this program.
     Internal,
     /// The command line is wrong.
@@ -29,7 +29,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of the codes.
-    pub const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Internal,
         Self::Usage,
         Self::Config,
@@ -43,7 +43,7 @@ impl Kind {
     ];
 
     /// The exit code. Codes are never reused for another meaning.
-    pub const fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Internal => 1,
             Self::Usage => 2,
@@ -59,7 +59,7 @@ impl Kind {
     }
 
     /// What the code means, in a few words.
-    pub const fn meaning(self) -> &'static str {
+    pub(crate) const fn meaning(self) -> &'static str {
         match self {
             Self::Internal => "internal error: a defect of pbg-host, please report it",
             Self::Usage => "the command line is wrong",
@@ -76,7 +76,7 @@ impl Kind {
 }
 
 /// The list of codes for `--help`.
-pub fn help_text() -> String {
+pub(crate) fn help_text() -> String {
     let mut text = "Exit codes:\n    0  success".to_owned();
     for kind in Kind::ALL {
         text.push_str(&format!("\n  {:>3}  {}", kind.code(), kind.meaning()));

@@ -7,7 +7,7 @@ use crate::exit_codes::Kind;
 
 /// Why a command ended without success.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     kind: Kind,
     error: anyhow::Error,
     help: Option<String>,
@@ -15,11 +15,11 @@ pub struct Failure {
 }
 
 /// What commands return.
-pub type Result<T, E = Failure> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
     /// A failure of `kind` with its cause.
-    pub fn new(kind: Kind, error: impl Into<anyhow::Error>) -> Self {
+    pub(crate) fn new(kind: Kind, error: impl Into<anyhow::Error>) -> Self {
         Self {
             kind,
             error: error.into(),
@@ -29,26 +29,26 @@ impl Failure {
     }
 
     /// A failure that is described by a text alone.
-    pub fn message(kind: Kind, text: impl fmt::Display) -> Self {
+    pub(crate) fn message(kind: Kind, text: impl fmt::Display) -> Self {
         Self::new(kind, anyhow::Error::msg(text.to_string()))
     }
 
     /// Adds advice.
     #[must_use]
-    pub fn help(mut self, text: impl Into<String>) -> Self {
+    pub(crate) fn help(mut self, text: impl Into<String>) -> Self {
         self.help = Some(text.into());
         self
     }
 
     /// Puts what was attempted before what happened.
     #[must_use]
-    pub fn context(mut self, text: impl fmt::Display + Send + Sync + 'static) -> Self {
+    pub(crate) fn context(mut self, text: impl fmt::Display + Send + Sync + 'static) -> Self {
         self.error = self.error.context(text);
         self
     }
 
     /// A failure to write a result to standard output. A reader that went away is no error.
-    pub fn stdout(error: io::Error) -> Self {
+    pub(crate) fn stdout(error: io::Error) -> Self {
         let closed_pipe = error.kind() == io::ErrorKind::BrokenPipe;
         let error = anyhow::Error::new(error).context("cannot write to standard output");
         Self {
@@ -60,17 +60,17 @@ impl Failure {
     }
 
     /// Whether this only says that the reader of standard output went away.
-    pub const fn is_closed_pipe(&self) -> bool {
+    pub(crate) const fn is_closed_pipe(&self) -> bool {
         self.closed_pipe
     }
 
     /// Decides the exit code.
-    pub const fn kind(&self) -> Kind {
+    pub(crate) const fn kind(&self) -> Kind {
         self.kind
     }
 
     /// The lines to print: what happened, the causes beneath, advice; each with its label.
-    pub fn lines(&self) -> Vec<(Label, String)> {
+    pub(crate) fn lines(&self) -> Vec<(Label, String)> {
         let mut lines = vec![(Label::Error, self.error.to_string())];
         let mut last = self.error.to_string();
         for cause in self.error.chain().skip(1) {
@@ -90,7 +90,7 @@ impl Failure {
 
 /// What a line of a failure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Label {
+pub(crate) enum Label {
     /// What failed.
     Error,
     /// Why.

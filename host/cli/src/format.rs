@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 /// `1234567` as `1.23 M`; below ten thousand the number itself.
-pub fn count(n: f64) -> String {
+pub(crate) fn count(n: f64) -> String {
     scaled(n, 1000.0, &["", " k", " M", " G", " T"], 10_000.0)
 }
 
 /// `1234567` as `1.18 MiB`.
-pub fn bytes(n: u64) -> String {
+pub(crate) fn bytes(n: u64) -> String {
     scaled(
         n as f64,
         1024.0,
@@ -36,7 +36,7 @@ fn scaled(n: f64, base: f64, units: &[&str], from: f64) -> String {
 }
 
 /// `3723 s` as `1:02:03`, `63 s` as `1:03`, less than a minute as `3.2 s`.
-pub fn duration(time: Duration) -> String {
+pub(crate) fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..60 => format!("{:.1} s", time.as_secs_f64()),
@@ -51,12 +51,12 @@ pub fn duration(time: Duration) -> String {
 }
 
 /// The same for seconds that another part measured; nonsense counts as 0.
-pub fn seconds(time: f64) -> String {
+pub(crate) fn seconds(time: f64) -> String {
     duration(Duration::try_from_secs_f64(time).unwrap_or_default())
 }
 
 /// Five significant digits, which is what a loss deserves.
-pub fn loss(value: f64) -> String {
+pub(crate) fn loss(value: f64) -> String {
     let magnitude = value.abs();
     if !value.is_finite() || magnitude == 0.0 {
         format!("{value}")
@@ -69,7 +69,7 @@ pub fn loss(value: f64) -> String {
 }
 
 /// `1 load`, `2 loads`.
-pub fn plural(n: u64, noun: &str) -> String {
+pub(crate) fn plural(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 

@@ -17,7 +17,7 @@ const EXIT_GRACE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// When the system does not let a handler be installed.
-pub fn watch(promise: &'static str, announce: Announcer) -> Result<Arc<AtomicBool>> {
+pub(crate) fn watch(promise: &'static str, announce: Announcer) -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     ctrlc::set_handler(move || {

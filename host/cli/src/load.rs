@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// When there is none, it cannot be read, or anything in it is wrong.
-pub fn config(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
+pub(crate) fn config(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
     let (path, text) = read(args.config.as_deref())?;
     let mut config = Config::parse(&text, &path.display().to_string(), &args.overrides.set)?;
     let folder = path.parent().unwrap_or(Path::new(""));

@@ -25,7 +25,7 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::arguments::Arguments;
 use crate::exit_codes::Kind;
 use crate::failure::Failure;
-use crate::terminal::{Color, Terminal};
+use crate::terminal::Terminal;
 
 fn main() -> ExitCode {
     // The parser's own messages come before there are parsed arguments that say how to colour them.

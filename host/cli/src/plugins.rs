@@ -17,13 +17,13 @@ const MAX_LINES: usize = 1000;
 
 /// What plugins said, as events, until somebody shows it.
 #[derive(Clone, Default)]
-pub struct PluginLog {
+pub(crate) struct PluginLog {
     events: Arc<Mutex<Vec<Event>>>,
 }
 
 impl PluginLog {
     /// The lines since the last call.
-    pub fn drain(&self) -> Vec<Event> {
+    pub(crate) fn drain(&self) -> Vec<Event> {
         std::mem::take(&mut self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -54,13 +54,13 @@ fn event(level: LogLevel, line: &str) -> Event {
 }
 
 /// What decides a run, and what it has to say.
-pub struct Filled {
+pub(crate) struct Filled {
     /// For the training loop.
-    pub strategies: Strategies,
+    pub(crate) strategies: Strategies,
     /// Their log.
-    pub log: PluginLog,
+    pub(crate) log: PluginLog,
     /// What is odd but no error.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Loads the strategies that `config` names, with those of `given` (files or standard names) in
@@ -68,7 +68,7 @@ pub struct Filled {
 ///
 /// # Errors
 /// When a plugin cannot be loaded, fits no slot, or a slot that is taken.
-pub fn fill(config: &Config, given: &[String]) -> Result<Filled> {
+pub(crate) fn fill(config: &Config, given: &[String]) -> Result<Filled> {
     let log = PluginLog::default();
     let sandbox = Sandbox::new(Limits::from(&config.plugins.limits))?.with_log(log.sink());
     let mut order = None;

@@ -12,7 +12,7 @@ use crate::terminal::Terminal;
 
 /// How to show what happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// A bar on a terminal, lines otherwise.
     #[default]
     Auto,
@@ -27,7 +27,7 @@ pub enum Mode {
 }
 
 /// Reads the events of a run, in order.
-pub trait Reporter {
+pub(crate) trait Reporter {
     /// Takes note of an event.
     fn event(&mut self, event: &Event);
 
@@ -39,10 +39,10 @@ pub trait Reporter {
 }
 
 /// Writes a line for the user.
-pub type Announcer = Box<dyn Fn(&str) + Send>;
+pub(crate) type Announcer = Box<dyn Fn(&str) + Send>;
 
 /// The reporter for `mode`. A bar needs a terminal; without one there are lines.
-pub fn reporter(mode: Mode, terminal: Terminal) -> Box<dyn Reporter> {
+pub(crate) fn reporter(mode: Mode, terminal: Terminal) -> Box<dyn Reporter> {
     match mode {
         Mode::Auto | Mode::Bar if terminal.interactive => Box::new(bar::Bar::new(terminal)),
         Mode::Auto | Mode::Bar | Mode::Plain => Box::new(plain::Plain::new(terminal)),

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Label, Result};
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Color {
+pub(crate) enum Color {
     /// On a terminal, unless NO_COLOR is set.
     #[default]
     Auto,
@@ -31,18 +31,18 @@ impl From<Color> for clap::ColorChoice {
 
 /// What the terminal can do and what the user wants from it.
 #[derive(Clone, Copy, Debug)]
-pub struct Terminal {
+pub(crate) struct Terminal {
     /// Colours on standard error.
-    pub color: bool,
+    pub(crate) color: bool,
     /// Print what else is known.
-    pub verbose: bool,
+    pub(crate) verbose: bool,
     /// Somebody watches standard error.
-    pub interactive: bool,
+    pub(crate) interactive: bool,
 }
 
 impl Terminal {
     /// Looks at the standard streams.
-    pub fn detect(color: Color, verbose: bool) -> Self {
+    pub(crate) fn detect(color: Color, verbose: bool) -> Self {
         let interactive = io::stderr().is_terminal();
         let color = match color {
             Color::Always => true,
@@ -57,7 +57,7 @@ impl Terminal {
     }
 
     /// `text` in `style`, where colours are on.
-    pub fn paint(&self, style: Style, text: impl fmt::Display) -> String {
+    pub(crate) fn paint(&self, style: Style, text: impl fmt::Display) -> String {
         if self.color {
             format!("{style}{text}{style:#}")
         } else {
@@ -66,19 +66,19 @@ impl Terminal {
     }
 
     /// A line for the user. A closed standard error is no reason to stop working.
-    pub fn say(&self, text: impl fmt::Display) {
+    pub(crate) fn say(&self, text: impl fmt::Display) {
         let _closed = writeln!(io::stderr().lock(), "{text}");
     }
 
     /// A line that only `--verbose` shows.
-    pub fn detail(&self, text: impl fmt::Display) {
+    pub(crate) fn detail(&self, text: impl fmt::Display) {
         if self.verbose {
             self.say(text);
         }
     }
 
     /// A line with a coloured label.
-    pub fn labelled(&self, style: Style, label: &str, text: impl fmt::Display) {
+    pub(crate) fn labelled(&self, style: Style, label: &str, text: impl fmt::Display) {
         self.say(format_args!(
             "{} {text}",
             self.paint(style.bold(), format_args!("{label}:"))
@@ -86,17 +86,17 @@ impl Terminal {
     }
 
     /// Something odd that does not stop the command.
-    pub fn warn(&self, text: impl fmt::Display) {
+    pub(crate) fn warn(&self, text: impl fmt::Display) {
         self.labelled(AnsiColor::Yellow.on_default(), "warning", text);
     }
 
     /// Advice.
-    pub fn help(&self, text: impl fmt::Display) {
+    pub(crate) fn help(&self, text: impl fmt::Display) {
         self.labelled(AnsiColor::Cyan.on_default(), "help", text);
     }
 
     /// The lines of a failure.
-    pub fn failure(&self, failure: &Failure) {
+    pub(crate) fn failure(&self, failure: &Failure) {
         for (label, text) in failure.lines() {
             let text = text.trim_end().replace('\n', "\n  ");
             match label {
@@ -117,7 +117,7 @@ fn colors_allowed() -> bool {
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     write(&mut out)
         .and_then(|()| out.flush())
@@ -128,7 +128,7 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()>
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(|out| {
         serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
         writeln!(out)

@@ -1,8 +1,13 @@
 //! `pbg-host check`.
 
 use std::io::{self, Write};
+use std::path::Path;
 
-use pbg_train::CheckReport;
+use pbg_core::event::Event;
+use pbg_core::plan::PlanCost;
+use pbg_store::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
+use pbg_train::{CheckReport, RunError};
+use serde::Serialize;
 
 use crate::arguments::ConfigArgs;
 use crate::failure::Result;
@@ -20,7 +25,7 @@ Examples:
   pbg-host check
   pbg-host check pbg.toml --set buffer_partitions=4
   pbg-host check pbg.toml --plugin my_order.wasm --json")]
-pub struct Args {
+pub(crate) struct Args {
     /// Which configuration.
     #[command(flatten)]
     config: ConfigArgs,
@@ -36,14 +41,81 @@ pub struct Args {
 ///
 /// # Errors
 /// The first thing that would keep training from starting.
-pub fn run(args: &Args, terminal: Terminal) -> Result<()> {
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let filled = plugins::fill(&config, &args.plugins)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
-    let mut strategies = filled.strategies;
-    let report = pbg_train::check(&config, strategies.order.as_mut())?;
+    let mut order = filled.strategies.order;
+    let needs = pbg_train::check(&config)?;
+    pbg_train::verify(&config)?;
+    verify_checkpoint(Path::new(&config.checkpoint_path))?;
+    let plan = pbg_train::first_plan(&config, order.as_mut());
+    for line in filled.log.drain() {
+        if let Event::PluginLog {
+            plugin, message, ..
+        } = line
+        {
+            terminal.say(format_args!("[{plugin}] {message}"));
+        }
+    }
+    let report = Report {
+        order: order.id().to_string(),
+        plan: plan?,
+        needs,
+    };
     if args.json {
         return terminal::print_json(&report);
     }
     terminal::print(|out| print_report(out, &report))
+}
+
+/// What was found out.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    needs: CheckReport,
+    order: String,
+    plan: PlanCost,
+}
+
+/// Reads every file of the checkpoint, if there is one.
+fn verify_checkpoint(path: &Path) -> Result<()> {
+    let checkpoint = match ReadCheckpoint::open(path) {
+        Ok(checkpoint) => checkpoint,
+        Err(CheckpointError::Missing { .. }) => return Ok(()),
+        Err(error) => return Err(RunError::from(error).into()),
+    };
+    checkpoint.model().map_err(RunError::from)?;
+    let mut data = PartitionData::default();
+    for (entity_type, partition) in checkpoint.manifest().partitions() {
+        checkpoint
+            .read_partition_into(&entity_type, partition, &mut data)
+            .map_err(RunError::from)?;
+    }
+    Ok(())
+}
+
+fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    for (title, parts) in [
+        ("memory", &report.needs.memory),
+        ("disk", &report.needs.disk),
+    ] {
+        let total: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
+        writeln!(out, "{title:<32} {:>12}", format::bytes(total))?;
+        for (component, bytes) in parts {
+            writeln!(out, "  {component:<30} {:>12}", format::bytes(*bytes))?;
+        }
+    }
+    let PlanCost {
+        loads,
+        swaps,
+        bytes,
+    } = report.plan;
+    writeln!(
+        out,
+        "bucket order {}: {} per pass ({swaps} after the buffer is full), {}",
+        report.order,
+        format::plural(loads, "partition load"),
+        format::bytes(bytes),
+    )
 }

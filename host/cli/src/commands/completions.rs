@@ -1,7 +1,5 @@
 //! `pbg-host completions`.
 
-use std::io::Write;
-
 use clap::CommandFactory;
 use clap_complete::Shell;
 
@@ -16,7 +14,7 @@ Examples:
   pbg-host completions bash > ~/.local/share/bash-completion/completions/pbg-host
   pbg-host completions zsh  > \"${fpath[1]}/_pbg-host\"
   pbg-host completions fish > ~/.config/fish/completions/pbg-host.fish")]
-pub struct Args {
+pub(crate) struct Args {
     /// Which shell.
     shell: Shell,
 }
@@ -25,7 +23,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     // The generator panics where writing fails, so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(

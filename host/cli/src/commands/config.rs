@@ -1,7 +1,5 @@
 //! `pbg-host config`.
 
-use std::io::Write;
-
 use pbg_core::config;
 
 use crate::failure::Result;
@@ -9,7 +7,7 @@ use crate::terminal;
 
 /// Print a configuration to start from, or its JSON schema.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Print a configuration with every key, commented, at its default.
     #[command(after_help = "Example:\n  pbg-host config default > pbg.toml")]
     Default,
@@ -26,7 +24,7 @@ and as the first line of pbg.toml, for editors with Taplo or Even Better TOML:
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn run(command: &Command) -> Result<()> {
+pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::Default => terminal::print(|out| out.write_all(config::default_toml().as_bytes())),
         Command::Schema => terminal::print_json(&config::schema()),

@@ -1,6 +1,6 @@
 //! `pbg-host eval`.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -27,7 +27,7 @@ Examples:
   pbg-host eval pbg.toml --edges test --filter train,valid,test
   pbg-host eval pbg.toml --edges test --candidates 10000
   pbg-host eval pbg.toml --edges valid --json")]
-pub struct Args {
+pub(crate) struct Args {
     /// Which configuration.
     #[command(flatten)]
     config: ConfigArgs,
@@ -41,6 +41,9 @@ pub struct Args {
     /// cannot be compared.
     #[arg(long, value_name = "all|N", default_value = "all", value_parser = candidates)]
     candidates: Candidates,
+    /// Rank only a random sample of this many edges.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
     /// Threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
@@ -61,13 +64,14 @@ fn candidates(text: &str) -> Result<Candidates, String> {
 ///
 /// # Errors
 /// When there is no such edge set or no checkpoint.
-pub fn run(args: &Args, terminal: Terminal) -> Result<()> {
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),
         candidates: args.candidates,
         threads: args.threads.map(|n| n as usize),
+        limit: args.limit.map(|n| n as usize),
     };
     let bar = if terminal.interactive {
         progress_bar()
@@ -83,7 +87,27 @@ pub fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if args.json {
         return terminal::print_json(&report);
     }
-    terminal::print(|out| writeln!(out, "{}", table(&report)))?;
+    terminal.detail(format_args!(
+        "checkpoint version {}, ranked in {}",
+        report.version,
+        format::seconds(report.seconds)
+    ));
+    terminal::print(|out| {
+        if let Some(candidates) = report.sampled {
+            writeln!(
+                out,
+                "edge set {}, each side ranked among {candidates} random entities",
+                report.edges
+            )?;
+        } else {
+            writeln!(
+                out,
+                "edge set {}, each side ranked among all entities",
+                report.edges
+            )?;
+        }
+        writeln!(out, "{}", table(&report))
+    })?;
     if args.filter.is_empty() {
         terminal.help(
             "`--filter train,valid,test` also ranks without the candidates that are true edges",
@@ -105,7 +129,7 @@ fn progress_bar() -> ProgressBar {
 /// One row per side, raw ranks first.
 fn table(report: &EvalReport) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     if io::stdout().is_terminal() {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
@@ -121,21 +145,21 @@ fn table(report: &EvalReport) -> Table {
         "mean rank",
         "AUC",
     ]);
-    let groups = [
-        ("raw", Some(&report.raw)),
-        ("filtered", report.filtered.as_ref()),
+    let raw = [
+        ("left", &report.raw_lhs),
+        ("right", &report.raw_rhs),
+        ("both", &report.raw),
     ];
-    for (ranks, sides) in groups
-        .into_iter()
-        .filter_map(|(name, sides)| Some((name, sides?)))
-    {
-        for (side, stats) in [
-            ("left", &sides.lhs),
-            ("right", &sides.rhs),
-            ("both", &sides.both),
-        ] {
-            table.add_row(row(ranks, side, stats));
-        }
+    for (side, stats) in raw {
+        table.add_row(row("raw", side, stats));
+    }
+    let filtered = [
+        ("left", &report.filtered_lhs),
+        ("right", &report.filtered_rhs),
+        ("both", &report.filtered),
+    ];
+    for (side, stats) in filtered.into_iter().filter(|_| !report.filter.is_empty()) {
+        table.add_row(row("filtered", side, stats));
     }
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);

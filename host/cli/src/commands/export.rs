@@ -1,8 +1,103 @@
 //! `pbg-host export`.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use indicatif::ProgressBar;
+use pbg_store::checkpoint::ReadCheckpoint;
+use pbg_store::dataset::Dataset;
+use pbg_store::export::{self, ExportFormat, ExportOptions};
+use pbg_train::RunError;
 
 use crate::arguments::ConfigArgs;
 use crate::failure::Result;
 use crate::load;
 use crate::terminal::{self, Terminal};
+
+/// Write embeddings and relation parameters in formats that other tools read.
+///
+/// Writes one table per entity type, rows in the order of the dataset's dictionary, and the parameters
+/// of the relations. `npy` and `safetensors` put the names into a JSON file beside the numbers;
+/// `parquet` and `tsv` put them into the same file. Prints the files that it wrote.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host export pbg.toml --format npy --out embeddings
+  pbg-host export pbg.toml --format parquet --out embeddings --overwrite
+  pbg-host export pbg.toml --format tsv --out embeddings")]
+pub(crate) struct Args {
+    /// Which configuration.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Format of the files.
+    #[arg(long, value_name = "FORMAT")]
+    format: Format,
+    /// Folder for the files; made if it is not there.
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// Replace the files of an earlier export.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+/// Formats of exported files.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    /// NumPy arrays.
+    Npy,
+    /// Safetensors.
+    Safetensors,
+    /// Parquet: a name and a list of numbers per row.
+    Parquet,
+    /// Text: a name and numbers per line, separated by tabs.
+    Tsv,
+}
+
+impl From<Format> for ExportFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Npy => Self::Npy,
+            Format::Safetensors => Self::Safetensors,
+            Format::Parquet => Self::Parquet,
+            Format::Tsv => Self::Tsv,
+        }
+    }
+}
+
+/// Exports.
+///
+/// # Errors
+/// When there is no checkpoint, it does not belong to the dataset, or a file cannot be written.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let config = load::config(&args.config, terminal)?;
+    let dataset = Dataset::open(Path::new(&config.dataset)).map_err(RunError::from)?;
+    let checkpoint =
+        ReadCheckpoint::open(Path::new(&config.checkpoint_path)).map_err(RunError::from)?;
+    let options = ExportOptions {
+        format: args.format.into(),
+        add: BTreeMap::new(),
+        overwrite: args.overwrite,
+    };
+    let bar = if terminal.interactive {
+        ProgressBar::new(1)
+    } else {
+        ProgressBar::hidden()
+    };
+    let written = export::run(
+        &dataset,
+        &checkpoint,
+        &args.out,
+        &options,
+        &mut |done, of| {
+            bar.set_length(of);
+            bar.set_position(done);
+        },
+    );
+    bar.finish_and_clear();
+    let written = written?;
+    terminal::print(|out| {
+        written
+            .iter()
+            .try_for_each(|path| writeln!(out, "{}", path.display()))
+    })
+}

@@ -22,8 +22,8 @@ use crate::{format, interrupt, load};
 /// types the sides of a relation have. Edge sets (`train`, `valid`, `test`) have names of their own;
 /// training uses those in `edge_sets`, evaluation any.
 ///
-/// A second import keeps the ids of the dataset that is there and adds new entities at the end, so that a
-/// trained checkpoint stays valid; edge sets that are not named again are kept.
+/// A second import keeps the ids of the dataset that is there and adds new entities at the end; edge
+/// sets that are not named again are kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +32,7 @@ Examples:
   pbg-host import pbg.toml --edges train=edges.csv --columns lhs,rhs,weight
   pbg-host import pbg.toml --edges train=edges.parquet --columns lhs=head,rel=relation,rhs=tail
   pbg-host import pbg.toml --edges train=edges.tsv --entity-min-count 5")]
-pub struct Args {
+pub(crate) struct Args {
     /// Which configuration.
     #[command(flatten)]
     config: ConfigArgs,
@@ -80,7 +80,7 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
 ///
 /// # Errors
 /// When something is wrong with the files or the target; the target is then as it was.
-pub fn run(args: &Args, terminal: Terminal) -> Result<()> {
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let options = ImportOptions {
         columns: args.columns.clone(),

@@ -1,6 +1,5 @@
 //! `pbg-host neighbors`.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use pbg_train::Model;
@@ -19,7 +18,7 @@ use crate::terminal::{self, Terminal};
 Examples:
   pbg-host neighbors pbg.toml dog.n.01
   pbg-host neighbors pbg.toml 'New York' -k 25 --entity-type city --json")]
-pub struct Args {
+pub(crate) struct Args {
     /// Configuration.
     #[arg(value_name = "CONFIG")]
     config: PathBuf,
@@ -44,13 +43,13 @@ pub struct Args {
 ///
 /// # Errors
 /// When the model cannot be opened or the name is unknown.
-pub fn run(args: &Args, terminal: Terminal) -> Result<()> {
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let which = ConfigArgs {
         config: Some(args.config.clone()),
         overrides: args.overrides.clone(),
     };
     let config = load::config(&which, terminal)?;
-    let model = Model::open(&config)?;
+    let mut model = Model::open(&config)?;
     let found = model.neighbors(
         &args.name,
         args.neighbors as usize,

@@ -11,7 +11,7 @@ use crate::terminal::{self, Terminal};
 
 /// List plugins, or look into one.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// List the standard plugins, which a configuration names without a path.
     #[command(after_help = "Examples:\n  pbg-host plugin list\n  pbg-host plugin list --json")]
     List {
@@ -38,7 +38,7 @@ Examples:
 ///
 /// # Errors
 /// When a plugin cannot be loaded or standard output cannot be written.
-pub fn run(command: &Command, terminal: Terminal) -> Result<()> {
+pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
     let sandbox = Sandbox::new(Limits::default())?.with_log(std::sync::Arc::new({
         move |_, line: &str| terminal.detail(line)
     }));

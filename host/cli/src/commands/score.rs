@@ -1,6 +1,6 @@
 //! `pbg-host score`.
 
-use std::io::{self, BufRead, BufWriter, Write};
+use std::io::{self, BufRead, BufWriter, Read, Write};
 
 use pbg_train::Model;
 
@@ -23,7 +23,7 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 Examples:
   printf 'dog.n.01\\t_hypernym\\tanimal.n.01\\n' | pbg-host score pbg.toml
   cut -f1-3 test.tsv | pbg-host score pbg.toml | paste test.tsv - > scored.tsv")]
-pub struct Args {
+pub(crate) struct Args {
     /// Which configuration.
     #[command(flatten)]
     config: ConfigArgs,
@@ -33,9 +33,9 @@ pub struct Args {
 ///
 /// # Errors
 /// When the model cannot be opened, a line has no three columns or a name is unknown.
-pub fn run(args: &Args, terminal: Terminal) -> Result<()> {
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
-    let model = Model::open(&config)?;
+    let mut model = Model::open(&config)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut input = io::stdin().lock();
     for number in 1_u64.. {
@@ -52,7 +52,7 @@ pub fn run(args: &Args, terminal: Terminal) -> Result<()> {
 }
 
 /// The next line without its end; `None` after the last.
-fn read_line(input: &mut dyn BufRead, number: u64) -> Result<Option<String>> {
+fn read_line(input: &mut impl BufRead, number: u64) -> Result<Option<String>> {
     let mut bytes = Vec::new();
     let read = input.take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut bytes);
     let read = read.map_err(|e| Failure::new(Kind::Io, e).context("cannot read standard input"))?;

@@ -1,6 +1,7 @@
 //! `pbg-host train`.
 
-use pbg_core::config::Config;
+mod introduction;
+
 use pbg_train::Outcome;
 
 use crate::arguments::ConfigArgs;
@@ -25,7 +26,7 @@ Examples:
   pbg-host train pbg.toml --plugin inside_out.wasm
   pbg-host train pbg.toml --set num_epochs=10 --set lr=0.05
   pbg-host train pbg.toml --progress json > events.jsonl")]
-pub struct Args {
+pub(crate) struct Args {
     /// Which configuration.
     #[command(flatten)]
     config: ConfigArgs,
@@ -42,13 +43,13 @@ pub struct Args {
 ///
 /// # Errors
 /// Whatever ends the run before its end, an interruption included.
-pub fn run(args: &Args, terminal: Terminal) -> Result<()> {
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let quiet = matches!(args.progress, Mode::None);
     let filled = plugins::fill(&config, &args.plugins)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     if !quiet {
-        introduce(&config, &filled.strategies, terminal)?;
+        introduction::print(&config, terminal)?;
     }
     let mut reporter = progress::reporter(args.progress, terminal);
     let stop = interrupt::watch(

@@ -12,7 +12,7 @@ use crate::terminal::Terminal;
 const REFRESH_HZ: u8 = 10;
 
 /// Draws on standard error.
-pub struct Bar {
+pub(crate) struct Bar {
     terminal: Terminal,
     tracker: Tracker,
     start: Instant,
@@ -21,7 +21,7 @@ pub struct Bar {
 
 impl Bar {
     /// Nothing is drawn before the run starts.
-    pub fn new(terminal: Terminal) -> Self {
+    pub(crate) fn new(terminal: Terminal) -> Self {
         let target = ProgressDrawTarget::stderr_with_hz(REFRESH_HZ);
         let bar = ProgressBar::with_draw_target(Some(1), target);
         bar.set_style(style(terminal.color));

@@ -8,14 +8,14 @@ use super::{Announcer, Reporter};
 use crate::terminal::Terminal;
 
 /// Writes every event as a line of JSON, at once.
-pub struct Json {
+pub(crate) struct Json {
     terminal: Terminal,
     closed: bool,
 }
 
 impl Json {
     /// Starts on standard output.
-    pub const fn new(terminal: Terminal) -> Self {
+    pub(crate) const fn new(terminal: Terminal) -> Self {
         Self {
             terminal,
             closed: false,

@@ -13,7 +13,7 @@ use crate::terminal::Terminal;
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Prints a line when something happened and every few seconds in between.
-pub struct Plain {
+pub(crate) struct Plain {
     terminal: Terminal,
     tracker: Tracker,
     start: Instant,
@@ -22,7 +22,7 @@ pub struct Plain {
 
 impl Plain {
     /// Starts the clock.
-    pub fn new(terminal: Terminal) -> Self {
+    pub(crate) fn new(terminal: Terminal) -> Self {
         let (tracker, last) = (Tracker::default(), Duration::ZERO);
         Self {
             terminal,

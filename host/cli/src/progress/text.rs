@@ -8,7 +8,7 @@ use crate::format;
 use crate::terminal::Terminal;
 
 /// The line that reports `event`; `tracker` has seen it already.
-pub fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<String> {
+pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<String> {
     match event {
         Event::RunStarted {
             epochs,
@@ -133,7 +133,7 @@ fn held_out(stats: &RankStats) -> String {
 }
 
 /// `I/O 12 loads, 9 writes, 2.2 GiB, waited 0.3 s`; nothing when nothing moved.
-pub fn traffic(io: &IoStats) -> Option<String> {
+pub(crate) fn traffic(io: &IoStats) -> Option<String> {
     if io.loads + io.writes == 0 {
         return None;
     }
@@ -147,7 +147,7 @@ pub fn traffic(io: &IoStats) -> Option<String> {
 }
 
 /// Speed, loss and time left: what is true at this moment.
-pub fn now(tracker: &Tracker) -> String {
+pub(crate) fn now(tracker: &Tracker) -> String {
     let mut parts = Vec::new();
     if let Some(speed) = tracker.speed() {
         parts.push(format!("{} edges/s", format::count(speed)));

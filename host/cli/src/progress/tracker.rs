@@ -14,7 +14,7 @@ const MAX_SAMPLES: usize = 512;
 
 /// State of a run as far as its events tell it.
 #[derive(Clone, Debug, Default)]
-pub struct Tracker {
+pub(crate) struct Tracker {
     epochs: u32,
     passes_per_epoch: u32,
     buckets: u64,
@@ -38,7 +38,7 @@ pub struct Tracker {
 
 impl Tracker {
     /// Takes note of what happened at `now`, counted from any fixed moment.
-    pub fn event(&mut self, event: &Event, now: Duration) {
+    pub(crate) fn event(&mut self, event: &Event, now: Duration) {
         match event {
             Event::RunStarted {
                 epochs,
@@ -137,18 +137,18 @@ impl Tracker {
     }
 
     /// Edges of the whole run that are done, held-out ones included.
-    pub fn done(&self) -> f64 {
+    pub(crate) fn done(&self) -> f64 {
         let epoch = (self.epoch_trained + self.bucket_trained) as f64 * self.scale;
         (self.base + epoch.min(self.edges_per_epoch as f64)).min(self.total())
     }
 
     /// Edges of the whole run.
-    pub fn total(&self) -> f64 {
+    pub(crate) fn total(&self) -> f64 {
         f64::from(self.epochs) * self.edges_per_epoch as f64
     }
 
     /// Edges per second of the last minute; `None` before there is something to measure.
-    pub fn speed(&self) -> Option<f64> {
+    pub(crate) fn speed(&self) -> Option<f64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let (time, edges) = (
             (last.0.saturating_sub(first.0)).as_secs_f64(),
@@ -158,32 +158,32 @@ impl Tracker {
     }
 
     /// Time until the end at this speed.
-    pub fn left(&self) -> Option<Duration> {
+    pub(crate) fn left(&self) -> Option<Duration> {
         Duration::try_from_secs_f64((self.total() - self.done()) / self.speed()?).ok()
     }
 
     /// Mean loss of the current bucket.
-    pub fn loss(&self) -> Option<f64> {
+    pub(crate) fn loss(&self) -> Option<f64> {
         self.loss
     }
 
     /// Partition traffic of this process.
-    pub const fn io(&self) -> &IoStats {
+    pub(crate) const fn io(&self) -> &IoStats {
         &self.io
     }
 
     /// Epochs of the run.
-    pub const fn epochs(&self) -> u32 {
+    pub(crate) const fn epochs(&self) -> u32 {
         self.epochs
     }
 
     /// Whether `pass` is the first that this process trains.
-    pub fn is_first_pass(&self, pass: PassId) -> bool {
+    pub(crate) fn is_first_pass(&self, pass: PassId) -> bool {
         self.first_pass == Some(pass)
     }
 
     /// `epoch 2/4`, with the pass and the bucket where there is more than one.
-    pub fn position(&self) -> String {
+    pub(crate) fn position(&self) -> String {
         let mut text = format!(
             "epoch {}/{}",
             (self.pass.epoch + 1).min(self.epochs),

@@ -1,0 +1,105 @@
+//! What a run says before it starts: what is trained, how, and in how much memory.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use clap::builder::styling::Style;
+use pbg_core::config::Config;
+use pbg_store::dataset::{Dataset, Manifest};
+use pbg_train::RunError;
+
+use crate::failure::Result;
+use crate::format;
+use crate::terminal::Terminal;
+
+/// Prints it.
+///
+/// # Errors
+/// When the dataset cannot be opened or does not fit the configuration.
+pub(crate) fn print(config: &Config, terminal: Terminal) -> Result<()> {
+    let dataset = Dataset::open(Path::new(&config.dataset)).map_err(RunError::from)?;
+    let memory: u64 = pbg_train::check(config)?
+        .memory
+        .iter()
+        .map(|(_, bytes)| bytes)
+        .sum();
+    let lines = [
+        ("dataset", graph(config, dataset.manifest())),
+        ("model", model(config)),
+        (
+            "memory",
+            format!(
+                "at most {}; `pbg-host check` shows of what",
+                format::bytes(memory)
+            ),
+        ),
+        ("checkpoint", config.checkpoint_path.clone()),
+    ];
+    for (label, text) in lines {
+        let label = terminal.paint(Style::new().bold(), format_args!("{label:<10}"));
+        terminal.say(format_args!("{label} {text}"));
+    }
+    Ok(())
+}
+
+fn graph(config: &Config, manifest: &Manifest) -> String {
+    let used = |name: &&String| config.entities.contains_key(*name);
+    let types = manifest.entities.keys().filter(used).count() as u64;
+    let entities: u64 = manifest
+        .entities
+        .iter()
+        .filter(|(name, _)| used(name))
+        .map(|(_, t)| t.total())
+        .sum();
+    let sets = config.edge_sets.iter().collect::<BTreeSet<_>>();
+    let edges: u64 = sets
+        .iter()
+        .filter_map(|name| manifest.edge_sets.get(*name))
+        .map(|s| s.edges)
+        .sum();
+    format!(
+        "{}: {} entities of {}, {}, {} edges in {}",
+        config.dataset,
+        format::count(entities as f64),
+        format::plural(types, "type"),
+        format::plural(u64::from(manifest.relations.count), "relation"),
+        format::count(edges as f64),
+        config.edge_sets.join(", "),
+    )
+}
+
+fn model(config: &Config) -> String {
+    let operators: BTreeSet<String> = config.relations.iter().map(|r| word(&r.operator)).collect();
+    let operators: Vec<String> = operators.into_iter().collect();
+    format!(
+        "dimension {}, operator {}, comparator {}, loss {}, {} + {} negatives, learning rate {}",
+        config.dimension,
+        operators.join(", "),
+        word(&config.comparator),
+        config.loss_fn,
+        config.num_batch_negs,
+        config.num_uniform_negs,
+        config.lr,
+    )
+}
+
+/// A choice as the configuration writes it.
+fn word(choice: &impl serde::Serialize) -> String {
+    match serde_json::to_value(choice) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pbg_core::config::{Comparator, Operator};
+
+    use super::*;
+
+    #[test]
+    fn choices_are_written_as_in_the_configuration() {
+        assert_eq!(word(&Comparator::SquaredL2), "squared_l2");
+        assert_eq!(word(&Operator::ComplexDiagonal), "complex_diagonal");
+    }
+}
