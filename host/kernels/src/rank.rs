@@ -1,402 +1,453 @@
-//! Scores of queries against many candidates: what evaluation, neighbours and scoring are made of.
+//! Scores of one side against many entities: evaluation, nearest neighbours, scores of triples.
 //!
-//! A *query* is the known side of an edge as it enters the comparison, a *candidate* is an entity that
-//! might be the other side. With dynamic relations the query went through the operator and candidates
-//! are compared as they are; with static relations the operator belongs to the right side, whichever
-//! role that has.
+//! A query is what the known side of an edge and its relation become; candidates are entities that may
+//! replace the other side. Candidates are prepared in blocks, each of which all queries pass by, so that
+//! a block is read and transformed once and every score is consumed in the cache it was made in.
+
+mod kernel;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use pbg_core::config::Operator;
 use pbg_core::graph::Side;
 
 use crate::comparators::{Comparison, RowExtras};
-use crate::matmul::{Block, Factor, product};
 use crate::operators;
-use crate::params::Params;
-use crate::rows::TensorBuffer;
-use crate::spec::ModelSpec;
-use crate::step::StepError;
+use crate::params::{ParamTensor, Params};
+use crate::spec::{ModelSpec, SpecError};
+use crate::step::Relations;
+use crate::step::side::look_up;
 use crate::table::Table;
 use crate::vector;
 
-/// Scores that differ by less than this share of the positive's are ties: the same product may be
-/// rounded differently at different places of a matrix.
-const TIE: f32 = 1e-6;
+/// Queries whose scores against a block are computed at once: they and the scores share the
+/// second-level cache.
+const QUERIES_AT_ONCE: usize = 16 * kernel::GROUP;
 
-/// The operator that rows go through.
-#[derive(Clone, Copy, Debug)]
-pub struct Transform<'a> {
-    /// Relation of each row; one for all if it has length 1.
-    pub relations: &'a [u32],
-    /// Which of the relation's operators.
-    pub side: Side,
-}
+/// Candidates per block that suit the caches, for callers to cut tables with.
+pub const BLOCK: usize = 512;
 
-/// Rows ready for comparison.
-#[derive(Debug)]
-pub struct Prepared {
+/// What the known sides of edges are compared with candidates as.
+#[derive(Clone, Debug, Default)]
+pub struct Queries {
+    count: usize,
     values: Vec<f32>,
+    interleaved: Vec<f32>,
     extras: Vec<RowExtras>,
-    dimension: usize,
 }
 
-impl Prepared {
-    /// Number of rows.
+impl Queries {
+    /// How many.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.extras.len()
+        self.count
     }
 
-    /// Whether there is no row.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.extras.is_empty()
-    }
-
-    fn row(&self, row: usize) -> &[f32] {
-        &self.values[row * self.dimension..(row + 1) * self.dimension]
+        self.count == 0
     }
 }
 
-/// A model's side of ranking: prepares rows and scores them.
-#[derive(Clone, Copy, Debug)]
-pub struct Ranker<'a> {
-    spec: &'a ModelSpec,
-    params: &'a Params,
-}
-
-impl<'a> Ranker<'a> {
-    /// A ranker for a model.
-    #[must_use]
-    pub fn new(spec: &'a ModelSpec, params: &'a Params) -> Self {
-        Self { spec, params }
-    }
-
-    fn comparison(&self) -> Comparison {
-        Comparison {
-            comparator: self.spec.comparator,
-            bias: self.spec.bias,
-        }
-    }
-
-    /// The transform of the known side's rows, one per edge, when `replaced` is the other side.
-    #[must_use]
-    pub fn query_transform<'r>(
-        &self,
-        replaced: Side,
-        relations: &'r [u32],
-    ) -> Option<Transform<'r>> {
-        let known = replaced.other();
-        (self.spec.is_dynamic() || known == Side::Rhs).then_some(Transform {
-            relations,
-            side: known,
-        })
-    }
-
-    /// The transform of all candidates, when they replace `replaced` of edges with this relation.
-    #[must_use]
-    pub fn candidate_transform<'r>(
-        &self,
-        replaced: Side,
-        relation: &'r u32,
-    ) -> Option<Transform<'r>> {
-        let transformed = !self.spec.is_dynamic()
-            && replaced == Side::Rhs
-            && self.spec.relation(*relation).operator != Operator::None;
-        transformed.then_some(Transform {
-            relations: std::slice::from_ref(relation),
-            side: Side::Rhs,
-        })
-    }
-
-    /// Prepares `rows`, `[n, dimension]`, raw embeddings of entities of type `entity`.
-    ///
-    /// # Errors
-    /// When libtorch cannot allocate, or a relation does not exist.
-    pub fn prepare(
-        &self,
-        rows: &[f32],
-        entity: usize,
-        transform: Option<Transform<'_>>,
-    ) -> Result<Prepared, StepError> {
-        let dimension = self.spec.entities[entity].dimension;
-        let mut prepared = Prepared {
-            values: vec![0.0; rows.len()],
-            extras: Vec::with_capacity(rows.len() / dimension),
-            dimension,
-        };
-        let global = self.global(entity);
-        let mut operator = Applied::new(self, transform, dimension)?;
-        let mut input = vec![0.0; dimension];
-        let outputs = prepared.values.chunks_exact_mut(dimension);
-        for (index, (raw, out)) in rows.chunks_exact(dimension).zip(outputs).enumerate() {
-            input.copy_from_slice(raw);
-            if let Some(max_norm) = self.spec.max_norm {
-                renorm(&mut input, max_norm);
-            }
-            if let Some(global) = &global {
-                vector::add(&mut input, global);
-            }
-            operator.apply(index, &input, out)?;
-            prepared.extras.push(self.comparison().prepare(out));
-        }
-        Ok(prepared)
-    }
-
-    fn global(&self, entity: usize) -> Option<Vec<f32>> {
-        self.spec.global_emb.then(|| {
-            self.params
-                .global(entity)
-                .map(crate::params::ParamTensor::to_vec)
-        })?
-    }
-
-    /// Scores of pairs: row `i` of `queries` with row `i` of `candidates`.
-    #[must_use]
-    pub fn score_pairs(&self, queries: &Prepared, candidates: &Prepared) -> Vec<f32> {
-        let pairs = 0..queries.len().min(candidates.len());
-        pairs
-            .map(|i| {
-                let (q, k) = (queries.extras[i], candidates.extras[i]);
-                self.comparison()
-                    .score(queries.row(i), q, candidates.row(i), k)
-                    .0
-            })
-            .collect()
-    }
-
-    /// Puts the candidates `columns` into `block`, to be scored with any number of queries.
-    ///
-    /// # Errors
-    /// When libtorch cannot allocate.
-    pub fn load_candidates(
-        &self,
-        candidates: &Prepared,
-        columns: Range<usize>,
-        block: &mut ScoreBlock,
-    ) -> Result<(), StepError> {
-        let dimension = candidates.dimension;
-        let floats = columns.start * dimension..columns.end * dimension;
-        fill(&mut block.candidates, &candidates.values[floats])?;
-        block.extras.clear();
-        block.extras.extend_from_slice(&candidates.extras[columns]);
-        Ok(())
-    }
-
-    /// Scores of the queries `rows` with every candidate in `block`, `[rows, candidates]`.
-    ///
-    /// # Errors
-    /// When libtorch fails.
-    pub fn score_block<'b>(
-        &self,
-        queries: &Prepared,
-        rows: Range<usize>,
-        block: &'b mut ScoreBlock,
-    ) -> Result<&'b [f32], StepError> {
-        let (n, m, dimension) = (rows.len(), block.extras.len(), queries.dimension);
-        fill(
-            &mut block.queries,
-            &queries.values[rows.start * dimension..rows.end * dimension],
-        )?;
-        if block.scores.len() < n * m {
-            block.scores = TensorBuffer::zeros(n * m)?;
-        }
-        product(
-            &mut block.scores,
-            Block::one(0, n, m),
-            Factor::plain(&block.queries, Block::one(0, n, dimension)),
-            Factor::transposed(&block.candidates, Block::one(0, m, dimension)),
-            false,
-        )?;
-        let comparison = self.comparison();
-        if comparison.has_epilogue() {
-            block.distances.resize(m, 0.0);
-            let scores = block.scores.as_mut_slice()[..n * m].chunks_exact_mut(m);
-            for (scores, &query) in scores.zip(&queries.extras[rows]) {
-                comparison.finish_scores(scores, query, &block.extras, &mut block.distances);
-            }
-        }
-        Ok(&block.scores.as_slice()[..n * m])
-    }
-}
-
-/// Copies `values` to the beginning of `buffer`, which grows if it must.
-fn fill(buffer: &mut TensorBuffer, values: &[f32]) -> Result<(), StepError> {
-    if buffer.len() < values.len() {
-        *buffer = TensorBuffer::zeros(values.len())?;
-    }
-    buffer.as_mut_slice()[..values.len()].copy_from_slice(values);
-    Ok(())
-}
-
-/// Memory of one thread for a block of candidates, queries and their scores, used again.
-///
-/// Prepared rows are shared by threads, tensors are not, so every thread copies what it multiplies.
-#[derive(Debug)]
-pub struct ScoreBlock {
-    queries: TensorBuffer,
-    candidates: TensorBuffer,
+/// Consecutive entities of a table, prepared for comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    first: usize,
+    count: usize,
+    panels: Vec<f32>,
     extras: Vec<RowExtras>,
-    scores: TensorBuffer,
-    distances: Vec<f32>,
 }
 
-impl ScoreBlock {
-    /// An empty block.
-    ///
-    /// # Errors
-    /// When libtorch cannot allocate.
-    pub fn new() -> Result<Self, StepError> {
-        Ok(Self {
-            queries: TensorBuffer::zeros(0)?,
-            candidates: TensorBuffer::zeros(0)?,
-            extras: Vec::new(),
-            scores: TensorBuffer::zeros(0)?,
-            distances: Vec::new(),
-        })
-    }
-}
-
-/// How many scores lie above a positive's, and how many are ties with it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Strictly above.
-    pub above: u64,
-    /// Equal up to rounding.
-    pub equal: u64,
-}
-
-impl Standing {
-    /// Where `positive` stands among `scores`.
+impl Candidates {
+    /// Offsets of the entities in their table.
     #[must_use]
-    pub fn among(positive: f32, scores: &[f32]) -> Self {
-        let margin = positive.abs() * TIE;
-        let above = u64::from(vector::count_above(scores, positive + margin));
-        let from = u64::from(vector::count_above(scores, (positive - margin).next_down()));
-        Self {
-            above,
-            equal: from - above,
-        }
+    pub fn entities(&self) -> Range<usize> {
+        self.first..self.first + self.count
     }
+}
 
-    /// Adds the standing among other candidates.
-    pub fn add(&mut self, other: Self) {
+/// How many candidates a positive is compared with favourably or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RankCounts {
+    /// Candidates that score above the positive.
+    pub above: u32,
+    /// Other candidates that score the same.
+    pub equal: u32,
+}
+
+impl RankCounts {
+    /// The positive's rank: ties count as their average.
+    #[must_use]
+    pub fn rank(&self) -> f64 {
+        1.0 + f64::from(self.above) + f64::from(self.equal) / 2.0
+    }
+}
+
+impl std::ops::AddAssign for RankCounts {
+    fn add_assign(&mut self, other: Self) {
         self.above += other.above;
         self.equal += other.equal;
     }
-
-    /// Takes out candidates that were counted and should not be.
-    pub fn remove(&mut self, other: Self) {
-        self.above = self.above.saturating_sub(other.above);
-        self.equal = self.equal.saturating_sub(other.equal);
-    }
-
-    /// The rank, from 1: ties share the average of the ranks they occupy.
-    #[must_use]
-    pub fn rank(self) -> f64 {
-        1.0 + self.above as f64 + self.equal as f64 / 2.0
-    }
 }
 
-/// Raw embeddings of the entities `offsets` of a table, `[n, dimension]`; means of features for a
-/// featurized type.
-#[must_use]
-pub fn gather(table: &Table, offsets: &[u32]) -> Vec<f32> {
-    let width = table.embeddings.width();
-    let mut rows = vec![0.0; offsets.len() * width];
-    let mut feature = vec![0.0; width];
-    for (&offset, out) in offsets.iter().zip(rows.chunks_exact_mut(width)) {
-        match &table.features {
-            None => table.embeddings.read_row(offset as usize, out),
-            Some(features) => {
-                let ids = features.of(offset);
-                for &id in ids {
-                    table.embeddings.read_row(id as usize, &mut feature);
-                    vector::axpy(out, 1.0 / ids.len() as f32, &feature);
+/// Which relation a block of candidates is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Replacement<'a> {
+    /// The side that candidates replace.
+    pub side: Side,
+    /// The relation: only looked at where candidates depend on it
+    /// ([`Ranker::candidates_depend_on_relation`]).
+    pub relation: u32,
+    /// The model's parameters.
+    pub params: &'a Params,
+}
+
+/// Prepares queries and candidates and compares them. One per thread: it owns buffers.
+#[derive(Debug)]
+pub struct Ranker {
+    spec: Arc<ModelSpec>,
+    comparison: Comparison,
+    rows: Vec<f32>,
+    row: Vec<f32>,
+    packed: Vec<f32>,
+    scratch: Vec<f32>,
+    scores: Vec<f32>,
+    distances: Vec<f32>,
+}
+
+/// What one kind of rows goes through.
+struct Recipe<'a> {
+    operator: Operator,
+    tensors: &'a [ParamTensor],
+    global: Vec<f32>,
+    dimension: usize,
+}
+
+impl Ranker {
+    /// A ranker for `spec`.
+    ///
+    /// # Errors
+    /// When the specification breaks a rule.
+    pub fn new(spec: Arc<ModelSpec>) -> Result<Self, SpecError> {
+        spec.validate()?;
+        let comparison = Comparison {
+            comparator: spec.comparator,
+            bias: spec.bias,
+        };
+        let [rows, row, packed, scratch, scores, distances] = Default::default();
+        Ok(Self {
+            spec,
+            comparison,
+            rows,
+            row,
+            packed,
+            scratch,
+            scores,
+            distances,
+        })
+    }
+
+    /// Whether candidates that replace `side` pass through the relation's operator, so that they must be
+    /// prepared anew for every relation: with static relations on the right side.
+    #[must_use]
+    pub fn candidates_depend_on_relation(&self, side: Side, relation: u32) -> bool {
+        let operator = self.spec.relation(relation).operator;
+        side == Side::Rhs && !self.spec.is_dynamic() && operator != Operator::None
+    }
+
+    /// Prepares a query for each entity of `known`, offsets in `table`, the partition of the side that is
+    /// not replaced. With [`Relations::PerEdge`] there is a relation for each; with static relations too,
+    /// as long as all have the same entity types.
+    ///
+    /// # Panics
+    /// If an offset or a relation does not exist, or the columns have different lengths.
+    pub fn queries(
+        &mut self,
+        side: Side,
+        known: &[u32],
+        relations: Relations<'_>,
+        table: &Table,
+        params: &Params,
+        out: &mut Queries,
+    ) {
+        let dimension = table.embeddings.width();
+        out.count = known.len();
+        out.extras.clear();
+        out.values.clear();
+        out.values.resize(known.len() * dimension, 0.0);
+        let mut recipe: Option<(u32, Recipe<'_>)> = None;
+        for (i, (&entity, row)) in known
+            .iter()
+            .zip(out.values.chunks_exact_mut(dimension))
+            .enumerate()
+        {
+            let relation = match relations {
+                Relations::One(relation) => relation,
+                Relations::PerEdge(relations) => relations[i],
+            };
+            if recipe.as_ref().is_none_or(|(of, _)| *of != relation) {
+                let transformed = side == Side::Lhs || self.spec.is_dynamic();
+                let new = self.recipe(side.other(), transformed, relation, params, dimension);
+                self.read_parameters(&new, relation);
+                recipe = Some((relation, new));
+            }
+            if let Some((_, recipe)) = &recipe {
+                out.extras.push(self.prepare(recipe, table, entity, row));
+            }
+        }
+        kernel::interleave::<{ kernel::GROUP }>(&out.values, dimension, &mut out.interleaved);
+    }
+
+    /// Prepares the entities `entities` of `table`, the partition of the replaced side.
+    ///
+    /// # Panics
+    /// If an entity or the relation does not exist.
+    pub fn candidates(
+        &mut self,
+        replacement: Replacement<'_>,
+        entities: Range<usize>,
+        table: &Table,
+        out: &mut Candidates,
+    ) {
+        let dimension = table.embeddings.width();
+        (out.first, out.count) = (entities.start, entities.len());
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.resize(entities.len() * dimension, 0.0);
+        self.prepare_all(
+            replacement,
+            entities.map(|e| e as u32),
+            table,
+            &mut rows,
+            &mut out.extras,
+        );
+        kernel::interleave::<{ kernel::PANEL }>(&rows, dimension, &mut out.panels);
+        self.rows = rows;
+    }
+
+    /// Scores of query `i` with entity `entities[i]` of `table`: the same bits as in a block that
+    /// contains it.
+    ///
+    /// # Panics
+    /// If an entity or the relation does not exist, or there are not as many entities as queries.
+    pub fn pair_scores(
+        &mut self,
+        replacement: Replacement<'_>,
+        queries: &Queries,
+        entities: &[u32],
+        table: &Table,
+    ) -> Vec<f32> {
+        assert_eq!(queries.len(), entities.len(), "an entity for each query");
+        let dimension = table.embeddings.width();
+        let mut rows = vec![0.0; entities.len() * dimension];
+        let mut extras = Vec::new();
+        self.prepare_all(
+            replacement,
+            entities.iter().copied(),
+            table,
+            &mut rows,
+            &mut extras,
+        );
+        let candidates = rows.chunks_exact(dimension).zip(&extras);
+        let queries = queries.values.chunks_exact(dimension).zip(&queries.extras);
+        let score =
+            |((q, q_extras), (k, k_extras)): ((&[f32], &RowExtras), (&[f32], &RowExtras))| {
+                let mut score = [kernel::pair(q, k)];
+                self.comparison
+                    .finish_scores(&mut score, *q_extras, &[*k_extras], &mut [0.0]);
+                score[0]
+            };
+        queries.zip(candidates).map(score).collect()
+    }
+
+    /// Scores of the queries `range` with the candidates, `[queries, candidates]`.
+    ///
+    /// # Panics
+    /// If there are no such queries, or the range does not start at a multiple of
+    /// [`Ranker::query_step`].
+    pub fn scores(
+        &mut self,
+        queries: &Queries,
+        range: Range<usize>,
+        candidates: &Candidates,
+    ) -> &[f32] {
+        assert_eq!(range.start % kernel::GROUP, 0, "queries are grouped");
+        assert!(range.end <= queries.len(), "queries exist");
+        let columns = candidates.count;
+        if columns == 0 || range.is_empty() {
+            return &[];
+        }
+        let width = queries.values.len() / queries.len();
+        let group = kernel::GROUP * width;
+        let groups = range.start / kernel::GROUP..range.end.div_ceil(kernel::GROUP);
+        let len = range.len() * columns;
+        if self.scores.len() < len {
+            self.scores.resize(len, 0.0);
+        }
+        let scores = &mut self.scores[..len];
+        let interleaved = &queries.interleaved[groups.start * group..groups.end * group];
+        kernel::products(interleaved, &candidates.panels, width, columns, scores);
+        if self.comparison.has_epilogue() {
+            self.distances.resize(columns, 0.0);
+            for (row, extras) in scores.chunks_exact_mut(columns).zip(&queries.extras[range]) {
+                self.comparison.finish_scores(
+                    row,
+                    *extras,
+                    &candidates.extras,
+                    &mut self.distances,
+                );
+            }
+        }
+        scores
+    }
+
+    /// How many queries [`Ranker::scores`] best takes at once; ranges should start at its multiples.
+    #[must_use]
+    pub fn query_step() -> usize {
+        QUERIES_AT_ONCE
+    }
+
+    /// Adds to `counts[i]` the candidates that score above, and that equal, `positives[i]` for query `i`.
+    ///
+    /// `left_out(i)` are the entities, ascending, that do not count: the positive itself and, for
+    /// filtered ranks, others known to be true.
+    ///
+    /// # Panics
+    /// If the columns have different lengths.
+    pub fn count<'f>(
+        &mut self,
+        queries: &Queries,
+        candidates: &Candidates,
+        positives: &[f32],
+        left_out: impl Fn(usize) -> &'f [u32],
+        counts: &mut [RankCounts],
+    ) {
+        assert!(
+            positives.len() == queries.len() && counts.len() == queries.len(),
+            "one for each query"
+        );
+        let entities = candidates.entities();
+        for first in (0..queries.len()).step_by(QUERIES_AT_ONCE) {
+            let range = first..(first + QUERIES_AT_ONCE).min(queries.len());
+            let scores = self.scores(queries, range.clone(), candidates);
+            let rows = scores.chunks_exact(entities.len().max(1));
+            for ((query, row), count) in range.clone().zip(rows).zip(&mut counts[range]) {
+                let positive = positives[query];
+                let (above, equal) = vector::count_above_equal(row, positive);
+                *count += RankCounts { above, equal };
+                let ids = left_out(query);
+                let start = ids.partition_point(|&id| (id as usize) < entities.start);
+                let mut previous = None;
+                for &id in ids[start..]
+                    .iter()
+                    .take_while(|&&id| (id as usize) < entities.end)
+                {
+                    // An edge that is listed twice is left out once.
+                    if previous.replace(id) != Some(id) {
+                        let score = row[id as usize - entities.start];
+                        count.above -= 1 - u32::from(score <= positive);
+                        count.equal -= u32::from(score == positive);
+                    }
                 }
             }
         }
     }
-    rows
-}
 
-fn renorm(row: &mut [f32], max_norm: f32) {
-    let norm = vector::dot(row, row).sqrt();
-    if norm > max_norm {
-        vector::scale(row, max_norm / norm);
-    }
-}
-
-/// An operator with the parameters of the relation it was last applied for.
-struct Applied<'a> {
-    ranker: &'a Ranker<'a>,
-    transform: Option<Transform<'a>>,
-    packed: Vec<f32>,
-    operator: Operator,
-    current: Option<u32>,
-    dimension: usize,
-}
-
-impl<'a> Applied<'a> {
-    fn new(
-        ranker: &'a Ranker<'a>,
-        transform: Option<Transform<'a>>,
+    /// What entities on `side` go through before they are compared.
+    fn recipe<'p>(
+        &self,
+        side: Side,
+        transformed: bool,
+        relation: u32,
+        params: &'p Params,
         dimension: usize,
-    ) -> Result<Self, StepError> {
-        if let Some(transform) = transform {
-            crate::batch::check_below(
-                "relation",
-                transform.relations,
-                ranker.spec.relation_count(),
-            )?;
-        }
-        let operator = Operator::None;
-        Ok(Self {
-            ranker,
-            transform,
-            packed: Vec::new(),
-            operator,
-            current: None,
-            dimension,
-        })
-    }
-
-    fn apply(&mut self, row: usize, x: &[f32], y: &mut [f32]) -> Result<(), StepError> {
-        let Some(transform) = self.transform else {
-            y.copy_from_slice(x);
-            return Ok(());
-        };
-        let relations = transform.relations;
-        let relation = match relations {
-            [only] => *only,
-            _ => *relations
-                .get(row)
-                .ok_or_else(|| StepError::Batch("fewer relations than rows".to_owned()))?,
-        };
-        if self.current != Some(relation) {
-            self.load(relation, transform.side);
-        }
-        operators::forward(self.operator, &self.packed, x, y);
-        Ok(())
-    }
-
-    fn load(&mut self, relation: u32, side: Side) {
-        let spec = self.ranker.spec;
-        // Dynamic relations are rows of one template's tensors, static ones have tensors of their own.
-        let (index, row) = if spec.is_dynamic() {
-            (0, relation as usize)
+    ) -> Recipe<'p> {
+        let index = if self.spec.is_dynamic() {
+            0
         } else {
-            (relation as usize, 0)
+            relation as usize
         };
-        self.operator = spec.relations[index].operator;
-        self.packed
-            .resize(operators::packed_width(self.operator, self.dimension), 0.0);
-        operators::read_packed(
-            self.ranker.params.operator(index, side),
-            row,
-            &mut self.packed,
+        let rules = &self.spec.relations[index];
+        let global = params
+            .global(rules.entity(side))
+            .map(ParamTensor::to_vec)
+            .unwrap_or_default();
+        let operator = if transformed {
+            rules.operator
+        } else {
+            Operator::None
+        };
+        Recipe {
+            operator,
+            tensors: params.operator(index, side),
+            global,
+            dimension,
+        }
+    }
+
+    fn read_parameters(&mut self, recipe: &Recipe<'_>, relation: u32) {
+        if recipe.operator != Operator::None {
+            let row = if self.spec.is_dynamic() {
+                relation as usize
+            } else {
+                0
+            };
+            self.packed.resize(
+                operators::packed_width(recipe.operator, recipe.dimension),
+                0.0,
+            );
+            operators::read_packed(recipe.tensors, row, &mut self.packed);
+        }
+    }
+
+    fn prepare_all(
+        &mut self,
+        replacement: Replacement<'_>,
+        entities: impl Iterator<Item = u32>,
+        table: &Table,
+        rows: &mut [f32],
+        extras: &mut Vec<RowExtras>,
+    ) {
+        let dimension = table.embeddings.width();
+        let Replacement {
+            side,
+            relation,
+            params,
+        } = replacement;
+        let transformed = self.candidates_depend_on_relation(side, relation);
+        let recipe = self.recipe(side, transformed, relation, params, dimension);
+        self.read_parameters(&recipe, relation);
+        extras.clear();
+        for (entity, row) in entities.zip(rows.chunks_exact_mut(dimension)) {
+            extras.push(self.prepare(&recipe, table, entity, row));
+        }
+    }
+
+    /// One prepared row.
+    fn prepare(
+        &mut self,
+        recipe: &Recipe<'_>,
+        table: &Table,
+        entity: u32,
+        out: &mut [f32],
+    ) -> RowExtras {
+        self.row.resize(out.len(), 0.0);
+        look_up(
+            table,
+            entity,
+            self.spec.max_norm,
+            false,
+            out,
+            &mut self.scratch,
         );
-        self.current = Some(relation);
+        if !recipe.global.is_empty() {
+            vector::add(out, &recipe.global);
+        }
+        if recipe.operator != Operator::None {
+            self.row.copy_from_slice(out);
+            operators::forward(recipe.operator, &self.packed, &self.row, out);
+        }
+        self.comparison.prepare(out)
     }
 }

@@ -12,7 +12,7 @@ mod direction;
 mod evaluate;
 mod parameters;
 mod plan;
-mod side;
+pub(crate) mod side;
 mod stages;
 mod train;
 

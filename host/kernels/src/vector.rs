@@ -176,15 +176,16 @@ pub(crate) fn count_above(x: &[f32], threshold: f32) -> u32 {
     x.iter().map(|&v| u32::from(v > threshold)).sum()
 }
 
-/// How many values are above `threshold`, and how many equal it.
+/// How many values are above `threshold`, and how many equal it. What cannot be compared, because it or
+/// the threshold is NaN, counts as above: a positive never profits from it.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn count_above_equal(x: &[f32], threshold: f32) -> (u32, u32) {
-    let (mut above, mut equal) = (0, 0);
+    let (mut not_above, mut equal) = (0, 0);
     for &v in x {
-        above += u32::from(v > threshold);
+        not_above += u32::from(v <= threshold);
         equal += u32::from(v == threshold);
     }
-    (above, equal)
+    (x.len() as u32 - not_above, equal)
 }
 
 #[cfg(test)]
@@ -230,6 +231,7 @@ mod tests {
                 x.iter().filter(|&&v| v == t).count() as u32,
             );
             assert_eq!(count_above_equal(&x, t), expected);
+            assert_eq!(count_above_equal(&x, f32::NAN), (n as u32, 0));
         }
     }
 

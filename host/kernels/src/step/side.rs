@@ -290,7 +290,14 @@ fn fill_block(
         {
             table.embeddings.prefetch(ahead as usize);
         }
-        look_up(table, entities.get(i), transform.max_norm, row, scratch);
+        look_up(
+            table,
+            entities.get(i),
+            transform.max_norm,
+            true,
+            row,
+            scratch,
+        );
         if !transform.global.is_empty() {
             vector::add(row, transform.global);
         }
@@ -313,37 +320,39 @@ fn fill_block(
 /// How far ahead rows are requested from memory: far enough to hide its latency behind the copies.
 pub(crate) const PREFETCH_ROWS: usize = 4;
 
-/// The embedding of one entity.
+/// The embedding of one entity. With `renorm` a row that is too long is scaled down in the table too.
 #[inline]
-fn look_up(
+pub(crate) fn look_up(
     table: &Table,
     entity: u32,
     max_norm: Option<f32>,
+    renorm: bool,
     out: &mut [f32],
     scratch: &mut Vec<f32>,
 ) {
     let Some(features) = &table.features else {
-        return read_renormed(table, entity as usize, max_norm, out);
+        return read_renormed(table, entity as usize, max_norm, renorm, out);
     };
     out.fill(0.0);
     let ids = features.of(entity);
     scratch.resize(out.len(), 0.0);
     for &id in ids {
-        read_renormed(table, id as usize, max_norm, scratch);
+        read_renormed(table, id as usize, max_norm, renorm, scratch);
         vector::axpy(out, 1.0 / ids.len() as f32, scratch);
     }
 }
 
-/// Reads a row, scaling it down in the table first if it is too long.
 #[inline]
-fn read_renormed(table: &Table, row: usize, max_norm: Option<f32>, out: &mut [f32]) {
+fn read_renormed(table: &Table, row: usize, max_norm: Option<f32>, renorm: bool, out: &mut [f32]) {
     table.embeddings.read_row(row, out);
     if let Some(max) = max_norm {
         let norm = vector::dot(out, out).sqrt();
         if norm > max {
             // As torch does, so that rounding does not leave the row a little too long.
             vector::scale(out, max / (norm + 1e-7));
-            table.embeddings.write_row(row, out);
+            if renorm {
+                table.embeddings.write_row(row, out);
+            }
         }
     }
 }
