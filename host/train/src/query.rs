@@ -2,7 +2,7 @@
 
 use pbg_core::config::Config;
 use pbg_core::graph::Side;
-use pbg_kernels::rank::{self, Ranker, ScoreBlock};
+use pbg_kernels::scoring::{self, Ranker, ScoreBlock};
 use pbg_kernels::table::Table;
 use pbg_store::dataset::{Dictionary, EntityId};
 use serde::Serialize;
@@ -63,7 +63,7 @@ impl Model {
         entity_type: Option<&str>,
     ) -> Result<Vec<Neighbor>, RunError> {
         let (type_index, id) = self.find(name, entity_type)?;
-        let ranker_rows = rank::gather(self.table(type_index, id.partition)?, &[id.offset]);
+        let ranker_rows = scoring::gather(self.table(type_index, id.partition)?, &[id.offset]);
         let spec = &self.trained.blueprint.spec;
         let ranker = Ranker::new(spec, &self.trained.params);
         let query = ranker.prepare(&ranker_rows, type_index, None)?;
@@ -74,7 +74,7 @@ impl Model {
             let offsets: Vec<u32> = (0..table.entities() as u32).collect();
             for offsets in offsets.chunks(BLOCK) {
                 let candidates =
-                    ranker.prepare(&rank::gather(&table, offsets), type_index, None)?;
+                    ranker.prepare(&scoring::gather(&table, offsets), type_index, None)?;
                 ranker.load_candidates(&candidates, 0..candidates.len(), &mut block)?;
                 let scores = ranker.score_block(&query, 0..1, &mut block)?;
                 let entities = offsets.iter().map(|&offset| EntityId { partition, offset });
@@ -109,8 +109,8 @@ impl Model {
         let names = types.map(|t| blueprint.layout.types[t].name.clone());
         let (_, left) = self.find(lhs, Some(&names[0]))?;
         let (_, right) = self.find(rhs, Some(&names[1]))?;
-        let left = rank::gather(self.table(types[0], left.partition)?, &[left.offset]);
-        let right = rank::gather(self.table(types[1], right.partition)?, &[right.offset]);
+        let left = scoring::gather(self.table(types[0], left.partition)?, &[left.offset]);
+        let right = scoring::gather(self.table(types[1], right.partition)?, &[right.offset]);
         let ranker = Ranker::new(&self.trained.blueprint.spec, &self.trained.params);
         let relations = [relation];
         // The left side is replaced: the right one is the query, which carries the operator.

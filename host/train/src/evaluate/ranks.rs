@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pbg_core::event::RankStats;
 use pbg_core::graph::Side;
 use pbg_core::seed::{self, Purpose};
-use pbg_kernels::rank::{self, Prepared, Ranker, ScoreBlock, Standing};
+use pbg_kernels::scoring::{self, Prepared, Ranker, ScoreBlock, Standing};
 use pbg_kernels::step::StepError;
 use rand::RngExt;
 
@@ -229,7 +229,7 @@ impl<'a> Job<'a> {
         for (partition, indices) in by_partition {
             let table = self.model.table(entity, partition)?;
             let offsets: Vec<u32> = indices.iter().map(|&i| edges[i].offset(side)).collect();
-            let gathered = rank::gather(&table, &offsets);
+            let gathered = scoring::gather(&table, &offsets);
             for (&index, row) in indices.iter().zip(gathered.chunks_exact(width)) {
                 rows[index * width..(index + 1) * width].copy_from_slice(row);
             }
@@ -253,7 +253,7 @@ impl<'a> Job<'a> {
                 }
             };
             for offsets in offsets.chunks(CANDIDATES) {
-                let rows = rank::gather(&table, offsets);
+                let rows = scoring::gather(&table, offsets);
                 each(Slate {
                     partition,
                     rows,
