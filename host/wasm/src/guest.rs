@@ -76,8 +76,11 @@ impl ResourceLimiter for Guest {
         &mut self,
         current: usize,
         desired: usize,
-        _maximum: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false); // its own bound: fails by itself, and must not count
+        }
         let limit = self.memory.limit;
         match self.memory.grow(current, desired) {
             Ok(()) => Ok(true),
@@ -89,8 +92,11 @@ impl ResourceLimiter for Guest {
         &mut self,
         current: usize,
         desired: usize,
-        _maximum: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
         let limit = self.table.limit;
         match self.table.grow(current, desired) {
             Ok(()) => Ok(true),

@@ -59,24 +59,24 @@ impl GuestLog {
     /// The call ended: says what was dropped.
     pub(crate) fn end(&mut self) {
         if self.dropped > 0 {
-            let note = format!("{}: {} more log lines dropped", self.label, self.dropped);
+            let note = format!("{}: {} more log messages dropped", self.label, self.dropped);
             (self.sink)(LogLevel::Warn, &note);
             self.dropped = 0;
         }
     }
 
     pub(crate) fn write(&mut self, level: LogLevel, message: &str) {
-        // The last lines matter most to whoever reads a fault, but a flood must not cost more
-        // than counting it.
-        let mut lines = message.split('\n').filter(|line| !line.trim().is_empty());
-        while self.left > 0 {
-            let Some(line) = lines.next() else { return };
+        for line in message.split('\n').filter(|line| !line.trim().is_empty()) {
+            if self.left == 0 {
+                // A flood must cost no more than counting its messages.
+                self.dropped += 1;
+                return;
+            }
             self.left -= 1;
             let line = neutral(line.trim_end(), LINE_BYTES);
             (self.sink)(level, &format!("{}: {line}", self.label));
             self.remember(line);
         }
-        self.dropped += 1;
     }
 
     fn remember(&mut self, line: String) {
@@ -133,7 +133,7 @@ mod tests {
         log.end();
         let lines = lines.lock().expect("one thread");
         assert_eq!(lines.len(), 11);
-        assert_eq!(lines[10], "evil: 990 more log lines dropped");
+        assert_eq!(lines[10], "evil: 990 more log messages dropped");
         assert!(log.tail().map(str::len).sum::<usize>() <= TAIL_BYTES);
         assert!(log.tail().last().is_some_and(|line| line.starts_with("9 ")));
     }

@@ -1,0 +1,6 @@
+//! The sandbox with real components: good ones, hostile ones, and files that are none.
+
+mod hostile;
+mod misfits;
+mod standard;
+mod support;
