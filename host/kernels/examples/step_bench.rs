@@ -113,8 +113,8 @@ fn run(name: &str, spec: ModelSpec, loss: &dyn Loss, slice_bytes: Option<usize>)
     for round in 0.. {
         // The first batches grow the buffers.
         if round == 5 {
-            (start, trained, before, drawing) =
-                (Instant::now(), 0, *trainer.stage_times(), Duration::ZERO);
+            (start, cpu) = (Instant::now(), cpu_seconds());
+            (trained, before, drawing) = (0, *trainer.stage_times(), Duration::ZERO);
         }
         if round > 20 && start.elapsed() > Duration::from_secs(5) {
             break;

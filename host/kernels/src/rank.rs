@@ -78,6 +78,13 @@ pub struct RankCounts {
 }
 
 impl RankCounts {
+    /// Where `positive` stands among `scores`, which come from [`Ranker::scores`].
+    #[must_use]
+    pub fn among(positive: f32, scores: &[f32]) -> Self {
+        let (above, equal) = vector::count_above_equal(scores, positive, 0.0);
+        Self { above, equal }
+    }
+
     /// The positive's rank: ties count as their average.
     #[must_use]
     pub fn rank(&self) -> f64 {
@@ -334,7 +341,7 @@ impl Ranker {
             let rows = scores.chunks_exact(entities.len().max(1));
             for ((query, row), count) in range.clone().zip(rows).zip(&mut counts[range]) {
                 let positive = positives[query];
-                let (above, equal) = vector::count_above_equal(row, positive);
+                let (above, equal) = vector::count_above_equal(row, positive, 0.0);
                 *count += RankCounts { above, equal };
                 let ids = left_out(query);
                 let start = ids.partition_point(|&id| (id as usize) < entities.start);

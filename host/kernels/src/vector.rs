@@ -176,16 +176,17 @@ pub(crate) fn count_above(x: &[f32], threshold: f32) -> u32 {
     x.iter().map(|&v| u32::from(v > threshold)).sum()
 }
 
-/// How many values are above `threshold`, and how many equal it. What cannot be compared, because it or
-/// the threshold is NaN, counts as above: a positive never profits from it.
+/// How many values are above `threshold`, and how many are within `tolerance` of it. What cannot be
+/// compared, because it or the threshold is NaN, counts as above: a positive never profits from it.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn count_above_equal(x: &[f32], threshold: f32) -> (u32, u32) {
-    let (mut not_above, mut equal) = (0, 0);
+pub(crate) fn count_above_equal(x: &[f32], threshold: f32, tolerance: f32) -> (u32, u32) {
+    let (low, high) = (threshold - tolerance, threshold + tolerance);
+    let (mut not_above, mut below) = (0, 0);
     for &v in x {
-        not_above += u32::from(v <= threshold);
-        equal += u32::from(v == threshold);
+        not_above += u32::from(v <= high);
+        below += u32::from(v < low);
     }
-    (x.len() as u32 - not_above, equal)
+    (x.len() as u32 - not_above, not_above - below)
 }
 
 #[cfg(test)]
@@ -230,8 +231,8 @@ mod tests {
                 x.iter().filter(|&&v| v > t).count() as u32,
                 x.iter().filter(|&&v| v == t).count() as u32,
             );
-            assert_eq!(count_above_equal(&x, t), expected);
-            assert_eq!(count_above_equal(&x, f32::NAN), (n as u32, 0));
+            assert_eq!(count_above_equal(&x, t, 0.0), expected);
+            assert_eq!(count_above_equal(&x, f32::NAN, 0.0), (n as u32, 0));
         }
     }
 

@@ -172,6 +172,10 @@ impl Trainer {
     }
 }
 
+/// A matrix product may round the same pair differently in different columns, so a drawn negative that
+/// is the true entity ties up to this.
+const ROUNDING: f32 = 1e-6;
+
 /// Ranks each positive among its negatives and samples one of these that is not masked.
 fn measure(
     positives: &[f32],
@@ -189,7 +193,8 @@ fn measure(
         .zip(negatives.chunks_exact(columns))
         .enumerate()
     {
-        let (above, equal) = vector::count_above_equal(negatives, positive);
+        let (above, equal) =
+            vector::count_above_equal(negatives, positive, ROUNDING * (1.0 + positive.abs()));
         stats.rank(above, equal);
         let start = mix(seed.wrapping_add(row as u64)) as usize % columns;
         let (before, after) = negatives.split_at(start);

@@ -1,0 +1,245 @@
+//! Metrics of evaluation while training against a naive count, and what a step refuses.
+
+use std::sync::Arc;
+
+use pbg_core::config::{Comparator, Operator};
+use pbg_core::graph::Side;
+use pbg_kernels::losses::Softmax;
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{Batch, EvalStats, Relations, StepError, Trainer};
+
+use crate::gradients::{Twin, native, rows_of, spec};
+use crate::reference::Kind;
+
+fn naive(twin: &Twin, kind: Kind) -> EvalStats {
+    let mut stats = EvalStats {
+        count: twin.edges.relations.len(),
+        ..EvalStats::default()
+    };
+    for i in 0..stats.count {
+        for side in Side::BOTH {
+            let (positive, negatives, _) = twin.model.scores(&twin.edges, side, i);
+            let above = negatives.iter().filter(|&&n| n > positive + 1e-6).count() as f64;
+            let equal = negatives
+                .iter()
+                .filter(|&&n| (n - positive).abs() <= 1e-6)
+                .count() as f64;
+            let rank = 1.0 + above + equal / 2.0;
+            stats.pos_rank += rank / 2.0;
+            stats.mrr += 0.5 / rank;
+            for (metric, at) in [
+                (&mut stats.r1, 1.0),
+                (&mut stats.r10, 10.0),
+                (&mut stats.r50, 50.0),
+            ] {
+                *metric += if rank <= at { 0.5 } else { 0.0 };
+            }
+        }
+    }
+    stats.loss = twin.model.loss(&twin.edges, kind);
+    stats
+}
+
+#[test]
+fn metrics_equal_a_naive_count_at_any_slice_size() {
+    for seed in 10..30 {
+        for dynamic in [false, true] {
+            let twin = Twin::new(
+                spec(dynamic, false, Operator::Diagonal, Comparator::Cos),
+                true,
+                seed,
+            );
+            let expected = naive(&twin, Kind::Softmax);
+            let before = rows_of(&twin.tables[0]);
+            for slice_bytes in [1, 1 << 20] {
+                let spec = Arc::new(twin.model.spec.clone());
+                let mut trainer = Trainer::new(spec)
+                    .expect("a trainer")
+                    .with_slice_bytes(slice_bytes);
+                let loss = native(Kind::Softmax);
+                let draws = &twin.edges.draws;
+                let found = trainer
+                    .evaluate(
+                        &twin.batch(),
+                        &twin.tables(),
+                        &twin.params,
+                        loss.as_ref(),
+                        draws,
+                        1,
+                    )
+                    .expect("an evaluation");
+                let pairs = [
+                    (found.loss, expected.loss),
+                    (found.pos_rank, expected.pos_rank),
+                    (found.mrr, expected.mrr),
+                    (found.r1, expected.r1),
+                    (found.r10, expected.r10),
+                    (found.r50, expected.r50),
+                ];
+                for (i, (found, expected)) in pairs.into_iter().enumerate() {
+                    assert!(
+                        (found - expected).abs() < 1e-4 * (1.0 + expected),
+                        "{seed} metric {i}: {found} {expected}"
+                    );
+                }
+                assert!(
+                    (0.0..=found.count as f64).contains(&found.auc),
+                    "{}",
+                    found.auc
+                );
+            }
+            assert_eq!(
+                before,
+                rows_of(&twin.tables[0]),
+                "evaluation changed a table"
+            );
+        }
+    }
+}
+
+/// Positives that are all above, or all below, every negative have an area of 1, or 0.
+#[test]
+fn the_area_under_the_curve_has_the_right_ends() {
+    for (sign, expected) in [(1.0, 8.0), (-1.0, 0.0)] {
+        let spec = ModelSpec {
+            num_batch_negs: 0,
+            ..spec(true, false, Operator::None, Comparator::Dot)
+        };
+        let mut twin = Twin::new(spec, false, 7);
+        for table in &mut twin.tables {
+            table.embeddings.get_mut().fill(0.1);
+            // Entity 0 of either side scores far from all others.
+            table.embeddings.get_mut()[..6].fill(10.0);
+        }
+        twin.tables[1]
+            .embeddings
+            .get_mut()
+            .iter_mut()
+            .for_each(|x| *x *= sign);
+        twin.edges.sides = [vec![0; 8], vec![0; 8]];
+        twin.edges.draws.lhs.fill(3);
+        twin.edges.draws.rhs.fill(4);
+        let mut trainer = Trainer::new(Arc::new(twin.model.spec.clone())).expect("a trainer");
+        let stats = trainer
+            .evaluate(
+                &twin.batch(),
+                &twin.tables(),
+                &twin.params,
+                &Softmax::new(),
+                &twin.edges.draws,
+                5,
+            )
+            .expect("an evaluation");
+        assert_eq!(stats.auc, expected);
+    }
+}
+
+#[test]
+fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
+    let mut twin = Twin::new(
+        spec(true, false, Operator::Affine, Comparator::Dot),
+        false,
+        8,
+    );
+    let hit = twin.edges.sides[0][5] as usize;
+    twin.tables[0].embeddings.get_mut()[hit * 6] = f32::INFINITY;
+    let before: Vec<_> = twin.tables.iter().map(rows_of).collect();
+    let parameters: Vec<_> = twin.params.tensors().iter().map(|t| t.to_vec()).collect();
+    let mut trainer = Trainer::new(Arc::new(twin.model.spec.clone()))
+        .expect("a trainer")
+        .with_slice_bytes(1);
+    let error = trainer.train(
+        &twin.batch(),
+        &twin.tables(),
+        &twin.params,
+        &Softmax::new(),
+        &twin.edges.draws,
+    );
+    assert_eq!(error, Err(StepError::NonFinite("loss")));
+    assert_eq!(before, twin.tables.iter().map(rows_of).collect::<Vec<_>>());
+    assert_eq!(
+        parameters,
+        twin.params
+            .tensors()
+            .iter()
+            .map(|t| t.to_vec())
+            .collect::<Vec<_>>()
+    );
+    // The next batch is not burdened by what the failed one had summed.
+    twin.tables[0].embeddings.get_mut()[hit * 6] = 0.5;
+    let fresh = Twin::new(
+        spec(true, false, Operator::Affine, Comparator::Dot),
+        false,
+        8,
+    );
+    let mut healthy = fresh;
+    healthy.tables[0].embeddings.get_mut()[hit * 6] = 0.5;
+    let mut other = Trainer::new(Arc::new(healthy.model.spec.clone()))
+        .expect("a trainer")
+        .with_slice_bytes(1);
+    for (trainer, twin) in [(&mut trainer, &twin), (&mut other, &healthy)] {
+        trainer
+            .train(
+                &twin.batch(),
+                &twin.tables(),
+                &twin.params,
+                &Softmax::new(),
+                &twin.edges.draws,
+            )
+            .expect("a step");
+    }
+    let after = |twin: &Twin| twin.tables.iter().map(rows_of).collect::<Vec<_>>();
+    assert_eq!(after(&twin), after(&healthy));
+}
+
+#[test]
+fn batches_that_do_not_fit_are_refused() {
+    let twin = Twin::new(
+        spec(true, false, Operator::Diagonal, Comparator::Dot),
+        false,
+        9,
+    );
+    let mut trainer = Trainer::new(Arc::new(twin.model.spec.clone())).expect("a trainer");
+    let good = twin.batch();
+    let bad = [
+        Batch {
+            lhs: &[100, 0, 0, 0, 0, 0, 0, 0],
+            ..good
+        },
+        Batch {
+            rhs: &good.rhs[..7],
+            ..good
+        },
+        Batch {
+            weight: Some(&[1.0]),
+            ..good
+        },
+        Batch {
+            relation: Relations::One(0),
+            ..good
+        },
+        Batch {
+            relation: Relations::PerEdge(&[3; 8]),
+            ..good
+        },
+        Batch {
+            lhs: &good.lhs[..2],
+            rhs: &good.rhs[..2],
+            ..good
+        },
+    ];
+    for (i, batch) in bad.iter().enumerate() {
+        let found = trainer.train(
+            batch,
+            &twin.tables(),
+            &twin.params,
+            &Softmax::new(),
+            &twin.edges.draws,
+        );
+        assert!(matches!(found, Err(StepError::Batch(_))), "{i}: {found:?}");
+    }
+    let mut draws = twin.edges.draws.clone();
+    draws.rhs[0] = 7;
+    let found = trainer.train(&good, &twin.tables(), &twin.params, &Softmax::new(), &draws);
+    assert!(matches!(found, Err(StepError::Batch(_))), "{found:?}");
+}

@@ -1,0 +1,9 @@
+//! Tests of the kernels through their public interface.
+
+mod evaluation;
+mod gradients;
+mod hogwild;
+mod losses;
+mod pbg_vectors;
+mod ranking;
+mod reference;

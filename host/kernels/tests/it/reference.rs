@@ -1,0 +1,267 @@
+//! The training loss once more, written plainly in f64, edge by edge and score by score.
+
+use pbg_core::config::{Comparator, Operator};
+use pbg_core::graph::Side;
+use pbg_kernels::negatives::Draws;
+use pbg_kernels::spec::ModelSpec;
+
+/// A loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Ranking(f64),
+    Logistic,
+    Softmax,
+}
+
+/// Loss of one positive among `negatives`, of which masked ones are far below; `columns` counts them all.
+pub(crate) fn row_loss(kind: Kind, positive: f64, negatives: &[f64], columns: usize) -> f64 {
+    let softplus = |x: f64| {
+        if x > 0.0 {
+            x + (-x).exp().ln_1p()
+        } else {
+            x.exp().ln_1p()
+        }
+    };
+    match kind {
+        Kind::Ranking(margin) => negatives
+            .iter()
+            .map(|n| (margin - positive + n).max(0.0))
+            .sum(),
+        Kind::Logistic => {
+            let share = if columns == 0 {
+                0.0
+            } else {
+                1.0 / columns as f64
+            };
+            softplus(-positive) + share * negatives.iter().map(|&n| softplus(n)).sum::<f64>()
+        }
+        Kind::Softmax => {
+            let max = negatives.iter().copied().fold(positive, f64::max);
+            let sum: f64 = negatives.iter().map(|n| (n - max).exp()).sum();
+            max + (sum + (positive - max).exp()).ln() - positive
+        }
+    }
+}
+
+/// All numbers of a model.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) spec: ModelSpec,
+    /// Rows per side; both the same where `shared`.
+    pub(crate) tables: [Vec<Vec<f64>>; 2],
+    pub(crate) shared: bool,
+    /// Features of each entity, per side.
+    pub(crate) features: [Option<Vec<Vec<u32>>>; 2],
+    /// Packed operator parameters per side and relation.
+    pub(crate) operators: [Vec<Vec<f64>>; 2],
+    /// Global embedding per entity type, or empty.
+    pub(crate) globals: Vec<Vec<f64>>,
+}
+
+/// Edges of one batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Edges {
+    pub(crate) sides: [Vec<u32>; 2],
+    pub(crate) relations: Vec<u32>,
+    pub(crate) weights: Option<Vec<f32>>,
+    pub(crate) draws: Draws,
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+impl Model {
+    fn table(&self, side: Side) -> &[Vec<f64>] {
+        &self.tables[if self.shared { 0 } else { side as usize }]
+    }
+
+    pub(crate) fn entities(&self, side: Side) -> usize {
+        self.features[side as usize]
+            .as_ref()
+            .map_or(self.table(side).len(), Vec::len)
+    }
+
+    fn embed(&self, side: Side, relation: u32, entity: u32) -> Vec<f64> {
+        let mut row = match &self.features[side as usize] {
+            None => self.table(side)[entity as usize].clone(),
+            Some(features) => {
+                let ids = &features[entity as usize];
+                let mut mean = vec![0.0; self.table(side)[0].len()];
+                for &id in ids {
+                    for (m, x) in mean.iter_mut().zip(&self.table(side)[id as usize]) {
+                        *m += x / ids.len() as f64;
+                    }
+                }
+                mean
+            }
+        };
+        let global = &self.globals[self.spec.relation(relation).entity(side)];
+        row.iter_mut().zip(global).for_each(|(x, g)| *x += g);
+        row
+    }
+
+    fn operate(&self, side: Side, relation: u32, x: &[f64]) -> Vec<f64> {
+        let p = &self.operators[side as usize][relation as usize];
+        let d = x.len();
+        match self.spec.relation(relation).operator {
+            Operator::None => x.to_vec(),
+            Operator::Diagonal => x.iter().zip(p).map(|(x, p)| x * p).collect(),
+            Operator::Translation => x.iter().zip(p).map(|(x, p)| x + p).collect(),
+            Operator::Linear => p.chunks(d).map(|row| dot(row, x)).collect(),
+            Operator::Affine => p[..d * d]
+                .chunks(d)
+                .zip(&p[d * d..])
+                .map(|(row, t)| dot(row, x) + t)
+                .collect(),
+            Operator::ComplexDiagonal => {
+                let h = d / 2;
+                let re = (0..h).map(|i| x[i] * p[i] - x[h + i] * p[h + i]);
+                re.chain((0..h).map(|i| x[i] * p[h + i] + x[h + i] * p[i]))
+                    .collect()
+            }
+        }
+    }
+
+    fn normalise(&self, x: &[f64]) -> Vec<f64> {
+        let mut x = x.to_vec();
+        if self.spec.comparator == Comparator::Cos {
+            let compared = &mut x[usize::from(self.spec.bias)..];
+            let norm = dot(compared, compared).sqrt();
+            compared.iter_mut().for_each(|x| *x /= norm);
+        }
+        x
+    }
+
+    pub(crate) fn compare(&self, a: &[f64], b: &[f64]) -> f64 {
+        let (a, b) = (self.normalise(a), self.normalise(b));
+        let skip = usize::from(self.spec.bias);
+        let bias = if self.spec.bias { a[0] + b[0] } else { 0.0 };
+        let (a, b) = (&a[skip..], &b[skip..]);
+        let square = a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
+        bias + match self.spec.comparator {
+            Comparator::Dot | Comparator::Cos => dot(a, b),
+            Comparator::L2 => -square.max(1e-30).sqrt(),
+            Comparator::SquaredL2 => -square,
+        }
+    }
+
+    /// An entity on `side` as it is compared when `replaced` is the side that negatives replace.
+    pub(crate) fn adjusted(
+        &self,
+        side: Side,
+        replaced: Side,
+        relation: u32,
+        entity: u32,
+    ) -> Vec<f64> {
+        let x = self.embed(side, relation, entity);
+        let transformed = if self.spec.is_dynamic() {
+            side != replaced
+        } else {
+            side == Side::Rhs
+        };
+        if transformed {
+            self.operate(side, relation, &x)
+        } else {
+            x
+        }
+    }
+
+    /// Scores of edge `i` with its negatives that replace `side`, masked ones left out, and the number of
+    /// columns with masked ones.
+    fn negatives(&self, edges: &Edges, side: Side, i: usize) -> (Vec<u32>, usize) {
+        let relation = self.spec.relation(edges.relations[i]);
+        let entities = &edges.sides[side as usize];
+        if self.spec.disabled(side) {
+            return (Vec::new(), 0);
+        }
+        if relation.all_negs {
+            let all = (0..self.entities(side) as u32).filter(|&e| e != entities[i]);
+            return (all.collect(), self.entities(side));
+        }
+        let chunk = self.spec.chunk_size(relation, entities.len());
+        let uniform = self.spec.uniform_negatives(relation, side);
+        let first = i / chunk * chunk;
+        let mut ids = Vec::new();
+        let mut columns = uniform;
+        if self.spec.num_batch_negs > 0 {
+            columns += chunk;
+            ids.extend(
+                (first..(first + chunk).min(entities.len()))
+                    .filter(|&j| j != i)
+                    .map(|j| entities[j]),
+            );
+        }
+        ids.extend(&edges.draws.side(side)[i / chunk * uniform..(i / chunk + 1) * uniform]);
+        (ids, columns)
+    }
+
+    /// Positive score and scores of the negatives of edge `i` in one direction.
+    pub(crate) fn scores(&self, edges: &Edges, side: Side, i: usize) -> (f64, Vec<f64>, usize) {
+        let relation = edges.relations[i];
+        let query = self.adjusted(
+            side.other(),
+            side,
+            relation,
+            edges.sides[side.other() as usize][i],
+        );
+        let score =
+            |entity: u32| self.compare(&query, &self.adjusted(side, side, relation, entity));
+        let (ids, columns) = self.negatives(edges, side, i);
+        (
+            score(edges.sides[side as usize][i]),
+            ids.into_iter().map(score).collect(),
+            columns,
+        )
+    }
+
+    /// The batch's loss with weights and regulariser.
+    pub(crate) fn loss(&self, edges: &Edges, kind: Kind) -> f64 {
+        let mut total = 0.0;
+        for i in 0..edges.relations.len() {
+            let weight = f64::from(self.spec.relation(edges.relations[i]).weight)
+                * edges.weights.as_ref().map_or(1.0, |w| f64::from(w[i]));
+            for side in Side::BOTH {
+                let (positive, negatives, columns) = self.scores(edges, side, i);
+                total += weight * row_loss(kind, positive, &negatives, columns);
+            }
+        }
+        total + f64::from(self.spec.regularization_coef) * self.n3(edges)
+    }
+
+    fn n3(&self, edges: &Edges) -> f64 {
+        let dynamic = self.spec.is_dynamic();
+        let directions: &[Side] = if dynamic { &Side::BOTH } else { &[Side::Lhs] };
+        let mut total = 0.0;
+        for &replaced in directions {
+            for (i, &relation) in edges.relations.iter().enumerate() {
+                for side in Side::BOTH {
+                    let x = self.adjusted(side, replaced, relation, edges.sides[side as usize][i]);
+                    total += self.cubes(relation, &self.normalise(&x));
+                }
+                let chunk = self
+                    .spec
+                    .chunk_size(self.spec.relation(relation), edges.relations.len());
+                // Static parameters count once per chunk.
+                if dynamic || i % chunk == 0 {
+                    let side = if dynamic { replaced.other() } else { Side::Rhs };
+                    total +=
+                        self.cubes(relation, &self.operators[side as usize][relation as usize]);
+                }
+            }
+        }
+        total
+    }
+
+    fn cubes(&self, relation: u32, x: &[f64]) -> f64 {
+        if self.spec.relation(relation).operator == Operator::ComplexDiagonal {
+            let (re, im) = x.split_at(x.len() / 2);
+            return re
+                .iter()
+                .zip(im)
+                .map(|(a, b)| (a * a + b * b).powf(1.5))
+                .sum();
+        }
+        x.iter().map(|x| x.abs().powi(3)).sum()
+    }
+}
