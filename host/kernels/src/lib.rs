@@ -19,7 +19,6 @@ pub mod params;
 pub mod rank;
 mod regularizer;
 pub mod rows;
-pub mod scoring;
 pub mod spec;
 pub mod step;
 pub mod table;

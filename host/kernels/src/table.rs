@@ -49,6 +49,28 @@ impl Table {
         }
     }
 
+    /// Embeddings of the entities `offsets`, `[n, dimension]`: rows, or for a featurized type means of
+    /// feature rows.
+    #[must_use]
+    pub fn gather(&self, offsets: &[u32]) -> Vec<f32> {
+        let width = self.embeddings.width();
+        let mut rows = vec![0.0; offsets.len() * width];
+        let mut feature = vec![0.0; width];
+        for (&offset, out) in offsets.iter().zip(rows.chunks_exact_mut(width)) {
+            match &self.features {
+                None => self.embeddings.read_row(offset as usize, out),
+                Some(features) => {
+                    let ids = features.of(offset);
+                    for &id in ids {
+                        self.embeddings.read_row(id as usize, &mut feature);
+                        crate::vector::axpy(out, 1.0 / ids.len() as f32, &feature);
+                    }
+                }
+            }
+        }
+        rows
+    }
+
     /// Entities that an offset may name: rows, or for a featurized type the bags of features.
     #[must_use]
     pub fn entities(&self) -> usize {

@@ -6,7 +6,6 @@
 mod known;
 mod ranks;
 
-
 use pbg_core::config::Config;
 use pbg_core::event::RankStats;
 use pbg_core::graph::{Bucket, Side};

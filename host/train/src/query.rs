@@ -1,17 +1,19 @@
 //! Single questions to a trained model: nearest neighbours of an entity, the score of a triple.
 
-use pbg_core::config::Config;
+use std::sync::Arc;
+
+use pbg_core::config::{Config, Operator};
 use pbg_core::graph::Side;
-use pbg_kernels::scoring::{self, Ranker, ScoreBlock};
+use pbg_kernels::params::Params;
+use pbg_kernels::rank::{self, Candidates, Queries, Ranker, Replacement};
+use pbg_kernels::spec::{ModelSpec, RelationSpec};
+use pbg_kernels::step::Relations;
 use pbg_kernels::table::Table;
 use pbg_store::dataset::{Dictionary, EntityId};
 use serde::Serialize;
 
 use crate::error::RunError;
 use crate::trained::Trained;
-
-/// Candidates that are compared together.
-const BLOCK: usize = 1 << 14;
 
 /// An entity and how near it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,7 +28,7 @@ pub struct Neighbor {
 pub struct Model {
     trained: Trained,
     dictionaries: Vec<Option<Dictionary>>,
-    tables: Vec<((usize, u32), Table)>,
+    tables: Vec<((usize, u32), Arc<Table>)>,
 }
 
 impl Model {
@@ -63,28 +65,39 @@ impl Model {
         entity_type: Option<&str>,
     ) -> Result<Vec<Neighbor>, RunError> {
         let (type_index, id) = self.find(name, entity_type)?;
-        let ranker_rows = scoring::gather(self.table(type_index, id.partition)?, &[id.offset]);
-        let spec = &self.trained.blueprint.spec;
-        let ranker = Ranker::new(spec, &self.trained.params);
-        let query = ranker.prepare(&ranker_rows, type_index, None)?;
-        let mut block = ScoreBlock::new()?;
+        let spec = plain(&self.trained.blueprint.spec);
+        let params = &self.global_embeddings(&spec)?;
+        let mut ranker = Ranker::new(Arc::new(spec))?;
+        // The relation does not matter: `plain` has no operator, and one entity type per relation.
+        let replacement = Replacement {
+            side: Side::Lhs,
+            relation: type_index as u32,
+            params,
+        };
+        let known = self.trained.table(type_index, id.partition)?;
+        let mut query = Queries::default();
+        let relation = Relations::One(replacement.relation);
+        ranker.queries(
+            Side::Lhs,
+            &[id.offset],
+            relation,
+            &known,
+            params,
+            &mut query,
+        );
+        let mut block = Candidates::default();
         let mut best: Vec<(f32, EntityId)> = Vec::new();
         for partition in 0..self.trained.partitions(type_index) {
             let table = self.trained.table(type_index, partition)?;
-            let offsets: Vec<u32> = (0..table.entities() as u32).collect();
-            for offsets in offsets.chunks(BLOCK) {
-                let candidates =
-                    ranker.prepare(&scoring::gather(&table, offsets), type_index, None)?;
-                ranker.load_candidates(&candidates, 0..candidates.len(), &mut block)?;
-                let scores = ranker.score_block(&query, 0..1, &mut block)?;
-                let entities = offsets.iter().map(|&offset| EntityId { partition, offset });
-                best.extend(
-                    scores
-                        .iter()
-                        .copied()
-                        .zip(entities)
-                        .filter(|(_, e)| *e != id),
-                );
+            for first in (0..table.entities()).step_by(rank::BLOCK) {
+                let entities = first..(first + rank::BLOCK).min(table.entities());
+                ranker.candidates(replacement, entities.clone(), &table, &mut block);
+                let scores = ranker.scores(&query, 0..1, &block).iter().copied();
+                let ids = entities.map(|e| EntityId {
+                    partition,
+                    offset: e as u32,
+                });
+                best.extend(scores.zip(ids).filter(|(_, other)| *other != id));
                 best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
                 best.truncate(k);
             }
@@ -109,15 +122,44 @@ impl Model {
         let names = types.map(|t| blueprint.layout.types[t].name.clone());
         let (_, left) = self.find(lhs, Some(&names[0]))?;
         let (_, right) = self.find(rhs, Some(&names[1]))?;
-        let left = scoring::gather(self.table(types[0], left.partition)?, &[left.offset]);
-        let right = scoring::gather(self.table(types[1], right.partition)?, &[right.offset]);
-        let ranker = Ranker::new(&self.trained.blueprint.spec, &self.trained.params);
-        let relations = [relation];
+        let right_table = self.table(types[1], right.partition)?;
+        let left_table = self.table(types[0], left.partition)?;
+        let mut ranker = Ranker::new(Arc::new(self.trained.blueprint.spec.clone()))?;
+        let params = &self.trained.params;
         // The left side is replaced: the right one is the query, which carries the operator.
-        let transform = ranker.query_transform(Side::Lhs, &relations);
-        let query = ranker.prepare(&right, types[1], transform)?;
-        let candidate = ranker.prepare(&left, types[0], None)?;
-        Ok(ranker.score_pairs(&query, &candidate)[0])
+        let replacement = Replacement {
+            side: Side::Lhs,
+            relation,
+            params,
+        };
+        let mut query = Queries::default();
+        let relations = Relations::One(relation);
+        ranker.queries(
+            Side::Lhs,
+            &[right.offset],
+            relations,
+            &right_table,
+            params,
+            &mut query,
+        );
+        Ok(ranker.pair_scores(replacement, &query, &[left.offset], &left_table)[0])
+    }
+
+    /// Parameters of the model without operators.
+    fn global_embeddings(&self, spec: &ModelSpec) -> Result<Params, RunError> {
+        let mut params = Params::new(spec);
+        let names: Vec<String> = params.tensors().iter().map(|t| t.name.clone()).collect();
+        for tensor in names
+            .iter()
+            .filter_map(|name| self.trained.params.tensor(name))
+        {
+            params
+                .set(&tensor.name, &tensor.to_vec(), None)
+                .map_err(|e| {
+                    RunError::Mismatch(format!("the checkpoint does not fit the model: {e}"))
+                })?;
+        }
+        Ok(params)
     }
 
     fn relation(&self, name: &str) -> Result<u32, RunError> {
@@ -210,17 +252,31 @@ impl Model {
             .ok_or(RunError::WorkerPanic)
     }
 
-    fn table(&mut self, type_index: usize, partition: u32) -> Result<&Table, RunError> {
+    fn table(&mut self, type_index: usize, partition: u32) -> Result<Arc<Table>, RunError> {
         let key = (type_index, partition);
-        let index = match self.tables.iter().position(|(k, _)| *k == key) {
-            Some(index) => index,
-            None => {
-                self.tables
-                    .push((key, self.trained.table(type_index, partition)?));
-                self.tables.len() - 1
-            }
-        };
-        Ok(&self.tables[index].1)
+        if let Some((_, table)) = self.tables.iter().find(|(k, _)| *k == key) {
+            return Ok(Arc::clone(table));
+        }
+        let table = Arc::new(self.trained.table(type_index, partition)?);
+        self.tables.push((key, Arc::clone(&table)));
+        Ok(table)
+    }
+}
+
+/// The model without operators: every entity type compared with itself, as relation `i` for type `i`.
+fn plain(spec: &ModelSpec) -> ModelSpec {
+    let alike = |entity| RelationSpec {
+        lhs: entity,
+        rhs: entity,
+        operator: Operator::None,
+        weight: 1.0,
+        all_negs: false,
+    };
+    ModelSpec {
+        relations: (0..spec.entities.len()).map(alike).collect(),
+        dynamic_relations: None,
+        regularization_coef: 0.0,
+        ..spec.with_negatives(1, 0)
     }
 }
 

@@ -1,12 +1,15 @@
 //! Ranks one side of a block of edges: candidates stream by, partition after partition.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pbg_core::event::RankStats;
 use pbg_core::graph::Side;
 use pbg_core::seed::{self, Purpose};
-use pbg_kernels::scoring::{self, Prepared, Ranker, ScoreBlock, Standing};
-use pbg_kernels::step::StepError;
+use pbg_kernels::rank::{self, Queries, RankCounts, Ranker, Replacement};
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{Relations, StepError};
+use pbg_kernels::table::Table;
 use rand::RngExt;
 
 use super::known::{self, Known};
@@ -14,10 +17,6 @@ use super::{Candidates, Edge, EvalOptions};
 use crate::error::RunError;
 use crate::trained::Trained;
 
-/// Queries and candidates whose scores are made and counted together: 256 KiB of scores stay in
-/// the second-level cache.
-const QUERIES: usize = 64;
-const COLUMNS: usize = 1024;
 /// Candidates that are prepared together: bounds the copy of a partition.
 const CANDIDATES: usize = 1 << 15;
 
@@ -28,7 +27,8 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    fn add_rank(&mut self, standing: Standing, candidates: u64) {
+    fn add_rank(&mut self, standing: Standing) {
+        let candidates = standing.candidates;
         let rank = standing.rank();
         let within = |n: f64| f64::from(u8::from(rank <= n));
         let stats = &mut self.stats;
@@ -94,28 +94,65 @@ impl RankSums {
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     positive: f32,
+    /// Candidates but for the true entity itself.
     raw: Standing,
-    /// Known answers among those counted.
+    /// Those among them that are known answers.
     known: Standing,
+}
+
+/// Candidates counted: how many, above the positive, and equal to it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
     candidates: u64,
-    known_candidates: u64,
+    above: u64,
+    equal: u64,
+}
+
+impl Standing {
+    fn among(positive: f32, scores: &[f32]) -> Self {
+        let RankCounts { above, equal } = RankCounts::among(positive, scores);
+        Self {
+            candidates: scores.len() as u64,
+            above: u64::from(above),
+            equal: u64::from(equal),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.candidates += other.candidates;
+        self.above += other.above;
+        self.equal += other.equal;
+    }
+
+    /// Takes out what was counted before.
+    fn without(self, other: Self) -> Self {
+        Self {
+            candidates: self.candidates - other.candidates,
+            above: self.above - other.above,
+            equal: self.equal - other.equal,
+        }
+    }
+
+    fn rank(self) -> f64 {
+        1.0 + self.above as f64 + self.equal as f64 / 2.0
+    }
 }
 
 /// An evaluation's constant parts.
 pub(super) struct Job<'a> {
     model: &'a Trained,
-    ranker: Ranker<'a>,
+    spec: Arc<ModelSpec>,
     known: &'a Known,
     /// Sampled candidates per type: sorted (partition, offset); absent when all are ranked.
     sampled: Option<Vec<Vec<known::Entity>>>,
     threads: usize,
 }
 
-/// Candidates of one partition that are ranked together, and their offsets in it.
+/// Candidates of one partition that are ranked together, in blocks that fit the cache.
 struct Slate {
     partition: u32,
-    rows: Vec<f32>,
     offsets: Vec<u32>,
+    blocks: Vec<rank::Candidates>,
 }
 
 impl<'a> Job<'a> {
@@ -135,14 +172,18 @@ impl<'a> Job<'a> {
             }
             Candidates::Sample(n) => Some(draw_candidates(model, n, seed)),
         };
-        let ranker = Ranker::new(&model.blueprint.spec, &model.params);
+        let spec = Arc::new(model.blueprint.spec.clone());
         Ok(Self {
             model,
-            ranker,
+            spec,
             known,
             sampled,
             threads: threads.max(1),
         })
+    }
+
+    fn ranker(&self) -> Result<Ranker, RunError> {
+        Ok(Ranker::new(Arc::clone(&self.spec))?)
     }
 
     /// Ranks `side` of every edge of `block`; `step` hears of finished rankings.
@@ -153,19 +194,30 @@ impl<'a> Job<'a> {
         step: &mut dyn FnMut(u64),
     ) -> Result<RankSums, RunError> {
         let mut sums = RankSums::default();
-        for ((entity, relation), edges) in self.groups(block, side) {
-            let replaced = self.rows(&edges, side)?;
-            let known_side = self.rows(&edges, side.other())?;
+        let mut ranker = self.ranker()?;
+        for ((entity, relation), edges) in self.groups(block, side, &ranker) {
+            let replacement = Replacement {
+                side,
+                relation: relation.unwrap_or(edges[0].rel),
+                params: &self.model.params,
+            };
             let relations: Vec<u32> = edges.iter().map(|e| e.rel).collect();
-            let spec = &self.model.blueprint.spec;
-            let known_type = spec.relation(edges[0].rel).entity(side.other());
-            let transform = self.ranker.query_transform(side, &relations);
-            let queries = self.ranker.prepare(&known_side, known_type, transform)?;
-            let candidate_relation = relation.unwrap_or(0);
-            let own = self.ranker.candidate_transform(side, &candidate_relation);
-            let positives = self.ranker.prepare(&replaced, entity, own)?;
-            let scores = self.ranker.score_pairs(&queries, &positives);
-            drop((replaced, known_side, positives));
+            let all: Vec<u32> = (0..edges.len() as u32).collect();
+            let known_rows = self.rows(&edges, side.other())?;
+            let mut queries = Queries::default();
+            let relations = Relations::PerEdge(&relations);
+            ranker.queries(
+                side,
+                &all,
+                relations,
+                &known_rows,
+                &self.model.params,
+                &mut queries,
+            );
+            let scores = ranker.pair_scores(replacement, &queries, &all, &self.rows(&edges, side)?);
+            if let Some(at) = scores.iter().position(|s| !s.is_finite()) {
+                return Err(not_finite(&edges[at]));
+            }
             let mut tallies: Vec<Tally> = scores
                 .iter()
                 .map(|&positive| Tally {
@@ -173,19 +225,12 @@ impl<'a> Job<'a> {
                     ..Tally::default()
                 })
                 .collect();
-            if let Some(at) = scores.iter().position(|s| !s.is_finite()) {
-                return Err(not_finite(&edges[at]));
-            }
-            self.for_slates(entity, |slate| {
-                let candidates = self.ranker.prepare(&slate.rows, entity, own)?;
-                self.count(&edges, side, &queries, &slate, &candidates, &mut tallies)
+            self.for_slates(entity, replacement, &mut ranker, |slate| {
+                self.count(&edges, side, &queries, slate, &mut tallies)
             })?;
             for tally in &tallies {
-                sums.raw.add_rank(tally.raw, tally.candidates);
-                let mut filtered = tally.raw;
-                filtered.remove(tally.known);
-                sums.filtered
-                    .add_rank(filtered, tally.candidates - tally.known_candidates);
+                sums.raw.add_rank(tally.raw);
+                sums.filtered.add_rank(tally.raw.without(tally.known));
             }
             step(edges.len() as u64);
         }
@@ -194,15 +239,19 @@ impl<'a> Job<'a> {
 
     /// Edges whose candidates are the same rows: by entity type, and where candidates go through
     /// the relation's operator, by relation.
-    fn groups(&self, block: &[Edge], side: Side) -> BTreeMap<(usize, Option<u32>), Vec<Edge>> {
+    fn groups(
+        &self,
+        block: &[Edge],
+        side: Side,
+        ranker: &Ranker,
+    ) -> BTreeMap<(usize, Option<u32>), Vec<Edge>> {
         let mut groups = BTreeMap::<_, Vec<Edge>>::new();
         for edge in block {
-            let relation = &edge.rel;
             let entity = self.model.blueprint.type_of(edge.rel, side);
             // A group has one known type too, and static relations may differ in it.
-            let per_relation = !self.model.blueprint.spec.is_dynamic()
-                && (self.ranker.candidate_transform(side, relation).is_some()
-                    || self.model.blueprint.spec.entities.len() > 1);
+            let per_relation = !self.spec.is_dynamic()
+                && (self.spec.entities.len() > 1
+                    || ranker.candidates_depend_on_relation(side, edge.rel));
             groups
                 .entry((entity, per_relation.then_some(edge.rel)))
                 .or_default()
@@ -211,13 +260,10 @@ impl<'a> Job<'a> {
         groups
     }
 
-    /// Raw embeddings of the entities on `side` of `edges`.
-    fn rows(&self, edges: &[Edge], side: Side) -> Result<Vec<f32>, RunError> {
-        let Some(first) = edges.first() else {
-            return Ok(Vec::new());
-        };
-        let entity = self.model.blueprint.type_of(first.rel, side);
-        let width = self.model.blueprint.spec.entities[entity].dimension;
+    /// A table of the entities on `side` of `edges`, a row per edge.
+    fn rows(&self, edges: &[Edge], side: Side) -> Result<Table, RunError> {
+        let entity = self.model.blueprint.type_of(edges[0].rel, side);
+        let width = self.spec.entities[entity].dimension;
         let mut rows = vec![0.0; edges.len() * width];
         let mut by_partition = BTreeMap::<u32, Vec<usize>>::new();
         for (index, edge) in edges.iter().enumerate() {
@@ -229,19 +275,21 @@ impl<'a> Job<'a> {
         for (partition, indices) in by_partition {
             let table = self.model.table(entity, partition)?;
             let offsets: Vec<u32> = indices.iter().map(|&i| edges[i].offset(side)).collect();
-            let gathered = scoring::gather(&table, &offsets);
+            let gathered = table.gather(&offsets);
             for (&index, row) in indices.iter().zip(gathered.chunks_exact(width)) {
                 rows[index * width..(index + 1) * width].copy_from_slice(row);
             }
         }
-        Ok(rows)
+        Ok(Table::new(rows, width))
     }
 
     /// Gives `each` all candidates of a type, in parts.
     fn for_slates(
         &self,
         entity: usize,
-        mut each: impl FnMut(Slate) -> Result<(), RunError>,
+        replacement: Replacement<'_>,
+        ranker: &mut Ranker,
+        mut each: impl FnMut(&Slate) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
         for partition in 0..self.model.partitions(entity) {
             let table = self.model.table(entity, partition)?;
@@ -253,11 +301,18 @@ impl<'a> Job<'a> {
                 }
             };
             for offsets in offsets.chunks(CANDIDATES) {
-                let rows = scoring::gather(&table, offsets);
-                each(Slate {
+                let part = Table::new(table.gather(offsets), self.spec.entities[entity].dimension);
+                let blocks = (0..offsets.len()).step_by(rank::BLOCK).map(|first| {
+                    let mut block = rank::Candidates::default();
+                    let rows = first..(first + rank::BLOCK).min(offsets.len());
+                    ranker.candidates(replacement, rows, &part, &mut block);
+                    block
+                });
+                let blocks = blocks.collect();
+                each(&Slate {
                     partition,
-                    rows,
                     offsets: offsets.to_vec(),
+                    blocks,
                 })?;
             }
         }
@@ -269,28 +324,27 @@ impl<'a> Job<'a> {
         &self,
         edges: &[Edge],
         side: Side,
-        queries: &Prepared,
+        queries: &Queries,
         slate: &Slate,
-        candidates: &Prepared,
         tallies: &mut [Tally],
     ) -> Result<(), RunError> {
-        let share = edges.len().div_ceil(self.threads).next_multiple_of(QUERIES);
+        let share = edges
+            .len()
+            .div_ceil(self.threads)
+            .next_multiple_of(Ranker::query_step());
         std::thread::scope(|scope| {
             let handles: Vec<_> = tallies
                 .chunks_mut(share)
                 .enumerate()
                 .map(|(thread, tallies)| {
-                    let first = thread * share;
-                    scope.spawn(move || -> Result<(), RunError> {
-                        let thread = Counting {
-                            job: self,
-                            edges,
-                            side,
-                            queries,
-                            slate,
-                        };
-                        thread.count(first, tallies, candidates)
-                    })
+                    let counting = Counting {
+                        job: self,
+                        edges,
+                        side,
+                        queries,
+                        slate,
+                    };
+                    scope.spawn(move || counting.count(thread * share, tallies))
                 })
                 .collect();
             handles
@@ -305,29 +359,21 @@ struct Counting<'c> {
     job: &'c Job<'c>,
     edges: &'c [Edge],
     side: Side,
-    queries: &'c Prepared,
+    queries: &'c Queries,
     slate: &'c Slate,
 }
 
 impl Counting<'_> {
-    /// Counts for the edges from `first` on, as many as there are `tallies`. Candidates are in the
-    /// outer loop: a block of them is copied once and scored with all queries.
-    fn count(
-        &self,
-        first: usize,
-        tallies: &mut [Tally],
-        candidates: &Prepared,
-    ) -> Result<(), RunError> {
-        let ranker = self.job.ranker;
-        let mut block = ScoreBlock::new()?;
-        for start in (0..candidates.len()).step_by(COLUMNS) {
-            let columns = start..(start + COLUMNS).min(candidates.len());
-            let offsets = &self.slate.offsets[columns.clone()];
-            ranker.load_candidates(candidates, columns, &mut block)?;
-            for (at, tallies) in tallies.chunks_mut(QUERIES).enumerate() {
-                let first = first + at * QUERIES;
+    /// Counts for the edges from `first` on, as many as there are `tallies`. Blocks of candidates
+    /// are in the outer loop: all queries pass by while a block is in the cache.
+    fn count(&self, first: usize, tallies: &mut [Tally]) -> Result<(), RunError> {
+        let mut ranker = self.job.ranker()?;
+        for block in &self.slate.blocks {
+            let offsets = &self.slate.offsets[block.entities()];
+            for (at, tallies) in tallies.chunks_mut(Ranker::query_step()).enumerate() {
+                let first = first + at * Ranker::query_step();
                 let rows = first..first + tallies.len();
-                let scores = ranker.score_block(self.queries, rows.clone(), &mut block)?;
+                let scores = ranker.scores(self.queries, rows.clone(), block);
                 let scores = scores.chunks_exact(offsets.len());
                 for ((edge, tally), scores) in self.edges[rows].iter().zip(tallies).zip(scores) {
                     self.tally(edge, tally, scores, offsets);
@@ -340,31 +386,26 @@ impl Counting<'_> {
     fn tally(&self, edge: &Edge, tally: &mut Tally, scores: &[f32], offsets: &[u32]) {
         let Job { model, known, .. } = self.job;
         let partition = self.slate.partition;
-        let at = |offset: u32| offsets.binary_search(&offset).ok();
-        let standing = |at: usize| Standing::among(tally.positive, &scores[at..=at]);
+        let standing = |offset: u32| {
+            let at = offsets.binary_search(&offset).ok()?;
+            Some(Standing::among(tally.positive, &scores[at..=at]))
+        };
         let own = known::entity(model, edge, self.side);
-        let mut raw = Standing::among(tally.positive, scores);
-        let mut candidates = offsets.len() as u64;
-        if own.0 == partition
-            && let Some(at) = at(own.1)
-        {
-            raw.remove(standing(at));
-            candidates -= 1;
-        }
+        let own_standing = (own.0 == partition)
+            .then(|| standing(own.1))
+            .flatten()
+            .unwrap_or_default();
+        let raw = Standing::among(tally.positive, scores).without(own_standing);
+        let answers = known.answers(model, edge, self.side, partition);
         let mut right = Standing::default();
-        let mut right_candidates = 0;
-        for answer in known.answers(model, edge, self.side, partition) {
-            if (partition, answer) != own
-                && let Some(at) = at(answer)
-            {
-                right.add(standing(at));
-                right_candidates += 1;
-            }
+        for counted in answers
+            .filter(|&a| (partition, a) != own)
+            .filter_map(standing)
+        {
+            right.add(counted);
         }
         tally.raw.add(raw);
-        tally.candidates += candidates;
         tally.known.add(right);
-        tally.known_candidates += right_candidates;
     }
 }
 
