@@ -28,6 +28,7 @@ pub use errors::{ConfigErrors, Problem};
 pub use overrides::split_override;
 pub use reference::reference;
 pub use schema::{default_toml, schema};
+pub use suggest::nearest;
 pub use validate::{LOSSES, STANDARD_ORDERS};
 
 /// Everything that decides a run.

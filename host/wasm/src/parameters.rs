@@ -1,9 +1,10 @@
 //! Parameters: declared by plugins, set by configurations, checked in between.
 
+use pbg_core::config::nearest;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::text::{nearest, neutral};
+use crate::text::neutral;
 
 /// One parameter that a plugin declares.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use pbg_core::config::nearest;
+
 use crate::error::LoadError;
 use crate::standard::{Standard, standard};
-use crate::text::nearest;
 
 /// A plugin to be loaded.
 #[derive(Clone, Debug)]

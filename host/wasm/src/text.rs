@@ -27,19 +27,6 @@ fn is_harmless(c: char) -> bool {
     !c.is_control() && !reorders && !breaks
 }
 
-/// The word of `known` that `wrong` was most likely meant to be.
-pub(crate) fn nearest<'a>(
-    wrong: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    known
-        .into_iter()
-        .map(|word| (strsim::jaro_winkler(wrong, word), word))
-        .filter(|&(likeness, _)| likeness > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, word)| word)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,12 +42,5 @@ mod tests {
     fn long_text_is_cut_between_characters() {
         assert_eq!(neutral("ääää", 5), "ää…");
         assert_eq!(neutral("\n\n\n", 5), "\\n\\n…");
-    }
-
-    #[test]
-    fn the_nearest_word_is_near() {
-        let known = ["random", "inside_out", "outside_in"];
-        assert_eq!(nearest("inside-out", known), Some("inside_out"));
-        assert_eq!(nearest("degree", known), None);
     }
 }

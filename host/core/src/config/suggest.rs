@@ -60,7 +60,8 @@ pub(super) fn for_key(key: &str, fields: &[Field]) -> String {
 }
 
 /// The known name that `name` is most likely a misspelling of.
-pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Longer texts are no misspellings, and their distance costs quadratic time.
     const LONGEST: usize = 64;
     if name.chars().count() > LONGEST {
