@@ -256,16 +256,16 @@ impl Ranker {
             &mut rows,
             &mut extras,
         );
-        let candidates = rows.chunks_exact(dimension).zip(&extras);
-        let queries = queries.values.chunks_exact(dimension).zip(&queries.extras);
-        let score =
-            |((q, q_extras), (k, k_extras)): ((&[f32], &RowExtras), (&[f32], &RowExtras))| {
-                let mut score = [kernel::pair(q, k)];
-                self.comparison
-                    .finish_scores(&mut score, *q_extras, &[*k_extras], &mut [0.0]);
-                score[0]
-            };
-        queries.zip(candidates).map(score).collect()
+        let mut scores = Vec::with_capacity(entities.len());
+        for (i, candidate) in rows.chunks_exact(dimension).enumerate() {
+            let query = &queries.values[i * dimension..(i + 1) * dimension];
+            let mut score = [kernel::pair(query, candidate)];
+            let (q, k) = (queries.extras[i], extras[i]);
+            self.comparison
+                .finish_scores(&mut score, q, &[k], &mut [0.0]);
+            scores.push(score[0]);
+        }
+        scores
     }
 
     /// Scores of the queries `range` with the candidates, `[queries, candidates]`.

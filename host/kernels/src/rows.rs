@@ -17,6 +17,8 @@
 //! a worker's private memory before anything is computed from them, and nothing but floats is ever
 //! read this way: no length, index or pointer depends on what a race left behind.
 
+#![expect(unsafe_code, reason = "the one module of the host that may")]
+
 use std::cell::UnsafeCell;
 use std::ptr;
 
@@ -32,10 +34,6 @@ pub struct SharedRows {
 // SAFETY: the cells hold plain floats, which any thread may own. Through `&SharedRows` they are only
 // accessed by the methods below, which copy single floats through raw pointers (see the module's
 // documentation); exclusive slices need `&mut SharedRows`.
-#[expect(
-    unsafe_code,
-    reason = "Hogwild rows are shared without locks on purpose"
-)]
 unsafe impl Sync for SharedRows {}
 
 impl std::fmt::Debug for SharedRows {
@@ -65,7 +63,6 @@ impl SharedRows {
         let raw = Box::into_raw(values.into_boxed_slice());
         // SAFETY: `UnsafeCell<f32>` has the representation of `f32` (it is `repr(transparent)`), so the
         // box's layout does not change; `raw` was just released by `Box::into_raw`.
-        #[expect(unsafe_code, reason = "wraps owned floats into cells without a copy")]
         let cells = unsafe { Box::from_raw(raw as *mut [UnsafeCell<f32>]) };
         Self { cells, rows, width }
     }
@@ -81,7 +78,6 @@ impl SharedRows {
     pub fn into_vec(self) -> Vec<f32> {
         let raw = Box::into_raw(self.cells);
         // SAFETY: as in `from_vec`, the other way round.
-        #[expect(unsafe_code, reason = "unwraps owned cells without a copy")]
         let values = unsafe { Box::from_raw(raw as *mut [f32]) };
         values.into_vec()
     }
@@ -103,10 +99,7 @@ impl SharedRows {
         let start = self.cells.as_mut_ptr().cast::<f32>();
         // SAFETY: `&mut self` proves that no other thread has access; the cells are `len` contiguous
         // floats, and the slice borrows from `self`.
-        #[expect(unsafe_code, reason = "exclusive access turns cells into plain floats")]
-        unsafe {
-            std::slice::from_raw_parts_mut(start, self.cells.len())
-        }
+        unsafe { std::slice::from_raw_parts_mut(start, self.cells.len()) }
     }
 
     /// Copies row `row` into `out`. Racy: see the module's documentation.
@@ -128,7 +121,6 @@ impl SharedRows {
         let source = self.cells(first, out.len());
         // SAFETY: `cells` checked that `out.len()` floats start at `source`; `out` is exclusively
         // borrowed, hence a different allocation. Racing writers are covered by the module's documentation.
-        #[expect(unsafe_code, reason = "racy read of shared floats")]
         unsafe {
             ptr::copy_nonoverlapping(source, out.as_mut_ptr(), out.len());
         }
@@ -144,7 +136,6 @@ impl SharedRows {
         let target = self.cells(row, values.len());
         // SAFETY: `cells` checked that one row starts at `target`; `values` is a shared borrow, and no
         // shared borrow of our cells exists, so they do not overlap. Races: the module's documentation.
-        #[expect(unsafe_code, reason = "racy write of shared floats")]
         unsafe {
             ptr::copy_nonoverlapping(values.as_ptr(), target, values.len());
         }
@@ -159,7 +150,6 @@ impl SharedRows {
         assert_eq!(values.len(), self.width, "one row");
         let target = self.cells(row, values.len());
         // SAFETY: `cells` checked that one row starts at `target`.
-        #[expect(unsafe_code, reason = "racy update of shared floats")]
         unsafe {
             axpy_raw(target, factor, values);
         }
@@ -198,7 +188,6 @@ fn prefetch_floats(start: *const f32, len: usize) {
         const LINE: usize = 16;
         for offset in (0..len).step_by(LINE) {
             // SAFETY: a prefetch reads nothing and never faults, whatever the address.
-            #[expect(unsafe_code, reason = "cache hint")]
             unsafe {
                 _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset).cast());
             }
@@ -213,7 +202,6 @@ fn prefetch_floats(start: *const f32, len: usize) {
 /// # Safety
 /// `values.len()` floats of a live [`SharedRows`] start at `target`.
 #[multiversion::multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-#[expect(unsafe_code, reason = "works on shared floats")]
 unsafe fn axpy_raw(target: *mut f32, factor: f32, values: &[f32]) {
     for (i, value) in values.iter().enumerate() {
         // SAFETY: the caller promises as many floats as there are values; races are covered by the
@@ -271,10 +259,7 @@ impl TensorBuffer {
         // SAFETY: `zeros` made a contiguous f32 tensor of at least `len` elements in main memory, which
         // nothing resizes. Views of it are made by `view` under `&self` and written only by products
         // that take their output's buffer by `&mut`, so nothing writes while this borrow lives.
-        #[expect(unsafe_code, reason = "tensor memory as a slice")]
-        unsafe {
-            std::slice::from_raw_parts(start, self.len)
-        }
+        unsafe { std::slice::from_raw_parts(start, self.len) }
     }
 
     /// The floats, to be changed.
@@ -282,10 +267,7 @@ impl TensorBuffer {
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
         let start = self.tensor.data_ptr().cast::<f32>();
         // SAFETY: as in `as_slice`; `&mut self` makes the access exclusive.
-        #[expect(unsafe_code, reason = "tensor memory as a slice")]
-        unsafe {
-            std::slice::from_raw_parts_mut(start, self.len)
-        }
+        unsafe { std::slice::from_raw_parts_mut(start, self.len) }
     }
 
     /// The tensor, one-dimensional.

@@ -11,7 +11,8 @@ use crate::regularizer::N3;
 use crate::rows::TensorBuffer;
 use crate::step::plan::Slice;
 use crate::step::side::{
-    Gradients, Layout, PREFETCH_ROWS, Parameters, Rows, SideBuffers, Transform, reserve,
+    Gradients, Layout, PREFETCH_ROWS, Parameters, Rows, SideBuffers, SliceEntities, Transform,
+    reserve,
 };
 use crate::table::Table;
 use crate::vector;
@@ -67,6 +68,10 @@ impl OperatorGradients {
 struct Group<'a> {
     /// First row within the prepared rows.
     first: usize,
+    /// First row within the gradients.
+    from: usize,
+    /// How many.
+    count: usize,
     /// Their entities; none: row `i` is entity `i`.
     entities: Option<&'a [u32]>,
     /// First edge, for parameters per edge.
@@ -108,8 +113,7 @@ pub(crate) fn slice(
     layout: Layout,
     slice: &Slice,
     own: bool,
-    positives: &[u32],
-    draws: &[u32],
+    entities: SliceEntities<'_>,
     transform: &Transform<'_>,
     sink: &mut Sink<'_>,
 ) -> Result<(), TchError> {
@@ -124,14 +128,14 @@ pub(crate) fn slice(
             let from = chunk * slice.chunk;
             let group = Group {
                 first: layout.first(chunk),
-                entities: Some(&positives[from..from + filled]),
+                from,
+                count: filled,
+                entities: Some(&entities.positives[from..from + filled]),
                 edge: slice.rows.start + from,
             };
             back(
                 &buffers.rows,
                 &mut buffers.positives,
-                from,
-                filled,
                 &group,
                 transform,
                 sink,
@@ -143,15 +147,16 @@ pub(crate) fn slice(
         for chunk in 0..slice.chunks {
             let group = Group {
                 first: layout.first(chunk) + layout.chunk,
-                entities: Some(&draws[chunk * layout.uniform..(chunk + 1) * layout.uniform]),
+                from: chunk * (skipped + layout.uniform) + skipped,
+                count: layout.uniform,
+                entities: Some(
+                    &entities.draws[chunk * layout.uniform..(chunk + 1) * layout.uniform],
+                ),
                 edge: 0,
             };
-            let from = chunk * (skipped + layout.uniform) + skipped;
             back(
                 &buffers.rows,
                 &mut buffers.candidates,
-                from,
-                layout.uniform,
                 &group,
                 transform,
                 sink,
@@ -173,14 +178,14 @@ pub(crate) fn all(
     }
     let group = Group {
         first: 0,
+        from: 0,
+        count: entities,
         entities: None,
         edge: 0,
     };
     back(
         &buffers.all,
         &mut buffers.all_gradients,
-        0,
-        entities,
         &group,
         transform,
         sink,
@@ -221,19 +226,20 @@ fn add_own(buffers: &mut SideBuffers, layout: Layout, slice: &Slice, dimension: 
 fn back(
     rows: &Rows,
     gradients: &mut Gradients,
-    from: usize,
-    count: usize,
     group: &Group<'_>,
     transform: &Transform<'_>,
     sink: &mut Sink<'_>,
 ) -> Result<(), TchError> {
+    let &Group {
+        first, from, count, ..
+    } = group;
     let dimension = transform.dimension;
     if !transform.comparison.is_plain() {
         let values =
             &mut gradients.values.as_mut_slice()[from * dimension..(from + count) * dimension];
         for (i, gradient) in values.chunks_exact_mut(dimension).enumerate() {
-            let prepared = rows.row(group.first + i, dimension);
-            let extras: RowExtras = rows.extras[group.first + i];
+            let prepared = rows.row(first + i, dimension);
+            let extras: RowExtras = rows.extras[first + i];
             if transform.comparison.is_distance() {
                 vector::axpy(gradient, -gradients.pull[from + i], prepared);
             }
@@ -243,15 +249,7 @@ fn back(
         }
     }
     if transform.transforms() {
-        back_operator(
-            rows,
-            &mut gradients.values,
-            from,
-            count,
-            group,
-            transform,
-            sink.operator,
-        )?;
+        back_operator(rows, &mut gradients.values, group, transform, sink.operator)?;
     }
     let values = &gradients.values.as_slice()[from * dimension..(from + count) * dimension];
     for (i, gradient) in values.chunks_exact(dimension).enumerate() {
@@ -282,20 +280,21 @@ fn back(
 fn back_operator(
     rows: &Rows,
     gradients: &mut TensorBuffer,
-    from: usize,
-    count: usize,
     group: &Group<'_>,
     transform: &Transform<'_>,
     sums: &mut OperatorGradients,
 ) -> Result<(), TchError> {
+    let &Group {
+        first, from, count, ..
+    } = group;
     let (dimension, operator) = (transform.dimension, transform.operator);
     let width = operators::packed_width(operator, dimension);
-    let inputs = &rows.input.as_slice()[group.first * dimension..(group.first + count) * dimension];
+    let inputs = &rows.input.as_slice()[first * dimension..(first + count) * dimension];
     let range = from * dimension..(from + count) * dimension;
     sums.row.resize(dimension, 0.0);
     match transform.parameters {
         Parameters::Shared(packed) if matches!(operator, Operator::Linear | Operator::Affine) => {
-            return back_matrix(rows, gradients, from, count, group, packed, transform, sums);
+            return back_matrix(rows, gradients, group, packed, transform, sums);
         }
         Parameters::Shared(packed) => {
             let packed = &packed.as_slice()[..width];
@@ -327,17 +326,18 @@ fn back_operator(
 fn back_matrix(
     rows: &Rows,
     gradients: &mut TensorBuffer,
-    from: usize,
-    count: usize,
     group: &Group<'_>,
     packed: &TensorBuffer,
     transform: &Transform<'_>,
     sums: &mut OperatorGradients,
 ) -> Result<(), TchError> {
+    let &Group {
+        first, from, count, ..
+    } = group;
     let dimension = transform.dimension;
     let matrix = Block::one(0, dimension, dimension);
     let outer = Block::one(from * dimension, count, dimension);
-    let inputs = Block::one(group.first * dimension, count, dimension);
+    let inputs = Block::one(first * dimension, count, dimension);
     let outer_factor = Factor::transposed(gradients, outer);
     product(
         &mut sums.shared,

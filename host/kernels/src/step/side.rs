@@ -168,17 +168,24 @@ impl Layout {
     }
 }
 
+/// Entities of one side of a slice.
+#[derive(Clone, Copy)]
+pub(crate) struct SliceEntities<'a> {
+    /// Its positives, without padding.
+    pub(crate) positives: &'a [u32],
+    /// The uniform negatives of its chunks.
+    pub(crate) draws: &'a [u32],
+}
+
 /// Gathers, transforms and prepares the positives and uniform negatives of one side of a slice.
 ///
-/// Padding is zero. `positives` are the slice's entities, `draws` those of its chunks; `edges` says
-/// which edge of the batch the slice starts with.
+/// Padding is zero.
 pub(crate) fn fill(
     rows: &mut Rows,
     layout: Layout,
     slice: &Slice,
     table: &Table,
-    positives: &[u32],
-    draws: &[u32],
+    entities: SliceEntities<'_>,
     transform: &Transform<'_>,
     scratch: &mut Vec<f32>,
 ) -> Result<(), TchError> {
@@ -189,12 +196,12 @@ pub(crate) fn fill(
     )?;
     for chunk in 0..slice.chunks {
         let (first, filled) = (layout.first(chunk), slice.filled(chunk));
-        let entities = &positives[chunk * slice.chunk..chunk * slice.chunk + filled];
+        let listed = &entities.positives[chunk * slice.chunk..chunk * slice.chunk + filled];
         let edge = slice.rows.start + chunk * slice.chunk;
         fill_block(
             rows,
             first,
-            Entities::Listed(entities),
+            Entities::Listed(listed),
             edge,
             table,
             transform,
@@ -207,7 +214,7 @@ pub(crate) fn fill(
             rows.input.as_mut_slice()[padding].fill(0.0);
         }
         rows.extras[first + filled..first + layout.chunk].fill(RowExtras::default());
-        let drawn = &draws[chunk * layout.uniform..(chunk + 1) * layout.uniform];
+        let drawn = &entities.draws[chunk * layout.uniform..(chunk + 1) * layout.uniform];
         fill_block(
             rows,
             first + layout.chunk,

@@ -15,7 +15,7 @@ use crate::step::backward::{self, Sink};
 use crate::step::direction::Direction;
 use crate::step::parameters::ParameterValues;
 use crate::step::plan::{Negatives, Pass, Plan, Slice};
-use crate::step::side::{self, Layout, SideBuffers, Transform, pair};
+use crate::step::side::{self, Layout, SideBuffers, SliceEntities, Transform, pair};
 use crate::step::{BatchStats, ScoreObserver, Stage, StepError, Trainer};
 
 /// What one batch is worked on with.
@@ -250,16 +250,14 @@ impl Trainer {
             let layout = layout(plan, pass, slice, side);
             let transform = transform(&self.spec, &self.values, plan, pass, job, side);
             let buffers = &mut self.sides[side as usize];
-            let positives = &job.batch.side(side)[slice.rows.clone()];
-            let draws = slice_draws(job, slice, side, layout.uniform);
+            let entities = slice_entities(job, slice, side, layout.uniform);
             let table = job.tables.side(side);
             side::fill(
                 &mut buffers.rows,
                 layout,
                 slice,
                 table,
-                positives,
-                draws,
+                entities,
                 &transform,
                 &mut self.scratch,
             )?;
@@ -297,15 +295,13 @@ impl Trainer {
             );
         }
         self.with_sink(plan, pass, job, side, |buffers, transform, sink| {
-            let positives = &job.batch.side(side)[slice.rows.clone()];
-            let draws = slice_draws(job, slice, side, layout.uniform);
+            let entities = slice_entities(job, slice, side, layout.uniform);
             backward::slice(
                 buffers,
                 layout,
                 slice,
                 plan.own(side),
-                positives,
-                draws,
+                entities,
                 transform,
                 sink,
             )
@@ -406,8 +402,16 @@ fn layout(plan: &Plan, pass: &Pass, slice: &Slice, side: Side) -> Layout {
     }
 }
 
-/// The draws of a slice's chunks.
-fn slice_draws<'a>(job: &Job<'a>, slice: &Slice, side: Side, uniform: usize) -> &'a [u32] {
+/// The entities of one side of a slice.
+fn slice_entities<'a>(
+    job: &Job<'a>,
+    slice: &Slice,
+    side: Side,
+    uniform: usize,
+) -> SliceEntities<'a> {
     let first = slice.first_chunk * uniform;
-    &job.draws.side(side)[first..first + slice.chunks * uniform]
+    SliceEntities {
+        positives: &job.batch.side(side)[slice.rows.clone()],
+        draws: &job.draws.side(side)[first..first + slice.chunks * uniform],
+    }
 }

@@ -159,7 +159,8 @@ struct Checker<'a> {
 impl Checker<'_> {
     fn close(&mut self, what: &str, found: f64, expected: f64) {
         self.compared += 1;
-        if !((found - expected).abs() <= 1e-6 + 1e-4 * expected.abs()) {
+        let close = (found - expected).abs() <= 1e-6 + 1e-4 * expected.abs();
+        if !close {
             self.failures.push(format!(
                 "{} step {}: {what}: {found} instead of {expected}",
                 self.case, self.step
