@@ -93,19 +93,74 @@ fn trapped(trap: Trap, limits: &Limits) -> String {
     }
 }
 
-/// The innermost functions, by name where the component kept its name section.
+/// The innermost functions that are the plugin's own, by name where the component kept its name
+/// section.
 fn frames(trace: &WasmBacktrace) -> String {
-    let all = trace.frames();
-    let mut names: Vec<String> = all
+    let all = trace.frames().iter().map(|frame| match frame.func_name() {
+        Some(name) => neutral(&format!("{:#}", rustc_demangle::demangle(name)), 120),
+        None => format!("function {}", frame.func_index()),
+    });
+    summary(all.collect())
+}
+
+/// Without what leads from a panic to its end, and with repeated names counted.
+fn summary(names: Vec<String>) -> String {
+    let panicking = |name: &str| {
+        PANICKING.iter().any(|module| name.starts_with(module)) || name.ends_with("rust_panic")
+    };
+    let own = names
+        .iter()
+        .rposition(|name| panicking(name))
+        .map_or(0, |last| last + 1);
+    // A plugin that is nothing but panic machinery is shown as it is.
+    let own = if own == names.len() { 0 } else { own };
+    let groups: Vec<&[String]> = names[own..].chunk_by(|a, b| a == b).collect();
+    let mut shown: Vec<String> = groups
         .iter()
         .take(FRAMES)
-        .map(|frame| match frame.func_name() {
-            Some(name) => neutral(name, 120),
-            None => format!("function {}", frame.func_index()),
+        .map(|group| match group.len() {
+            1 => group[0].clone(),
+            times => format!("{} ({times} times)", group[0]),
         })
         .collect();
-    if all.len() > FRAMES {
-        names.push(format!("{} more", all.len() - FRAMES));
+    if groups.len() > FRAMES {
+        shown.push("...".to_owned());
     }
-    names.join(" < ")
+    shown.join(" < ")
+}
+
+/// Modules of Rust's standard library between `panic!` and the trap.
+const PANICKING: [&str; 5] = [
+    "__rustc::",
+    "std::panicking",
+    "core::panicking",
+    "std::sys::backtrace",
+    "core::result::unwrap_failed",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_start_at_the_plugin_and_count_repetition() {
+        let names = [
+            "__rustc::rust_panic",
+            "std::panicking::panic_with_hook",
+            "core::panicking::panic_fmt",
+            "spiral::turn",
+            "spiral::turn",
+            "spiral::turn",
+            "pbg:plugin/bucket-order@0.1.0#plan",
+        ];
+        let names = names.map(str::to_owned).to_vec();
+        assert_eq!(
+            summary(names),
+            "spiral::turn (3 times) < pbg:plugin/bucket-order@0.1.0#plan"
+        );
+        assert_eq!(
+            summary(vec!["__rustc::rust_panic".to_owned()]),
+            "__rustc::rust_panic"
+        );
+    }
 }

@@ -19,8 +19,9 @@
 //! # Ok::<(), pbg_wasm::LoadError>(())
 //! ```
 //!
-//! Components are compiled each time they are loaded, which takes about 20 ms for a standard
-//! one: reading compiled code back is `unsafe`, since it would run whatever the file holds.
+//! Components are compiled each time they are loaded, which takes some tens of milliseconds for a
+//! standard one: reading compiled code back is `unsafe`, since it would run whatever the file
+//! holds.
 
 mod bindings;
 mod engine;

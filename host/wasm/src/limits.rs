@@ -54,3 +54,23 @@ impl From<&PluginLimits> for Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_that_sets_nothing_changes_nothing() {
+        assert_eq!(Limits::from(&PluginLimits::default()), Limits::default());
+    }
+
+    #[test]
+    fn configured_limits_are_taken() {
+        let configured = PluginLimits {
+            deadline_ms: 50,
+            memory_mib: 256,
+        };
+        let limits = Limits::from(&configured);
+        assert_eq!((limits.deadline_ms, limits.memory_bytes), (50, 256 << 20));
+    }
+}
