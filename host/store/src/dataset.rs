@@ -76,7 +76,10 @@ pub enum DatasetError {
 
 impl DatasetError {
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
-        Self::Damaged { path: path.to_owned(), what: what.into() }
+        Self::Damaged {
+            path: path.to_owned(),
+            what: what.into(),
+        }
     }
 }
 
@@ -101,7 +104,9 @@ impl Dataset {
         let unsealed = match sealed::read::<Manifest>(&manifest_path, manifest::FORMAT) {
             Ok(unsealed) => unsealed,
             Err(SealError::File(e)) if e.is_not_found() => {
-                return Err(DatasetError::Missing { path: path.to_owned() });
+                return Err(DatasetError::Missing {
+                    path: path.to_owned(),
+                });
             }
             Err(SealError::File(e)) => return Err(e.into()),
             Err(SealError::Damaged { path, what }) => {
@@ -110,7 +115,9 @@ impl Dataset {
             Err(error @ SealError::Format { .. }) => return Err(DatasetError::Format { error }),
         };
         let manifest = unsealed.body;
-        manifest.check().map_err(|what| DatasetError::damaged(&manifest_path, what))?;
+        manifest
+            .check()
+            .map_err(|what| DatasetError::damaged(&manifest_path, what))?;
         for (name, summary) in &manifest.files {
             check_size(&path.join(name), summary)?;
         }
@@ -183,7 +190,11 @@ impl Dataset {
     /// # Errors
     /// When there is no such type or its file is damaged.
     pub fn entity_names(&self, entity_type: &str) -> Result<Vec<String>, DatasetError> {
-        Ok(self.dictionary(entity_type)?.names().map(str::to_owned).collect())
+        Ok(self
+            .dictionary(entity_type)?
+            .names()
+            .map(str::to_owned)
+            .collect())
     }
 
     /// Where an entity lies; `None` when the type has none of this name.
@@ -192,7 +203,10 @@ impl Dataset {
     /// When there is no such type or its file is damaged.
     pub fn find(&self, entity_type: &str, name: &str) -> Result<Option<EntityId>, DatasetError> {
         let dictionary = self.dictionary(entity_type)?;
-        Ok(dictionary.names().position(|n| n == name).map(|at| dictionary.id(at as u64)))
+        Ok(dictionary
+            .names()
+            .position(|n| n == name)
+            .map(|at| dictionary.id(at as u64)))
     }
 
     /// All types that have an entity of this name, and where it lies.
@@ -228,7 +242,11 @@ impl Dataset {
 
 fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
 }
 
 fn check_size(path: &Path, summary: &Summary) -> Result<(), DatasetError> {
@@ -256,6 +274,9 @@ fn open_verified(
     if Some(files::summarize(&file, &path)?) == expected {
         Ok((path, file))
     } else {
-        Err(DatasetError::damaged(&path, "its checksum does not match its content"))
+        Err(DatasetError::damaged(
+            &path,
+            "its checksum does not match its content",
+        ))
     }
 }

@@ -26,7 +26,11 @@ impl FileError {
     /// The failure `cause` of `operation` on `path`.
     #[must_use]
     pub fn new(operation: &'static str, path: &Path, cause: io::Error) -> Self {
-        Self { operation, path: path.to_owned(), cause }
+        Self {
+            operation,
+            path: path.to_owned(),
+            cause,
+        }
     }
 
     /// Whether the file or folder is not there.
@@ -42,7 +46,9 @@ fn advice(cause: &io::Error) -> &'static str {
             "; free some space and run the command again, what was complete before still is"
         }
         io::ErrorKind::FileTooLarge => "; the limit on file sizes (`ulimit -f`) is too low",
-        io::ErrorKind::PermissionDenied => "; check owner and permissions of the file and its folder",
+        io::ErrorKind::PermissionDenied => {
+            "; check owner and permissions of the file and its folder"
+        }
         io::ErrorKind::ReadOnlyFilesystem => "; choose a folder that can be written",
         _ if cause.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
             "; raise the limit on open files (`ulimit -n`)"
@@ -113,7 +119,10 @@ impl SummedFile {
         self.total.combine(&section);
         let size = self.size - self.section_start;
         self.section_start = self.size;
-        Summary { size, crc32: section.finalize() }
+        Summary {
+            size,
+            crc32: section.finalize(),
+        }
     }
 
     /// Writes what is buffered, and with `sync` waits until it is on the disk; gives size and
@@ -125,10 +134,15 @@ impl SummedFile {
         self.end_section();
         self.write_buffer().map_err(|e| self.error(e))?;
         if sync {
-            self.file.sync_all().map_err(|e| FileError::new("sync", &self.path, e))?;
+            self.file
+                .sync_all()
+                .map_err(|e| FileError::new("sync", &self.path, e))?;
             synced(&self.path);
         }
-        Ok(Summary { size: self.size, crc32: self.total.finalize() })
+        Ok(Summary {
+            size: self.size,
+            crc32: self.total.finalize(),
+        })
     }
 
     /// Wraps a failure to write this file.
@@ -177,6 +191,26 @@ impl Write for SummedFile {
     }
 }
 
+/// Writes at the end of a file that was opened for appending.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn append(file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    step(path)
+        .and_then(|()| file.write_all(bytes))
+        .map_err(|e| FileError::new("write", path, e))
+}
+
+/// Writes all of `bytes` at `offset`, without moving a shared position.
+///
+/// # Errors
+/// When they cannot be written.
+pub fn write_all_at(file: &File, path: &Path, bytes: &[u8], offset: u64) -> Result<(), FileError> {
+    step(path)
+        .and_then(|()| file.write_all_at(bytes, offset))
+        .map_err(|e| FileError::new("write", path, e))
+}
+
 /// Opens a file for reading.
 ///
 /// # Errors
@@ -189,8 +223,14 @@ pub fn open(path: &Path) -> Result<File, FileError> {
 ///
 /// # Errors
 /// When the bytes cannot be read, or are not there.
-pub fn read_exact_at(file: &File, path: &Path, buffer: &mut [u8], offset: u64) -> Result<(), FileError> {
-    file.read_exact_at(buffer, offset).map_err(|e| FileError::new("read", path, e))
+pub fn read_exact_at(
+    file: &File,
+    path: &Path,
+    buffer: &mut [u8],
+    offset: u64,
+) -> Result<(), FileError> {
+    file.read_exact_at(buffer, offset)
+        .map_err(|e| FileError::new("read", path, e))
 }
 
 /// The whole file, refusing more than `limit` bytes.
@@ -213,7 +253,11 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
 pub fn size(path: &Path) -> Result<u64, FileError> {
     let metadata = fs::metadata(path).map_err(|e| FileError::new("open", path, e))?;
     if metadata.is_dir() {
-        return Err(FileError::new("open", path, io::ErrorKind::IsADirectory.into()));
+        return Err(FileError::new(
+            "open",
+            path,
+            io::ErrorKind::IsADirectory.into(),
+        ));
     }
     Ok(metadata.len())
 }
@@ -228,7 +272,12 @@ pub fn summarize(file: &File, path: &Path) -> Result<Summary, FileError> {
     let mut size = 0;
     loop {
         let read = match file.read_at(&mut buffer, size) {
-            Ok(0) => return Ok(Summary { size, crc32: hasher.finalize() }),
+            Ok(0) => {
+                return Ok(Summary {
+                    size,
+                    crc32: hasher.finalize(),
+                });
+            }
             Ok(read) => read,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => return Err(FileError::new("read", path, e)),
@@ -267,7 +316,9 @@ pub const STAGED_SUFFIX: &str = ".tmp";
 /// # Errors
 /// When the operating system refuses.
 pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
-    step(to).and_then(|()| fs::rename(from, to)).map_err(|e| FileError::new("rename to", to, e))?;
+    step(to)
+        .and_then(|()| fs::rename(from, to))
+        .map_err(|e| FileError::new("rename to", to, e))?;
     renamed(from, to);
     Ok(())
 }
@@ -300,6 +351,7 @@ pub fn create_folder(path: &Path) -> Result<(), FileError> {
 pub fn link_or_copy(from: &Path, to: &Path) -> Result<(), FileError> {
     step(to).map_err(|e| FileError::new("link", to, e))?;
     if fs::hard_link(from, to).is_ok() {
+        synced(to);
         return Ok(());
     }
     fs::copy(from, to).map_err(|e| FileError::new("copy to", to, e))?;

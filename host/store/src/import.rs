@@ -6,14 +6,15 @@
 //! offsets, by a shuffle that depends on nothing but names and seed, and the spilled edges are
 //! sorted by bucket. Neither the number of threads nor their timing leaves a trace in the result.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use pbg_core::config::Config;
 
-use crate::dataset::Dataset;
-use crate::dataset::manifest::{EdgeSetInfo, Manifest};
+use crate::dataset::manifest::{EntityType, Manifest};
+use crate::dataset::{Dataset, write};
+use crate::files;
 
 mod assign;
 mod block;
@@ -151,7 +152,10 @@ pub fn run(
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
     check_sets(sets)?;
-    let target = options.target.clone().unwrap_or_else(|| PathBuf::from(&config.dataset));
+    let target = options
+        .target
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(&config.dataset));
     let old = previous(&target, options)?;
     let types = types::Types::new(config, old.as_ref(), options)?;
     let relations = relations::RelationTable::new(config, &types, old.as_ref())?;
@@ -170,7 +174,10 @@ pub fn run(
     tell(progress, ImportProgress::Assigning { entities })?;
     let (manifest, report) = job.write(spills, progress)?;
     target::complete(staging, &target, &manifest)?;
-    Ok(ImportReport { path: target, ..report })
+    Ok(ImportReport {
+        path: target,
+        ..report
+    })
 }
 
 /// What all steps of an import share.
@@ -203,16 +210,18 @@ impl Job<'_> {
         let mut report = ImportReport::default();
         let mut manifest = Manifest {
             dynamic_relations: self.config.dynamic_relations,
-            entities: std::collections::BTreeMap::new(),
+            entities: BTreeMap::new(),
             relations: self.relations.place(self.options.relation_min_count),
-            edge_sets: std::collections::BTreeMap::new(),
-            files: std::collections::BTreeMap::new(),
+            edge_sets: BTreeMap::new(),
+            files: BTreeMap::new(),
         };
         report.dropped_relations = self.relations.dropped();
         report.relations = u64::from(manifest.relations.count);
         let path = self.folder.join(&manifest.relations.file);
-        let summary = crate::dataset::write::relations(&path, &self.relations.listed())?;
-        manifest.files.insert(manifest.relations.file.clone(), summary);
+        let summary = write::relations(&path, &self.relations.listed())?;
+        manifest
+            .files
+            .insert(manifest.relations.file.clone(), summary);
 
         let places = self.place_entities(&mut manifest, &mut report)?;
         for spill in spills {
@@ -242,15 +251,17 @@ impl Job<'_> {
             let places = assign::Places::new(self, index)?;
             let name = names.entity_type.clone();
             let file = format!("entities_{name}.arrow");
-            let listed = places.order.iter().map(|&id| names.name(id));
-            let summary =
-                crate::dataset::write::dictionary(&self.folder.join(&file), listed, &places.counts)?;
+            let summary = {
+                let names = names.interner.read();
+                let listed = places.order.iter().map(|&id| names.name(id));
+                write::dictionary(&self.folder.join(&file), listed, &places.counts)?
+            };
             manifest.files.insert(file.clone(), summary);
             let features = features::import(self, index, &places, manifest, report)?;
             let config = &self.config.entities[&name];
             manifest.entities.insert(
                 name.clone(),
-                crate::dataset::manifest::EntityType {
+                EntityType {
                     file,
                     num_partitions: config.num_partitions,
                     counts: places.counts.clone(),
@@ -281,12 +292,11 @@ impl Job<'_> {
             if manifest.edge_sets.contains_key(name) {
                 continue;
             }
-            let info: EdgeSetInfo = info.clone();
             let from = old.path().join(&info.file);
-            crate::files::link_or_copy(&from, &self.folder.join(&info.file))?;
+            files::link_or_copy(&from, &self.folder.join(&info.file))?;
             let summary = old.manifest().files[&info.file];
             manifest.files.insert(info.file.clone(), summary);
-            manifest.edge_sets.insert(name.clone(), info);
+            manifest.edge_sets.insert(name.clone(), info.clone());
             report.kept_sets.push(name.clone());
         }
         Ok(())
@@ -310,15 +320,21 @@ fn previous(target: &Path, options: &ImportOptions) -> Result<Option<Dataset>, I
 fn check_sets(sets: &[(String, Vec<PathBuf>)]) -> Result<(), ImportError> {
     let mut names = BTreeSet::new();
     if sets.is_empty() {
-        return Err(ImportError::usage("no edges to import: name a set and its files"));
+        return Err(ImportError::usage(
+            "no edges to import: name a set and its files",
+        ));
     }
     for (name, files) in sets {
         types::check_name("edge set", name)?;
         if !names.insert(name) {
-            return Err(ImportError::usage(format!("the edge set `{name}` is named twice")));
+            return Err(ImportError::usage(format!(
+                "the edge set `{name}` is named twice"
+            )));
         }
         if files.is_empty() {
-            return Err(ImportError::usage(format!("the edge set `{name}` has no file")));
+            return Err(ImportError::usage(format!(
+                "the edge set `{name}` has no file"
+            )));
         }
         let distinct: BTreeSet<_> = files.iter().collect();
         if distinct.len() < files.len() {
@@ -333,9 +349,12 @@ fn tell(
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
     event: ImportProgress,
 ) -> Result<(), ImportError> {
-    if progress(event).is_break() { Err(ImportError::Cancelled) } else { Ok(()) }
+    if progress(event).is_break() {
+        Err(ImportError::Cancelled)
+    } else {
+        Ok(())
+    }
 }
-
 
 #[cfg(test)]
 mod tests;

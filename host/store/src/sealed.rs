@@ -60,7 +60,11 @@ pub fn seal(format: Format, body: &impl Serialize) -> Result<Vec<u8>, serde_json
         #[serde(flatten)]
         body: &'a T,
     }
-    let framed = Framed { format: format.name, format_version: format.version, body };
+    let framed = Framed {
+        format: format.name,
+        format_version: format.version,
+        body,
+    };
     let mut text = serde_json::to_string_pretty(&framed)?;
     text.truncate(text.len() - "\n}".len());
     let crc32 = crc32fast::hash(text.as_bytes());
@@ -83,12 +87,18 @@ pub struct Unsealed<T> {
 /// When the file cannot be read, was changed since it was written, or is of another format.
 pub fn read<T: DeserializeOwned>(path: &Path, format: Format) -> Result<Unsealed<T>, SealError> {
     let bytes = files::read(path, MAX_BYTES)?;
-    let damaged = |what: String| SealError::Damaged { path: path.to_owned(), what };
+    let damaged = |what: String| SealError::Damaged {
+        path: path.to_owned(),
+        what,
+    };
     let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is not text".to_owned()))?;
     check_format(path, text, format)?;
     let crc32 = verify(text).map_err(|what| damaged(what.to_owned()))?;
     let body = serde_json::from_str(text).map_err(|e| damaged(e.to_string()))?;
-    Ok(Unsealed { body, crc32: crc32.to_owned() })
+    Ok(Unsealed {
+        body,
+        crc32: crc32.to_owned(),
+    })
 }
 
 /// The format comes first: a manifest of a later version may be sealed differently.
@@ -101,7 +111,10 @@ fn check_format(path: &Path, text: &str, format: Format) -> Result<(), SealError
     let Ok(header) = serde_json::from_str::<Header>(text) else {
         return Ok(());
     };
-    let Header { format: found, format_version } = header;
+    let Header {
+        format: found,
+        format_version,
+    } = header;
     if found == format.name && format_version == format.version {
         return Ok(());
     }
@@ -118,7 +131,10 @@ fn check_format(path: &Path, text: &str, format: Format) -> Result<(), SealError
 
 fn verify(text: &str) -> Result<&str, &'static str> {
     let rest = text.strip_suffix(END).ok_or("its end is missing")?;
-    let split = rest.len().checked_sub(DIGITS).filter(|&at| rest.is_char_boundary(at));
+    let split = rest
+        .len()
+        .checked_sub(DIGITS)
+        .filter(|&at| rest.is_char_boundary(at));
     let (rest, digits) = rest.split_at(split.ok_or("its end is missing")?);
     let content = rest.strip_suffix(KEY).ok_or("its checksum is missing")?;
     if format!("{:08x}", crc32fast::hash(content.as_bytes())) == digits {
@@ -132,7 +148,10 @@ fn verify(text: &str) -> Result<&str, &'static str> {
 mod tests {
     use super::*;
 
-    const FORMAT: Format = Format { name: "test", version: 3 };
+    const FORMAT: Format = Format {
+        name: "test",
+        version: 3,
+    };
 
     #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
     struct Body {
@@ -141,7 +160,10 @@ mod tests {
     }
 
     fn body() -> Body {
-        Body { name: "a \"b\" é".to_owned(), numbers: vec![0.1, -3.0, 1e300] }
+        Body {
+            name: "a \"b\" é".to_owned(),
+            numbers: vec![0.1, -3.0, 1e300],
+        }
     }
 
     #[test]
@@ -173,9 +195,15 @@ mod tests {
     fn another_version_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("manifest.json");
-        let newer = Format { name: "test", version: 4 };
+        let newer = Format {
+            name: "test",
+            version: 4,
+        };
         files::replace(&path, &seal(newer, &body()).unwrap()).unwrap();
         let error = read::<Body>(&path, FORMAT).unwrap_err().to_string();
-        assert!(error.contains("`test 4`") && error.contains("`test 3`"), "{error}");
+        assert!(
+            error.contains("`test 4`") && error.contains("`test 3`"),
+            "{error}"
+        );
     }
 }

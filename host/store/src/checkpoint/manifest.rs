@@ -1,112 +1,78 @@
-//! `manifest.json` of a checkpoint: what the committed version consists of.
+//! `manifest.json` of a checkpoint.
 
-use std::path::Path;
+use std::collections::BTreeMap;
 
 use pbg_core::strategy::StrategyId;
 use serde::{Deserialize, Serialize};
 
-use super::CheckpointError;
+use super::names;
 use crate::files::Summary;
-use crate::sealed::{self, Format, SealError};
+use crate::sealed::Format;
 
 /// Name and version of the format.
 pub const FORMAT: Format = Format {
     name: "pbg-host checkpoint",
     version: 1,
 };
-/// Name of the manifest in its folder.
-pub const MANIFEST: &str = "manifest.json";
 
-/// A committed version.
+/// A complete version of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Counts commits, from 1.
+    /// Number of the commit, from 1.
     pub version: u64,
-    /// The rest that the run wants to find again.
-    #[serde(flatten)]
+    /// The run that wrote it.
     pub run: RunInfo,
-    /// Bytes of `metrics.jsonl` at the commit.
-    pub metrics_bytes: u64,
-    /// Operators and global embeddings.
-    pub model: Option<ModelFile>,
-    /// Tables.
-    pub partitions: Vec<PartitionFile>,
+    /// Bytes of `metrics.jsonl` that belong to this version.
+    pub metrics_length: u64,
+    /// Size and checksum of every partition and of the model.
+    pub files: BTreeMap<String, Summary>,
 }
 
-/// What a run says of itself when it commits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What a commit says about its run, so that another can go on from it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
-    /// The effective configuration, as TOML.
+    /// The configuration, in TOML.
     pub config: String,
-    /// Hash of the part of it that a resumed run must not change.
+    /// Hash of the part of it that a resumed run must share.
     pub config_hash: String,
-    /// Identifies the dataset's ids.
+    /// Identity of the dataset's ids.
     pub dataset: String,
-    /// Strategies used.
+    /// The strategies that took part.
     pub strategies: Vec<StrategyId>,
-    /// Where the run is; opaque here.
+    /// Where the run stands; the training loop knows what it means.
     pub state: serde_json::Value,
 }
 
-/// The file of the model's parameters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModelFile {
-    /// File name.
-    pub file: String,
-    /// Its size and checksum.
-    #[serde(flatten)]
-    pub summary: Summary,
-}
-
-/// The file of one partition of one entity type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartitionFile {
-    /// Entity type.
-    pub entity_type: String,
-    /// Partition.
-    pub partition: u32,
-    /// File name.
-    pub file: String,
-    /// Its size and checksum.
-    #[serde(flatten)]
-    pub summary: Summary,
-}
-
 impl Manifest {
-    /// Reads the manifest of `folder`; `None` when there is none.
-    pub(super) fn read(folder: &Path) -> Result<Option<Self>, CheckpointError> {
-        let path = folder.join(MANIFEST);
-        let manifest = match sealed::read::<Self>(&path, FORMAT) {
-            Ok(unsealed) => unsealed.body,
-            Err(SealError::File(e)) if e.is_not_found() => return Ok(None),
-            Err(SealError::File(e)) => return Err(e.into()),
-            Err(SealError::Damaged { path, what }) => {
-                return Err(CheckpointError::damaged(&path, what));
-            }
-            Err(error @ SealError::Format { .. }) => return Err(CheckpointError::Format { error }),
-        };
-        if let Some(name) = manifest
-            .files()
-            .find(|name| name.contains('/') || !name.contains(".v"))
-        {
-            return Err(CheckpointError::damaged(
-                &path,
-                format!("it names the file `{name}`"),
-            ));
-        }
-        Ok(Some(manifest))
-    }
-
-    /// Names of the files that the version consists of.
-    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
-        let partitions = self.partitions.iter().map(|p| p.file.as_str());
-        partitions.chain(self.model.iter().map(|m| m.file.as_str()))
-    }
-
-    /// The file of a partition.
-    pub(super) fn partition(&self, entity_type: &str, partition: u32) -> Option<&PartitionFile> {
-        self.partitions
+    /// File and summary of what `key` names.
+    pub(super) fn find(&self, key: &str) -> Option<(&str, Summary)> {
+        let (name, summary) = self
+            .files
             .iter()
-            .find(|p| p.partition == partition && p.entity_type == entity_type)
+            .find(|(name, _)| names::key_of(name) == key)?;
+        Some((name, *summary))
+    }
+
+    /// Entity types and partitions that it holds.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<(String, u32)> {
+        let mut partitions: Vec<_> = self
+            .files
+            .keys()
+            .filter_map(|name| names::parse_partition(name))
+            .collect();
+        partitions.sort_unstable();
+        partitions
+    }
+
+    /// Whether the names are those of our files.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.files.keys().find(|name| !names::is_ours(name)) {
+            None => Ok(()),
+            Some(name) => Err(format!(
+                "`{}` is no file of a checkpoint",
+                name.escape_debug()
+            )),
+        }
     }
 }

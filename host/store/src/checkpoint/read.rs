@@ -1,43 +1,38 @@
-//! Reading a checkpoint without the right to change it, even while a run goes on committing.
+//! Reading a checkpoint without writing to it, also while a run does.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::manifest::{Manifest, RunInfo};
-use super::tensor_file::{self, Tensor, TensorError};
-use super::{CheckpointError, PartitionData};
+use super::manifest::{FORMAT, RunInfo};
+use super::{CheckpointError, MANIFEST, Manifest, PartitionData, Tensor, names, tensors};
 use crate::files::{self, Summary};
+use crate::sealed::{self, SealError};
 
-/// A commit may delete files between the reading of the manifest and the opening of its files;
-/// by then there is a new manifest.
-const ATTEMPTS: usize = 5;
-
-/// One committed version, held open: a run may go on and commit without disturbing it.
+/// One version of a checkpoint. Its files stay readable even if a run commits the next version
+/// and removes them.
 #[derive(Debug)]
 pub struct ReadCheckpoint {
     path: PathBuf,
     manifest: Manifest,
-    files: Vec<(String, File)>,
+    files: BTreeMap<String, File>,
 }
 
+/// A run cannot commit more often than its files can be opened; this only ends the impossible.
+const ATTEMPTS: usize = 100;
+
 impl ReadCheckpoint {
-    /// Opens the last committed version in folder `path`.
+    /// Opens the last commit of the checkpoint in folder `path`.
     ///
     /// # Errors
     /// When there is none, or it is damaged or incomplete.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        let mut attempt = 1;
-        loop {
-            let Some(manifest) = Manifest::read(path)? else {
-                return Err(CheckpointError::Missing {
-                    path: path.to_owned(),
-                });
-            };
-            let opened = manifest
-                .files()
-                .map(|name| Ok((name.to_owned(), files::open(&path.join(name))?)))
-                .collect::<Result<Vec<_>, files::FileError>>();
-            match opened {
+        let missing = || CheckpointError::Missing {
+            path: path.to_owned(),
+        };
+        let mut manifest = manifest_if_any(path)?.ok_or_else(missing)?;
+        for _ in 0..ATTEMPTS {
+            let error = match open_all(path, &manifest) {
                 Ok(files) => {
                     return Ok(Self {
                         path: path.to_owned(),
@@ -45,13 +40,18 @@ impl ReadCheckpoint {
                         files,
                     });
                 }
-                Err(e) if e.is_not_found() && attempt < ATTEMPTS => attempt += 1,
-                Err(e) if e.is_not_found() => {
-                    return Err(CheckpointError::damaged(&e.path, "it is missing"));
-                }
-                Err(e) => return Err(e.into()),
+                Err(error) => error,
+            };
+            let now = manifest_if_any(path)?.ok_or_else(missing)?;
+            if now.version == manifest.version {
+                return Err(error);
             }
+            manifest = now;
         }
+        Err(CheckpointError::damaged(
+            &path.join(MANIFEST),
+            "it changes faster than it can be read",
+        ))
     }
 
     /// The folder.
@@ -60,63 +60,117 @@ impl ReadCheckpoint {
         &self.path
     }
 
-    /// Version.
+    /// Number of the commit.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.manifest.version
     }
 
-    /// What the run said of itself.
+    /// What the folder holds.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The run that wrote it.
     #[must_use]
     pub fn run(&self) -> &RunInfo {
         &self.manifest.run
     }
 
-    /// A partition; `None` when the checkpoint has none of it.
+    /// Whether it holds a partition.
+    #[must_use]
+    pub fn has_partition(&self, entity_type: &str, partition: u32) -> bool {
+        self.manifest
+            .find(&names::partition(entity_type, partition))
+            .is_some()
+    }
+
+    /// A partition; `None` if it has none of this name.
     ///
     /// # Errors
-    /// When it cannot be read or is damaged.
+    /// When its file cannot be read or is damaged.
     pub fn read_partition(
         &self,
         entity_type: &str,
         partition: u32,
     ) -> Result<Option<PartitionData>, CheckpointError> {
-        let Some(found) = self.manifest.partition(entity_type, partition) else {
-            return Ok(None);
-        };
-        let tensors = self.tensors(&found.file, found.summary)?;
-        PartitionData::from_tensors(tensors)
-            .map(Some)
-            .map_err(|what| CheckpointError::damaged(&self.path.join(&found.file), what))
+        let mut data = PartitionData::default();
+        Ok(self
+            .read_partition_into(entity_type, partition, &mut data)?
+            .then_some(data))
     }
 
-    /// The model's parameters and their accumulators; none before the first commit of a model.
+    /// The same into memory that is used again; false if there is no such partition.
     ///
     /// # Errors
-    /// When they cannot be read or are damaged.
+    /// When its file cannot be read or is damaged; `data` is meaningless then.
+    pub fn read_partition_into(
+        &self,
+        entity_type: &str,
+        partition: u32,
+        data: &mut PartitionData,
+    ) -> Result<bool, CheckpointError> {
+        let Some((path, file, summary)) = self.find(&names::partition(entity_type, partition))
+        else {
+            return Ok(false);
+        };
+        data.read(file, &path, summary)?;
+        Ok(true)
+    }
+
+    /// The parameters; empty if there are none.
+    ///
+    /// # Errors
+    /// When their file cannot be read or is damaged.
     pub fn model(&self) -> Result<Vec<Tensor>, CheckpointError> {
-        match &self.manifest.model {
-            Some(model) => self.tensors(&model.file, model.summary),
+        match self.find(names::MODEL) {
+            Some((path, file, summary)) => tensors::read(file, &path, summary),
             None => Ok(Vec::new()),
         }
     }
 
-    fn tensors(&self, name: &str, expected: Summary) -> Result<Vec<Tensor>, CheckpointError> {
-        let path = self.path.join(name);
-        let opened = self.files.iter().find(|(n, _)| n == name);
-        let (_, file) = opened.ok_or_else(|| CheckpointError::damaged(&path, "it is missing"))?;
-        read_tensors(file, &path, expected)
+    fn find(&self, key: &str) -> Option<(PathBuf, &File, Summary)> {
+        let (name, summary) = self.manifest.find(key)?;
+        Some((self.path.join(name), self.files.get(name)?, summary))
     }
 }
 
-/// Reads a tensor file, telling damage from failure to read.
-pub(super) fn read_tensors(
-    file: &File,
-    path: &Path,
-    expected: Summary,
-) -> Result<Vec<Tensor>, CheckpointError> {
-    tensor_file::read(file, path, expected).map_err(|error| match error {
-        TensorError::File(error) => CheckpointError::File(error),
-        TensorError::Damaged(what) => CheckpointError::damaged(path, what),
-    })
+/// The manifest of a folder, verified; `None` when it has none.
+pub(super) fn manifest_if_any(folder: &Path) -> Result<Option<Manifest>, CheckpointError> {
+    let path = folder.join(MANIFEST);
+    let manifest: Manifest = match sealed::read(&path, FORMAT) {
+        Ok(unsealed) => unsealed.body,
+        Err(SealError::File(e)) if e.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    manifest
+        .check()
+        .map_err(|what| CheckpointError::damaged(&path, what))?;
+    Ok(Some(manifest))
+}
+
+fn open_all(folder: &Path, manifest: &Manifest) -> Result<BTreeMap<String, File>, CheckpointError> {
+    check_sizes(folder, manifest)?;
+    let open = |name: &String| Ok((name.clone(), files::open(&folder.join(name))?));
+    manifest.files.keys().map(open).collect()
+}
+
+/// Whether all files of a manifest are there with their sizes.
+pub(super) fn check_sizes(folder: &Path, manifest: &Manifest) -> Result<(), CheckpointError> {
+    for (name, summary) in &manifest.files {
+        let path = folder.join(name);
+        match files::size(&path) {
+            Ok(size) if size == summary.size => {}
+            Ok(size) => {
+                let what = format!("it has {size} bytes instead of {}", summary.size);
+                return Err(CheckpointError::damaged(&path, what));
+            }
+            Err(e) if e.is_not_found() => {
+                return Err(CheckpointError::damaged(&path, "it is missing"));
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
 }

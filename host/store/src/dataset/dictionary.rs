@@ -41,9 +41,13 @@ impl Dictionary {
         let mut dictionary = Self::with_counts(&info.counts);
         for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
             let batch = batch.map_err(damaged)?;
-            let names = batch.column_by_name("name").and_then(|c| c.as_string_opt::<i32>());
+            let names = batch
+                .column_by_name("name")
+                .and_then(|c| c.as_string_opt::<i32>());
             let integers = |name| {
-                batch.column_by_name(name).and_then(|c| c.as_primitive_opt::<UInt32Type>())
+                batch
+                    .column_by_name(name)
+                    .and_then(|c| c.as_primitive_opt::<UInt32Type>())
             };
             let (Some(names), Some(partitions), Some(offsets)) =
                 (names, integers("partition"), integers("offset"))
@@ -51,7 +55,10 @@ impl Dictionary {
                 return Err(DatasetError::damaged(&path, "it lacks a column"));
             };
             for i in 0..batch.num_rows() {
-                let at = EntityId { partition: partitions.value(i), offset: offsets.value(i) };
+                let at = EntityId {
+                    partition: partitions.value(i),
+                    offset: offsets.value(i),
+                };
                 if dictionary.checked_id(dictionary.len()) != Some(at) {
                     return Err(DatasetError::damaged(&path, "an entity is out of place"));
                 }
@@ -59,7 +66,10 @@ impl Dictionary {
             }
         }
         if dictionary.len() != info.total() {
-            return Err(DatasetError::damaged(&path, "it has not the entities of the manifest"));
+            return Err(DatasetError::damaged(
+                &path,
+                "it has not the entities of the manifest",
+            ));
         }
         Ok(dictionary)
     }
@@ -71,7 +81,12 @@ impl Dictionary {
             end += u64::from(count);
             starts.push(end);
         }
-        Self { bytes: String::new(), ends: Vec::new(), starts, index: OnceLock::new() }
+        Self {
+            bytes: String::new(),
+            ends: Vec::new(),
+            starts,
+            index: OnceLock::new(),
+        }
     }
 
     fn push(&mut self, name: &str) {
@@ -116,7 +131,11 @@ impl Dictionary {
     /// When there is none.
     #[must_use]
     pub fn id(&self, global: u64) -> EntityId {
-        assert!(global < self.len(), "no entity {global} among {}", self.len());
+        assert!(
+            global < self.len(),
+            "no entity {global} among {}",
+            self.len()
+        );
         self.checked_id(global).unwrap_or_default()
     }
 
@@ -144,12 +163,18 @@ impl Dictionary {
     }
 
     fn checked_id(&self, global: u64) -> Option<EntityId> {
-        let partition = self.starts.partition_point(|&start| start <= global).checked_sub(1)?;
+        let partition = self
+            .starts
+            .partition_point(|&start| start <= global)
+            .checked_sub(1)?;
         if partition + 1 >= self.starts.len() {
             return None;
         }
         let offset = (global - self.starts[partition]) as u32;
-        Some(EntityId { partition: partition as u32, offset })
+        Some(EntityId {
+            partition: partition as u32,
+            offset,
+        })
     }
 
     fn at(&self, at: usize) -> &str {
@@ -160,7 +185,10 @@ impl Dictionary {
 
 impl Default for EntityId {
     fn default() -> Self {
-        Self { partition: 0, offset: 0 }
+        Self {
+            partition: 0,
+            offset: 0,
+        }
     }
 }
 

@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, UInt32Type};
-use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{Block, MetadataVersion};
@@ -76,8 +76,9 @@ struct RelationBounds {
 /// The columns of an edge file.
 pub(crate) fn schema(has_weight: bool) -> SchemaRef {
     let column = |name, data_type| Field::new(name, data_type, false);
-    let mut fields: Vec<_> =
-        ["lhs", "rel", "rhs"].map(|name| column(name, DataType::UInt32)).into();
+    let mut fields: Vec<_> = ["lhs", "rel", "rhs"]
+        .map(|name| column(name, DataType::UInt32))
+        .into();
     if has_weight {
         fields.push(column("weight", DataType::Float32));
     }
@@ -87,13 +88,16 @@ pub(crate) fn schema(has_weight: bool) -> SchemaRef {
 impl EdgeSet {
     pub(super) fn open(dataset: &Dataset, name: &str) -> Result<Self, DatasetError> {
         let manifest = dataset.manifest();
-        let info = manifest.edge_sets.get(name).cloned().ok_or_else(|| {
-            DatasetError::UnknownEdgeSet {
-                path: dataset.path().to_owned(),
-                name: name.to_owned(),
-                known: list(manifest.edge_sets.keys()),
-            }
-        })?;
+        let info =
+            manifest
+                .edge_sets
+                .get(name)
+                .cloned()
+                .ok_or_else(|| DatasetError::UnknownEdgeSet {
+                    path: dataset.path().to_owned(),
+                    name: name.to_owned(),
+                    known: list(manifest.edge_sets.keys()),
+                })?;
         let path = dataset.path().join(&info.file);
         let file = files::open(&path)?;
         check_frame(&file, &path, &info)?;
@@ -104,7 +108,12 @@ impl EdgeSet {
         let bounds = dataset
             .relations()
             .iter()
-            .map(|r| Ok(RelationBounds { lhs: counts(&r.lhs)?, rhs: counts(&r.rhs)? }))
+            .map(|r| {
+                Ok(RelationBounds {
+                    lhs: counts(&r.lhs)?,
+                    rhs: counts(&r.rhs)?,
+                })
+            })
             .collect::<Result<_, DatasetError>>()?;
         let mut buckets = HashMap::<Bucket, BucketBatches>::new();
         for (at, batch) in info.batches.iter().enumerate() {
@@ -116,7 +125,14 @@ impl EdgeSet {
             entry.rows += batch.rows;
         }
         let schema = schema(info.has_weight);
-        Ok(Self { path, file, info, buckets, bounds, schema })
+        Ok(Self {
+            path,
+            file,
+            info,
+            buckets,
+            bounds,
+            schema,
+        })
     }
 
     /// Edges of all buckets.
@@ -174,15 +190,26 @@ impl EdgeSet {
         self.clear(edges, rows.end.saturating_sub(rows.start));
         let len = self.bucket_len(bucket);
         if rows.start > rows.end || rows.end > len {
-            return Err(ReadError::OutOfRange { path: self.path.clone(), bucket, rows, len });
+            return Err(ReadError::OutOfRange {
+                path: self.path.clone(),
+                bucket,
+                rows,
+                len,
+            });
         }
-        let Some(found) = self.buckets.get(&bucket) else { return Ok(()) };
+        let Some(found) = self.buckets.get(&bucket) else {
+            return Ok(());
+        };
         let mut first = 0;
         for batch in &self.info.batches[found.batches.clone()] {
             let (from, to) = (rows.start.max(first), rows.end.min(first + batch.rows));
             if from < to {
                 let decoded = self.read_batch(batch)?;
-                append(&decoded, (from - first) as usize..(to - first) as usize, edges);
+                append(
+                    &decoded,
+                    (from - first) as usize..(to - first) as usize,
+                    edges,
+                );
             }
             first += batch.rows;
         }
@@ -218,16 +245,17 @@ impl EdgeSet {
         let decoded = decode(&self.schema, buffer.into(), batch.length);
         let decoded = decoded.map_err(|what| damaged(&what))?;
         if decoded.num_rows() as u64 != batch.rows {
-            return Err(damaged("a batch has not the number of edges of the manifest"));
+            return Err(damaged(
+                "a batch has not the number of edges of the manifest",
+            ));
         }
         Ok(decoded)
     }
 
     /// What the kernels index with must be within the tables, whoever wrote the file.
     fn check_bounds(&self, bucket: Bucket, edges: &Edges) -> Result<(), ReadError> {
-        let count = |counts: &[u32], partition: u32| {
-            counts.get(partition as usize).copied().unwrap_or(0)
-        };
+        let count =
+            |counts: &[u32], partition: u32| counts.get(partition as usize).copied().unwrap_or(0);
         let bounds: Vec<_> = self
             .bounds
             .iter()
@@ -250,7 +278,10 @@ impl EdgeSet {
 
 /// Verifies what stands before and behind the record batches.
 fn check_frame(file: &File, path: &Path, info: &EdgeSetInfo) -> Result<(), DatasetError> {
-    let size = file.metadata().map_err(|e| FileError::new("open", path, e))?.len();
+    let size = file
+        .metadata()
+        .map_err(|e| FileError::new("open", path, e))?
+        .len();
     let batches: u64 = info.batches.iter().map(|b| b.length).sum();
     let behind = info.header_size + batches;
     let footer_size = size.checked_sub(behind);
@@ -264,7 +295,10 @@ fn check_frame(file: &File, path: &Path, info: &EdgeSetInfo) -> Result<(), Datas
     if hasher.finalize() == info.frame_crc32 {
         return Ok(());
     }
-    Err(DatasetError::damaged(path, "the checksum of its header and footer does not match"))
+    Err(DatasetError::damaged(
+        path,
+        "the checksum of its header and footer does not match",
+    ))
 }
 
 /// Decodes an encapsulated message; its columns are views of `buffer`.
@@ -287,7 +321,8 @@ fn decode(schema: &SchemaRef, buffer: Buffer, length: u64) -> Result<RecordBatch
 }
 
 fn append(batch: &RecordBatch, rows: Range<usize>, edges: &mut Edges) {
-    let integers = |at: usize| &batch.column(at).as_primitive::<UInt32Type>().values()[rows.clone()];
+    let integers =
+        |at: usize| &batch.column(at).as_primitive::<UInt32Type>().values()[rows.clone()];
     edges.lhs.extend_from_slice(integers(0));
     edges.rel.extend_from_slice(integers(1));
     edges.rhs.extend_from_slice(integers(2));

@@ -32,7 +32,10 @@ impl Features {
             || !in_range
         {
             let path = dataset.path().join(&features.file);
-            return Err(DatasetError::damaged(&path, "it does not match the manifest"));
+            return Err(DatasetError::damaged(
+                &path,
+                "it does not match the manifest",
+            ));
         }
         Ok(read)
     }
@@ -42,7 +45,9 @@ impl Features {
         let damaged = |e: arrow_schema::ArrowError| DatasetError::damaged(&path, e.to_string());
         for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
             let batch = batch.map_err(damaged)?;
-            let names = batch.column_by_name("name").and_then(|c| c.as_string_opt::<i32>());
+            let names = batch
+                .column_by_name("name")
+                .and_then(|c| c.as_string_opt::<i32>());
             let names = names.ok_or_else(|| DatasetError::damaged(&path, "it has no names"))?;
             self.names.extend(names.iter().flatten().map(str::to_owned));
         }
@@ -54,10 +59,14 @@ impl Features {
         let damaged = |e: arrow_schema::ArrowError| DatasetError::damaged(&path, e.to_string());
         for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
             let batch = batch.map_err(damaged)?;
-            let lists = batch.column_by_name("features").and_then(|c| c.as_list_opt::<i32>());
+            let lists = batch
+                .column_by_name("features")
+                .and_then(|c| c.as_list_opt::<i32>());
             let lists = lists.ok_or_else(|| DatasetError::damaged(&path, "it has no features"))?;
             for list in lists.iter() {
-                let list = list.unwrap_or_else(|| arrow_array::new_empty_array(&arrow_schema::DataType::UInt32));
+                let list = list.unwrap_or_else(|| {
+                    arrow_array::new_empty_array(&arrow_schema::DataType::UInt32)
+                });
                 let ids = list.as_primitive_opt::<UInt32Type>();
                 let ids = ids.ok_or_else(|| DatasetError::damaged(&path, "ids are no integers"))?;
                 self.ids.extend_from_slice(ids.values());
@@ -83,7 +92,9 @@ impl Features {
     #[must_use]
     pub fn of(&self, offset: u32) -> &[u32] {
         let at = offset as usize;
-        let start = at.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or(0));
+        let start = at
+            .checked_sub(1)
+            .map_or(0, |before| self.ends.get(before).copied().unwrap_or(0));
         self.ends.get(at).map_or(&[], |&end| &self.ids[start..end])
     }
 

@@ -9,7 +9,10 @@ use crate::files::Summary;
 use crate::sealed::Format;
 
 /// Name and version of the format.
-pub const FORMAT: Format = Format { name: "pbg-host dataset", version: 1 };
+pub const FORMAT: Format = Format {
+    name: "pbg-host dataset",
+    version: 1,
+};
 
 /// What a dataset holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -135,10 +138,14 @@ impl Manifest {
         for (name, entity_type) in &self.entities {
             listed(&entity_type.file)?;
             if entity_type.counts.len() != entity_type.num_partitions as usize {
-                return Err(format!("entity type `{name}` has not one count per partition"));
+                return Err(format!(
+                    "entity type `{name}` has not one count per partition"
+                ));
             }
             if entity_type.featurized != entity_type.features.is_some() {
-                return Err(format!("entity type `{name}` is featurized in one place only"));
+                return Err(format!(
+                    "entity type `{name}` is featurized in one place only"
+                ));
             }
             if let Some(features) = &entity_type.features {
                 listed(&features.file)?;
@@ -148,7 +155,8 @@ impl Manifest {
         listed(&self.relations.file)?;
         self.edge_sets.iter().try_for_each(|(name, set)| {
             listed(&set.file)?;
-            set.check(self.files[&set.file].size).map_err(|what| format!("edge set `{name}`: {what}"))
+            set.check(self.files[&set.file].size)
+                .map_err(|what| format!("edge set `{name}`: {what}"))
         })
     }
 }
@@ -159,16 +167,24 @@ impl EdgeSetInfo {
         let mut edges = 0_u64;
         let mut last = None;
         for batch in &self.batches {
-            let grid = self.lhs_partitions > batch.bucket.lhs && self.rhs_partitions > batch.bucket.rhs;
+            let grid =
+                self.lhs_partitions > batch.bucket.lhs && self.rhs_partitions > batch.bucket.rhs;
             if !grid || last > Some(batch.bucket) {
                 return Err(format!("bucket {} is out of place", batch.bucket));
             }
             if batch.offset != end || batch.rows == 0 {
-                return Err(format!("the batches of bucket {} do not join", batch.bucket));
+                return Err(format!(
+                    "the batches of bucket {} do not join",
+                    batch.bucket
+                ));
             }
             last = Some(batch.bucket);
-            end = end.checked_add(batch.length).ok_or("batches are too large")?;
-            edges = edges.checked_add(batch.rows).ok_or("batches are too large")?;
+            end = end
+                .checked_add(batch.length)
+                .ok_or("batches are too large")?;
+            edges = edges
+                .checked_add(batch.rows)
+                .ok_or("batches are too large")?;
         }
         if end > size || edges != self.edges {
             return Err("the batches do not fit the file".to_owned());

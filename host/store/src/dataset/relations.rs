@@ -24,7 +24,9 @@ pub(super) fn read(folder: &Path, manifest: &Manifest) -> Result<Vec<Relation>, 
     for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
         let batch = batch.map_err(damaged)?;
         let column = |name: &str| {
-            let column = batch.column_by_name(name).and_then(|c| c.as_string_opt::<i32>());
+            let column = batch
+                .column_by_name(name)
+                .and_then(|c| c.as_string_opt::<i32>());
             column.ok_or_else(|| DatasetError::damaged(&path, format!("it has no column `{name}`")))
         };
         let (names, lhs, rhs) = (column("name")?, column("lhs")?, column("rhs")?);
@@ -38,7 +40,10 @@ pub(super) fn read(folder: &Path, manifest: &Manifest) -> Result<Vec<Relation>, 
     if relations.len() != manifest.relations.count as usize
         || !relations.iter().all(|r| known(&r.lhs) && known(&r.rhs))
     {
-        return Err(DatasetError::damaged(&path, "it does not match the manifest"));
+        return Err(DatasetError::damaged(
+            &path,
+            "it does not match the manifest",
+        ));
     }
     Ok(relations)
 }

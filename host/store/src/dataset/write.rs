@@ -12,7 +12,7 @@ use pbg_core::graph::{Bucket, Edges};
 use super::edges;
 use super::manifest::{Batch, EdgeSetInfo};
 use super::relations::Relation;
-use crate::files::{FileError, SummedFile, Summary};
+use crate::files::{FileError, Summary, SummedFile};
 
 /// Rows of the largest record batch: small enough that an edge chunk reads little more than its own.
 pub(crate) const BATCH_ROWS: usize = 1 << 20;
@@ -28,7 +28,11 @@ impl<'a> ArrowFile<'a> {
     fn create(path: &'a Path, schema: SchemaRef) -> Result<Self, FileError> {
         let writer = FileWriter::try_new(SummedFile::create(path)?, &schema);
         let writer = writer.map_err(|e| SummedFile::arrow_error(path, e))?;
-        Ok(Self { path, schema, writer })
+        Ok(Self {
+            path,
+            schema,
+            writer,
+        })
     }
 
     fn write(&mut self, columns: Vec<ArrayRef>) -> Result<(), FileError> {
@@ -47,9 +51,14 @@ impl<'a> ArrowFile<'a> {
 
     /// Writes the footer; gives its summary and that of the file.
     fn finish(mut self) -> Result<(Summary, Summary), FileError> {
-        self.writer.finish().map_err(|e| SummedFile::arrow_error(self.path, e))?;
+        self.writer
+            .finish()
+            .map_err(|e| SummedFile::arrow_error(self.path, e))?;
         let footer = self.end_section();
-        let file = self.writer.into_inner().map_err(|e| SummedFile::arrow_error(self.path, e))?;
+        let file = self
+            .writer
+            .into_inner()
+            .map_err(|e| SummedFile::arrow_error(self.path, e))?;
         Ok((footer, file.finish(true)?))
     }
 }
@@ -71,7 +80,11 @@ impl<'a> EdgeFile<'a> {
         let mut file = ArrowFile::create(path, edges::schema(has_weight))?;
         let header = file.end_section();
         let info = EdgeSetInfo {
-            file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            file: path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
             edges: 0,
             has_weight,
             lhs_partitions: grid.0,
@@ -93,33 +106,56 @@ impl<'a> EdgeFile<'a> {
         let integers = |column: Vec<u32>| {
             Arc::new(UInt32Array::new(ScalarBuffer::from(column), None)) as ArrayRef
         };
-        let mut columns = vec![integers(edges.lhs), integers(edges.rel), integers(edges.rhs)];
+        let mut columns = vec![
+            integers(edges.lhs),
+            integers(edges.rel),
+            integers(edges.rhs),
+        ];
         if self.info.has_weight {
             let weight = edges.weight.unwrap_or_else(|| vec![1.0; rows as usize]);
-            columns.push(Arc::new(Float32Array::new(ScalarBuffer::from(weight), None)));
+            columns.push(Arc::new(Float32Array::new(
+                ScalarBuffer::from(weight),
+                None,
+            )));
         }
         let offset = self.file.position();
         self.file.write(columns)?;
-        let Summary { size: length, crc32 } = self.file.end_section();
-        self.info.batches.push(Batch { bucket, offset, length, rows, crc32 });
+        let Summary {
+            size: length,
+            crc32,
+        } = self.file.end_section();
+        self.info.batches.push(Batch {
+            bucket,
+            offset,
+            length,
+            rows,
+            crc32,
+        });
         self.info.edges += rows;
         Ok(())
     }
 
     /// Completes the file.
     pub(crate) fn finish(self) -> Result<(EdgeSetInfo, Summary), FileError> {
-        let Self { file, mut info, mut frame } = self;
+        let Self {
+            file,
+            mut info,
+            mut frame,
+        } = self;
         let (footer, summary) = file.finish()?;
-        frame.combine(&crc32fast::Hasher::new_with_initial_len(footer.crc32, footer.size));
+        frame.combine(&crc32fast::Hasher::new_with_initial_len(
+            footer.crc32,
+            footer.size,
+        ));
         info.frame_crc32 = frame.finalize();
         Ok((info, summary))
     }
 }
 
 /// Writes `entities_<type>.arrow`: `names` in global order, cut into partitions by `counts`.
-pub(crate) fn dictionary(
+pub(crate) fn dictionary<'n>(
     path: &Path,
-    mut names: impl Iterator<Item = String>,
+    mut names: impl Iterator<Item = &'n str>,
     counts: &[u32],
 ) -> Result<Summary, FileError> {
     let column = |name, data_type| Field::new(name, data_type, false);
@@ -133,7 +169,7 @@ pub(crate) fn dictionary(
         let mut first = 0;
         while first < count {
             let rows = (count - first).min(DICTIONARY_ROWS);
-            let batch: Vec<String> = names.by_ref().take(rows as usize).collect();
+            let batch: Vec<&str> = names.by_ref().take(rows as usize).collect();
             file.write(vec![
                 Arc::new(StringArray::from(batch)),
                 Arc::new(UInt32Array::from_value(partition as u32, rows as usize)),
@@ -149,15 +185,15 @@ pub(crate) fn dictionary(
 const DICTIONARY_ROWS: u32 = 1 << 15;
 
 /// Writes a list of names, as `feature_names_<type>.arrow`.
-pub(crate) fn names(
+pub(crate) fn names<'n>(
     path: &Path,
-    names: impl ExactSizeIterator<Item = String>,
+    names: impl ExactSizeIterator<Item = &'n str>,
 ) -> Result<Summary, FileError> {
     let schema = Schema::new(vec![Field::new("name", DataType::Utf8, false)]);
     let mut file = ArrowFile::create(path, Arc::new(schema))?;
     let mut names = names.peekable();
     while names.peek().is_some() {
-        let batch: Vec<String> = names.by_ref().take(DICTIONARY_ROWS as usize).collect();
+        let batch: Vec<&str> = names.by_ref().take(DICTIONARY_ROWS as usize).collect();
         file.write(vec![Arc::new(StringArray::from(batch))])?;
     }
     Ok(file.finish()?.1)

@@ -19,7 +19,12 @@ thread_local! {
 
 /// Lets `operations` succeed, then nothing.
 pub(crate) fn fail_after(operations: u64) {
-    PLAN.with_borrow_mut(|plan| *plan = Plan { left: Some(operations), unsynced: BTreeSet::new() });
+    PLAN.with_borrow_mut(|plan| {
+        *plan = Plan {
+            left: Some(operations),
+            unsynced: BTreeSet::new(),
+        }
+    });
 }
 
 /// Ends the failing; whether it was reached. Unsynced files are truncated if so.
@@ -41,7 +46,9 @@ pub(crate) fn recover() -> bool {
 
 pub(super) fn step(path: &Path) -> io::Result<()> {
     PLAN.with_borrow_mut(|plan| {
-        let Some(left) = &mut plan.left else { return Ok(()) };
+        let Some(left) = &mut plan.left else {
+            return Ok(());
+        };
         if *left == 0 {
             return Err(io::ErrorKind::StorageFull.into());
         }

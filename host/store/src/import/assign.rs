@@ -30,7 +30,14 @@ impl Places {
         let min_count = job.options.entity_min_count;
         let seed = job.config.seed;
         let of_type = &names.entity_type;
-        place(&names.interner, &names.known, &names.known_counts, min_count, seed, of_type)
+        place(
+            &names.interner,
+            &names.known,
+            &names.known_counts,
+            min_count,
+            seed,
+            of_type,
+        )
     }
 
     /// Partition and offset of a name; [`DROPPED`] twice if it was left out.
@@ -66,7 +73,8 @@ pub(super) fn place(
     let new = shuffled(names, &globals, min_count, seed, purpose);
     let total = known.len() + new.len();
     if total >= DROPPED as usize {
-        let what = format!("there are {total} entities of type `{purpose}`, more than can be numbered");
+        let what =
+            format!("there are {total} entities of type `{purpose}`, more than can be numbered");
         return Err(ImportError::TooMany { what });
     }
     let added = deal(known_counts, new.len() as u64);
@@ -83,7 +91,12 @@ pub(super) fn place(
     for (global, &id) in order.iter().enumerate() {
         globals.set(id, global as u32);
     }
-    Ok(Places { order, counts, starts, globals })
+    Ok(Places {
+        order,
+        counts,
+        starts,
+        globals,
+    })
 }
 
 /// The names that are not known and frequent enough, by hash, then by name.
@@ -95,19 +108,15 @@ fn shuffled(
     purpose: &str,
 ) -> Vec<u32> {
     let seed = hash(seed, purpose.as_bytes());
-    let mut new = Vec::new();
-    names.for_each(|id, name, count| {
-        // A name without an occurrence was only looked for.
-        if known.get(id) == DROPPED && count >= min_count.max(1) {
-            new.push((hash(seed, name), id));
-        }
-    });
+    let names = names.read();
+    // A name without an occurrence was only looked for.
+    let is_new = |id, count| known.get(id) == DROPPED && count >= min_count.max(1);
+    let new = names.iter().filter(|&(id, _, count)| is_new(id, count));
+    let mut new: Vec<_> = new.map(|(id, name, _)| (hash(seed, name), id)).collect();
     new.sort_unstable();
     // Equal hashes are next to each other; only among them do the names decide.
     for equal in new.chunk_by_mut(|a, b| a.0 == b.0) {
-        if equal.len() > 1 {
-            equal.sort_unstable_by_key(|&(_, id)| names.name(id));
-        }
+        equal.sort_unstable_by_key(|&(_, id)| names.name(id));
     }
     new.into_iter().map(|(_, id)| id).collect()
 }
@@ -120,7 +129,11 @@ fn hash(seed: u64, name: &[u8]) -> u64 {
     });
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    derive(seed, Purpose::Assign, &[u64::from_le_bytes(last), name.len() as u64])
+    derive(
+        seed,
+        Purpose::Assign,
+        &[u64::from_le_bytes(last), name.len() as u64],
+    )
 }
 
 /// How many of `new` entities each partition gets, so that the sizes become as equal as can be.
@@ -129,14 +142,27 @@ fn deal(old: &[u32], new: u64) -> Vec<u32> {
     let partitions = old.len() as u64;
     if old.iter().all(|&count| count == 0) {
         let start = |p: u64| (p * new).div_ceil(partitions);
-        return (0..partitions).map(|p| (start(p + 1) - start(p)) as u32).collect();
+        return (0..partitions)
+            .map(|p| (start(p + 1) - start(p)) as u32)
+            .collect();
     }
     // The highest level to which all lower partitions can be filled.
-    let needed = |level: u64| -> u64 { old.iter().map(|&n| level.saturating_sub(u64::from(n))).sum() };
-    let (mut low, mut high) = (0, u64::from(old.iter().copied().max().unwrap_or(0)) + new + 1);
+    let needed = |level: u64| -> u64 {
+        old.iter()
+            .map(|&n| level.saturating_sub(u64::from(n)))
+            .sum()
+    };
+    let (mut low, mut high) = (
+        0,
+        u64::from(old.iter().copied().max().unwrap_or(0)) + new + 1,
+    );
     while high - low > 1 {
         let middle = low.midpoint(high);
-        if needed(middle) <= new { low = middle } else { high = middle }
+        if needed(middle) <= new {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     let mut left = new - needed(low);
     let fill = |&count: &u32| {

@@ -57,7 +57,9 @@ impl Rows {
     }
 
     pub(super) fn line(&self, row: usize) -> u64 {
-        self.lines.get(row).map_or(row as u64, |&line| u64::from(line))
+        self.lines
+            .get(row)
+            .map_or(row as u64, |&line| u64::from(line))
     }
 }
 
@@ -74,7 +76,12 @@ pub(super) enum Content {
     Text(Vec<u8>),
     /// Rows of a table, their names in the buffer, the lines they take, and what is wrong with
     /// the last of them.
-    Rows { buffer: Vec<u8>, rows: Rows, lines: u64, wrong: Option<Wrong> },
+    Rows {
+        buffer: Vec<u8>,
+        rows: Rows,
+        lines: u64,
+        wrong: Option<Wrong>,
+    },
 }
 
 /// A line that is wrong.

@@ -5,7 +5,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -38,7 +37,11 @@ pub(super) fn run(
     let counts = sorter.count(job.threads())?;
     let starts = sorter.starts(&counts);
     let path = job.folder.join(format!("edges_{}.sorted", spill.set));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path);
     let file = file.map_err(|e| FileError::new("create", &path, e))?;
     sorter.scatter(job.threads(), &counts, &starts, &file, &path)?;
     let totals: Vec<u64> = (0..sorter.buckets())
@@ -72,15 +75,28 @@ impl<'a> Sorter<'a> {
     fn new(job: &Job<'_>, spill: &'a Spill, places: &'a [Places]) -> Self {
         let sides = job.relations.sides();
         let finals = job.relations.finals();
-        let relations: Vec<_> =
-            finals.iter().zip(&sides).map(|(&id, &(lhs, rhs))| (id, lhs, rhs)).collect();
+        let relations: Vec<_> = finals
+            .iter()
+            .zip(&sides)
+            .map(|(&id, &(lhs, rhs))| (id, lhs, rhs))
+            .collect();
         let partitions = |of: &dyn Fn(&(u32, u32)) -> u32| {
-            sides.iter().map(|s| places[of(s) as usize].counts.len()).max().unwrap_or(1) as u32
+            sides
+                .iter()
+                .map(|s| places[of(s) as usize].counts.len())
+                .max()
+                .unwrap_or(1) as u32
         };
         let grid = (partitions(&|s| s.0), partitions(&|s| s.1));
         // A chunk is in memory twice: as read and sorted.
         let share = job.memory() / (2 * job.threads() * spill.record()) as u64;
-        Self { spill, places, relations, grid, chunk_rows: share.clamp(1 << 12, 1 << 20) }
+        Self {
+            spill,
+            places,
+            relations,
+            grid,
+            chunk_rows: share.clamp(1 << 12, 1 << 20),
+        }
     }
 
     fn buckets(&self) -> usize {
@@ -93,7 +109,10 @@ impl<'a> Sorter<'a> {
 
     fn rows_of(&self, chunk: usize) -> (u64, usize) {
         let first = chunk as u64 * self.chunk_rows;
-        (first, (self.spill.edges - first).min(self.chunk_rows) as usize)
+        (
+            first,
+            (self.spill.edges - first).min(self.chunk_rows) as usize,
+        )
     }
 
     /// `None` for an edge that is left out.
@@ -103,13 +122,19 @@ impl<'a> Sorter<'a> {
         let (rhs_part, rhs) = self.places[rhs_type as usize].find(field(record, 2));
         let is_dropped = rel == super::relations::DROPPED || lhs == DROPPED || rhs == DROPPED;
         let bucket = || lhs_part as usize * self.grid.1 as usize + rhs_part as usize;
-        (!is_dropped).then(|| Placed { bucket: bucket(), lhs, rel, rhs })
+        (!is_dropped).then(|| Placed {
+            bucket: bucket(),
+            lhs,
+            rel,
+            rhs,
+        })
     }
 
     /// Edges per chunk and bucket.
     fn count(&self, threads: usize) -> Result<Vec<Vec<u32>>, ImportError> {
-        let mut counts: Vec<_> =
-            (0..self.chunks()).map(|_| Mutex::new(vec![0; self.buckets()])).collect();
+        let mut counts: Vec<_> = (0..self.chunks())
+            .map(|_| Mutex::new(vec![0; self.buckets()]))
+            .collect();
         self.for_each_chunk(threads, |chunk, records| {
             let mut counts = counts[chunk].lock().unwrap_or_else(PoisonError::into_inner);
             for record in records.chunks_exact(self.spill.record()) {
@@ -119,7 +144,9 @@ impl<'a> Sorter<'a> {
             }
             Ok(())
         })?;
-        let counts = counts.drain(..).map(|c| c.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let counts = counts
+            .drain(..)
+            .map(|c| c.into_inner().unwrap_or_else(PoisonError::into_inner));
         Ok(counts.collect())
     }
 
@@ -165,8 +192,7 @@ impl<'a> Sorter<'a> {
             for (&count, &start) in counts.iter().zip(&starts[chunk]) {
                 let run = &sorted[from..from + count as usize * size];
                 from += run.len();
-                file.write_all_at(run, start * size as u64)
-                    .map_err(|e| FileError::new("write", path, e))?;
+                files::write_all_at(file, path, run, start * size as u64)?;
             }
             Ok(())
         })
@@ -188,8 +214,11 @@ impl<'a> Sorter<'a> {
                 }
                 let (first, rows) = self.rows_of(chunk);
                 records.resize(rows * self.spill.record(), 0);
-                let result =
-                    self.spill.read(first, &mut records).map_err(Into::into).and_then(|()| with(chunk, &records));
+                let result = self
+                    .spill
+                    .read(first, &mut records)
+                    .map_err(Into::into)
+                    .and_then(|()| with(chunk, &records));
                 if result.is_err() {
                     next.store(self.chunks(), Ordering::Relaxed);
                     return result;
@@ -197,12 +226,15 @@ impl<'a> Sorter<'a> {
             }
         };
         std::thread::scope(|scope| {
-            let running: Vec<_> =
-                (0..threads.min(self.chunks())).map(|_| scope.spawn(&run)).collect();
-            running.into_iter().try_for_each(|thread| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
+            let running: Vec<_> = (0..threads.min(self.chunks()))
+                .map(|_| scope.spawn(&run))
+                .collect();
+            running
+                .into_iter()
+                .try_for_each(|thread| match thread.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
         })
     }
 }
@@ -232,7 +264,10 @@ fn write(
     let mut records = Vec::new();
     let mut row = 0;
     for (index, &total) in totals.iter().enumerate() {
-        let (lhs, rhs) = (index / sorter.grid.1 as usize, index % sorter.grid.1 as usize);
+        let (lhs, rhs) = (
+            index / sorter.grid.1 as usize,
+            index % sorter.grid.1 as usize,
+        );
         let mut left = total;
         while left > 0 {
             let rows = left.min(BATCH_ROWS as u64);
@@ -242,15 +277,32 @@ fn write(
             row += rows;
             left -= rows;
             let set = spill.set.clone();
-            super::tell(progress, ImportProgress::Writing { set, edges: row, total_edges })?;
+            super::tell(
+                progress,
+                ImportProgress::Writing {
+                    set,
+                    edges: row,
+                    total_edges,
+                },
+            )?;
         }
     }
     Ok(file.finish()?)
 }
 
 fn columns(records: &[u8], size: usize) -> Edges {
-    let column = |n| records.chunks_exact(size).map(|record| field(record, n)).collect();
-    let weight = || records.chunks_exact(size).map(|record| f32::from_bits(field(record, 3))).collect();
+    let column = |n| {
+        records
+            .chunks_exact(size)
+            .map(|record| field(record, n))
+            .collect()
+    };
+    let weight = || {
+        records
+            .chunks_exact(size)
+            .map(|record| f32::from_bits(field(record, 3)))
+            .collect()
+    };
     Edges {
         lhs: column(0),
         rel: column(1),

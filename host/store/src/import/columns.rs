@@ -58,7 +58,12 @@ impl FromStr for Columns {
             };
             Self::Names(words.iter().map(pair).collect::<Result<_, String>>()?)
         } else {
-            Self::Positions(words.iter().map(|word| word.parse()).collect::<Result<_, _>>()?)
+            Self::Positions(
+                words
+                    .iter()
+                    .map(|word| word.parse())
+                    .collect::<Result<_, _>>()?,
+            )
         };
         let roles = columns.roles();
         for role in [Role::Lhs, Role::Rel, Role::Rhs, Role::Weight] {
@@ -114,7 +119,9 @@ impl Layout {
             }
             Some(Columns::Positions(roles)) => {
                 let (found, expected) = (header.len(), roles.len());
-                return Err(format!("it has {found} columns where {expected} are expected"));
+                return Err(format!(
+                    "it has {found} columns where {expected} are expected"
+                ));
             }
             Some(Columns::Names(names)) => return Self::named(names, header),
             None => DEFAULT_NAMES.to_vec(),
@@ -122,7 +129,12 @@ impl Layout {
         let mut roles = vec![Role::Ignored; header.len()];
         for (role, known) in names {
             let is_known = |name: &&str| known.iter().any(|k| k.eq_ignore_ascii_case(name.trim()));
-            match header.iter().enumerate().filter(|(_, name)| is_known(name)).collect::<Vec<_>>()[..] {
+            match header
+                .iter()
+                .enumerate()
+                .filter(|(_, name)| is_known(name))
+                .collect::<Vec<_>>()[..]
+            {
                 [] => {}
                 [(at, _)] => roles[at] = role,
                 [(_, first), (_, second), ..] => {
@@ -131,7 +143,10 @@ impl Layout {
             }
         }
         Self::positions(&roles).map_err(|_| {
-            format!("which of its columns {} are the entities? {CHOOSE}", header.join(", "))
+            format!(
+                "which of its columns {} are the entities? {CHOOSE}",
+                header.join(", ")
+            )
         })
     }
 
@@ -151,16 +166,39 @@ impl Layout {
         let (Some(lhs), Some(rhs)) = (at(Role::Lhs), at(Role::Rhs)) else {
             return Err("a column of left or right entities is missing".to_owned());
         };
-        Ok(Self { count: roles.len(), lhs, rel: at(Role::Rel), rhs, weight: at(Role::Weight) })
+        Ok(Self {
+            count: roles.len(),
+            lhs,
+            rel: at(Role::Rel),
+            rhs,
+            weight: at(Role::Weight),
+        })
     }
 }
 
 const CHOOSE: &str = "say so with `--columns lhs=NAME,rel=NAME,rhs=NAME`";
 
 const DEFAULT_NAMES: [(Role, &[&str]); 4] = [
-    (Role::Lhs, &["lhs", "head", "source", "src", "subject", "from"]),
-    (Role::Rel, &["rel", "relation", "predicate", "label", "type"]),
-    (Role::Rhs, &["rhs", "tail", "target", "dst", "destination", "object", "to"]),
+    (
+        Role::Lhs,
+        &["lhs", "head", "source", "src", "subject", "from"],
+    ),
+    (
+        Role::Rel,
+        &["rel", "relation", "predicate", "label", "type"],
+    ),
+    (
+        Role::Rhs,
+        &[
+            "rhs",
+            "tail",
+            "target",
+            "dst",
+            "destination",
+            "object",
+            "to",
+        ],
+    ),
     (Role::Weight, &["weight"]),
 ];
 
@@ -172,17 +210,51 @@ mod tests {
     fn positions_and_names() {
         let columns: Columns = "-,rhs,lhs,weight".parse().unwrap();
         let layout = Layout::without_header(Some(&columns)).unwrap();
-        assert_eq!(layout, Layout { count: 4, lhs: 2, rel: None, rhs: 1, weight: Some(3) });
+        assert_eq!(
+            layout,
+            Layout {
+                count: 4,
+                lhs: 2,
+                rel: None,
+                rhs: 1,
+                weight: Some(3)
+            }
+        );
         let columns: Columns = "lhs=a,rhs=c,rel=b".parse().unwrap();
         let layout = Layout::with_header(Some(&columns), &["c", "x", "b", "a"]).unwrap();
-        assert_eq!(layout, Layout { count: 4, lhs: 3, rel: Some(2), rhs: 0, weight: None });
+        assert_eq!(
+            layout,
+            Layout {
+                count: 4,
+                lhs: 3,
+                rel: Some(2),
+                rhs: 0,
+                weight: None
+            }
+        );
         let layout = Layout::with_header(None, &["Head", "relation", "tail"]).unwrap();
-        assert_eq!(layout, Layout { count: 3, lhs: 0, rel: Some(1), rhs: 2, weight: None });
+        assert_eq!(
+            layout,
+            Layout {
+                count: 3,
+                lhs: 0,
+                rel: Some(1),
+                rhs: 2,
+                weight: None
+            }
+        );
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for text in ["", "lhs", "lhs,rel", "lhs,lhs,rhs", "lhs,rhs,wight", "lhs=a,rhs"] {
+        for text in [
+            "",
+            "lhs",
+            "lhs,rel",
+            "lhs,lhs,rhs",
+            "lhs,rhs,wight",
+            "lhs=a,rhs",
+        ] {
             assert!(text.parse::<Columns>().is_err(), "{text}");
         }
         assert!(Layout::with_header(None, &["a", "b", "c"]).is_err());

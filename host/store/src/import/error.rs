@@ -70,6 +70,9 @@ impl ImportError {
     }
 
     pub(super) fn input(path: &Path, what: impl Into<String>) -> Self {
-        Self::Input { path: path.to_owned(), what: what.into() }
+        Self::Input {
+            path: path.to_owned(),
+            what: what.into(),
+        }
     }
 }

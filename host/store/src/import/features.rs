@@ -24,24 +24,40 @@ pub(super) fn import(
 ) -> Result<Option<FeatureInfo>, ImportError> {
     let names = &job.types.names[index];
     let entity_type = &names.entity_type;
-    let Some((_, path)) = job.options.features.iter().find(|(of, _)| of == entity_type) else {
+    let Some((_, path)) = job
+        .options
+        .features
+        .iter()
+        .find(|(of, _)| of == entity_type)
+    else {
         return Ok(None);
     };
     let mut bags = Bags::new(places.order.len());
     let mut known = Vec::new();
-    if let Some(old) = job.old.filter(|old| old.manifest().entities.contains_key(entity_type)) {
+    if let Some(old) = job
+        .old
+        .filter(|old| old.manifest().entities.contains_key(entity_type))
+    {
         for name in old.features(entity_type)?.names() {
             known.push(bags.interner.add(name.as_bytes())?);
         }
     }
     report.unused_features += bags.read(path, &names.interner, places)?;
     if let Some(missing) = bags.ranges.iter().position(|range| range.1 == 0) {
-        let name = shorten(&names.name(places.order[missing]));
+        let names = names.interner.read();
+        let name = shorten(names.name(places.order[missing]));
         let what = format!("it has no features of `{name}`, which is in the edges");
         return Err(ImportError::input(path, what));
     }
     let count = known.len() as u32;
-    let placed = assign::place(&bags.interner, &known, &[count], 1, job.config.seed, "features")?;
+    let placed = assign::place(
+        &bags.interner,
+        &known,
+        &[count],
+        1,
+        job.config.seed,
+        "features",
+    )?;
     let info = FeatureInfo {
         file: format!("features_{entity_type}.arrow"),
         names_file: format!("feature_names_{entity_type}.arrow"),
@@ -50,10 +66,14 @@ pub(super) fn import(
     for id in &mut bags.ids {
         *id = placed.global(*id);
     }
-    let lists = bags.ranges.iter().map(|&(start, end)| &bags.ids[start..end]);
+    let lists = bags
+        .ranges
+        .iter()
+        .map(|&(start, end)| &bags.ids[start..end]);
     let summary = write::features(&job.folder.join(&info.file), lists)?;
     manifest.files.insert(info.file.clone(), summary);
-    let listed = placed.order.iter().map(|&id| bags.interner.name(id));
+    let feature_names = bags.interner.read();
+    let listed = placed.order.iter().map(|&id| feature_names.name(id));
     let summary = write::names(&job.folder.join(&info.names_file), listed)?;
     manifest.files.insert(info.names_file.clone(), summary);
     Ok(Some(info))
@@ -72,7 +92,11 @@ const MAX_LINE: u64 = 16 << 20;
 
 impl Bags {
     fn new(entities: usize) -> Self {
-        Self { interner: Interner::new(), ranges: vec![(0, 0); entities], ids: Vec::new() }
+        Self {
+            interner: Interner::new(),
+            ranges: vec![(0, 0); entities],
+            ids: Vec::new(),
+        }
     }
 
     /// Reads lines of a name, a tab, and features separated by tabs or spaces. Gives the number
@@ -87,7 +111,11 @@ impl Bags {
             if read.map_err(|e| FileError::new("read", path, e))? == 0 {
                 break;
             }
-            let wrong = |what: String| ImportError::Line { path: path.to_owned(), line: number, what };
+            let wrong = |what: String| ImportError::Line {
+                path: path.to_owned(),
+                line: number,
+                what,
+            };
             if line.len() as u64 == MAX_LINE {
                 return Err(wrong(format!("the line is longer than {MAX_LINE} bytes")));
             }
@@ -105,20 +133,32 @@ impl Bags {
         let Some((name, features)) = line.split_once('\t') else {
             return Err("an entity, a tab and its features are expected".to_owned());
         };
-        let global = names.find(name.as_bytes()).map_or(DROPPED, |id| places.global(id));
+        let global = names
+            .find(name.as_bytes())
+            .map_or(DROPPED, |id| places.global(id));
         if global == DROPPED {
             return Ok(false);
         }
         let range = &mut self.ranges[global as usize];
         if range.1 > 0 {
-            return Err(format!("the features of `{}` are given twice", shorten(name)));
+            return Err(format!(
+                "the features of `{}` are given twice",
+                shorten(name)
+            ));
         }
         let start = self.ids.len();
-        for feature in features.split(['\t', ' ']).filter(|feature| !feature.is_empty()) {
+        for feature in features
+            .split(['\t', ' '])
+            .filter(|feature| !feature.is_empty())
+        {
             if feature.len() > MAX_NAME {
                 return Err(format!("a feature is longer than {MAX_NAME} bytes"));
             }
-            self.ids.push(self.interner.count_one(feature.as_bytes()).map_err(|e| e.to_string())?);
+            self.ids.push(
+                self.interner
+                    .count_one(feature.as_bytes())
+                    .map_err(|e| e.to_string())?,
+            );
         }
         if self.ids.len() == start {
             return Err(format!("`{}` has no features", shorten(name)));

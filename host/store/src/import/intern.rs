@@ -1,6 +1,7 @@
 //! Names and their provisional numbers, shared by the workers.
 
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
@@ -21,8 +22,8 @@ pub(super) struct Interner {
 
 /// The names of one shard.
 #[derive(Default)]
-pub(super) struct Shard {
-    index: HashTable<u32>,
+struct Shard {
+    index: HashTable<Slot>,
     bytes: Vec<u8>,
     /// Where each name ends in `bytes`.
     ends: Vec<u32>,
@@ -30,106 +31,130 @@ pub(super) struct Shard {
     counts: Vec<u32>,
 }
 
+/// A name in the index. Its hash is there too, so that most names can be told apart, and the
+/// index can grow, without a look at the bytes.
+struct Slot {
+    hash: u32,
+    local: u32,
+}
+
 impl Interner {
     pub(super) fn new() -> Self {
         // Which shard a name is in shows nowhere, so the seed may be one that no input foresees.
         let seed = std::hash::RandomState::new().hash_one(0);
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, hasher: FixedState::with_seed(seed) }
+        Self {
+            shards,
+            hasher: FixedState::with_seed(seed),
+        }
     }
 
     pub(super) fn hash(&self, name: &[u8]) -> u64 {
         self.hasher.hash_one(name)
     }
 
-    /// The shard of a name with this hash. The table inside uses the other end of the hash.
+    /// The shard of a name with this hash. The index inside uses the lower half of it.
     pub(super) fn shard_of(hash: u64) -> usize {
         (hash >> 40) as usize % SHARDS
     }
 
-    pub(super) fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
-        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
+        self.shards[shard]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of a name, without counting an occurrence.
     pub(super) fn add(&self, name: &[u8]) -> Result<u32, ImportError> {
         let hash = self.hash(name);
         let shard = Self::shard_of(hash);
-        let local = self.lock(shard).intern(name, hash, &self.hasher)?;
-        Ok(number(shard, local))
-    }
-
-    /// The number of a name and one more occurrence of it, with its shard locked.
-    pub(super) fn count_in(
-        &self,
-        locked: &mut Shard,
-        shard: usize,
-        name: &[u8],
-        hash: u64,
-    ) -> Result<u32, ImportError> {
-        let local = locked.intern(name, hash, &self.hasher)?;
-        let count = &mut locked.counts[local as usize];
-        *count = count.saturating_add(1);
-        Ok(number(shard, local))
+        Ok(number(shard, self.lock(shard).intern(name, hash)?))
     }
 
     /// The number of a name and one more occurrence of it.
     pub(super) fn count_one(&self, name: &[u8]) -> Result<u32, ImportError> {
-        let hash = self.hash(name);
-        let shard = Self::shard_of(hash);
-        self.count_in(&mut self.lock(shard), shard, name, hash)
+        let (hash, mut id) = (self.hash(name), [0]);
+        self.count_all(Self::shard_of(hash), &[0], &[hash], |_| name, &mut id)?;
+        Ok(id[0])
+    }
+
+    /// The numbers of the names of `members`, all of them in one shard, and one more occurrence
+    /// of each. `hashes`, `name_of` and `ids` are by member.
+    pub(super) fn count_all<'n>(
+        &self,
+        shard: usize,
+        members: &[u32],
+        hashes: &[u64],
+        name_of: impl Fn(u32) -> &'n [u8],
+        ids: &mut [u32],
+    ) -> Result<(), ImportError> {
+        const GROUP: usize = 32;
+        let mut locked = self.lock(shard);
+        for group in members.chunks(GROUP) {
+            // In steps, so that the cache misses of many names overlap.
+            let (mut locals, mut ranges) = ([None; GROUP], [(0, 0); GROUP]);
+            for (local, &member) in locals.iter_mut().zip(group) {
+                *local = locked.candidate(hashes[member as usize]);
+            }
+            for (range, local) in ranges.iter_mut().zip(locals) {
+                *range = local.map_or((0, 0), |local| locked.range(local));
+            }
+            for ((&member, local), (start, end)) in group.iter().zip(locals).zip(ranges) {
+                let name = name_of(member);
+                let local = match local {
+                    Some(local) if &locked.bytes[start..end] == name => local,
+                    _ => locked.intern(name, hashes[member as usize])?,
+                };
+                let count = &mut locked.counts[local as usize];
+                *count = count.saturating_add(1);
+                ids[member as usize] = number(shard, local);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn find(&self, name: &[u8]) -> Option<u32> {
         let hash = self.hash(name);
         let shard = Self::shard_of(hash);
-        let locked = self.lock(shard);
-        let local = locked.index.find(hash, |&at| locked.name(at) == name)?;
-        Some(number(shard, *local))
+        Some(number(shard, self.lock(shard).find(name, hash)?))
     }
 
     pub(super) fn len(&self) -> usize {
         (0..SHARDS).map(|shard| self.lock(shard).ends.len()).sum()
     }
 
-    pub(super) fn name(&self, id: u32) -> String {
-        let (shard, local) = parts(id);
-        String::from_utf8_lossy(self.lock(shard).name(local)).into_owned()
-    }
-
-    pub(super) fn count(&self, id: u32) -> u32 {
-        let (shard, local) = parts(id);
-        self.lock(shard).counts[local as usize]
-    }
-
-    /// Calls `with` for every name: number, bytes, occurrences.
-    pub(super) fn for_each(&self, mut with: impl FnMut(u32, &[u8], u32)) {
-        for shard in 0..SHARDS {
-            let locked = self.lock(shard);
-            for (local, &count) in locked.counts.iter().enumerate() {
-                let local = local as u32;
-                with(number(shard, local), locked.name(local), count);
-            }
+    /// All names, for reading.
+    pub(super) fn read(&self) -> NameReader<'_> {
+        NameReader {
+            shards: (0..SHARDS).map(|shard| self.lock(shard)).collect(),
         }
     }
 
     /// One zeroed number per name.
     pub(super) fn map(&self, initial: u32) -> NameMap {
         let shard = |shard| vec![initial; self.lock(shard).ends.len()];
-        NameMap { shards: (0..SHARDS).map(shard).collect() }
+        NameMap {
+            shards: (0..SHARDS).map(shard).collect(),
+        }
     }
 }
 
 impl Shard {
-    fn intern(&mut self, name: &[u8], hash: u64, hasher: &FixedState) -> Result<u32, ImportError> {
-        let Self { index, bytes, ends, counts } = self;
+    fn intern(&mut self, name: &[u8], hash: u64) -> Result<u32, ImportError> {
+        let Self {
+            index,
+            bytes,
+            ends,
+            counts,
+        } = self;
+        let short = hash as u32;
         let entry = index.entry(
-            hash,
-            |&at| slice(bytes, ends, at) == name,
-            |&at| hasher.hash_one(slice(bytes, ends, at)),
+            spread(short),
+            |slot| slot.hash == short && &bytes[bounds(ends, slot.local)] == name,
+            |slot| spread(slot.hash),
         );
         match entry {
-            Entry::Occupied(found) => Ok(*found.get()),
+            Entry::Occupied(found) => Ok(found.get().local),
             Entry::Vacant(vacant) => {
                 let local = ends.len() as u32;
                 let end = u32::try_from(bytes.len() + name.len());
@@ -137,7 +162,7 @@ impl Shard {
                     let what = "there are more entity names than can be numbered".to_owned();
                     return Err(ImportError::TooMany { what });
                 };
-                vacant.insert(local);
+                vacant.insert(Slot { hash: short, local });
                 bytes.extend_from_slice(name);
                 ends.push(end);
                 counts.push(0);
@@ -146,15 +171,70 @@ impl Shard {
         }
     }
 
+    /// The only name with this hash, or one of the few.
+    fn candidate(&self, hash: u64) -> Option<u32> {
+        let short = hash as u32;
+        self.index
+            .find(spread(short), |slot| slot.hash == short)
+            .map(|slot| slot.local)
+    }
+
+    fn find(&self, name: &[u8], hash: u64) -> Option<u32> {
+        let short = hash as u32;
+        let is_it = |slot: &Slot| slot.hash == short && self.name(slot.local) == name;
+        self.index.find(spread(short), is_it).map(|slot| slot.local)
+    }
+
+    fn range(&self, local: u32) -> (usize, usize) {
+        let Range { start, end } = bounds(&self.ends, local);
+        (start, end)
+    }
+
     fn name(&self, local: u32) -> &[u8] {
-        slice(&self.bytes, &self.ends, local)
+        &self.bytes[bounds(&self.ends, local)]
     }
 }
 
-fn slice<'b>(bytes: &'b [u8], ends: &[u32], at: u32) -> &'b [u8] {
+/// The table's hash of a name's short one: its upper and its lower bits must both be good.
+fn spread(short: u32) -> u64 {
+    u64::from(short).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn bounds(ends: &[u32], at: u32) -> Range<usize> {
     let at = at as usize;
     let start = if at == 0 { 0 } else { ends[at - 1] };
-    &bytes[start as usize..ends[at] as usize]
+    start as usize..ends[at] as usize
+}
+
+/// All names, with every shard locked.
+pub(super) struct NameReader<'a> {
+    shards: Vec<MutexGuard<'a, Shard>>,
+}
+
+impl NameReader<'_> {
+    /// The name with a number.
+    pub(super) fn name(&self, id: u32) -> &str {
+        let (shard, local) = parts(id);
+        // Only text is interned.
+        std::str::from_utf8(self.shards[shard].name(local)).unwrap_or_default()
+    }
+
+    /// How often it occurred.
+    pub(super) fn count(&self, id: u32) -> u32 {
+        let (shard, local) = parts(id);
+        self.shards[shard].counts[local as usize]
+    }
+
+    /// Numbers, names and occurrences of all names.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &[u8], u32)> {
+        self.shards.iter().enumerate().flat_map(|(shard, names)| {
+            let one = move |(local, &count): (usize, &u32)| {
+                let local = local as u32;
+                (number(shard, local), names.name(local), count)
+            };
+            names.counts.iter().enumerate().map(one)
+        })
+    }
 }
 
 fn number(shard: usize, local: u32) -> u32 {

@@ -29,14 +29,28 @@ pub(super) fn read_all(
     let mut inputs = Vec::new();
     let mut total_bytes = 0;
     for (set, paths) in sets {
-        let opened = paths.iter().enumerate().map(|(index, path)| open(job, path, index));
+        let opened = paths
+            .iter()
+            .enumerate()
+            .map(|(index, path)| open(job, path, index));
         let opened = opened.collect::<Result<Vec<_>, _>>()?;
         check_weights(set, &opened)?;
-        total_bytes += paths.iter().filter_map(|path| files::size(path).ok()).sum::<u64>();
+        total_bytes += paths
+            .iter()
+            .filter_map(|path| files::size(path).ok())
+            .sum::<u64>();
         inputs.push((set, opened));
     }
-    let mut meter = Meter { progress, bytes: 0, total_bytes, edges: 0 };
-    inputs.into_iter().map(|(set, opened)| read_set(job, set, &opened, &mut meter)).collect()
+    let mut meter = Meter {
+        progress,
+        bytes: 0,
+        total_bytes,
+        edges: 0,
+    };
+    inputs
+        .into_iter()
+        .map(|(set, opened)| read_set(job, set, &opened, &mut meter))
+        .collect()
 }
 
 struct Meter<'a, 'p> {
@@ -52,12 +66,19 @@ fn open(job: &Job<'_>, path: &Path, index: usize) -> Result<Arc<InputFile>, Impo
         let what = "it has no column of relations, and the configuration has not exactly one";
         return Err(ImportError::input(path, what));
     }
-    Ok(Arc::new(InputFile { path: path.to_owned(), index, layout }))
+    Ok(Arc::new(InputFile {
+        path: path.to_owned(),
+        index,
+        layout,
+    }))
 }
 
 fn check_weights(set: &str, inputs: &[Arc<InputFile>]) -> Result<(), ImportError> {
     let weighted = |input: &Arc<InputFile>| input.layout.weight.is_some();
-    match inputs.iter().find(|input| weighted(input) != weighted(&inputs[0])) {
+    match inputs
+        .iter()
+        .find(|input| weighted(input) != weighted(&inputs[0]))
+    {
         None => Ok(()),
         Some(other) => {
             let what = format!("only some files of the edge set `{set}` have weights");
@@ -85,7 +106,14 @@ fn read_set(
     let (done_in, done_out) = channel();
     let block_out = Mutex::new(block_out);
     let edges = std::thread::scope(|scope| {
-        scope.spawn(move || Reader { blocks: block_in, free: free_out, number: 0 }.run(inputs));
+        scope.spawn(move || {
+            Reader {
+                blocks: block_in,
+                free: free_out,
+                number: 0,
+            }
+            .run(inputs)
+        });
         for _ in 0..threads {
             let (blocks, done) = (&block_out, done_in.clone());
             scope.spawn(move || work(job, blocks, &done));
@@ -99,15 +127,13 @@ fn read_set(
     Ok(Spill::open(&path, set, edges, has_weight)?)
 }
 
-fn work(
-    job: &Job<'_>,
-    blocks: &Mutex<Receiver<Numbered<Block>>>,
-    done: &Sender<Numbered<Done>>,
-) {
+fn work(job: &Job<'_>, blocks: &Mutex<Receiver<Numbered<Block>>>, done: &Sender<Numbered<Done>>) {
     let mut worker = Worker::new(job);
     loop {
         let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Numbered { number, item }) = next else { return };
+        let Ok(Numbered { number, item }) = next else {
+            return;
+        };
         let item = item.and_then(|block| worker.process(block));
         if done.send(Numbered { number, item }).is_err() {
             return;
@@ -125,7 +151,10 @@ struct Reader {
 impl Reader {
     fn run(mut self, inputs: &[Arc<InputFile>]) {
         for file in inputs {
-            let mut sink = FileSink { reader: &mut self, file };
+            let mut sink = FileSink {
+                reader: &mut self,
+                file,
+            };
             let result = match Kind::of(&file.path) {
                 Kind::Lines => read_lines(file, &mut sink),
                 Kind::Csv => table::read_csv(file, &mut sink),
@@ -158,7 +187,11 @@ impl Sink for FileSink<'_> {
     }
 
     fn take(&mut self, content: Content, disk_bytes: u64) -> bool {
-        self.reader.send(Ok(Block { file: Arc::clone(self.file), content, disk_bytes }))
+        self.reader.send(Ok(Block {
+            file: Arc::clone(self.file),
+            content,
+            disk_bytes,
+        }))
     }
 }
 
@@ -166,12 +199,17 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads text in blocks of whole lines.
 fn read_lines(file: &InputFile, sink: &mut dyn Sink) -> Result<(), ImportError> {
-    let Source { mut reader, disk_bytes } = Source::open(&file.path)?;
+    let Source {
+        mut reader,
+        disk_bytes,
+    } = Source::open(&file.path)?;
     let mut rest = Vec::new();
     let mut told = 0;
     let mut is_first = true;
     loop {
-        let Some(mut buffer) = sink.buffer() else { return Ok(()) };
+        let Some(mut buffer) = sink.buffer() else {
+            return Ok(());
+        };
         buffer.append(&mut rest);
         let wanted = (BLOCK_BYTES - buffer.len()) as u64;
         let read = reader.by_ref().take(wanted).read_to_end(&mut buffer);
@@ -243,7 +281,10 @@ impl<'a> Collector<'a> {
             }
         }
         if let Some(empty) = self.edges.iter().position(|&edges| edges == 0) {
-            return Err(ImportError::input(&self.inputs[empty].path, "it has no edges"));
+            return Err(ImportError::input(
+                &self.inputs[empty].path,
+                "it has no edges",
+            ));
         }
         if let Some(file) = self.file.take() {
             file.finish(false)?;
@@ -257,7 +298,11 @@ impl<'a> Collector<'a> {
         }
         if let Some(wrong) = done.wrong {
             let line = self.lines + wrong.line + 1;
-            return Err(ImportError::Line { path: done.file.path.clone(), line, what: wrong.what });
+            return Err(ImportError::Line {
+                path: done.file.path.clone(),
+                line,
+                what: wrong.what,
+            });
         }
         if let Some(file) = &mut self.file {
             file.put(&done.records)?;

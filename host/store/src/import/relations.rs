@@ -67,23 +67,40 @@ impl RelationTable {
                 "the relation `{relation}` names the entity type `{name}`, which does not exist"
             ))),
         };
-        let template = config.relations.iter().find(|r| config.dynamic_relations || r.name == ANY);
+        let template = config
+            .relations
+            .iter()
+            .find(|r| config.dynamic_relations || r.name == ANY);
         let template = match template {
             None => None,
             Some(RelationConfig { name, lhs, rhs, .. }) => {
                 let sides = (side(name, lhs)?, side(name, rhs)?);
-                Some(Template { lhs: lhs.clone(), rhs: rhs.clone(), sides })
+                Some(Template {
+                    lhs: lhs.clone(),
+                    rhs: rhs.clone(),
+                    sides,
+                })
             }
         };
         let mut found = Found::default();
         for relation in old.map(Dataset::relations).unwrap_or_default() {
-            let sides = (side(&relation.name, &relation.lhs)?, side(&relation.name, &relation.rhs)?);
+            let sides = (
+                side(&relation.name, &relation.lhs)?,
+                side(&relation.name, &relation.rhs)?,
+            );
             found.push(relation.clone(), sides);
         }
-        let named = config.relations.iter().filter(|r| !config.dynamic_relations && r.name != ANY);
+        let named = config
+            .relations
+            .iter()
+            .filter(|r| !config.dynamic_relations && r.name != ANY);
         for RelationConfig { name, lhs, rhs, .. } in named {
             let sides = (side(name, lhs)?, side(name, rhs)?);
-            let relation = Relation { name: name.clone(), lhs: lhs.clone(), rhs: rhs.clone() };
+            let relation = Relation {
+                name: name.clone(),
+                lhs: lhs.clone(),
+                rhs: rhs.clone(),
+            };
             found.add_named(relation, sides)?;
         }
         found.fixed = found.list.len();
@@ -91,7 +108,12 @@ impl RelationTable {
             (None, [_], &[(lhs, rhs)]) => Some(Resolved { id: 0, lhs, rhs }),
             _ => None,
         };
-        Ok(Self { template, single, found: RwLock::new(found), placed: OnceLock::new() })
+        Ok(Self {
+            template,
+            single,
+            found: RwLock::new(found),
+            placed: OnceLock::new(),
+        })
     }
 
     /// The relation of files without a column of relations, if there is exactly one.
@@ -104,7 +126,9 @@ impl RelationTable {
         if let Some(&id) = found.ids.get(name) {
             return Ok(found.resolved(id));
         }
-        let Some(template) = &self.template else { return Err(found.unknown(name)) };
+        let Some(template) = &self.template else {
+            return Err(found.unknown(name));
+        };
         drop(found);
         let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(&id) = found.ids.get(name) {
@@ -114,7 +138,14 @@ impl RelationTable {
             return Err("there are more relations than can be numbered".to_owned());
         }
         let (lhs, rhs) = (template.lhs.clone(), template.rhs.clone());
-        let id = found.push(Relation { name: name.to_owned(), lhs, rhs }, template.sides);
+        let id = found.push(
+            Relation {
+                name: name.to_owned(),
+                lhs,
+                rhs,
+            },
+            template.sides,
+        );
         Ok(found.resolved(id))
     }
 
@@ -134,9 +165,16 @@ impl RelationTable {
             }
             let list: Vec<_> = order.iter().map(|&id| found.list[id].clone()).collect();
             let dropped = (found.list.len() - list.len()) as u64;
-            Placed { finals, list, dropped }
+            Placed {
+                finals,
+                list,
+                dropped,
+            }
         });
-        Relations { file: "relations.arrow".to_owned(), count: placed.list.len() as u32 }
+        Relations {
+            file: "relations.arrow".to_owned(),
+            count: placed.list.len() as u32,
+        }
     }
 
     /// Final ids by provisional ones; [`DROPPED`] for those left out.
@@ -146,11 +184,18 @@ impl RelationTable {
 
     /// Indices of the entity types of both sides, by provisional id.
     pub(super) fn sides(&self) -> Vec<(u32, u32)> {
-        self.found.read().unwrap_or_else(PoisonError::into_inner).sides.clone()
+        self.found
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .sides
+            .clone()
     }
 
     pub(super) fn listed(&self) -> Vec<Relation> {
-        self.placed.get().map(|placed| placed.list.clone()).unwrap_or_default()
+        self.placed
+            .get()
+            .map(|placed| placed.list.clone())
+            .unwrap_or_default()
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -198,7 +243,10 @@ impl Found {
 
     fn unknown(&self, name: &str) -> String {
         let similar = |known: &&Relation| strsim::jaro_winkler(&known.name, name);
-        let best = self.list.iter().max_by(|a, b| similar(a).total_cmp(&similar(b)));
+        let best = self
+            .list
+            .iter()
+            .max_by(|a, b| similar(a).total_cmp(&similar(b)));
         let hint = match best {
             Some(known) if similar(&known) > 0.8 => format!("did you mean `{}`? Or ", known.name),
             _ => String::new(),
@@ -227,7 +275,11 @@ pub(super) struct RelationCache<'t> {
 
 impl<'t> RelationCache<'t> {
     pub(super) fn new(table: &'t RelationTable) -> Self {
-        Self { table, known: HashMap::default(), counts: Vec::new() }
+        Self {
+            table,
+            known: HashMap::default(),
+            counts: Vec::new(),
+        }
     }
 
     /// The relation of this name, and one more edge of it.

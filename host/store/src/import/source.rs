@@ -25,8 +25,15 @@ pub(super) enum Kind {
 impl Kind {
     /// By the ending of the name, without that of a compression; text unless it says otherwise.
     pub(super) fn of(path: &Path) -> Self {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        let name = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .to_lowercase();
+        let name = [".gz", ".zst"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(&name);
         if name.ends_with(".csv") {
             Self::Csv
         } else if name.ends_with(".parquet") {
@@ -46,18 +53,30 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn open(path: &Path) -> Result<Self, ImportError> {
         let file = files::open(path)?;
-        let metadata = file.metadata().map_err(|e| FileError::new("open", path, e))?;
+        let metadata = file
+            .metadata()
+            .map_err(|e| FileError::new("open", path, e))?;
         if metadata.is_dir() {
-            return Err(ImportError::input(path, "it is a folder, and files are imported"));
+            return Err(ImportError::input(
+                path,
+                "it is a folder, and files are imported",
+            ));
         }
         let mut magic = [0; 4];
         // Pipes cannot be read twice: they are taken as they come.
-        let known = if metadata.is_file() { file.read_at(&mut magic, 0).unwrap_or(0) } else { 0 };
+        let known = if metadata.is_file() {
+            file.read_at(&mut magic, 0).unwrap_or(0)
+        } else {
+            0
+        };
         if metadata.is_file() && known == 0 {
             return Err(ImportError::input(path, "it is empty"));
         }
         let disk_bytes = Arc::new(AtomicU64::new(0));
-        let counted = Counted { file, bytes: Arc::clone(&disk_bytes) };
+        let counted = Counted {
+            file,
+            bytes: Arc::clone(&disk_bytes),
+        };
         let broken = |e| ImportError::File(FileError::new("read", path, e));
         let reader: Box<dyn Read + Send> = match magic {
             [0x1f, 0x8b, ..] => {

@@ -24,7 +24,13 @@ impl Spill {
         has_weight: bool,
     ) -> Result<Self, FileError> {
         let file = files::open(path)?;
-        Ok(Self { set: set.to_owned(), edges, has_weight, path: path.to_owned(), file })
+        Ok(Self {
+            set: set.to_owned(),
+            edges,
+            has_weight,
+            path: path.to_owned(),
+            file,
+        })
     }
 
     /// Bytes of a record.
@@ -34,7 +40,12 @@ impl Spill {
 
     /// Fills `records` with the edges from `first` on.
     pub(super) fn read(&self, first: u64, records: &mut [u8]) -> Result<(), FileError> {
-        files::read_exact_at(&self.file, &self.path, records, first * self.record() as u64)
+        files::read_exact_at(
+            &self.file,
+            &self.path,
+            records,
+            first * self.record() as u64,
+        )
     }
 }
 

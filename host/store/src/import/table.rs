@@ -64,11 +64,15 @@ pub(super) fn read_csv(file: &InputFile, sink: &mut dyn Sink) -> Result<(), Impo
     let mut first_line = 1;
     let mut at_end = false;
     while !at_end {
-        let Some(mut buffer) = sink.buffer() else { return Ok(()) };
+        let Some(mut buffer) = sink.buffer() else {
+            return Ok(());
+        };
         let mut rows = Rows::default();
         let mut wrong = None;
         while buffer.len() < BLOCK_BYTES / 2 && wrong.is_none() {
-            at_end = !reader.read_byte_record(&mut record).map_err(|e| csv_error(&file.path, e))?;
+            at_end = !reader
+                .read_byte_record(&mut record)
+                .map_err(|e| csv_error(&file.path, e))?;
             if at_end {
                 break;
             }
@@ -79,7 +83,12 @@ pub(super) fn read_csv(file: &InputFile, sink: &mut dyn Sink) -> Result<(), Impo
         }
         let next_line = reader.position().line();
         let disk_bytes = disk.load(Ordering::Relaxed);
-        let content = Content::Rows { buffer, rows, lines: next_line - first_line, wrong };
+        let content = Content::Rows {
+            buffer,
+            rows,
+            lines: next_line - first_line,
+            wrong,
+        };
         if !sink.take(content, disk_bytes - told) {
             return Ok(());
         }
@@ -96,7 +105,9 @@ fn push_record(
 ) -> Result<(), String> {
     if record.len() != layout.count {
         let (expected, found) = (layout.count, record.len());
-        return Err(format!("{expected} columns are expected, and {found} found"));
+        return Err(format!(
+            "{expected} columns are expected, and {found} found"
+        ));
     }
     let mut name = |column: usize| push_name(&record[column], column, buffer);
     rows.lhs.push(name(layout.lhs)?);
@@ -117,7 +128,10 @@ fn push_name(name: &[u8], column: usize, buffer: &mut Vec<u8>) -> Result<Span, S
     }
     let start = buffer.len() as u32;
     buffer.extend_from_slice(name);
-    Ok(Span { start, end: buffer.len() as u32 })
+    Ok(Span {
+        start,
+        end: buffer.len() as u32,
+    })
 }
 
 fn parquet_reader(
@@ -134,7 +148,12 @@ fn parquet_reader(
 /// Names of the columns.
 pub(super) fn parquet_header(path: &Path) -> Result<Vec<String>, ImportError> {
     let reader = parquet_reader(path)?;
-    Ok(reader.schema().fields().iter().map(|field| field.name().clone()).collect())
+    Ok(reader
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| field.name().clone())
+        .collect())
 }
 
 /// Rows decoded at a time: a block's worth of names.
@@ -146,27 +165,47 @@ pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), 
     let wrong = |e: String| ImportError::input(path, format!("it cannot be decoded: {e}"));
     let builder = parquet_reader(path)?;
     let layout = &file.layout;
-    let used: Vec<usize> =
-        [Some(layout.lhs), layout.rel, Some(layout.rhs), layout.weight].into_iter().flatten().collect();
+    let used: Vec<usize> = [
+        Some(layout.lhs),
+        layout.rel,
+        Some(layout.rhs),
+        layout.weight,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let mask = ProjectionMask::roots(builder.parquet_schema(), used.iter().copied());
     let rows_total = builder.metadata().file_metadata().num_rows().max(1) as u64;
     let size = files::size(path)?;
-    let reader = builder.with_projection(mask).with_batch_size(PARQUET_ROWS).build();
+    let reader = builder
+        .with_projection(mask)
+        .with_batch_size(PARQUET_ROWS)
+        .build();
     let (mut rows_done, mut told) = (0_u64, 0);
     for batch in reader.map_err(|e| wrong(e.to_string()))? {
         let batch = batch.map_err(|e| wrong(e.to_string()))?;
-        let Some(mut buffer) = sink.buffer() else { return Ok(()) };
+        let Some(mut buffer) = sink.buffer() else {
+            return Ok(());
+        };
         let mut rows = Rows::default();
         let columns = TableColumns::new(&batch, layout, &used).map_err(|e| wrong(e.to_string()))?;
         let result = (0..batch.num_rows()).try_for_each(|row| {
             rows.lines.push(row as u32);
             let result = columns.push(row, &mut buffer, &mut rows);
-            result.map_err(|what| Wrong { line: row as u64, what })
+            result.map_err(|what| Wrong {
+                line: row as u64,
+                what,
+            })
         });
         rows_done += batch.num_rows() as u64;
         let disk_bytes = (u128::from(size) * u128::from(rows_done) / u128::from(rows_total)) as u64;
         let lines = batch.num_rows() as u64;
-        let content = Content::Rows { buffer, rows, lines, wrong: result.err() };
+        let content = Content::Rows {
+            buffer,
+            rows,
+            lines,
+            wrong: result.err(),
+        };
         if !sink.take(content, disk_bytes.saturating_sub(told)) {
             return Ok(());
         }
@@ -209,7 +248,11 @@ impl TableColumns {
 
     fn push(&self, row: usize, buffer: &mut Vec<u8>, rows: &mut Rows) -> Result<(), String> {
         let mut name = |(column, array): &(usize, StringArray)| {
-            let name = if array.is_null(row) { "" } else { array.value(row) };
+            let name = if array.is_null(row) {
+                ""
+            } else {
+                array.value(row)
+            };
             push_name(name.as_bytes(), *column, buffer)
         };
         rows.lhs.push(name(&self.lhs)?);
@@ -218,7 +261,11 @@ impl TableColumns {
             rows.rel.push(name(rel)?);
         }
         if let Some(weight) = &self.weight {
-            let number = if weight.is_null(row) { f32::NAN } else { weight.value(row) };
+            let number = if weight.is_null(row) {
+                f32::NAN
+            } else {
+                weight.value(row)
+            };
             rows.weight.push(check_weight(number)?);
         }
         Ok(())

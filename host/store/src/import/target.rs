@@ -24,7 +24,11 @@ impl Staging {
             let what = format!("{} cannot be the folder of a dataset", target.display());
             return Err(ImportError::usage(what));
         };
-        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let parent = if parent.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            parent
+        };
         files::create_folder(parent)?;
         let prefix = format!(".{}.import-", name.to_string_lossy());
         sweep(parent, &prefix);
@@ -47,10 +51,18 @@ impl Drop for Staging {
 
 /// Nothing but a dataset is replaced.
 fn check(target: &Path) -> Result<(), ImportError> {
-    let occupied = || Err(ImportError::Occupied { path: target.to_owned() });
+    let occupied = || {
+        Err(ImportError::Occupied {
+            path: target.to_owned(),
+        })
+    };
     match fs::read_dir(target) {
         Ok(mut entries) => {
-            if entries.next().is_none() || Dataset::is_at(target) { Ok(()) } else { occupied() }
+            if entries.next().is_none() || Dataset::is_at(target) {
+                Ok(())
+            } else {
+                occupied()
+            }
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => occupied(),
@@ -60,10 +72,14 @@ fn check(target: &Path) -> Result<(), ImportError> {
 
 /// Removes what imports left behind that were killed.
 fn sweep(parent: &Path, prefix: &str) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
+    let Ok(entries) = fs::read_dir(parent) else {
+        return;
+    };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse::<u32>().ok());
+        let process = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(prefix)?.parse::<u32>().ok());
         if process.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
             let _ = fs::remove_dir_all(entry.path());
         }

@@ -41,7 +41,10 @@ impl Workshop {
         Self {
             folder: tempfile::tempdir().unwrap(),
             config: Config::parse(&text, "pbg.toml", &[]).unwrap(),
-            options: ImportOptions { threads: Some(2), ..ImportOptions::default() },
+            options: ImportOptions {
+                threads: Some(2),
+                ..ImportOptions::default()
+            },
         }
     }
 
@@ -56,16 +59,29 @@ impl Workshop {
     }
 
     fn target(&self) -> PathBuf {
-        self.options.target.clone().unwrap_or_else(|| self.path("data"))
+        self.options
+            .target
+            .clone()
+            .unwrap_or_else(|| self.path("data"))
     }
 
     fn import(&self, sets: &[(&str, &[&Path])]) -> Result<ImportReport, ImportError> {
         let sets: Vec<_> = sets
             .iter()
-            .map(|(name, files)| ((*name).to_owned(), files.iter().map(|f| f.to_path_buf()).collect()))
+            .map(|(name, files)| {
+                (
+                    (*name).to_owned(),
+                    files.iter().map(|f| f.to_path_buf()).collect(),
+                )
+            })
             .collect();
-        let options = ImportOptions { target: Some(self.target()), ..self.options.clone() };
-        run(&self.config, &sets, &options, &mut |_| ControlFlow::Continue(()))
+        let options = ImportOptions {
+            target: Some(self.target()),
+            ..self.options.clone()
+        };
+        run(&self.config, &sets, &options, &mut |_| {
+            ControlFlow::Continue(())
+        })
     }
 
     fn import_text(&self, name: &str, content: impl AsRef<[u8]>) -> Result<Dataset, ImportError> {
@@ -80,9 +96,13 @@ impl Workshop {
 
     /// Nothing but `data` and the files that the test made.
     fn is_tidy(&self) -> bool {
-        fs::read_dir(self.folder.path())
-            .unwrap()
-            .all(|entry| !entry.unwrap().file_name().to_string_lossy().starts_with('.'))
+        fs::read_dir(self.folder.path()).unwrap().all(|entry| {
+            !entry
+                .unwrap()
+                .file_name()
+                .to_string_lossy()
+                .starts_with('.')
+        })
     }
 }
 

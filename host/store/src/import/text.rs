@@ -10,21 +10,36 @@ pub(super) fn parse(text: &[u8], layout: &Layout, rows: &mut Rows) -> Result<u64
     rows.clear();
     if let Err(e) = std::str::from_utf8(text) {
         let line = memchr::memchr_iter(b'\n', &text[..e.valid_up_to()]).count() as u64;
-        return Err(Wrong { line, what: "it is not UTF-8 text".to_owned() });
+        return Err(Wrong {
+            line,
+            what: "it is not UTF-8 text".to_owned(),
+        });
     }
     if text.last().is_some_and(|&byte| byte != b'\n') {
         let line = memchr::memchr_iter(b'\n', text).count() as u64;
         let what = format!("the line is longer than {BLOCK_BYTES} bytes");
         return Err(Wrong { line, what });
     }
-    let mut parser = Parser { text, layout, fields: vec![Span::default(); layout.count], line: 0 };
+    let mut parser = Parser {
+        text,
+        layout,
+        fields: vec![Span::default(); layout.count],
+        line: 0,
+    };
     let mut start = 0;
     let mut field = 0;
     for at in memchr::memchr2_iter(b'\t', b'\n', text) {
         let is_end = text[at] == b'\n';
-        let end = if is_end && at > start && text[at - 1] == b'\r' { at - 1 } else { at };
+        let end = if is_end && at > start && text[at - 1] == b'\r' {
+            at - 1
+        } else {
+            at
+        };
         if let Some(slot) = parser.fields.get_mut(field) {
-            *slot = Span { start: start as u32, end: end as u32 };
+            *slot = Span {
+                start: start as u32,
+                end: end as u32,
+            };
         }
         field += 1;
         start = at + 1;
@@ -55,7 +70,9 @@ impl Parser<'_> {
             } else {
                 ""
             };
-            return Err(self.wrong(format!("{expected} columns are expected, and {found} found{hint}")));
+            return Err(self.wrong(format!(
+                "{expected} columns are expected, and {found} found{hint}"
+            )));
         }
         rows.lhs.push(self.name(self.layout.lhs)?);
         rows.rhs.push(self.name(self.layout.rhs)?);
@@ -64,7 +81,8 @@ impl Parser<'_> {
         }
         if let Some(weight) = self.layout.weight {
             let text = self.fields[weight].of(self.text);
-            rows.weight.push(parse_weight(text).map_err(|what| self.wrong(what))?);
+            rows.weight
+                .push(parse_weight(text).map_err(|what| self.wrong(what))?);
         }
         // A number per row costs less than finding the line of a row again would.
         rows.lines.push(self.line as u32);
@@ -78,7 +96,10 @@ impl Parser<'_> {
     }
 
     fn wrong(&self, what: String) -> Wrong {
-        Wrong { line: self.line, what }
+        Wrong {
+            line: self.line,
+            what,
+        }
     }
 }
 
@@ -88,7 +109,10 @@ pub(super) fn check_name(name: &[u8], column: usize) -> Result<(), String> {
         return Err(format!("column {} is empty", column + 1));
     }
     if name.len() > MAX_NAME {
-        return Err(format!("the name in column {} is longer than {MAX_NAME} bytes", column + 1));
+        return Err(format!(
+            "the name in column {} is longer than {MAX_NAME} bytes",
+            column + 1
+        ));
     }
     Ok(())
 }
@@ -105,6 +129,8 @@ pub(super) fn check_weight(number: f32) -> Result<f32, String> {
     if number.is_finite() && number >= 0.0 {
         Ok(number)
     } else {
-        Err(format!("the weight {number} is not a finite number of at least 0"))
+        Err(format!(
+            "the weight {number} is not a finite number of at least 0"
+        ))
     }
 }

@@ -53,7 +53,11 @@ impl Types {
             names.push(Names::new(name, partitions, old)?);
         }
         for (name, _) in &options.features {
-            if !config.entities.get(name).is_some_and(|entity| entity.featurized) {
+            if !config
+                .entities
+                .get(name)
+                .is_some_and(|entity| entity.featurized)
+            {
                 let what = format!("features for `{name}`, which is no featurized entity type");
                 return Err(ImportError::usage(what));
             }
@@ -76,7 +80,9 @@ impl Names {
             known_counts: vec![0; partitions],
         };
         let Some(old) = old else { return Ok(names) };
-        let Some(info) = old.manifest().entities.get(name) else { return Ok(names) };
+        let Some(info) = old.manifest().entities.get(name) else {
+            return Ok(names);
+        };
         names.known_counts.clone_from(&info.counts);
         for known in old.dictionary(name)?.names() {
             names.known.push(names.interner.add(known.as_bytes())?);
@@ -89,14 +95,13 @@ impl Names {
         self.interner.len()
     }
 
-    /// The name with a provisional id.
-    pub(super) fn name(&self, id: u32) -> String {
-        self.interner.name(id)
-    }
-
     /// Known names without an edge in this import.
     pub(super) fn absent(&self) -> u64 {
-        self.known.iter().filter(|&&id| self.interner.count(id) == 0).count() as u64
+        let names = self.interner.read();
+        self.known
+            .iter()
+            .filter(|&&id| names.count(id) == 0)
+            .count() as u64
     }
 }
 
@@ -105,11 +110,15 @@ fn check_types(config: &Config, old: &Dataset) -> Result<(), ImportError> {
     let path = old.path().display();
     let fail = |what: String| {
         let advice = "import without it, or with `--fresh` into its folder";
-        Err(ImportError::usage(format!("the dataset {path} {what}; to build anew, {advice}")))
+        Err(ImportError::usage(format!(
+            "the dataset {path} {what}; to build anew, {advice}"
+        )))
     };
     for (name, info) in &old.manifest().entities {
         let Some(entity) = config.entities.get(name) else {
-            return fail(format!("has the entity type `{name}`, the configuration has not"));
+            return fail(format!(
+                "has the entity type `{name}`, the configuration has not"
+            ));
         };
         if entity.num_partitions != info.num_partitions {
             return fail(format!(
@@ -118,7 +127,9 @@ fn check_types(config: &Config, old: &Dataset) -> Result<(), ImportError> {
             ));
         }
         if entity.featurized != info.featurized {
-            return fail(format!("and the configuration disagree whether `{name}` is featurized"));
+            return fail(format!(
+                "and the configuration disagree whether `{name}` is featurized"
+            ));
         }
     }
     if old.manifest().dynamic_relations == config.dynamic_relations {

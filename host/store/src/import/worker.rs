@@ -46,7 +46,12 @@ impl<'a> Worker<'a> {
                     Err(wrong) => (buffer, 0, Some(wrong)),
                 }
             }
-            Content::Rows { buffer, rows, lines, wrong } => {
+            Content::Rows {
+                buffer,
+                rows,
+                lines,
+                wrong,
+            } => {
                 self.rows = rows;
                 (buffer, lines, wrong)
             }
@@ -81,7 +86,12 @@ impl<'a> Worker<'a> {
         for (row, span) in self.rows.rel.iter().enumerate() {
             match self.relations.resolve(span.of(buffer)) {
                 Ok(resolved) => self.resolved.push(resolved),
-                Err(what) => return Some(Wrong { line: self.rows.line(row), what }),
+                Err(what) => {
+                    return Some(Wrong {
+                        line: self.rows.line(row),
+                        what,
+                    });
+                }
             }
         }
         None
@@ -90,7 +100,16 @@ impl<'a> Worker<'a> {
     /// Names are looked up shard by shard: one lock for many, and a part of the table that
     /// fits the cache better.
     fn number_names(&mut self, buffer: &[u8]) -> Result<(), ImportError> {
-        let Self { types, rows, resolved, hashes, groups, order, ids, .. } = self;
+        let Self {
+            types,
+            rows,
+            resolved,
+            hashes,
+            groups,
+            order,
+            ids,
+            ..
+        } = self;
         hashes.clear();
         groups.clear();
         let mut ends = vec![0_u32; types.names.len() * SHARDS + 1];
@@ -119,15 +138,17 @@ impl<'a> Worker<'a> {
             if members.is_empty() {
                 continue;
             }
-            let interner = &types.names[group / SHARDS].interner;
-            let mut shard = interner.lock(group % SHARDS);
-            for &name in members {
+            let name_of = |name: u32| {
                 let row = name as usize / 2;
-                let span = if name % 2 == 0 { rows.lhs[row] } else { rows.rhs[row] };
-                let hash = hashes[name as usize];
-                ids[name as usize] =
-                    interner.count_in(&mut shard, group % SHARDS, span.of(buffer), hash)?;
-            }
+                let span = if name % 2 == 0 {
+                    rows.lhs[row]
+                } else {
+                    rows.rhs[row]
+                };
+                span.of(buffer)
+            };
+            let interner = &types.names[group / SHARDS].interner;
+            interner.count_all(group % SHARDS, members, hashes, name_of, ids)?;
         }
         Ok(())
     }

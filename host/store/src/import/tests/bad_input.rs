@@ -20,16 +20,41 @@ fn named_relations() -> Workshop {
 #[test]
 fn lines() {
     let any = Workshop::new(1);
-    fails(&any, "a.tsv", "a\tr\tb\na\tr\n", &["a.tsv:2:", "3 columns are expected", "2 found"]);
-    fails(&any, "a.tsv", "a\tr\tb\n\na\tr\tb\tc\n", &["a.tsv:3:", "4 found"]);
+    fails(
+        &any,
+        "a.tsv",
+        "a\tr\tb\na\tr\n",
+        &["a.tsv:2:", "3 columns are expected", "2 found"],
+    );
+    fails(
+        &any,
+        "a.tsv",
+        "a\tr\tb\n\na\tr\tb\tc\n",
+        &["a.tsv:3:", "4 found"],
+    );
     fails(&any, "a.tsv", "a r b\n", &["a.tsv:1:", "tabs"]);
-    fails(&any, "a.tsv", "a\tr\tb\na\t\tb\n", &["a.tsv:2:", "column 2 is empty"]);
-    fails(&any, "a.tsv", b"a\tr\tb\na\tr\t\xff\n", &["a.tsv:2:", "UTF-8"]);
+    fails(
+        &any,
+        "a.tsv",
+        "a\tr\tb\na\t\tb\n",
+        &["a.tsv:2:", "column 2 is empty"],
+    );
+    fails(
+        &any,
+        "a.tsv",
+        b"a\tr\tb\na\tr\t\xff\n",
+        &["a.tsv:2:", "UTF-8"],
+    );
     let long = format!("a\tr\tb\na\tr\t{}\n", "x".repeat(40_000));
     fails(&any, "a.tsv", long, &["a.tsv:2:", "longer than 32768"]);
     let endless = format!("a\tr\tb\n{}", "x".repeat(2_000_000));
     fails(&any, "a.tsv", endless, &["a.tsv:2:", "the line is longer"]);
-    fails(&any, "a.csv", "lhs,rel,rhs\na,r,b\n\"a\n1\",r,b\na,r\n", &["a.csv:5:", "2 found"]);
+    fails(
+        &any,
+        "a.csv",
+        "lhs,rel,rhs\na,r,b\n\"a\n1\",r,b\na,r\n",
+        &["a.csv:5:", "2 found"],
+    );
 }
 
 #[test]
@@ -47,10 +72,25 @@ fn the_first_wrong_line_of_many_is_named() {
 fn relations() {
     let named = named_relations();
     let expected = ["a.tsv:2:", "`parent_off`", "did you mean `parent_of`"];
-    fails(&named, "a.tsv", "a\tparent_of\tb\na\tparent_off\tb\n", &expected);
-    fails(&named, "a.csv", "lhs,rel,rhs\na,other,b\n", &["a.csv:2:", "`other`", "`*`"]);
+    fails(
+        &named,
+        "a.tsv",
+        "a\tparent_of\tb\na\tparent_off\tb\n",
+        &expected,
+    );
+    fails(
+        &named,
+        "a.csv",
+        "lhs,rel,rhs\na,other,b\n",
+        &["a.csv:2:", "`other`", "`*`"],
+    );
     let any = Workshop::new(1);
-    fails(&any, "a.csv", "lhs,rhs\na,b\n", &["a.csv", "no column of relations"]);
+    fails(
+        &any,
+        "a.csv",
+        "lhs,rhs\na,b\n",
+        &["a.csv", "no column of relations"],
+    );
 }
 
 #[test]
@@ -69,20 +109,46 @@ fn files() {
     fails(&any, "a.tsv", "", &["a.tsv", "empty"]);
     fails(&any, "a.tsv", "\n\n", &["a.tsv", "no edges"]);
     fails(&any, "a.csv", "lhs,rel,rhs\n", &["a.csv", "no edges"]);
-    fails(&any, "a.csv", "x,y,z\n1,2,3\n", &["a.csv", "x, y, z", "--columns"]);
-    fails(&any, "a.parquet", "PAR1 and so on", &["a.parquet", "no whole Parquet file"]);
+    fails(
+        &any,
+        "a.csv",
+        "x,y,z\n1,2,3\n",
+        &["a.csv", "x, y, z", "--columns"],
+    );
+    fails(
+        &any,
+        "a.parquet",
+        "PAR1 and so on",
+        &["a.parquet", "no whole Parquet file"],
+    );
     fails(&any, "a.tsv.gz", "a\tr\tb\n", &["a.tsv.gz", "no gz file"]);
     let good = {
         use std::io::Write;
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all("a\tr\tb\n".repeat(100).as_bytes()).unwrap();
+        encoder
+            .write_all("a\tr\tb\n".repeat(100).as_bytes())
+            .unwrap();
         encoder.finish().unwrap()
     };
-    fails(&any, "a.tsv.gz", &good[..good.len() - 12], &["cannot read", "a.tsv.gz"]);
+    fails(
+        &any,
+        "a.tsv.gz",
+        &good[..good.len() - 12],
+        &["cannot read", "a.tsv.gz"],
+    );
     let missing = any.path("missing.tsv");
-    let error = any.import(&[("train", &[&missing])]).unwrap_err().to_string();
-    assert!(error.contains("cannot open") && error.contains("missing.tsv"), "{error}");
-    let error = any.import(&[("train", &[any.folder.path()])]).unwrap_err().to_string();
+    let error = any
+        .import(&[("train", &[&missing])])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("cannot open") && error.contains("missing.tsv"),
+        "{error}"
+    );
+    let error = any
+        .import(&[("train", &[any.folder.path()])])
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("folder"), "{error}");
 }
 
@@ -102,7 +168,10 @@ fn requests() {
     fails(&[("", &[&file])], "cannot be the name");
     let mut featurized = Workshop::new(1);
     featurized.options.features = vec![("e".to_owned(), file.clone())];
-    let error = featurized.import(&[("train", &[&file])]).unwrap_err().to_string();
+    let error = featurized
+        .import(&[("train", &[&file])])
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("no featurized entity type"), "{error}");
 }
 
@@ -112,7 +181,12 @@ fn features() {
         "entities.e = { num_partitions = 1, featurized = true }\n\
          relations = [{ name = 'r', lhs = 'e', rhs = 'e' }]",
     );
-    fails(&workshop, "a.tsv", "a\tr\tb\n", &["featurized", "--features e=FILE"]);
+    fails(
+        &workshop,
+        "a.tsv",
+        "a\tr\tb\n",
+        &["featurized", "--features e=FILE"],
+    );
     for (words, expected) in [
         ("a\tx\n", "no features of `b`"),
         ("a\tx\nb\n", "words.tsv:2:"),
@@ -143,9 +217,17 @@ fn stopping_leaves_the_old_dataset() {
     let workshop = Workshop::new(1);
     workshop.import_text("a.tsv", "a\tr\tb\n").unwrap();
     let before = workshop.dataset().identity().to_owned();
-    let sets = [("train".to_owned(), vec![workshop.file("a.tsv", "a\tr\tc\n")])];
-    let options = ImportOptions { target: Some(workshop.target()), ..workshop.options.clone() };
-    let result = run(&workshop.config, &sets, &options, &mut |_| ControlFlow::Break(()));
+    let sets = [(
+        "train".to_owned(),
+        vec![workshop.file("a.tsv", "a\tr\tc\n")],
+    )];
+    let options = ImportOptions {
+        target: Some(workshop.target()),
+        ..workshop.options.clone()
+    };
+    let result = run(&workshop.config, &sets, &options, &mut |_| {
+        ControlFlow::Break(())
+    });
     assert!(matches!(result, Err(ImportError::Cancelled)));
     assert_eq!(workshop.dataset().identity(), before);
     assert!(workshop.is_tidy());

@@ -10,7 +10,11 @@ use super::*;
 const TEXT: &str = "a\tr\tb\nb\ts\tc\nc\tr\ta\n";
 
 fn expected() -> Vec<NamedEdge> {
-    vec![edge("a", "r", "b"), edge("b", "s", "c"), edge("c", "r", "a")]
+    vec![
+        edge("a", "r", "b"),
+        edge("b", "s", "c"),
+        edge("c", "r", "a"),
+    ]
 }
 
 fn gzip(content: &str) -> Vec<u8> {
@@ -31,10 +35,14 @@ fn text_of_all_kinds() {
         // Two members, and a name that does not tell.
         ("c.tsv", [gzip(&TEXT[..6]), gzip(&TEXT[6..])].concat()),
         ("a.csv", b"rel,rhs,lhs\nr,b,a\ns,c,b\n\nr,a,c".to_vec()),
-        ("b.csv.gz", gzip("Head,x,Relation,Tail\n\"a\",,r,b\r\nb,1,s,\"c\"\r\nc,2,r,a\r\n")),
+        (
+            "b.csv.gz",
+            gzip("Head,x,Relation,Tail\n\"a\",,r,b\r\nb,1,s,\"c\"\r\nc,2,r,a\r\n"),
+        ),
     ];
     for (name, content) in texts {
-        let dataset = Workshop::new(2).import_text(name, content).unwrap();
+        let workshop = Workshop::new(2);
+        let dataset = workshop.import_text(name, content).unwrap();
         assert_eq!(named_edges(&dataset, "train"), expected(), "{name}");
     }
 }
@@ -44,8 +52,14 @@ fn parquet_with_integers_and_weights() {
     let workshop = Workshop::new(2);
     let column = |values: [&str; 3]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
     let batch = RecordBatch::try_from_iter([
-        ("weight", Arc::new(Float64Array::from(vec![0.5, 1.0, 0.0])) as ArrayRef),
-        ("target", Arc::new(Int64Array::from(vec![7, -8, 9])) as ArrayRef),
+        (
+            "weight",
+            Arc::new(Float64Array::from(vec![0.5, 1.0, 0.0])) as ArrayRef,
+        ),
+        (
+            "target",
+            Arc::new(Int64Array::from(vec![7, -8, 9])) as ArrayRef,
+        ),
         ("note", column(["x", "y", "z"])),
         ("label", column(["r", "s", "r"])),
         ("source", column(["a", "b", "c"])),
@@ -73,8 +87,13 @@ fn parquet_with_integers_and_weights() {
 #[test]
 fn several_files_and_sets() {
     let workshop = Workshop::new(2);
-    let (first, second) = (workshop.file("1.tsv", TEXT), workshop.file("2.csv", "lhs,rel,rhs\nd,t,a\n"));
-    let report = workshop.import(&[("train", &[&first, &second]), ("test", &[&second])]).unwrap();
+    let (first, second) = (
+        workshop.file("1.tsv", TEXT),
+        workshop.file("2.csv", "lhs,rel,rhs\nd,t,a\n"),
+    );
+    let report = workshop
+        .import(&[("train", &[&first, &second]), ("test", &[&second])])
+        .unwrap();
     assert_eq!(report.sets[0].edges, 4);
     assert_eq!(report.types[0].entities, 4);
     let dataset = workshop.dataset();
@@ -91,7 +110,10 @@ fn columns_by_position() {
     );
     workshop.options.columns = Some("rhs,-,lhs".parse().unwrap());
     let dataset = workshop.import_text("a.tsv", "b\tx\ta\nc\t\tb\n").unwrap();
-    assert_eq!(named_edges(&dataset, "train"), [edge("a", "only", "b"), edge("b", "only", "c")]);
+    assert_eq!(
+        named_edges(&dataset, "train"),
+        [edge("a", "only", "b"), edge("b", "only", "c")]
+    );
 }
 
 #[test]
@@ -106,7 +128,10 @@ fn min_counts_drop_edges() {
     assert_eq!((report.types[0].entities, report.types[0].dropped), (2, 1));
     assert_eq!((report.relations, report.dropped_relations), (1, 1));
     let dataset = workshop.dataset();
-    assert_eq!(named_edges(&dataset, "train"), [edge("a", "r", "b"), edge("b", "r", "a")]);
+    assert_eq!(
+        named_edges(&dataset, "train"),
+        [edge("a", "r", "b"), edge("b", "r", "a")]
+    );
 }
 
 #[test]
@@ -124,7 +149,11 @@ fn features_of_entities() {
     let features = dataset.features("doc").unwrap();
     let named = |name: &str| -> Vec<&str> {
         let id = dataset.find("doc", name).unwrap().unwrap();
-        features.of(id.offset).iter().map(|&f| features.names()[f as usize].as_str()).collect()
+        features
+            .of(id.offset)
+            .iter()
+            .map(|&f| features.names()[f as usize].as_str())
+            .collect()
     };
     assert_eq!(named("d1"), ["red", "green"]);
     assert_eq!(named("d2"), ["blue", "red"]);

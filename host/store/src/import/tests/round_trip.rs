@@ -54,8 +54,11 @@ fn long_text(edges: u32) -> String {
             state >> 16
         };
         let (lhs, rel, rhs) = (next() % 5000, next() % 40, next() % 5000);
-        writeln!(text, "/a/long/prefix/of/entity/{lhs}\t/relation/{rel}\t/a/long/prefix/of/entity/{rhs}")
-            .unwrap();
+        writeln!(
+            text,
+            "/a/long/prefix/of/entity/{lhs}\t/relation/{rel}\t/a/long/prefix/of/entity/{rhs}"
+        )
+        .unwrap();
     }
     text
 }
@@ -71,7 +74,12 @@ fn threads_and_memory_leave_no_trace() {
         let dataset = workshop.import_text("edges.tsv", &text).unwrap();
         let mut names: Vec<_> = dataset.manifest().files.keys().cloned().collect();
         names.push("manifest.json".to_owned());
-        bytes.push(names.iter().map(|n| fs::read(dataset.path().join(n)).unwrap()).collect::<Vec<_>>());
+        bytes.push(
+            names
+                .iter()
+                .map(|n| fs::read(dataset.path().join(n)).unwrap())
+                .collect::<Vec<_>>(),
+        );
     }
     assert!(bytes.windows(2).all(|pair| pair[0] == pair[1]));
 }
@@ -80,10 +88,18 @@ fn threads_and_memory_leave_no_trace() {
 fn the_seed_decides_the_places() {
     let text = long_text(2000);
     let mut workshop = Workshop::new(2);
-    let first = workshop.import_text("edges.tsv", &text).unwrap().entity_names("e").unwrap();
+    let first = workshop
+        .import_text("edges.tsv", &text)
+        .unwrap()
+        .entity_names("e")
+        .unwrap();
     workshop.config.seed = 1;
     workshop.options.fresh = true;
-    let second = workshop.import_text("edges.tsv", &text).unwrap().entity_names("e").unwrap();
+    let second = workshop
+        .import_text("edges.tsv", &text)
+        .unwrap()
+        .entity_names("e")
+        .unwrap();
     assert_ne!(first, second);
     let sorted = |mut names: Vec<String>| {
         names.sort();
@@ -107,7 +123,10 @@ fn ranges_cross_record_batches() {
     let from = BATCH_ROWS as u64 - 3;
     let read = edges.read(bucket, from..from + 8).unwrap();
     let expected: Vec<u32> = (from..from + 8).map(|row| (row % 7) as u32).collect();
-    assert_eq!(read.rel, expected, "edges of a bucket stay in the order of the file");
+    assert_eq!(
+        read.rel, expected,
+        "edges of a bucket stay in the order of the file"
+    );
     assert!(edges.read(bucket, 0..u64::from(rows) + 1).is_err());
     assert!(edges.read(bucket, 5..5).unwrap().is_empty());
     assert_eq!(edges.bucket_len(Bucket::new(0, 1)), 0);
@@ -127,7 +146,11 @@ fn several_types_and_an_unpartitioned_one() {
         writeln!(text, "u{user}\tbuys\ti{}", user % 6).unwrap();
         expected.push(edge(&format!("u{user}"), "buys", &format!("i{}", user % 6)));
         writeln!(text, "u{user}\tlives_in\tc{}", user % 3).unwrap();
-        expected.push(edge(&format!("u{user}"), "lives_in", &format!("c{}", user % 3)));
+        expected.push(edge(
+            &format!("u{user}"),
+            "lives_in",
+            &format!("c{}", user % 3),
+        ));
     }
     expected.sort();
     let dataset = workshop.import_text("edges.tsv", text).unwrap();
@@ -138,7 +161,13 @@ fn several_types_and_an_unpartitioned_one() {
     assert!(dataset.find("user", "u7").unwrap().is_some());
     assert_eq!(dataset.find_in_any("c1").unwrap()[0].0, "country");
     assert!(dataset.find_in_any("nobody").unwrap().is_empty());
-    assert!(dataset.dictionary("thing").unwrap_err().to_string().contains("`item`"));
+    assert!(
+        dataset
+            .dictionary("thing")
+            .unwrap_err()
+            .to_string()
+            .contains("`item`")
+    );
 }
 
 #[test]
@@ -154,6 +183,9 @@ fn dictionary_lookups_agree() {
         assert_eq!(dictionary.global(id), Some(global as u64));
     }
     assert_eq!(dictionary.find("nobody"), None);
-    let outside = crate::dataset::EntityId { partition: 3, offset: 0 };
+    let outside = crate::dataset::EntityId {
+        partition: 3,
+        offset: 0,
+    };
     assert_eq!(dictionary.name_of(outside), None);
 }

@@ -1,0 +1,97 @@
+//! What can be wrong with a checkpoint.
+
+use std::path::{Path, PathBuf};
+
+use super::MANIFEST;
+use crate::files::FileError;
+use crate::sealed::SealError;
+
+/// What is wrong with a checkpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Another run writes to it.
+    #[error(
+        "another run{holder} holds the checkpoint {}; wait for it, stop it, or choose another \
+         `checkpoint_path`", path.display()
+    )]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+        /// ` (process N)`, if it is known.
+        holder: String,
+    },
+    /// There is none.
+    #[error(
+        "{} is no checkpoint: it has no {MANIFEST}; `pbg-host train` makes one", path.display()
+    )]
+    Missing {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file is not as it was written.
+    #[error(
+        "{} is damaged: {what}; put the files of a preserved `epoch_N` in its place, or delete \
+         the folder to start anew", path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The folder was made by something else, or by another version.
+    #[error("{error}; choose another `checkpoint_path`")]
+    Format {
+        /// What was found and what was expected.
+        error: SealError,
+    },
+    /// An earlier write failed.
+    #[error(
+        "nothing is committed to {} any more, because a write failed before: {failure}; the last \
+         complete version is kept", path.display()
+    )]
+    Refused {
+        /// The folder.
+        path: PathBuf,
+        /// The first failure.
+        failure: String,
+    },
+}
+
+impl CheckpointError {
+    /// Whether another run holds the checkpoint.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Self::Locked { .. })
+    }
+
+    /// Whether the operating system refused something: disk full, no permission and the like.
+    #[must_use]
+    pub fn is_io(&self) -> bool {
+        matches!(self, Self::File(_) | Self::Refused { .. })
+    }
+
+    pub(super) fn damaged(path: &Path, what: impl Into<String>) -> Self {
+        Self::Damaged {
+            path: path.to_owned(),
+            what: what.into(),
+        }
+    }
+
+    pub(super) fn manifest(path: &Path, error: serde_json::Error) -> Self {
+        FileError::new("write", path, std::io::Error::other(error)).into()
+    }
+}
+
+impl From<SealError> for CheckpointError {
+    fn from(error: SealError) -> Self {
+        match error {
+            SealError::File(error) => Self::File(error),
+            SealError::Damaged { path, what } => Self::Damaged { path, what },
+            SealError::Format { .. } => Self::Format { error },
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The lock that keeps a second run out.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::Path;
+
+use super::CheckpointError;
+use crate::files::FileError;
+
+const NAME: &str = ".lock";
+
+/// Held for as long as it lives; the operating system frees it when the process ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    pub(super) fn take(folder: &Path) -> Result<Self, CheckpointError> {
+        let path = folder.join(NAME);
+        let failed = |operation, e| FileError::new(operation, &path, e);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path);
+        let mut file = file.map_err(|e| failed("open", e))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let process = (&mut file).take(20).read_to_string(&mut text).ok();
+                let process = process.and_then(|_| text.trim().parse::<u32>().ok());
+                let holder = process
+                    .map(|id| format!(" (process {id})"))
+                    .unwrap_or_default();
+                return Err(CheckpointError::Locked {
+                    path: folder.to_owned(),
+                    holder,
+                });
+            }
+            Err(TryLockError::Error(e)) => return Err(failed("lock", e).into()),
+        }
+        // Only a hint for messages, so a full disk is none of its business.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(Self { _file: file })
+    }
+}

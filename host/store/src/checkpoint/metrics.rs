@@ -1,0 +1,51 @@
+//! `metrics.jsonl`: what happened, one JSON object per line.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::CheckpointError;
+use crate::files::{self, FileError};
+
+const NAME: &str = "metrics.jsonl";
+
+#[derive(Debug)]
+pub(super) struct Metrics {
+    path: PathBuf,
+    file: File,
+    length: u64,
+}
+
+impl Metrics {
+    /// Opens the file and cuts off what lies behind `committed` bytes: lines about training that
+    /// a crash undid. A file that somebody shortened is taken as it is.
+    pub(super) fn open(folder: &Path, committed: u64) -> Result<Self, FileError> {
+        let path = folder.join(NAME);
+        let failed = |operation, e| FileError::new(operation, &path, e);
+        let file = OpenOptions::new().append(true).create(true).open(&path);
+        let file = file.map_err(|e| failed("open", e))?;
+        let length = file
+            .metadata()
+            .map_err(|e| failed("open", e))?
+            .len()
+            .min(committed);
+        file.set_len(length).map_err(|e| failed("truncate", e))?;
+        Ok(Self { path, file, length })
+    }
+
+    pub(super) fn append(&mut self, event: &impl Serialize) -> Result<(), CheckpointError> {
+        let line = serde_json::to_vec(event);
+        let mut line = line.map_err(|e| CheckpointError::manifest(&self.path, e))?;
+        line.push(b'\n');
+        files::append(&mut self.file, &self.path, &line)?;
+        self.length += line.len() as u64;
+        Ok(())
+    }
+
+    /// Brings all lines to the disk; gives their bytes.
+    pub(super) fn sync(&self) -> Result<u64, FileError> {
+        files::sync(&self.path)?;
+        Ok(self.length)
+    }
+}

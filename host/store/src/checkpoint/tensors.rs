@@ -1,0 +1,314 @@
+//! Tensors in safetensors files: a length, a header in JSON, and the numbers, little-endian.
+//!
+//! Written and read in pieces, so that no second copy of a partition is in memory.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::CheckpointError;
+use crate::files::{self, FileError, Summary, SummedFile};
+
+/// Name of the rows of a partition.
+pub(super) const EMBEDDINGS: &str = "embeddings";
+/// Name of the accumulators of a partition.
+pub(super) const ROW_ADAGRAD: &str = "row_adagrad";
+
+/// Numbers converted at a time.
+const CHUNK: usize = 256 << 10;
+/// The longest header that other readers accept.
+const MAX_HEADER: u64 = 100_000_000;
+
+/// A tensor and its name, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct TensorRef<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// Size of each dimension.
+    pub shape: &'a [usize],
+    /// Values, last dimension fastest.
+    pub values: &'a [f32],
+}
+
+/// A tensor and its name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tensor {
+    /// Name.
+    pub name: String,
+    /// Size of each dimension.
+    pub shape: Vec<usize>,
+    /// Values, last dimension fastest.
+    pub values: Vec<f32>,
+}
+
+/// A partition of an entity type.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PartitionData {
+    /// Number of rows: entities, or features.
+    pub rows: usize,
+    /// Numbers per row.
+    pub dim: usize,
+    /// `rows` x `dim` numbers, row by row.
+    pub embeddings: Vec<f32>,
+    /// The row-Adagrad accumulator of each row.
+    pub row_adagrad: Vec<f32>,
+}
+
+/// A header's entry.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: (u64, u64),
+}
+
+const METADATA: &str = "__metadata__";
+const F32: &str = "F32";
+
+/// Writes tensors in the given order. Without waiting for the disk: a commit does that.
+pub(crate) fn write(
+    path: &Path,
+    tensors: &[TensorRef<'_>],
+    metadata: &[(&str, String)],
+) -> Result<Summary, FileError> {
+    let invalid = |what: String| FileError::new("write", path, std::io::Error::other(what));
+    for TensorRef {
+        name,
+        shape,
+        values,
+    } in tensors
+    {
+        if shape.iter().product::<usize>() != values.len() {
+            return Err(invalid(format!(
+                "{} numbers do not fit the shape of `{name}`",
+                values.len()
+            )));
+        }
+    }
+    let shapes: Vec<_> = tensors
+        .iter()
+        .map(|tensor| (tensor.name, tensor.shape))
+        .collect();
+    let header = header(&shapes, metadata).map_err(invalid)?;
+    let mut file = SummedFile::create(path)?;
+    file.put(&header)?;
+    for tensor in tensors {
+        put_numbers(&mut file, tensor.values)?;
+    }
+    file.finish(false)
+}
+
+/// What stands before the numbers of tensors with these names and shapes.
+pub(crate) fn header(
+    tensors: &[(&str, &[usize])],
+    metadata: &[(&str, String)],
+) -> Result<Vec<u8>, String> {
+    let mut entries = BTreeMap::new();
+    let mut end = 0;
+    for &(name, shape) in tensors {
+        let start = end;
+        end += 4 * shape.iter().product::<usize>() as u64;
+        let entry = Entry {
+            dtype: F32.to_owned(),
+            shape: shape.to_vec(),
+            data_offsets: (start, end),
+        };
+        let entry = serde_json::to_value(entry).map_err(|e| e.to_string())?;
+        if entries.insert(name, entry).is_some() {
+            return Err(format!("there are two tensors `{name}`"));
+        }
+    }
+    if !metadata.is_empty() {
+        entries.insert(
+            METADATA,
+            metadata.iter().map(|(k, v)| (*k, v.as_str())).collect(),
+        );
+    }
+    let mut text = serde_json::to_vec(&entries).map_err(|e| e.to_string())?;
+    text.resize(text.len().next_multiple_of(8), b' ');
+    let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
+    bytes.append(&mut text);
+    Ok(bytes)
+}
+
+/// Writes numbers, little-endian.
+pub(crate) fn put_numbers(file: &mut SummedFile, numbers: &[f32]) -> Result<(), FileError> {
+    let mut bytes = vec![0; 4 * numbers.len().min(CHUNK)];
+    for chunk in numbers.chunks(CHUNK) {
+        let bytes = &mut bytes[..4 * chunk.len()];
+        for (to, number) in bytes.as_chunks_mut().0.iter_mut().zip(chunk) {
+            *to = number.to_le_bytes();
+        }
+        file.put(bytes)?;
+    }
+    Ok(())
+}
+
+/// A safetensors file being read from front to end, so that its checksum can be compared.
+struct Reader<'a> {
+    path: &'a Path,
+    file: &'a File,
+    expected: Summary,
+    hasher: crc32fast::Hasher,
+    position: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(file: &'a File, path: &'a Path, expected: Summary) -> Result<Self, CheckpointError> {
+        let size = file
+            .metadata()
+            .map_err(|e| FileError::new("open", path, e))?
+            .len();
+        if size != expected.size {
+            let what = format!("it has {size} bytes instead of {}", expected.size);
+            return Err(CheckpointError::damaged(path, what));
+        }
+        let hasher = crc32fast::Hasher::new();
+        Ok(Self {
+            path,
+            file,
+            expected,
+            hasher,
+            position: 0,
+            bytes: Vec::new(),
+        })
+    }
+
+    /// The next `length` bytes.
+    fn take(&mut self, length: usize) -> Result<&[u8], CheckpointError> {
+        self.bytes.resize(length, 0);
+        files::read_exact_at(self.file, self.path, &mut self.bytes, self.position)?;
+        self.hasher.update(&self.bytes);
+        self.position += length as u64;
+        Ok(&self.bytes)
+    }
+
+    /// Names, shapes and bytes of all tensors, in the order of the file.
+    fn header(&mut self) -> Result<Vec<(String, Vec<usize>, Range<u64>)>, CheckpointError> {
+        let path = self.path;
+        let damaged = |what: &str| CheckpointError::damaged(path, what);
+        let size = self.expected.size;
+        if size < 8 {
+            return Err(damaged("it is too short"));
+        }
+        let length = self
+            .take(8)?
+            .first_chunk()
+            .map_or(0, |&bytes| u64::from_le_bytes(bytes));
+        if length > MAX_HEADER || length > size - 8 {
+            return Err(damaged("its header is too long"));
+        }
+        let text = self.take(length as usize)?;
+        let mut parsed: BTreeMap<String, serde_json::Value> =
+            serde_json::from_slice(text).map_err(|e| damaged(&format!("its header: {e}")))?;
+        parsed.remove(METADATA);
+        let mut tensors = Vec::new();
+        for (name, entry) in parsed {
+            let entry: Entry =
+                serde_json::from_value(entry).map_err(|e| damaged(&format!("its header: {e}")))?;
+            let (start, end) = entry.data_offsets;
+            let count = entry
+                .shape
+                .iter()
+                .try_fold(4_u64, |n, &d| n.checked_mul(d as u64));
+            if entry.dtype != F32 || start > end || count != Some(end - start) {
+                return Err(damaged(&format!(
+                    "its tensor `{name}` has not the size of its shape"
+                )));
+            }
+            tensors.push((name, entry.shape, start..end));
+        }
+        tensors.sort_by_key(|(_, _, range)| (range.start, range.end));
+        let mut end = 0;
+        for (_, _, range) in &tensors {
+            if range.start != end {
+                return Err(damaged("its tensors do not join"));
+            }
+            end = range.end;
+        }
+        if end != size - self.position {
+            return Err(damaged("its tensors do not fill it"));
+        }
+        Ok(tensors)
+    }
+
+    /// The next tensor's numbers, in place of those in `values`.
+    fn numbers(&mut self, count: usize, values: &mut Vec<f32>) -> Result<(), CheckpointError> {
+        values.resize(count, 0.0);
+        for chunk in values.chunks_mut(CHUNK) {
+            let bytes = self.take(4 * chunk.len())?;
+            for (number, from) in chunk.iter_mut().zip(bytes.as_chunks().0) {
+                *number = f32::from_le_bytes(*from);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), CheckpointError> {
+        if self.position == self.expected.size && self.hasher.finalize() == self.expected.crc32 {
+            return Ok(());
+        }
+        Err(CheckpointError::damaged(
+            self.path,
+            "its checksum does not match its content",
+        ))
+    }
+}
+
+/// Reads all tensors of a file and verifies it.
+pub(super) fn read(
+    file: &File,
+    path: &Path,
+    expected: Summary,
+) -> Result<Vec<Tensor>, CheckpointError> {
+    let mut reader = Reader::new(file, path, expected)?;
+    let mut tensors = Vec::new();
+    for (name, shape, _) in reader.header()? {
+        let mut tensor = Tensor {
+            name,
+            shape,
+            values: Vec::new(),
+        };
+        reader.numbers(tensor.shape.iter().product(), &mut tensor.values)?;
+        tensors.push(tensor);
+    }
+    reader.finish()?;
+    Ok(tensors)
+}
+
+impl PartitionData {
+    /// Reads a partition and verifies its file. The memory of the old content is used again.
+    pub(super) fn read(
+        &mut self,
+        file: &File,
+        path: &Path,
+        expected: Summary,
+    ) -> Result<(), CheckpointError> {
+        let mut reader = Reader::new(file, path, expected)?;
+        let header = reader.header()?;
+        let names: Vec<_> = header
+            .iter()
+            .map(|(name, shape, _)| (name.as_str(), &shape[..]))
+            .collect();
+        let [(EMBEDDINGS, &[rows, dim]), (ROW_ADAGRAD, &[accumulators])] = names[..] else {
+            return Err(CheckpointError::damaged(
+                path,
+                "it has not the tensors of a partition",
+            ));
+        };
+        if rows != accumulators {
+            return Err(CheckpointError::damaged(
+                path,
+                "it has not one accumulator per row",
+            ));
+        }
+        (self.rows, self.dim) = (rows, dim);
+        reader.numbers(rows * dim, &mut self.embeddings)?;
+        reader.numbers(rows, &mut self.row_adagrad)?;
+        reader.finish()
+    }
+}

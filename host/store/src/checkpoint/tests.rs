@@ -1,0 +1,235 @@
+//! Whatever happens, the folder holds one complete version.
+
+mod crashes;
+mod damage;
+
+use pbg_core::strategy::StrategyId;
+use proptest::prelude::*;
+use safetensors::SafeTensors;
+use serde_json::json;
+
+use super::*;
+
+fn run_info(step: u64) -> RunInfo {
+    RunInfo {
+        config: "dimension = 4\n".to_owned(),
+        config_hash: "abc".to_owned(),
+        dataset: "def".to_owned(),
+        strategies: vec![StrategyId {
+            name: "inside_out".to_owned(),
+            version: "0.1.0".to_owned(),
+            sha256: "00".to_owned(),
+        }],
+        state: json!({ "step": step, "pass": { "epoch": 1 } }),
+    }
+}
+
+/// A partition whose numbers tell partition and step.
+fn numbers(partition: u32, step: u64, rows: usize, dim: usize) -> PartitionData {
+    let first = f64::from(partition) * 1e4 + step as f64;
+    PartitionData {
+        rows,
+        dim,
+        embeddings: (0..rows * dim)
+            .map(|i| (first + i as f64 * 1e-2) as f32)
+            .collect(),
+        row_adagrad: (0..rows).map(|i| (first - i as f64) as f32).collect(),
+    }
+}
+
+fn write(checkpoint: &Checkpoint, partition: u32, step: u64) -> Result<(), CheckpointError> {
+    let data = numbers(partition, step, 7, 4);
+    checkpoint.write_partition("e", partition, 4, &data.embeddings, &data.row_adagrad)
+}
+
+fn write_model(checkpoint: &Checkpoint, step: u64) -> Result<(), CheckpointError> {
+    let values = [step as f32, 2.0, 3.0, 4.0];
+    checkpoint.write_model(&[
+        TensorRef {
+            name: "relations/r/operator/rhs",
+            shape: &[2, 2],
+            values: &values,
+        },
+        TensorRef {
+            name: "relations/r/operator/rhs.adagrad",
+            shape: &[2, 2],
+            values: &[0.0; 4],
+        },
+    ])
+}
+
+#[test]
+fn versions_follow_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let mut checkpoint = Checkpoint::open_or_create(&path).unwrap();
+    assert_eq!((checkpoint.version(), checkpoint.run()), (0, None));
+    assert_eq!(checkpoint.read_partition("e", 0).unwrap(), None);
+    assert!(checkpoint.model().unwrap().is_empty());
+    write(&checkpoint, 0, 1).unwrap();
+    write(&checkpoint, 1, 1).unwrap();
+    // Evicted a second time before the commit.
+    write(&checkpoint, 0, 2).unwrap();
+    write_model(&checkpoint, 1).unwrap();
+    assert_eq!(
+        checkpoint.read_partition("e", 0).unwrap(),
+        Some(numbers(0, 2, 7, 4))
+    );
+    assert!(checkpoint.has_partition("e", 1) && !checkpoint.has_partition("e", 2));
+    assert_eq!(checkpoint.commit(run_info(1)).unwrap(), 1);
+    write(&checkpoint, 1, 3).unwrap();
+    assert_eq!(checkpoint.commit(run_info(2)).unwrap(), 2);
+    write(&checkpoint, 0, 9).unwrap();
+    drop(checkpoint);
+
+    let checkpoint = Checkpoint::open_or_create(&path).unwrap();
+    assert_eq!(checkpoint.run(), Some(&run_info(2)));
+    assert_eq!(
+        checkpoint.read_partition("e", 0).unwrap(),
+        Some(numbers(0, 2, 7, 4))
+    );
+    assert_eq!(
+        checkpoint.read_partition("e", 1).unwrap(),
+        Some(numbers(1, 3, 7, 4))
+    );
+    assert_eq!(checkpoint.model().unwrap()[0].values[0], 1.0);
+    let mut names: Vec<_> = fs::read_dir(&path)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            ".lock",
+            "embeddings_e_0.v1.safetensors",
+            "embeddings_e_1.v2.safetensors",
+            "manifest.json",
+            "metrics.jsonl",
+            "model.v1.safetensors"
+        ]
+    );
+}
+
+#[test]
+fn a_second_run_is_kept_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Checkpoint::open_or_create(folder.path()).unwrap();
+    let error = Checkpoint::open_or_create(folder.path()).unwrap_err();
+    assert!(error.is_locked());
+    let message = error.to_string();
+    assert!(
+        message.contains(&format!("process {}", std::process::id())),
+        "{message}"
+    );
+    drop(first);
+    Checkpoint::open_or_create(folder.path()).unwrap();
+}
+
+#[test]
+fn readers_see_one_version() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(
+        ReadCheckpoint::open(folder.path()),
+        Err(CheckpointError::Missing { .. })
+    ));
+    let mut checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    write(&checkpoint, 0, 1).unwrap();
+    write_model(&checkpoint, 1).unwrap();
+    checkpoint.commit(run_info(1)).unwrap();
+    let reader = ReadCheckpoint::open(folder.path()).unwrap();
+    write(&checkpoint, 0, 2).unwrap();
+    checkpoint.commit(run_info(2)).unwrap();
+    // The file is gone from the folder by now.
+    assert_eq!(
+        reader.read_partition("e", 0).unwrap(),
+        Some(numbers(0, 1, 7, 4))
+    );
+    assert_eq!(reader.read_partition("e", 1).unwrap(), None);
+    assert_eq!((reader.version(), reader.run()), (1, &run_info(1)));
+    assert_eq!(reader.manifest().partitions(), [("e".to_owned(), 0)]);
+    assert_eq!(reader.model().unwrap()[0].shape, [2, 2]);
+    let reader = ReadCheckpoint::open(folder.path()).unwrap();
+    assert_eq!(
+        reader.read_partition("e", 0).unwrap(),
+        Some(numbers(0, 2, 7, 4))
+    );
+}
+
+#[test]
+fn preserved_epochs_are_checkpoints() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    checkpoint.preserve(0).unwrap();
+    write(&checkpoint, 0, 1).unwrap();
+    checkpoint.append_metrics(&json!({ "epoch": 1 })).unwrap();
+    checkpoint.commit(run_info(1)).unwrap();
+    checkpoint.preserve(3).unwrap();
+    checkpoint.preserve(3).unwrap();
+    write(&checkpoint, 0, 2).unwrap();
+    checkpoint.commit(run_info(2)).unwrap();
+    drop(checkpoint);
+    let preserved = folder.path().join("epoch_3");
+    let reader = ReadCheckpoint::open(&preserved).unwrap();
+    assert_eq!(
+        reader.read_partition("e", 0).unwrap(),
+        Some(numbers(0, 1, 7, 4))
+    );
+    assert!(!folder.path().join("epoch_0").exists());
+    // Restored as the documentation says: its files over those of the folder.
+    for entry in fs::read_dir(&preserved).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    assert_eq!(checkpoint.version(), 1);
+    assert_eq!(
+        checkpoint.read_partition("e", 0).unwrap(),
+        Some(numbers(0, 1, 7, 4))
+    );
+}
+
+#[test]
+fn metrics_end_with_the_last_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = || fs::read_to_string(folder.path().join("metrics.jsonl")).unwrap();
+    let mut checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    checkpoint.append_metrics(&json!({ "bucket": 1 })).unwrap();
+    checkpoint.commit(run_info(1)).unwrap();
+    checkpoint.append_metrics(&json!({ "bucket": 2 })).unwrap();
+    assert_eq!(read().lines().count(), 2);
+    drop(checkpoint);
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    assert_eq!(read(), "{\"bucket\":1}\n");
+    checkpoint.append_metrics(&json!({ "bucket": 3 })).unwrap();
+    assert_eq!(read(), "{\"bucket\":1}\n{\"bucket\":3}\n");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_partition_comes_back(rows in 0_usize..400, dim in 1_usize..900, step in 0_u64..9) {
+        let folder = tempfile::tempdir().unwrap();
+        let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+        let mut data = numbers(3, step, rows, dim);
+        if let Some(first) = data.embeddings.first_mut() {
+            *first = f32::from_bits(0x7fc0_1234);
+        }
+        checkpoint.write_partition("my type", 3, dim, &data.embeddings, &data.row_adagrad).unwrap();
+        let mut read = numbers(0, 0, 5, 5);
+        prop_assert!(checkpoint.read_partition_into("my type", 3, &mut read).unwrap());
+        let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        prop_assert_eq!(bits(&read.embeddings), bits(&data.embeddings));
+        prop_assert_eq!(bits(&read.row_adagrad), bits(&data.row_adagrad));
+        prop_assert_eq!((read.rows, read.dim), (rows, dim));
+
+        // The format's own reader agrees.
+        let bytes = fs::read(folder.path().join("embeddings_my type_3.v1.safetensors")).unwrap();
+        let tensors = SafeTensors::deserialize(&bytes).unwrap();
+        let embeddings = tensors.tensor("embeddings").unwrap();
+        prop_assert_eq!(embeddings.shape(), &[rows, dim]);
+        let expected: Vec<u8> = data.embeddings.iter().flat_map(|v| v.to_le_bytes()).collect();
+        prop_assert_eq!(embeddings.data(), &expected[..]);
+    }
+}

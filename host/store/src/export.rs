@@ -1,0 +1,323 @@
+//! Export: embeddings and parameters in files that other tools open without this program.
+//!
+//! Embeddings are streamed partition by partition, in global order: by partition, then by offset.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
+use crate::dataset::manifest::EntityType;
+use crate::dataset::{Dataset, DatasetError};
+use crate::files::{self, FileError};
+
+mod npy;
+mod parameters;
+mod parquet;
+mod safetensors;
+mod tsv;
+
+/// A format of exported files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// NumPy arrays; names as JSON beside them.
+    Npy,
+    /// Safetensors; names as JSON beside them.
+    Safetensors,
+    /// Parquet: a name and a list of numbers per row.
+    Parquet,
+    /// Text: a name and numbers per line, separated by tabs.
+    Tsv,
+}
+
+impl FromStr for ExportFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "npy" => Ok(Self::Npy),
+            "safetensors" => Ok(Self::Safetensors),
+            "parquet" => Ok(Self::Parquet),
+            "tsv" => Ok(Self::Tsv),
+            _ => Err(format!(
+                "`{name}` is none of npy, safetensors, parquet, tsv"
+            )),
+        }
+    }
+}
+
+/// What an export does.
+#[derive(Clone, Debug)]
+pub struct ExportOptions {
+    /// Format of all files.
+    pub format: ExportFormat,
+    /// Vectors to add to every embedding of a type: the global embeddings of the model, with
+    /// which embeddings can be compared on their own.
+    pub add: BTreeMap<String, Vec<f32>>,
+    /// Whether files of an earlier export are replaced.
+    pub overwrite: bool,
+}
+
+/// What ended an export.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// A file cannot be written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The dataset cannot be read.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// The checkpoint cannot be read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A file would be replaced.
+    #[error("{} is there already; choose another folder, or ask to overwrite", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Checkpoint and dataset do not belong together.
+    #[error("the checkpoint {} does not fit the dataset: {what}", path.display())]
+    Mismatch {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What does not fit.
+        what: String,
+    },
+    /// A name cannot be written in this format.
+    #[error("the name `{name}` has a tab or line end, which TSV cannot hold; export as Parquet")]
+    Name {
+        /// The name.
+        name: String,
+    },
+}
+
+/// Exports the embeddings of all entities, or for featurized types of all features, and the
+/// parameters of the model into folder `out`. Gives the files written. `progress` gets the rows
+/// written so far and their total.
+///
+/// # Errors
+/// When something cannot be read or written, or dataset and checkpoint do not belong together.
+pub fn run(
+    dataset: &Dataset,
+    checkpoint: &ReadCheckpoint,
+    out: &Path,
+    options: &ExportOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Vec<PathBuf>, ExportError> {
+    files::create_folder(out)?;
+    let export = Export {
+        dataset,
+        checkpoint,
+        out,
+        options,
+    };
+    let types = &dataset.manifest().entities;
+    let total = types.values().map(rows).sum();
+    let (mut written, mut done) = (Vec::new(), 0);
+    for (name, info) in types {
+        if rows(info) > 0 {
+            written.extend(export.entities(name, info, &mut |rows| progress(done + rows, total))?);
+        }
+        done += rows(info);
+    }
+    written.extend(export.parameters()?);
+    Ok(written)
+}
+
+/// Rows of all tables of a type.
+fn rows(info: &EntityType) -> u64 {
+    (0..info.num_partitions)
+        .map(|partition| u64::from(info.table_rows(partition)))
+        .sum()
+}
+
+struct Export<'a> {
+    dataset: &'a Dataset,
+    checkpoint: &'a ReadCheckpoint,
+    out: &'a Path,
+    options: &'a ExportOptions,
+}
+
+/// A file of embeddings being written.
+trait Rows {
+    /// Adds rows: their names, and as many times the dimension numbers.
+    fn put(&mut self, names: &[&str], values: &[f32]) -> Result<(), ExportError>;
+    /// Completes the file.
+    fn finish(self: Box<Self>) -> Result<(), ExportError>;
+}
+
+/// Rows handed on at a time.
+const STEP: usize = 4096;
+
+impl Export<'_> {
+    /// A file of the export under its final and its first name.
+    fn target(&self, name: &str) -> Result<(PathBuf, PathBuf), ExportError> {
+        let path = self.out.join(name);
+        if path.exists() && !self.options.overwrite {
+            return Err(ExportError::Exists { path });
+        }
+        let staged = files::staged_name(&path);
+        Ok((path, staged))
+    }
+
+    /// Lets `write` write the file `name`, which is there only when it is complete.
+    fn write(
+        &self,
+        name: &str,
+        write: impl FnOnce(&Path) -> Result<(), ExportError>,
+    ) -> Result<PathBuf, ExportError> {
+        let (path, staged) = self.target(name)?;
+        if let Err(error) = write(&staged) {
+            let _ = files::remove(&staged);
+            return Err(error);
+        }
+        files::rename(&staged, &path)?;
+        Ok(path)
+    }
+
+    fn entities(
+        &self,
+        entity_type: &str,
+        info: &EntityType,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Vec<PathBuf>, ExportError> {
+        let (stem, names) = if info.featurized {
+            let features = self.dataset.features(entity_type)?;
+            (format!("features_{entity_type}"), features.names().to_vec())
+        } else {
+            (
+                format!("entities_{entity_type}"),
+                self.dataset.entity_names(entity_type)?,
+            )
+        };
+        let format = self.options.format;
+        let file = match format {
+            ExportFormat::Npy => format!("{stem}.npy"),
+            ExportFormat::Safetensors => format!("{stem}.safetensors"),
+            ExportFormat::Parquet => format!("{stem}.parquet"),
+            ExportFormat::Tsv => format!("{stem}.tsv"),
+        };
+        let written = self.write(&file, |path| {
+            let mut first = self.partition(entity_type, info, 0, None)?;
+            let shape = [names.len(), first.dim];
+            let mut rows: Box<dyn Rows> = match format {
+                ExportFormat::Npy => Box::new(npy::Array::create(path, &shape)?),
+                ExportFormat::Safetensors => Box::new(safetensors::Array::create(path, &shape)?),
+                ExportFormat::Parquet => Box::new(parquet::Table::create(path, first.dim)?),
+                ExportFormat::Tsv => Box::new(tsv::Lines::create(path, first.dim)?),
+            };
+            let mut row = 0;
+            for partition in 0..info.num_partitions {
+                if partition > 0 {
+                    first = self.partition(entity_type, info, partition, Some(first))?;
+                }
+                self.put_all(
+                    entity_type,
+                    &mut *rows,
+                    &names,
+                    &mut first,
+                    &mut row,
+                    progress,
+                )?;
+            }
+            rows.finish()
+        })?;
+        let mut all = vec![written];
+        if matches!(format, ExportFormat::Npy | ExportFormat::Safetensors) {
+            all.push(self.names(&format!("{stem}.names.json"), &names)?);
+        }
+        Ok(all)
+    }
+
+    fn put_all(
+        &self,
+        entity_type: &str,
+        rows: &mut dyn Rows,
+        names: &[String],
+        data: &mut PartitionData,
+        row: &mut usize,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), ExportError> {
+        let dim = data.dim;
+        if let Some(add) = self.options.add.get(entity_type) {
+            if add.len() != dim {
+                let what = format!("a vector of {} numbers to add to {dim}", add.len());
+                return Err(self.mismatch(what));
+            }
+            for values in data.embeddings.chunks_exact_mut(dim) {
+                values
+                    .iter_mut()
+                    .zip(add)
+                    .for_each(|(value, add)| *value += add);
+            }
+        }
+        for values in data.embeddings.chunks(STEP * dim.max(1)) {
+            let count = values.len() / dim;
+            let named: Vec<&str> = names[*row..*row + count]
+                .iter()
+                .map(String::as_str)
+                .collect();
+            rows.put(&named, values)?;
+            *row += count;
+            progress(*row as u64);
+        }
+        Ok(())
+    }
+
+    /// Reads a partition, into the memory of `reuse`, which had its dimension.
+    fn partition(
+        &self,
+        entity_type: &str,
+        info: &EntityType,
+        partition: u32,
+        reuse: Option<PartitionData>,
+    ) -> Result<PartitionData, ExportError> {
+        let dim = reuse.as_ref().map(|data| data.dim);
+        let mut data = reuse.unwrap_or_default();
+        if !self
+            .checkpoint
+            .read_partition_into(entity_type, partition, &mut data)?
+        {
+            let what = format!("it has no partition {partition} of `{entity_type}`");
+            return Err(self.mismatch(what));
+        }
+        let rows = info.table_rows(partition) as usize;
+        if data.rows != rows || dim.is_some_and(|dim| dim != data.dim) || data.dim == 0 {
+            let what = format!(
+                "partition {partition} of `{entity_type}` is [{}, {}] and not [{rows}, {}]",
+                data.rows,
+                data.dim,
+                dim.unwrap_or(data.dim)
+            );
+            return Err(self.mismatch(what));
+        }
+        Ok(data)
+    }
+
+    /// Writes names as a JSON list: it can hold any name.
+    fn names(&self, file: &str, names: &[String]) -> Result<PathBuf, ExportError> {
+        self.write(file, |path| {
+            let mut file = files::SummedFile::create(path)?;
+            for (at, name) in names.iter().enumerate() {
+                let text = serde_json::Value::from(name.as_str()).to_string();
+                let before = if at == 0 { "[\n" } else { ",\n" };
+                file.put(before.as_bytes())?;
+                file.put(text.as_bytes())?;
+            }
+            file.put(if names.is_empty() { b"[]\n" } else { b"\n]\n" })?;
+            file.finish(true)?;
+            Ok(())
+        })
+    }
+
+    fn mismatch(&self, what: String) -> ExportError {
+        ExportError::Mismatch {
+            path: self.checkpoint.path().to_owned(),
+            what,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! NumPy's `.npy`: a header that says the shape, then the numbers.
+
+use std::path::Path;
+
+use super::{ExportError, Rows};
+use crate::checkpoint::tensors::put_numbers;
+use crate::files::{FileError, SummedFile};
+
+/// An array of 32-bit floating-point numbers.
+pub(super) struct Array {
+    file: SummedFile,
+}
+
+impl Array {
+    pub(super) fn create(path: &Path, shape: &[usize]) -> Result<Self, FileError> {
+        let mut file = SummedFile::create(path)?;
+        file.put(&header(shape))?;
+        Ok(Self { file })
+    }
+
+    pub(super) fn put_numbers(&mut self, values: &[f32]) -> Result<(), FileError> {
+        put_numbers(&mut self.file, values)
+    }
+
+    pub(super) fn close(self) -> Result<(), FileError> {
+        self.file.finish(true).map(|_| ())
+    }
+}
+
+impl Rows for Array {
+    fn put(&mut self, _names: &[&str], values: &[f32]) -> Result<(), ExportError> {
+        Ok(self.put_numbers(values)?)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), ExportError> {
+        Ok(self.close()?)
+    }
+}
+
+/// Version 1.0; the header is padded so that the numbers start at a multiple of 64.
+fn header(shape: &[usize]) -> Vec<u8> {
+    const FIXED: usize = 10;
+    let sizes: String = shape.iter().map(|size| format!("{size},")).collect();
+    let mut text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({sizes}), }}");
+    let end = (FIXED + text.len() + 1).next_multiple_of(64) - FIXED - 1;
+    text.push_str(&" ".repeat(end - text.len()));
+    text.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+    bytes
+}

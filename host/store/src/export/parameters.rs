@@ -1,0 +1,85 @@
+//! The parameters of the model: operators of relations, global embeddings.
+
+use std::path::PathBuf;
+
+use super::{Export, ExportError, ExportFormat, npy, parquet, tsv};
+use crate::checkpoint::{Tensor, TensorRef, tensors};
+use crate::files::SummedFile;
+
+/// Ending of the names of accumulators, which nobody needs outside of training.
+const ACCUMULATOR: &str = ".adagrad";
+
+impl Export<'_> {
+    /// Writes all parameters, and the names of relations in the order of their ids.
+    pub(super) fn parameters(&self) -> Result<Vec<PathBuf>, ExportError> {
+        let model = self.checkpoint.model()?;
+        let tensors: Vec<&Tensor> = model
+            .iter()
+            .filter(|tensor| !tensor.name.ends_with(ACCUMULATOR))
+            .collect();
+        let mut written = match self.options.format {
+            _ if tensors.is_empty() => Vec::new(),
+            ExportFormat::Npy => self.parameter_arrays(&tensors)?,
+            ExportFormat::Safetensors => vec![self.write("parameters.safetensors", |path| {
+                let borrowed: Vec<_> = tensors
+                    .iter()
+                    .map(|t| TensorRef {
+                        name: &t.name,
+                        shape: &t.shape,
+                        values: &t.values,
+                    })
+                    .collect();
+                tensors::write(path, &borrowed, &[])?;
+                Ok(crate::files::sync(path)?)
+            })?],
+            ExportFormat::Parquet => {
+                vec![self.write("parameters.parquet", |path| {
+                    parquet::parameters(path, &tensors)
+                })?]
+            }
+            ExportFormat::Tsv => vec![self.parameter_lines(&tensors)?],
+        };
+        written.push(self.names("relations.names.json", self.dataset.relation_names())?);
+        Ok(written)
+    }
+
+    /// One array per parameter; its file name is the parameter's with `.` for `/`.
+    fn parameter_arrays(&self, tensors: &[&Tensor]) -> Result<Vec<PathBuf>, ExportError> {
+        let mut written = Vec::new();
+        for tensor in tensors {
+            let keep = |c: char| {
+                if c.is_alphanumeric() || matches!(c, '_' | '-') {
+                    c
+                } else {
+                    '.'
+                }
+            };
+            let name: String = tensor.name.chars().map(keep).collect();
+            written.push(self.write(&format!("{name}.npy"), |path| {
+                let mut array = npy::Array::create(path, &tensor.shape)?;
+                array.put_numbers(&tensor.values)?;
+                Ok(array.close()?)
+            })?);
+        }
+        Ok(written)
+    }
+
+    /// Lines of name, shape as `AxB`, and numbers.
+    fn parameter_lines(&self, tensors: &[&Tensor]) -> Result<PathBuf, ExportError> {
+        self.write("parameters.tsv", |path| {
+            let mut file = SummedFile::create(path)?;
+            for tensor in tensors {
+                let mut line = Vec::new();
+                tsv::put_text(&mut line, &tensor.name)?;
+                let shape: Vec<String> = tensor.shape.iter().map(usize::to_string).collect();
+                line.push(b'\t');
+                line.extend_from_slice(shape.join("x").as_bytes());
+                tsv::put_numbers(&mut line, &tensor.values);
+                line.push(b'\n');
+                file.put(&line)?;
+            }
+            file.finish(true)?;
+            Ok(())
+        })
+    }
+}
