@@ -91,7 +91,10 @@ impl ByRelation {
     /// Edges per relation.
     #[must_use]
     pub fn counts(&self) -> Vec<u64> {
-        self.starts.windows(2).map(|w| u64::from(w[1] - w[0])).collect()
+        self.starts
+            .windows(2)
+            .map(|w| u64::from(w[1] - w[0]))
+            .collect()
     }
 }
 

@@ -35,7 +35,11 @@ impl TrainStats {
     /// Loss per edge; 0 without edges.
     #[must_use]
     pub fn mean_loss(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.loss / self.count as f64 }
+        if self.count == 0 {
+            0.0
+        } else {
+            self.loss / self.count as f64
+        }
     }
 }
 
@@ -70,7 +74,10 @@ impl RankStats {
         if count == 0 {
             return Self::default();
         }
-        let (a, b) = (self.count as f64 / count as f64, other.count as f64 / count as f64);
+        let (a, b) = (
+            self.count as f64 / count as f64,
+            other.count as f64 / count as f64,
+        );
         let mean = |x: f64, y: f64| x * a + y * b;
         Self {
             count,

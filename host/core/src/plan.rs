@@ -51,16 +51,30 @@ pub enum PlanError {
 pub fn check(pass: &Pass, plan: &[Bucket]) -> Result<(), PlanError> {
     let (lhs, rhs) = (pass.lhs_partitions, pass.rhs_partitions);
     if plan.len() != pass.buckets() {
-        return Err(PlanError::Length { found: plan.len(), expected: pass.buckets(), lhs, rhs });
+        return Err(PlanError::Length {
+            found: plan.len(),
+            expected: pass.buckets(),
+            lhs,
+            rhs,
+        });
     }
     let mut seen = vec![usize::MAX; pass.buckets()];
     for (position, &bucket) in plan.iter().enumerate() {
         if bucket.lhs >= lhs || bucket.rhs >= rhs {
-            return Err(PlanError::OutOfGrid { position, bucket, lhs, rhs });
+            return Err(PlanError::OutOfGrid {
+                position,
+                bucket,
+                lhs,
+                rhs,
+            });
         }
         let slot = &mut seen[bucket.lhs as usize * rhs as usize + bucket.rhs as usize];
         if *slot != usize::MAX {
-            return Err(PlanError::Repeated { bucket, first: *slot, second: position });
+            return Err(PlanError::Repeated {
+                bucket,
+                first: *slot,
+                second: position,
+            });
         }
         *slot = position;
     }
@@ -81,10 +95,15 @@ pub struct PlanCost {
 /// A partition as the buffer sees it: where the sides share, left and right are one.
 #[must_use]
 pub fn buffer_key(pass: &Pass, side: Side, partition: u32) -> (Side, u32) {
-    if pass.shared { (Side::Lhs, partition) } else { (side, partition) }
+    if pass.shared {
+        (Side::Lhs, partition)
+    } else {
+        (side, partition)
+    }
 }
 
-/// The partitions that `bucket` needs in the buffer: none, one or two.
+/// The partitions that `bucket` needs in the buffer: one or two, none for a bucket without edges
+/// or of partitions that are never swapped.
 pub fn needs(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = (Side, u32)> + use<> {
     let bytes = |side, p: u32| match side {
         Side::Lhs => pass.lhs_bytes[p as usize],
@@ -92,8 +111,10 @@ pub fn needs(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = (Side, u32)> +
     };
     let lhs = buffer_key(pass, Side::Lhs, bucket.lhs);
     let rhs = buffer_key(pass, Side::Rhs, bucket.rhs);
-    let first = (bytes(Side::Lhs, bucket.lhs) > 0).then_some(lhs);
-    let second = (bytes(Side::Rhs, bucket.rhs) > 0 && (first.is_none() || rhs != lhs)).then_some(rhs);
+    let index = bucket.lhs as usize * pass.rhs_partitions as usize + bucket.rhs as usize;
+    let used = pass.edges[index] > 0;
+    let first = (used && bytes(Side::Lhs, bucket.lhs) > 0).then_some(lhs);
+    let second = (used && bytes(Side::Rhs, bucket.rhs) > 0 && first != Some(rhs)).then_some(rhs);
     first.into_iter().chain(second)
 }
 
@@ -145,7 +166,10 @@ impl Belady {
                 uses[Self::index(lhs_partitions, side, p)].push(position);
             }
         }
-        Self { uses, lhs_partitions }
+        Self {
+            uses,
+            lhs_partitions,
+        }
     }
 
     fn index(lhs_partitions: usize, side: Side, partition: u32) -> usize {
@@ -173,6 +197,90 @@ impl Belady {
     ) -> Option<usize> {
         (0..resident.len())
             .filter(|&i| !keep.contains(&resident[i]))
-            .max_by_key(|&i| (self.next_use(resident[i], position), std::cmp::Reverse(resident[i])))
+            .max_by_key(|&i| {
+                (
+                    self.next_use(resident[i], position),
+                    std::cmp::Reverse(resident[i]),
+                )
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(partitions: u32, buffer: u32) -> Pass {
+        Pass {
+            lhs_partitions: partitions,
+            rhs_partitions: partitions,
+            shared: true,
+            edges: vec![1; (partitions * partitions) as usize],
+            lhs_bytes: vec![100; partitions as usize],
+            rhs_bytes: vec![100; partitions as usize],
+            buffer_partitions: buffer,
+            resident: Vec::new(),
+            epoch: 0,
+            edge_set: 0,
+            edge_chunk: 0,
+            seed: 0,
+        }
+    }
+
+    fn lexicographic(n: u32) -> Vec<Bucket> {
+        (0..n)
+            .flat_map(|l| (0..n).map(move |r| Bucket::new(l, r)))
+            .collect()
+    }
+
+    #[test]
+    fn swaps_of_the_lexicographic_order_are_the_published_ones() {
+        for (p, c, swaps) in [
+            (8, 2, 60),
+            (16, 2, 252),
+            (8, 4, 37),
+            (16, 4, 205),
+            (16, 8, 136),
+        ] {
+            assert_eq!(
+                cost(&pass(p, c), &lexicographic(p)).swaps,
+                swaps,
+                "p={p} c={c}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bucket_without_edges_needs_nothing() {
+        let mut pass = pass(4, 2);
+        pass.edges = vec![0; 16];
+        assert_eq!(cost(&pass, &lexicographic(4)), PlanCost::default());
+    }
+
+    #[test]
+    fn every_broken_promise_is_named() {
+        let pass = pass(2, 2);
+        let plan = lexicographic(2);
+        assert_eq!(check(&pass, &plan), Ok(()));
+        assert!(matches!(
+            check(&pass, &plan[1..]),
+            Err(PlanError::Length { found: 3, .. })
+        ));
+        let mut repeated = plan.clone();
+        repeated[3] = plan[0];
+        assert!(matches!(
+            check(&pass, &repeated),
+            Err(PlanError::Repeated {
+                first: 0,
+                second: 3,
+                ..
+            })
+        ));
+        let mut outside = plan;
+        outside[2].rhs = 2;
+        assert!(matches!(
+            check(&pass, &outside),
+            Err(PlanError::OutOfGrid { position: 2, .. })
+        ));
     }
 }

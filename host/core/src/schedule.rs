@@ -66,7 +66,15 @@ impl Schedule {
     /// A schedule before its first pass.
     #[must_use]
     pub const fn new() -> Self {
-        Self { pass: PassId { epoch: 0, edge_set: 0, edge_chunk: 0 }, plan: Vec::new(), leases: Vec::new() }
+        Self {
+            pass: PassId {
+                epoch: 0,
+                edge_set: 0,
+                edge_chunk: 0,
+            },
+            plan: Vec::new(),
+            leases: Vec::new(),
+        }
     }
 
     /// The current pass.
@@ -124,7 +132,10 @@ impl Schedule {
             .collect();
         (0..self.plan.len())
             .filter(|&i| self.leases[i] == Lease::Todo)
-            .filter(|&i| held.iter().all(|&h| !Self::conflict(self.plan[i], h, shared)))
+            .filter(|&i| {
+                held.iter()
+                    .all(|&h| !Self::conflict(self.plan[i], h, shared))
+            })
             .collect()
     }
 
@@ -133,7 +144,10 @@ impl Schedule {
     pub fn acquire(&mut self, trainer: u32, shared: bool) -> Option<Acquired> {
         let position = *self.free(trainer, shared).first()?;
         self.leases[position] = Lease::Held { trainer };
-        Some(Acquired { bucket: self.plan[position], position })
+        Some(Acquired {
+            bucket: self.plan[position],
+            position,
+        })
     }
 
     /// Marks the bucket at `position` as trained.
@@ -178,7 +192,9 @@ mod tests {
     use super::*;
 
     fn grid(n: u32, m: u32) -> Vec<Bucket> {
-        (0..n).flat_map(|l| (0..m).map(move |r| Bucket::new(l, r))).collect()
+        (0..n)
+            .flat_map(|l| (0..m).map(move |r| Bucket::new(l, r)))
+            .collect()
     }
 
     proptest! {

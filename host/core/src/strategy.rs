@@ -91,8 +91,12 @@ pub trait BucketOrder: Send {
     ///
     /// # Errors
     /// When the strategy refuses, faults, exceeds its limits or answers out of range.
-    fn pick(&mut self, pass: &Pass, held: &[Bucket], free: &[Bucket])
-    -> Result<usize, StrategyError>;
+    fn pick(
+        &mut self,
+        pass: &Pass,
+        held: &[Bucket],
+        free: &[Bucket],
+    ) -> Result<usize, StrategyError>;
 }
 
 /// Edges to take next: one relation, a number of its edges that are left.
