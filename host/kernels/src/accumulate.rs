@@ -4,6 +4,10 @@ use crate::{rows, vector};
 
 const NONE: u32 = u32::MAX;
 
+/// How far ahead rows are requested from memory: far enough to hide its latency behind the work on the
+/// rows before.
+pub(crate) const ROWS_AHEAD: usize = 4;
+
 /// Gradient rows of a table, kept only for the rows that were touched.
 ///
 /// A dense map finds a row's slot in one look-up. Memory is 4 bytes per table row plus one gradient
@@ -17,10 +21,15 @@ pub(crate) struct GradientRows {
 }
 
 impl GradientRows {
-    /// Prepares for a table of `rows` rows of `width` floats, forgetting what was summed before.
-    pub(crate) fn reset(&mut self, rows: usize, width: usize) {
+    /// Prepares for a table of `rows` rows of `width` floats, of which `expected` may be touched,
+    /// forgetting what was summed before.
+    pub(crate) fn reset(&mut self, rows: usize, width: usize, expected: usize) {
         self.clear();
         self.width = width;
+        let floats = expected.min(rows) * width;
+        if self.values.capacity() < floats {
+            self.values = rows::with_capacity(floats);
+        }
         if self.slot_of_row.len() < rows {
             self.slot_of_row.resize(rows, NONE);
         }
@@ -66,12 +75,13 @@ impl GradientRows {
     }
 
     /// Hands every touched row with its sum to `apply`, in the order of first touch, and forgets them.
-    pub(crate) fn drain(&mut self, mut apply: impl FnMut(usize, &[f32])) {
-        for (&row, sum) in self
-            .touched
-            .iter()
-            .zip(self.values.chunks_exact(self.width.max(1)))
-        {
+    /// `announce` is told of each a few rows ahead.
+    pub(crate) fn drain(&mut self, announce: impl Fn(usize), mut apply: impl FnMut(usize, &[f32])) {
+        let sums = self.values.chunks_exact(self.width.max(1));
+        for (i, (&row, sum)) in self.touched.iter().zip(sums).enumerate() {
+            if let Some(&ahead) = self.touched.get(i + ROWS_AHEAD) {
+                announce(ahead as usize);
+            }
             apply(row as usize, sum);
         }
         self.clear();
@@ -121,7 +131,7 @@ mod tests {
     #[test]
     fn duplicates_are_summed_and_batches_are_separate() {
         let mut rows = GradientRows::default();
-        rows.reset(5, 2);
+        rows.reset(5, 2, 1);
         rows.add(3, &[1.0, 2.0]);
         rows.add(0, &[5.0, 5.0]);
         rows.add(3, &[10.0, 20.0]);
@@ -129,7 +139,7 @@ mod tests {
         rows.add_scaled(0, -1.0, &[1.0, 2.0]);
         rows.row_mut(1)[1] = 7.0;
         let mut seen = Vec::new();
-        rows.drain(|row, sum| seen.push((row, sum.to_vec())));
+        rows.drain(|_| {}, |row, sum| seen.push((row, sum.to_vec())));
         assert_eq!(
             seen,
             [
@@ -140,8 +150,8 @@ mod tests {
             ]
         );
         rows.add(3, &[1.0, 1.0]);
-        rows.reset(9, 1);
+        rows.reset(9, 1, 9);
         rows.add(8, &[3.0]);
-        rows.drain(|row, sum| assert_eq!((row, sum), (8, &[3.0][..])));
+        rows.drain(|_| {}, |row, sum| assert_eq!((row, sum), (8, &[3.0][..])));
     }
 }

@@ -37,9 +37,7 @@ impl Block {
             "the matrix lies in its buffer"
         );
         let (size, strides) = self.layout(transposed);
-        buffer
-            .tensor()
-            .f_as_strided(size, strides, self.offset as i64)
+        buffer.view(&size, &strides, self.offset)
     }
 
     fn batch(&self, buffer: &TensorBuffer, transposed: bool) -> Result<Tensor, TchError> {
@@ -50,9 +48,7 @@ impl Block {
             [self.count as i64, rows, columns],
             [self.stride as i64, row, column],
         );
-        buffer
-            .tensor()
-            .f_as_strided(size, strides, self.offset as i64)
+        buffer.view(&size, &strides, self.offset)
     }
 
     fn layout(&self, transposed: bool) -> ([i64; 2], [i64; 2]) {

@@ -17,7 +17,11 @@ const EPSILON: f32 = 1e-10;
 #[must_use]
 pub(crate) fn apply_rows(gradients: &mut GradientRows, table: &Table, lr: f32) -> bool {
     let mut finite = true;
-    gradients.drain(|row, gradient| {
+    let announce = |row| {
+        table.embeddings.prefetch(row);
+        table.row_adagrad.prefetch(row);
+    };
+    gradients.drain(announce, |row, gradient| {
         let mean = vector::dot(gradient, gradient) / gradient.len() as f32;
         let mut accumulator = [0.0];
         table.row_adagrad.read_row(row, &mut accumulator);

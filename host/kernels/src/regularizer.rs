@@ -2,6 +2,8 @@
 
 use multiversion::multiversion;
 
+use crate::vector::join_lanes;
+
 /// N3 of one row of numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct N3 {
@@ -41,7 +43,7 @@ fn add_real(row: &[f32], gradient: &mut [f32], factor: f32) -> f32 {
             *g += factor * product;
         }
     }
-    sums.iter().sum()
+    join_lanes(sums, |a, b| a + b)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
@@ -69,5 +71,5 @@ fn add_complex(
             *im_gradient += factor * modulus * b;
         }
     }
-    sums.iter().sum()
+    join_lanes(sums, |a, b| a + b)
 }

@@ -61,6 +61,7 @@ impl SharedRows {
         );
         let rows = values.len() / width;
         let raw = Box::into_raw(values.into_boxed_slice());
+        advise_huge(raw.cast(), raw.len());
         // SAFETY: `UnsafeCell<f32>` has the representation of `f32` (it is `repr(transparent)`), so the
         // box's layout does not change; `raw` was just released by `Box::into_raw`.
         let cells = unsafe { Box::from_raw(raw as *mut [UnsafeCell<f32>]) };
@@ -70,7 +71,7 @@ impl SharedRows {
     /// `rows` rows of zeros.
     #[must_use]
     pub fn zeros(rows: usize, width: usize) -> Self {
-        Self::from_vec(vec![0.0; rows * width], width)
+        Self::from_vec(zeroed(rows * width), width)
     }
 
     /// The values, row after row. They are not copied.
@@ -219,6 +220,8 @@ unsafe fn axpy_raw(target: *mut f32, factor: f32, values: &[f32]) {
 /// else goes through the slices.
 pub struct TensorBuffer {
     tensor: Tensor,
+    /// Where the floats start within the tensor.
+    start: usize,
     len: usize,
 }
 
@@ -234,9 +237,42 @@ impl TensorBuffer {
     /// # Errors
     /// When libtorch cannot allocate it.
     pub fn zeros(len: usize) -> Result<Self, tch::TchError> {
+        // A large buffer starts on a huge page and may use the last one whole; what is not touched of the
+        // surplus takes no memory.
+        let huge = size_of::<f32>() * len >= HUGE_PAGE / 2;
+        let page = HUGE_PAGE / size_of::<f32>();
         // One float at least, so that there is always an address.
-        let tensor = Tensor::f_zeros([len.max(1) as i64], (Kind::Float, Device::Cpu))?;
-        Ok(Self { tensor, len })
+        let capacity = if huge {
+            len.next_multiple_of(page) + page
+        } else {
+            len.max(1)
+        };
+        let tensor = Tensor::f_empty([capacity as i64], (Kind::Float, Device::Cpu))?;
+        let address = tensor.data_ptr() as usize;
+        let start = if huge {
+            (address.next_multiple_of(HUGE_PAGE) - address) / size_of::<f32>()
+        } else {
+            0
+        };
+        let mut buffer = Self { tensor, start, len };
+        if huge {
+            advise_huge(buffer.address(), len.next_multiple_of(page));
+        }
+        // SAFETY: `len` floats from `address` on lie in the tensor, whose memory nobody else has seen.
+        unsafe {
+            ptr::write_bytes(buffer.address(), 0, len);
+        }
+        buffer.len = len;
+        Ok(buffer)
+    }
+
+    /// Where the floats start.
+    #[inline]
+    fn address(&self) -> *mut f32 {
+        self.tensor
+            .data_ptr()
+            .cast::<f32>()
+            .wrapping_add(self.start)
     }
 
     /// Number of floats.
@@ -255,7 +291,7 @@ impl TensorBuffer {
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[f32] {
-        let start = self.tensor.data_ptr().cast_const().cast::<f32>();
+        let start = self.address().cast_const();
         // SAFETY: `zeros` made a contiguous f32 tensor of at least `len` elements in main memory, which
         // nothing resizes. Views of it are made by `view` under `&self` and written only by products
         // that take their output's buffer by `&mut`, so nothing writes while this borrow lives.
@@ -265,15 +301,66 @@ impl TensorBuffer {
     /// The floats, to be changed.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
-        let start = self.tensor.data_ptr().cast::<f32>();
+        let start = self.address();
         // SAFETY: as in `as_slice`; `&mut self` makes the access exclusive.
         unsafe { std::slice::from_raw_parts_mut(start, self.len) }
     }
 
-    /// The tensor, one-dimensional.
-    pub(crate) fn tensor(&self) -> &Tensor {
-        &self.tensor
+    /// A view of the floats.
+    ///
+    /// # Errors
+    /// When the view reaches beyond the buffer.
+    pub(crate) fn view(
+        &self,
+        size: &[i64],
+        strides: &[i64],
+        offset: usize,
+    ) -> Result<Tensor, tch::TchError> {
+        self.tensor
+            .f_as_strided(size, strides, (self.start + offset) as i64)
     }
+}
+
+/// Bytes of a huge page on the processors that matter.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Zeroed floats that will be spread over huge pages: rows are read at random, and with small pages the
+/// translation of addresses costs as much as the reads.
+#[must_use]
+pub fn zeroed(len: usize) -> Vec<f32> {
+    // Fresh from the system, hence not touched yet, so that the advice holds for every page.
+    let mut values = vec![0.0; len];
+    advise_huge(values.as_mut_ptr(), len);
+    values
+}
+
+/// Room for `len` floats, spread over huge pages.
+pub(crate) fn with_capacity(len: usize) -> Vec<f32> {
+    let mut values = Vec::with_capacity(len);
+    advise_huge(values.as_mut_ptr(), len);
+    values
+}
+
+/// Asks the system for huge pages. Without them everything works as well, only slower.
+fn advise_huge(start: *mut f32, len: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        const SMALL_PAGE: usize = 4096;
+        let bytes = len * size_of::<f32>();
+        let skipped = (start as usize).next_multiple_of(SMALL_PAGE) - start as usize;
+        if bytes >= HUGE_PAGE / 2 {
+            // SAFETY: the advice changes no byte and no permission; the range lies in an allocation.
+            let _best_effort = unsafe {
+                rustix::mm::madvise(
+                    start.wrapping_byte_add(skipped).cast(),
+                    bytes - skipped,
+                    rustix::mm::Advice::LinuxHugepage,
+                )
+            };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, len);
 }
 
 #[cfg(test)]
@@ -322,7 +409,18 @@ mod tests {
     fn a_tensor_and_its_slice_are_the_same_memory() -> Result<(), tch::TchError> {
         let mut buffer = TensorBuffer::zeros(3)?;
         buffer.as_mut_slice()[1] = 5.0;
-        assert_eq!(Vec::<f32>::try_from(buffer.tensor())?, [0.0, 5.0, 0.0]);
+        assert_eq!(
+            Vec::<f32>::try_from(buffer.view(&[3], &[1], 0)?)?,
+            [0.0, 5.0, 0.0]
+        );
+        // Large enough for huge pages.
+        let mut buffer = TensorBuffer::zeros(1 << 20)?;
+        buffer.as_mut_slice()[1 << 19] = 7.0;
+        assert_eq!(
+            Vec::<f32>::try_from(buffer.view(&[2], &[1], (1 << 19) - 1)?)?,
+            [0.0, 7.0]
+        );
+        assert_eq!(buffer.as_slice().iter().sum::<f32>(), 7.0);
         assert!(TensorBuffer::zeros(0)?.is_empty());
         Ok(())
     }

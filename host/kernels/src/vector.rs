@@ -38,8 +38,8 @@ fn lanes(
 }
 
 #[inline(always)]
-fn join_lanes(mut acc: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
-    let mut half = LANES / 2;
+pub(crate) fn join_lanes<const N: usize>(mut acc: [f32; N], join: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut half = N / 2;
     while half > 0 {
         for i in 0..half {
             acc[i] = join(acc[i], acc[i + half]);

@@ -7,7 +7,7 @@
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
 
-use crate::vector::fma;
+use crate::vector::{fma, join_lanes};
 
 /// Partial sums.
 const LANES: usize = 16;
@@ -97,7 +97,7 @@ fn map_sum(row: &mut [f32], f: impl Fn(f32) -> (f32, f32)) -> f32 {
         *v = value;
         *a += term;
     }
-    acc.iter().sum()
+    join_lanes(acc, |a, b| a + b)
 }
 
 /// Replaces each x by `e^(x - shift)` and returns their sum.
@@ -150,7 +150,8 @@ pub(super) fn hinge(row: &mut [f32], offset: f32) -> (f32, f32) {
         step(chunk);
     }
     step(chunks.into_remainder());
-    (sums.iter().sum(), violations.iter().sum())
+    let add = |a, b| a + b;
+    (join_lanes(sums, add), join_lanes(violations, add))
 }
 
 #[cfg(test)]

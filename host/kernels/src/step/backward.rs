@@ -3,7 +3,7 @@
 use pbg_core::config::Operator;
 use tch::TchError;
 
-use crate::accumulate::GradientRows;
+use crate::accumulate::{GradientRows, ROWS_AHEAD};
 use crate::comparators::RowExtras;
 use crate::matmul::{Block, Factor, product};
 use crate::operators;
@@ -11,8 +11,7 @@ use crate::regularizer::N3;
 use crate::rows::TensorBuffer;
 use crate::step::plan::Slice;
 use crate::step::side::{
-    Gradients, Layout, PREFETCH_ROWS, Parameters, Rows, SideBuffers, SliceEntities, Transform,
-    reserve,
+    Gradients, Layout, Parameters, Rows, SideBuffers, SliceEntities, Transform, reserve,
 };
 use crate::table::Table;
 use crate::vector;
@@ -54,7 +53,7 @@ impl OperatorGradients {
     /// Zero for an operator with `width` packed parameters and, with dynamic relations, `relations`.
     pub(crate) fn reset(&mut self, width: usize, relations: Option<usize>) -> Result<(), TchError> {
         match relations {
-            Some(relations) => self.per_edge.reset(relations, width),
+            Some(relations) => self.per_edge.reset(relations, width, 0),
             None => {
                 reserve(&mut self.shared, width)?;
                 self.shared.as_mut_slice()[..width].fill(0.0);
@@ -258,7 +257,7 @@ fn back(
         }
         if let Some(&ahead) = group
             .entities
-            .and_then(|entities| entities.get(i + PREFETCH_ROWS))
+            .and_then(|entities| entities.get(i + ROWS_AHEAD))
             && sink.table.features.is_none()
         {
             sink.rows.prefetch(ahead);

@@ -156,10 +156,13 @@ impl ParameterGradients {
                 continue;
             }
             if spec.is_dynamic() {
-                sums.per_edge.drain(|row, gradient| {
-                    finite &=
-                        optimizer::apply_packed(tensors, row, gradient, lr, &mut self.scratch);
-                });
+                sums.per_edge.drain(
+                    |_| {},
+                    |row, gradient| {
+                        finite &=
+                            optimizer::apply_packed(tensors, row, gradient, lr, &mut self.scratch);
+                    },
+                );
             } else {
                 let gradient = &sums.shared.as_slice()[..width];
                 finite &= optimizer::apply_packed(tensors, 0, gradient, lr, &mut self.scratch);

@@ -164,6 +164,19 @@ impl Plan {
         )
     }
 
+    /// Rows that the batch may touch in the table of `side`, or of both sides if they are one.
+    pub(crate) fn touched(&self, shared: bool, side: Side) -> usize {
+        let of = |side| match self.negatives[side as usize] {
+            Negatives::All => usize::MAX,
+            _ => self.edges + self.chunks() * self.uniform(side),
+        };
+        match (shared, side) {
+            (false, side) => of(side),
+            (true, Side::Lhs) => of(Side::Lhs).saturating_add(of(Side::Rhs)),
+            (true, Side::Rhs) => 0,
+        }
+    }
+
     /// Chunks in the batch.
     pub(crate) fn chunks(&self) -> usize {
         self.edges.div_ceil(self.chunk)

@@ -4,6 +4,7 @@ use pbg_core::config::Operator;
 use pbg_core::graph::Side;
 use tch::TchError;
 
+use crate::accumulate::ROWS_AHEAD;
 use crate::comparators::{Comparison, RowExtras};
 use crate::matmul::{Block, Factor, product};
 use crate::operators;
@@ -292,7 +293,7 @@ fn fill_block(
         .enumerate()
     {
         if let Entities::Listed(ids) = entities
-            && let Some(&ahead) = ids.get(i + PREFETCH_ROWS)
+            && let Some(&ahead) = ids.get(i + ROWS_AHEAD)
             && table.features.is_none()
         {
             table.embeddings.prefetch(ahead as usize);
@@ -323,9 +324,6 @@ fn fill_block(
     }
     Ok(())
 }
-
-/// How far ahead rows are requested from memory: far enough to hide its latency behind the copies.
-pub(crate) const PREFETCH_ROWS: usize = 4;
 
 /// The embedding of one entity. With `renorm` a row that is too long is scaled down in the table too.
 #[inline]

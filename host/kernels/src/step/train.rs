@@ -88,7 +88,8 @@ impl Trainer {
             .reset(&self.spec, batch.spec_index(), params)?;
         for side in Side::BOTH {
             let embeddings = &tables.side(side).embeddings;
-            self.rows[side as usize].reset(embeddings.rows(), embeddings.width());
+            let expected = plan.touched(tables.shared(), side);
+            self.rows[side as usize].reset(embeddings.rows(), embeddings.width(), expected);
         }
         for pass in plan.passes {
             self.train_pass(&plan, pass, &job, &mut stats, observer)?;
