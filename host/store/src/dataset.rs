@@ -280,3 +280,6 @@ fn open_verified(
         ))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,9 @@
 //!
 //! Runs with the interpreter in `PBG_TEST_PYTHON`; without that variable only CI insists.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stderr, reason = "who skips says why")]
+
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;

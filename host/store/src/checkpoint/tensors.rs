@@ -147,6 +147,9 @@ pub(crate) fn put_numbers(file: &mut SummedFile, numbers: &[f32]) -> Result<(), 
     Ok(())
 }
 
+/// Name, shape and bytes of a tensor in a file.
+type Listed = (String, Vec<usize>, Range<u64>);
+
 /// A safetensors file being read from front to end, so that its checksum can be compared.
 struct Reader<'a> {
     path: &'a Path,
@@ -188,7 +191,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Names, shapes and bytes of all tensors, in the order of the file.
-    fn header(&mut self) -> Result<Vec<(String, Vec<usize>, Range<u64>)>, CheckpointError> {
+    fn header(&mut self) -> Result<Vec<Listed>, CheckpointError> {
         let path = self.path;
         let damaged = |what: &str| CheckpointError::damaged(path, what);
         let size = self.expected.size;

@@ -12,7 +12,9 @@ use std::hash::BuildHasher;
 use super::{Dataset, DatasetError, open_verified};
 
 /// Where an entity lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Default, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct EntityId {
     /// Partition of its type.
     pub partition: u32,
@@ -180,15 +182,6 @@ impl Dictionary {
     fn at(&self, at: usize) -> &str {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[start..self.ends[at]]
-    }
-}
-
-impl Default for EntityId {
-    fn default() -> Self {
-        Self {
-            partition: 0,
-            offset: 0,
-        }
     }
 }
 

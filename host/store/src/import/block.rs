@@ -29,7 +29,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    pub(super) fn of<'b>(self, bytes: &'b [u8]) -> &'b [u8] {
+    pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.end as usize]
     }
 }

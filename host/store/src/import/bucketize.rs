@@ -227,7 +227,7 @@ impl<'a> Sorter<'a> {
         };
         std::thread::scope(|scope| {
             let running: Vec<_> = (0..threads.min(self.chunks()))
-                .map(|_| scope.spawn(&run))
+                .map(|_| scope.spawn(run))
                 .collect();
             running
                 .into_iter()

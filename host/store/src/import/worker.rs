@@ -140,7 +140,7 @@ impl<'a> Worker<'a> {
             }
             let name_of = |name: u32| {
                 let row = name as usize / 2;
-                let span = if name % 2 == 0 {
+                let span = if name.is_multiple_of(2) {
                     rows.lhs[row]
                 } else {
                     rows.rhs[row]

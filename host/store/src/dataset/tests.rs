@@ -1,0 +1,174 @@
+//! Damage is noticed, named, and never taken for data.
+
+use std::fs;
+use std::ops::ControlFlow;
+
+use pbg_core::config::Config;
+use pbg_core::graph::{Bucket, Edges};
+use tempfile::TempDir;
+
+use super::*;
+use crate::import::{self, ImportOptions};
+
+/// A folder with a small dataset that has a file of each kind.
+fn dataset() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "dataset = 'd'\ncheckpoint_path = 'c'\ndimension = 2\nentities.e.num_partitions = 2\n\
+                entities.f = { num_partitions = 1, featurized = true }\n\
+                relations = [{ name = 'of', lhs = 'f', rhs = 'e' }, { name = '*', lhs = 'e', rhs = 'e' }]";
+    let config = Config::parse(text, "pbg.toml", &[]).unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let edges = "lhs,rel,rhs,weight\na,r,b,0.5\nb,s,c,1\nc,r,a,2\nn,of,a,1\n";
+    let sets = [("train".to_owned(), vec![file("edges.csv", edges)])];
+    let options = ImportOptions {
+        target: Some(folder.path().join("data")),
+        features: vec![("f".to_owned(), file("words.tsv", "n\tx y\n"))],
+        ..ImportOptions::default()
+    };
+    import::run(&config, &sets, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+    folder
+}
+
+fn read_all(path: &Path) -> Result<Vec<Edges>, String> {
+    let text = |e: DatasetError| e.to_string();
+    let dataset = Dataset::open(path).map_err(text)?;
+    dataset.entity_names("e").map_err(text)?;
+    dataset.entity_names("f").map_err(text)?;
+    dataset.features("f").map_err(text)?;
+    let edges = dataset.edge_set("train").map_err(text)?;
+    let (lhs, rhs) = edges.grid();
+    let buckets = (0..lhs).flat_map(|l| (0..rhs).map(move |r| Bucket::new(l, r)));
+    let read = |bucket| edges.read(bucket, 0..edges.bucket_len(bucket));
+    buckets
+        .map(|bucket| read(bucket).map_err(|e| e.to_string()))
+        .collect()
+}
+
+const FILES: [&str; 7] = [
+    "manifest.json",
+    "entities_e.arrow",
+    "entities_f.arrow",
+    "relations.arrow",
+    "edges_train.arrow",
+    "features_f.arrow",
+    "feature_names_f.arrow",
+];
+
+#[test]
+fn every_flipped_byte() {
+    let folder = dataset();
+    let data = folder.path().join("data");
+    assert_eq!(
+        read_all(&data)
+            .unwrap()
+            .iter()
+            .map(Edges::len)
+            .sum::<usize>(),
+        4
+    );
+    for name in FILES {
+        let path = data.join(name);
+        let bytes = fs::read(&path).unwrap();
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            fs::write(&path, &flipped).unwrap();
+            let error = read_all(&data).unwrap_err();
+            assert!(error.contains(name), "byte {at} of {name}: {error}");
+        }
+        fs::write(&path, &bytes).unwrap();
+    }
+    read_all(&data).unwrap();
+}
+
+#[test]
+fn truncated_and_missing_files() {
+    let folder = dataset();
+    let data = folder.path().join("data");
+    for name in FILES {
+        let path = data.join(name);
+        let bytes = fs::read(&path).unwrap();
+        for length in [0, 1, 8, bytes.len() / 2, bytes.len() - 1] {
+            fs::write(&path, &bytes[..length]).unwrap();
+            let error = read_all(&data).unwrap_err();
+            assert!(
+                error.contains(name) && error.contains("import the edges again"),
+                "{error}"
+            );
+        }
+        fs::remove_file(&path).unwrap();
+        let error = read_all(&data).unwrap_err();
+        assert!(error.contains(name), "{error}");
+        fs::write(&path, &bytes).unwrap();
+    }
+}
+
+/// Changes the manifest and seals it again, as somebody with tools could.
+fn forge(data: &Path, change: impl Fn(&mut Manifest)) {
+    let path = data.join(MANIFEST);
+    let mut manifest: Manifest = sealed::read(&path, manifest::FORMAT).unwrap().body;
+    change(&mut manifest);
+    fs::write(&path, sealed::seal(manifest::FORMAT, &manifest).unwrap()).unwrap();
+}
+
+#[test]
+fn manifests_that_lie() {
+    let lies: [fn(&mut Manifest); 9] = [
+        |m| m.entities.get_mut("e").unwrap().counts = vec![1, 2],
+        |m| m.entities.get_mut("e").unwrap().counts = vec![3],
+        |m| m.entities.get_mut("e").unwrap().file = "../elsewhere".to_owned(),
+        |m| {
+            m.entities
+                .get_mut("f")
+                .unwrap()
+                .features
+                .as_mut()
+                .unwrap()
+                .count = 1
+        },
+        |m| m.edge_sets.get_mut("train").unwrap().batches[0].rows = u64::MAX,
+        |m| m.edge_sets.get_mut("train").unwrap().batches[0].length = u64::MAX,
+        |m| m.edge_sets.get_mut("train").unwrap().batches[0].bucket.lhs = 9,
+        |m| m.edge_sets.get_mut("train").unwrap().batches.reverse(),
+        |m| m.relations.count = 7,
+    ];
+    for (at, lie) in lies.into_iter().enumerate() {
+        let folder = dataset();
+        let data = folder.path().join("data");
+        assert_eq!(
+            Dataset::open(&data).unwrap().manifest().entities["e"].counts,
+            [2, 1]
+        );
+        forge(&data, lie);
+        assert!(read_all(&data).is_err(), "lie {at}");
+    }
+}
+
+#[test]
+fn what_is_no_dataset() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Dataset::open(folder.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("is no dataset") && error.contains("pbg-host import"),
+        "{error}"
+    );
+    let error = Dataset::open(&folder.path().join("nowhere"))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("is no dataset"), "{error}");
+    let newer = sealed::Format {
+        name: "pbg-host dataset",
+        version: 9,
+    };
+    let sealed = sealed::seal(newer, &serde_json::json!({})).unwrap();
+    fs::write(folder.path().join(MANIFEST), sealed).unwrap();
+    let error = Dataset::open(folder.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("`pbg-host dataset 9`") && error.contains("import"),
+        "{error}"
+    );
+}
