@@ -188,10 +188,10 @@ fn overrides_with_faults() {
 fn a_partition_count_that_the_dataset_does_not_have() {
     let place = Workplace::with_dataset(CONFIG);
     for command in [["check"].as_slice(), &TRAIN] {
-        let set = ["--set", "entities.place.num_partitions=3"];
+        let set = ["--set", "entities.place.num_partitions=5"];
         place
             .run(command.iter().chain(&set))
-            .fails(4, &["place", "3", "4", "import"]);
+            .fails(3, &["place", "3", "5", "import"]);
     }
 }
 
@@ -213,7 +213,7 @@ fn a_checkpoint_of_another_configuration() {
         .run(
             TRAIN
                 .iter()
-                .chain(&["--set", "num_epochs=4", "--set", "buffer_partitions=3"]),
+                .chain(&["--set", "num_epochs=3", "--set", "buffer_partitions=3"]),
         )
         .succeeds();
 }

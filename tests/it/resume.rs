@@ -1,123 +1,150 @@
 //! However a run ends, the same command goes on, and with one worker the result has the same bytes.
 
-use std::time::Duration;
+use std::fs;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
-use crate::support::{Workplace, graph::CONFIG};
+use serde_json::Value;
 
-const TRAIN: [&str; 5] = ["train", "--set", "num_epochs=40", "--progress", "none"];
+use crate::support::graph::{self, CONFIG};
+use crate::support::{Running, Workplace};
 
-/// Bytes that an uninterrupted run leaves.
-fn uninterrupted() -> Vec<(String, Vec<u8>)> {
-    let place = Workplace::with_dataset(CONFIG);
-    place.run(TRAIN).succeeds();
-    place.committed("model")
+/// Saves after every bucket, so that there are many places to resume from.
+const TRAIN: [&str; 7] =
+    ["train", "--set", "num_epochs=6", "--set", "checkpoint_interval=0", "--progress", "none"];
+
+/// The tensors that a run leaves when nothing disturbs it.
+fn uninterrupted() -> &'static Vec<(String, Vec<u8>)> {
+    static BYTES: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let place = Workplace::with_dataset(CONFIG);
+        place.run(TRAIN).succeeds();
+        place.committed("model")
+    })
+}
+
+/// The committed version of the checkpoint; 0 before the first.
+fn version(place: &Workplace) -> u64 {
+    let manifest = fs::read_to_string(place.path("model/manifest.json")).unwrap_or_default();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap_or_default();
+    manifest["version"].as_u64().unwrap_or(0)
+}
+
+/// Waits until `more` versions were committed; says whether the program still runs.
+fn wait_for_versions(place: &Workplace, run: &mut Running, more: u64) -> bool {
+    let before = version(place);
+    run.wait_until(|| version(place) >= before + more)
 }
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    assert!(!uninterrupted().is_empty());
-    assert_eq!(uninterrupted(), uninterrupted());
+    let place = Workplace::with_dataset(CONFIG);
+    place.run(TRAIN).succeeds();
+    assert_eq!(&place.committed("model"), uninterrupted());
+    let other = Workplace::with_dataset(&CONFIG.replace("seed = 7", "seed = 8"));
+    other.run(TRAIN).succeeds();
+    assert_ne!(&other.committed("model"), uninterrupted());
+}
+
+#[test]
+fn how_often_it_saves_leaves_no_trace() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.run(TRAIN.iter().chain(&["--set", "checkpoint_interval=600"])).succeeds();
+    assert_eq!(&place.committed("model"), uninterrupted());
 }
 
 #[test]
 fn ctrl_c_saves_and_the_same_command_resumes() {
     let place = Workplace::with_dataset(CONFIG);
     let mut interruptions = 0;
-    for lines in [5, 100, 250, 400] {
+    for more in [1, 13, 20] {
         let mut run = place.start(TRAIN);
-        let metrics = place.path("model/metrics.jsonl");
-        let enough =
-            || std::fs::read_to_string(&metrics).is_ok_and(|text| text.lines().count() > lines);
-        if !run.wait_until(enough) {
-            break;
-        }
+        assert!(wait_for_versions(&place, &mut run, more), "{}", run.stderr());
         run.signal("INT");
         let finished = run.finish();
-        if !finished.stderr.contains("Ctrl-C") {
-            // It reached its end before the signal arrived.
-            finished.succeeds();
-            break;
+        for words in ["finishing the current bucket, then saving", "the same command resumes"] {
+            assert!(finished.stderr.contains(words), "{words}:\n{}", finished.stderr);
         }
-        assert!(
-            finished
-                .stderr
-                .contains("finishing the current bucket, then saving"),
-            "{}",
-            finished.stderr
-        );
-        assert!(
-            finished.stderr.contains("same command"),
-            "{}",
-            finished.stderr
-        );
-        assert_eq!(finished.code(), Some(130));
+        assert_eq!(finished.code(), Some(130), "{}", finished.stderr);
         interruptions += 1;
     }
-    assert!(interruptions > 0);
+    assert_eq!(interruptions, 3);
+    let last = place.run(["train", "--set", "num_epochs=6"]).succeeds();
+    assert!(last.stderr.contains("resuming"), "{}", last.stderr);
+    assert_eq!(&place.committed("model"), uninterrupted());
+}
+
+#[test]
+fn a_request_to_terminate_saves_too() {
+    let place = Workplace::with_dataset(CONFIG);
+    let mut run = place.start(TRAIN);
+    assert!(wait_for_versions(&place, &mut run, 1));
+    run.signal("TERM");
+    assert_eq!(run.finish().code(), Some(130));
     place.run(TRAIN).succeeds();
-    assert_eq!(place.committed("model"), uninterrupted());
+    assert_eq!(&place.committed("model"), uninterrupted());
 }
 
 #[test]
 fn the_second_ctrl_c_ends_at_once() {
-    // One bucket of a large batch of very many negatives: it lasts longer than the test.
-    let place = Workplace::with_dataset(CONFIG);
-    let slow = [
-        "num_epochs=1",
-        "entities.place.num_partitions=4",
-        "num_uniform_negs=20000",
-        "dimension=2000",
-    ];
-    let args = ["train", "--progress", "json"]
-        .into_iter()
-        .chain(slow.iter().flat_map(|s| ["--set", s]));
-    let mut run = place.start(args);
-    assert!(run.wait_until(|| place.path("model/metrics.jsonl").exists()));
+    // One bucket of many edges and very many negatives: it lasts longer than the test.
+    let config = CONFIG.replace("num_partitions = 3", "num_partitions = 1");
+    let place = Workplace::with_edges(&config);
+    place.write("train.tsv", graph::tsv().0.repeat(300));
+    place.run(["import", "--edges", "train=train.tsv"]).succeeds();
+    let slow = ["--set", "num_uniform_negs=5000", "--set", "dimension=500"];
+    let mut run = place.start(["train", "--progress", "plain"].iter().chain(&slow));
+    assert!(run.wait_until(|| place.read("stderr.txt").contains("training ")));
     run.signal("INT");
-    run.wait_until(|| run_said(&place, "Ctrl-C"));
-    let pressed = std::time::Instant::now();
+    assert!(run.wait_until(|| place.read("stderr.txt").contains("Ctrl-C")));
+    let pressed = Instant::now();
     run.signal("INT");
     let finished = run.finish();
     assert_eq!(finished.code(), Some(130));
-    assert!(pressed.elapsed() < Duration::from_secs(2));
-}
-
-fn run_said(place: &Workplace, word: &str) -> bool {
-    place.read("stderr.txt").contains(word)
+    assert!(!finished.stderr.contains("resumes"), "it was not at once:\n{}", finished.stderr);
+    assert!(pressed.elapsed() < Duration::from_secs(3), "{:?}", pressed.elapsed());
 }
 
 #[test]
-fn kill_at_random_moments_never_loses_the_checkpoint() {
+fn kill_at_any_moment_never_loses_the_checkpoint() {
     let place = Workplace::with_dataset(CONFIG);
-    // Saves after every bucket, so that many of the moments are within a commit.
-    let args: Vec<&str> = TRAIN
-        .into_iter()
-        .chain(["--set", "checkpoint_interval=0"])
-        .collect();
-    let mut pause = Duration::from_millis(150);
-    let mut kills = 0;
-    loop {
-        let mut run = place.start(&args);
-        let start = std::time::Instant::now();
+    for round in 0..12_u64 {
+        let mut run = place.start(TRAIN);
+        // Every run gets somewhere, and the moments spread over the work of a bucket and its commit.
+        if !wait_for_versions(&place, &mut run, 1) {
+            break;
+        }
+        let pause = Duration::from_millis(round * 37 % 101);
+        let start = Instant::now();
         if !run.wait_until(|| start.elapsed() >= pause) {
-            run.finish().succeeds();
             break;
         }
         run.kill();
-        kills += 1;
-        assert!(kills < 200, "no progress");
-        // Any spread will do, and a fixed one can be repeated.
-        pause = Duration::from_millis(150 + (kills * 7919) % 400 + kills * 10);
+        place.run(["check"]).succeeds();
     }
-    assert!(kills > 3, "only {kills} kills");
-    assert_eq!(place.committed("model"), uninterrupted());
+    place.run(TRAIN).succeeds();
+    assert_eq!(&place.committed("model"), uninterrupted());
 }
 
 #[test]
-fn a_finished_run_is_not_trained_again() {
+fn kill_before_the_first_commit_leaves_nothing_in_the_way() {
     let place = Workplace::with_dataset(CONFIG);
+    for _ in 0..3 {
+        let mut run = place.start(TRAIN);
+        assert!(run.wait_until(|| place.path("model/metrics.jsonl").exists()));
+        run.kill();
+    }
     place.run(TRAIN).succeeds();
-    let before = place.committed("model");
+    assert_eq!(&place.committed("model"), uninterrupted());
+}
+
+#[test]
+fn a_finished_run_trains_on_when_it_gets_more_epochs() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.run(TRAIN.iter().chain(&["--set", "num_epochs=2"])).succeeds();
+    let two = place.committed("model");
+    place.run(TRAIN.iter().chain(&["--set", "num_epochs=2"])).succeeds();
+    assert_eq!(place.committed("model"), two, "nothing is trained again");
     place.run(TRAIN).succeeds();
-    assert_eq!(place.committed("model"), before);
+    assert_eq!(&place.committed("model"), uninterrupted());
 }

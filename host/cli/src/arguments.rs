@@ -19,6 +19,7 @@ use crate::terminal::Color;
 #[derive(Debug, Parser)]
 #[command(
     name = "pbg-host",
+    bin_name = "pbg-host",
     version,
     arg_required_else_help = true,
     subcommand_required = true,
@@ -51,30 +52,20 @@ pub(crate) struct Global {
     pub(crate) color: Color,
 }
 
-/// What to do.
+/// What to do. The help of a command stands beside its code.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Turn edge lists (TSV, CSV, Parquet) into the dataset that a configuration names.
     Import(commands::import::Args),
-    /// Train, or go on where an earlier run stopped.
     Train(commands::train::Args),
-    /// Measure how well edges are ranked: MRR, Hits@k, mean rank, AUC.
     Eval(commands::eval::Args),
-    /// List the entities nearest to an entity.
     Neighbors(commands::neighbors::Args),
-    /// Score triples from standard input.
     Score(commands::score::Args),
-    /// Write embeddings and relation parameters in formats that other tools read.
     Export(commands::export::Args),
-    /// Check everything and show the memory and disk that training will need; starts nothing.
     Check(commands::check::Args),
-    /// Print a configuration to start from, or its JSON schema.
     #[command(subcommand)]
     Config(commands::config::Command),
-    /// List plugins, or look into one.
     #[command(subcommand)]
     Plugin(commands::plugin::Command),
-    /// Print the completion script of a shell.
     Completions(commands::completions::Args),
 }
 
@@ -95,7 +86,7 @@ pub(crate) struct Overrides {
     /// Change a key of the configuration, as in `--set num_epochs=10` or
     /// `--set entities.user.num_partitions=4`; can be repeated. Paths are relative to the working
     /// folder, while those in the file are relative to the file.
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = split_override)]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = split_override, display_order = 900)]
     pub(crate) set: Vec<(String, String)>,
 }
 

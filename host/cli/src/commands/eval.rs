@@ -129,7 +129,7 @@ fn progress_bar() -> ProgressBar {
 /// One row per side, raw ranks first.
 fn table(report: &EvalReport) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::ASCII_MARKDOWN);
     if io::stdout().is_terminal() {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
