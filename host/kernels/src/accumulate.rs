@@ -29,6 +29,7 @@ impl GradientRows {
         let floats = expected.min(rows) * width;
         if self.values.capacity() < floats {
             self.values = rows::with_capacity(floats);
+            self.touched.reserve_exact(expected.min(rows));
         }
         if self.slot_of_row.len() < rows {
             self.slot_of_row.resize(rows, NONE);

@@ -322,7 +322,7 @@ impl TensorBuffer {
 }
 
 /// Bytes of a huge page on the processors that matter.
-const HUGE_PAGE: usize = 2 << 20;
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// Zeroed floats that will be spread over huge pages: rows are read at random, and with small pages the
 /// translation of addresses costs as much as the reads.

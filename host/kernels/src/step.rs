@@ -10,6 +10,7 @@
 mod backward;
 mod direction;
 mod evaluate;
+mod memory;
 mod parameters;
 mod plan;
 pub(crate) mod side;
@@ -24,6 +25,7 @@ use pbg_core::strategy::StrategyError;
 use crate::accumulate::GradientRows;
 use crate::spec::{ModelSpec, SpecError};
 pub use evaluate::EvalStats;
+pub use memory::worker_bytes;
 pub use stages::{Stage, StageTimes};
 
 use direction::Scores;

@@ -66,6 +66,8 @@ impl Rows {
             reserve(&mut self.input, rows * dimension)?;
         }
         if self.extras.len() < rows {
+            // Exactly, so that the memory is what was announced.
+            self.extras.reserve_exact(rows - self.extras.len());
             self.extras.resize(rows, RowExtras::default());
         }
         Ok(())
@@ -95,10 +97,11 @@ impl Gradients {
     /// Room for `rows` rows, none of which has a gradient yet.
     pub(crate) fn start(&mut self, rows: usize, dimension: usize) -> Result<(), TchError> {
         reserve(&mut self.values, rows * dimension)?;
-        self.bias.clear();
-        self.bias.resize(rows, 0.0);
-        self.pull.clear();
-        self.pull.resize(rows, 0.0);
+        for sums in [&mut self.bias, &mut self.pull] {
+            sums.clear();
+            sums.reserve_exact(rows);
+            sums.resize(rows, 0.0);
+        }
         self.started = false;
         Ok(())
     }

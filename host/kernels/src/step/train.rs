@@ -89,7 +89,13 @@ impl Trainer {
         for side in Side::BOTH {
             let embeddings = &tables.side(side).embeddings;
             let expected = plan.touched(tables.shared(), side);
-            self.rows[side as usize].reset(embeddings.rows(), embeddings.width(), expected);
+            // A table on both sides has one sum per row.
+            let rows = if tables.shared() && side == Side::Rhs {
+                0
+            } else {
+                embeddings.rows()
+            };
+            self.rows[side as usize].reset(rows, embeddings.width(), expected);
         }
         for pass in plan.passes {
             self.train_pass(&plan, pass, &job, &mut stats, observer)?;

@@ -4,6 +4,7 @@ mod evaluation;
 mod gradients;
 mod hogwild;
 mod losses;
+mod memory;
 mod pbg_vectors;
 mod ranking;
 mod reference;
