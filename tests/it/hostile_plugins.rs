@@ -11,7 +11,9 @@ const FAULT: Duration = Duration::from_secs(2);
 /// A run with `component` must end in time, name it and `reason`, and leave the checkpoint whole.
 fn check(component: &[u8], reason: &str) {
     let place = Workplace::with_dataset(CONFIG);
-    place.run(["train", "--set", "num_epochs=1", "--progress", "none"]).succeeds();
+    place
+        .run(["train", "--set", "num_epochs=1", "--progress", "none"])
+        .succeeds();
     let before = place.committed("model");
     place.write("evil.wasm", component);
 
@@ -20,9 +22,15 @@ fn check(component: &[u8], reason: &str) {
     let start_up = start.elapsed();
 
     let start = Instant::now();
-    place.run(["train", "--plugin", "evil.wasm"]).fails(6, &["evil", reason]);
+    place
+        .run(["train", "--plugin", "evil.wasm"])
+        .fails(6, &["evil", reason]);
     let allowed = 2 * start_up + FAULT;
-    assert!(start.elapsed() < allowed, "{:?}, allowed {allowed:?}", start.elapsed());
+    assert!(
+        start.elapsed() < allowed,
+        "{:?}, allowed {allowed:?}",
+        start.elapsed()
+    );
 
     assert_eq!(place.committed("model"), before);
     place.run(["train", "--progress", "none"]).succeeds();

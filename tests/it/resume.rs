@@ -10,8 +10,15 @@ use crate::support::graph::{self, CONFIG};
 use crate::support::{Running, Workplace};
 
 /// Saves after every bucket, so that there are many places to resume from.
-const TRAIN: [&str; 7] =
-    ["train", "--set", "num_epochs=6", "--set", "checkpoint_interval=0", "--progress", "none"];
+const TRAIN: [&str; 7] = [
+    "train",
+    "--set",
+    "num_epochs=6",
+    "--set",
+    "checkpoint_interval=0",
+    "--progress",
+    "none",
+];
 
 /// The tensors that a run leaves when nothing disturbs it.
 fn uninterrupted() -> &'static Vec<(String, Vec<u8>)> {
@@ -49,7 +56,9 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn how_often_it_saves_leaves_no_trace() {
     let place = Workplace::with_dataset(CONFIG);
-    place.run(TRAIN.iter().chain(&["--set", "checkpoint_interval=600"])).succeeds();
+    place
+        .run(TRAIN.iter().chain(&["--set", "checkpoint_interval=600"]))
+        .succeeds();
     assert_eq!(&place.committed("model"), uninterrupted());
 }
 
@@ -59,11 +68,22 @@ fn ctrl_c_saves_and_the_same_command_resumes() {
     let mut interruptions = 0;
     for more in [1, 13, 20] {
         let mut run = place.start(TRAIN);
-        assert!(wait_for_versions(&place, &mut run, more), "{}", run.stderr());
+        assert!(
+            wait_for_versions(&place, &mut run, more),
+            "{}",
+            run.stderr()
+        );
         run.signal("INT");
         let finished = run.finish();
-        for words in ["finishing the current bucket, then saving", "the same command resumes"] {
-            assert!(finished.stderr.contains(words), "{words}:\n{}", finished.stderr);
+        for words in [
+            "finishing the current bucket, then saving",
+            "the same command resumes",
+        ] {
+            assert!(
+                finished.stderr.contains(words),
+                "{words}:\n{}",
+                finished.stderr
+            );
         }
         assert_eq!(finished.code(), Some(130), "{}", finished.stderr);
         interruptions += 1;
@@ -91,7 +111,9 @@ fn the_second_ctrl_c_ends_at_once() {
     let config = CONFIG.replace("num_partitions = 3", "num_partitions = 1");
     let place = Workplace::with_edges(&config);
     place.write("train.tsv", graph::tsv().0.repeat(300));
-    place.run(["import", "--edges", "train=train.tsv"]).succeeds();
+    place
+        .run(["import", "--edges", "train=train.tsv"])
+        .succeeds();
     let slow = ["--set", "num_uniform_negs=5000", "--set", "dimension=500"];
     let mut run = place.start(["train", "--progress", "plain"].iter().chain(&slow));
     assert!(run.wait_until(|| place.read("stderr.txt").contains("training ")));
@@ -101,8 +123,16 @@ fn the_second_ctrl_c_ends_at_once() {
     run.signal("INT");
     let finished = run.finish();
     assert_eq!(finished.code(), Some(130));
-    assert!(!finished.stderr.contains("resumes"), "it was not at once:\n{}", finished.stderr);
-    assert!(pressed.elapsed() < Duration::from_secs(3), "{:?}", pressed.elapsed());
+    assert!(
+        !finished.stderr.contains("resumes"),
+        "it was not at once:\n{}",
+        finished.stderr
+    );
+    assert!(
+        pressed.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        pressed.elapsed()
+    );
 }
 
 #[test]
@@ -141,9 +171,13 @@ fn kill_before_the_first_commit_leaves_nothing_in_the_way() {
 #[test]
 fn a_finished_run_trains_on_when_it_gets_more_epochs() {
     let place = Workplace::with_dataset(CONFIG);
-    place.run(TRAIN.iter().chain(&["--set", "num_epochs=2"])).succeeds();
+    place
+        .run(TRAIN.iter().chain(&["--set", "num_epochs=2"]))
+        .succeeds();
     let two = place.committed("model");
-    place.run(TRAIN.iter().chain(&["--set", "num_epochs=2"])).succeeds();
+    place
+        .run(TRAIN.iter().chain(&["--set", "num_epochs=2"]))
+        .succeeds();
     assert_eq!(place.committed("model"), two, "nothing is trained again");
     place.run(TRAIN).succeeds();
     assert_eq!(&place.committed("model"), uninterrupted());
