@@ -25,13 +25,13 @@ fn lanes(
     join: impl Fn(f32, f32) -> f32,
 ) -> f32 {
     let mut acc = [initial; LANES];
-    let mut chunks = x.chunks_exact(LANES);
-    for chunk in &mut chunks {
-        for (a, &v) in acc.iter_mut().zip(chunk) {
-            *a = step(*a, v);
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    for chunk in chunks {
+        for i in 0..LANES {
+            acc[i] = step(acc[i], chunk[i]);
         }
     }
-    for (a, &v) in acc.iter_mut().zip(chunks.remainder()) {
+    for (a, &v) in acc.iter_mut().zip(rest) {
         *a = step(*a, v);
     }
     join_lanes(acc, join)
@@ -53,13 +53,13 @@ pub(crate) fn join_lanes<const N: usize>(mut acc: [f32; N], join: impl Fn(f32, f
 #[inline(always)]
 fn lanes2(x: &[f32], y: &[f32], step: impl Fn(f32, f32, f32) -> f32) -> f32 {
     let mut acc = [0.0; LANES];
-    let (mut xs, mut ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
-    for (xc, yc) in (&mut xs).zip(&mut ys) {
+    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+    for (x, y) in xs.iter().zip(ys) {
         for i in 0..LANES {
-            acc[i] = step(acc[i], xc[i], yc[i]);
+            acc[i] = step(acc[i], x[i], y[i]);
         }
     }
-    for ((a, &u), &v) in acc.iter_mut().zip(xs.remainder()).zip(ys.remainder()) {
+    for ((a, &u), &v) in acc.iter_mut().zip(x_rest).zip(y_rest) {
         *a = step(*a, u, v);
     }
     join_lanes(acc, |a, b| a + b)

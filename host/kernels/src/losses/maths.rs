@@ -84,15 +84,15 @@ fn log1p<const FMA: bool>(u: f32) -> f32 {
 #[inline(always)]
 fn map_sum(row: &mut [f32], f: impl Fn(f32) -> (f32, f32)) -> f32 {
     let mut acc = [0.0; LANES];
-    let mut chunks = row.chunks_exact_mut(LANES);
-    for chunk in &mut chunks {
-        for (a, v) in acc.iter_mut().zip(chunk) {
-            let (value, term) = f(*v);
-            *v = value;
-            *a += term;
+    let (chunks, rest) = row.as_chunks_mut::<LANES>();
+    for chunk in chunks {
+        for i in 0..LANES {
+            let (value, term) = f(chunk[i]);
+            chunk[i] = value;
+            acc[i] += term;
         }
     }
-    for (a, v) in acc.iter_mut().zip(chunks.into_remainder()) {
+    for (a, v) in acc.iter_mut().zip(rest) {
         let (value, term) = f(*v);
         *v = value;
         *a += term;
@@ -133,23 +133,26 @@ fn sigmoid_and_softplus<const FMA: bool>(x: f32, factor: f32) -> (f32, f32) {
 /// `max(0, x + offset)` and the number of ones.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn hinge(row: &mut [f32], offset: f32) -> (f32, f32) {
+    // A NaN must count and show in the loss.
+    let violated = |excess: f32| excess >= 0.0 || excess.is_nan();
     let mut violations = [0.0; LANES];
     let mut sums = [0.0; LANES];
-    let mut step = |chunk: &mut [f32]| {
-        for ((v, n), s) in chunk.iter_mut().zip(&mut violations).zip(&mut sums) {
-            let excess = *v + offset;
-            // A NaN must count and show in the loss.
-            let violated = excess >= 0.0 || excess.is_nan();
-            *s += if violated { excess } else { 0.0 };
-            *v = if violated { 1.0 } else { 0.0 };
-            *n += *v;
+    let (chunks, rest) = row.as_chunks_mut::<LANES>();
+    for chunk in chunks {
+        for i in 0..LANES {
+            let excess = chunk[i] + offset;
+            let one = if violated(excess) { 1.0 } else { 0.0 };
+            sums[i] += if violated(excess) { excess } else { 0.0 };
+            chunk[i] = one;
+            violations[i] += one;
         }
-    };
-    let mut chunks = row.chunks_exact_mut(LANES);
-    for chunk in &mut chunks {
-        step(chunk);
     }
-    step(chunks.into_remainder());
+    for (i, v) in rest.iter_mut().enumerate() {
+        let excess = *v + offset;
+        *v = if violated(excess) { 1.0 } else { 0.0 };
+        sums[i] += if violated(excess) { excess } else { 0.0 };
+        violations[i] += *v;
+    }
     let add = |a, b| a + b;
     (join_lanes(sums, add), join_lanes(violations, add))
 }
