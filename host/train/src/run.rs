@@ -351,7 +351,7 @@ impl<'a> Run<'a> {
         if self
             .config
             .checkpoint_preservation_interval
-            .is_some_and(|n| n > 0 && trained % n == 0)
+            .is_some_and(|n| trained.is_multiple_of(n))
         {
             self.buffer.store_mut().checkpoint.preserve(trained)?;
             emit(Event::Preserved { epoch: trained });
