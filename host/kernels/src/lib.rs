@@ -4,8 +4,8 @@
 //! ([`table`], [`params`], [`rows`]), the training step and its evaluation ([`step`]), its negatives
 //! ([`negatives`]) and losses ([`losses`]), and ranking against all entities ([`rank`]).
 //!
-//! Every Hogwild worker is one thread with one torch thread: call [`use_one_torch_thread`] once,
-//! before the first worker starts, or libtorch's own threads fight the workers for the cores.
+//! Every Hogwild worker is one thread with one torch thread: making a [`Trainer`](step::Trainer) calls
+//! [`use_one_torch_thread`], or libtorch's own threads would fight the workers for the cores.
 
 mod accumulate;
 mod batch;

@@ -83,8 +83,10 @@ fn workers_learn_together_and_rows_stay_finite() {
             .map(|w| w.join().expect("a worker"))
             .collect()
     });
-    for (first, last) in results {
-        assert!(last < 0.6 * first, "{first} {last}");
+    // A worker that starts late finds rows that the others have trained.
+    let untrained = results.iter().map(|&(first, _)| first).fold(0.0, f64::max);
+    for (_, last) in results {
+        assert!(last < 0.6 * untrained, "{untrained} {last}");
     }
     assert!(table.embeddings.get_mut().iter().all(|x| x.is_finite()));
 }
