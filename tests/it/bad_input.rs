@@ -8,8 +8,11 @@ use crate::support::{Workplace, finish, graph::CONFIG};
 
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 
+/// A way to damage a file, and its name.
+type Damage = (&'static str, fn(&Path));
+
 /// The three ways in which every file is damaged.
-const DAMAGES: [(&str, fn(&Path)); 3] = [
+const DAMAGES: [Damage; 3] = [
     ("missing", |path| fs::remove_file(path).unwrap()),
     ("truncated", |path| {
         let bytes = fs::read(path).unwrap();
