@@ -1,7 +1,10 @@
 //! Integration tests: the real binary on small graphs, as a user runs it.
 
 #![expect(clippy::unwrap_used, reason = "a test whose own files fail has failed")]
-#![expect(clippy::print_stderr, reason = "tests say which case failed, and why one was skipped")]
+#![expect(
+    clippy::print_stderr,
+    reason = "tests say which case failed, and why one was skipped"
+)]
 
 mod bad_input;
 mod command_line;
