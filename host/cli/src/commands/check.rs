@@ -3,9 +3,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use pbg_core::config::Config;
 use pbg_core::event::Event;
 use pbg_core::plan::PlanCost;
 use pbg_store::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
+use pbg_store::dataset::Dataset;
 use pbg_train::{CheckReport, RunError};
 use serde::Serialize;
 
@@ -47,7 +49,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let mut order = filled.strategies.order;
     let needs = pbg_train::check(&config)?;
-    pbg_train::verify(&config)?;
+    verify_dataset(&config)?;
     verify_checkpoint(Path::new(&config.checkpoint_path))?;
     let plan = pbg_train::first_plan(&config, order.as_mut());
     for line in filled.log.drain() {
@@ -76,6 +78,16 @@ struct Report {
     needs: CheckReport,
     order: String,
     plan: PlanCost,
+}
+
+/// Reads every file of the dataset, those included that training leaves alone.
+fn verify_dataset(config: &Config) -> Result<()> {
+    let dataset = Dataset::open(Path::new(&config.dataset)).map_err(RunError::from)?;
+    let edge_sets = dataset.manifest().edge_sets.keys().cloned().collect();
+    Ok(pbg_train::verify(&Config {
+        edge_sets,
+        ..config.clone()
+    })?)
 }
 
 /// Reads every file of the checkpoint, if there is one.
