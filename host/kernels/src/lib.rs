@@ -4,7 +4,7 @@
 //! ([`table`], [`params`], [`rows`]), the training step and its evaluation ([`step`]), its negatives
 //! ([`negatives`]) and losses ([`losses`]), and ranking against all entities ([`rank`]).
 //!
-//! Every Hogwild worker is one thread with one torch thread: making a [`Trainer`](step::Trainer) calls
+//! Every Hogwild worker is one thread with one torch thread: a [`Trainer`](step::Trainer) calls
 //! [`use_one_torch_thread`], or libtorch's own threads would fight the workers for the cores.
 
 mod accumulate;
@@ -25,9 +25,17 @@ pub mod table;
 pub mod throughput;
 mod vector;
 
-/// Makes libtorch compute every operation on the thread that asks for it.
+use std::cell::Cell;
+
+/// Makes libtorch compute every operation of this thread on this thread.
 ///
-/// The setting holds for the whole process.
+/// OpenMP keeps the number of threads per thread: a worker that has not said so itself would have a
+/// team of its own spinning beside it. [`step::Trainer`] says so whenever it works on a new thread.
 pub fn use_one_torch_thread() {
-    tch::set_num_threads(1);
+    thread_local! {
+        static DONE: Cell<bool> = const { Cell::new(false) };
+    }
+    if !DONE.replace(true) {
+        tch::set_num_threads(1);
+    }
 }

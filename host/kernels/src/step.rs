@@ -143,14 +143,12 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// A worker for `spec`. Makes libtorch compute on the thread that asks, in the whole process.
+    /// A worker for `spec`.
     ///
     /// # Errors
     /// When the specification breaks a rule, or libtorch fails.
     pub fn new(spec: Arc<ModelSpec>) -> Result<Self, TrainerError> {
         spec.validate()?;
-        // Threads of libtorch beside the workers' own would fight them for the cores.
-        crate::use_one_torch_thread();
         Self::with_buffers(spec).map_err(|e| TrainerError::Tensor(e.to_string()))
     }
 

@@ -111,6 +111,7 @@ impl Trainer {
 
     /// Checks a batch and copies the parameters it needs.
     pub(super) fn start(&mut self, job: &Job<'_>) -> Result<Plan, StepError> {
+        crate::use_one_torch_thread();
         job.batch.check(&self.spec, job.tables)?;
         let relation = job.batch.spec_index();
         let entities = Side::BOTH.map(|side| job.tables.side(side).entities());
