@@ -3,13 +3,14 @@
 //! This crate does no I/O, knows no tensor library, no sandbox and no terminal.
 //! Modules, in reading order: the words ([`graph`]), the configuration tree ([`config`]), the
 //! seams where strategies plug in ([`strategy`]), the schedule that walks
-//! epoch > edge set > edge chunk > bucket ([`schedule`]), how a bucket's edges become batches
+//! epoch > edge set > edge chunk > bucket ([`schedule`]), losses as data ([`loss`]), how a bucket's edges become batches
 //! ([`batching`]), and what a run reports ([`event`]).
 
 pub mod batching;
 pub mod config;
 pub mod event;
 pub mod graph;
+pub mod loss;
 pub mod plan;
 pub mod schedule;
 pub mod seed;

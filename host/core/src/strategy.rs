@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{Bucket, Side};
+use crate::loss::LossState;
 
 /// Which strategy answered: for messages and for the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,6 +166,36 @@ pub trait Loss: Send + Sync {
         positive_gradient: &mut [f32],
         loss: &mut [f32],
     ) -> Result<(), StrategyError>;
+
+    /// Hears of a batch that was trained: its edges, and their losses added up, both sides together,
+    /// with all weights. Workers call it at the same time.
+    ///
+    /// # Errors
+    /// When the strategy refuses, faults or exceeds its limits.
+    fn observe(&self, edges: usize, loss: f64) -> Result<(), StrategyError> {
+        let _ = (edges, loss);
+        Ok(())
+    }
+
+    /// What has to be remembered so that a run can go on; `None` where nothing has.
+    fn state(&self) -> Option<LossState> {
+        None
+    }
+
+    /// Goes on from what [`Loss::state`] gave.
+    ///
+    /// # Errors
+    /// What of it does not fit.
+    fn restore(&self, state: &LossState) -> Result<(), String> {
+        let _ = state;
+        Ok(())
+    }
+
+    /// Bytes of buffers that one worker needs for rows of `columns` negatives.
+    fn worker_bytes(&self, columns: usize) -> usize {
+        let _ = columns;
+        0
+    }
 }
 
 /// Score of a negative that does not count: the positive itself, or padding.

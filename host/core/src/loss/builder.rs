@@ -1,0 +1,153 @@
+//! Writes nodes without writing one twice: common subexpressions, constants, what changes nothing.
+
+use std::collections::HashMap;
+
+use super::node::{Binary, Node, NodeId, Reduction, Shape, Unary};
+
+/// The value of a node whose operands are all constants, in f64 and rounded once.
+pub(super) fn fold(node: Node, constant: impl Fn(NodeId) -> Option<f32>) -> Option<f32> {
+    let wide = |id| constant(id).map(f64::from);
+    let value = match node {
+        Node::Constant(value) => return Some(value),
+        Node::Unary(op, x) => op.apply(wide(x)?),
+        Node::Binary(op, a, b) => op.apply(wide(a)?, wide(b)?),
+        Node::Select(condition, then, otherwise) => {
+            let (condition, then, otherwise) = (wide(condition)?, wide(then)?, wide(otherwise)?);
+            if condition == 0.0 { otherwise } else { then }
+        }
+        Node::Clamp(x, low, high) => {
+            Binary::Min.apply(Binary::Max.apply(wide(x)?, wide(low)?), wide(high)?)
+        }
+        _ => return None,
+    };
+    Some(value as f32)
+}
+
+/// A growing list of nodes, each of them once.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    pub(super) nodes: Vec<Node>,
+    pub(super) shapes: Vec<Shape>,
+    known: HashMap<[u32; 5], NodeId>,
+}
+
+impl Builder {
+    pub(super) fn shape(&self, id: NodeId) -> Shape {
+        self.shapes[id as usize]
+    }
+
+    pub(super) fn constant(&mut self, value: f32) -> NodeId {
+        self.push(Node::Constant(value))
+    }
+
+    pub(super) fn unary(&mut self, op: Unary, x: NodeId) -> NodeId {
+        self.push(Node::Unary(op, x))
+    }
+
+    pub(super) fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
+        self.push(Node::Binary(op, a, b))
+    }
+
+    pub(super) fn sum(&mut self, x: NodeId) -> NodeId {
+        self.push(Node::Reduce(Reduction::Sum, x))
+    }
+
+    fn value(&self, id: NodeId) -> Option<f32> {
+        match self.nodes[id as usize] {
+            Node::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The operand of a negation.
+    fn negated(&self, id: NodeId) -> Option<NodeId> {
+        match self.nodes[id as usize] {
+            Node::Unary(Unary::Neg, x) => Some(x),
+            _ => None,
+        }
+    }
+
+    /// The node that has the value of `node`, a new one if need be.
+    pub(super) fn push(&mut self, node: Node) -> NodeId {
+        if let Some(value) = fold(node, |id| self.value(id)) {
+            return self.intern(Node::Constant(value));
+        }
+        match node {
+            Node::Unary(Unary::Neg, x) => match self.negated(x) {
+                Some(x) => x,
+                None => self.intern(node),
+            },
+            Node::Unary(Unary::StopGradient, x) => x,
+            Node::Binary(op, a, b) => self.simplify(op, a, b),
+            Node::Clamp(x, low, high) => {
+                let above = self.binary(Binary::Max, x, low);
+                self.binary(Binary::Min, above, high)
+            }
+            // A sum over as many as there are columns, of which there is at least one.
+            Node::Reduce(Reduction::Mean, x) => {
+                let (columns, one) = (self.push(Node::Columns), self.constant(1.0));
+                let columns = self.binary(Binary::Max, columns, one);
+                let sum = self.sum(x);
+                self.binary(Binary::Div, sum, columns)
+            }
+            _ => self.intern(node),
+        }
+    }
+
+    /// Rules that keep the value of finite numbers, bit for bit, and the shape.
+    fn simplify(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
+        let is = |id: NodeId, value: f32| self.value(id) == Some(value);
+        match op {
+            Binary::Add | Binary::Sub if is(b, 0.0) => return a,
+            Binary::Add if is(a, 0.0) => return b,
+            Binary::Sub if is(a, 0.0) => return self.unary(Unary::Neg, b),
+            Binary::Mul | Binary::Div | Binary::Pow if is(b, 1.0) => return a,
+            Binary::Mul if is(a, 1.0) => return b,
+            Binary::Mul if is(b, -1.0) => return self.unary(Unary::Neg, a),
+            Binary::Mul if is(a, -1.0) => return self.unary(Unary::Neg, b),
+            Binary::Pow if is(b, 2.0) => return self.binary(Binary::Mul, a, a),
+            Binary::Pow if is(b, 0.5) => return self.unary(Unary::Sqrt, a),
+            _ => {}
+        }
+        match (op, self.negated(a), self.negated(b)) {
+            (Binary::Add, None, Some(b)) => return self.binary(Binary::Sub, a, b),
+            (Binary::Add, Some(a), None) => return self.binary(Binary::Sub, b, a),
+            (Binary::Sub, _, Some(b)) => return self.binary(Binary::Add, a, b),
+            (Binary::Mul | Binary::Div, Some(a), Some(b)) => return self.binary(op, a, b),
+            _ => {}
+        }
+        let swapped = matches!(op, Binary::Add | Binary::Mul) && a > b;
+        let (a, b) = if swapped { (b, a) } else { (a, b) };
+        self.intern(Node::Binary(op, a, b))
+    }
+
+    fn intern(&mut self, node: Node) -> NodeId {
+        let key = key(node);
+        if let Some(&id) = self.known.get(&key) {
+            return id;
+        }
+        let id = self.nodes.len() as NodeId;
+        let shape = node.shape(|operand| self.shape(operand));
+        self.nodes.push(node);
+        self.shapes.push(shape);
+        self.known.insert(key, id);
+        id
+    }
+}
+
+/// Equal for nodes that are the same: constants by their bits.
+fn key(node: Node) -> [u32; 5] {
+    match node {
+        Node::Positive => [0; 5],
+        Node::Negative => [1, 0, 0, 0, 0],
+        Node::Columns => [2, 0, 0, 0, 0],
+        Node::Constant(value) => [3, 0, value.to_bits(), 0, 0],
+        Node::Parameter(index) => [4, 0, index, 0, 0],
+        Node::Unary(op, x) => [5, op as u32, x, 0, 0],
+        Node::Binary(op, a, b) => [6, op as u32, a, b, 0],
+        Node::Select(a, b, c) => [7, 0, a, b, c],
+        Node::Clamp(a, b, c) => [8, 0, a, b, c],
+        Node::Reduce(op, x) => [9, op as u32, x, 0, 0],
+        Node::Softmax(x) => [10, 0, x, 0, 0],
+    }
+}

@@ -1,0 +1,274 @@
+//! The words of a graph: nodes, operations, shapes.
+
+use std::fmt;
+
+/// Index of a node in its list.
+pub type NodeId = u32;
+
+/// What a value has one number per. Ordered by size: an operation on values of different shapes
+/// has the shape of the largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Shape {
+    /// One number for all rows.
+    Scalar,
+    /// One per positive: `[B]`.
+    Row,
+    /// One per negative: `[B, N]`.
+    Matrix,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scalar => "a scalar",
+            Self::Row => "[B]",
+            Self::Matrix => "[B, N]",
+        })
+    }
+}
+
+/// Functions of one value, element by element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unary {
+    /// `-x`
+    Neg,
+    /// Distance from 0.
+    Abs,
+    /// `e^x`
+    Exp,
+    /// Natural logarithm.
+    Log,
+    /// Square root.
+    Sqrt,
+    /// `1 / (1 + e^-x)`
+    Sigmoid,
+    /// `ln(1 + e^x)`
+    Softplus,
+    /// `max(x, 0)`
+    Relu,
+    /// `x`, without a gradient.
+    StopGradient,
+}
+
+/// Functions of two values, element by element. Comparisons give 1 or 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    /// The left to the power of the right.
+    Pow,
+    Min,
+    Max,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Equal,
+    NotEqual,
+}
+
+/// From `[B, N]` to `[B]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// Of those that are not masked.
+    Sum,
+    /// The sum divided by the number of columns, masked ones included; 0 where there are none.
+    Mean,
+    /// Negative infinity where there are none.
+    Max,
+    /// `ln(sum(e^x))`; negative infinity where there are none.
+    LogSumExp,
+}
+
+/// One value of a graph.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Node {
+    /// Scores of the positives, `[B]`.
+    Positive,
+    /// Scores of the negatives, `[B, N]`.
+    Negative,
+    /// N, masked negatives included; a scalar.
+    Columns,
+    /// A number.
+    Constant(f32),
+    /// A named parameter, by index; a scalar.
+    Parameter(u32),
+    /// A function of one value.
+    Unary(Unary, NodeId),
+    /// A function of two values.
+    Binary(Binary, NodeId, NodeId),
+    /// The second where the first is not 0, the third elsewhere.
+    Select(NodeId, NodeId, NodeId),
+    /// The first, not below the second, not above the third.
+    Clamp(NodeId, NodeId, NodeId),
+    /// Over the negatives.
+    Reduce(Reduction, NodeId),
+    /// `e^x` over its sum, row by row; `[B, N]`.
+    Softmax(NodeId),
+}
+
+impl Node {
+    /// The nodes that this one uses.
+    pub fn operands(self) -> impl Iterator<Item = NodeId> {
+        let of = match self {
+            Self::Positive
+            | Self::Negative
+            | Self::Columns
+            | Self::Constant(_)
+            | Self::Parameter(_) => [None; 3],
+            Self::Unary(_, x) | Self::Reduce(_, x) | Self::Softmax(x) => [Some(x), None, None],
+            Self::Binary(_, a, b) => [Some(a), Some(b), None],
+            Self::Select(a, b, c) | Self::Clamp(a, b, c) => [Some(a), Some(b), Some(c)],
+        };
+        of.into_iter().flatten()
+    }
+
+    /// The same node with other operands.
+    #[must_use]
+    pub fn map_operands(self, mut f: impl FnMut(NodeId) -> NodeId) -> Self {
+        match self {
+            Self::Positive
+            | Self::Negative
+            | Self::Columns
+            | Self::Constant(_)
+            | Self::Parameter(_) => self,
+            Self::Unary(op, x) => Self::Unary(op, f(x)),
+            Self::Binary(op, a, b) => Self::Binary(op, f(a), f(b)),
+            Self::Select(a, b, c) => Self::Select(f(a), f(b), f(c)),
+            Self::Clamp(a, b, c) => Self::Clamp(f(a), f(b), f(c)),
+            Self::Reduce(op, x) => Self::Reduce(op, f(x)),
+            Self::Softmax(x) => Self::Softmax(f(x)),
+        }
+    }
+
+    /// Its shape, from those of its operands.
+    #[must_use]
+    pub fn shape(self, of: impl Fn(NodeId) -> Shape) -> Shape {
+        match self {
+            Self::Positive | Self::Reduce(..) => Shape::Row,
+            Self::Negative | Self::Softmax(_) => Shape::Matrix,
+            Self::Columns | Self::Constant(_) | Self::Parameter(_) => Shape::Scalar,
+            _ => self.operands().map(of).max().unwrap_or(Shape::Scalar),
+        }
+    }
+}
+
+impl Unary {
+    /// The function.
+    #[must_use]
+    pub fn apply(self, x: f64) -> f64 {
+        match self {
+            Self::Neg => -x,
+            Self::Abs => x.abs(),
+            Self::Exp => x.exp(),
+            Self::Log => x.ln(),
+            Self::Sqrt => x.sqrt(),
+            Self::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+            Self::Softplus => {
+                let tail = (-x.abs()).exp().ln_1p();
+                if x < 0.0 { tail } else { x + tail }
+            }
+            Self::Relu => {
+                if x < 0.0 {
+                    0.0
+                } else {
+                    x
+                }
+            }
+            Self::StopGradient => x,
+        }
+    }
+}
+
+impl Binary {
+    /// The function; NaN comes through `Min` and `Max`.
+    #[must_use]
+    pub fn apply(self, a: f64, b: f64) -> f64 {
+        let truth = |holds: bool| f64::from(u8::from(holds));
+        match self {
+            Self::Add => a + b,
+            Self::Sub => a - b,
+            Self::Mul => a * b,
+            Self::Div => a / b,
+            Self::Pow => a.powf(b),
+            Self::Min if a <= b || a.is_nan() => a,
+            Self::Max if a >= b || a.is_nan() => a,
+            Self::Min | Self::Max => b,
+            Self::Less => truth(a < b),
+            Self::LessEqual => truth(a <= b),
+            Self::Greater => truth(a > b),
+            Self::GreaterEqual => truth(a >= b),
+            Self::Equal => truth(a == b),
+            Self::NotEqual => truth(a != b),
+        }
+    }
+}
+
+impl fmt::Display for Unary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Neg => "neg",
+            Self::Abs => "abs",
+            Self::Exp => "exp",
+            Self::Log => "log",
+            Self::Sqrt => "sqrt",
+            Self::Sigmoid => "sigmoid",
+            Self::Softplus => "softplus",
+            Self::Relu => "relu",
+            Self::StopGradient => "stop-gradient",
+        })
+    }
+}
+
+impl fmt::Display for Binary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Add => "add",
+            Self::Sub => "sub",
+            Self::Mul => "mul",
+            Self::Div => "div",
+            Self::Pow => "pow",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Less => "less",
+            Self::LessEqual => "less-equal",
+            Self::Greater => "greater",
+            Self::GreaterEqual => "greater-equal",
+            Self::Equal => "equal",
+            Self::NotEqual => "not-equal",
+        })
+    }
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sum => "sum",
+            Self::Mean => "mean",
+            Self::Max => "max",
+            Self::LogSumExp => "logsumexp",
+        })
+    }
+}
+
+/// The operation and its operands, as in `sub(2, 0)`.
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Positive => f.write_str("positive"),
+            Self::Negative => f.write_str("negative"),
+            Self::Columns => f.write_str("columns"),
+            Self::Constant(value) => write!(f, "constant {value}"),
+            Self::Parameter(index) => write!(f, "parameter {index}"),
+            Self::Unary(op, x) => write!(f, "{op}({x})"),
+            Self::Binary(op, a, b) => write!(f, "{op}({a}, {b})"),
+            Self::Select(a, b, c) => write!(f, "select({a}, {b}, {c})"),
+            Self::Clamp(a, b, c) => write!(f, "clamp({a}, {b}, {c})"),
+            Self::Reduce(op, x) => write!(f, "{op}({x})"),
+            Self::Softmax(x) => write!(f, "softmax({x})"),
+        }
+    }
+}
