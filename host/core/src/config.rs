@@ -184,6 +184,9 @@ pub struct Config {
     #[schemars(range(min = 1, max = 1_000_000_000), extend("x-unset" = "no copies"))]
     pub checkpoint_preservation_interval: Option<u32>,
 
+    /// How the work is laid out on the machine; results do not depend on it, but for rounding.
+    #[serde(default)]
+    pub execution: ExecutionConfig,
     /// What plugins get and may use.
     #[serde(default)]
     pub plugins: PluginsConfig,
@@ -302,6 +305,29 @@ pub enum Regularizer {
     N3,
 }
 
+/// How the work is laid out on the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionConfig {
+    /// Read the partitions that the next bucket lacks, and write those that left the buffer, while
+    /// the current bucket trains. Takes memory for two partitions more.
+    #[serde(default = "default::prefetch")]
+    pub prefetch: bool,
+    /// Bytes that the buffers of one slice of a batch aim at.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_099_511_627_776_u64), extend("x-unset" = "half of the second-level cache"))]
+    pub slice_bytes: Option<u64>,
+}
+
+impl Default for ExecutionConfig {
+    fn default() -> Self {
+        Self {
+            prefetch: default::prefetch(),
+            slice_bytes: None,
+        }
+    }
+}
+
 /// What plugins get and may use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -359,6 +385,9 @@ mod default {
     }
     pub(super) fn bucket_order() -> String {
         "inside_out".to_owned()
+    }
+    pub(super) fn prefetch() -> bool {
+        true
     }
     pub(super) fn buffer_partitions() -> u32 {
         2

@@ -65,7 +65,15 @@ fn the_commented_file_has_every_key_and_its_samples_are_valid() {
         .filter_map(|line| line.split(" = ").next())
         .map(str::to_owned)
         .collect();
-    let tables = ["entities", "relations", "plugins", "params", "limits"].map(str::to_owned);
+    let tables = [
+        "entities",
+        "relations",
+        "execution",
+        "plugins",
+        "params",
+        "limits",
+    ]
+    .map(str::to_owned);
     let expected = all_keys()
         .difference(&BTreeSet::from(tables))
         .cloned()

@@ -9,6 +9,7 @@
 
 mod accumulate;
 mod batch;
+pub mod cache;
 mod comparators;
 pub mod losses;
 mod matmul;

@@ -26,6 +26,7 @@ use crate::accumulate::GradientRows;
 use crate::spec::{ModelSpec, SpecError};
 pub use evaluate::EvalStats;
 pub use memory::worker_bytes;
+pub use plan::default_slice_bytes;
 pub use stages::{Stage, StageTimes};
 
 use direction::Scores;
@@ -155,7 +156,7 @@ impl Trainer {
     fn with_buffers(spec: Arc<ModelSpec>) -> Result<Self, tch::TchError> {
         Ok(Self {
             spec,
-            slice_bytes: plan::SLICE_BYTES,
+            slice_bytes: default_slice_bytes(),
             sides: [SideBuffers::new()?, SideBuffers::new()?],
             scores: Scores::new()?,
             rows: Default::default(),

@@ -1,5 +1,6 @@
 //! The partition buffer: a fixed number of slots, of which a bucket swaps only what it lacks.
 
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use pbg_core::event::IoStats;
@@ -9,6 +10,7 @@ use pbg_core::strategy::Pass;
 
 use crate::error::RunError;
 use crate::layout::{Group, Layout, TableKey};
+use crate::transfer::{Slot, Transfers};
 
 /// Where tables come from and go to when they leave the buffer.
 pub trait TableStore {
@@ -19,39 +21,36 @@ pub trait TableStore {
     ///
     /// # Errors
     /// When it cannot be read or is damaged.
-    fn load(&mut self, key: TableKey) -> Result<(Self::Table, u64), RunError>;
+    fn load(&self, key: TableKey) -> Result<(Self::Table, u64), RunError>;
 
     /// Writes a table. Returns the bytes written.
     ///
     /// # Errors
     /// When it cannot be written.
-    fn save(&mut self, key: TableKey, table: &mut Self::Table) -> Result<u64, RunError>;
-}
-
-/// Tables that are loaded and evicted together.
-#[derive(Debug)]
-struct Slot<T> {
-    group: Group,
-    tables: Vec<(TableKey, T)>,
-    dirty: bool,
+    fn save(&self, key: TableKey, table: &mut Self::Table) -> Result<u64, RunError>;
 }
 
 /// Tables in memory: fixed ones throughout, groups in slots.
 #[derive(Debug)]
 pub struct PartitionBuffer<S: TableStore> {
     layout: Layout,
-    store: S,
+    store: Arc<RwLock<S>>,
     capacity: usize,
     fixed: Slot<S::Table>,
     slots: Vec<Slot<S::Table>>,
+    transfers: Transfers<S::Table>,
 }
 
-impl<S: TableStore> PartitionBuffer<S> {
+impl<S> PartitionBuffer<S>
+where
+    S: TableStore + Send + Sync + 'static,
+    S::Table: Send + 'static,
+{
     /// A buffer of `capacity` slots (at least 2) that holds the fixed tables.
     ///
     /// # Errors
     /// When a fixed table cannot be loaded.
-    pub fn new(layout: Layout, capacity: usize, mut store: S) -> Result<Self, RunError> {
+    pub fn new(layout: Layout, capacity: usize, store: S) -> Result<Self, RunError> {
         let mut tables = Vec::new();
         for key in layout.fixed_tables() {
             tables.push((key, store.load(key)?.0));
@@ -61,8 +60,10 @@ impl<S: TableStore> PartitionBuffer<S> {
             tables,
             dirty: false,
         };
+        let store = Arc::new(RwLock::new(store));
         Ok(Self {
             layout,
+            transfers: Transfers::new(Arc::clone(&store))?,
             store,
             capacity: capacity.max(2),
             fixed,
@@ -82,18 +83,26 @@ impl<S: TableStore> PartitionBuffer<S> {
     /// When a table cannot be loaded.
     pub fn restore(&mut self, groups: &[Group]) -> Result<(), RunError> {
         for &group in groups.iter().take(self.capacity) {
-            let slot = self.read(group, &mut IoStats::default())?;
+            let slot = self.load(group)?;
             self.slots.push(slot);
         }
+        self.transfers.traffic();
         Ok(())
     }
 
     /// Where tables come from.
-    pub fn store_mut(&mut self) -> &mut S {
-        &mut self.store
+    pub fn store(&self) -> RwLockReadGuard<'_, S> {
+        self.store.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, to be changed.
+    pub fn store_mut(&self) -> RwLockWriteGuard<'_, S> {
+        self.store.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes every table of `bucket`, at `position` of the plan, resident, and marks it as changed.
+    ///
+    /// The traffic includes what was carried out since the last bucket while it was trained.
     ///
     /// # Errors
     /// When a table cannot be read or an evicted one cannot be written.
@@ -105,7 +114,6 @@ impl<S: TableStore> PartitionBuffer<S> {
         position: usize,
     ) -> Result<IoStats, RunError> {
         let started = Instant::now();
-        let mut io = IoStats::default();
         let needed: Vec<Group> = plan::needs(pass, bucket).collect();
         for &group in &needed {
             if self.slots.iter().any(|slot| slot.group == group) {
@@ -114,10 +122,10 @@ impl<S: TableStore> PartitionBuffer<S> {
             if self.slots.len() >= self.capacity
                 && let Some(victim) = eviction.victim(&self.resident(), &needed, position)
             {
-                self.write_back(victim, &mut io)?;
-                self.slots.swap_remove(victim);
+                let slot = self.slots.swap_remove(victim);
+                self.transfers.save(slot);
             }
-            let slot = self.read(group, &mut io)?;
+            let slot = self.load(group)?;
             self.slots.push(slot);
         }
         for slot in self
@@ -128,8 +136,23 @@ impl<S: TableStore> PartitionBuffer<S> {
             slot.dirty = true;
         }
         self.fixed.dirty = true;
+        let mut io = self.transfers.traffic();
         io.wait_seconds = started.elapsed().as_secs_f64();
         Ok(io)
+    }
+
+    /// Starts to read what the first of `upcoming` buckets that lacks something lacks. It enters the
+    /// buffer when that bucket is held; until then it waits beside it, at most two groups at a time.
+    pub fn prefetch(&mut self, pass: &Pass, upcoming: &[Bucket]) {
+        let lacking = upcoming.iter().find_map(|&bucket| {
+            let mut lacks: Vec<Group> = plan::needs(pass, bucket).collect();
+            lacks.retain(|group| !self.slots.iter().any(|slot| slot.group == *group));
+            (!lacks.is_empty()).then_some(lacks)
+        });
+        for group in lacking.into_iter().flatten() {
+            self.transfers
+                .load(group, self.layout.group_tables(group).collect());
+        }
     }
 
     /// The table of entity type and partition `key`, if it is in memory.
@@ -142,55 +165,34 @@ impl<S: TableStore> PartitionBuffer<S> {
             .map(|(_, table)| table)
     }
 
-    /// Writes every changed table that is in memory; all of them stay there.
+    /// Writes every changed table that is in memory or on its way out; the former stay there.
     ///
     /// # Errors
     /// When one cannot be written.
     pub fn flush(&mut self) -> Result<IoStats, RunError> {
         let started = Instant::now();
-        let mut io = IoStats::default();
-        Self::save(&mut self.store, &mut self.fixed, &mut io)?;
+        self.transfers.settle()?;
+        let mut io = self.transfers.traffic();
+        let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
+        self.fixed.save(&*store, &mut io)?;
         for slot in &mut self.slots {
-            Self::save(&mut self.store, slot, &mut io)?;
+            slot.save(&*store, &mut io)?;
         }
         io.wait_seconds = started.elapsed().as_secs_f64();
         Ok(io)
     }
 
-    fn read(&mut self, group: Group, io: &mut IoStats) -> Result<Slot<S::Table>, RunError> {
-        let mut tables = Vec::new();
-        for key in self.layout.group_tables(group) {
-            let (table, bytes) = self.store.load(key)?;
-            io.bytes_read += bytes;
-            tables.push((key, table));
-        }
-        io.loads += 1;
-        Ok(Slot {
-            group,
-            tables,
-            dirty: false,
-        })
-    }
-
-    fn write_back(&mut self, index: usize, io: &mut IoStats) -> Result<(), RunError> {
-        Self::save(&mut self.store, &mut self.slots[index], io)
-    }
-
-    fn save(store: &mut S, slot: &mut Slot<S::Table>, io: &mut IoStats) -> Result<(), RunError> {
-        if slot.dirty {
-            for (key, table) in &mut slot.tables {
-                io.bytes_written += store.save(*key, table)?;
-            }
-            io.writes += 1;
-            slot.dirty = false;
-        }
-        Ok(())
+    fn load(&mut self, group: Group) -> Result<Slot<S::Table>, RunError> {
+        self.transfers
+            .load(group, self.layout.group_tables(group).collect());
+        self.transfers.take(group)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::sync::Mutex;
 
     use pbg_core::graph::Side;
     use proptest::prelude::*;
@@ -201,18 +203,21 @@ mod tests {
     /// Tables are counters; a load after a save must see what was saved.
     #[derive(Default)]
     struct Memory {
-        saved: HashMap<TableKey, u64>,
+        saved: Mutex<HashMap<TableKey, u64>>,
     }
 
     impl TableStore for Memory {
         type Table = u64;
 
-        fn load(&mut self, key: TableKey) -> Result<(u64, u64), RunError> {
-            Ok((self.saved.get(&key).copied().unwrap_or(0), 1))
+        fn load(&self, key: TableKey) -> Result<(u64, u64), RunError> {
+            Ok((
+                self.saved.lock().unwrap().get(&key).copied().unwrap_or(0),
+                1,
+            ))
         }
 
-        fn save(&mut self, key: TableKey, table: &mut u64) -> Result<u64, RunError> {
-            self.saved.insert(key, *table);
+        fn save(&self, key: TableKey, table: &mut u64) -> Result<u64, RunError> {
+            self.saved.lock().unwrap().insert(key, *table);
             Ok(1)
         }
     }
@@ -241,7 +246,7 @@ mod tests {
     proptest! {
         #[test]
         fn swaps_what_the_plan_predicts_and_loses_no_update(
-            n in 2_u32..6, m in 2_u32..6, shared in any::<bool>(), capacity in 2_usize..6, seed in any::<u64>(),
+            n in 2_u32..6, m in 2_u32..6, shared in any::<bool>(), capacity in 2_usize..6, ahead in any::<bool>(), seed in any::<u64>(),
         ) {
             let layout = layout(n, m, shared);
             let pass = Pass {
@@ -265,6 +270,9 @@ mod tests {
             let mut loads = 0;
             for (position, &bucket) in plan.iter().enumerate() {
                 loads += buffer.hold(&pass, bucket, &mut eviction, position).unwrap().loads;
+                if ahead {
+                    buffer.prefetch(&pass, &plan[position + 1..]);
+                }
                 prop_assert!(buffer.resident().len() <= capacity);
                 for group in plan::needs(&pass, bucket) {
                     for key in layout.group_tables(group) {
@@ -274,8 +282,9 @@ mod tests {
                     }
                 }
             }
-            buffer.flush().unwrap();
-            prop_assert_eq!(&buffer.store.saved, &expected);
+            loads += buffer.flush().unwrap().loads;
+            let store = buffer.store();
+            prop_assert_eq!(&*store.saved.lock().unwrap(), &expected);
             prop_assert_eq!(loads, plan::cost(&pass, &plan).loads);
         }
     }

@@ -8,7 +8,7 @@ use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::BucketOrder;
 use pbg_kernels::params::Params;
-use pbg_kernels::spec::RelationSpec;
+use pbg_kernels::step;
 use pbg_store::dataset::{Dataset, EdgeSet};
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +21,9 @@ use crate::run::{self, worker_count};
 const PROGRAM: u64 = 190 << 20;
 /// Rows per record batch that a read decodes at once.
 const READ_ROWS: u64 = 1 << 20;
-/// What the buffers of a slice aim at, per worker.
-const SLICE: u64 = 2 << 20;
+
+/// Partitions that wait beside the buffer for the next bucket, at most: it may lack both of its own.
+const ON_THEIR_WAY: usize = 2;
 
 /// Memory and disk that a run will need at most, by component, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,7 +137,7 @@ pub fn first_plan(config: &Config, order: &mut dyn BucketOrder) -> Result<PlanCo
     Ok(plan::cost(&pass, &buckets))
 }
 
-/// The fixed tables and as many of the largest groups as the buffer has slots.
+/// The fixed tables, as many of the largest groups as the buffer has slots, and those on their way.
 fn resident_bytes(config: &Config, layout: &Layout) -> u64 {
     let fixed: u64 = layout
         .fixed_tables()
@@ -153,11 +154,11 @@ fn resident_bytes(config: &Config, layout: &Layout) -> u64 {
         .map(|g| layout.group_bytes(g))
         .collect();
     groups.sort_unstable_by(|a, b| b.cmp(a));
-    fixed
-        + groups
-            .iter()
-            .take(config.buffer_partitions as usize)
-            .sum::<u64>()
+    let mut slots = config.buffer_partitions as usize;
+    if config.execution.prefetch {
+        slots += ON_THEIR_WAY;
+    }
+    fixed + groups.iter().take(slots).sum::<u64>()
 }
 
 /// The largest chunk of a bucket: columns, the order of training, and the batch being decoded.
@@ -176,62 +177,19 @@ fn edge_bytes(blueprint: &Blueprint, edge_sets: &[EdgeSet], chunks: u32) -> u64 
     edge_sets.iter().map(of).max().unwrap_or(0)
 }
 
-/// Buffers of one worker: a slice, and a gradient row per row that a batch touches.
+/// Buffers of one worker: those of training, and of evaluation where edges are held out.
 fn worker_bytes(config: &Config, blueprint: &Blueprint) -> u64 {
-    let relations = blueprint.spec.relations.iter();
-    let training = relations
-        .map(|r| relation_bytes(config, blueprint, r))
-        .max()
-        .unwrap_or(0);
-    if config.eval_fraction > 0.0 {
-        let chunk = u64::from(
-            config
-                .eval_num_batch_negs
-                .max(config.eval_num_uniform_negs)
-                .max(1),
-        );
-        let columns = u64::from(config.eval_num_batch_negs + config.eval_num_uniform_negs);
-        let width = blueprint
-            .layout
-            .types
-            .iter()
-            .map(|t| t.dimension as u64)
-            .max()
-            .unwrap_or(0);
-        return training + SLICE + slice_bytes(chunk, columns, width);
+    let rows: Vec<usize> = blueprint
+        .layout
+        .types
+        .iter()
+        .map(|t| t.rows.iter().copied().max().unwrap_or(0) as usize)
+        .collect();
+    let slice = run::slice_bytes(config);
+    let training = step::worker_bytes(&blueprint.spec, config.batch_size as usize, slice, &rows);
+    if config.eval_fraction == 0.0 {
+        return training;
     }
-    training
-}
-
-fn relation_bytes(config: &Config, blueprint: &Blueprint, relation: &RelationSpec) -> u64 {
-    let batch = u64::from(config.batch_size);
-    let chunk = blueprint
-        .spec
-        .chunk_size(relation, config.batch_size as usize) as u64;
-    let mut total = 0;
-    for side in Side::BOTH {
-        let layout = &blueprint.layout.types[relation.entity(side)];
-        let rows = layout.rows.iter().copied().max().unwrap_or(0);
-        let uniform = blueprint.spec.uniform_negatives(relation, side) as u64;
-        let touched = if relation.all_negs {
-            rows
-        } else {
-            batch + batch.div_ceil(chunk) * uniform
-        };
-        let width = layout.dimension as u64;
-        // Gradient rows grow by doubling; the map from rows to them is dense.
-        total += 4 * rows + 2 * 4 * width * touched.min(rows);
-        total += if relation.all_negs {
-            2 * 4 * width * rows + slice_bytes(chunk.min(256), rows, 0)
-        } else {
-            let own = if config.num_batch_negs > 0 { chunk } else { 0 };
-            slice_bytes(chunk, own + uniform, width)
-        };
-    }
-    total + SLICE
-}
-
-/// Rows and gradients of a chunk of positives and its candidates, and their scores.
-fn slice_bytes(chunk: u64, columns: u64, width: u64) -> u64 {
-    4 * (3 * (chunk + columns) * width + 2 * chunk * columns)
+    let spec = run::eval_spec(config, blueprint);
+    training + step::worker_bytes(&spec, run::eval_batch_size(config), slice, &rows)
 }

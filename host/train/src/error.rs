@@ -98,6 +98,9 @@ pub enum RunError {
     /// A worker cannot be made.
     #[error("training worker: {0}")]
     Worker(#[from] TrainerError),
+    /// The system gives no thread.
+    #[error("cannot start a thread: {0}; allow this user more processes (ulimit -u)")]
+    Thread(String),
     /// A worker thread ended without a result.
     #[error("a worker thread panicked; this is a mistake in pbg-host")]
     WorkerPanic,
@@ -117,6 +120,7 @@ impl RunError {
             Self::Checkpoint(_) | Self::Mismatch(_) => ErrorKind::Checkpoint,
             Self::Strategy(_) | Self::Plan { .. } | Self::Sampler { .. } => ErrorKind::Plugin,
             Self::NotFinite { .. } => ErrorKind::Numeric,
+            Self::Thread(_) => ErrorKind::Io,
             Self::Step(_) | Self::Worker(_) | Self::WorkerPanic => ErrorKind::Internal,
         }
     }

@@ -19,6 +19,7 @@ mod sampler;
 mod state;
 mod tables;
 pub mod trained;
+mod transfer;
 pub mod workers;
 
 pub use check::{CheckReport, check, first_plan, verify};

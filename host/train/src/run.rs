@@ -16,7 +16,7 @@ use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::Trainer;
+use pbg_kernels::step::{Trainer, TrainerError, default_slice_bytes};
 use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::{Dataset, EdgeSet};
 
@@ -116,13 +116,13 @@ impl<'a> Run<'a> {
         let trainers = |spec: &ModelSpec| {
             let spec = Arc::new(spec.clone());
             (0..workers)
-                .map(|_| Trainer::new(Arc::clone(&spec)))
-                .collect::<Result<Vec<_>, _>>()
+                .map(|_| {
+                    let trainer = Trainer::new(Arc::clone(&spec))?;
+                    Ok(trainer.with_slice_bytes(slice_bytes(config)))
+                })
+                .collect::<Result<Vec<_>, TrainerError>>()
         };
-        let eval_spec = blueprint.spec.with_negatives(
-            config.eval_num_batch_negs as usize,
-            config.eval_num_uniform_negs as usize,
-        );
+        let eval_spec = eval_spec(config, &blueprint);
         Ok(Self {
             config,
             trainers: trainers(&blueprint.spec)?,
@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
             }
             self.finish_pass(emit)?;
         }
-        let version = self.buffer.store_mut().checkpoint.version();
+        let version = self.buffer.store().checkpoint.version();
         emit(Event::RunFinished {
             edges,
             seconds: started.elapsed().as_secs_f64(),
@@ -233,6 +233,10 @@ impl<'a> Run<'a> {
         emit: &mut dyn FnMut(Event),
     ) -> Result<Trained, RunError> {
         let mut io = self.buffer.hold(pass, bucket, eviction, position)?;
+        if self.config.execution.prefetch {
+            let upcoming = &self.state.schedule.plan()[position + 1..];
+            self.buffer.prefetch(pass, upcoming);
+        }
         let reading = Instant::now();
         let edges = self.read_edges(bucket)?;
         io.wait_seconds += reading.elapsed().as_secs_f64();
@@ -353,7 +357,7 @@ impl<'a> Run<'a> {
             .checkpoint_preservation_interval
             .is_some_and(|n| trained.is_multiple_of(n))
         {
-            self.buffer.store_mut().checkpoint.preserve(trained)?;
+            self.buffer.store().checkpoint.preserve(trained)?;
             emit(Event::Preserved { epoch: trained });
         }
         Ok(())
@@ -361,7 +365,7 @@ impl<'a> Run<'a> {
 
     /// To `metrics.jsonl` and to whoever watches.
     fn report(&mut self, event: Event, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        self.buffer.store_mut().checkpoint.append_metrics(&event)?;
+        self.buffer.store().checkpoint.append_metrics(&event)?;
         emit(event);
         Ok(())
     }
@@ -370,7 +374,7 @@ impl<'a> Run<'a> {
         let started = Instant::now();
         self.state.resident = self.buffer.resident();
         self.buffer.flush()?;
-        let tables = self.buffer.store_mut();
+        let mut tables = self.buffer.store_mut();
         tables.complete()?;
         let version = self
             .commits
@@ -392,8 +396,26 @@ struct Trained {
     io: IoStats,
 }
 
+/// Bytes of buffers that a slice of a batch aims at.
+pub(crate) fn slice_bytes(config: &Config) -> usize {
+    config
+        .execution
+        .slice_bytes
+        .map_or_else(default_slice_bytes, |bytes| {
+            usize::try_from(bytes).unwrap_or(usize::MAX)
+        })
+}
+
+/// The model with the negatives of evaluation.
+pub(crate) fn eval_spec(config: &Config, blueprint: &Blueprint) -> ModelSpec {
+    blueprint.spec.with_negatives(
+        config.eval_num_batch_negs as usize,
+        config.eval_num_uniform_negs as usize,
+    )
+}
+
 /// Edges per evaluation batch: `batch_size`, rounded up to whole chunks.
-fn eval_batch_size(config: &Config) -> usize {
+pub(crate) fn eval_batch_size(config: &Config) -> usize {
     let chunk = match config.eval_num_batch_negs {
         0 => config.eval_num_uniform_negs.max(1),
         n => n,

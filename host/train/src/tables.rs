@@ -113,7 +113,7 @@ impl DiskTables {
 
     /// Gives every table that no bucket has touched its initial state on disk, so that a
     /// committed checkpoint is complete.
-    pub(crate) fn complete(&mut self) -> Result<(), RunError> {
+    pub(crate) fn complete(&self) -> Result<(), RunError> {
         for type_index in 0..self.types.len() {
             for partition in 0..self.types[type_index].rows.len() as u32 {
                 let layout = &self.types[type_index];
@@ -137,7 +137,7 @@ impl DiskTables {
 impl TableStore for DiskTables {
     type Table = Table;
 
-    fn load(&mut self, (type_index, partition): TableKey) -> Result<(Table, u64), RunError> {
+    fn load(&self, (type_index, partition): TableKey) -> Result<(Table, u64), RunError> {
         let layout = &self.types[type_index];
         let read = self.checkpoint.read_partition(&layout.name, partition)?;
         let bytes = if read.is_some() {
@@ -153,11 +153,7 @@ impl TableStore for DiskTables {
         Ok((table, bytes))
     }
 
-    fn save(
-        &mut self,
-        (type_index, partition): TableKey,
-        table: &mut Table,
-    ) -> Result<u64, RunError> {
+    fn save(&self, (type_index, partition): TableKey, table: &mut Table) -> Result<u64, RunError> {
         let layout = &self.types[type_index];
         self.checkpoint.write_partition(
             &layout.name,

@@ -88,6 +88,12 @@ pub(super) const SECTIONS: &[Section] = &[
         keys: &["name", "lhs", "rhs", "operator", "weight", "all_negs"],
     },
     Section {
+        heading: "Execution",
+        table: Some("[execution]"),
+        path: &["execution"],
+        keys: &["prefetch", "slice_bytes"],
+    },
+    Section {
         heading: "Parameters of plugins",
         table: Some("[plugins.params.NAME]"),
         path: &["plugins", "params", "*"],
@@ -123,6 +129,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("relation_lr", "0.01"),
     ("num_edge_chunks", "1"),
     ("workers", "4"),
+    ("execution.slice_bytes", "524288"),
     ("entities.*.num_partitions", "1"),
     ("entities.*.dimension", "100"),
     ("relations.*.name", "\"*\""),

@@ -7,17 +7,23 @@ use crate::comparators::RowExtras;
 use crate::operators;
 use crate::rows::HUGE_PAGE;
 use crate::spec::ModelSpec;
-use crate::step::plan::{Negatives, Plan, SLICE_BYTES};
+use crate::step::plan::{Negatives, Plan};
 
-/// Bytes of the buffers of one [`Trainer`](super::Trainer) for batches of `batch_size` edges, when the
+/// Bytes of the buffers of one [`Trainer`](super::Trainer) for batches of `batch_size` edges in slices of
+/// `slice_bytes`, when the
 /// largest partition of entity type `t` has `rows[t]` rows (features, for a featurized type).
 ///
 /// An upper bound: every buffer at the size of the relation that needs most of it.
 #[must_use]
-pub fn worker_bytes(spec: &ModelSpec, batch_size: usize, rows: &[usize]) -> u64 {
+pub fn worker_bytes(
+    spec: &ModelSpec,
+    batch_size: usize,
+    slice_bytes: usize,
+    rows: &[usize],
+) -> u64 {
     let mut needs = Needs::default();
     for relation in 0..spec.relations.len() {
-        needs.include(spec, relation, batch_size, rows);
+        needs.include(spec, relation, batch_size, slice_bytes, rows);
     }
     needs.bytes()
 }
@@ -51,10 +57,17 @@ fn raise(value: &mut usize, to: usize) {
 }
 
 impl Needs {
-    fn include(&mut self, spec: &ModelSpec, relation: usize, batch: usize, rows: &[usize]) {
+    fn include(
+        &mut self,
+        spec: &ModelSpec,
+        relation: usize,
+        batch: usize,
+        slice_bytes: usize,
+        rows: &[usize],
+    ) {
         let rules = &spec.relations[relation];
         let entities = Side::BOTH.map(|side| rows.get(rules.entity(side)).copied().unwrap_or(0));
-        let plan = Plan::new(spec, relation, batch.max(1), entities, SLICE_BYTES);
+        let plan = Plan::new(spec, relation, batch.max(1), entities, slice_bytes);
         let (d, chunks) = (plan.dimension, plan.chunks_per_slice);
         let padded = plan.chunk * chunks;
         let transformed = rules.operator != Operator::None;

@@ -7,9 +7,12 @@ use pbg_core::graph::Side;
 
 use crate::spec::ModelSpec;
 
-/// Bytes of buffers that a slice aims at: half of a usual second-level cache would be best for small
-/// chunks, but a slice is never less than one chunk.
-pub(crate) const SLICE_BYTES: usize = 512 * 1024;
+/// Bytes of buffers that a slice aims at unless told otherwise: half of the second-level cache. A slice is
+/// never less than one chunk.
+#[must_use]
+pub fn default_slice_bytes() -> usize {
+    crate::cache::second_level_bytes() / 2
+}
 
 /// Rows that share all entities as negatives, per slice, at least: fewer would leave the matrix
 /// product waiting for memory.
