@@ -144,6 +144,10 @@ pub struct Config {
     #[serde(default = "default::num_uniform_negs")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32), extend("x-rule" = "not both 0, unless all relations have `all_negs`"))]
     pub num_uniform_negs: u32,
+    /// Positives that share negatives. More share more, which is faster.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 2_147_483_648_u32), extend("x-unset" = "`num_batch_negs`, or `num_uniform_negs` if that is 0", "x-rule" = "equal to `num_batch_negs` if that is not 0"))]
+    pub chunk_size: Option<u32>,
     /// No negatives that replace the left side.
     #[serde(default)]
     pub disable_lhs_negs: bool,
@@ -317,6 +321,34 @@ pub struct ExecutionConfig {
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_099_511_627_776_u64), extend("x-unset" = "half of the second-level cache"))]
     pub slice_bytes: Option<u64>,
+    /// Precision of the factors of matrix products; embeddings, sums and accumulators are f32 always.
+    #[serde(default)]
+    pub precision: Precision,
+    /// When the gradients of a batch are applied to embeddings.
+    #[serde(default)]
+    pub update: Update,
+}
+
+/// Precision of the factors of matrix products.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// 32 bits.
+    #[default]
+    Fp32,
+    /// bfloat16: several times faster where the processor multiplies it, and refused elsewhere.
+    Bf16,
+}
+
+/// When the gradients of a batch are applied to embeddings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Update {
+    /// Once per batch, summed, as PBG does.
+    #[default]
+    Batch,
+    /// At the end of each slice of a batch, while its rows are in the cache.
+    Slice,
 }
 
 impl Default for ExecutionConfig {
@@ -324,6 +356,8 @@ impl Default for ExecutionConfig {
         Self {
             prefetch: default::prefetch(),
             slice_bytes: None,
+            precision: Precision::default(),
+            update: Update::default(),
         }
     }
 }

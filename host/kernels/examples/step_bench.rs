@@ -12,13 +12,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pbg_core::config::{Comparator, Operator};
+use pbg_core::config::{Comparator, Operator, Precision};
 use pbg_core::strategy::Loss;
 use pbg_kernels::losses::{Ranking, Softmax};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::step::{Batch, Relations, Stage, Tables, Trainer};
+use pbg_kernels::step::{Batch, Execution, Relations, Stage, Tables, Trainer};
 use pbg_kernels::table::Table;
 use pbg_kernels::throughput::{ProductShape, bmm_rate};
 use rand::RngExt;
@@ -68,8 +68,10 @@ fn cpu_seconds() -> f64 {
 
 /// The three products of a direction, per edge: scores and both gradients.
 fn ceiling(spec: &ModelSpec, slices: i64) -> f64 {
-    let (p, d) = (50, spec.entities[0].dimension as i64);
-    let n = p + spec.num_uniform_negs as i64;
+    let chunk = spec.chunk_size(&spec.relations[0], BATCH);
+    let (p, d) = (chunk as i64, spec.entities[0].dimension as i64);
+    let own = if spec.num_batch_negs > 0 { p } else { 0 };
+    let n = own + spec.num_uniform_negs as i64;
     let shapes = [(p, d, n), (p, n, d), (n, p, d)];
     let seconds: f64 = shapes
         .iter()
@@ -83,7 +85,7 @@ fn ceiling(spec: &ModelSpec, slices: i64) -> f64 {
     (p * slices) as f64 / seconds
 }
 
-fn run(name: &str, spec: ModelSpec, loss: &dyn Loss, slice_bytes: Option<usize>) {
+fn run(name: &str, spec: ModelSpec, loss: &dyn Loss, execution: Execution) {
     let dynamic = spec.is_dynamic();
     let (dimension, spec) = (spec.entities[0].dimension, Arc::new(spec));
     println!("{name}");
@@ -102,9 +104,10 @@ fn run(name: &str, spec: ModelSpec, loss: &dyn Loss, slice_bytes: Option<usize>)
     };
     let params = Params::new(&spec);
     let mut trainer = Trainer::new(Arc::clone(&spec)).unwrap();
-    if let Some(bytes) = slice_bytes {
-        trainer = trainer.with_slice_bytes(bytes);
+    if let Some(reason) = execution.refusal(&spec) {
+        return println!("  left out: {reason}");
     }
+    trainer = trainer.with_execution(execution);
     let mut draws = Draws::default();
     let mut trained = 0;
     let (mut start, mut cpu) = (Instant::now(), cpu_seconds());
@@ -168,23 +171,35 @@ fn run(name: &str, spec: ModelSpec, loss: &dyn Loss, slice_bytes: Option<usize>)
 
 fn main() {
     pbg_kernels::use_one_torch_thread();
-    let slice_bytes = std::env::args().nth(1).map(|text| text.parse().unwrap());
+    let mut execution = Execution::default();
+    if let Some(text) = std::env::args().nth(1) {
+        execution.slice_bytes = text.parse().unwrap();
+    }
+    let bf16 = Execution {
+        precision: Precision::Bf16,
+        ..execution
+    };
     let fb15k = ModelSpec {
         num_uniform_negs: 1000,
         regularization_coef: 1e-3,
         ..spec(true, 400, Operator::ComplexDiagonal, Comparator::Dot)
     };
-    run(
-        "PBG's FB15k configuration",
-        fb15k,
-        &Softmax::new(),
-        slice_bytes,
-    );
+    let shared = ModelSpec {
+        num_batch_negs: 0,
+        chunk_size: Some(BATCH),
+        ..fb15k.clone()
+    };
+    for (how, execution) in [("fp32", execution), ("bf16", bf16)] {
+        let name = format!("PBG's FB15k configuration, {how}");
+        run(&name, fb15k.clone(), &Softmax::new(), execution);
+        let name = format!("the same with 1000 positives sharing 1000 negatives, {how}");
+        run(&name, shared.clone(), &Softmax::new(), execution);
+    }
     let default = spec(false, 100, Operator::None, Comparator::Cos);
     run(
         "PBG's default configuration",
         default,
         &Ranking::new(0.1),
-        slice_bytes,
+        execution,
     );
 }

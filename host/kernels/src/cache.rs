@@ -22,7 +22,7 @@ pub fn second_level_bytes() -> usize {
 /// `1024K` as the Linux kernel writes it.
 fn parse(text: &str) -> Option<usize> {
     let kibibytes: usize = text.trim().strip_suffix('K')?.parse().ok()?;
-    (kibibytes > 0).then(|| kibibytes << 10)
+    (kibibytes > 0).then_some(kibibytes << 10)
 }
 
 #[cfg(test)]

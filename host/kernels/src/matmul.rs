@@ -2,7 +2,35 @@
 
 use tch::{TchError, Tensor};
 
-use crate::rows::TensorBuffer;
+use crate::rows::{HalfBuffer, TensorBuffer};
+
+/// Memory in which matrices lie.
+pub(crate) trait Matrices {
+    /// Numbers.
+    fn len(&self) -> usize;
+    /// A view of them.
+    fn view(&self, size: &[i64], strides: &[i64], offset: usize) -> Result<Tensor, TchError>;
+}
+
+impl Matrices for TensorBuffer {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn view(&self, size: &[i64], strides: &[i64], offset: usize) -> Result<Tensor, TchError> {
+        self.view(size, strides, offset)
+    }
+}
+
+impl Matrices for HalfBuffer {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn view(&self, size: &[i64], strides: &[i64], offset: usize) -> Result<Tensor, TchError> {
+        self.view(size, strides, offset)
+    }
+}
 
 /// Equal matrices at equal distances within a buffer: `count` of `rows` x `columns`, row-major.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +59,12 @@ impl Block {
         }
     }
 
-    fn single(&self, buffer: &TensorBuffer, transposed: bool) -> Result<Tensor, TchError> {
+    /// Numbers from the first matrix to the end of the last, which follow each other without a gap.
+    pub(crate) fn floats(&self) -> usize {
+        self.count * self.rows * self.columns
+    }
+
+    fn single(&self, buffer: &impl Matrices, transposed: bool) -> Result<Tensor, TchError> {
         assert!(
             self.offset + self.rows * self.columns <= buffer.len(),
             "the matrix lies in its buffer"
@@ -40,7 +73,7 @@ impl Block {
         buffer.view(&size, &strides, self.offset)
     }
 
-    fn batch(&self, buffer: &TensorBuffer, transposed: bool) -> Result<Tensor, TchError> {
+    fn batch(&self, buffer: &impl Matrices, transposed: bool) -> Result<Tensor, TchError> {
         let end = self.offset + (self.count - 1) * self.stride + self.rows * self.columns;
         assert!(end <= buffer.len(), "the matrices lie in their buffer");
         let ([rows, columns], [row, column]) = self.layout(transposed);
@@ -62,16 +95,16 @@ impl Block {
 }
 
 /// A factor: matrices of a buffer, each transposed or not.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Factor<'a> {
-    buffer: &'a TensorBuffer,
+#[derive(Debug)]
+pub(crate) struct Factor<'a, M> {
+    buffer: &'a M,
     block: Block,
     transposed: bool,
 }
 
-impl<'a> Factor<'a> {
+impl<'a, M: Matrices> Factor<'a, M> {
     /// The matrices as they are.
-    pub(crate) fn plain(buffer: &'a TensorBuffer, block: Block) -> Self {
+    pub(crate) fn plain(buffer: &'a M, block: Block) -> Self {
         Self {
             buffer,
             block,
@@ -80,7 +113,7 @@ impl<'a> Factor<'a> {
     }
 
     /// The matrices transposed.
-    pub(crate) fn transposed(buffer: &'a TensorBuffer, block: Block) -> Self {
+    pub(crate) fn transposed(buffer: &'a M, block: Block) -> Self {
         Self {
             buffer,
             block,
@@ -92,11 +125,11 @@ impl<'a> Factor<'a> {
 /// `out = a b`, or `out += a b` with `accumulate`, matrix by matrix.
 ///
 /// The output's buffer is borrowed exclusively, so it cannot be a factor's.
-pub(crate) fn product(
-    out: &mut TensorBuffer,
+pub(crate) fn product<M: Matrices>(
+    out: &mut M,
     block: Block,
-    a: Factor<'_>,
-    b: Factor<'_>,
+    a: Factor<'_, M>,
+    b: Factor<'_, M>,
     accumulate: bool,
 ) -> Result<(), TchError> {
     if block.count == 0 || block.rows * block.columns == 0 {

@@ -19,10 +19,14 @@
 
 #![expect(unsafe_code, reason = "the one module of the host that may")]
 
+mod half;
+
 use std::cell::UnsafeCell;
 use std::ptr;
 
 use tch::{Device, Kind, Tensor};
+
+pub(crate) use half::HalfBuffer;
 
 /// A matrix of `rows` x `width` floats, shared by threads that read and update rows without locks.
 pub struct SharedRows {

@@ -10,6 +10,7 @@
 mod backward;
 mod direction;
 mod evaluate;
+mod execution;
 mod memory;
 mod parameters;
 mod plan;
@@ -25,6 +26,7 @@ use pbg_core::strategy::StrategyError;
 use crate::accumulate::GradientRows;
 use crate::spec::{ModelSpec, SpecError};
 pub use evaluate::EvalStats;
+pub use execution::{Execution, has_fast_bf16};
 pub use memory::worker_bytes;
 pub use plan::default_slice_bytes;
 pub use stages::{Stage, StageTimes};
@@ -132,7 +134,7 @@ pub type ScoreObserver<'a> = dyn FnMut(Side, usize, &[f32], &[f32]) + 'a;
 #[derive(Debug)]
 pub struct Trainer {
     spec: Arc<ModelSpec>,
-    slice_bytes: usize,
+    execution: Execution,
     sides: [SideBuffers; 2],
     scores: Scores,
     /// Per table; the first one serves both sides when they share it.
@@ -156,7 +158,7 @@ impl Trainer {
     fn with_buffers(spec: Arc<ModelSpec>) -> Result<Self, tch::TchError> {
         Ok(Self {
             spec,
-            slice_bytes: default_slice_bytes(),
+            execution: Execution::default(),
             sides: [SideBuffers::new()?, SideBuffers::new()?],
             scores: Scores::new()?,
             rows: Default::default(),
@@ -167,10 +169,16 @@ impl Trainer {
         })
     }
 
-    /// Sets how many bytes of buffers a slice aims at. Results do not depend on it but for rounding.
+    /// Sets how the work is laid out.
+    #[must_use]
+    pub fn with_execution(self, execution: Execution) -> Self {
+        Self { execution, ..self }
+    }
+
+    /// Sets how many bytes of buffers a slice aims at.
     #[must_use]
     pub fn with_slice_bytes(mut self, slice_bytes: usize) -> Self {
-        self.slice_bytes = slice_bytes.max(1);
+        self.execution.slice_bytes = slice_bytes.max(1);
         self
     }
 

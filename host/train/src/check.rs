@@ -185,11 +185,16 @@ fn worker_bytes(config: &Config, blueprint: &Blueprint) -> u64 {
         .iter()
         .map(|t| t.rows.iter().copied().max().unwrap_or(0) as usize)
         .collect();
-    let slice = run::slice_bytes(config);
-    let training = step::worker_bytes(&blueprint.spec, config.batch_size as usize, slice, &rows);
+    let execution = run::execution(config);
+    let training = step::worker_bytes(
+        &blueprint.spec,
+        config.batch_size as usize,
+        &execution,
+        &rows,
+    );
     if config.eval_fraction == 0.0 {
         return training;
     }
     let spec = run::eval_spec(config, blueprint);
-    training + step::worker_bytes(&spec, run::eval_batch_size(config), slice, &rows)
+    training + step::worker_bytes(&spec, run::eval_batch_size(config), &execution, &rows)
 }

@@ -155,7 +155,7 @@ fn model_spec(config: &Config, dataset: &Dataset, layout: &Layout) -> Result<Mod
         relation_lr: config.relation_lr.unwrap_or(config.lr),
         num_batch_negs: config.num_batch_negs as usize,
         num_uniform_negs: config.num_uniform_negs as usize,
-        chunk_size: None,
+        chunk_size: config.chunk_size.map(|n| n as usize),
         disable_lhs_negs: config.disable_lhs_negs,
         disable_rhs_negs: config.disable_rhs_negs,
     })

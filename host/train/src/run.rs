@@ -16,7 +16,7 @@ use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Trainer, TrainerError, default_slice_bytes};
+use pbg_kernels::step::{Execution, Trainer, TrainerError, default_slice_bytes};
 use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::{Dataset, EdgeSet};
 
@@ -113,12 +113,16 @@ impl<'a> Run<'a> {
         let mut buffer = PartitionBuffer::new(blueprint.layout.clone(), capacity, tables)?;
         buffer.restore(&state.resident)?;
         let workers = worker_count(config);
+        let execution = execution(config);
+        if let Some(reason) = execution.refusal(&blueprint.spec) {
+            return Err(RunError::Config(format!("execution.precision: {reason}")));
+        }
         let trainers = |spec: &ModelSpec| {
             let spec = Arc::new(spec.clone());
             (0..workers)
                 .map(|_| {
                     let trainer = Trainer::new(Arc::clone(&spec))?;
-                    Ok(trainer.with_slice_bytes(slice_bytes(config)))
+                    Ok(trainer.with_execution(execution))
                 })
                 .collect::<Result<Vec<_>, TrainerError>>()
         };
@@ -396,8 +400,16 @@ struct Trained {
     io: IoStats,
 }
 
-/// Bytes of buffers that a slice of a batch aims at.
-pub(crate) fn slice_bytes(config: &Config) -> usize {
+/// How workers lay out their work.
+pub(crate) fn execution(config: &Config) -> Execution {
+    Execution {
+        slice_bytes: slice_bytes(config),
+        precision: config.execution.precision,
+        update: config.execution.update,
+    }
+}
+
+fn slice_bytes(config: &Config) -> usize {
     config
         .execution
         .slice_bytes

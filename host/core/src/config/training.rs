@@ -283,7 +283,7 @@ mod tests {
     fn the_hash_is_the_same_everywhere() {
         assert_eq!(
             base().training_hash(),
-            "bd3cd19ed7a4df2d2792addb806680ac1424689fad3e94c56b4d2bb171414441"
+            "33a0d0f05989f9747ce19ca49ec7d3a1898368f6a93270560564ec139c768558"
         );
     }
 }

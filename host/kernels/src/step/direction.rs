@@ -1,13 +1,14 @@
 //! Scores of a slice in one direction - the negatives that replace one side against the other side's
 //! positives - and their gradients.
 
+use pbg_core::config::Precision;
 use pbg_core::graph::Side;
 use pbg_core::strategy::{Loss, MASKED};
 use tch::TchError;
 
 use crate::comparators::{Comparison, RowExtras};
 use crate::matmul::{Block, Factor, product};
-use crate::rows::TensorBuffer;
+use crate::rows::{HalfBuffer, TensorBuffer};
 use crate::step::StepError;
 use crate::step::plan::{Negatives, Plan, Slice};
 use crate::step::side::{Layout, Rows, SideBuffers, reserve};
@@ -18,6 +19,10 @@ use crate::vector;
 pub(crate) struct Scores {
     /// Negatives, `[padded positives, columns]`.
     pub(crate) negatives: TensorBuffer,
+    /// With bf16 products: the scores, then their gradients.
+    half: HalfBuffer,
+    /// With bf16 products: gradients of rows as they leave a product.
+    half_gradients: HalfBuffer,
     /// For `l2`: distances of the negatives.
     distances: Vec<f32>,
     /// Positives.
@@ -48,6 +53,7 @@ pub(crate) struct Direction<'a> {
     /// Rows per chunk of the candidates' and the queries' side.
     pub(crate) layouts: [Layout; 2],
     pub(crate) comparison: Comparison,
+    pub(crate) precision: Precision,
     /// With all negatives: the true entity of each row of the slice, and how many there are.
     pub(crate) truth: &'a [u32],
     pub(crate) entities: usize,
@@ -57,6 +63,8 @@ impl Scores {
     pub(crate) fn new() -> Result<Self, TchError> {
         Ok(Self {
             negatives: TensorBuffer::zeros(0)?,
+            half: HalfBuffer::zeros(0)?,
+            half_gradients: HalfBuffer::zeros(0)?,
             distances: Vec::new(),
             positive: Vec::new(),
             positive_distance: Vec::new(),
@@ -83,7 +91,8 @@ impl Scores {
             &self.positive_gradient,
             &self.loss,
         ];
-        4 * (self.negatives.len() + vectors.iter().map(|v| v.capacity()).sum::<usize>())
+        2 * (self.half.len() + self.half_gradients.len())
+            + 4 * (self.negatives.len() + vectors.iter().map(|v| v.capacity()).sum::<usize>())
     }
 
     fn reserve(&mut self, padded: usize, columns: usize, distances: bool) -> Result<(), TchError> {
@@ -190,14 +199,7 @@ impl Direction<'_> {
         scores.reserve(self.slice.padded(), columns, keep_distances)?;
         if columns > 0 {
             let (rows, block, skipped) = self.candidates(candidates);
-            let query_block = self.positives(self.side.other());
-            product(
-                &mut scores.negatives,
-                self.score_block(),
-                Factor::plain(&queries.rows.values, query_block),
-                Factor::transposed(&rows.values, block),
-                false,
-            )?;
+            self.multiply(&queries.rows, rows, block, scores)?;
             if self.comparison.has_epilogue() {
                 self.finish(rows, skipped, &queries.rows.extras, scores);
             }
@@ -205,6 +207,41 @@ impl Direction<'_> {
         self.score_positives(&candidates.rows, &queries.rows, scores);
         self.mask(scores);
         Ok(())
+    }
+
+    /// Inner products of the queries with the candidates, which are `block` of `rows`.
+    fn multiply(
+        &self,
+        queries: &Rows,
+        rows: &Rows,
+        block: Block,
+        scores: &mut Scores,
+    ) -> Result<(), TchError> {
+        let (of_queries, to) = (self.positives(self.side.other()), self.score_block());
+        match self.precision {
+            Precision::Fp32 => product(
+                &mut scores.negatives,
+                to,
+                Factor::plain(&queries.values, of_queries),
+                Factor::transposed(&rows.values, block),
+                false,
+            ),
+            Precision::Bf16 => {
+                let floats = self.slice.padded() * scores.columns;
+                scores.half.reserve(floats)?;
+                product(
+                    &mut scores.half,
+                    to,
+                    Factor::plain(&queries.half, of_queries),
+                    Factor::transposed(&rows.half, block),
+                    false,
+                )?;
+                scores
+                    .half
+                    .store(&mut scores.negatives.as_mut_slice()[..floats]);
+                Ok(())
+            }
+        }
     }
 
     /// Turns inner products into scores.
@@ -347,13 +384,28 @@ impl Direction<'_> {
                 columns: dimension,
             };
             let gradients = &mut queries.positives;
-            product(
-                &mut gradients.values,
-                queried,
-                Factor::plain(&scores.negatives, self.score_block()),
-                Factor::plain(&rows.values, block),
-                gradients.started,
-            )?;
+            match self.precision {
+                Precision::Fp32 => product(
+                    &mut gradients.values,
+                    queried,
+                    Factor::plain(&scores.negatives, self.score_block()),
+                    Factor::plain(&rows.values, block),
+                    gradients.started,
+                )?,
+                Precision::Bf16 => {
+                    let floats = self.slice.padded() * scores.columns;
+                    scores.half.load(&scores.negatives.as_slice()[..floats]);
+                    scores.half_gradients.reserve(queried.floats())?;
+                    product(
+                        &mut scores.half_gradients,
+                        queried,
+                        Factor::plain(&scores.half, self.score_block()),
+                        Factor::plain(&rows.half, block),
+                        false,
+                    )?;
+                    gradients.receive(&scores.half_gradients, queried.floats());
+                }
+            }
             gradients.started = true;
             self.differentiate_candidates(candidates, &queries.rows, scores)?;
         }
@@ -367,7 +419,7 @@ impl Direction<'_> {
         &self,
         candidates: &mut SideBuffers,
         queries: &Rows,
-        scores: &Scores,
+        scores: &mut Scores,
     ) -> Result<(), TchError> {
         let (columns, dimension) = (scores.columns, self.plan.dimension);
         let block = Block {
@@ -381,13 +433,29 @@ impl Direction<'_> {
             Negatives::All => &mut candidates.all_gradients,
             _ => &mut candidates.candidates,
         };
-        product(
-            &mut gradients.values,
-            block,
-            Factor::transposed(&scores.negatives, self.score_block()),
-            Factor::plain(&queries.values, self.positives(self.side.other())),
-            gradients.started && self.negatives() == Negatives::All,
-        )?;
+        // Only gradients of all entities outlive their slice.
+        gradients.started &= self.negatives() == Negatives::All;
+        let (of_scores, of_queries) = (self.score_block(), self.positives(self.side.other()));
+        match self.precision {
+            Precision::Fp32 => product(
+                &mut gradients.values,
+                block,
+                Factor::transposed(&scores.negatives, of_scores),
+                Factor::plain(&queries.values, of_queries),
+                gradients.started,
+            )?,
+            Precision::Bf16 => {
+                scores.half_gradients.reserve(block.floats())?;
+                product(
+                    &mut scores.half_gradients,
+                    block,
+                    Factor::transposed(&scores.half, of_scores),
+                    Factor::plain(&queries.half, of_queries),
+                    false,
+                )?;
+                gradients.receive(&scores.half_gradients, block.floats());
+            }
+        }
         gradients.started = true;
         Ok(())
     }

@@ -1,16 +1,17 @@
 //! How much memory a worker's buffers take, known before it starts.
 
-use pbg_core::config::Operator;
+use pbg_core::config::{Operator, Precision};
 use pbg_core::graph::Side;
 
 use crate::comparators::RowExtras;
 use crate::operators;
 use crate::rows::HUGE_PAGE;
 use crate::spec::ModelSpec;
+use crate::step::Execution;
 use crate::step::plan::{Negatives, Plan};
 
-/// Bytes of the buffers of one [`Trainer`](super::Trainer) for batches of `batch_size` edges in slices of
-/// `slice_bytes`, when the
+/// Bytes of the buffers of one [`Trainer`](super::Trainer) for batches of `batch_size` edges laid out as
+/// `execution` says, when the
 /// largest partition of entity type `t` has `rows[t]` rows (features, for a featurized type).
 ///
 /// An upper bound: every buffer at the size of the relation that needs most of it.
@@ -18,14 +19,23 @@ use crate::step::plan::{Negatives, Plan};
 pub fn worker_bytes(
     spec: &ModelSpec,
     batch_size: usize,
-    slice_bytes: usize,
+    execution: &Execution,
     rows: &[usize],
 ) -> u64 {
     let mut needs = Needs::default();
     for relation in 0..spec.relations.len() {
-        needs.include(spec, relation, batch_size, slice_bytes, rows);
+        needs.include(
+            spec,
+            relation,
+            batch_size,
+            execution.slice_bytes.max(1),
+            rows,
+        );
     }
-    needs.bytes()
+    match execution.precision {
+        Precision::Fp32 => needs.bytes(),
+        Precision::Bf16 => needs.bytes() + needs.half_bytes(),
+    }
 }
 
 /// Largest number of floats in each buffer, except where another unit is said.
@@ -119,6 +129,18 @@ impl Needs {
             0
         };
         raise(&mut self.operators, packed * (relations + 2) + 2 * block);
+    }
+
+    /// What products in bf16 keep besides: rows, scores, and gradients as they leave a product.
+    fn half_bytes(&self) -> u64 {
+        let rows: usize = self.sides.iter().map(|s| s.values + s.all).sum();
+        let gradients = self
+            .sides
+            .iter()
+            .map(|s| s.candidates.max(s.all).max(s.positives))
+            .max()
+            .unwrap_or(0);
+        2 * (rows + self.scores + gradients) as u64
     }
 
     fn bytes(&self) -> u64 {

@@ -9,7 +9,7 @@ use crate::comparators::{Comparison, RowExtras};
 use crate::matmul::{Block, Factor, product};
 use crate::operators;
 use crate::params::ParamTensor;
-use crate::rows::TensorBuffer;
+use crate::rows::{HalfBuffer, TensorBuffer};
 use crate::step::plan::Slice;
 use crate::table::Table;
 use crate::vector;
@@ -19,6 +19,8 @@ use crate::vector;
 pub(crate) struct Rows {
     /// Prepared rows.
     pub(crate) values: TensorBuffer,
+    /// The same in bf16; only kept where products want it.
+    pub(crate) half: HalfBuffer,
     /// Rows before the operator; only kept where one is applied.
     pub(crate) input: TensorBuffer,
     /// What preparing took out of each row.
@@ -50,6 +52,7 @@ impl Rows {
     pub(crate) fn new() -> Result<Self, TchError> {
         Ok(Self {
             values: TensorBuffer::zeros(0)?,
+            half: HalfBuffer::zeros(0)?,
             input: TensorBuffer::zeros(0)?,
             extras: Vec::new(),
         })
@@ -73,6 +76,13 @@ impl Rows {
         Ok(())
     }
 
+    /// Keeps the first `floats` of the prepared rows in bf16 too.
+    pub(crate) fn round(&mut self, floats: usize) -> Result<(), TchError> {
+        self.half.reserve(floats)?;
+        self.half.load(&self.values.as_slice()[..floats]);
+        Ok(())
+    }
+
     /// Row `row` as prepared.
     #[inline]
     pub(crate) fn row(&self, row: usize, dimension: usize) -> &[f32] {
@@ -80,7 +90,9 @@ impl Rows {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        4 * (self.values.len() + self.input.len()) + size_of::<RowExtras>() * self.extras.capacity()
+        4 * (self.values.len() + self.input.len())
+            + 2 * self.half.len()
+            + size_of::<RowExtras>() * self.extras.capacity()
     }
 }
 
@@ -104,6 +116,16 @@ impl Gradients {
         }
         self.started = false;
         Ok(())
+    }
+
+    /// Takes the first `floats` of `half`, or adds them to what is there.
+    pub(crate) fn receive(&mut self, half: &HalfBuffer, floats: usize) {
+        let values = &mut self.values.as_mut_slice()[..floats];
+        if self.started {
+            half.add_to(values);
+        } else {
+            half.store(values);
+        }
     }
 
     /// Makes `values` valid: zero, unless a product has written them.

@@ -1,6 +1,6 @@
 //! Training and its common half with evaluation: the walk over passes, slices and directions.
 
-use pbg_core::config::Operator;
+use pbg_core::config::{Operator, Precision, Update};
 use pbg_core::graph::Side;
 use pbg_core::strategy::Loss;
 
@@ -120,7 +120,7 @@ impl Trainer {
             relation,
             job.batch.len(),
             entities,
-            self.slice_bytes,
+            self.execution.slice_bytes.max(1),
         );
         for side in Side::BOTH {
             let draws = job.draws.side(side);
@@ -171,6 +171,10 @@ impl Trainer {
                 stats.reg += self.back_slice(plan, pass, job, &slice, side)?;
             }
             self.times.book(Stage::Scatter);
+            if self.execution.update == Update::Slice {
+                self.apply_rows(job)?;
+                self.times.book(Stage::Update);
+            }
         }
         self.back_all(plan, pass, job)?;
         let tensors = job
@@ -219,6 +223,7 @@ impl Trainer {
             side,
             layouts: Side::BOTH.map(|side| layout(plan, pass, slice, side)),
             comparison: self.comparison(),
+            precision: self.execution.precision,
             truth: &job.batch.side(side)[slice.rows.clone()],
             entities: job.tables.side(side).entities(),
         }
@@ -239,6 +244,9 @@ impl Trainer {
             let transform = transform(&self.spec, &self.values, plan, pass, job, side);
             let buffers = &mut self.sides[side as usize];
             side::fill_all(&mut buffers.all, table, &transform, &mut self.scratch)?;
+            if self.execution.precision == Precision::Bf16 {
+                buffers.all.round(table.entities() * plan.dimension)?;
+            }
             buffers
                 .all_gradients
                 .start(table.entities(), plan.dimension)?;
@@ -269,6 +277,11 @@ impl Trainer {
                 &transform,
                 &mut self.scratch,
             )?;
+            if self.execution.precision == Precision::Bf16 {
+                buffers
+                    .rows
+                    .round(slice.chunks * layout.rows() * plan.dimension)?;
+            }
             buffers.positives.start(slice.padded(), plan.dimension)?;
             let columns = if pass.replaced.contains(&side) {
                 plan.columns(side)
@@ -352,9 +365,20 @@ impl Trainer {
 
     /// Applies the summed gradients.
     fn apply(&mut self, job: &Job<'_>) -> Result<(), StepError> {
-        let mut finite = self
+        let finite = self
             .gradients
             .apply(&self.spec, job.batch.spec_index(), job.params);
+        self.apply_rows(job)?;
+        if finite {
+            Ok(())
+        } else {
+            Err(StepError::NonFinite("gradient"))
+        }
+    }
+
+    /// Applies the summed gradients of the tables' rows.
+    fn apply_rows(&mut self, job: &Job<'_>) -> Result<(), StepError> {
+        let mut finite = true;
         for side in Side::BOTH {
             let table = job.tables.side(side);
             finite &= optimizer::apply_rows(&mut self.rows[side as usize], table, self.spec.lr);

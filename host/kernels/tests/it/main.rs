@@ -1,6 +1,7 @@
 //! Tests of the kernels through their public interface.
 
 mod evaluation;
+mod execution;
 mod gradients;
 mod hogwild;
 mod losses;

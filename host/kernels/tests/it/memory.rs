@@ -6,7 +6,7 @@ use pbg_core::config::{Comparator, Operator};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, Relations, Tables, Trainer, default_slice_bytes, worker_bytes};
+use pbg_kernels::step::{Batch, Execution, Relations, Tables, Trainer, worker_bytes};
 use pbg_kernels::table::Table;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -73,7 +73,7 @@ fn the_bound_holds_and_is_close() {
                         .iter_mut()
                         .for_each(|r| r.all_negs = all_negs);
                     let (bound, used) = (
-                        worker_bytes(&spec, BATCH, default_slice_bytes(), &ROWS),
+                        worker_bytes(&spec, BATCH, &Execution::default(), &ROWS),
                         used(&spec, 1),
                     );
                     let case = format!(

@@ -101,5 +101,14 @@ impl Rules<'_> {
                 format!("must be a multiple of `num_batch_negs`, which is {chunk}; is {batch}, {near} would do"),
             );
         }
+        if let Some(size) = self.config.chunk_size
+            && chunk > 0
+            && size != chunk
+        {
+            self.blame(
+                [top("chunk_size"), top("num_batch_negs")],
+                format!("the positives of a chunk are each other's batch negatives: is {size}, must be `num_batch_negs`, which is {chunk}; or set num_batch_negs = 0"),
+            );
+        }
     }
 }

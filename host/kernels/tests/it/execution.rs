@@ -1,0 +1,167 @@
+//! How a step is laid out changes its speed and its memory, not what it computes.
+
+use std::sync::Arc;
+
+use pbg_core::config::{Comparator, Operator, Precision, Update};
+use pbg_kernels::negatives::Draws;
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{
+    Batch, BatchStats, Execution, Relations, Tables, Trainer, has_fast_bf16, worker_bytes,
+};
+use pbg_kernels::table::Table;
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+use crate::gradients::{native, spec};
+use crate::reference::Kind;
+
+const ENTITIES: usize = 4000;
+const BATCH: usize = 1000;
+const DIMENSION: usize = 64;
+
+fn model(dynamic: bool, all_negs: bool, operator: Operator) -> ModelSpec {
+    let mut spec = spec(dynamic, true, operator, Comparator::Dot);
+    (spec.num_batch_negs, spec.num_uniform_negs) = (50, if all_negs { 0 } else { 100 });
+    (spec.lr, spec.relation_lr) = (0.1, 0.1);
+    spec.entities
+        .iter_mut()
+        .for_each(|e| e.dimension = DIMENSION);
+    spec.relations
+        .iter_mut()
+        .for_each(|r| r.all_negs = all_negs);
+    spec
+}
+
+/// One step from the same start: what it says, the embeddings after it, and the buffers' bytes.
+fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, Vec<f32>, u64) {
+    let spec = Arc::new(spec.clone());
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+    let values = (0..ENTITIES * DIMENSION)
+        .map(|_| rng.random::<f32>() - 0.5)
+        .collect();
+    let table = Table::new(values, DIMENSION);
+    let count = BATCH as u32;
+    let (lhs, rhs): (Vec<u32>, Vec<u32>) = if distinct {
+        ((0..count).collect(), (count..2 * count).collect())
+    } else {
+        let mut draw = || rng.random_range(0..ENTITIES as u32);
+        (
+            (0..count).map(|_| draw()).collect(),
+            (0..count).map(|_| draw()).collect(),
+        )
+    };
+    let relations: Vec<u32> = (0..count)
+        .map(|i| i % spec.relation_count() as u32)
+        .collect();
+    let mut draws = Draws::default();
+    draws.draw(&spec, &spec.relations[0], BATCH, [ENTITIES; 2], &mut rng);
+    let batch = Batch {
+        lhs: &lhs,
+        rhs: &rhs,
+        relation: match spec.is_dynamic() {
+            true => Relations::PerEdge(&relations),
+            false => Relations::One(0),
+        },
+        weight: None,
+    };
+    let tables = Tables {
+        lhs: &table,
+        rhs: &table,
+    };
+    let mut trainer = Trainer::new(Arc::clone(&spec))
+        .expect("a trainer")
+        .with_execution(execution);
+    let loss = native(Kind::Softmax);
+    let params = Params::new(&spec);
+    let stats = trainer
+        .train(&batch, &tables, &params, loss.as_ref(), &draws)
+        .expect("a step");
+    let mut out = vec![0.0; ENTITIES * DIMENSION];
+    for (row, out) in out.chunks_exact_mut(DIMENSION).enumerate() {
+        table.embeddings.read_row(row, out);
+    }
+    (stats, out, trainer.bytes() as u64)
+}
+
+fn furthest(a: &[f32], b: &[f32]) -> f32 {
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f32::max)
+}
+
+#[test]
+fn bf16_is_fp32_with_less_precise_products() {
+    if !has_fast_bf16() {
+        // Printed by the harness with --nocapture; there is nothing to compare on this processor.
+        return;
+    }
+    let bf16 = Execution {
+        precision: Precision::Bf16,
+        ..Execution::default()
+    };
+    for dynamic in [false, true] {
+        for all_negs in [false, true] {
+            let spec = model(dynamic, all_negs, Operator::ComplexDiagonal);
+            assert_eq!(bf16.refusal(&spec), None);
+            let (exact, exact_rows, _) = step(&spec, Execution::default(), false);
+            let (rounded, rows, bytes) = step(&spec, bf16, false);
+            let case = format!("dynamic {dynamic}, all negatives {all_negs}");
+            let relative = (rounded.loss() / exact.loss() - 1.0).abs();
+            assert!(relative < 2e-3, "{case}: {relative}");
+            assert!(relative > 0.0, "{case}: products in bf16 cannot be exact");
+            // Row-Adagrad's first step is lr long on average, so that of each number is about lr.
+            let apart = furthest(&rows, &exact_rows);
+            assert!(apart < 0.05, "{case}: {apart}");
+            let bound = worker_bytes(&spec, BATCH, &bf16, &[ENTITIES; 2]);
+            assert!(bytes <= bound, "{case}: {bytes} of {bound}");
+        }
+    }
+}
+
+#[test]
+fn bf16_is_refused_where_it_would_do_harm() {
+    let bf16 = Execution {
+        precision: Precision::Bf16,
+        ..Execution::default()
+    };
+    for comparator in [Comparator::L2, Comparator::SquaredL2] {
+        let distances = spec(false, true, Operator::None, comparator);
+        assert!(bf16.refusal(&distances).is_some_and(|r| r.contains("fp32")));
+        assert_eq!(Execution::default().refusal(&distances), None);
+    }
+}
+
+#[test]
+fn updates_by_slice_are_those_by_batch_where_slices_share_no_rows() {
+    let mut spec = model(false, false, Operator::None);
+    spec.num_uniform_negs = 0;
+    let slices = |update| Execution {
+        slice_bytes: 1,
+        update,
+        ..Execution::default()
+    };
+    let (by_batch, batch_rows, _) = step(&spec, slices(Update::Batch), true);
+    let (by_slice, slice_rows, _) = step(&spec, slices(Update::Slice), true);
+    assert_eq!(by_batch, by_slice);
+    assert_eq!(batch_rows, slice_rows);
+    // Rows that occur in several slices see the updates of the earlier ones.
+    let (_, batch_rows, _) = step(&spec, slices(Update::Batch), false);
+    let (_, slice_rows, _) = step(&spec, slices(Update::Slice), false);
+    assert!(furthest(&batch_rows, &slice_rows) > 0.0);
+}
+
+#[test]
+fn many_positives_may_share_negatives() {
+    let mut spec = model(true, false, Operator::ComplexDiagonal);
+    (spec.num_batch_negs, spec.chunk_size) = (0, Some(BATCH));
+    let (shared, ..) = step(&spec, Execution::default(), false);
+    assert_eq!(shared.count, BATCH);
+    // One hundred candidates in all, rather than one hundred per chunk.
+    let mut draws = Draws::default();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+    draws.draw(&spec, &spec.relations[0], BATCH, [ENTITIES; 2], &mut rng);
+    assert_eq!(draws.side(pbg_core::graph::Side::Lhs).len(), 100);
+}
