@@ -182,3 +182,16 @@ fn a_finished_run_trains_on_when_it_gets_more_epochs() {
     place.run(TRAIN).succeeds();
     assert_eq!(&place.committed("model"), uninterrupted());
 }
+
+#[test]
+fn an_epoch_that_was_to_be_kept_is_kept_by_the_next_run() {
+    let place = Workplace::with_dataset(CONFIG);
+    let keeping = ["--set", "checkpoint_preservation_interval=2"];
+    let epochs = |n: &'static str| TRAIN.into_iter().chain(keeping).chain(["--set", n]);
+    place.run(epochs("num_epochs=2")).succeeds();
+    let kept = place.committed("model/epoch_2");
+    // As after a power cut between the commit and the copy.
+    fs::remove_dir_all(place.path("model/epoch_2")).unwrap();
+    place.run(epochs("num_epochs=3")).succeeds();
+    assert_eq!(place.committed("model/epoch_2"), kept);
+}

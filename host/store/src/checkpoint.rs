@@ -290,6 +290,13 @@ impl Checkpoint {
         Ok(version)
     }
 
+    /// Whether [`Checkpoint::preserve`] kept epoch `epoch`.
+    #[must_use]
+    pub fn has_preserved(&self, epoch: u32) -> bool {
+        let folder = format!("{}{epoch}", names::PRESERVED);
+        is_at(&self.path.join(folder))
+    }
+
     /// Keeps the last commit as `epoch_<epoch>`, a checkpoint of its own.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::RunError;
 use crate::layout::Layout;
 use crate::model::Blueprint;
-use crate::run::{self, worker_count};
+use crate::settings::{self, worker_count};
 
 /// What libtorch and this program occupy before any data: measured, with some room.
 const PROGRAM: u64 = 190 << 20;
@@ -46,7 +46,7 @@ pub fn check(config: &Config) -> Result<CheckReport, RunError> {
         .iter()
         .map(|name| dataset.edge_set(name))
         .collect::<Result<Vec<_>, _>>()?;
-    let extent = run::extent(config, &blueprint, &edge_sets)?;
+    let extent = settings::extent(config, &blueprint, &edge_sets)?;
     let params = Params::new(&blueprint.spec);
     let parameters: u64 = params
         .tensors()
@@ -185,7 +185,7 @@ fn worker_bytes(config: &Config, blueprint: &Blueprint) -> u64 {
         .iter()
         .map(|t| t.rows.iter().copied().max().unwrap_or(0) as usize)
         .collect();
-    let execution = run::execution(config);
+    let execution = settings::execution(config);
     let training = step::worker_bytes(
         &blueprint.spec,
         config.batch_size as usize,
@@ -195,6 +195,6 @@ fn worker_bytes(config: &Config, blueprint: &Blueprint) -> u64 {
     if config.eval_fraction == 0.0 {
         return training;
     }
-    let spec = run::eval_spec(config, blueprint);
-    training + step::worker_bytes(&spec, run::eval_batch_size(config), &execution, &rows)
+    let spec = settings::eval_spec(config, blueprint);
+    training + step::worker_bytes(&spec, settings::eval_batch_size(config), &execution, &rows)
 }

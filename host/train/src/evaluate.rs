@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::layout::Layout;
-use crate::run::cores;
+use crate::settings::cores;
 use crate::trained::Trained;
 use known::Known;
 use ranks::{Job, RankSums};

@@ -16,6 +16,7 @@ pub mod model;
 pub mod query;
 pub mod run;
 mod sampler;
+mod settings;
 mod state;
 mod tables;
 pub mod trained;

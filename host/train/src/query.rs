@@ -15,6 +15,11 @@ use serde::Serialize;
 use crate::error::RunError;
 use crate::trained::Trained;
 
+/// How alike two names are that may be meant for each other, of 1.
+const SIMILAR: f64 = 0.7;
+/// Names that a message offers.
+const MOST_SIMILAR: usize = 5;
+
 /// An entity and how near it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Neighbor {
@@ -219,27 +224,26 @@ impl Model {
         }
     }
 
-    /// Names that begin as `name` does, for the message that there is none.
+    /// Names that differ from `name` by a slip of the finger, for the message that there is none.
     fn similar(&mut self, name: &str) -> Result<String, RunError> {
-        let stem: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
-        let stem = if stem.is_empty() { name } else { &stem };
-        let mut similar = Vec::new();
+        let wanted = name.to_lowercase();
+        let mut similar: Vec<(f64, String)> = Vec::new();
         for index in 0..self.dictionaries.len() {
-            let names = self.dictionary(index)?;
-            similar.extend(
-                names
-                    .names()
-                    .filter(|n| n.starts_with(stem))
-                    .take(8)
-                    .map(str::to_owned),
-            );
+            for known in self.dictionary(index)?.names() {
+                let likeness =
+                    strsim::normalized_damerau_levenshtein(&wanted, &known.to_lowercase());
+                if likeness >= SIMILAR {
+                    similar.push((likeness, known.to_owned()));
+                }
+            }
         }
-        similar.sort_by_key(String::len);
-        similar.truncate(5);
-        Ok(if similar.is_empty() {
+        similar.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        similar.truncate(MOST_SIMILAR);
+        let names: Vec<String> = similar.into_iter().map(|(_, name)| name).collect();
+        Ok(if names.is_empty() {
             String::new()
         } else {
-            format!("; there is {}", similar.join(", "))
+            format!("; there is {}", names.join(", "))
         })
     }
 

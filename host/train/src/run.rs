@@ -16,7 +16,7 @@ use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Execution, Trainer, TrainerError, default_slice_bytes};
+use pbg_kernels::step::{Trainer, TrainerError};
 use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::{Dataset, EdgeSet};
 
@@ -25,6 +25,7 @@ use crate::commit::{self, Commits};
 use crate::error::RunError;
 use crate::holdout;
 use crate::model::Blueprint;
+use crate::settings::{eval_batch_size, eval_spec, execution, extent, worker_count};
 use crate::state::RunState;
 use crate::tables::{DiskTables, Initial};
 use crate::workers::{self, Work};
@@ -155,6 +156,7 @@ impl<'a> Run<'a> {
         let started = Instant::now();
         let (mut edges, mut io) = (0, IoStats::default());
         self.announce(emit);
+        self.make_up_for_preserving(emit)?;
         while !self.state.schedule.finished(self.extent) {
             let pass = self.plan(emit)?;
             let mut eviction = Belady::new(&pass, self.state.schedule.plan());
@@ -355,15 +357,36 @@ impl<'a> Run<'a> {
         };
         self.report(event, emit)?;
         self.commit(emit)?;
-        let trained = epoch + 1;
-        if self
-            .config
-            .checkpoint_preservation_interval
-            .is_some_and(|n| trained.is_multiple_of(n))
-        {
-            self.buffer.store().checkpoint.preserve(trained)?;
-            emit(Event::Preserved { epoch: trained });
+        if self.keeps(epoch + 1) {
+            self.preserve(epoch + 1, emit)?;
         }
+        Ok(())
+    }
+
+    /// Whether the commit after `epochs` epochs is kept for good.
+    fn keeps(&self, epochs: u32) -> bool {
+        let interval = self.config.checkpoint_preservation_interval;
+        epochs > 0 && interval.is_some_and(|n| epochs.is_multiple_of(n))
+    }
+
+    /// A run that was stopped after an epoch's commit, before it was kept, keeps it when it goes on.
+    fn make_up_for_preserving(&self, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        let pass = self.state.schedule.pass();
+        let at_start =
+            self.state.schedule.needs_plan() && (pass.edge_set, pass.edge_chunk) == (0, 0);
+        if self.resumed.is_some()
+            && at_start
+            && self.keeps(pass.epoch)
+            && !self.buffer.store().checkpoint.has_preserved(pass.epoch)
+        {
+            self.preserve(pass.epoch, emit)?;
+        }
+        Ok(())
+    }
+
+    fn preserve(&self, epochs: u32, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        self.buffer.store().checkpoint.preserve(epochs)?;
+        emit(Event::Preserved { epoch: epochs });
         Ok(())
     }
 
@@ -398,77 +421,4 @@ struct Trained {
     eval_after: Option<RankStats>,
     seconds: f64,
     io: IoStats,
-}
-
-/// How workers lay out their work.
-pub(crate) fn execution(config: &Config) -> Execution {
-    Execution {
-        slice_bytes: slice_bytes(config),
-        precision: config.execution.precision,
-        update: config.execution.update,
-    }
-}
-
-fn slice_bytes(config: &Config) -> usize {
-    config
-        .execution
-        .slice_bytes
-        .map_or_else(default_slice_bytes, |bytes| {
-            usize::try_from(bytes).unwrap_or(usize::MAX)
-        })
-}
-
-/// The model with the negatives of evaluation.
-pub(crate) fn eval_spec(config: &Config, blueprint: &Blueprint) -> ModelSpec {
-    blueprint.spec.with_negatives(
-        config.eval_num_batch_negs as usize,
-        config.eval_num_uniform_negs as usize,
-    )
-}
-
-/// Edges per evaluation batch: `batch_size`, rounded up to whole chunks.
-pub(crate) fn eval_batch_size(config: &Config) -> usize {
-    let chunk = match config.eval_num_batch_negs {
-        0 => config.eval_num_uniform_negs.max(1),
-        n => n,
-    };
-    config.batch_size.div_ceil(chunk) as usize * chunk as usize
-}
-
-/// Hogwild workers: as configured, else one per core.
-pub(crate) fn worker_count(config: &Config) -> usize {
-    config.workers.map_or_else(cores, |n| n as usize).max(1)
-}
-
-/// Cores that this process may use.
-pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// How far the loops go, and whether each part of a bucket can be indexed.
-pub(crate) fn extent(
-    config: &Config,
-    blueprint: &Blueprint,
-    edge_sets: &[EdgeSet],
-) -> Result<Extent, RunError> {
-    let largest = edge_sets
-        .iter()
-        .flat_map(|set| blueprint.layout.grid().map(|bucket| set.bucket_len(bucket)))
-        .max()
-        .unwrap_or(0);
-    let edge_chunks = config
-        .num_edge_chunks
-        .unwrap_or_else(|| batching::derive_edge_chunks(largest, config.max_edges_per_chunk));
-    if largest.div_ceil(u64::from(edge_chunks.max(1))) > u64::from(u32::MAX) {
-        return Err(RunError::Config(format!(
-            "num_edge_chunks is {edge_chunks}, which leaves more than {} of the {largest} edges of the largest bucket \
-             in one chunk; raise it, or use more partitions",
-            u32::MAX
-        )));
-    }
-    Ok(Extent {
-        epochs: config.num_epochs,
-        edge_sets: edge_sets.len() as u32,
-        edge_chunks,
-    })
 }

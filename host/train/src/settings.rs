@@ -1,0 +1,84 @@
+//! What the configuration leaves to the machine or to other keys, decided.
+
+use pbg_core::batching;
+use pbg_core::config::Config;
+use pbg_core::schedule::Extent;
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{Execution, default_slice_bytes};
+use pbg_store::dataset::EdgeSet;
+
+use crate::error::RunError;
+use crate::model::Blueprint;
+
+/// How workers lay out their work.
+pub(crate) fn execution(config: &Config) -> Execution {
+    Execution {
+        slice_bytes: slice_bytes(config),
+        precision: config.execution.precision,
+        update: config.execution.update,
+    }
+}
+
+fn slice_bytes(config: &Config) -> usize {
+    config
+        .execution
+        .slice_bytes
+        .map_or_else(default_slice_bytes, |bytes| {
+            usize::try_from(bytes).unwrap_or(usize::MAX)
+        })
+}
+
+/// The model with the negatives of evaluation.
+pub(crate) fn eval_spec(config: &Config, blueprint: &Blueprint) -> ModelSpec {
+    blueprint.spec.with_negatives(
+        config.eval_num_batch_negs as usize,
+        config.eval_num_uniform_negs as usize,
+    )
+}
+
+/// Edges per evaluation batch: `batch_size`, rounded up to whole chunks.
+pub(crate) fn eval_batch_size(config: &Config) -> usize {
+    let chunk = match config.eval_num_batch_negs {
+        0 => config.eval_num_uniform_negs.max(1),
+        n => n,
+    };
+    config.batch_size.div_ceil(chunk) as usize * chunk as usize
+}
+
+/// Hogwild workers: as configured, else one per core.
+pub(crate) fn worker_count(config: &Config) -> usize {
+    config.workers.map_or_else(cores, |n| n as usize).max(1)
+}
+
+/// Cores that this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// How far the loops go, and whether each part of a bucket can be indexed.
+pub(crate) fn extent(
+    config: &Config,
+    blueprint: &Blueprint,
+    edge_sets: &[EdgeSet],
+) -> Result<Extent, RunError> {
+    let largest = edge_sets
+        .iter()
+        .flat_map(|set| blueprint.layout.grid().map(|bucket| set.bucket_len(bucket)))
+        .max()
+        .unwrap_or(0);
+    let edge_chunks = config
+        .num_edge_chunks
+        .unwrap_or_else(|| batching::derive_edge_chunks(largest, config.max_edges_per_chunk));
+    if largest.div_ceil(u64::from(edge_chunks.max(1))) > u64::from(u32::MAX) {
+        return Err(RunError::Config(format!(
+            "num_edge_chunks is {edge_chunks}, which leaves more than {} of the {largest} edges of the largest bucket \
+             in one chunk; raise it, or use more partitions",
+            u32::MAX
+        )));
+    }
+    Ok(Extent {
+        epochs: config.num_epochs,
+        edge_sets: edge_sets.len() as u32,
+        edge_chunks,
+    })
+}
