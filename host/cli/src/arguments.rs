@@ -66,6 +66,7 @@ pub(crate) enum Command {
     Config(commands::config::Command),
     #[command(subcommand)]
     Plugin(commands::plugin::Command),
+    Generate(commands::generate::Args),
     Completions(commands::completions::Args),
 }
 

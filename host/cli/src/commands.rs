@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod eval;
 pub(crate) mod export;
+pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod neighbors;
 pub(crate) mod plugin;
@@ -21,6 +22,7 @@ use crate::terminal::Terminal;
 /// Whatever made it fail.
 pub(crate) fn run(command: Command, terminal: Terminal) -> Result<()> {
     match command {
+        Command::Generate(args) => generate::run(&args, terminal),
         Command::Import(args) => import::run(&args, terminal),
         Command::Train(args) => train::run(&args, terminal),
         Command::Eval(args) => eval::run(&args, terminal),

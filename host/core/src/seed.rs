@@ -28,6 +28,8 @@ pub enum Purpose {
     Candidates = 8,
     /// Order of the imported entities, which decides their partitions: the bytes of the name.
     Assign = 9,
+    /// A made-up graph.
+    Generate = 10,
 }
 
 /// A 64-bit seed for `purpose` and the coordinates `at`.

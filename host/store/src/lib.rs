@@ -9,6 +9,7 @@ pub mod checkpoint;
 pub mod dataset;
 pub mod export;
 pub mod files;
+pub mod generate;
 pub mod import;
 
 pub mod sealed;

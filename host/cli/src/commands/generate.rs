@@ -1,0 +1,77 @@
+//! `pbg-host generate`.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use pbg_store::generate::Generated;
+
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::terminal::Terminal;
+
+/// Make up a graph whose degrees follow a power law, for tests of scale.
+///
+/// Writes one edge per line, three columns separated by tabs: `e17 r2 e4`. Edges are written as they are
+/// drawn, so that any number needs no memory.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host generate --entities 5000000 --edges 50000000 --relations 20 --out big.tsv
+  pbg-host generate --entities 1000 --edges 10000 --relations 3 --seed 7 | gzip > small.tsv.gz")]
+pub(crate) struct Args {
+    /// Number of entities; some of the last may have no edge.
+    #[arg(long, value_name = "N")]
+    entities: u64,
+    /// Number of edges.
+    #[arg(long, value_name = "M")]
+    edges: u64,
+    /// Number of relations.
+    #[arg(long, value_name = "R", default_value_t = 1)]
+    relations: u64,
+    /// Exponent of the power law: the k-th entity has k^-SKEW of the first one's edges. 0: all alike.
+    #[arg(long, default_value_t = 0.8)]
+    skew: f64,
+    /// The same seed gives the same edges.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// File to write [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Writes the edges.
+///
+/// # Errors
+/// When the numbers make no graph or the edges cannot be written.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let graph = Generated {
+        entities: args.entities,
+        edges: args.edges,
+        relations: args.relations,
+        skew: args.skew,
+        seed: args.seed,
+    };
+    if let Some(complaint) = graph.complaint() {
+        return Err(Failure::message(Kind::Usage, complaint));
+    }
+    match &args.out {
+        Some(path) => {
+            let failed = |e: io::Error| {
+                let context = format!("cannot write {}", path.display());
+                Failure::new(Kind::Io, e).context(context)
+            };
+            let file = File::create(path).map_err(failed)?;
+            graph
+                .write(&mut BufWriter::new(file), |_| ())
+                .map_err(failed)?;
+            terminal.say(format!("{}: {} edges", path.display(), args.edges));
+            Ok(())
+        }
+        None => {
+            let mut out = io::stdout().lock();
+            graph.write(&mut out, |_| ()).map_err(Failure::stdout)?;
+            out.flush().map_err(Failure::stdout)
+        }
+    }
+}
