@@ -47,19 +47,24 @@
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub mod glue;
+mod hilbert;
 pub mod log;
 mod metadata;
 mod order;
 mod parameters;
+mod partitions;
 mod pass;
 mod rng;
+pub mod states;
 pub mod testing;
+mod traffic;
 
 pub use metadata::{Metadata, Parameter, ParameterKind};
 pub use order::{Order, pick_by_plan};
 pub use parameters::Parameters;
 pub use pass::{Bucket, Pass, Side};
 pub use rng::Rng;
+pub use traffic::Traffic;
 
 /// What a plugin's functions return: an error is a sentence for the user.
 ///

@@ -10,7 +10,23 @@ use crate::graph::Side;
 mod negatives;
 
 /// Names of the standard bucket orders.
-pub const STANDARD_ORDERS: [&str; 4] = ["affinity", "inside_out", "outside_in", "random"];
+pub const STANDARD_ORDERS: [&str; 15] = [
+    "affinity",
+    "beta",
+    "chained_symmetric_pairs",
+    "comet",
+    "cover",
+    "hilbert",
+    "hilbert_symmetric",
+    "inside_out",
+    "legend",
+    "lexicographic",
+    "outside_in",
+    "random",
+    "random_symmetric",
+    "snake",
+    "stratified",
+];
 
 /// Names of the losses.
 pub const LOSSES: [&str; 3] = ["logistic", "ranking", "softmax"];

@@ -65,9 +65,23 @@ fn assert_equal<O: sdk::Order>(sandbox: &Sandbox, name: &str) {
 fn the_sandbox_changes_no_answer() {
     let sandbox = sandbox();
     assert_equal::<affinity::Affinity>(&sandbox, "affinity");
+    assert_equal::<beta::Beta>(&sandbox, "beta");
+    assert_equal::<chained_symmetric_pairs::ChainedSymmetricPairs>(
+        &sandbox,
+        "chained_symmetric_pairs",
+    );
+    assert_equal::<comet::Comet>(&sandbox, "comet");
+    assert_equal::<cover::Cover>(&sandbox, "cover");
+    assert_equal::<hilbert::Hilbert>(&sandbox, "hilbert");
+    assert_equal::<hilbert_symmetric::HilbertSymmetric>(&sandbox, "hilbert_symmetric");
     assert_equal::<inside_out::InsideOut>(&sandbox, "inside_out");
+    assert_equal::<legend::Legend>(&sandbox, "legend");
+    assert_equal::<lexicographic::Lexicographic>(&sandbox, "lexicographic");
     assert_equal::<outside_in::OutsideIn>(&sandbox, "outside_in");
     assert_equal::<random::Random>(&sandbox, "random");
+    assert_equal::<random_symmetric::RandomSymmetric>(&sandbox, "random_symmetric");
+    assert_equal::<snake::Snake>(&sandbox, "snake");
+    assert_equal::<stratified::Stratified>(&sandbox, "stratified");
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! BETA, the buffer-aware order of Marius: each load meets as many new partitions as it can.
+//!
+//! Source: Mohoney et al., "Marius: Learning Massive Graph Embeddings on a Single Machine" (OSDI
+//! 2021), section 4.1 and algorithm 3. With a buffer of `c` of `p` partitions: keep `c - 1`, bring
+//! each other partition through the last slot, replace the `c - 1`, repeat with what is left.
+//! After the first fill it makes
+//!
+//! `(p - c) + (x + 1) · ((p - c) - x (c - 1) / 2)` swaps, with `x = ⌊(p - c) / (c - 1)⌋`,
+//!
+//! where no order makes fewer than `⌈(p (p - 1) - c (c - 1)) / (2 (c - 1))⌉`. With a buffer of two
+//! it is optimal: `p (p - 1) / 2 - 1`. For grids of two entity types see [`states::elimination`].
+//!
+//! A bucket may be trained in any state that holds both its partitions. Parameter `assignment`:
+//! `greedy` takes the first such state (Marius), `random` a random one, which spreads the work
+//! more evenly over the loads (Waleffe et al., "MariusGNN", EuroSys 2023).
+
+use pbg_plugin_sdk::{
+    Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order, states,
+};
+use serde::Deserialize;
+
+/// The order.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Beta {
+    assignment: Assignment,
+}
+
+/// Which of the states that hold a bucket's partitions trains it.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Assignment {
+    #[default]
+    Greedy,
+    Random,
+}
+
+impl Order for Beta {
+    fn metadata() -> Metadata {
+        Metadata::new(
+            "beta",
+            env!("CARGO_PKG_VERSION"),
+            "Marius' buffer-aware order: partitions are eliminated a buffer's worth at a time.",
+        )
+        .parameter(Parameter::choice(
+            "assignment",
+            &["greedy", "random"],
+            "State of the buffer that trains a bucket: the first that can, or a random one.",
+        ))
+    }
+
+    fn configure(&mut self, parameters: &Parameters) -> Result<()> {
+        *self = parameters.parse()?;
+        Ok(())
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
+        let mut rng = pass.rng();
+        let states = states::elimination(pass, &mut rng);
+        Ok(match self.assignment {
+            Assignment::Greedy => states::assign_to_first(pass, &states),
+            Assignment::Random => states::assign_at_random(pass, &states, &mut rng),
+        })
+    }
+}
+
+export_order!(Beta);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbg_plugin_sdk::testing;
+
+    #[test]
+    fn keeps_the_contract() {
+        testing::assert_order::<Beta>();
+    }
+
+    #[test]
+    fn random_assignment_evens_out_the_work_and_costs_no_swap() {
+        let mut random = Beta::default();
+        let parameters = Parameters::from_json(r#"{"assignment": "random"}"#);
+        assert_eq!(random.configure(&parameters), Ok(()));
+        let mut excess = [0_i64; 2];
+        for seed in 0..10 {
+            let mut pass = Pass::uniform(32, 32, seed);
+            pass.buffer_partitions = 8;
+            let greedy = testing::assert_plan::<Beta>(&pass);
+            let spread = random.plan(&pass).expect("it plans");
+            assert_eq!(pass.traffic(&greedy).swaps, 78);
+            assert!(pass.traffic(&spread).swaps <= 78);
+            for (sum, plan) in excess.iter_mut().zip([greedy, spread]) {
+                // With even work, a load comes at half of the plan on average.
+                pass.replay(&plan, |at, _, evicted| {
+                    if evicted.is_some() {
+                        *sum += at as i64 - plan.len() as i64 / 2;
+                    }
+                });
+            }
+        }
+        let [greedy, spread] = excess;
+        assert!(spread.abs() < greedy.abs(), "{spread} against {greedy}");
+    }
+}

@@ -1,0 +1,152 @@
+//! PBG's first order: a chain of mirrored pairs, the diagonal last.
+//!
+//! Source: the order of that name in the first releases of PyTorch-BigGraph (Lerer et al., 2019),
+//! which `affinity` replaced. Shuffle the pairs of two partitions, take the last one, then always
+//! the first pair of the shuffled list that has a partition in common with the one before, or the
+//! last one left where none has. A pair `{a, b}` is two buckets, `(a, b)` and `(b, a)`. All
+//! buckets `(a, a)` follow at the end, where each may load its partition once more.
+//!
+//! The original searches the list at each step, `O(P⁴)`; a list per partition makes it `O(P²)`.
+//! Where the sides are different partitions, each bucket is a pair of its own.
+
+use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, Rng, export_order};
+
+/// The order; it has no parameters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChainedSymmetricPairs;
+
+impl Order for ChainedSymmetricPairs {
+    fn metadata() -> Metadata {
+        Metadata::new(
+            "chained_symmetric_pairs",
+            env!("CARGO_PKG_VERSION"),
+            "A chain of mirrored pairs that share a partition each, the diagonal last.",
+        )
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
+        let mut chain = Chain::new(pass, &mut pass.rng());
+        let mut plan = Vec::with_capacity(pass.edges.len());
+        while let Some([a, b]) = chain.step() {
+            plan.extend(pass.between(a, b));
+        }
+        if pass.shared {
+            plan.extend((0..pass.lhs_partitions).map(|p| Bucket::new(p, p)));
+        }
+        Ok(plan)
+    }
+}
+
+/// The pairs that are left.
+struct Chain {
+    /// All pairs, shuffled.
+    pairs: Vec<[usize; 2]>,
+    used: Vec<bool>,
+    /// Per partition, its pairs as positions in `pairs`, the first one last.
+    of_partition: Vec<Vec<usize>>,
+    /// All pairs at or beyond this position are used.
+    end: usize,
+    last: Option<[usize; 2]>,
+}
+
+impl Chain {
+    fn new(pass: &Pass, rng: &mut Rng) -> Self {
+        let mut pairs: Vec<[usize; 2]> = pass
+            .grid()
+            .into_iter()
+            .map(|bucket| pass.ends(bucket))
+            .filter(|[a, b]| a < b)
+            .collect();
+        rng.shuffle(&mut pairs);
+        let mut of_partition = vec![Vec::new(); pass.partitions()];
+        for (position, &[a, b]) in pairs.iter().enumerate().rev() {
+            of_partition[a].push(position);
+            of_partition[b].push(position);
+        }
+        Self {
+            used: vec![false; pairs.len()],
+            end: pairs.len(),
+            pairs,
+            of_partition,
+            last: None,
+        }
+    }
+
+    fn step(&mut self) -> Option<[usize; 2]> {
+        let sharing = self.last.and_then(|[a, b]| {
+            let (a, b) = (self.first_of(a), self.first_of(b));
+            a.into_iter().chain(b).min()
+        });
+        let position = sharing.or_else(|| self.last_left())?;
+        self.used[position] = true;
+        self.last = Some(self.pairs[position]);
+        self.last
+    }
+
+    /// The first unused pair of a partition.
+    fn first_of(&mut self, partition: usize) -> Option<usize> {
+        let list = &mut self.of_partition[partition];
+        while list.pop_if(|position| self.used[*position]).is_some() {}
+        list.last().copied()
+    }
+
+    fn last_left(&mut self) -> Option<usize> {
+        while self.end > 0 && self.used[self.end - 1] {
+            self.end -= 1;
+        }
+        self.end.checked_sub(1)
+    }
+}
+
+export_order!(ChainedSymmetricPairs);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbg_plugin_sdk::testing;
+
+    #[test]
+    fn keeps_the_contract() {
+        testing::assert_order::<ChainedSymmetricPairs>();
+    }
+
+    /// The search of the original, as its description has it.
+    fn by_searching(mut pairs: Vec<[usize; 2]>) -> Vec<[usize; 2]> {
+        let mut chain: Vec<[usize; 2]> = pairs.pop().into_iter().collect();
+        while let Some(&last) = chain.last() {
+            let shares = |pair: &[usize; 2]| pair.iter().any(|p| last.contains(p));
+            let next = match pairs.iter().position(shares) {
+                Some(position) => pairs.remove(position),
+                None => match pairs.pop() {
+                    Some(pair) => pair,
+                    None => break,
+                },
+            };
+            chain.push(next);
+        }
+        chain
+    }
+
+    #[test]
+    fn the_chain_is_the_one_that_searching_the_list_finds() {
+        for seed in 0..200 {
+            let mut pass = Pass::uniform(2 + seed as u32 % 9, 7, seed);
+            if seed % 2 == 0 {
+                pass = Pass::uniform(2 + seed as u32 % 13, 2 + seed as u32 % 13, seed);
+            }
+            let mut chain = Chain::new(&pass, &mut pass.rng());
+            let expected = by_searching(chain.pairs.clone());
+            let found: Vec<[usize; 2]> = std::iter::from_fn(|| chain.step()).collect();
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn mirrored_buckets_are_neighbours_and_the_diagonal_comes_last() {
+        let plan = testing::assert_plan::<ChainedSymmetricPairs>(&Pass::uniform(6, 6, 4));
+        assert!(plan[30..].iter().all(|b| b.lhs == b.rhs));
+        for pair in plan[..30].chunks(2) {
+            assert_eq!(pair[0].transposed(), pair[1]);
+        }
+    }
+}

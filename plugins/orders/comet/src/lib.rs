@@ -1,0 +1,128 @@
+//! COMET: BETA over random groups of partitions.
+//!
+//! Source: Waleffe et al., "MariusGNN: Resource-Efficient Out-of-Core Training of Graph Neural
+//! Networks" (EuroSys 2023), section 5.1. Three things distinguish it from `beta`:
+//!
+//! * Groups of `r = fine_to_coarse_ratio` physical partitions move as one. Which partitions form a
+//!   group is drawn anew in each pass, so that other ones meet.
+//! * The groups follow BETA with room for `c / r` groups, so it makes `r` times BETA's swaps of
+//!   `p / r` partitions in a buffer of `c / r`.
+//! * A bucket is trained in a random one of the states that hold both its partitions, so that
+//!   each load comes with about the same work.
+//!
+//! The shipped settings of its authors have `c / r = 2`, which is the default here. It swaps more
+//! than `beta` and mixes more. Where `r` does not divide the partitions, groups differ by one.
+
+use pbg_plugin_sdk::{
+    Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, Rng, Side, export_order, states,
+};
+use serde::Deserialize;
+
+/// The order.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Comet {
+    fine_to_coarse_ratio: usize,
+}
+
+impl Order for Comet {
+    fn metadata() -> Metadata {
+        Metadata::new(
+            "comet",
+            env!("CARGO_PKG_VERSION"),
+            "MariusGNN's two-level order: BETA over random groups, buckets at random states.",
+        )
+        .parameter(Parameter::integer(
+            "fine_to_coarse_ratio",
+            0,
+            0..=1 << 20,
+            "Partitions per group; at most half the buffer, which is also what 0 stands for.",
+        ))
+    }
+
+    fn configure(&mut self, parameters: &Parameters) -> Result<()> {
+        *self = parameters.parse()?;
+        Ok(())
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
+        let mut rng = pass.rng();
+        let half = (pass.buffer_partitions as usize / 2).max(1);
+        let ratio = match self.fine_to_coarse_ratio {
+            0 => half,
+            ratio => ratio.min(half),
+        };
+        let lhs = groups(pass, Side::Lhs, ratio, &mut rng);
+        let rhs = groups(pass, Side::Rhs, ratio, &mut rng);
+        let mut coarse = Pass::uniform(lhs.len() as u32, rhs.len() as u32, pass.seed);
+        coarse.shared = pass.shared;
+        coarse.buffer_partitions = pass.buffer_partitions / ratio as u32;
+        let groups = if pass.shared {
+            lhs
+        } else {
+            [lhs, rhs].concat()
+        };
+
+        let coarse_states = states::elimination(&coarse, &mut rng);
+        let fine = |state: &Vec<usize>| state.iter().flat_map(|&g| groups[g].clone()).collect();
+        let states: Vec<Vec<usize>> = coarse_states.iter().map(fine).collect();
+        Ok(states::assign_at_random(pass, &states, &mut rng))
+    }
+}
+
+/// The partitions of one side in random groups of at most `ratio`, whose sizes differ by at most
+/// one.
+fn groups(pass: &Pass, side: Side, ratio: usize, rng: &mut Rng) -> Vec<Vec<usize>> {
+    let number = match side {
+        Side::Lhs => pass.lhs_partitions,
+        Side::Rhs => pass.rhs_partitions,
+    };
+    let mut partitions: Vec<usize> = (0..number).map(|p| pass.partition(side, p)).collect();
+    rng.shuffle(&mut partitions);
+    let groups = partitions.len().div_ceil(ratio);
+    let start = |group: usize| group * partitions.len() / groups;
+    (0..groups)
+        .map(|group| partitions[start(group)..start(group + 1)].to_vec())
+        .collect()
+}
+
+export_order!(Comet);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbg_plugin_sdk::testing;
+
+    #[test]
+    fn keeps_the_contract() {
+        testing::assert_order::<Comet>();
+    }
+
+    #[test]
+    fn swaps_are_beta_s_times_the_ratio() {
+        // BETA makes 27 swaps of 8 groups in a buffer of 2.
+        for (p, c) in [(64, 16), (32, 8), (16, 4)] {
+            let mut pass = Pass::uniform(p, p, 5);
+            pass.buffer_partitions = c;
+            let plan = testing::assert_plan::<Comet>(&pass);
+            assert_eq!(
+                pass.traffic(&plan).swaps,
+                u64::from(27 * c / 2),
+                "p={p} c={c}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_ratio_of_one_is_beta_and_one_beyond_the_buffer_is_cut() {
+        let swaps = |ratio: usize| {
+            let mut pass = Pass::uniform(16, 16, 5);
+            pass.buffer_partitions = 8;
+            let mut order = Comet {
+                fine_to_coarse_ratio: ratio,
+            };
+            pass.traffic(&order.plan(&pass).expect("it plans")).swaps
+        };
+        assert_eq!(swaps(1), 17);
+        assert_eq!(swaps(99), swaps(4));
+    }
+}

@@ -1,0 +1,50 @@
+//! The Hilbert order with mirrored buckets together.
+//!
+//! Source: `HilbertSymmetric` of Marius (Mohoney et al., OSDI 2021, section 4.1, and branch
+//! `osdi2021`). Walk the grid along the Hilbert curve; for each bucket `(i, j)` that is left,
+//! train `(i, j)`, `(j, i)`, `(i, i)`, `(j, j)` as far as they are left. That is the curve folded
+//! at the diagonal, and about half of `hilbert`'s swaps. Where the sides are different partitions,
+//! mirrored buckets share none, and it is `hilbert`.
+
+use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
+
+/// The order; it has no parameters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HilbertSymmetric;
+
+impl Order for HilbertSymmetric {
+    fn metadata() -> Metadata {
+        Metadata::new(
+            "hilbert_symmetric",
+            env!("CARGO_PKG_VERSION"),
+            "The grid along the Hilbert curve, each bucket with its mirror.",
+        )
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
+        let order = pass.relabelled(&pass.hilbert_curve(), &mut pass.rng());
+        Ok(pass.symmetric(&order))
+    }
+}
+
+export_order!(HilbertSymmetric);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbg_plugin_sdk::testing;
+
+    #[test]
+    fn keeps_the_contract() {
+        testing::assert_order::<HilbertSymmetric>();
+    }
+
+    #[test]
+    fn it_swaps_about_half_as_much_as_the_whole_curve() {
+        for (p, swaps) in [(8, 28), (16, 122), (32, 502)] {
+            let pass = Pass::uniform(p, p, 3);
+            let plan = testing::assert_plan::<HilbertSymmetric>(&pass);
+            assert_eq!(pass.traffic(&plan).swaps, swaps, "{p} partitions");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The stratified order of Dist-KGE: rounds of buckets that share no partition.
+//!
+//! Source: Kochsiek and Gemulla, "Parallel Training of Knowledge Graph Embedding Models: A
+//! Comparison of Techniques" (VLDB 2021), section 4.3. The grid of `n = 2^k` partitions is cut in
+//! quadrants. The off-diagonal ones are trained in `n / 2` rounds each, a round being a cyclic
+//! shift of a random permutation matrix, so `n / 2` trainers can share it without conflict. Then
+//! both diagonal quadrants are treated likewise, side by side. With `combine_mirrored` a
+//! bucket is followed by its mirror, which needs the same two partitions.
+//!
+//! Partitions are renamed at random in each pass. A number that is no power of two is filled up
+//! with partitions without buckets. Where the sides are different partitions, the whole grid is
+//! one off-diagonal quadrant.
+//!
+//! It is made for as many trainers as a round has buckets. A single one with a small buffer loads
+//! two partitions for almost every pair of buckets.
+
+use pbg_plugin_sdk::{
+    Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, Rng, export_order,
+};
+use serde::Deserialize;
+
+/// The order.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Stratified {
+    combine_mirrored: bool,
+}
+
+impl Order for Stratified {
+    fn metadata() -> Metadata {
+        Metadata::new(
+            "stratified",
+            env!("CARGO_PKG_VERSION"),
+            "Dist-KGE's rounds of buckets that share no partition, for several trainers.",
+        )
+        .parameter(Parameter::boolean(
+            "combine_mirrored",
+            true,
+            "Whether a bucket is followed by its mirror, which needs the same partitions.",
+        ))
+    }
+
+    fn configure(&mut self, parameters: &Parameters) -> Result<()> {
+        *self = parameters.parse()?;
+        Ok(())
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
+        let mut rng = pass.rng();
+        let mut rounds = if pass.shared {
+            let mut names: Vec<u32> = (0..pass.lhs_partitions.next_power_of_two()).collect();
+            rng.shuffle(&mut names);
+            self.diagonal(&names, &mut rng)
+        } else {
+            let side = pass.lhs_partitions.max(pass.rhs_partitions);
+            let names: Vec<u32> = (0..side).collect();
+            shifts(&names, &names, &mut rng)
+        };
+        for round in &mut rounds {
+            round.retain(|&bucket| pass.contains(bucket));
+        }
+        Ok(rounds.concat())
+    }
+}
+
+impl Stratified {
+    /// Rounds of the quadrant whose rows and columns are `names`.
+    fn diagonal(self, names: &[u32], rng: &mut Rng) -> Vec<Vec<Bucket>> {
+        if let [name] = *names {
+            return vec![vec![Bucket::new(name, name)]];
+        }
+        let (a, b) = names.split_at(names.len() / 2);
+        let mut rounds = shifts(a, b, rng);
+        if self.combine_mirrored {
+            for round in &mut rounds {
+                *round = round.iter().flat_map(|&b| [b, b.transposed()]).collect();
+            }
+        } else {
+            rounds.extend(shifts(b, a, rng));
+        }
+        let quadrants = [self.diagonal(a, rng), self.diagonal(b, rng)];
+        let [first, second] = quadrants;
+        rounds.extend(first.into_iter().zip(second).map(|(a, b)| [a, b].concat()));
+        rounds
+    }
+}
+
+/// Rounds of the square of `rows` and equally many `columns`: the cyclic shifts of a random
+/// permutation.
+fn shifts(rows: &[u32], columns: &[u32], rng: &mut Rng) -> Vec<Vec<Bucket>> {
+    let mut columns = columns.to_vec();
+    rng.shuffle(&mut columns);
+    let round = |shift: usize| {
+        let shifted = columns.iter().cycle().skip(shift);
+        rows.iter()
+            .zip(shifted)
+            .map(|(&row, &column)| Bucket::new(row, column))
+            .collect()
+    };
+    (0..columns.len()).map(round).collect()
+}
+
+export_order!(Stratified);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbg_plugin_sdk::testing;
+
+    #[test]
+    fn keeps_the_contract() {
+        testing::assert_order::<Stratified>();
+    }
+
+    /// The buckets of a plan in runs of `length`, each of which should share no partition.
+    fn assert_conflict_free(plan: &[Bucket], length: usize) {
+        for round in plan.chunks(length) {
+            let mut ends: Vec<u32> = round.iter().flat_map(|b| [b.lhs, b.rhs]).collect();
+            ends.sort_unstable();
+            ends.dedup();
+            let diagonal = round.iter().filter(|b| b.lhs == b.rhs).count();
+            assert_eq!(ends.len() + diagonal, 2 * length, "{round:?}");
+        }
+    }
+
+    #[test]
+    fn rounds_share_no_partition() {
+        let mut order = Stratified {
+            combine_mirrored: false,
+        };
+        let plan = order.plan(&Pass::uniform(16, 16, 3)).expect("it plans");
+        assert_conflict_free(&plan, 8);
+    }
+
+    #[test]
+    fn mirrored_buckets_are_neighbours() {
+        let plan = testing::assert_plan::<Stratified>(&Pass::uniform(16, 16, 3));
+        let (pairs, diagonal) = plan.split_at(240);
+        for pair in pairs.chunks(2) {
+            assert_eq!(pair[0], pair[1].transposed());
+        }
+        let firsts: Vec<Bucket> = pairs.iter().step_by(2).copied().collect();
+        assert_conflict_free(&firsts, 8);
+        assert!(diagonal.iter().all(|b| b.lhs == b.rhs));
+    }
+}
