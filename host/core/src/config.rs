@@ -144,6 +144,9 @@ pub struct Config {
     #[serde(default = "default::num_uniform_negs")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32), extend("x-rule" = "not both 0, unless all relations have `all_negs`"))]
     pub num_uniform_negs: u32,
+    /// Where uniform negatives are drawn from.
+    #[serde(default)]
+    pub negatives_from: NegativesFrom,
     /// Positives that share negatives. More share more, which is faster.
     #[serde(default)]
     #[schemars(range(min = 1, max = 2_147_483_648_u32), extend("x-unset" = "`num_batch_negs`, or `num_uniform_negs` if that is 0", "x-rule" = "equal to `num_batch_negs` if that is not 0"))]
@@ -327,6 +330,18 @@ pub struct ExecutionConfig {
     /// When the gradients of a batch are applied to embeddings.
     #[serde(default)]
     pub update: Update,
+}
+
+/// Where uniform negatives are drawn from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NegativesFrom {
+    /// The partition of the side that they replace, as in PBG.
+    #[default]
+    Partition,
+    /// Both partitions of the bucket, where a relation has one entity type on both sides: scores become
+    /// comparable between partitions, which they hardly are otherwise.
+    Bucket,
 }
 
 /// Precision of the factors of matrix products.

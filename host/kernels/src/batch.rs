@@ -48,6 +48,17 @@ impl<'a> Tables<'a> {
         }
     }
 
+    /// The table of the other side, if it holds other entities of the same type: negatives may come from it.
+    pub(crate) fn beyond(
+        &self,
+        spec: &ModelSpec,
+        relation: usize,
+        side: Side,
+    ) -> Option<&'a Table> {
+        let relation = &spec.relations[relation];
+        (relation.lhs == relation.rhs && !self.shared()).then(|| self.side(side.other()))
+    }
+
     /// Whether both sides are one table.
     #[must_use]
     pub fn shared(&self) -> bool {

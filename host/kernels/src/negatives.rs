@@ -11,9 +11,10 @@ use crate::spec::{ModelSpec, RelationSpec};
 /// implementation and the kernels contain nothing random.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draws {
-    /// Offsets that replace the left side, `[chunks, num_uniform_negs]`; empty where none are wanted.
+    /// Offsets that replace the left side, `[chunks, num_uniform_negs]`; empty where none are wanted. Where
+    /// both sides have one entity type, offsets beyond the left partition count on into the right one.
     pub lhs: Vec<u32>,
-    /// Offsets that replace the right side.
+    /// Offsets that replace the right side; beyond the right partition they count on into the left one.
     pub rhs: Vec<u32>,
 }
 
@@ -27,8 +28,9 @@ impl Draws {
         }
     }
 
-    /// Draws anew for a batch of `edges` edges of `relation` between a left partition of
-    /// `lhs_entities` and a right one of `rhs_entities`: uniformly, with replacement, left side first.
+    /// Draws anew for a batch of `edges` edges of `relation` among `lhs_entities` entities that may replace
+    /// the left side and `rhs_entities` that may replace the right one: uniformly, with replacement, left
+    /// side first.
     pub fn draw(
         &mut self,
         spec: &ModelSpec,

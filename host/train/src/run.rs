@@ -262,6 +262,7 @@ impl<'a> Run<'a> {
             params: &self.params,
             loss: self.strategies.loss.as_ref(),
             edges: &edges,
+            negatives_from: self.config.negatives_from,
             pass: self.state.schedule.pass(),
             bucket,
             seed: self.config.seed,

@@ -6,6 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use pbg_core::batching::{self, ByRelation};
+use pbg_core::config::NegativesFrom;
 use pbg_core::event::{Event, TrainStats};
 use pbg_core::graph::{Bucket, Edges, Side};
 use pbg_core::schedule::PassId;
@@ -13,6 +14,7 @@ use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::{Loss, RelationSampler, SamplerFactory};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
+use pbg_kernels::spec::RelationSpec;
 use pbg_kernels::step::{Batch, BatchStats, Relations, StepError, Tables, Trainer};
 use pbg_kernels::table::Table;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -35,6 +37,8 @@ pub struct Work<'a> {
     pub loss: &'a dyn Loss,
     /// Edges of the bucket's chunk.
     pub edges: &'a Edges,
+    /// Where uniform negatives are drawn from.
+    pub negatives_from: NegativesFrom,
     /// Which pass.
     pub pass: PassId,
     /// Which bucket.
@@ -60,6 +64,16 @@ impl<'a> Work<'a> {
             lhs: side(Side::Lhs)?,
             rhs: side(Side::Rhs)?,
         })
+    }
+
+    /// How many entities may replace the left side, and the right one.
+    fn candidates(&self, tables: &Tables<'_>, relation: &RelationSpec) -> [usize; 2] {
+        let [lhs, rhs] = [tables.lhs.entities(), tables.rhs.entities()];
+        let both = relation.lhs == relation.rhs && !tables.shared();
+        match self.negatives_from {
+            NegativesFrom::Bucket if both => [lhs + rhs; 2],
+            _ => [lhs, rhs],
+        }
     }
 
     /// The coordinates of this bucket's random streams, with `last` to tell streams apart.
@@ -325,10 +339,10 @@ impl<'a, 'w> Shift<'a, 'w> {
         let batch = self.columns.batch(relation);
         let tables = work.tables(relation.unwrap_or(0))?;
         let spec = &work.blueprint.spec;
-        let entities = [tables.lhs.entities(), tables.rhs.entities()];
         let template = spec.relation(relation.unwrap_or(0));
+        let candidates = work.candidates(&tables, template);
         self.draws
-            .draw(spec, template, batch.len(), entities, &mut self.rng);
+            .draw(spec, template, batch.len(), candidates, &mut self.rng);
         let stats = self
             .trainer
             .train(&batch, &tables, work.params, work.loss, &self.draws)

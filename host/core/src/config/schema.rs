@@ -49,6 +49,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "batch_size",
             "num_batch_negs",
             "num_uniform_negs",
+            "negatives_from",
             "chunk_size",
             "disable_lhs_negs",
             "disable_rhs_negs",

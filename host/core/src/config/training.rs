@@ -283,7 +283,7 @@ mod tests {
     fn the_hash_is_the_same_everywhere() {
         assert_eq!(
             base().training_hash(),
-            "33a0d0f05989f9747ce19ca49ec7d3a1898368f6a93270560564ec139c768558"
+            "f7a0bfe1c94099b46872d504a57d5af3cd1f7ee250a8683ef2f63fd75394ad6b"
         );
     }
 }

@@ -20,10 +20,26 @@ use crate::vector;
 pub(crate) struct Sink<'a> {
     /// Sums per table row.
     pub(crate) rows: &'a mut GradientRows,
+    /// Sums of the other side's table, where offsets count on into it.
+    pub(crate) beyond: Option<&'a mut GradientRows>,
     pub(crate) table: &'a Table,
     /// Sum for the global embedding, or empty.
     pub(crate) global: &'a mut [f32],
     pub(crate) operator: &'a mut OperatorGradients,
+}
+
+impl Sink<'_> {
+    /// The sums that `entity` belongs to, and its row there.
+    #[inline]
+    fn locate(&mut self, entity: u32) -> (&mut GradientRows, u32) {
+        match (
+            &mut self.beyond,
+            entity.checked_sub(self.table.entities() as u32),
+        ) {
+            (Some(beyond), Some(row)) => (beyond, row),
+            _ => (self.rows, entity),
+        }
+    }
 }
 
 /// Sums for an operator's parameters.
@@ -260,11 +276,15 @@ fn back(
             .and_then(|entities| entities.get(i + ROWS_AHEAD))
             && sink.table.features.is_none()
         {
-            sink.rows.prefetch(ahead);
+            let (sums, row) = sink.locate(ahead);
+            sums.prefetch(row);
         }
         let entity = group.entities.map_or(i as u32, |entities| entities[i]);
         match &sink.table.features {
-            None => sink.rows.add(entity, gradient),
+            None => {
+                let (sums, row) = sink.locate(entity);
+                sums.add(row, gradient);
+            }
             Some(features) => {
                 let ids = features.of(entity);
                 ids.iter()

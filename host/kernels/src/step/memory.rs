@@ -113,7 +113,8 @@ impl Needs {
             let touched = if featurized {
                 entities
             } else {
-                plan.touched(false, side).min(entities)
+                plan.touched(false, rules.lhs == rules.rhs, side)
+                    .min(entities)
             };
             raise(&mut needs.touched[0], touched);
             raise(&mut needs.touched[1], entities);

@@ -167,13 +167,17 @@ impl Plan {
         )
     }
 
-    /// Rows that the batch may touch in the table of `side`, or of both sides if they are one.
-    pub(crate) fn touched(&self, shared: bool, side: Side) -> usize {
+    /// Rows that the batch may touch in the table of `side`, or of both sides if they are one; `beyond`:
+    /// whether negatives of the other side may come from it.
+    pub(crate) fn touched(&self, shared: bool, beyond: bool, side: Side) -> usize {
         let of = |side| match self.negatives[side as usize] {
             Negatives::All => usize::MAX,
             _ => self.edges + self.chunks() * self.uniform(side),
         };
         match (shared, side) {
+            (false, side) if beyond => {
+                of(side).saturating_add(self.chunks() * self.uniform(side.other()))
+            }
             (false, side) => of(side),
             (true, Side::Lhs) => of(Side::Lhs).saturating_add(of(Side::Rhs)),
             (true, Side::Rhs) => 0,

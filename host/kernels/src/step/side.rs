@@ -194,6 +194,28 @@ impl Layout {
     }
 }
 
+/// Where the rows of one side are: offsets beyond the side's own table count on into the other one.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) own: &'a Table,
+    pub(crate) beyond: Option<&'a Table>,
+}
+
+impl<'a> Source<'a> {
+    fn only(own: &'a Table) -> Self {
+        Self { own, beyond: None }
+    }
+
+    /// The table of `entity`, and its offset there.
+    #[inline]
+    fn locate(&self, entity: u32) -> (&'a Table, u32) {
+        match (self.beyond, entity.checked_sub(self.own.entities() as u32)) {
+            (Some(beyond), Some(offset)) => (beyond, offset),
+            _ => (self.own, entity),
+        }
+    }
+}
+
 /// Entities of one side of a slice.
 #[derive(Clone, Copy)]
 pub(crate) struct SliceEntities<'a> {
@@ -210,7 +232,7 @@ pub(crate) fn fill(
     rows: &mut Rows,
     layout: Layout,
     slice: &Slice,
-    table: &Table,
+    source: Source<'_>,
     entities: SliceEntities<'_>,
     transform: &Transform<'_>,
     scratch: &mut Vec<f32>,
@@ -229,7 +251,7 @@ pub(crate) fn fill(
             first,
             Entities::Listed(listed),
             edge,
-            table,
+            source,
             transform,
             scratch,
         )?;
@@ -246,7 +268,7 @@ pub(crate) fn fill(
             first + layout.chunk,
             Entities::Listed(drawn),
             edge,
-            table,
+            source,
             transform,
             scratch,
         )?;
@@ -268,7 +290,7 @@ pub(crate) fn fill_all(
         0,
         Entities::First(entities),
         0,
-        table,
+        Source::only(table),
         transform,
         scratch,
     )
@@ -302,7 +324,7 @@ fn fill_block(
     first: usize,
     entities: Entities<'_>,
     edge: usize,
-    table: &Table,
+    source: Source<'_>,
     transform: &Transform<'_>,
     scratch: &mut Vec<f32>,
 ) -> Result<(), TchError> {
@@ -319,18 +341,13 @@ fn fill_block(
     {
         if let Entities::Listed(ids) = entities
             && let Some(&ahead) = ids.get(i + ROWS_AHEAD)
-            && table.features.is_none()
+            && source.own.features.is_none()
         {
-            table.embeddings.prefetch(ahead as usize);
+            let (table, offset) = source.locate(ahead);
+            table.embeddings.prefetch(offset as usize);
         }
-        look_up(
-            table,
-            entities.get(i),
-            transform.max_norm,
-            true,
-            row,
-            scratch,
-        );
+        let (table, offset) = source.locate(entities.get(i));
+        look_up(table, offset, transform.max_norm, true, row, scratch);
         if !transform.global.is_empty() {
             vector::add(row, transform.global);
         }

@@ -15,7 +15,7 @@ use crate::step::backward::{self, Sink};
 use crate::step::direction::Direction;
 use crate::step::parameters::ParameterValues;
 use crate::step::plan::{Negatives, Pass, Plan, Slice};
-use crate::step::side::{self, Layout, SideBuffers, SliceEntities, Transform, pair};
+use crate::step::side::{self, Layout, SideBuffers, SliceEntities, Source, Transform, pair};
 use crate::step::{BatchStats, ScoreObserver, Stage, StepError, Trainer};
 
 /// What one batch is worked on with.
@@ -88,7 +88,8 @@ impl Trainer {
             .reset(&self.spec, batch.spec_index(), params)?;
         for side in Side::BOTH {
             let embeddings = &tables.side(side).embeddings;
-            let expected = plan.touched(tables.shared(), side);
+            let beyond = tables.beyond(&self.spec, batch.spec_index(), side);
+            let expected = plan.touched(tables.shared(), beyond.is_some(), side);
             // A table on both sides has one sum per row.
             let rows = if tables.shared() && side == Side::Rhs {
                 0
@@ -134,7 +135,9 @@ impl Trainer {
                     "{found} negatives drawn for the {side:?} side, not {wanted}"
                 )));
             }
-            check_below("drawn negative", draws, entities[side as usize])?;
+            let beyond = job.tables.beyond(&self.spec, relation, side);
+            let limit = entities[side as usize] + beyond.map_or(0, |table| table.entities());
+            check_below("drawn negative", draws, limit)?;
         }
         self.values.read(&self.spec, relation, job.params)?;
         Ok(plan)
@@ -267,12 +270,15 @@ impl Trainer {
             let transform = transform(&self.spec, &self.values, plan, pass, job, side);
             let buffers = &mut self.sides[side as usize];
             let entities = slice_entities(job, slice, side, layout.uniform);
-            let table = job.tables.side(side);
+            let source = Source {
+                own: job.tables.side(side),
+                beyond: job.tables.beyond(&self.spec, job.batch.spec_index(), side),
+            };
             side::fill(
                 &mut buffers.rows,
                 layout,
                 slice,
-                table,
+                source,
                 entities,
                 &transform,
                 &mut self.scratch,
@@ -353,9 +359,15 @@ impl Trainer {
     ) -> Result<(), StepError> {
         let transform = transform(&self.spec, &self.values, plan, pass, job, side);
         let index = side as usize;
-        let rows = if job.tables.shared() { 0 } else { index };
+        let (rows, other) = pair(&mut self.rows, side);
+        let (rows, beyond) = match (job.tables.shared(), side) {
+            (true, Side::Rhs) => (other, None),
+            (true, Side::Lhs) => (rows, None),
+            (false, _) => (rows, Some(other)),
+        };
         let mut sink = Sink {
-            rows: &mut self.rows[rows],
+            rows,
+            beyond,
             table: job.tables.side(side),
             global: &mut self.gradients.globals[index],
             operator: &mut self.gradients.operators[index],

@@ -153,6 +153,71 @@ fn updates_by_slice_are_those_by_batch_where_slices_share_no_rows() {
     assert!(furthest(&batch_rows, &slice_rows) > 0.0);
 }
 
+/// A step whose right negatives come from the left partition, too.
+#[test]
+fn negatives_may_come_from_both_partitions_of_a_bucket() {
+    let mut spec = model(true, false, Operator::ComplexDiagonal);
+    (spec.num_batch_negs, spec.num_uniform_negs, spec.chunk_size) = (0, 2, Some(1));
+    let values = |seed| {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        (0..4 * DIMENSION)
+            .map(|_| rng.random::<f32>() - 0.5)
+            .collect::<Vec<_>>()
+    };
+    // Partitions of two and four rows, and a table that holds both.
+    let (small, large) = (values(1)[..2 * DIMENSION].to_vec(), values(2));
+    let both = [small.clone(), large.clone()].concat();
+    let step = |lhs: &Table, rhs: &Table, ids: [u32; 2], draws: Draws| {
+        let spec = Arc::new(spec.clone());
+        let mut trainer = Trainer::new(Arc::clone(&spec)).expect("a trainer");
+        let batch = Batch {
+            lhs: &ids[..1],
+            rhs: &ids[1..],
+            relation: Relations::PerEdge(&[0]),
+            weight: None,
+        };
+        let loss = native(Kind::Softmax);
+        trainer.train(
+            &batch,
+            &Tables { lhs, rhs },
+            &Params::new(&spec),
+            loss.as_ref(),
+            &draws,
+        )
+    };
+    let (lhs, rhs) = (Table::new(small, DIMENSION), Table::new(large, DIMENSION));
+    // Left offsets 2 to 5 are the right partition's 0 to 3, right offsets 4 and 5 the left one's 0 and 1.
+    let draws = Draws {
+        lhs: vec![0, 5],
+        rhs: vec![3, 5],
+    };
+    let apart = step(&lhs, &rhs, [0, 0], draws).expect("a step");
+    let whole = Table::new(both, DIMENSION);
+    let draws = Draws {
+        lhs: vec![0, 5],
+        rhs: vec![5, 1],
+    };
+    let joint = step(&whole, &whole, [0, 2], draws).expect("a step");
+    assert!((apart.loss() - joint.loss()).abs() < 1e-5 * joint.loss());
+    let row = |table: &Table, row: usize| {
+        let mut out = vec![0.0; DIMENSION];
+        table.embeddings.read_row(row, &mut out);
+        out
+    };
+    for entity in 0..6 {
+        let apart = match entity {
+            0 | 1 => row(&lhs, entity),
+            _ => row(&rhs, entity - 2),
+        };
+        assert!(furthest(&apart, &row(&whole, entity)) < 1e-5, "{entity}");
+    }
+    let beyond = Draws {
+        lhs: vec![0, 6],
+        rhs: vec![0, 0],
+    };
+    assert!(step(&lhs, &rhs, [0, 0], beyond).is_err());
+}
+
 #[test]
 fn many_positives_may_share_negatives() {
     let mut spec = model(true, false, Operator::ComplexDiagonal);
