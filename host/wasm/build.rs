@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Folders below `plugins/` and the variant of `Kind` that their plugins are.
-const SLOTS: [(&str, &str); 1] = [("orders", "BucketOrder")];
+const SLOTS: [(&str, &str); 2] = [("orders", "BucketOrder"), ("samplers", "RelationSampler")];
 
 fn main() -> ExitCode {
     match embed() {

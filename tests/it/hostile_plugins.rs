@@ -121,6 +121,11 @@ fn plugin_list_and_inspect_show_the_standard_ones() {
             "{shown}"
         );
     }
+    for name in ["hard_first", "proportional", "round_robin", "uniform"] {
+        assert!(list.contains(name), "{list}");
+        let shown = place.run(["plugin", "inspect", name]).succeeds().stdout;
+        assert!(shown.contains("relation sampler"), "{shown}");
+    }
     let json = place.run(["plugin", "list", "--json"]).succeeds().stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(json.as_array().unwrap().len() >= 4);

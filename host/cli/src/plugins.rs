@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pbg_core::config::Config;
 use pbg_core::event::Event;
-use pbg_core::strategy::BucketOrder;
-use pbg_train::{Proportional, Strategies};
+use pbg_train::Strategies;
 use pbg_wasm::{Kind as Slot, Limits, LogLevel, LogSink, Plugin, PluginSource, Sandbox};
 
 use crate::exit_codes::Kind;
@@ -71,28 +70,37 @@ pub(crate) struct Filled {
 pub(crate) fn fill(config: &Config, given: &[String]) -> Result<Filled> {
     let log = PluginLog::default();
     let sandbox = Sandbox::new(Limits::from(&config.plugins.limits))?.with_log(log.sink());
-    let mut order = None;
+    let (mut order, mut sampler) = (None, None);
     for name in given {
         let plugin = sandbox.open(PluginSource::resolve(name)?)?;
         match plugin.inspection().kind {
             Slot::BucketOrder => take(&mut order, plugin, name)?,
+            Slot::RelationSampler => take(&mut sampler, plugin, name)?,
             other => {
                 let text = format!("plugin {name}: is a {other}, for which a run has no slot yet");
                 return Err(Failure::message(Kind::Plugin, text));
             }
         }
     }
-    let order = match order {
-        Some(plugin) => plugin,
-        None => sandbox.open(PluginSource::resolve(&config.bucket_order)?)?,
+    let configured = |given: Option<Plugin>, name: &str| match given {
+        Some(plugin) => Ok(plugin),
+        None => sandbox.open(PluginSource::resolve(name)?),
     };
-    let warnings = unused_parameters(config, &[&order]);
-    let order = order_of(order, config)?;
+    let order = configured(order, &config.bucket_order)?;
+    let sampler = configured(sampler, &config.relation_sampler)?;
+    let warnings = unused_parameters(config, &[&order, &sampler]);
+    let order = {
+        let parameters = parameters(config, &order);
+        Box::new(order.into_order(&parameters)?)
+    };
+    let sampler = {
+        let parameters = parameters(config, &sampler);
+        Box::new(sampler.into_sampler(&parameters)?)
+    };
     let loss = pbg_train::native_loss(config).ok_or_else(|| {
         let text = format!("loss_fn: there is no loss `{}`", config.loss_fn);
         Failure::message(Kind::Config, text).help("the losses are ranking, logistic and softmax")
     })?;
-    let sampler = Box::new(Proportional::default());
     Ok(Filled {
         strategies: Strategies {
             order,
@@ -114,15 +122,14 @@ fn take(slot: &mut Option<Plugin>, plugin: Plugin, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn order_of(plugin: Plugin, config: &Config) -> Result<Box<dyn BucketOrder>> {
-    let parameters = match config.plugins.params.get(&plugin.id().name) {
-        Some(given) => given
-            .iter()
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect(),
-        None => serde_json::Map::new(),
-    };
-    Ok(Box::new(plugin.into_order(&parameters.into())?))
+/// What the configuration sets for `plugin`.
+fn parameters(config: &Config, plugin: &Plugin) -> serde_json::Value {
+    let given = config.plugins.params.get(&plugin.id().name);
+    let given = given.into_iter().flatten();
+    given
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 /// Parameters for a plugin that takes no part are likely a misspelt name.

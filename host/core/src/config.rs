@@ -29,7 +29,7 @@ pub use overrides::split_override;
 pub use reference::reference;
 pub use schema::{default_toml, schema};
 pub use suggest::nearest;
-pub use validate::{LOSSES, STANDARD_ORDERS};
+pub use validate::{LOSSES, STANDARD_ORDERS, STANDARD_SAMPLERS};
 
 /// Everything that decides a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -119,6 +119,11 @@ pub struct Config {
     #[serde(default = "default::bucket_order")]
     #[schemars(length(min = 1))]
     pub bucket_order: String,
+    /// Which relation the next batch is of, without dynamic relations: `proportional`, `uniform`,
+    /// `round_robin`, `hard_first` or the path of a component (`*.wasm`).
+    #[serde(default = "default::relation_sampler")]
+    #[schemars(length(min = 1))]
+    pub relation_sampler: String,
     /// Partitions that are in memory at once; more save loads.
     #[serde(default = "default::buffer_partitions")]
     #[schemars(range(min = 2, max = 131_072))]
@@ -437,6 +442,9 @@ mod default {
     }
     pub(super) fn prefetch() -> bool {
         true
+    }
+    pub(super) fn relation_sampler() -> String {
+        "proportional".to_owned()
     }
     pub(super) fn buffer_partitions() -> u32 {
         2

@@ -4,10 +4,11 @@
 //! Modules, in reading order: the words ([`graph`]), the configuration tree ([`config`]), the
 //! seams where strategies plug in ([`strategy`]), the schedule that walks
 //! epoch > edge set > edge chunk > bucket ([`schedule`]), losses as data ([`loss`]), how a bucket's edges become batches
-//! ([`batching`]), and what a run reports ([`event`]).
+//! ([`batching`]), what a relation sampler owes ([`draws`]), and what a run reports ([`event`]).
 
 pub mod batching;
 pub mod config;
+pub mod draws;
 pub mod event;
 pub mod graph;
 pub mod loss;

@@ -237,6 +237,10 @@ fn every_rule_between_keys_is_checked() {
             &[("bucket_order", "INSIDE_OUT")],
             "or the path of a component (*.wasm), is \"INSIDE_OUT\"; did you mean `inside_out`?",
         ),
+        (
+            &[("relation_sampler", "proportonal")],
+            "or the path of a component (*.wasm), is \"proportonal\"; did you mean `proportional`?",
+        ),
     ];
     for (overrides, expected) in cases {
         let shown = complaints(overrides);
@@ -263,6 +267,7 @@ fn what_the_rules_allow() {
         ("relations.0.rhs", "item"),
     ]);
     set(&[("bucket_order", "orders/mine.wasm")]);
+    set(&[("relation_sampler", "samplers/mine.wasm")]);
     set(&[
         ("regularization_coef", "0"),
         ("relations.0.operator", "linear"),

@@ -1,5 +1,6 @@
 //! What can end a run, by kind, so that the terminal can tell the kinds apart.
 
+use pbg_core::draws::DrawError;
 use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanError;
 use pbg_core::schedule::PassId;
@@ -67,12 +68,12 @@ pub enum RunError {
         source: PlanError,
     },
     /// A relation sampler drew what is not there, or stopped early.
-    #[error("plugin {strategy}: next: {reason}")]
+    #[error("plugin {strategy}: next: {source}")]
     Sampler {
         /// The sampler.
         strategy: StrategyId,
         /// The broken promise.
-        reason: String,
+        source: DrawError,
     },
     /// Training diverged.
     #[error(

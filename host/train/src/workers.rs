@@ -11,7 +11,7 @@ use pbg_core::event::{Event, TrainStats};
 use pbg_core::graph::{Bucket, Edges, Side};
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};
-use pbg_core::strategy::{Loss, RelationSampler, SamplerFactory};
+use pbg_core::strategy::{Loss, SamplerFactory};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::RelationSpec;
@@ -19,6 +19,7 @@ use pbg_kernels::step::{Batch, BatchStats, Relations, StepError, Tables, Trainer
 use pbg_kernels::table::Table;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::draws::Drawing;
 use crate::error::RunError;
 use crate::model::Blueprint;
 
@@ -264,8 +265,7 @@ impl<'a, 'w> Shift<'a, 'w> {
         Ok(self.stats)
     }
 
-    /// Single-relation batches: the sampler says of which relation, the host that every edge is
-    /// taken exactly once.
+    /// Single-relation batches.
     fn train_by_relation(
         &mut self,
         share: &[u32],
@@ -279,57 +279,15 @@ impl<'a, 'w> Shift<'a, 'w> {
             Purpose::Relations,
             &self.work.coordinates(self.worker as u64),
         );
-        let mut sampler = factory.create(&groups.counts(), batch_size, seed)?;
-        let mut next = groups.starts.clone();
-        let mut left = share.len();
-        while let Some((relation, range)) =
-            self.draw(factory, sampler.as_mut(), &groups, &mut next)?
-        {
+        let mut drawing = Drawing::new(factory, groups, batch_size, seed)?;
+        while let Some((relation, range)) = drawing.next()? {
             if self.failed.load(Ordering::Relaxed) {
-                return Ok(());
+                break;
             }
-            left -= range.len();
-            let loss = self.step(&groups.order[range], Some(relation))?;
-            sampler.observe(relation, loss)?;
-        }
-        if left > 0 {
-            let reason = format!("it ended with {left} of {} edges left to draw", share.len());
-            return Err(RunError::Sampler {
-                strategy: factory.id().clone(),
-                reason,
-            });
+            let loss = self.step(drawing.edges(range), Some(relation))?;
+            drawing.observe(relation, loss)?;
         }
         Ok(())
-    }
-
-    fn draw(
-        &self,
-        factory: &dyn SamplerFactory,
-        sampler: &mut dyn RelationSampler,
-        groups: &ByRelation,
-        next: &mut [u32],
-    ) -> Result<Option<(u32, std::ops::Range<usize>)>, RunError> {
-        let Some(draw) = sampler.next()? else {
-            return Ok(None);
-        };
-        let relation = draw.relation as usize;
-        let left = match groups.starts.get(relation + 1) {
-            Some(end) => end - next[relation],
-            None => 0,
-        };
-        if draw.edges == 0 || draw.edges > left {
-            let reason = format!(
-                "it drew {} edges of relation {}, which has {left} left; draw between 1 and what is left",
-                draw.edges, draw.relation
-            );
-            return Err(RunError::Sampler {
-                strategy: factory.id().clone(),
-                reason,
-            });
-        }
-        let start = next[relation] as usize;
-        next[relation] += draw.edges;
-        Ok(Some((draw.relation, start..start + draw.edges as usize)))
     }
 
     /// Trains one batch; returns its mean loss.

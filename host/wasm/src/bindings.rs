@@ -1,14 +1,22 @@
 //! The host's side of the interfaces, generated from the WIT files.
 
 mod generated {
+    // One world with every interface that some plugin exports, so that the kinds share their types.
     wasmtime::component::bindgen!({
+        inline: "
+            package pbg:host;
+            world every-kind {
+                include pbg:plugin/order@0.1.0;
+                include pbg:plugin/sampler@0.1.0;
+            }
+        ",
         path: "../../wit",
-        world: "order",
+        world: "pbg:host/every-kind",
         ownership: Borrowing { duplicate_if_necessary: true },
     });
 }
 
-pub(crate) use generated::exports::pbg::plugin::{bucket_order, metadata};
+pub(crate) use generated::exports::pbg::plugin::{bucket_order, metadata, relation_sampler};
 pub(crate) use generated::pbg::plugin::{log, types};
 
 /// The package that this host speaks.

@@ -11,16 +11,19 @@ use crate::bindings::{PACKAGE, VERSION};
 pub enum Kind {
     /// Decides in which order buckets are trained.
     BucketOrder,
+    /// Chooses the relation of each batch.
+    RelationSampler,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 1] = [Self::BucketOrder];
+    pub const ALL: [Self; 2] = [Self::BucketOrder, Self::RelationSampler];
 
     /// The interface whose export makes a component one of this kind, with its version.
     pub(crate) fn interface(self) -> String {
         let name = match self {
             Self::BucketOrder => "bucket-order",
+            Self::RelationSampler => "relation-sampler",
         };
         format!("{PACKAGE}/{name}@{VERSION}")
     }
@@ -30,6 +33,7 @@ impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::BucketOrder => "bucket order",
+            Self::RelationSampler => "relation sampler",
         })
     }
 }

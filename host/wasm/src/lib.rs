@@ -36,8 +36,10 @@ mod order;
 mod parameters;
 mod plugin;
 mod program;
+mod sampler;
 mod source;
 mod standard;
+mod strategy;
 mod text;
 
 pub use error::LoadError;
@@ -48,5 +50,6 @@ pub use metadata::Metadata;
 pub use order::LoadedOrder;
 pub use parameters::{Parameter, ParameterKind};
 pub use plugin::{Inspection, Plugin, Sandbox};
+pub use sampler::LoadedSampler;
 pub use source::PluginSource;
 pub use standard::{Standard, standard};

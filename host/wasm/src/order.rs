@@ -5,30 +5,21 @@ use pbg_core::plan;
 use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
 use serde_json::Value;
 use wasmtime::Store;
-use wasmtime::component::Instance;
 
 use crate::bindings::bucket_order::{self as wit, Guest as Exports, GuestIndices};
 use crate::bindings::types;
 use crate::error::LoadError;
 use crate::guest::Guest;
-use crate::parameters::{Parameter, complete};
+use crate::parameters::Parameter;
 use crate::program::{Program, Seat, chain};
-use crate::text::neutral;
-
-/// Bytes for an answer that is a number or a refusal.
-const SMALL_ANSWER: usize = 64 << 10;
-/// Bytes of a refusal that a message shows.
-const REFUSAL_BYTES: usize = 4096;
+use crate::strategy::{SMALL_ANSWER, Strategy};
 
 /// A bucket order that is a component. Every answer is checked before it is returned.
 ///
 /// A fault drops the instance; the next call starts from a fresh one.
 pub struct LoadedOrder {
-    program: Program,
+    strategy: Strategy,
     exports: GuestIndices,
-    id: StrategyId,
-    /// What `configure` gets: every declared parameter, as the text of a JSON object.
-    parameters: String,
     /// Configured, and never one that faulted.
     seat: Option<Seat>,
 }
@@ -40,51 +31,30 @@ impl LoadedOrder {
         declared: &[Parameter],
         given: &Value,
     ) -> Result<Self, LoadError> {
-        let label = program.label.clone();
-        let parameters = complete(declared, given).map_err(|problems| LoadError::Parameters {
-            label: label.clone(),
-            problems,
-        })?;
         let exports = GuestIndices::new(&program.pre).map_err(|error| LoadError::Interface {
-            label: label.clone(),
+            label: program.label.clone(),
             reason: chain(&error),
         })?;
-        let parameters = Value::Object(parameters).to_string();
         let mut order = Self {
-            program,
+            strategy: Strategy::new(program, id, declared, given)?,
             exports,
-            id,
-            parameters,
             seat: None,
         };
-        order.ready().map_err(|fault| LoadError::Fault {
-            label,
-            function: fault.function,
-            reason: fault.reason,
-        })?;
+        order
+            .ready()
+            .map_err(|fault| order.strategy.load_error(fault))?;
         Ok(order)
     }
 
     /// Makes sure that there is a configured instance.
     fn ready(&mut self) -> Result<(), StrategyError> {
-        if self.seat.is_some() {
-            return Ok(());
-        }
-        let mut seat = Some(
-            self.program
-                .open()
-                .map_err(|reason| self.fault("instantiation", reason))?,
-        );
-        let answer = self
-            .program
-            .call(&mut seat, SMALL_ANSWER, |store, instance| {
+        if self.seat.is_none() {
+            self.seat = self.strategy.open(|store, instance, parameters| {
                 self.exports
                     .load(&mut *store, instance)?
-                    .call_configure(store, &self.parameters)
-            })
-            .map_err(|reason| self.fault("configure", reason))?;
-        answer.map_err(|refusal| self.refused("configure", &refusal))?;
-        self.seat = seat;
+                    .call_configure(store, parameters)
+            })?;
+        }
         Ok(())
     }
 
@@ -97,47 +67,24 @@ impl LoadedOrder {
     ) -> Result<R, StrategyError> {
         self.ready()?;
         let Self {
-            program,
+            strategy,
             exports,
             seat,
-            ..
         } = self;
-        let answer = program.call(
-            seat,
-            result_bytes,
-            |store: &mut Store<Guest>, instance: &Instance| {
-                let exports = exports.load(&mut *store, instance)?;
-                call(&exports, store)
-            },
-        );
-        answer
-            .map_err(|reason| self.fault(function, reason))?
-            .map_err(|refusal| self.refused(function, &refusal))
-    }
-
-    fn fault(&self, function: &'static str, reason: String) -> StrategyError {
-        StrategyError {
-            strategy: self.id.clone(),
-            function,
-            reason,
-        }
-    }
-
-    fn refused(&self, function: &'static str, refusal: &str) -> StrategyError {
-        self.fault(
-            function,
-            format!("refuses: {}", neutral(refusal, REFUSAL_BYTES)),
-        )
+        strategy.call(seat, function, result_bytes, |store, instance| {
+            let exports = exports.load(&mut *store, instance)?;
+            call(&exports, store)
+        })
     }
 
     /// How many bytes the answer to `plan` may have: twice a right one, so that a plan of the
     /// wrong length gets the message about its length.
     fn plan_bytes(&self, pass: &Pass) -> Result<usize, StrategyError> {
         let right = pass.buckets().saturating_mul(size_of::<types::Bucket>());
-        let limit = self.program.limits.result_bytes;
+        let limit = self.strategy.program.limits.result_bytes;
         if right > limit {
             let buckets = pass.buckets();
-            return Err(self.fault(
+            return Err(self.strategy.fault(
                 "plan",
                 format!("a plan of {buckets} buckets exceeds the {limit} bytes of an answer; use fewer partitions"),
             ));
@@ -148,7 +95,7 @@ impl LoadedOrder {
 
 impl BucketOrder for LoadedOrder {
     fn id(&self) -> &StrategyId {
-        &self.id
+        &self.strategy.id
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {
@@ -162,7 +109,7 @@ impl BucketOrder for LoadedOrder {
             .map(|b| Bucket::new(b.lhs, b.rhs))
             .collect();
         plan::check(pass, &buckets).map_err(|broken| {
-            self.fault(
+            self.strategy.fault(
                 "plan",
                 format!("{broken}; a plan names every bucket of the grid exactly once"),
             )
@@ -187,7 +134,7 @@ impl BucketOrder for LoadedOrder {
                 "answered {picked}, no index into the {} free buckets",
                 free.len()
             );
-            return Err(self.fault("pick", reason));
+            return Err(self.strategy.fault("pick", reason));
         }
         Ok(picked)
     }

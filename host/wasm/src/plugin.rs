@@ -15,6 +15,7 @@ use crate::log::LogSink;
 use crate::metadata::{self, Metadata};
 use crate::order::LoadedOrder;
 use crate::program::{Program, chain};
+use crate::sampler::LoadedSampler;
 use crate::source::PluginSource;
 
 /// Where plugins run: one compiler, one clock, one set of limits.
@@ -143,14 +144,33 @@ impl Plugin {
     /// [`LoadError::WrongKind`], [`LoadError::Parameters`], [`LoadError::Interface`], or
     /// [`LoadError::Fault`] where it refuses its configuration.
     pub fn into_order(self, parameters: &Value) -> Result<LoadedOrder, LoadError> {
-        let Kind::BucketOrder = self.inspection.kind;
+        self.expect(Kind::BucketOrder)?;
         let id = self.id();
-        LoadedOrder::new(
-            self.program,
-            id,
-            &self.inspection.metadata.parameters,
-            parameters,
-        )
+        let declared = &self.inspection.metadata.parameters;
+        LoadedOrder::new(self.program, id, declared, parameters)
+    }
+
+    /// Makes it a relation sampler, as [`Plugin::into_order`] makes it an order.
+    ///
+    /// # Errors
+    /// As [`Plugin::into_order`].
+    pub fn into_sampler(self, parameters: &Value) -> Result<LoadedSampler, LoadError> {
+        self.expect(Kind::RelationSampler)?;
+        let id = self.id();
+        let declared = &self.inspection.metadata.parameters;
+        LoadedSampler::new(self.program, id, declared, parameters)
+    }
+
+    fn expect(&self, expected: Kind) -> Result<(), LoadError> {
+        let found = self.inspection.kind;
+        if found == expected {
+            return Ok(());
+        }
+        Err(LoadError::WrongKind {
+            label: self.program.label.clone(),
+            found,
+            expected,
+        })
     }
 }
 

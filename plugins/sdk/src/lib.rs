@@ -36,9 +36,11 @@
 //! Built with `cargo build --release --target wasm32-unknown-unknown` (crate type `cdylib`) and
 //! encoded as a component, the file goes to `pbg-host train --plugin FILE`.
 //!
+//! Relation samplers are made the same way, with [`Sampler`] and [`export_sampler!`].
+//!
 //! Three rules keep a plugin out of trouble:
 //!
-//! * Everything random comes from [`Pass::seed`] through [`Rng`]; there is no other randomness
+//! * Everything random comes from [`Pass::seed`] or [`Share::seed`] through [`Rng`]; there is no other randomness
 //!   and no clock, so the same run gives the same numbers again.
 //! * A wish that cannot be met is an `Err` with a sentence for the user; a bug may panic, and its
 //!   message and place reach the user too.
@@ -48,6 +50,7 @@
 #[doc(hidden)]
 pub mod glue;
 mod hilbert;
+mod left;
 pub mod log;
 mod metadata;
 mod order;
@@ -56,15 +59,18 @@ mod partitions;
 mod pass;
 mod rng;
 pub mod states;
+mod sampler;
 pub mod testing;
 mod traffic;
 
+pub use left::Left;
 pub use metadata::{Metadata, Parameter, ParameterKind};
 pub use order::{Order, pick_by_plan};
 pub use parameters::Parameters;
 pub use pass::{Bucket, Pass, Side};
 pub use rng::Rng;
 pub use traffic::Traffic;
+pub use sampler::{Draw, Draws, Sampler, Share};
 
 /// What a plugin's functions return: an error is a sentence for the user.
 ///

@@ -1,5 +1,9 @@
 //! What a plugin's own tests need: contracts that the host enforces, checked natively.
 
+mod samplers;
+
+pub use samplers::{assert_draws, assert_sampler};
+
 use crate::{Bucket, Metadata, Order, ParameterKind, Parameters, Pass};
 
 /// Asserts that an order keeps its promises, configured with its defaults: over grids of many

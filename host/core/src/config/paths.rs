@@ -6,14 +6,14 @@ use super::errors::{ConfigErrors, Problem};
 use super::key_path::KeyPath;
 use super::node::Place;
 use super::validate::is_plugin_path;
-use super::{Config, STANDARD_ORDERS};
+use super::{Config, STANDARD_ORDERS, STANDARD_SAMPLERS};
 
 impl Config {
     /// Makes the relative paths of a file relative to the working folder, given the folder `base`
     /// of the file. Paths that come from `overrides` already are. Looks at names only.
     ///
-    /// A bucket order is a path when it names a component file; a bare file name of a standard
-    /// order, such as `inside_out.wasm`, stays as it is, for whoever looks it up.
+    /// A strategy is a path when it names a component file; a bare file name of a standard one,
+    /// such as `inside_out.wasm`, stays as it is, for whoever looks it up.
     ///
     /// # Errors
     /// When `base` is not Unicode, as no path in a configuration can then be written.
@@ -22,18 +22,14 @@ impl Config {
         base: &Path,
         overrides: &[(String, String)],
     ) -> Result<(), ConfigErrors> {
-        let is_standard = |order: &str| {
-            order
-                .strip_suffix(".wasm")
-                .is_some_and(|name| STANDARD_ORDERS.contains(&name))
-        };
-        let order = Some(&mut self.bucket_order)
-            .filter(|order| is_plugin_path(order) && !is_standard(order));
+        let order = component(&mut self.bucket_order, &STANDARD_ORDERS);
+        let sampler = component(&mut self.relation_sampler, &STANDARD_SAMPLERS);
         let keys = [
             ("dataset", Some(&mut self.dataset)),
             ("checkpoint_path", Some(&mut self.checkpoint_path)),
             ("init_path", self.init_path.as_mut()),
             ("bucket_order", order),
+            ("relation_sampler", sampler),
         ];
         let mut problems = Vec::new();
         for (key, value) in keys {
@@ -58,6 +54,13 @@ impl Config {
             Err(ConfigErrors::new(&base.display().to_string(), problems))
         }
     }
+}
+
+/// The name of a strategy, if it is the path of a component.
+fn component<'a>(name: &'a mut String, standard: &[&str]) -> Option<&'a mut String> {
+    let bare = name.strip_suffix(".wasm");
+    let is_standard = bare.is_some_and(|name| standard.contains(&name));
+    (is_plugin_path(name) && !is_standard).then_some(name)
 }
 
 /// `base/path` without `.` steps. `..` stays: behind a symbolic link it is not the folder above.

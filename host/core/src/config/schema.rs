@@ -64,6 +64,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "num_edge_chunks",
             "max_edges_per_chunk",
             "bucket_order",
+            "relation_sampler",
             "buffer_partitions",
             "workers",
             "seed",

@@ -283,7 +283,7 @@ mod tests {
     fn the_hash_is_the_same_everywhere() {
         assert_eq!(
             base().training_hash(),
-            "f7a0bfe1c94099b46872d504a57d5af3cd1f7ee250a8683ef2f63fd75394ad6b"
+            "3d5c67e7ee8de930ad725c43c3a19c98db886bc7829279444d201d4f418f1381"
         );
     }
 }

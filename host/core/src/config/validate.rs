@@ -28,6 +28,9 @@ pub const STANDARD_ORDERS: [&str; 15] = [
     "stratified",
 ];
 
+/// Names of the standard relation samplers.
+pub const STANDARD_SAMPLERS: [&str; 4] = ["hard_first", "proportional", "round_robin", "uniform"];
+
 /// Names of the losses.
 pub const LOSSES: [&str; 3] = ["logistic", "ranking", "softmax"];
 
@@ -347,13 +350,19 @@ impl<'a> Rules<'a> {
         if !LOSSES.contains(&loss.as_str()) {
             self.blame([top("loss_fn")], unknown_name(loss, &LOSSES, ""));
         }
-        let order = &self.config.bucket_order;
-        if !STANDARD_ORDERS.contains(&order.as_str()) && !is_plugin_path(order) {
-            let or = " or the path of a component (*.wasm)";
-            self.blame(
-                [top("bucket_order")],
-                unknown_name(order, &STANDARD_ORDERS, or),
-            );
+        let config = self.config;
+        for (key, name, standard) in [
+            ("bucket_order", &config.bucket_order, &STANDARD_ORDERS[..]),
+            (
+                "relation_sampler",
+                &config.relation_sampler,
+                &STANDARD_SAMPLERS,
+            ),
+        ] {
+            if !standard.contains(&name.as_str()) && !is_plugin_path(name) {
+                let or = " or the path of a component (*.wasm)";
+                self.blame([top(key)], unknown_name(name, standard, or));
+            }
         }
     }
 }

@@ -3,11 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Guest, list, load, pass, recorder, sandbox};
+use crate::support::{Guest, LOOP, list, load, pass, recorder, sandbox};
 use pbg_core::strategy::BucketOrder;
 use pbg_wasm::{Limits, LoadError, PluginSource, Sandbox};
-
-const LOOP: &str = "(loop $again (br $again)) (unreachable)";
 
 /// Runs a plugin up to a plan of a 2 x 2 grid, and asserts that it fails in time, for the reasons
 /// named, without harm to a good plugin.

@@ -2,5 +2,6 @@
 
 mod hostile;
 mod misfits;
+mod samplers;
 mod standard;
 mod support;

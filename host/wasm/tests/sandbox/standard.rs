@@ -1,8 +1,9 @@
 //! The standard plugins in the sandbox answer what the same code answers natively.
 
 use crate::support::{pass, sandbox};
+use pbg_core::config;
 use pbg_core::graph::{Bucket, Side};
-use pbg_core::strategy::{BucketOrder as _, Pass};
+use pbg_core::strategy::{BucketOrder as _, Pass, SamplerFactory as _};
 use pbg_plugin_sdk as sdk;
 use pbg_wasm::{Kind, LoadError, PluginSource, Sandbox, standard};
 use serde_json::{Value, json};
@@ -82,25 +83,62 @@ fn the_sandbox_changes_no_answer() {
     assert_equal::<random_symmetric::RandomSymmetric>(&sandbox, "random_symmetric");
     assert_equal::<snake::Snake>(&sandbox, "snake");
     assert_equal::<stratified::Stratified>(&sandbox, "stratified");
+    assert_same_draws::<hard_first::HardFirst>(&sandbox, "hard_first");
+    assert_same_draws::<proportional::Proportional>(&sandbox, "proportional");
+    assert_same_draws::<round_robin::RoundRobin>(&sandbox, "round_robin");
+    assert_same_draws::<uniform::Uniform>(&sandbox, "uniform");
+}
+
+/// Compares the draws of several shares; batch number `i` has the loss `1 / (1 + i)`, as in the
+/// native twin.
+fn assert_same_draws<S: sdk::Sampler>(sandbox: &Sandbox, name: &str) {
+    let source = PluginSource::resolve(name).expect("a standard plugin");
+    let plugin = sandbox.open(source).expect("it loads");
+    let factory = plugin.into_sampler(&Value::Null).expect("a sampler");
+    assert_eq!(factory.id().name, name);
+    for counts in [vec![], vec![0, 0], vec![100, 0, 300, 600], vec![3; 200]] {
+        for (batch_size, seed) in [(1, 0), (50, 1), (1000, u64::MAX)] {
+            let share = sdk::Share {
+                counts: counts.clone(),
+                batch_size,
+                seed,
+            };
+            let mut walk = factory
+                .create(&counts, batch_size, seed)
+                .expect("it begins");
+            let mut drawn = Vec::new();
+            while let Some(draw) = walk.next().expect("it draws") {
+                walk.observe(draw.relation, 1.0 / (1.0 + drawn.len() as f32))
+                    .expect("it observes");
+                drawn.push(sdk::Draw {
+                    relation: draw.relation,
+                    edges: draw.edges,
+                });
+            }
+            let expected = sdk::testing::assert_draws::<S>(&share);
+            assert_eq!(drawn, expected, "{name} draws {share:?}");
+        }
+    }
 }
 
 #[test]
 fn every_standard_plugin_introduces_itself_by_its_name() {
     let sandbox = sandbox();
-    let names: Vec<_> = standard().iter().map(|plugin| plugin.name).collect();
-    let mut configurable = pbg_core::config::STANDARD_ORDERS.to_vec();
-    configurable.sort_unstable();
-    assert_eq!(names, configurable);
+    let named = |kind| {
+        let plugins = standard().iter().filter(move |plugin| plugin.kind == kind);
+        plugins.map(|plugin| plugin.name).collect::<Vec<_>>()
+    };
+    let mut orders = config::STANDARD_ORDERS.to_vec();
+    orders.sort_unstable();
+    assert_eq!(named(Kind::BucketOrder), orders);
+    assert_eq!(named(Kind::RelationSampler), config::STANDARD_SAMPLERS);
     for plugin in standard() {
         let opened = sandbox
             .open(PluginSource::Standard(plugin))
             .expect("it loads");
         let inspection = opened.inspection();
         assert_eq!(inspection.metadata.name, plugin.name);
-        assert_eq!(
-            (inspection.kind, plugin.kind),
-            (Kind::BucketOrder, Kind::BucketOrder)
-        );
+        assert_eq!(inspection.kind, plugin.kind);
         assert_eq!(inspection.wit, "pbg:plugin@0.1.0");
         assert_eq!(inspection.size, plugin.bytes.len() as u64);
         assert_eq!(inspection.sha256.len(), 64);

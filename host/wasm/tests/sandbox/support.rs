@@ -1,5 +1,7 @@
 //! Components for tests, from a few lines of WebAssembly text.
 
+pub(crate) mod sampler;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -8,6 +10,9 @@ use pbg_wasm::{Limits, LoadError, LoadedOrder, LogSink, PluginSource, Sandbox};
 use serde_json::Value;
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
+
+/// A body that never ends.
+pub(crate) const LOOP: &str = "(loop $again (br $again)) (unreachable)";
 
 /// The functions of an order as WebAssembly text. What a test does not replace is well-behaved.
 pub(crate) struct Guest {

@@ -1,0 +1,102 @@
+//! What every slot has in common: a program, who it is, its parameters, and how its calls fail.
+
+use pbg_core::strategy::{StrategyError, StrategyId};
+use serde_json::Value;
+use wasmtime::Store;
+use wasmtime::component::Instance;
+
+use crate::error::LoadError;
+use crate::guest::Guest;
+use crate::parameters::{Parameter, complete};
+use crate::program::{Program, Seat};
+use crate::text::neutral;
+
+/// Bytes for an answer that is a number or a refusal.
+pub(crate) const SMALL_ANSWER: usize = 64 << 10;
+/// Bytes of a refusal that a message shows.
+const REFUSAL_BYTES: usize = 4096;
+
+/// A plugin that fills a slot.
+pub(crate) struct Strategy {
+    pub(crate) program: Program,
+    pub(crate) id: StrategyId,
+    /// What `configure` gets: every declared parameter, as the text of a JSON object.
+    parameters: String,
+}
+
+impl Strategy {
+    /// Checks the parameters that a configuration gives against those that the plugin declares.
+    pub(crate) fn new(
+        program: Program,
+        id: StrategyId,
+        declared: &[Parameter],
+        given: &Value,
+    ) -> Result<Self, LoadError> {
+        let parameters = complete(declared, given).map_err(|problems| LoadError::Parameters {
+            label: program.label.clone(),
+            problems,
+        })?;
+        Ok(Self {
+            program,
+            id,
+            parameters: Value::Object(parameters).to_string(),
+        })
+    }
+
+    /// A fresh instance after `configure`, which is handed the parameters.
+    pub(crate) fn open(
+        &self,
+        configure: impl FnOnce(
+            &mut Store<Guest>,
+            &Instance,
+            &str,
+        ) -> wasmtime::Result<Result<(), String>>,
+    ) -> Result<Option<Seat>, StrategyError> {
+        let opened = self.program.open();
+        let mut seat = Some(opened.map_err(|reason| self.fault("instantiation", reason))?);
+        self.call(
+            &mut seat,
+            "configure",
+            SMALL_ANSWER,
+            |store: &mut Store<Guest>, instance: &Instance| {
+                configure(store, instance, &self.parameters)
+            },
+        )?;
+        Ok(seat)
+    }
+
+    /// One call that the plugin may refuse. A fault leaves `seat` empty, a refusal does not.
+    pub(crate) fn call<R>(
+        &self,
+        seat: &mut Option<Seat>,
+        function: &'static str,
+        result_bytes: usize,
+        call: impl FnOnce(&mut Store<Guest>, &Instance) -> wasmtime::Result<Result<R, String>>,
+    ) -> Result<R, StrategyError> {
+        self.program
+            .call(seat, result_bytes, call)
+            .map_err(|reason| self.fault(function, reason))?
+            .map_err(|refusal| {
+                let refusal = neutral(&refusal, REFUSAL_BYTES);
+                self.fault(function, format!("refuses: {refusal}"))
+            })
+    }
+
+    /// A fault of `function`.
+    pub(crate) fn fault(&self, function: &'static str, reason: String) -> StrategyError {
+        StrategyError {
+            strategy: self.id.clone(),
+            function,
+            reason,
+        }
+    }
+
+    /// A fault while it was loaded, as the error of loading.
+    pub(crate) fn load_error(&self, fault: StrategyError) -> LoadError {
+        LoadError::Fault {
+            label: self.program.label.clone(),
+            function: fault.function,
+            reason: fault.reason,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The world that every plugin has: it says who it is, and it may log.
+
+#[expect(missing_docs, reason = "generated from the documented WIT files")]
+pub mod bindings {
+    wit_bindgen::generate!({
+        path: "../../wit",
+        world: "plugin",
+        pub_export_macro: true,
+        default_bindings_module: "pbg_plugin_sdk::glue::metadata::bindings",
+    });
+}
+
+pub use bindings::exports::pbg::plugin::metadata::{
+    ChoiceParameter, Description, Guest, IntegerParameter, NumberParameter, Parameter,
+    ParameterKind,
+};
+
+/// `metadata.describe`.
+pub fn describe(metadata: fn() -> crate::Metadata) -> Description {
+    super::report_panics();
+    let metadata = metadata();
+    let parameters = metadata.parameters.into_iter();
+    Description {
+        name: metadata.name,
+        version: metadata.version,
+        summary: metadata.summary,
+        parameters: parameters
+            .map(|parameter| Parameter {
+                name: parameter.name,
+                doc: parameter.doc,
+                kind: lower(parameter.kind),
+            })
+            .collect(),
+    }
+}
+
+fn lower(kind: crate::ParameterKind) -> ParameterKind {
+    use crate::ParameterKind as Declared;
+    match kind {
+        Declared::Boolean { default } => ParameterKind::Boolean(default),
+        Declared::Integer {
+            default,
+            minimum,
+            maximum,
+        } => ParameterKind::Integer(IntegerParameter {
+            default,
+            minimum,
+            maximum,
+        }),
+        Declared::Number {
+            default,
+            minimum,
+            maximum,
+        } => ParameterKind::Number(NumberParameter {
+            default,
+            minimum,
+            maximum,
+        }),
+        Declared::Text { default } => ParameterKind::Text(default),
+        Declared::Choice { options, default } => {
+            ParameterKind::Choice(ChoiceParameter { options, default })
+        }
+    }
+}
+
+/// The part of a component that every kind has: `Component` says who it is.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __metadata_component {
+    ($metadata:expr) => {
+        impl $crate::glue::metadata::Guest for Component {
+            fn describe() -> $crate::glue::metadata::Description {
+                $crate::glue::metadata::describe($metadata)
+            }
+        }
+
+        $crate::glue::metadata::bindings::export!(Component with_types_in $crate::glue::metadata::bindings);
+    };
+}

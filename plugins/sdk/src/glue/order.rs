@@ -1,0 +1,123 @@
+//! The world of orders.
+
+use super::{Slot, types, with};
+use crate::{Bucket, Order, Parameters, Pass, Result, Side};
+
+#[expect(missing_docs, reason = "generated from the documented WIT files")]
+pub mod bindings {
+    wit_bindgen::generate!({
+        inline: "
+            package pbg:sdk;
+            world order {
+                import pbg:plugin/log@0.1.0;
+                export pbg:plugin/bucket-order@0.1.0;
+            }
+        ",
+        path: "../../wit",
+        world: "pbg:sdk/order",
+        with: { "pbg:plugin/log@0.1.0": crate::glue::log, "pbg:plugin/types@0.1.0": generate },
+        pub_export_macro: true,
+        default_bindings_module: "pbg_plugin_sdk::glue::order::bindings",
+    });
+}
+
+pub use bindings::exports::pbg::plugin::bucket_order;
+
+/// `bucket-order.configure`.
+pub fn configure<O: Order>(
+    slot: &'static std::thread::LocalKey<Slot<O>>,
+    json: String,
+) -> Result<()> {
+    with(slot, |order| order.configure(&Parameters::from_json(json)))
+}
+
+/// `bucket-order.plan`.
+pub fn plan<O: Order>(
+    slot: &'static std::thread::LocalKey<Slot<O>>,
+    pass: bucket_order::Pass,
+) -> Result<Vec<types::Bucket>> {
+    let plan = with(slot, |order| order.plan(&lift_pass(pass)))?;
+    Ok(plan
+        .into_iter()
+        .map(|b| types::Bucket {
+            lhs: b.lhs,
+            rhs: b.rhs,
+        })
+        .collect())
+}
+
+/// `bucket-order.pick`.
+pub fn pick<O: Order>(
+    slot: &'static std::thread::LocalKey<Slot<O>>,
+    pass: bucket_order::Pass,
+    held: Vec<types::Bucket>,
+    free: Vec<types::Bucket>,
+) -> Result<u32> {
+    let picked = with(slot, |order| {
+        order.pick(&lift_pass(pass), &lift(held), &lift(free))
+    })?;
+    u32::try_from(picked).map_err(|_| format!("picked {picked}, beyond any list"))
+}
+
+fn lift(buckets: Vec<types::Bucket>) -> Vec<Bucket> {
+    buckets
+        .into_iter()
+        .map(|b| Bucket::new(b.lhs, b.rhs))
+        .collect()
+}
+
+fn lift_pass(pass: bucket_order::Pass) -> Pass {
+    let lhs = pass.resident_lhs.into_iter().map(|p| (Side::Lhs, p));
+    let rhs = pass.resident_rhs.into_iter().map(|p| (Side::Rhs, p));
+    Pass {
+        lhs_partitions: pass.lhs_partitions,
+        rhs_partitions: pass.rhs_partitions,
+        shared: pass.shared,
+        edges: pass.edges,
+        lhs_bytes: pass.lhs_bytes,
+        rhs_bytes: pass.rhs_bytes,
+        buffer_partitions: pass.buffer_partitions,
+        resident: lhs.chain(rhs).collect(),
+        epoch: pass.position.epoch,
+        edge_set: pass.position.edge_set,
+        edge_chunk: pass.position.edge_chunk,
+        seed: pass.seed,
+    }
+}
+
+/// The component of an order: what `export_order!` expands to in the wasm build.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __order_component {
+    ($order:ty) => {
+        ::std::thread_local! {
+            static INSTANCE: $crate::glue::Slot<$order> = const { ::std::cell::RefCell::new(None) };
+        }
+
+        struct Component;
+
+        $crate::__metadata_component!(<$order as $crate::Order>::metadata);
+
+        impl $crate::glue::order::bucket_order::Guest for Component {
+            fn configure(parameters: ::std::string::String) -> $crate::Result<()> {
+                $crate::glue::order::configure(&INSTANCE, parameters)
+            }
+
+            fn plan(
+                pass: $crate::glue::order::bucket_order::Pass,
+            ) -> $crate::Result<::std::vec::Vec<$crate::glue::types::Bucket>> {
+                $crate::glue::order::plan(&INSTANCE, pass)
+            }
+
+            fn pick(
+                pass: $crate::glue::order::bucket_order::Pass,
+                held: ::std::vec::Vec<$crate::glue::types::Bucket>,
+                free: ::std::vec::Vec<$crate::glue::types::Bucket>,
+            ) -> $crate::Result<u32> {
+                $crate::glue::order::pick(&INSTANCE, pass, held, free)
+            }
+        }
+
+        $crate::glue::order::bindings::export!(Component with_types_in $crate::glue::order::bindings);
+    };
+}

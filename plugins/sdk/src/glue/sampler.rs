@@ -1,0 +1,113 @@
+//! The world of relation samplers.
+
+use std::cell::RefCell;
+
+use super::{Slot, with};
+use crate::{Draws, Parameters, Result, Sampler, Share};
+
+#[expect(missing_docs, reason = "generated from the documented WIT files")]
+pub mod bindings {
+    wit_bindgen::generate!({
+        inline: "
+            package pbg:sdk;
+            world sampler {
+                import pbg:plugin/log@0.1.0;
+                export pbg:plugin/relation-sampler@0.1.0;
+            }
+        ",
+        path: "../../wit",
+        world: "pbg:sdk/sampler",
+        with: { "pbg:plugin/log@0.1.0": crate::glue::log },
+        pub_export_macro: true,
+        default_bindings_module: "pbg_plugin_sdk::glue::sampler::bindings",
+    });
+}
+
+pub use bindings::exports::pbg::plugin::relation_sampler;
+
+/// What a `sampler` handle stands for.
+pub struct Walk<D>(RefCell<D>);
+
+/// `relation-sampler.configure`.
+pub fn configure<S: Sampler>(
+    slot: &'static std::thread::LocalKey<Slot<S>>,
+    json: String,
+) -> Result<()> {
+    with(slot, |sampler| {
+        sampler.configure(&Parameters::from_json(json))
+    })
+}
+
+/// `sampler.create`.
+pub fn create<S: Sampler>(
+    slot: &'static std::thread::LocalKey<Slot<S>>,
+    share: Share,
+) -> Result<Walk<S::Draws>> {
+    with(slot, |sampler| sampler.begin(&share)).map(|draws| Walk(RefCell::new(draws)))
+}
+
+impl<D: Draws> Walk<D> {
+    /// `sampler.next`.
+    pub fn next(&self) -> Result<Option<relation_sampler::Draw>> {
+        let draw = self.0.borrow_mut().next()?;
+        Ok(draw.map(|draw| relation_sampler::Draw {
+            relation: draw.relation,
+            edges: draw.edges,
+        }))
+    }
+
+    /// `sampler.observe`.
+    pub fn observe(&self, relation: u32, mean_loss: f32) {
+        self.0.borrow_mut().observe(relation, mean_loss);
+    }
+}
+
+/// The component of a sampler: what `export_sampler!` expands to in the wasm build.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sampler_component {
+    ($sampler:ty) => {
+        ::std::thread_local! {
+            static INSTANCE: $crate::glue::Slot<$sampler> = const { ::std::cell::RefCell::new(None) };
+        }
+
+        struct Component;
+
+        struct Handle($crate::glue::sampler::Walk<<$sampler as $crate::Sampler>::Draws>);
+
+        $crate::__metadata_component!(<$sampler as $crate::Sampler>::metadata);
+
+        impl $crate::glue::sampler::relation_sampler::Guest for Component {
+            type Sampler = Handle;
+
+            fn configure(parameters: ::std::string::String) -> $crate::Result<()> {
+                $crate::glue::sampler::configure(&INSTANCE, parameters)
+            }
+        }
+
+        impl $crate::glue::sampler::relation_sampler::GuestSampler for Handle {
+            fn create(
+                counts: ::std::vec::Vec<u64>,
+                batch_size: u32,
+                seed: u64,
+            ) -> $crate::Result<$crate::glue::sampler::relation_sampler::Sampler> {
+                let share = $crate::Share { counts, batch_size, seed };
+                $crate::glue::sampler::create(&INSTANCE, share)
+                    .map(|walk| $crate::glue::sampler::relation_sampler::Sampler::new(Handle(walk)))
+            }
+
+            fn next(
+                &self,
+            ) -> $crate::Result<::std::option::Option<$crate::glue::sampler::relation_sampler::Draw>>
+            {
+                self.0.next()
+            }
+
+            fn observe(&self, relation: u32, mean_loss: f32) {
+                self.0.observe(relation, mean_loss);
+            }
+        }
+
+        $crate::glue::sampler::bindings::export!(Component with_types_in $crate::glue::sampler::bindings);
+    };
+}

@@ -1,0 +1,162 @@
+//! Relation samplers.
+
+use crate::{Metadata, Parameters, Result, Rng};
+
+/// Chooses the relation of each batch, where all edges of a batch share one.
+///
+/// One instance serves one worker in one bucket: it starts from `Default`, is configured, and
+/// [begins](Sampler::begin) to draw the worker's share. Nothing outlives the share, so everything
+/// random has to come from [`Share::seed`].
+///
+/// ```
+/// use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Sampler, Share, export_sampler};
+///
+/// /// Relation by relation, in the order of their numbers.
+/// #[derive(Default)]
+/// struct InOrder;
+///
+/// struct Walk(Left);
+///
+/// impl Sampler for InOrder {
+///     type Draws = Walk;
+///
+///     fn metadata() -> Metadata {
+///         Metadata::new("in_order", "0.1.0", "Relation by relation.")
+///     }
+///
+///     fn begin(&self, share: &Share) -> Result<Walk> {
+///         Ok(Walk(Left::new(share)))
+///     }
+/// }
+///
+/// impl Draws for Walk {
+///     fn next(&mut self) -> Result<Option<Draw>> {
+///         // The relation of the first edge that is left.
+///         Ok(self.0.relation_of(0).map(|relation| self.0.take(relation)))
+///     }
+/// }
+///
+/// export_sampler!(InOrder);
+/// # fn main() {
+///
+/// // The same types run natively: test and debug them without a sandbox.
+/// let share = Share { counts: vec![5, 0, 2], batch_size: 4, seed: 7 };
+/// let mut walk = InOrder.begin(&share).unwrap();
+/// assert_eq!(walk.next(), Ok(Some(Draw { relation: 0, edges: 4 })));
+/// assert_eq!(walk.next(), Ok(Some(Draw { relation: 0, edges: 1 })));
+/// assert_eq!(walk.next(), Ok(Some(Draw { relation: 2, edges: 2 })));
+/// assert_eq!(walk.next(), Ok(None));
+/// # pbg_plugin_sdk::testing::assert_sampler::<InOrder>();
+/// # }
+/// ```
+pub trait Sampler: Default + 'static {
+    /// What draws one share.
+    type Draws: Draws;
+
+    /// Name, version, summary and parameters.
+    fn metadata() -> Metadata;
+
+    /// Takes the parameters of the configuration, all of them, already checked against
+    /// [`Sampler::metadata`]; see [`Order::configure`](crate::Order::configure). The default body
+    /// takes none.
+    ///
+    /// # Errors
+    /// Where a combination of values makes no sense; the text is shown to the user.
+    fn configure(&mut self, parameters: &Parameters) -> Result<()> {
+        let _ = parameters;
+        Ok(())
+    }
+
+    /// Begins to draw `share`.
+    ///
+    /// # Errors
+    /// Where the plugin cannot draw it; the text is shown to the user.
+    fn begin(&self, share: &Share) -> Result<Self::Draws>;
+}
+
+/// The walk over one share; see [`Sampler`] for an example.
+pub trait Draws: 'static {
+    /// The next batch; `None` once every edge was drawn, and not before.
+    ///
+    /// # Errors
+    /// Where the plugin cannot go on; the text is shown to the user.
+    fn next(&mut self) -> Result<Option<Draw>>;
+
+    /// The batch that [`Draws::next`] gave is trained: the mean loss of its edges, a finite
+    /// number. The default body forgets it.
+    ///
+    /// ```
+    /// # use pbg_plugin_sdk::{Draw, Draws, Result};
+    /// #[derive(Default)]
+    /// struct Curious { last: Option<f32> }
+    ///
+    /// impl Draws for Curious {
+    ///     fn next(&mut self) -> Result<Option<Draw>> { Ok(None) }
+    ///     fn observe(&mut self, _relation: u32, mean_loss: f32) { self.last = Some(mean_loss); }
+    /// }
+    /// # let mut curious = Curious::default();
+    /// # curious.observe(0, 0.5);
+    /// # assert_eq!(curious.last, Some(0.5));
+    /// ```
+    fn observe(&mut self, relation: u32, mean_loss: f32) {
+        let _ = (relation, mean_loss);
+    }
+}
+
+/// What one worker trains of one bucket.
+///
+/// ```
+/// let share = pbg_plugin_sdk::Share { counts: vec![5, 0, 2], batch_size: 4, seed: 7 };
+/// assert_eq!(share.rng().next_u64(), share.rng().next_u64());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Edges of each relation; 0 for those that the share lacks.
+    pub counts: Vec<u64>,
+    /// Edges that a batch takes at most; at least 1.
+    pub batch_size: u32,
+    /// Seed for everything random; differs from share to share.
+    pub seed: u64,
+}
+
+impl Share {
+    /// The generator that belongs to this share.
+    ///
+    /// ```
+    /// # use pbg_plugin_sdk::Share;
+    /// let share = |seed| Share { counts: vec![1], batch_size: 1, seed };
+    /// assert_ne!(share(1).rng().next_u64(), share(2).rng().next_u64());
+    /// ```
+    #[must_use]
+    pub fn rng(&self) -> Rng {
+        Rng::new(self.seed)
+    }
+}
+
+/// The next batch: so many edges of one relation.
+///
+/// ```
+/// let draw = pbg_plugin_sdk::Draw { relation: 3, edges: 1000 };
+/// assert_eq!(draw.relation, 3);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draw {
+    /// Index into [`Share::counts`].
+    pub relation: u32,
+    /// At least 1, at most the batch size, at most what the relation has left.
+    pub edges: u32,
+}
+
+/// Names a [`Sampler`] as what this crate exports as a component, as
+/// [`export_order!`](crate::export_order) names an order. [`Sampler`] has an example.
+#[macro_export]
+macro_rules! export_sampler {
+    ($sampler:ty) => {
+        const _: fn() -> $crate::Metadata = <$sampler as $crate::Sampler>::metadata;
+
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            $crate::__sampler_component!($sampler);
+        };
+    };
+}
