@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pbg_core::strategy::{RelationSampler as _, SamplerFactory as _};
+use pbg_core::strategy::SamplerFactory as _;
 use pbg_wasm::{LoadError, LoadedSampler, PluginSource};
 use serde_json::Value;
 
@@ -50,8 +50,7 @@ fn drain(factory: &LoadedSampler) -> Result<Vec<(u32, u32)>, String> {
             Ok(None) => return Ok(drawn),
             Err(error) => {
                 // The walk is over: what the instance knew is gone.
-                let again = walk.next().expect_err("nothing is drawn after a fault");
-                assert!(again.reason.contains("an earlier call"), "{again}");
+                walk.next().expect_err("nothing is drawn after a fault");
                 return Err(error.to_string());
             }
         }

@@ -5,7 +5,7 @@ use pbg_core::config;
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::strategy::{BucketOrder as _, Pass, SamplerFactory as _};
 use pbg_plugin_sdk as sdk;
-use pbg_wasm::{Kind, LoadError, PluginSource, Sandbox, standard};
+use pbg_wasm::{Kind, Limits, LoadError, PluginSource, Sandbox, standard};
 use serde_json::{Value, json};
 
 fn native_pass(pass: &Pass) -> sdk::Pass {
@@ -169,7 +169,13 @@ fn a_parameter_that_a_plugin_does_not_take_is_named() {
 #[test]
 fn a_plan_for_a_million_buckets_fits_the_limits() {
     let source = PluginSource::resolve("inside_out").expect("a standard plugin");
-    let mut order = sandbox()
+    // However busy the machine is.
+    let patient = Limits {
+        deadline_ms: 60_000,
+        ..Limits::default()
+    };
+    let mut order = Sandbox::new(patient)
+        .expect("the sandbox starts")
         .load_order(source, &Value::Null)
         .expect("it loads");
     assert_eq!(
