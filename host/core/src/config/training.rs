@@ -283,7 +283,7 @@ mod tests {
     fn the_hash_is_the_same_everywhere() {
         assert_eq!(
             base().training_hash(),
-            "3d5c67e7ee8de930ad725c43c3a19c98db886bc7829279444d201d4f418f1381"
+            "9f759afc8b69f354006edee3c032a6587ad5c5ccf866aa909358d353fcf07a9b"
         );
     }
 }
