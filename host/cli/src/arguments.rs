@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Config(commands::config::Command),
     #[command(subcommand)]
     Plugin(commands::plugin::Command),
+    #[command(subcommand)]
+    Bench(commands::bench::Command),
     Generate(commands::generate::Args),
     Completions(commands::completions::Args),
 }

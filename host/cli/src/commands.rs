@@ -1,5 +1,6 @@
 //! The commands, each with its options and its code.
 
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -22,6 +23,7 @@ use crate::terminal::Terminal;
 /// Whatever made it fail.
 pub(crate) fn run(command: Command, terminal: Terminal) -> Result<()> {
     match command {
+        Command::Bench(command) => bench::run(&command, terminal),
         Command::Generate(args) => generate::run(&args, terminal),
         Command::Import(args) => import::run(&args, terminal),
         Command::Train(args) => train::run(&args, terminal),

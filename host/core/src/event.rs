@@ -244,6 +244,9 @@ pub enum Event {
         seconds: f64,
         /// Its traffic.
         io: IoStats,
+        /// Seconds of all workers together in each stage of the training step.
+        #[serde(default)]
+        stages: Vec<(String, f64)>,
         /// Version of the checkpoint.
         version: u64,
     },

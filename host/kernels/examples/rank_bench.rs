@@ -18,6 +18,7 @@ use pbg_kernels::rank::{BLOCK, Candidates, Queries, RankCounts, Ranker, Replacem
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::step::Relations;
 use pbg_kernels::table::Table;
+use pbg_kernels::throughput::thread_cpu_seconds;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -26,11 +27,6 @@ const ENTITIES: usize = 14_541;
 const RELATIONS: usize = 237;
 const EDGES: usize = 20_466;
 const DIMENSION: usize = 400;
-
-fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
-}
 
 fn main() {
     let operator = Operator::ComplexDiagonal;
@@ -76,7 +72,7 @@ fn main() {
     let mut ranker = Ranker::new(Arc::clone(&spec)).unwrap();
     let (mut queries, mut candidates) = (Queries::default(), Candidates::default());
     let mut counts = vec![RankCounts::default(); EDGES];
-    let start = cpu_seconds();
+    let start = thread_cpu_seconds();
     for side in Side::BOTH {
         let replacement = Replacement {
             side,
@@ -104,7 +100,7 @@ fn main() {
             );
         }
     }
-    let seconds = cpu_seconds() - start;
+    let seconds = thread_cpu_seconds() - start;
     let operations = 4.0 * (EDGES * ENTITIES) as f64 * DIMENSION as f64;
     println!(
         "{seconds:.2} CPU-seconds, {:.1} GFLOP/s",

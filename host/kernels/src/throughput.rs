@@ -1,8 +1,27 @@
-//! What libtorch's own matrix product reaches, as the ceiling to compare a step with.
+//! How fast a training step is, beside what libtorch's own matrix product allows on the same shapes.
+//!
+//! Rates are per second of CPU time, so that other work on the machine matters little; a ceiling is
+//! only worth comparing with what was measured in the same minute.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pbg_core::config::Precision;
+use pbg_core::graph::Side;
+use pbg_core::strategy::Loss;
+use rand::{Rng, RngExt};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use rustix::time::{ClockId, clock_gettime};
 use tch::{Device, Kind, TchError, Tensor};
+
+use crate::negatives::Draws;
+use crate::params::Params;
+use crate::spec::ModelSpec;
+use crate::step::{
+    Batch, Execution, Relations, Stage, StageTimes, StepError, Tables, Trainer, TrainerError,
+};
+use crate::table::Table;
 
 /// Shape of a batched matrix product `[batch, rows, inner] x [batch, inner, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,28 +44,279 @@ impl ProductShape {
     }
 }
 
-/// Floating-point operations per second of libtorch's `bmm` on this thread, repeated for at least
-/// `duration`, on average. `clock` gives seconds: wall time, or this thread's CPU time
-/// on a machine that has other things to do.
+/// CPU seconds of this thread.
+#[must_use]
+pub fn thread_cpu_seconds() -> f64 {
+    seconds(ClockId::ThreadCPUTime)
+}
+
+/// CPU seconds of this process, all threads together.
+#[must_use]
+pub fn process_cpu_seconds() -> f64 {
+    seconds(ClockId::ProcessCPUTime)
+}
+
+fn seconds(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
+}
+
+/// Floating-point operations per CPU-second of libtorch's `bmm` on this thread, repeated for at least
+/// `duration`, on average.
 ///
 /// # Errors
 /// When libtorch fails.
 pub fn bmm_rate(
     shape: ProductShape,
+    precision: Precision,
     duration: Duration,
-    clock: impl Fn() -> f64,
 ) -> Result<f64, TchError> {
-    let options = (Kind::Float, Device::Cpu);
-    let a = Tensor::f_randn([shape.batch, shape.rows, shape.inner], options)?;
-    let b = Tensor::f_randn([shape.batch, shape.inner, shape.columns], options)?;
-    let out = Tensor::f_zeros([shape.batch, shape.rows, shape.columns], options)?;
+    let kind = match precision {
+        Precision::Fp32 => Kind::Float,
+        Precision::Bf16 => Kind::BFloat16,
+    };
+    let random = |size: [i64; 3]| {
+        let values = Tensor::f_randn(size, (Kind::Float, Device::Cpu))?;
+        values.f_to_kind(kind)
+    };
+    let a = random([shape.batch, shape.rows, shape.inner])?;
+    let b = random([shape.batch, shape.inner, shape.columns])?;
+    let size = [shape.batch, shape.rows, shape.columns];
+    let out = Tensor::f_zeros(size, (kind, Device::Cpu))?;
+    // The first product makes libtorch prepare itself.
+    let _same = a.f_bmm_out(&out, &b)?;
     let start = Instant::now();
-    let (mut repetitions, mut seconds) = (0, 0.0);
+    let begin = thread_cpu_seconds();
+    let mut repetitions = 0;
     while start.elapsed() < duration || repetitions < 3 {
-        let begin = clock();
         let _same = a.f_bmm_out(&out, &b)?;
-        seconds += clock() - begin;
         repetitions += 1;
     }
+    let seconds = thread_cpu_seconds() - begin;
     Ok(shape.operations() * f64::from(repetitions) / seconds)
+}
+
+/// Edges per CPU-second if a step were nothing but its matrix products: for each side that negatives
+/// replace, the scores and both their gradients.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ceiling {
+    /// Edges per CPU-second.
+    pub edges: f64,
+    /// Each product that a chunk needs, with its operations per second.
+    pub products: Vec<(ProductShape, f64)>,
+}
+
+/// The ceiling of steps of `batch` edges of relation `relation` (its specification) between partitions of
+/// `entities` entities.
+///
+/// # Errors
+/// When libtorch fails.
+pub fn ceiling(
+    spec: &ModelSpec,
+    relation: usize,
+    batch: usize,
+    entities: usize,
+    precision: Precision,
+) -> Result<Ceiling, TchError> {
+    let rules = &spec.relations[relation];
+    let chunk = spec.chunk_size(rules, batch).min(batch);
+    let dimension = spec.entities[rules.rhs].dimension as i64;
+    let mut products = Vec::new();
+    let mut seconds = 0.0;
+    for side in Side::BOTH.into_iter().filter(|&side| !spec.disabled(side)) {
+        let own = if spec.num_batch_negs > 0 { chunk } else { 0 };
+        let candidates = match rules.all_negs {
+            true => entities,
+            false => own + spec.uniform_negatives(rules, side),
+        } as i64;
+        let rows = chunk as i64;
+        for (rows, inner, columns) in [
+            (rows, dimension, candidates),
+            (rows, candidates, dimension),
+            (candidates, rows, dimension),
+        ] {
+            let shape = ProductShape {
+                batch: 1,
+                rows,
+                inner,
+                columns,
+            };
+            let known = products.iter().find(|(known, _)| *known == shape);
+            let rate = match known {
+                Some(&(_, rate)) => rate,
+                None => bmm_rate(shape, precision, Duration::from_millis(300))?,
+            };
+            products.push((shape, rate));
+            seconds += shape.operations() / rate;
+        }
+    }
+    products.dedup();
+    Ok(Ceiling {
+        edges: chunk as f64 / seconds,
+        products,
+    })
+}
+
+/// Why a step could not be measured.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MeasureError {
+    /// The worker cannot be made.
+    #[error(transparent)]
+    Trainer(#[from] TrainerError),
+    /// A step failed.
+    #[error(transparent)]
+    Step(#[from] StepError),
+    /// The machine or the model does not allow it.
+    #[error("{0}")]
+    Refused(&'static str),
+}
+
+/// How fast steps were.
+#[derive(Clone, Debug)]
+pub struct StepRate {
+    /// Edges per CPU-second.
+    pub edges: f64,
+    /// CPU microseconds per edge of each stage.
+    pub stages: Vec<(Stage, f64)>,
+    /// Bytes of the worker's buffers.
+    pub bytes: usize,
+}
+
+/// Edges and entities to measure steps with, drawn uniformly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Synthetic {
+    /// Entities of the only partition.
+    pub entities: usize,
+    /// Edges per batch.
+    pub batch: usize,
+}
+
+/// Measures steps of a model with one entity type on this thread, for about `duration`.
+///
+/// # Errors
+/// When the model cannot be trained so.
+pub fn step_rate(
+    spec: ModelSpec,
+    synthetic: Synthetic,
+    loss: &dyn Loss,
+    execution: Execution,
+    duration: Duration,
+) -> Result<StepRate, MeasureError> {
+    if let Some(reason) = execution.refusal(&spec) {
+        return Err(MeasureError::Refused(reason));
+    }
+    let Synthetic { entities, batch } = synthetic;
+    let dimension = spec.entities[0].dimension;
+    let spec = Arc::new(spec);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let values = (0..entities * dimension)
+        .map(|_| rng.random::<f32>() * 0.02 - 0.01)
+        .collect();
+    let table = Table::new(values, dimension);
+    let params = Params::new(&spec);
+    let mut trainer = Trainer::new(Arc::clone(&spec))?.with_execution(execution);
+    let mut steps = Steps::new(&spec, synthetic, &table, &params, loss);
+    // The first steps grow the buffers.
+    steps.run(&mut trainer, &mut rng, Duration::ZERO)?;
+    let before = *trainer.stage_times();
+    let (trained, seconds) = steps.run(&mut trainer, &mut rng, duration)?;
+    let edges = (trained * batch) as f64;
+    Ok(StepRate {
+        edges: edges / seconds,
+        stages: shares(trainer.stage_times(), &before, seconds / edges),
+        bytes: trainer.bytes(),
+    })
+}
+
+/// Microseconds per edge of each stage, as shares of `per_edge` seconds.
+fn shares(after: &StageTimes, before: &StageTimes, per_edge: f64) -> Vec<(Stage, f64)> {
+    let of = |stage| (after.of(stage) - before.of(stage)).as_secs_f64();
+    let total: f64 = Stage::ALL.into_iter().map(of).sum();
+    let share = |stage| {
+        (
+            stage,
+            1e6 * per_edge * of(stage) / total.max(f64::MIN_POSITIVE),
+        )
+    };
+    Stage::ALL.into_iter().map(share).collect()
+}
+
+/// Batches of random edges.
+struct Steps<'a> {
+    spec: &'a ModelSpec,
+    synthetic: Synthetic,
+    table: &'a Table,
+    params: &'a Params,
+    loss: &'a dyn Loss,
+    columns: [Vec<u32>; 3],
+    draws: Draws,
+}
+
+impl<'a> Steps<'a> {
+    fn new(
+        spec: &'a ModelSpec,
+        synthetic: Synthetic,
+        table: &'a Table,
+        params: &'a Params,
+        loss: &'a dyn Loss,
+    ) -> Self {
+        Self {
+            spec,
+            synthetic,
+            table,
+            params,
+            loss,
+            columns: Default::default(),
+            draws: Draws::default(),
+        }
+    }
+
+    /// At least five batches, for at least `duration`; gives their number and their CPU seconds.
+    fn run(
+        &mut self,
+        trainer: &mut Trainer,
+        rng: &mut impl Rng,
+        duration: Duration,
+    ) -> Result<(usize, f64), StepError> {
+        let (start, cpu) = (Instant::now(), thread_cpu_seconds());
+        let mut batches = 0;
+        while batches < 5 || start.elapsed() < duration {
+            self.step(trainer, rng)?;
+            batches += 1;
+        }
+        Ok((batches, thread_cpu_seconds() - cpu))
+    }
+
+    fn step(&mut self, trainer: &mut Trainer, rng: &mut impl Rng) -> Result<(), StepError> {
+        let Synthetic { entities, batch } = self.synthetic;
+        let limits = [entities, entities, self.spec.relation_count()];
+        for (column, limit) in self.columns.iter_mut().zip(limits) {
+            column.clear();
+            column.extend((0..batch).map(|_| rng.random_range(0..limit as u32)));
+        }
+        let [lhs, rhs, relations] = &self.columns;
+        let first = if self.spec.is_dynamic() {
+            0
+        } else {
+            relations[0]
+        };
+        let template = self.spec.relation(first);
+        self.draws
+            .draw(self.spec, template, batch, [entities; 2], rng);
+        let batch = Batch {
+            lhs,
+            rhs,
+            relation: match self.spec.is_dynamic() {
+                true => Relations::PerEdge(relations),
+                false => Relations::One(first),
+            },
+            weight: None,
+        };
+        let tables = Tables {
+            lhs: self.table,
+            rhs: self.table,
+        };
+        trainer.train(&batch, &tables, self.params, self.loss, &self.draws)?;
+        Ok(())
+    }
 }

@@ -4,6 +4,7 @@
 //! buffer ([`buffer`]), the Hogwild workers ([`workers`]), when it commits (`commit`), evaluation
 //! and failures ([`error`]).
 
+pub mod bench;
 pub mod buffer;
 pub mod check;
 mod commit;

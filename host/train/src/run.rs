@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pbg_core::batching;
 use pbg_core::config::Config;
@@ -16,7 +16,7 @@ use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Trainer, TrainerError};
+use pbg_kernels::step::{Stage, Trainer, TrainerError};
 use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::{Dataset, EdgeSet};
 
@@ -182,9 +182,20 @@ impl<'a> Run<'a> {
             edges,
             seconds: started.elapsed().as_secs_f64(),
             io,
+            stages: self.stages(),
             version,
         });
         Ok(Outcome::Finished { version })
+    }
+
+    /// Seconds of all workers in each stage of the step.
+    fn stages(&self) -> Vec<(String, f64)> {
+        let of = |stage: Stage| {
+            let times = self.trainers.iter().map(|t| t.stage_times().of(stage));
+            times.sum::<Duration>().as_secs_f64()
+        };
+        let named = |stage: Stage| (stage.name().to_owned(), of(stage));
+        Stage::ALL.into_iter().map(named).collect()
     }
 
     fn announce(&self, emit: &mut dyn FnMut(Event)) {

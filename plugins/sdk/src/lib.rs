@@ -58,8 +58,8 @@ mod parameters;
 mod partitions;
 mod pass;
 mod rng;
-pub mod states;
 mod sampler;
+pub mod states;
 pub mod testing;
 mod traffic;
 
@@ -69,8 +69,8 @@ pub use order::{Order, pick_by_plan};
 pub use parameters::Parameters;
 pub use pass::{Bucket, Pass, Side};
 pub use rng::Rng;
-pub use traffic::Traffic;
 pub use sampler::{Draw, Draws, Sampler, Share};
+pub use traffic::Traffic;
 
 /// What a plugin's functions return: an error is a sentence for the user.
 ///

@@ -106,6 +106,7 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             seconds,
             io,
             version,
+            ..
         } => {
             let mut parts = vec![format!(
                 "trained {} edges in {}",

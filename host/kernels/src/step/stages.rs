@@ -29,6 +29,19 @@ impl Stage {
         Self::Scatter,
         Self::Update,
     ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gather => "gather",
+            Self::Score => "score",
+            Self::Loss => "loss",
+            Self::Differentiate => "differentiate",
+            Self::Scatter => "scatter",
+            Self::Update => "update",
+        }
+    }
 }
 
 /// Time spent per stage since the worker was made.

@@ -1,0 +1,27 @@
+//! `pbg-host bench`.
+
+mod kernels;
+mod train;
+
+use crate::failure::Result;
+use crate::terminal::Terminal;
+
+/// Measure how fast this machine trains, beside what it could at most.
+///
+/// Speeds are per second of CPU time, so that other work on the machine matters little.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Kernels(kernels::Args),
+    Train(train::Args),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When something cannot be measured.
+pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
+    match command {
+        Command::Kernels(args) => kernels::run(args, terminal),
+        Command::Train(args) => train::run(args, terminal),
+    }
+}

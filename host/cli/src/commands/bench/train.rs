@@ -1,0 +1,192 @@
+//! `pbg-host bench train`.
+
+use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use pbg_core::config::Config;
+use pbg_core::event::{Event, IoStats};
+use pbg_train::bench;
+use serde::Serialize;
+
+use crate::arguments::ConfigArgs;
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::terminal::{self, Terminal};
+use crate::{format, load, plugins};
+
+/// Train epochs of a configuration into a folder that is removed again, and say how fast it was.
+///
+/// Start-up, which is opening files and loading plugins, is not counted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host bench train pbg.toml
+  pbg-host bench train pbg.toml --profile --set workers=1
+  pbg-host bench train pbg.toml --epochs 3 --json")]
+pub(crate) struct Args {
+    /// Which configuration.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Component that takes the place of a standard strategy, as for `train`; can be repeated.
+    #[arg(long = "plugin", value_name = "FILE|NAME")]
+    plugins: Vec<String>,
+    /// Epochs to train.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    epochs: u32,
+    /// Say where a step's time goes.
+    #[arg(long)]
+    profile: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was measured.
+#[derive(Serialize)]
+struct Report {
+    edges: u64,
+    workers: u32,
+    wall_seconds: f64,
+    cpu_seconds: f64,
+    edges_per_cpu_second: f64,
+    edges_per_second: f64,
+    /// Edges per CPU-second if steps were their matrix products.
+    ceiling: f64,
+    io: IoStats,
+    /// Seconds of all workers in each stage.
+    stages: Vec<(String, f64)>,
+}
+
+/// Measures.
+///
+/// # Errors
+/// Whatever ends a run.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let mut config = load::config(&args.config, terminal)?;
+    let folder = Scratch::beside(&config)?;
+    config.checkpoint_path = folder.path();
+    config.num_epochs = args.epochs;
+    let filled = plugins::fill(&config, &args.plugins)?;
+    let mut watch = Watch::default();
+    let never = AtomicBool::new(false);
+    pbg_train::train(&config, filled.strategies, &never, &mut |event| {
+        watch.see(&event);
+    })?;
+    let ceiling = bench::ceiling(&config)?;
+    let report = watch.report(ceiling);
+    if args.json {
+        return terminal::print_json(&report);
+    }
+    terminal::print(|out| print_report(out, &report, args.profile))
+}
+
+/// Clocks from the start of training to its end.
+#[derive(Default)]
+struct Watch {
+    started: Option<(Instant, f64)>,
+    workers: u32,
+    edges: u64,
+    wall: f64,
+    cpu: f64,
+    io: IoStats,
+    stages: Vec<(String, f64)>,
+}
+
+impl Watch {
+    fn see(&mut self, event: &Event) {
+        match event {
+            Event::RunStarted { workers, .. } => {
+                self.started = Some((Instant::now(), bench::process_cpu_seconds()));
+                self.workers = *workers;
+            }
+            Event::RunFinished {
+                edges, io, stages, ..
+            } => {
+                if let Some((wall, cpu)) = self.started {
+                    self.wall = wall.elapsed().as_secs_f64();
+                    self.cpu = bench::process_cpu_seconds() - cpu;
+                }
+                (self.edges, self.io) = (*edges, *io);
+                self.stages.clone_from(stages);
+            }
+            _ => {}
+        }
+    }
+
+    fn report(self, ceiling: f64) -> Report {
+        let edges = self.edges as f64;
+        Report {
+            edges: self.edges,
+            workers: self.workers,
+            wall_seconds: self.wall,
+            cpu_seconds: self.cpu,
+            edges_per_cpu_second: edges / self.cpu,
+            edges_per_second: edges / self.wall,
+            ceiling,
+            io: self.io,
+            stages: self.stages,
+        }
+    }
+}
+
+fn print_report(out: &mut dyn Write, report: &Report, profile: bool) -> io::Result<()> {
+    let rate = |x: f64| format::count(x);
+    writeln!(
+        out,
+        "{} edges per CPU-second, {:.0} % of the {} that the products alone allow",
+        rate(report.edges_per_cpu_second),
+        100.0 * report.edges_per_cpu_second / report.ceiling,
+        rate(report.ceiling),
+    )?;
+    writeln!(
+        out,
+        "{} edges in {} with {} workers ({} edges/s), {:.1} CPU-seconds; waited {:.1} s for partitions, {} read, {} written",
+        format::count(report.edges as f64),
+        format::seconds(report.wall_seconds),
+        report.workers,
+        rate(report.edges_per_second),
+        report.cpu_seconds,
+        report.io.wait_seconds,
+        format::bytes(report.io.bytes_read),
+        format::bytes(report.io.bytes_written),
+    )?;
+    if profile {
+        let total: f64 = report.stages.iter().map(|(_, s)| s).sum();
+        for (stage, seconds) in &report.stages {
+            let share = 100.0 * seconds / total.max(f64::MIN_POSITIVE);
+            let per_edge = 1e6 * seconds / report.edges.max(1) as f64;
+            writeln!(
+                out,
+                "  {stage:<14} {share:>5.1} %  {per_edge:>8.2} us per edge"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// A folder beside the checkpoint that is removed in the end.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn beside(config: &Config) -> Result<Self> {
+        let path = format!("{}.bench-{}", config.checkpoint_path, std::process::id());
+        let path = std::path::PathBuf::from(path);
+        std::fs::create_dir_all(&path).map_err(|e| {
+            let context = format!("cannot make {}", path.display());
+            Failure::new(Kind::Io, e).context(context)
+        })?;
+        Ok(Self(path))
+    }
+
+    fn path(&self) -> String {
+        self.0.display().to_string()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays behind is named after what it was, and does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

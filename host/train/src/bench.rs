@@ -1,0 +1,195 @@
+//! Measurements, each beside its ceiling taken in the same run.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pbg_core::config::{Comparator, Config, Operator, Precision};
+use pbg_core::strategy::Loss;
+use pbg_kernels::losses::{Ranking, Softmax};
+use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
+use pbg_kernels::step::{Execution, StepError, TrainerError};
+use pbg_kernels::throughput::{self, MeasureError, Synthetic};
+use pbg_store::dataset::Dataset;
+use serde::Serialize;
+
+use crate::error::RunError;
+use crate::model::Blueprint;
+use crate::settings;
+
+pub use pbg_kernels::throughput::process_cpu_seconds;
+
+/// How long each step is measured.
+const STEP: Duration = Duration::from_secs(3);
+
+/// Speed of one training step, beside what its matrix products alone would allow.
+#[derive(Clone, Debug, Serialize)]
+pub struct StepReport {
+    /// What was measured.
+    pub name: String,
+    /// Precision of the products.
+    pub precision: Precision,
+    /// Edges per CPU-second.
+    pub edges_per_cpu_second: f64,
+    /// Edges per CPU-second if a step were its matrix products.
+    pub ceiling: f64,
+    /// CPU microseconds per edge of each stage.
+    pub stages: Vec<(&'static str, f64)>,
+    /// Bytes of the buffers.
+    pub buffer_bytes: usize,
+    /// Why it was left out, if it was.
+    pub left_out: Option<String>,
+}
+
+/// A training step to measure.
+pub struct StepCase {
+    /// What it is called.
+    pub name: &'static str,
+    loss: Box<dyn Loss>,
+    spec: ModelSpec,
+}
+
+/// The steps that PBG's own configurations take, on edges shaped like FB15k-237.
+#[must_use]
+pub fn step_cases() -> Vec<StepCase> {
+    let fb15k = ModelSpec {
+        num_uniform_negs: 1000,
+        regularization_coef: 1e-3,
+        ..spec(true, 400, Operator::ComplexDiagonal, Comparator::Dot)
+    };
+    let shared = ModelSpec {
+        num_batch_negs: 0,
+        chunk_size: Some(BATCH),
+        ..fb15k.clone()
+    };
+    let marius = ModelSpec {
+        num_batch_negs: 0,
+        num_uniform_negs: 500,
+        chunk_size: Some(100),
+        ..spec(true, 50, Operator::Diagonal, Comparator::Dot)
+    };
+    let default = spec(false, 100, Operator::None, Comparator::Cos);
+    let softmax = |name, spec| StepCase {
+        name,
+        loss: Box::new(Softmax::new()),
+        spec,
+    };
+    vec![
+        softmax(
+            "FB15k: ComplEx, D=400, 50 + 1000 negatives per 50 edges",
+            fb15k,
+        ),
+        softmax("the same, 1000 edges share 1000 negatives", shared),
+        softmax("DistMult, D=50, 100 edges share 500 negatives", marius),
+        StepCase {
+            name: "PBG's defaults: cos, D=100, 50 + 50 negatives",
+            loss: Box::new(Ranking::new(0.1)),
+            spec: default,
+        },
+    ]
+}
+
+const ENTITIES: usize = 14_541;
+const RELATIONS: usize = 237;
+const BATCH: usize = 1000;
+
+fn spec(dynamic: bool, dimension: usize, operator: Operator, comparator: Comparator) -> ModelSpec {
+    let relation = RelationSpec {
+        lhs: 0,
+        rhs: 0,
+        operator,
+        weight: 1.0,
+        all_negs: false,
+    };
+    ModelSpec {
+        entities: vec![EntitySpec {
+            name: "entity".to_owned(),
+            dimension,
+            featurized: false,
+        }],
+        relations: vec![relation; if dynamic { 1 } else { RELATIONS }],
+        dynamic_relations: dynamic.then_some(RELATIONS),
+        comparator,
+        bias: false,
+        global_emb: false,
+        max_norm: None,
+        regularization_coef: 0.0,
+        lr: 0.1,
+        relation_lr: 0.1,
+        num_batch_negs: 50,
+        num_uniform_negs: 50,
+        chunk_size: None,
+        disable_lhs_negs: false,
+        disable_rhs_negs: false,
+    }
+}
+
+/// Measures one step on this thread.
+///
+/// # Errors
+/// When libtorch or the loss fails.
+pub fn step(case: &StepCase, precision: Precision) -> Result<StepReport, RunError> {
+    pbg_kernels::use_one_torch_thread();
+    let execution = Execution {
+        precision,
+        ..Execution::default()
+    };
+    let mut report = StepReport {
+        name: case.name.to_owned(),
+        precision,
+        edges_per_cpu_second: 0.0,
+        ceiling: 0.0,
+        stages: Vec::new(),
+        buffer_bytes: 0,
+        left_out: execution.refusal(&case.spec).map(str::to_owned),
+    };
+    if report.left_out.is_some() {
+        return Ok(report);
+    }
+    let synthetic = Synthetic {
+        entities: ENTITIES,
+        batch: BATCH,
+    };
+    let measured = throughput::step_rate(
+        case.spec.clone(),
+        synthetic,
+        case.loss.as_ref(),
+        execution,
+        STEP,
+    );
+    let rate = measured.map_err(|error| match error {
+        MeasureError::Trainer(error) => RunError::Worker(error),
+        MeasureError::Step(StepError::Strategy(error)) => RunError::Strategy(error),
+        MeasureError::Step(error) => RunError::Step(error),
+        MeasureError::Refused(reason) => RunError::Config(reason.to_owned()),
+    })?;
+    report.edges_per_cpu_second = rate.edges;
+    report.ceiling = throughput::ceiling(&case.spec, 0, BATCH, ENTITIES, precision)
+        .map_err(|e| RunError::Worker(TrainerError::Tensor(e.to_string())))?
+        .edges;
+    report.stages = rate.stages.iter().map(|&(s, us)| (s.name(), us)).collect();
+    report.buffer_bytes = rate.bytes;
+    Ok(report)
+}
+
+/// Edges per CPU-second that the matrix products of `config`'s first relation alone would allow.
+///
+/// # Errors
+/// When the configuration does not fit its dataset.
+pub fn ceiling(config: &Config) -> Result<f64, RunError> {
+    pbg_kernels::use_one_torch_thread();
+    let dataset = Dataset::open(Path::new(&config.dataset))?;
+    let blueprint = Blueprint::new(config, &dataset)?;
+    let execution = settings::execution(config);
+    let relation = &blueprint.spec.relations[0];
+    let rows = &blueprint.layout.types[relation.rhs].rows;
+    let entities = rows.iter().copied().max().unwrap_or(1) as usize;
+    throughput::ceiling(
+        &blueprint.spec,
+        0,
+        config.batch_size as usize,
+        entities,
+        execution.precision,
+    )
+    .map(|ceiling| ceiling.edges)
+    .map_err(|e| RunError::Worker(TrainerError::Tensor(e.to_string())))
+}
