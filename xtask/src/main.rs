@@ -6,6 +6,7 @@
     reason = "this program talks to the person who typed the command"
 )]
 
+mod bench;
 mod build;
 mod demo;
 mod plugins;
@@ -49,6 +50,9 @@ enum Task {
     Demo,
     /// Sets up, builds, and checks format, lints and all tests.
     Test,
+    /// Compares speeds with those of other programs, measured in turn in one run.
+    #[command(subcommand)]
+    Bench(Bench),
     /// Makes the edge sets of examples/wordnet from the database of the Debian package wordnet-base.
     Wordnet {
         /// The folder with data.noun, index.noun and so on.
@@ -58,6 +62,12 @@ enum Task {
         #[arg(long, default_value = "examples/wordnet")]
         out: PathBuf,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    /// With PyTorch-BigGraph from PyPI, which is installed into .deps/pbg.
+    VsPbg(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -77,6 +87,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Build => build::run(&repo),
         Task::Demo => demo::run(&repo),
         Task::Test => test::run(&repo),
+        Task::Bench(Bench::VsPbg(args)) => bench::vs_pbg(&repo, &args),
         Task::Wordnet { dict, out } => wordnet::run(&dict, &out),
     }
 }

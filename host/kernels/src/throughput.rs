@@ -56,6 +56,15 @@ pub fn process_cpu_seconds() -> f64 {
     seconds(ClockId::ProcessCPUTime)
 }
 
+/// Most bytes of main memory that this process ever had, where the system says.
+#[must_use]
+pub fn peak_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kibibytes << 10)
+}
+
 fn seconds(clock: ClockId) -> f64 {
     let time = clock_gettime(clock);
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64

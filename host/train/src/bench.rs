@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::model::Blueprint;
 use crate::settings;
 
-pub use pbg_kernels::throughput::process_cpu_seconds;
+pub use pbg_kernels::throughput::{peak_bytes, process_cpu_seconds};
 
 /// How long each step is measured.
 const STEP: Duration = Duration::from_secs(3);

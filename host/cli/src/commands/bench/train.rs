@@ -54,6 +54,8 @@ struct Report {
     /// Edges per CPU-second if steps were their matrix products.
     ceiling: f64,
     io: IoStats,
+    /// Most memory that the process ever had.
+    peak_bytes: Option<u64>,
     /// Seconds of all workers in each stage.
     stages: Vec<(String, f64)>,
 }
@@ -125,6 +127,7 @@ impl Watch {
             edges_per_second: edges / self.wall,
             ceiling,
             io: self.io,
+            peak_bytes: bench::peak_bytes(),
             stages: self.stages,
         }
     }
@@ -151,6 +154,9 @@ fn print_report(out: &mut dyn Write, report: &Report, profile: bool) -> io::Resu
         format::bytes(report.io.bytes_read),
         format::bytes(report.io.bytes_written),
     )?;
+    if let Some(peak) = report.peak_bytes {
+        writeln!(out, "{} of memory at the peak", format::bytes(peak))?;
+    }
     if profile {
         let total: f64 = report.stages.iter().map(|(_, s)| s).sum();
         for (stage, seconds) in &report.stages {

@@ -1,0 +1,259 @@
+//! Compares pbg-host with PyTorch-BigGraph: the same edges, configuration and workers, in turn.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow};
+use serde_json::Value;
+
+use crate::repo::Repo;
+use crate::{build, step};
+
+/// What PBG 1.0.0 runs with.
+const PACKAGES: [&str; 6] = [
+    "torchbiggraph==1.0.0",
+    "torch==2.2.2",
+    "numpy<2",
+    "attrs",
+    "h5py",
+    "tqdm",
+];
+const SETS: [&str; 3] = ["train", "valid", "test"];
+const SCRIPT: &str = include_str!("bench/pbg.py");
+
+/// What to compare.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Folder with train, valid and test edges (head, relation, tail; .txt or .tsv, plain or .gz)
+    /// [default: a made-up graph of the size of FB15k-237].
+    #[arg(long, value_name = "DIR")]
+    dataset: Option<PathBuf>,
+    /// Epochs that count, after one that warms up.
+    #[arg(long, default_value_t = 1)]
+    epochs: u32,
+    /// Hogwild workers of both.
+    #[arg(long, default_value_t = 2)]
+    workers: u32,
+    /// Also rank the test edges among all entities, which takes PBG minutes.
+    #[arg(long)]
+    rank: bool,
+    /// More keys for pbg-host, as in `--set execution.precision=bf16`; can be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// Edges per CPU-second, edges per second, bytes at the peak, rank.
+struct Speed {
+    per_cpu_second: f64,
+    per_second: f64,
+    peak_bytes: f64,
+    mrr: Option<f64>,
+}
+
+/// Installs PBG, prepares the edges, runs both and prints the ratios.
+pub(crate) fn vs_pbg(repo: &Repo, args: &Args) -> Result<()> {
+    build::run(repo)?;
+    let python = install(repo)?;
+    let folder = repo.root.join("target/bench");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    prepare(repo, args, &folder)?;
+    step::announce("training with PBG");
+    let pbg = run_pbg(&python, args, &folder)?;
+    step::announce("training with pbg-host");
+    let ours = run_ours(repo, args, &folder)?;
+    print(&pbg, &ours);
+    Ok(())
+}
+
+fn install(repo: &Repo) -> Result<PathBuf> {
+    let folder = repo.deps.join("pbg");
+    let python = folder.join("bin/python");
+    if step::succeeds(Command::new(&python).args(["-c", "import torchbiggraph, torch"])) {
+        return Ok(python);
+    }
+    step::announce(&format!(
+        "installing {} into {} with pip (some 5 GB)",
+        PACKAGES[0],
+        repo.short(&folder)
+    ));
+    let what_to_do = format!(
+        "make {} a Python environment with {}",
+        folder.display(),
+        PACKAGES.join(", ")
+    );
+    step::run(
+        Command::new("python3").args(["-m", "venv"]).arg(&folder),
+        &what_to_do,
+    )?;
+    let mut pip = Command::new(&python);
+    pip.args([
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+    ]);
+    step::run(pip.args(PACKAGES), &what_to_do)?;
+    Ok(python)
+}
+
+/// Puts train.txt, valid.txt and test.txt into `folder`.
+fn prepare(repo: &Repo, args: &Args, folder: &Path) -> Result<()> {
+    let Some(dataset) = &args.dataset else {
+        step::announce("making up a graph");
+        for (seed, (set, edges)) in SETS.iter().zip([272_115, 1000, 1000]).enumerate() {
+            let out = folder.join(format!("{set}.txt"));
+            let mut command = Command::new(repo.program());
+            command.args(["generate", "--entities", "14541", "--relations", "237"]);
+            command.args(["--edges", &edges.to_string(), "--seed", &seed.to_string()]);
+            step::run(command.arg("--out").arg(out), "see the message above")?;
+        }
+        return Ok(());
+    };
+    for set in SETS {
+        let names = ["txt", "tsv", "txt.gz", "tsv.gz"].map(|e| dataset.join(format!("{set}.{e}")));
+        let found = names.iter().find(|path| path.exists()).ok_or_else(|| {
+            anyhow!(
+                "{} has no {set} edges\nwhat to do: name one of its files {set}.txt or {set}.tsv",
+                dataset.display()
+            )
+        })?;
+        let failed = || format!("cannot read {}", found.display());
+        let file = BufReader::new(File::open(found).with_context(failed)?);
+        let mut from: Box<dyn Read> = match found.extension().is_some_and(|e| e == "gz") {
+            true => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
+            false => Box::new(file),
+        };
+        let out = folder.join(format!("{set}.txt"));
+        let mut to =
+            File::create(&out).with_context(|| format!("cannot write {}", out.display()))?;
+        io::copy(&mut from, &mut to).with_context(failed)?;
+    }
+    Ok(())
+}
+
+/// PBG's FB15k configuration. Version 1.0.0 has no regulariser, so neither has ours here.
+fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
+    let config = serde_json::json!({
+        "entities": {"all": {"num_partitions": 1}},
+        "relations": [{"name": "all_edges", "lhs": "all", "rhs": "all", "operator": "complex_diagonal"}],
+        "dynamic_relations": true, "dimension": 400, "global_emb": false, "comparator": "dot",
+        "loss_fn": "softmax", "lr": 0.1, "num_epochs": args.epochs + 1, "batch_size": 1000,
+        "num_batch_negs": 50, "num_uniform_negs": 1000, "eval_fraction": 0,
+    });
+    let (config_path, script) = (folder.join("pbg.json"), folder.join("pbg.py"));
+    fs::write(&config_path, config.to_string()).context("cannot write PBG's configuration")?;
+    fs::write(&script, SCRIPT).context("cannot write the script that runs PBG")?;
+    let mut command = Command::new(python);
+    command.arg(&script).arg(folder);
+    command.arg(args.workers.to_string()).arg(&config_path);
+    command.arg(if args.rank { "1" } else { "0" });
+    let text = step::output(&mut command, "run the command by hand to see what PBG says")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("RESULT "));
+    let result: Value = serde_json::from_str(line.context("PBG gave no result")?)?;
+    let number = |key: &str| {
+        result[key]
+            .as_f64()
+            .with_context(|| format!("PBG gave no {key}"))
+    };
+    Ok(Speed {
+        per_cpu_second: number("edges")? / number("cpu_seconds")?,
+        per_second: number("edges")? / number("wall_seconds")?,
+        peak_bytes: number("peak_bytes")?,
+        mrr: result["mrr"].as_f64(),
+    })
+}
+
+fn run_ours(repo: &Repo, args: &Args, folder: &Path) -> Result<Speed> {
+    let config = repo.root.join("configs/fb15k237_pbg.toml");
+    let keys = |epochs: u32| {
+        let mut keys = vec![
+            format!("dataset={}", folder.join("dataset").display()),
+            format!("checkpoint_path={}", folder.join("model").display()),
+            "regularization_coef=0".to_owned(),
+            format!("workers={}", args.workers),
+            format!("num_epochs={epochs}"),
+        ];
+        keys.extend(args.set.iter().cloned());
+        keys.into_iter().flat_map(|key| ["--set".to_owned(), key])
+    };
+    let command = |name: &str| {
+        let mut command = Command::new(repo.program());
+        command.arg(name);
+        command
+    };
+    let edges = SETS.map(|set| format!("{set}={}", folder.join(format!("{set}.txt")).display()));
+    let mut import = command("import");
+    import.arg(&config).args(keys(1));
+    import.args(edges.iter().flat_map(|edges| ["--edges", edges]));
+    step::run(import.stdout(Stdio::null()), "see the message above")?;
+    let mut bench = command("bench");
+    bench.arg("train").arg(&config).args(keys(1));
+    bench.args(["--epochs", &args.epochs.to_string(), "--json"]);
+    let text = step::output(&mut bench, "see the message above")?;
+    let report: Value = serde_json::from_str(&text).context("pbg-host bench gave no JSON")?;
+    let number = |key: &str| {
+        report[key]
+            .as_f64()
+            .with_context(|| format!("there is no {key}"))
+    };
+    let mut mrr = None;
+    if args.rank {
+        let mut train = command("train");
+        train.arg(&config).args(keys(args.epochs + 1));
+        step::run(train.args(["--progress", "none"]), "see the message above")?;
+        let mut eval = command("eval");
+        eval.arg(&config).args(keys(args.epochs + 1));
+        eval.args(["--edges", "test", "--filter", "train,valid,test", "--json"]);
+        let ranks: Value =
+            serde_json::from_str(&step::output(&mut eval, "see the message above")?)?;
+        mrr = ranks["filtered"]["mrr"].as_f64();
+    }
+    Ok(Speed {
+        per_cpu_second: number("edges_per_cpu_second")?,
+        per_second: number("edges_per_second")?,
+        peak_bytes: number("peak_bytes")?,
+        mrr,
+    })
+}
+
+fn print(pbg: &Speed, ours: &Speed) {
+    println!(
+        "\n{:<28} {:>12} {:>12} {:>8}",
+        "", "PBG 1.0.0", "pbg-host", "ratio"
+    );
+    let row = |what: &str, pbg: f64, ours: f64, better: f64| {
+        println!("{what:<28} {pbg:>12.1} {ours:>12.1} {better:>7.1}x");
+    };
+    row(
+        "edges per CPU-second",
+        pbg.per_cpu_second,
+        ours.per_cpu_second,
+        ours.per_cpu_second / pbg.per_cpu_second,
+    );
+    row(
+        "edges per second",
+        pbg.per_second,
+        ours.per_second,
+        ours.per_second / pbg.per_second,
+    );
+    const MIB: f64 = 1024.0 * 1024.0;
+    row(
+        "peak memory, MiB",
+        pbg.peak_bytes / MIB,
+        ours.peak_bytes / MIB,
+        pbg.peak_bytes / ours.peak_bytes,
+    );
+    if let (Some(theirs), Some(ours)) = (pbg.mrr, ours.mrr) {
+        println!(
+            "{:<28} {theirs:>12.4} {ours:>12.4}",
+            "filtered MRR of the test set"
+        );
+    }
+}
