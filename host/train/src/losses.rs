@@ -2,7 +2,7 @@
 
 use pbg_core::config::Config;
 use pbg_core::strategy::Loss;
-use pbg_kernels::losses::{Logistic, Ranking, Softmax};
+use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 
 /// The loss that `config` names; `None` when there is none of that name.
 #[must_use]

@@ -252,6 +252,9 @@ impl Tape {
             Reduction::Max => {
                 let largest = self.out.binary(Binary::Equal, x, y);
                 let ties = self.out.sum(largest);
+                // At least the largest itself, unless there is none.
+                let one = self.out.constant(1.0);
+                let ties = self.out.binary(Binary::Max, ties, one);
                 let each = self.out.binary(Binary::Div, g, ties);
                 self.out.binary(Binary::Mul, largest, each)
             }

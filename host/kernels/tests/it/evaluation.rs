@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pbg_core::config::{Comparator, Operator};
 use pbg_core::graph::Side;
-use pbg_kernels::losses::Softmax;
+use pbg_kernels::losses::direct::Softmax;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{Batch, EvalStats, Relations, StepError, Trainer};
 

@@ -1,7 +1,7 @@
 //! The losses against the numbers of PBG's own unit tests, and against plain arithmetic.
 
 use pbg_core::strategy::{Loss, MASKED};
-use pbg_kernels::losses::{Logistic, Ranking, Softmax};
+use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 
 use crate::reference::{Kind, row_loss};
 

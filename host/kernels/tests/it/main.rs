@@ -9,3 +9,4 @@ mod memory;
 mod pbg_vectors;
 mod ranking;
 mod reference;
+mod traced;

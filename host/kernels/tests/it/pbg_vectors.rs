@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pbg_core::config::{Comparator, Operator};
 use pbg_core::graph::Side;
 use pbg_core::strategy::Loss;
-use pbg_kernels::losses::{Logistic, Ranking, Softmax};
+use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};

@@ -1,0 +1,191 @@
+//! Ranking, logistic and softmax written by hand: what tests and benchmarks compare graphs with. No
+//! run trains with them.
+//!
+//! Each works on rows of scores in place and in a cache-friendly order: a row of negatives is read two
+//! or three times while it is in the first-level cache, and leaves as gradients.
+
+use pbg_core::strategy::{Loss, StrategyError, StrategyId};
+
+use crate::losses::maths::{self, exp_in_place, sigmoid_and_softplus_in_place};
+use crate::vector;
+
+fn native(name: &str) -> StrategyId {
+    StrategyId {
+        name: name.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        sha256: String::new(),
+    }
+}
+
+/// Rows of negatives; as many empty ones as there are positives when there are no columns.
+fn for_each_row(
+    negative: &mut [f32],
+    columns: usize,
+    positive: &[f32],
+    positive_gradient: &mut [f32],
+    loss: &mut [f32],
+    mut row: impl FnMut(&mut [f32], f32) -> (f32, f32),
+) {
+    let results = positive_gradient.iter_mut().zip(loss);
+    for (i, (&s, (gradient, loss))) in positive.iter().zip(results).enumerate() {
+        (*loss, *gradient) = row(&mut negative[i * columns..(i + 1) * columns], s);
+    }
+}
+
+/// Sum over the negatives of `max(0, margin - positive + negative)`.
+#[derive(Clone, Debug)]
+pub struct Ranking {
+    id: StrategyId,
+    margin: f32,
+}
+
+impl Ranking {
+    /// A ranking loss that wants positives `margin` above negatives.
+    #[must_use]
+    pub fn new(margin: f32) -> Self {
+        Self {
+            id: native("ranking"),
+            margin,
+        }
+    }
+}
+
+impl Loss for Ranking {
+    fn id(&self) -> &StrategyId {
+        &self.id
+    }
+
+    fn evaluate(
+        &self,
+        positive: &[f32],
+        negative: &mut [f32],
+        columns: usize,
+        positive_gradient: &mut [f32],
+        loss: &mut [f32],
+    ) -> Result<(), StrategyError> {
+        for_each_row(
+            negative,
+            columns,
+            positive,
+            positive_gradient,
+            loss,
+            |row, s| {
+                let (sum, violations) = maths::hinge(row, self.margin - s);
+                (sum, -violations)
+            },
+        );
+        Ok(())
+    }
+}
+
+/// `softplus(-positive)` plus the mean over the negatives of `softplus(negative)`.
+#[derive(Clone, Debug)]
+pub struct Logistic {
+    id: StrategyId,
+}
+
+impl Logistic {
+    /// The logistic loss.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            id: native("logistic"),
+        }
+    }
+}
+
+impl Default for Logistic {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Loss for Logistic {
+    fn id(&self) -> &StrategyId {
+        &self.id
+    }
+
+    fn evaluate(
+        &self,
+        positive: &[f32],
+        negative: &mut [f32],
+        columns: usize,
+        positive_gradient: &mut [f32],
+        loss: &mut [f32],
+    ) -> Result<(), StrategyError> {
+        let share = if columns == 0 {
+            0.0
+        } else {
+            1.0 / columns as f32
+        };
+        for_each_row(
+            negative,
+            columns,
+            positive,
+            positive_gradient,
+            loss,
+            |row, s| {
+                let negatives = sigmoid_and_softplus_in_place(row, share);
+                let mut minus_s = [-s];
+                let positive = sigmoid_and_softplus_in_place(&mut minus_s, 1.0);
+                (positive + share * negatives, -minus_s[0])
+            },
+        );
+        Ok(())
+    }
+}
+
+/// Cross-entropy of the positive among itself and its negatives.
+#[derive(Clone, Debug)]
+pub struct Softmax {
+    id: StrategyId,
+}
+
+impl Softmax {
+    /// The softmax loss.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            id: native("softmax"),
+        }
+    }
+}
+
+impl Default for Softmax {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Loss for Softmax {
+    fn id(&self) -> &StrategyId {
+        &self.id
+    }
+
+    fn evaluate(
+        &self,
+        positive: &[f32],
+        negative: &mut [f32],
+        columns: usize,
+        positive_gradient: &mut [f32],
+        loss: &mut [f32],
+    ) -> Result<(), StrategyError> {
+        for_each_row(
+            negative,
+            columns,
+            positive,
+            positive_gradient,
+            loss,
+            |row, s| {
+                let largest = vector::max(row).max(s);
+                let negatives = exp_in_place(row, largest);
+                let own = (s - largest).exp();
+                let total = own + negatives;
+                vector::scale(row, 1.0 / total);
+                // -negatives/total rather than own/total - 1: exact when the positive wins clearly.
+                (largest - s + total.ln(), -negatives / total)
+            },
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,285 @@
+//! The loops of a loss: over tiles of a few rows.
+//!
+//! A row takes a whole number of lanes; what is beyond its last negative counts as masked. Loops are
+//! flat, from numbers to numbers, which the compiler vectorises with certainty; what is to be summed
+//! is written as 0 where it is masked, and summed in a loop of its own while it is in the cache.
+
+use pbg_core::strategy::MASKED;
+
+use super::maths;
+use super::rows::{Lane, Vectors, WIDTH};
+use crate::vector::lanes as fold;
+
+/// Loads rows of scores, `columns` each, with the rest of their last lane masked.
+#[inline(always)]
+pub(super) fn load(tile: &mut [Lane], scores: &[f32], columns: usize, lanes: usize) {
+    if columns == 0 {
+        tile.fill([MASKED; WIDTH]);
+        return;
+    }
+    for (row, scores) in tile
+        .chunks_exact_mut(lanes)
+        .zip(scores.chunks_exact(columns))
+    {
+        if let Some(last) = row.last_mut() {
+            *last = [MASKED; WIDTH];
+        }
+        for (value, &score) in row.as_flattened_mut().iter_mut().zip(scores) {
+            *value = score;
+        }
+    }
+}
+
+/// The largest score of each row that is not masked; negative infinity where there is none, NaN where
+/// there is one.
+#[inline(always)]
+pub(super) fn largest_scores(tile: &[Lane], lanes: usize, out: &mut [f32]) {
+    for (row, out) in tile.chunks_exact(lanes).zip(out) {
+        let row = row.as_flattened();
+        let largest = fold(row, f32::NEG_INFINITY, larger, larger);
+        // Masked scores are lower than any that occurs.
+        *out = if largest > MASKED && !poisoned(row) {
+            largest
+        } else {
+            largest_present(row, row)
+        };
+    }
+}
+
+/// The largest value of each row that is not masked, as [`largest_scores`].
+#[inline(always)]
+pub(super) fn max(
+    x: &[Lane],
+    scores: &[Lane],
+    lanes: usize,
+    scratch: &mut [Lane],
+    out: &mut [f32],
+) {
+    let rows = x.chunks_exact(lanes).zip(scores.chunks_exact(lanes));
+    for ((x, scores), out) in rows.zip(out) {
+        let (x, scores) = (x.as_flattened(), scores.as_flattened());
+        let present = &mut scratch[..lanes];
+        for ((present, &x), &score) in present.as_flattened_mut().iter_mut().zip(x).zip(scores) {
+            *present = if score == MASKED {
+                f32::NEG_INFINITY
+            } else {
+                x
+            };
+        }
+        let largest = fold(present.as_flattened(), f32::NEG_INFINITY, larger, larger);
+        *out = match poisoned(x) {
+            true => largest_present(x, scores),
+            false => largest,
+        };
+    }
+}
+
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    if b > a { b } else { a }
+}
+
+/// Whether there may be a NaN, which loses every comparison: its product with 0 is NaN, as that of
+/// infinities.
+#[inline(always)]
+fn poisoned(x: &[f32]) -> bool {
+    fold(x, 0.0, |a, v| a + v * 0.0, |a, b| a + b).is_nan()
+}
+
+#[cold]
+fn largest_present(x: &[f32], scores: &[f32]) -> f32 {
+    let pairs = x.iter().zip(scores);
+    let present = pairs.filter(|&(_, &score)| score != MASKED);
+    present.fold(f32::NEG_INFINITY, |a, (&b, _)| match a.is_nan() || b <= a {
+        true => a,
+        false => b,
+    })
+}
+
+/// Sums of rows of which what is masked is 0.
+#[inline(always)]
+fn sum_all(x: &[Lane], lanes: usize, sums: &mut [f32]) {
+    for (row, sum) in x.chunks_exact(lanes).zip(sums) {
+        *sum = fold(row.as_flattened(), 0.0, |a, v| a + v, |a, b| a + b);
+    }
+}
+
+/// Sums of rows, without what is masked.
+#[inline(always)]
+pub(super) fn sum(
+    x: &[Lane],
+    scores: &[Lane],
+    lanes: usize,
+    scratch: &mut [Lane],
+    sums: &mut [f32],
+) {
+    let rows = x.chunks_exact(lanes).zip(scores.chunks_exact(lanes));
+    for ((x, scores), sum) in rows.zip(sums) {
+        let present = &mut scratch[..lanes];
+        zip(present, x, scores, |x, score| unless_masked(x, score));
+        sum_all(present, lanes, std::slice::from_mut(sum));
+    }
+}
+
+#[inline(always)]
+fn unless_masked(value: f32, score: f32) -> f32 {
+    if score == MASKED { 0.0 } else { value }
+}
+
+/// Applies `f` to every value.
+#[inline(always)]
+pub(super) fn map(out: &mut [Lane], x: &[Lane], f: impl Fn(f32) -> f32) {
+    let out = out.as_flattened_mut().iter_mut();
+    for (out, &x) in out.zip(x.as_flattened()) {
+        *out = f(x);
+    }
+}
+
+/// Applies `f` to every value; sums what is not masked.
+#[inline(always)]
+pub(super) fn map_sum(
+    out: &mut [Lane],
+    x: &[Lane],
+    scores: &[Lane],
+    lanes: usize,
+    sums: &mut [f32],
+    f: impl Fn(f32) -> f32,
+) {
+    zip(out, x, scores, |x, score| unless_masked(f(x), score));
+    sum_all(out, lanes, sums);
+}
+
+/// Applies `f` to two values at a time.
+#[inline(always)]
+pub(super) fn zip(out: &mut [Lane], a: &[Lane], b: &[Lane], f: impl Fn(f32, f32) -> f32) {
+    let out = out.as_flattened_mut().iter_mut();
+    for ((out, &a), &b) in out.zip(a.as_flattened()).zip(b.as_flattened()) {
+        *out = f(a, b);
+    }
+}
+
+/// Applies `f` to every value and its row's number.
+#[inline(always)]
+pub(super) fn zip_rows(
+    out: &mut [Lane],
+    x: &[Lane],
+    lanes: usize,
+    rows: &[f32],
+    f: impl Fn(f32, f32) -> f32,
+) {
+    let tiles = out.chunks_exact_mut(lanes).zip(x.chunks_exact(lanes));
+    for ((out, x), &row) in tiles.zip(rows) {
+        map(out, x, |x| f(x, row));
+    }
+}
+
+/// The same number for all of a row.
+#[inline(always)]
+pub(super) fn broadcast(out: &mut [Lane], lanes: usize, rows: &[f32]) {
+    for (out, &row) in out.chunks_exact_mut(lanes).zip(rows) {
+        out.fill([row; WIDTH]);
+    }
+}
+
+/// `e^(x - shift)`, 0 where masked, and the sums.
+#[inline(always)]
+pub(super) fn exp_shift<const FMA: bool>(
+    out: &mut [Lane],
+    x: &[Lane],
+    scores: &[Lane],
+    lanes: usize,
+    shifts: &[f32],
+    sums: &mut [f32],
+) {
+    let tiles = out
+        .chunks_exact_mut(lanes)
+        .zip(x.chunks_exact(lanes))
+        .zip(scores.chunks_exact(lanes));
+    for ((((out, x), scores), &shift), sum) in tiles.zip(shifts).zip(sums) {
+        zip(out, x, scores, |x, score| {
+            unless_masked(maths::exp::<FMA>(x - shift), score)
+        });
+        sum_all(out, lanes, std::slice::from_mut(sum));
+    }
+}
+
+/// Products, and their sums.
+#[inline(always)]
+pub(super) fn product_sum(
+    out: &mut [Lane],
+    a: &[Lane],
+    b: &[Lane],
+    scores: &[Lane],
+    lanes: usize,
+    sums: &mut [f32],
+) {
+    let factors = a.as_flattened().iter().zip(b.as_flattened());
+    let factors = factors.zip(scores.as_flattened());
+    for (out, ((&a, &b), &score)) in out.as_flattened_mut().iter_mut().zip(factors) {
+        *out = unless_masked(a * b, score);
+    }
+    sum_all(out, lanes, sums);
+}
+
+/// Applies `f`, which gives two values, the first of which is summed where it is not masked.
+#[inline(always)]
+pub(super) fn map_two(
+    [first, second]: [&mut [Lane]; 2],
+    x: &[Lane],
+    scores: &[Lane],
+    lanes: usize,
+    sums: [&mut [f32]; 2],
+    f: impl Fn(f32) -> [f32; 2],
+) {
+    let out = first.as_flattened_mut().iter_mut();
+    let out = out.zip(second.as_flattened_mut());
+    let values = x.as_flattened().iter().zip(scores.as_flattened());
+    for ((first, second), (&x, &score)) in out.zip(values) {
+        let made = f(x);
+        *first = unless_masked(made[0], score);
+        *second = unless_masked(made[1], score);
+    }
+    let [of_first, of_second] = sums;
+    sum_all(first, lanes, of_first);
+    sum_all(second, lanes, of_second);
+}
+
+/// The second operand where the first is not 0, the third elsewhere.
+#[inline(always)]
+pub(super) fn select(out: &mut [Lane], [c, a, b]: [&[Lane]; 3]) {
+    let sides = a.as_flattened().iter().zip(b.as_flattened());
+    let operands = c.as_flattened().iter().zip(sides);
+    for (out, (&c, (&a, &b))) in out.as_flattened_mut().iter_mut().zip(operands) {
+        *out = if c == 0.0 { b } else { a };
+    }
+}
+
+/// Writes gradients back over the scores: `f` of a value and its row's number, 0 where masked.
+#[inline(always)]
+pub(super) fn store(
+    scores: &mut [f32],
+    columns: usize,
+    x: &[Lane],
+    loaded: &[Lane],
+    lanes: usize,
+    rows: &[f32],
+    f: impl Fn(f32, f32) -> f32,
+) {
+    if columns == 0 {
+        return;
+    }
+    let tiles = x.chunks_exact(lanes).zip(loaded.chunks_exact(lanes));
+    let tiles = scores.chunks_exact_mut(columns).zip(tiles);
+    for ((out, (x, loaded)), &row) in tiles.zip(rows) {
+        let values = x.as_flattened().iter().zip(loaded.as_flattened());
+        for (out, (&x, &score)) in out.iter_mut().zip(values) {
+            *out = unless_masked(f(x, row), score);
+        }
+    }
+}
+
+/// The numbers of one vector, one per row.
+#[inline(always)]
+pub(super) fn numbers(vectors: &Vectors, index: usize, rows: usize) -> &[f32] {
+    &vectors[index].as_flattened()[..rows]
+}
