@@ -41,6 +41,8 @@ struct Writer {
     nodes: Vec<Node>,
     shapes: Vec<Shape>,
     parameter: f32,
+    /// Values that are infinite where there are no negatives; nothing else may use them.
+    raw: Vec<NodeId>,
 }
 
 impl Writer {
@@ -71,7 +73,12 @@ impl Writer {
     }
 
     fn any(&self, choice: u16) -> NodeId {
-        NodeId::from(choice) % self.nodes.len() as NodeId
+        let chosen = NodeId::from(choice) % self.nodes.len() as NodeId;
+        if self.raw.contains(&chosen) {
+            0
+        } else {
+            chosen
+        }
     }
 
     fn matrix(&self, choice: u16) -> NodeId {
@@ -160,12 +167,14 @@ impl Writer {
                 // Where nothing is left, the largest is infinite; the floor keeps it finite.
                 let x = self.matrix(a);
                 let largest = self.push(Node::Reduce(Reduction::Max, x));
+                self.raw.push(largest);
                 let floor = self.push(Node::Constant(number - 2.0));
                 self.binary(Binary::Max, largest, floor)
             }
             22 => {
                 let x = self.matrix(a);
                 let total = self.push(Node::Reduce(Reduction::LogSumExp, x));
+                self.raw.push(total);
                 self.unary(Unary::Softplus, total)
             }
             _ => {
