@@ -8,8 +8,16 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Folders below `plugins/` and the variant of `Kind` that their plugins are.
-const SLOTS: [(&str, &str); 2] = [("orders", "BucketOrder"), ("samplers", "RelationSampler")];
+/// Folders below `plugins/`.
+const SLOTS: [&str; 3] = ["orders", "samplers", "losses"];
+
+/// Interfaces and the variant of `Kind` that a plugin is which exports one.
+const KINDS: [(&str, &str); 4] = [
+    ("bucket-order", "BucketOrder"),
+    ("relation-sampler", "RelationSampler"),
+    ("loss-traced", "TracedLoss"),
+    ("loss-computed", "ComputedLoss"),
+];
 
 fn main() -> ExitCode {
     match embed() {
@@ -26,7 +34,7 @@ fn embed() -> Result<(), String> {
     let workspace = workspace()?;
     let components = components(&workspace);
     let mut table = String::from("&[\n");
-    for (slot, kind) in SLOTS {
+    for slot in SLOTS {
         for name in plugins(&workspace.join("plugins").join(slot))? {
             let component = components.join(format!("{name}.wasm"));
             instruct(&format!("cargo::rerun-if-changed={}", component.display()));
@@ -36,6 +44,7 @@ fn embed() -> Result<(), String> {
                     component.display()
                 ));
             }
+            let kind = kind(&component)?;
             writeln!(
                 table,
                 "Standard {{ name: {name:?}, kind: Kind::{kind}, bytes: include_bytes!({component:?}) }},"
@@ -61,6 +70,23 @@ fn components(workspace: &Path) -> PathBuf {
     // A relative folder is relative to where cargo was called, taken as the repository's root.
     let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     workspace.join(target).join("plugins")
+}
+
+/// What a component is, from the interface that it names.
+fn kind(component: &Path) -> Result<&'static str, String> {
+    let bytes = fs::read(component)
+        .map_err(|error| format!("cannot read {}: {error}", component.display()))?;
+    let names = |interface: &str| {
+        let name = format!("pbg:plugin/{interface}@");
+        bytes
+            .windows(name.len())
+            .any(|part| part == name.as_bytes())
+    };
+    KINDS
+        .into_iter()
+        .find(|(interface, _)| names(interface))
+        .map(|(_, kind)| kind)
+        .ok_or_else(|| format!("{} is no plugin", component.display()))
 }
 
 /// Names of the plugins of one slot, sorted.

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pbg_core::config::Config;
 use pbg_core::event::Event;
 use pbg_train::Strategies;
-use pbg_wasm::{Kind as Slot, Limits, LogLevel, LogSink, Plugin, PluginSource, Sandbox};
+use pbg_wasm::{
+    Kind as Slot, Limits, LoadedLoss, LogLevel, LogSink, Plugin, PluginSource, Sandbox,
+};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
@@ -70,12 +72,13 @@ pub(crate) struct Filled {
 pub(crate) fn fill(config: &Config, given: &[String]) -> Result<Filled> {
     let log = PluginLog::default();
     let sandbox = Sandbox::new(Limits::from(&config.plugins.limits))?.with_log(log.sink());
-    let (mut order, mut sampler) = (None, None);
+    let (mut order, mut sampler, mut loss) = (None, None, None);
     for name in given {
         let plugin = sandbox.open(PluginSource::resolve(name)?)?;
         match plugin.inspection().kind {
             Slot::BucketOrder => take(&mut order, plugin, name)?,
             Slot::RelationSampler => take(&mut sampler, plugin, name)?,
+            Slot::TracedLoss | Slot::ComputedLoss => take(&mut loss, plugin, name)?,
             other => {
                 let text = format!("plugin {name}: is a {other}, for which a run has no slot yet");
                 return Err(Failure::message(Kind::Plugin, text));
@@ -88,7 +91,8 @@ pub(crate) fn fill(config: &Config, given: &[String]) -> Result<Filled> {
     };
     let order = configured(order, &config.bucket_order)?;
     let sampler = configured(sampler, &config.relation_sampler)?;
-    let warnings = unused_parameters(config, &[&order, &sampler]);
+    let loss = configured(loss, &config.loss_fn)?;
+    let mut warnings = unused_parameters(config, &[&order, &sampler, &loss]);
     let order = {
         let parameters = parameters(config, &order);
         Box::new(order.into_order(&parameters)?)
@@ -97,10 +101,13 @@ pub(crate) fn fill(config: &Config, given: &[String]) -> Result<Filled> {
         let parameters = parameters(config, &sampler);
         Box::new(sampler.into_sampler(&parameters)?)
     };
-    let loss = pbg_train::native_loss(config).ok_or_else(|| {
-        let text = format!("loss_fn: there is no loss `{}`", config.loss_fn);
-        Failure::message(Kind::Config, text).help("the losses are ranking, logistic and softmax")
-    })?;
+    let loss = {
+        let parameters = loss_parameters(config, &loss, &mut warnings);
+        match loss.into_loss(&parameters)? {
+            LoadedLoss::Traced(graph) => pbg_train::traced(graph),
+            LoadedLoss::Computed(code) => Box::new(code),
+        }
+    };
     Ok(Filled {
         strategies: Strategies {
             order,
@@ -130,6 +137,28 @@ fn parameters(config: &Config, plugin: &Plugin) -> serde_json::Value {
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect::<serde_json::Map<_, _>>()
         .into()
+}
+
+/// What the configuration sets for the loss, PBG's key `margin` included.
+fn loss_parameters(
+    config: &Config,
+    plugin: &Plugin,
+    warnings: &mut Vec<String>,
+) -> serde_json::Value {
+    const MARGIN: &str = "margin";
+    let mut given = parameters(config, plugin);
+    let (Some(margin), Some(object)) = (config.margin, given.as_object_mut()) else {
+        return given;
+    };
+    let mut declared = plugin.inspection().metadata.parameters.iter();
+    if declared.any(|parameter| parameter.name == MARGIN) {
+        // As it is written: 0.1 and not the f64 next to its f32.
+        let written = margin.to_string().parse().unwrap_or(f64::from(margin));
+        object.entry(MARGIN).or_insert(written.into());
+    } else {
+        warnings.push(format!("margin: the loss {} has none", plugin.id()));
+    }
+    given
 }
 
 /// Parameters for a plugin that takes no part are likely a misspelt name.

@@ -29,7 +29,7 @@ pub use overrides::split_override;
 pub use reference::reference;
 pub use schema::{default_toml, schema};
 pub use suggest::nearest;
-pub use validate::{LOSSES, STANDARD_ORDERS, STANDARD_SAMPLERS};
+pub use validate::{STANDARD_LOSSES, STANDARD_ORDERS, STANDARD_SAMPLERS};
 
 /// Everything that decides a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -86,13 +86,16 @@ pub struct Config {
     #[schemars(extend("x-rule" = "needs exactly one entry in `relations`"))]
     pub dynamic_relations: bool,
 
-    /// Loss: `ranking`, `logistic` or `softmax`.
+    /// Loss: `ranking`, `logistic`, `softmax`, `self_adversarial`, `bce`,
+    /// `sampled_softmax_temperature` or the path of a component (`*.wasm`).
     #[serde(default = "default::loss_fn")]
     #[schemars(length(min = 1))]
     pub loss_fn: String,
-    /// Margin of the ranking loss.
-    #[serde(default = "default::margin")]
-    pub margin: f32,
+    /// The parameter `margin` of the loss, where it has one and
+    /// `[plugins.params.LOSS]` does not set it.
+    #[serde(default)]
+    #[schemars(extend("x-unset" = "the loss's own default: 0.1 for `ranking`"))]
+    pub margin: Option<f32>,
     /// Strength of the regulariser; 0 turns it off.
     #[serde(default)]
     #[schemars(range(min = 0))]
@@ -427,9 +430,6 @@ mod default {
     }
     pub(super) fn loss_fn() -> String {
         "ranking".to_owned()
-    }
-    pub(super) fn margin() -> f32 {
-        0.1
     }
     pub(super) fn num_epochs() -> u32 {
         1

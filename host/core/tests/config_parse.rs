@@ -231,7 +231,7 @@ fn every_rule_between_keys_is_checked() {
         ),
         (
             &[("loss_fn", "Softmax")],
-            "loss_fn: must be one of logistic, ranking, softmax, is \"Softmax\"; did you mean `softmax`?",
+            "or the path of a component (*.wasm), is \"Softmax\"; did you mean `softmax`?",
         ),
         (
             &[("bucket_order", "INSIDE_OUT")],

@@ -86,7 +86,7 @@ prop_compose! {
         params in parameters(),
         (dataset, checkpoint_path) in (".{1,9}", ".{1,9}"),
         init_path in prop::option::of(".{1,9}"),
-        (lr, margin, init_scale) in (positive(), prop::num::f32::NORMAL, positive()),
+        (lr, margin, init_scale) in (positive(), prop::option::of(prop::num::f32::NORMAL), positive()),
         (max_norm, relation_lr) in (prop::option::of(positive()), prop::option::of(positive())),
         (seed, workers, epochs) in (0..=i64::MAX as u64, prop::option::of(1..9_u32), 0..9_u32),
         (chunk, uniform, batch) in (0..9_u32, 0..9_u32, 1..9_u32),

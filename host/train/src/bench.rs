@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pbg_core::config::{Comparator, Config, Operator, Precision};
 use pbg_core::strategy::Loss;
-use pbg_kernels::losses::{Ranking, Softmax};
+use pbg_kernels::losses::direct::{Ranking, Softmax};
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::step::{Execution, StepError, TrainerError};
 use pbg_kernels::throughput::{self, MeasureError, Synthetic};

@@ -27,6 +27,6 @@ pub mod workers;
 pub use check::{CheckReport, check, first_plan, verify};
 pub use error::{ErrorKind, RunError};
 pub use evaluate::{Candidates, EvalOptions, EvalReport, evaluate};
-pub use losses::native_loss;
+pub use losses::traced;
 pub use query::{Model, Neighbor};
 pub use run::{Outcome, Strategies, train};

@@ -1,16 +1,11 @@
-//! PBG's losses by name, native until losses are components.
+//! Losses as the training step takes them.
 
-use pbg_core::config::Config;
+use pbg_core::loss::TracedLoss;
 use pbg_core::strategy::Loss;
-use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
+use pbg_kernels::losses::Traced;
 
-/// The loss that `config` names; `None` when there is none of that name.
+/// Makes a graph something that can be evaluated: its gradient is derived, its execution planned.
 #[must_use]
-pub fn native_loss(config: &Config) -> Option<Box<dyn Loss>> {
-    match config.loss_fn.as_str() {
-        "ranking" => Some(Box::new(Ranking::new(config.margin))),
-        "logistic" => Some(Box::new(Logistic::new())),
-        "softmax" => Some(Box::new(Softmax::new())),
-        _ => None,
-    }
+pub fn traced(loss: TracedLoss) -> Box<dyn Loss> {
+    Box::new(Traced::new(loss))
 }

@@ -108,6 +108,12 @@ impl<'a> Run<'a> {
         }
         let commits = Commits::new(config, &dataset, &strategies);
         let (mut state, resumed) = commits.resume(&checkpoint, &mut params)?;
+        if let Some(remembered) = &state.loss {
+            strategies.loss.restore(remembered).map_err(|reason| {
+                let path = &config.checkpoint_path;
+                RunError::Mismatch(format!("{path}: its loss does not fit: {reason}"))
+            })?;
+        }
         state.schedule.release_all();
         let tables = DiskTables::new(&blueprint, &dataset, checkpoint, initial)?;
         let capacity = config.buffer_partitions as usize;
@@ -412,6 +418,7 @@ impl<'a> Run<'a> {
     fn commit(&mut self, emit: &mut dyn FnMut(Event)) -> Result<u64, RunError> {
         let started = Instant::now();
         self.state.resident = self.buffer.resident();
+        self.state.loss = self.strategies.loss.state();
         self.buffer.flush()?;
         let mut tables = self.buffer.store_mut();
         tables.complete()?;

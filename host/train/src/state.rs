@@ -2,6 +2,7 @@
 
 use pbg_core::config::Config;
 use pbg_core::event::{IoStats, RankStats, TrainStats};
+use pbg_core::loss::LossState;
 use pbg_core::schedule::Schedule;
 use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub(crate) struct RunState {
     pub(crate) resident: Vec<Group>,
     /// Sums of the current epoch.
     pub(crate) epoch: EpochSums,
+    /// What the loss remembers, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) loss: Option<LossState>,
 }
 
 /// Sums over the buckets of one epoch.

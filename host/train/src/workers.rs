@@ -305,6 +305,7 @@ impl<'a, 'w> Shift<'a, 'w> {
             .trainer
             .train(&batch, &tables, work.params, work.loss, &self.draws)
             .map_err(|error| self.locate(error))?;
+        work.loss.observe(stats.count, stats.loss())?;
         let stats = sums(&stats);
         self.batches += 1;
         self.stats.add(&stats);

@@ -8,6 +8,8 @@ mod generated {
             world every-kind {
                 include pbg:plugin/order@0.1.0;
                 include pbg:plugin/sampler@0.1.0;
+                include pbg:plugin/traced-loss@0.1.0;
+                include pbg:plugin/computed-loss@0.1.0;
             }
         ",
         path: "../../wit",
@@ -16,7 +18,9 @@ mod generated {
     });
 }
 
-pub(crate) use generated::exports::pbg::plugin::{bucket_order, metadata, relation_sampler};
+pub(crate) use generated::exports::pbg::plugin::{
+    bucket_order, loss_computed, loss_traced, metadata, relation_sampler,
+};
 pub(crate) use generated::pbg::plugin::{log, types};
 
 /// The package that this host speaks.

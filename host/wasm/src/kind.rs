@@ -13,17 +13,28 @@ pub enum Kind {
     BucketOrder,
     /// Chooses the relation of each batch.
     RelationSampler,
+    /// A loss as data.
+    TracedLoss,
+    /// A loss as code.
+    ComputedLoss,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::BucketOrder, Self::RelationSampler];
+    pub const ALL: [Self; 4] = [
+        Self::BucketOrder,
+        Self::RelationSampler,
+        Self::TracedLoss,
+        Self::ComputedLoss,
+    ];
 
     /// The interface whose export makes a component one of this kind, with its version.
     pub(crate) fn interface(self) -> String {
         let name = match self {
             Self::BucketOrder => "bucket-order",
             Self::RelationSampler => "relation-sampler",
+            Self::TracedLoss => "loss-traced",
+            Self::ComputedLoss => "loss-computed",
         };
         format!("{PACKAGE}/{name}@{VERSION}")
     }
@@ -34,6 +45,8 @@ impl std::fmt::Display for Kind {
         f.write_str(match self {
             Self::BucketOrder => "bucket order",
             Self::RelationSampler => "relation sampler",
+            Self::TracedLoss => "traced loss",
+            Self::ComputedLoss => "computed loss",
         })
     }
 }

@@ -12,11 +12,13 @@ use crate::error::LoadError;
 use crate::kind::Kind;
 use crate::limits::Limits;
 use crate::log::LogSink;
+use crate::loss::{LoadedLoss, load_computed, load_traced};
 use crate::metadata::{self, Metadata};
 use crate::order::LoadedOrder;
 use crate::program::{Program, chain};
 use crate::sampler::LoadedSampler;
 use crate::source::PluginSource;
+use crate::strategy::Strategy;
 
 /// Where plugins run: one compiler, one clock, one set of limits.
 ///
@@ -159,6 +161,24 @@ impl Plugin {
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
         LoadedSampler::new(self.program, id, declared, parameters)
+    }
+
+    /// Makes it a loss, traced or computed, as [`Plugin::into_order`] makes it an order.
+    ///
+    /// # Errors
+    /// As [`Plugin::into_order`]; a graph that is no loss is a [`LoadError::Fault`] of `build`.
+    pub fn into_loss(self, parameters: &Value) -> Result<LoadedLoss, LoadError> {
+        let computed = self.inspection.kind == Kind::ComputedLoss;
+        if !computed {
+            self.expect(Kind::TracedLoss)?;
+        }
+        let id = self.id();
+        let declared = &self.inspection.metadata.parameters;
+        let strategy = Strategy::new(self.program, id, declared, parameters)?;
+        Ok(match computed {
+            true => LoadedLoss::Computed(load_computed(strategy)?),
+            false => LoadedLoss::Traced(load_traced(strategy)?),
+        })
     }
 
     fn expect(&self, expected: Kind) -> Result<(), LoadError> {

@@ -3,9 +3,11 @@
 //! Every kind of plugin is two worlds here: [`metadata`], which all have, and that of its own
 //! interface. The encoder of components joins them.
 
+pub mod computed;
 pub mod metadata;
 pub mod order;
 pub mod sampler;
+pub mod traced;
 
 use std::cell::RefCell;
 use std::sync::Once;

@@ -36,7 +36,9 @@
 //! Built with `cargo build --release --target wasm32-unknown-unknown` (crate type `cdylib`) and
 //! encoded as a component, the file goes to `pbg-host train --plugin FILE`.
 //!
-//! Relation samplers are made the same way, with [`Sampler`] and [`export_sampler!`].
+//! Relation samplers are made the same way, with [`Sampler`] and [`export_sampler!`]. So are losses,
+//! with [`TracedLoss`] and [`export_traced_loss!`] for a formula, or [`ComputedLoss`] and
+//! [`export_computed_loss!`] for code.
 //!
 //! Three rules keep a plugin out of trouble:
 //!
@@ -52,6 +54,7 @@ pub mod glue;
 mod hilbert;
 mod left;
 pub mod log;
+pub mod loss;
 mod metadata;
 mod order;
 mod parameters;
@@ -59,11 +62,13 @@ mod partitions;
 mod pass;
 mod rng;
 mod sampler;
+pub mod simd;
 pub mod states;
 pub mod testing;
 mod traffic;
 
 pub use left::Left;
+pub use loss::{ComputedLoss, TracedLoss};
 pub use metadata::{Metadata, Parameter, ParameterKind};
 pub use order::{Order, pick_by_plan};
 pub use parameters::Parameters;

@@ -6,7 +6,7 @@ use super::errors::{ConfigErrors, Problem};
 use super::key_path::KeyPath;
 use super::node::Place;
 use super::validate::is_plugin_path;
-use super::{Config, STANDARD_ORDERS, STANDARD_SAMPLERS};
+use super::{Config, STANDARD_LOSSES, STANDARD_ORDERS, STANDARD_SAMPLERS};
 
 impl Config {
     /// Makes the relative paths of a file relative to the working folder, given the folder `base`
@@ -23,12 +23,14 @@ impl Config {
         overrides: &[(String, String)],
     ) -> Result<(), ConfigErrors> {
         let order = component(&mut self.bucket_order, &STANDARD_ORDERS);
+        let loss = component(&mut self.loss_fn, &STANDARD_LOSSES);
         let sampler = component(&mut self.relation_sampler, &STANDARD_SAMPLERS);
         let keys = [
             ("dataset", Some(&mut self.dataset)),
             ("checkpoint_path", Some(&mut self.checkpoint_path)),
             ("init_path", self.init_path.as_mut()),
             ("bucket_order", order),
+            ("loss_fn", loss),
             ("relation_sampler", sampler),
         ];
         let mut problems = Vec::new();

@@ -31,8 +31,18 @@ pub const STANDARD_ORDERS: [&str; 15] = [
 /// Names of the standard relation samplers.
 pub const STANDARD_SAMPLERS: [&str; 4] = ["hard_first", "proportional", "round_robin", "uniform"];
 
-/// Names of the losses.
-pub const LOSSES: [&str; 3] = ["logistic", "ranking", "softmax"];
+/// Names of the standard losses.
+pub const STANDARD_LOSSES: [&str; 9] = [
+    "bce",
+    "logistic",
+    "logistic_computed",
+    "ranking",
+    "ranking_computed",
+    "sampled_softmax_temperature",
+    "self_adversarial",
+    "softmax",
+    "softmax_computed",
+];
 
 /// Names become parts of file names, which most systems limit to 255 bytes.
 const LONGEST_NAME: usize = 200;
@@ -346,13 +356,10 @@ impl<'a> Rules<'a> {
     }
 
     fn strategies(&mut self) {
-        let loss = &self.config.loss_fn;
-        if !LOSSES.contains(&loss.as_str()) {
-            self.blame([top("loss_fn")], unknown_name(loss, &LOSSES, ""));
-        }
         let config = self.config;
         for (key, name, standard) in [
             ("bucket_order", &config.bucket_order, &STANDARD_ORDERS[..]),
+            ("loss_fn", &config.loss_fn, &STANDARD_LOSSES),
             (
                 "relation_sampler",
                 &config.relation_sampler,

@@ -132,6 +132,9 @@ fn every_standard_plugin_introduces_itself_by_its_name() {
     orders.sort_unstable();
     assert_eq!(named(Kind::BucketOrder), orders);
     assert_eq!(named(Kind::RelationSampler), config::STANDARD_SAMPLERS);
+    let mut losses = [named(Kind::TracedLoss), named(Kind::ComputedLoss)].concat();
+    losses.sort_unstable();
+    assert_eq!(losses, config::STANDARD_LOSSES);
     for plugin in standard() {
         let opened = sandbox
             .open(PluginSource::Standard(plugin))

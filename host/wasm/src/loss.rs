@@ -1,0 +1,31 @@
+//! Losses in the sandbox: graphs that the host executes, and code that it calls.
+
+mod computed;
+mod graph;
+mod traced;
+
+use pbg_core::loss::TracedLoss;
+use pbg_core::strategy::StrategyId;
+
+pub use computed::ComputedLoss;
+pub(crate) use computed::load as load_computed;
+pub(crate) use traced::load as load_traced;
+
+/// A loss that is a component.
+pub enum LoadedLoss {
+    /// Its graph, checked; the sandbox is entered again only where parameters are updated.
+    Traced(TracedLoss),
+    /// Called for every slice of a batch.
+    Computed(ComputedLoss),
+}
+
+impl LoadedLoss {
+    /// Who this is.
+    #[must_use]
+    pub fn id(&self) -> &StrategyId {
+        match self {
+            Self::Traced(loss) => &loss.id,
+            Self::Computed(loss) => loss.strategy_id(),
+        }
+    }
+}

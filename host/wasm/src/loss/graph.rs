@@ -1,0 +1,83 @@
+//! A graph from the other side of the boundary.
+
+use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
+use pbg_core::loss::{Definition, Parameter};
+
+use crate::bindings::loss_traced as wit;
+
+/// The same graph in the host's words; nothing is checked yet.
+pub(super) fn lift(graph: wit::Graph) -> Definition {
+    let parameters = graph.parameters.into_iter();
+    Definition {
+        nodes: graph.nodes.into_iter().map(node).collect(),
+        output: graph.output,
+        parameters: parameters
+            .map(|parameter| Parameter {
+                name: parameter.name,
+                value: parameter.value,
+            })
+            .collect(),
+        update_every: graph.update_every,
+    }
+}
+
+fn node(node: wit::Node) -> Node {
+    match node {
+        wit::Node::Positive => Node::Positive,
+        wit::Node::Negative => Node::Negative,
+        wit::Node::Columns => Node::Columns,
+        wit::Node::Constant(value) => Node::Constant(value),
+        wit::Node::Parameter(index) => Node::Parameter(index),
+        wit::Node::Unary(wit::Unary { op, x }) => Node::Unary(unary(op), x),
+        wit::Node::Binary(wit::Binary { op, left, right }) => Node::Binary(binary(op), left, right),
+        wit::Node::Select(wit::Select {
+            condition,
+            then,
+            otherwise,
+        }) => Node::Select(condition, then, otherwise),
+        wit::Node::Clamp(wit::Clamp { x, low, high }) => Node::Clamp(x, low, high),
+        wit::Node::Reduce(wit::Reduce { op, x }) => Node::Reduce(reduction(op), x),
+        wit::Node::Softmax(x) => Node::Softmax(x),
+    }
+}
+
+fn unary(op: wit::UnaryOp) -> Unary {
+    match op {
+        wit::UnaryOp::Neg => Unary::Neg,
+        wit::UnaryOp::Abs => Unary::Abs,
+        wit::UnaryOp::Exp => Unary::Exp,
+        wit::UnaryOp::Log => Unary::Log,
+        wit::UnaryOp::Sqrt => Unary::Sqrt,
+        wit::UnaryOp::Sigmoid => Unary::Sigmoid,
+        wit::UnaryOp::Softplus => Unary::Softplus,
+        wit::UnaryOp::Relu => Unary::Relu,
+        wit::UnaryOp::StopGradient => Unary::StopGradient,
+    }
+}
+
+fn binary(op: wit::BinaryOp) -> Binary {
+    match op {
+        wit::BinaryOp::Add => Binary::Add,
+        wit::BinaryOp::Sub => Binary::Sub,
+        wit::BinaryOp::Mul => Binary::Mul,
+        wit::BinaryOp::Div => Binary::Div,
+        wit::BinaryOp::Pow => Binary::Pow,
+        wit::BinaryOp::Min => Binary::Min,
+        wit::BinaryOp::Max => Binary::Max,
+        wit::BinaryOp::Less => Binary::Less,
+        wit::BinaryOp::LessEqual => Binary::LessEqual,
+        wit::BinaryOp::Greater => Binary::Greater,
+        wit::BinaryOp::GreaterEqual => Binary::GreaterEqual,
+        wit::BinaryOp::Equal => Binary::Equal,
+        wit::BinaryOp::NotEqual => Binary::NotEqual,
+    }
+}
+
+fn reduction(op: wit::Reduction) -> Reduction {
+    match op {
+        wit::Reduction::Sum => Reduction::Sum,
+        wit::Reduction::Mean => Reduction::Mean,
+        wit::Reduction::Max => Reduction::Max,
+        wit::Reduction::Logsumexp => Reduction::LogSumExp,
+    }
+}

@@ -1,0 +1,89 @@
+//! Losses as data: asked for once, and again only for new values of their parameters.
+
+use pbg_core::loss::definition::MAX_NODES;
+use pbg_core::loss::{ParameterSchedule, Progress, TracedLoss};
+use pbg_core::strategy::StrategyError;
+
+use super::graph;
+use crate::bindings::loss_traced::{self as wit, GuestIndices};
+use crate::error::LoadError;
+use crate::program::{Seat, chain};
+use crate::strategy::{SMALL_ANSWER, Strategy};
+
+/// Bytes of a graph: more than the largest one, so that one with too many nodes is told how many.
+const GRAPH_BYTES: usize = 4 << 20;
+
+/// Asks a component for its graph, and checks it.
+pub(crate) fn load(strategy: Strategy) -> Result<TracedLoss, LoadError> {
+    let exports =
+        GuestIndices::new(&strategy.program.pre).map_err(|error| LoadError::Interface {
+            label: strategy.program.label.clone(),
+            reason: chain(&error),
+        })?;
+    let mut guest = Guest {
+        strategy,
+        exports,
+        seat: None,
+    };
+    match guest.build() {
+        Ok(graph) => Ok(TracedLoss {
+            id: guest.strategy.id.clone(),
+            schedule: graph
+                .update_every()
+                .map(|_| Box::new(guest) as Box<dyn ParameterSchedule>),
+            graph,
+        }),
+        Err(fault) => Err(guest.strategy.load_error(fault)),
+    }
+}
+
+/// A component that has or had an instance.
+struct Guest {
+    strategy: Strategy,
+    exports: GuestIndices,
+    /// Configured, and never one that faulted.
+    seat: Option<Seat>,
+}
+
+impl Guest {
+    /// Makes sure that there is a configured instance.
+    fn ready(&mut self) -> Result<(), StrategyError> {
+        if self.seat.is_none() {
+            self.seat = self.strategy.open(|store, instance, parameters| {
+                self.exports
+                    .load(&mut *store, instance)?
+                    .call_configure(store, parameters)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn build(&mut self) -> Result<pbg_core::loss::Graph, StrategyError> {
+        self.ready()?;
+        let answer =
+            self.strategy
+                .call(&mut self.seat, "build", GRAPH_BYTES, |store, instance| {
+                    self.exports.load(&mut *store, instance)?.call_build(store)
+                })?;
+        graph::lift(answer)
+            .check(MAX_NODES)
+            .map_err(|error| self.strategy.fault("build", error.to_string()))
+    }
+}
+
+impl ParameterSchedule for Guest {
+    fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError> {
+        self.ready()?;
+        let progress = wit::Progress {
+            step: progress.step,
+            edges: progress.edges,
+            mean_loss: progress.mean_loss,
+        };
+        self.strategy
+            .call(&mut self.seat, "update", SMALL_ANSWER, |store, instance| {
+                self.exports
+                    .load(&mut *store, instance)?
+                    .call_update(store, progress, values)
+            })
+    }
+}

@@ -1,0 +1,68 @@
+//! Sampled softmax with a temperature, also known as InfoNCE: cross-entropy of the positive among
+//! itself and its negatives, on scores divided by the temperature.
+//!
+//! Low temperatures look at the hardest negatives only, high ones at all of them alike. Source: van den
+//! Oord et al., "Representation Learning with Contrastive Predictive Coding" (2018), equation 4; the
+//! temperature as in Wu et al., "Unsupervised Feature Learning via Non-Parametric Instance
+//! Discrimination" (2018), equation 2.
+
+use pbg_plugin_sdk::loss::formula::{Row, Scores, softplus};
+use pbg_plugin_sdk::{Metadata, Parameter, Parameters, Result, TracedLoss, export_traced_loss};
+
+/// The loss as it was configured.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+pub struct SampledSoftmax {
+    temperature: f32,
+}
+
+impl TracedLoss for SampledSoftmax {
+    fn metadata() -> Metadata {
+        Metadata::new(
+            "sampled_softmax_temperature",
+            env!("CARGO_PKG_VERSION"),
+            "Cross-entropy of the positive among its negatives, on scores over a temperature.",
+        )
+        .parameter(Parameter::number(
+            "temperature",
+            1.0,
+            1e-3..=1e3,
+            "Divides the scores: lower looks at harder negatives.",
+        ))
+    }
+
+    fn configure(&mut self, parameters: &Parameters) -> Result<()> {
+        *self = parameters.parse()?;
+        Ok(())
+    }
+
+    fn build<'t>(&self, scores: Scores<'t>) -> Result<Row<'t>> {
+        let sharpness = 1.0 / self.temperature;
+        let negatives = (sharpness * scores.negatives()).logsumexp();
+        Ok(softplus(negatives - sharpness * scores.positive()))
+    }
+}
+
+export_traced_loss!(SampledSoftmax);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbg_plugin_sdk::loss::trace;
+    use pbg_plugin_sdk::testing;
+
+    #[test]
+    fn keeps_the_contract() {
+        testing::assert_traced_loss::<SampledSoftmax>();
+    }
+
+    #[test]
+    fn is_cross_entropy_on_scores_over_the_temperature() {
+        let loss = SampledSoftmax { temperature: 0.25 };
+        let found = trace(&loss).unwrap().row(&[], 0.3, &[-0.2, 0.6]);
+        let scaled = [0.3_f64, -0.2, 0.6].map(|x| (x / 0.25).exp());
+        let total: f64 = scaled.iter().sum();
+        assert!((found.loss + (scaled[0] / total).ln()).abs() < 1e-6);
+        assert!((found.negative[1] - 4.0 * scaled[2] / total).abs() < 1e-6);
+        assert!((found.positive - 4.0 * (scaled[0] / total - 1.0)).abs() < 1e-6);
+    }
+}

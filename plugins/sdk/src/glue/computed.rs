@@ -1,0 +1,81 @@
+//! The world of computed losses.
+
+use super::{Slot, with};
+use crate::loss::evaluate as evaluate_rows;
+use crate::{ComputedLoss, Parameters, Result};
+
+#[expect(missing_docs, reason = "generated from the documented WIT files")]
+pub mod bindings {
+    wit_bindgen::generate!({
+        inline: "
+            package pbg:sdk;
+            world computed {
+                import pbg:plugin/log@0.1.0;
+                export pbg:plugin/loss-computed@0.1.0;
+            }
+        ",
+        path: "../../wit",
+        world: "pbg:sdk/computed",
+        with: { "pbg:plugin/log@0.1.0": crate::glue::log },
+        pub_export_macro: true,
+        default_bindings_module: "pbg_plugin_sdk::glue::computed::bindings",
+    });
+}
+
+pub use bindings::exports::pbg::plugin::loss_computed;
+
+/// `loss-computed.configure`.
+pub fn configure<L: ComputedLoss>(
+    slot: &'static std::thread::LocalKey<Slot<L>>,
+    json: String,
+) -> Result<()> {
+    with(slot, |loss| loss.configure(&Parameters::from_json(json)))
+}
+
+/// `loss-computed.evaluate`.
+pub fn evaluate<L: ComputedLoss>(
+    slot: &'static std::thread::LocalKey<Slot<L>>,
+    positive: Vec<f32>,
+    negative: Vec<f32>,
+    columns: u32,
+) -> Result<loss_computed::Evaluation> {
+    let found = with(slot, |loss| {
+        evaluate_rows(loss, &positive, negative, columns as usize)
+    })?;
+    Ok(loss_computed::Evaluation {
+        loss: found.loss,
+        positive_gradient: found.positive_gradient,
+        negative_gradient: found.negative_gradient,
+    })
+}
+
+/// The component of a computed loss: what `export_computed_loss!` expands to in the wasm build.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __computed_loss_component {
+    ($loss:ty) => {
+        ::std::thread_local! {
+            static INSTANCE: $crate::glue::Slot<$loss> = const { ::std::cell::RefCell::new(None) };
+        }
+
+        struct Component;
+
+        $crate::__metadata_component!(<$loss as $crate::ComputedLoss>::metadata);
+
+        impl $crate::glue::computed::loss_computed::Guest for Component {
+            fn configure(parameters: ::std::string::String) -> $crate::Result<()> {
+                $crate::glue::computed::configure(&INSTANCE, parameters)
+            }
+
+            fn evaluate(
+                positive: ::std::vec::Vec<f32>,
+                negative: ::std::vec::Vec<f32>,
+                columns: u32,
+            ) -> $crate::Result<$crate::glue::computed::loss_computed::Evaluation> {
+                $crate::glue::computed::evaluate(&INSTANCE, positive, negative, columns)
+            }
+        }
+
+        $crate::glue::computed::bindings::export!(Component with_types_in $crate::glue::computed::bindings);
+    };
+}

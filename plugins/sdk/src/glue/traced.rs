@@ -1,0 +1,180 @@
+//! The world of traced losses.
+
+use super::{Slot, with};
+use crate::loss::{self, Binary, Node, Progress, Reduction, Unary, Values, trace};
+use crate::{Parameters, Result, TracedLoss};
+
+#[expect(missing_docs, reason = "generated from the documented WIT files")]
+pub mod bindings {
+    wit_bindgen::generate!({
+        inline: "
+            package pbg:sdk;
+            world traced {
+                import pbg:plugin/log@0.1.0;
+                export pbg:plugin/loss-traced@0.1.0;
+            }
+        ",
+        path: "../../wit",
+        world: "pbg:sdk/traced",
+        with: { "pbg:plugin/log@0.1.0": crate::glue::log },
+        pub_export_macro: true,
+        default_bindings_module: "pbg_plugin_sdk::glue::traced::bindings",
+    });
+}
+
+pub use bindings::exports::pbg::plugin::loss_traced;
+
+/// `loss-traced.configure`.
+pub fn configure<L: TracedLoss>(
+    slot: &'static std::thread::LocalKey<Slot<L>>,
+    json: String,
+) -> Result<()> {
+    with(slot, |loss| loss.configure(&Parameters::from_json(json)))
+}
+
+/// `loss-traced.build`.
+pub fn build<L: TracedLoss>(
+    slot: &'static std::thread::LocalKey<Slot<L>>,
+) -> Result<loss_traced::Graph> {
+    with(slot, |loss| trace(loss)).map(lower)
+}
+
+/// `loss-traced.update`.
+pub fn update<L: TracedLoss>(
+    slot: &'static std::thread::LocalKey<Slot<L>>,
+    progress: loss_traced::Progress,
+    values: Vec<f32>,
+) -> Result<Vec<f32>> {
+    let progress = Progress {
+        step: progress.step,
+        edges: progress.edges,
+        mean_loss: progress.mean_loss,
+    };
+    with(slot, |loss| {
+        let mut named = Values::of(&trace(loss)?);
+        named.set_all(&values);
+        loss.update(&progress, &mut named)?;
+        Ok(named.as_vec())
+    })
+}
+
+fn lower(graph: loss::Graph) -> loss_traced::Graph {
+    let parameters = graph.parameters.into_iter();
+    loss_traced::Graph {
+        nodes: graph.nodes.into_iter().map(lower_node).collect(),
+        output: graph.output,
+        parameters: parameters
+            .map(|parameter| loss_traced::NamedParameter {
+                name: parameter.name,
+                value: parameter.value,
+            })
+            .collect(),
+        update_every: graph.update_every,
+    }
+}
+
+fn lower_node(node: Node) -> loss_traced::Node {
+    use loss_traced::Node as Lowered;
+    match node {
+        Node::Positive => Lowered::Positive,
+        Node::Negative => Lowered::Negative,
+        Node::Columns => Lowered::Columns,
+        Node::Constant(value) => Lowered::Constant(value),
+        Node::Parameter(index) => Lowered::Parameter(index),
+        Node::Unary(op, x) => Lowered::Unary(loss_traced::Unary { op: unary(op), x }),
+        Node::Binary(op, left, right) => Lowered::Binary(loss_traced::Binary {
+            op: binary(op),
+            left,
+            right,
+        }),
+        Node::Select(condition, then, otherwise) => Lowered::Select(loss_traced::Select {
+            condition,
+            then,
+            otherwise,
+        }),
+        Node::Clamp(x, low, high) => Lowered::Clamp(loss_traced::Clamp { x, low, high }),
+        Node::Reduce(op, x) => Lowered::Reduce(loss_traced::Reduce {
+            op: reduction(op),
+            x,
+        }),
+        Node::Softmax(x) => Lowered::Softmax(x),
+    }
+}
+
+fn unary(op: Unary) -> loss_traced::UnaryOp {
+    use loss_traced::UnaryOp as Lowered;
+    match op {
+        Unary::Neg => Lowered::Neg,
+        Unary::Abs => Lowered::Abs,
+        Unary::Exp => Lowered::Exp,
+        Unary::Log => Lowered::Log,
+        Unary::Sqrt => Lowered::Sqrt,
+        Unary::Sigmoid => Lowered::Sigmoid,
+        Unary::Softplus => Lowered::Softplus,
+        Unary::Relu => Lowered::Relu,
+        Unary::StopGradient => Lowered::StopGradient,
+    }
+}
+
+fn binary(op: Binary) -> loss_traced::BinaryOp {
+    use loss_traced::BinaryOp as Lowered;
+    match op {
+        Binary::Add => Lowered::Add,
+        Binary::Sub => Lowered::Sub,
+        Binary::Mul => Lowered::Mul,
+        Binary::Div => Lowered::Div,
+        Binary::Pow => Lowered::Pow,
+        Binary::Min => Lowered::Min,
+        Binary::Max => Lowered::Max,
+        Binary::Less => Lowered::Less,
+        Binary::LessEqual => Lowered::LessEqual,
+        Binary::Greater => Lowered::Greater,
+        Binary::GreaterEqual => Lowered::GreaterEqual,
+        Binary::Equal => Lowered::Equal,
+        Binary::NotEqual => Lowered::NotEqual,
+    }
+}
+
+fn reduction(op: Reduction) -> loss_traced::Reduction {
+    use loss_traced::Reduction as Lowered;
+    match op {
+        Reduction::Sum => Lowered::Sum,
+        Reduction::Mean => Lowered::Mean,
+        Reduction::Max => Lowered::Max,
+        Reduction::LogSumExp => Lowered::Logsumexp,
+    }
+}
+
+/// The component of a traced loss: what `export_traced_loss!` expands to in the wasm build.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __traced_loss_component {
+    ($loss:ty) => {
+        ::std::thread_local! {
+            static INSTANCE: $crate::glue::Slot<$loss> = const { ::std::cell::RefCell::new(None) };
+        }
+
+        struct Component;
+
+        $crate::__metadata_component!(<$loss as $crate::TracedLoss>::metadata);
+
+        impl $crate::glue::traced::loss_traced::Guest for Component {
+            fn configure(parameters: ::std::string::String) -> $crate::Result<()> {
+                $crate::glue::traced::configure(&INSTANCE, parameters)
+            }
+
+            fn build() -> $crate::Result<$crate::glue::traced::loss_traced::Graph> {
+                $crate::glue::traced::build(&INSTANCE)
+            }
+
+            fn update(
+                progress: $crate::glue::traced::loss_traced::Progress,
+                values: ::std::vec::Vec<f32>,
+            ) -> $crate::Result<::std::vec::Vec<f32>> {
+                $crate::glue::traced::update(&INSTANCE, progress, values)
+            }
+        }
+
+        $crate::glue::traced::bindings::export!(Component with_types_in $crate::glue::traced::bindings);
+    };
+}

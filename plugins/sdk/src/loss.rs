@@ -1,0 +1,28 @@
+//! Losses: what one row, a positive edge and its negatives, costs.
+//!
+//! [`TracedLoss`] is the standard way: the loss is written as a formula on [expressions](formula),
+//! the host takes the formula as data, derives its gradient and computes both at its own speed.
+//! [`ComputedLoss`] is for what no formula can say: the plugin computes loss and gradient itself,
+//! with [SIMD](crate::simd), and every score crosses the boundary twice.
+
+mod computed;
+pub mod formula;
+mod graph;
+mod interpret;
+mod traced;
+
+pub use computed::{ComputedLoss, Evaluation, RowResult, ScoreRow, evaluate};
+pub use graph::{Binary, Graph, NamedParameter, Node, Reduction, Unary};
+pub use interpret::RowLoss;
+pub use traced::{Progress, TracedLoss, Values, trace};
+
+/// Score of a negative that does not count: the positive itself, or padding. Formulas leave such
+/// negatives out by themselves.
+///
+/// ```
+/// // A masked negative has no part in a sum.
+/// let row = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().sum(), 0.0, &[2.0, -1e9, 3.0]);
+/// assert_eq!(row.loss, 5.0);
+/// assert_eq!(row.negative, [1.0, 0.0, 1.0]);
+/// ```
+pub const MASKED: f32 = -1e9;

@@ -1,0 +1,140 @@
+//! A formula as data.
+
+/// Functions of one value.
+///
+/// ```
+/// use pbg_plugin_sdk::loss::Unary;
+/// assert_ne!(Unary::Softplus, Unary::Sigmoid);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "described where formulas use them")]
+pub enum Unary {
+    Neg,
+    Abs,
+    Exp,
+    Log,
+    Sqrt,
+    Sigmoid,
+    Softplus,
+    Relu,
+    StopGradient,
+}
+
+/// Functions of two values; comparisons give 1 or 0.
+///
+/// ```
+/// use pbg_plugin_sdk::loss::Binary;
+/// assert_ne!(Binary::Less, Binary::LessEqual);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "described where formulas use them")]
+pub enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Pow,
+    Min,
+    Max,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Equal,
+    NotEqual,
+}
+
+/// What becomes of all negatives of a row together.
+///
+/// ```
+/// use pbg_plugin_sdk::loss::Reduction;
+/// assert_ne!(Reduction::Sum, Reduction::Mean);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "described where formulas use them")]
+pub enum Reduction {
+    Sum,
+    Mean,
+    Max,
+    LogSumExp,
+}
+
+/// One value of a formula; operands are indices of nodes before it.
+///
+/// ```
+/// use pbg_plugin_sdk::loss::{Node, formula::graph};
+/// let graph = graph(|s| s.positive() * 2.0);
+/// assert_eq!(graph.nodes[0], Node::Positive);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Node {
+    /// Scores of the positives.
+    Positive,
+    /// Scores of the negatives.
+    Negative,
+    /// Number of negatives per positive, masked ones included.
+    Columns,
+    /// A number.
+    Constant(f32),
+    /// Index of a parameter.
+    Parameter(u32),
+    /// A function of one value.
+    Unary(Unary, u32),
+    /// A function of two values.
+    Binary(Binary, u32, u32),
+    /// Condition, value where it is not 0, value elsewhere.
+    Select(u32, u32, u32),
+    /// Value, lower bound, upper bound.
+    Clamp(u32, u32, u32),
+    /// Over the negatives.
+    Reduce(Reduction, u32),
+    /// `e^x` over its sum, row by row.
+    Softmax(u32),
+}
+
+impl Node {
+    /// The nodes that this one uses.
+    pub(super) fn operands(self) -> impl Iterator<Item = usize> {
+        let of = match self {
+            Self::Unary(_, x) | Self::Reduce(_, x) | Self::Softmax(x) => [Some(x), None, None],
+            Self::Binary(_, a, b) => [Some(a), Some(b), None],
+            Self::Select(a, b, c) | Self::Clamp(a, b, c) => [Some(a), Some(b), Some(c)],
+            _ => [None; 3],
+        };
+        of.into_iter().flatten().map(|id| id as usize)
+    }
+}
+
+/// A number of a formula that [`TracedLoss::update`](super::TracedLoss::update) may change.
+///
+/// ```
+/// let graph = pbg_plugin_sdk::loss::formula::graph(|s| s.parameter("margin", 0.5) - s.positive());
+/// assert_eq!((graph.parameters[0].name.as_str(), graph.parameters[0].value), ("margin", 0.5));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedParameter {
+    /// Lower-case letters, digits and underscores.
+    pub name: String,
+    /// Value at the beginning.
+    pub value: f32,
+}
+
+/// A formula: what the host gets.
+///
+/// ```
+/// use pbg_plugin_sdk::loss::formula::graph;
+/// let graph = graph(|s| s.negatives().logsumexp() - s.positive());
+/// assert_eq!(graph.nodes.len(), 4);
+/// assert_eq!(graph.output, 3);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    /// Operands before users.
+    pub nodes: Vec<Node>,
+    /// The loss of each positive.
+    pub output: u32,
+    /// What [`Node::Parameter`] refers to.
+    pub parameters: Vec<NamedParameter>,
+    /// After how many batches parameters are updated; 0: never.
+    pub update_every: u32,
+}

@@ -1,0 +1,332 @@
+//! A formula on plain slices, with its gradient: a row at a time, in f64.
+//!
+//! This is how a plugin's own tests run its formula without a sandbox. The host has faster ways,
+//! and is tested against this one.
+
+use super::MASKED;
+use super::computed::Evaluation;
+use super::graph::{Binary, Graph, Node, Reduction, Unary};
+
+/// What a formula makes of one row.
+///
+/// ```
+/// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().mean(), 0.0, &[1.0, 3.0]);
+/// assert_eq!((found.loss, found.positive, found.negative), (2.0, 0.0, vec![0.5, 0.5]));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowLoss {
+    /// The loss.
+    pub loss: f64,
+    /// Its derivative by the positive's score.
+    pub positive: f64,
+    /// Its derivatives by the negatives' scores; 0 for masked ones.
+    pub negative: Vec<f64>,
+}
+
+impl Graph {
+    /// Loss and gradient of one row, with the given values of the parameters.
+    ///
+    /// # Panics
+    /// If the graph is not one that expressions made.
+    ///
+    /// ```
+    /// let graph = pbg_plugin_sdk::loss::formula::graph(|s| s.positive() * s.parameter("scale", 2.0));
+    /// let row = graph.row(&[5.0], 3.0, &[]);
+    /// assert_eq!((row.loss, row.positive), (15.0, 5.0));
+    /// ```
+    #[must_use]
+    pub fn row(&self, parameters: &[f32], positive: f64, negatives: &[f64]) -> RowLoss {
+        let row = Row {
+            parameters,
+            positive,
+            negatives,
+        };
+        let values = row.forward(&self.nodes);
+        let mut gradients: Vec<Vec<f64>> = values.iter().map(|v| vec![0.0; v.len()]).collect();
+        gradients[self.output as usize].fill(1.0);
+        let mut result = RowLoss {
+            loss: values[self.output as usize][0],
+            positive: 0.0,
+            negative: vec![0.0; negatives.len()],
+        };
+        for (id, &node) in self.nodes.iter().enumerate().rev() {
+            let gradient = std::mem::take(&mut gradients[id]);
+            match node {
+                Node::Positive => result.positive += gradient[0],
+                Node::Negative => {
+                    let sums = result.negative.iter_mut().zip(&gradient);
+                    sums.for_each(|(sum, g)| *sum += g);
+                }
+                _ => row.pass(node, &values, &values[id], &gradient, &mut gradients),
+            }
+        }
+        result
+    }
+
+    /// Loss and gradient of rows of scores, with the parameters' first values.
+    ///
+    /// * `positive`: `[rows]`.
+    /// * `negative`: `[rows, columns]`, row by row.
+    ///
+    /// # Panics
+    /// If the lengths do not fit each other.
+    ///
+    /// ```
+    /// let graph = pbg_plugin_sdk::loss::formula::graph(|s| s.negatives().sum() - s.positive());
+    /// let found = graph.evaluate(&[1.0, 2.0], &[3.0, 4.0], 1);
+    /// assert_eq!(found.loss, [2.0, 2.0]);
+    /// ```
+    #[must_use]
+    pub fn evaluate(&self, positive: &[f32], negative: &[f32], columns: usize) -> Evaluation {
+        assert_eq!(negative.len(), positive.len() * columns);
+        let values: Vec<f32> = self.parameters.iter().map(|p| p.value).collect();
+        let mut found = Evaluation::default();
+        for (i, &score) in positive.iter().enumerate() {
+            let row = &negative[i * columns..(i + 1) * columns];
+            let wide: Vec<f64> = row.iter().map(|&t| t.into()).collect();
+            let row = self.row(&values, score.into(), &wide);
+            found.loss.push(row.loss as f32);
+            found.positive_gradient.push(row.positive as f32);
+            let gradients = row.negative.into_iter().map(|g| g as f32);
+            found.negative_gradient.extend(gradients);
+        }
+        found
+    }
+}
+
+/// A row of scores. Values have one number, or one per negative.
+struct Row<'a> {
+    parameters: &'a [f32],
+    positive: f64,
+    negatives: &'a [f64],
+}
+
+/// The number that belongs to negative `j`.
+fn at(value: &[f64], j: usize) -> f64 {
+    value[if value.len() == 1 { 0 } else { j }]
+}
+
+impl Row<'_> {
+    fn forward(&self, nodes: &[Node]) -> Vec<Vec<f64>> {
+        let mut values: Vec<Vec<f64>> = Vec::with_capacity(nodes.len());
+        // A matrix of one column has one number too, so shapes are kept apart from lengths.
+        let mut wide: Vec<bool> = Vec::with_capacity(nodes.len());
+        for &node in nodes {
+            let matrix = match node {
+                Node::Negative | Node::Softmax(_) => true,
+                Node::Reduce(..) => false,
+                _ => node.operands().any(|id| wide[id]),
+            };
+            let length = if matrix { self.negatives.len() } else { 1 };
+            values.push(self.value(node, &values, length));
+            wide.push(matrix);
+        }
+        values
+    }
+
+    fn value(&self, node: Node, values: &[Vec<f64>], length: usize) -> Vec<f64> {
+        let of = |id: u32| &values[id as usize][..];
+        let each = |f: &dyn Fn(usize) -> f64| (0..length).map(f).collect();
+        match node {
+            Node::Positive => vec![self.positive],
+            Node::Negative => self.negatives.to_vec(),
+            Node::Columns => vec![self.negatives.len() as f64],
+            Node::Constant(value) => vec![value.into()],
+            Node::Parameter(index) => vec![self.parameters[index as usize].into()],
+            Node::Unary(op, x) => each(&|j| unary(op, at(of(x), j))),
+            Node::Binary(op, a, b) => each(&|j| binary(op, at(of(a), j), at(of(b), j))),
+            Node::Select(c, a, b) => each(&|j| {
+                if at(of(c), j) == 0.0 {
+                    at(of(b), j)
+                } else {
+                    at(of(a), j)
+                }
+            }),
+            Node::Clamp(x, low, high) => each(&|j| {
+                let above = binary(Binary::Max, at(of(x), j), at(of(low), j));
+                binary(Binary::Min, above, at(of(high), j))
+            }),
+            Node::Reduce(op, x) => vec![self.reduce(op, of(x))],
+            Node::Softmax(x) => {
+                let total = self.reduce(Reduction::LogSumExp, of(x));
+                each(&|j| (of(x)[j] - total).exp())
+            }
+        }
+    }
+
+    /// Negatives that are not masked.
+    fn present(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.negatives.len()).filter(|&j| self.negatives[j] != f64::from(MASKED))
+    }
+
+    fn reduce(&self, op: Reduction, x: &[f64]) -> f64 {
+        let sum = || self.present().map(|j| at(x, j)).sum::<f64>();
+        let largest = || {
+            let values = self.present().map(|j| at(x, j));
+            values.fold(f64::NEG_INFINITY, |a, b| binary(Binary::Max, b, a))
+        };
+        match op {
+            Reduction::Sum => sum(),
+            Reduction::Mean => sum() / self.negatives.len().max(1) as f64,
+            Reduction::Max => largest(),
+            Reduction::LogSumExp => {
+                let largest = largest();
+                if largest == f64::NEG_INFINITY {
+                    return largest;
+                }
+                let terms = self.present().map(|j| (at(x, j) - largest).exp());
+                largest + terms.sum::<f64>().ln()
+            }
+        }
+    }
+
+    /// Hands the operands of a node their share of its gradient.
+    fn pass(
+        &self,
+        node: Node,
+        values: &[Vec<f64>],
+        y: &[f64],
+        gradient: &[f64],
+        into: &mut [Vec<f64>],
+    ) {
+        let of = |id: u32| &values[id as usize][..];
+        let mut give = |to: u32, j: usize, share: f64| {
+            let sums = &mut into[to as usize];
+            let place = if sums.len() == 1 { 0 } else { j };
+            sums[place] += share;
+        };
+        // What is masked got no gradient from any reduction.
+        let flowing = || (0..gradient.len()).filter(|&j| gradient[j] != 0.0);
+        match node {
+            Node::Unary(op, x) => {
+                flowing().for_each(|j| give(x, j, gradient[j] * slope(op, at(of(x), j), y[j])));
+            }
+            Node::Binary(op, a, b) => flowing().for_each(|j| {
+                let [left, right] = slopes(op, at(of(a), j), at(of(b), j), y[j]);
+                give(a, j, gradient[j] * left);
+                give(b, j, gradient[j] * right);
+            }),
+            Node::Select(c, a, b) => {
+                flowing()
+                    .for_each(|j| give(if at(of(c), j) == 0.0 { b } else { a }, j, gradient[j]));
+            }
+            Node::Clamp(x, low, high) => flowing().for_each(|j| {
+                let (value, low_value) = (at(of(x), j), at(of(low), j));
+                let above = binary(Binary::Max, value, low_value);
+                let to = if above > at(of(high), j) {
+                    high
+                } else if value >= low_value {
+                    x
+                } else {
+                    low
+                };
+                give(to, j, gradient[j]);
+            }),
+            Node::Reduce(op, x) => {
+                let (g, y, ties) = (gradient[0], y[0], self.ties(of(x), y[0]));
+                for j in self.present() {
+                    let value = at(of(x), j);
+                    let share = match op {
+                        Reduction::Sum => 1.0,
+                        Reduction::Mean => 1.0 / self.negatives.len() as f64,
+                        Reduction::Max if value == y => 1.0 / ties,
+                        Reduction::Max => 0.0,
+                        Reduction::LogSumExp => (value - y).exp(),
+                    };
+                    give(x, j, g * share);
+                }
+            }
+            Node::Softmax(x) => {
+                let mean: f64 = self.present().map(|j| gradient[j] * y[j]).sum();
+                for j in self.present() {
+                    give(x, j, y[j] * (gradient[j] - mean));
+                }
+            }
+            Node::Positive
+            | Node::Negative
+            | Node::Columns
+            | Node::Constant(_)
+            | Node::Parameter(_) => {}
+        }
+    }
+
+    fn ties(&self, x: &[f64], largest: f64) -> f64 {
+        self.present().filter(|&j| at(x, j) == largest).count() as f64
+    }
+}
+
+fn unary(op: Unary, x: f64) -> f64 {
+    match op {
+        Unary::Neg => -x,
+        Unary::Abs => x.abs(),
+        Unary::Exp => x.exp(),
+        Unary::Log => x.ln(),
+        Unary::Sqrt => x.sqrt(),
+        Unary::Sigmoid => sigmoid(x),
+        Unary::Softplus => {
+            let tail = (-x.abs()).exp().ln_1p();
+            if x < 0.0 { tail } else { x + tail }
+        }
+        Unary::Relu => {
+            if x < 0.0 {
+                0.0
+            } else {
+                x
+            }
+        }
+        Unary::StopGradient => x,
+    }
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn slope(op: Unary, x: f64, y: f64) -> f64 {
+    match op {
+        Unary::Neg => -1.0,
+        Unary::Abs if x == 0.0 => 0.0,
+        Unary::Abs => x.signum(),
+        Unary::Exp => y,
+        Unary::Log => 1.0 / x,
+        Unary::Sqrt => 0.5 / y,
+        Unary::Sigmoid => y * sigmoid(-x),
+        Unary::Softplus => sigmoid(x),
+        Unary::Relu => f64::from(u8::from(x >= 0.0)),
+        Unary::StopGradient => 0.0,
+    }
+}
+
+fn binary(op: Binary, a: f64, b: f64) -> f64 {
+    let truth = |holds: bool| f64::from(u8::from(holds));
+    match op {
+        Binary::Add => a + b,
+        Binary::Sub => a - b,
+        Binary::Mul => a * b,
+        Binary::Div => a / b,
+        Binary::Pow => a.powf(b),
+        Binary::Min if a <= b || a.is_nan() => a,
+        Binary::Max if a >= b || a.is_nan() => a,
+        Binary::Min | Binary::Max => b,
+        Binary::Less => truth(a < b),
+        Binary::LessEqual => truth(a <= b),
+        Binary::Greater => truth(a > b),
+        Binary::GreaterEqual => truth(a >= b),
+        Binary::Equal => truth(a == b),
+        Binary::NotEqual => truth(a != b),
+    }
+}
+
+fn slopes(op: Binary, a: f64, b: f64, y: f64) -> [f64; 2] {
+    let chosen = |left: bool| if left { [1.0, 0.0] } else { [0.0, 1.0] };
+    match op {
+        Binary::Add => [1.0, 1.0],
+        Binary::Sub => [1.0, -1.0],
+        Binary::Mul => [b, a],
+        Binary::Div => [1.0 / b, -y / b],
+        Binary::Pow => [b * a.powf(b - 1.0), if a > 0.0 { y * a.ln() } else { 0.0 }],
+        Binary::Min => chosen(a <= b),
+        Binary::Max => chosen(a >= b),
+        _ => [0.0; 2],
+    }
+}
