@@ -94,7 +94,7 @@ pub struct Config {
     /// The parameter `margin` of the loss, where it has one and
     /// `[plugins.params.LOSS]` does not set it.
     #[serde(default)]
-    #[schemars(extend("x-unset" = "the loss's own default: 0.1 for `ranking`"))]
+    #[schemars(extend("x-unset" = "the loss's own default, 0.1 for `ranking`"))]
     pub margin: Option<f32>,
     /// Strength of the regulariser; 0 turns it off.
     #[serde(default)]

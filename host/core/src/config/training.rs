@@ -26,6 +26,9 @@ pub(super) const MAY_CHANGE: &[&str] = &[
     "plugins.limits",
 ];
 
+/// The margin that `ranking` has where none is set.
+const RANKING_MARGIN: f32 = 0.1;
+
 /// What the fingerprint is of; a new form of it needs a new name.
 const FORM: &str = "pbg-host training configuration 2\n";
 
@@ -71,6 +74,9 @@ impl Config {
         let mut filled = self.clone();
         filled.global_emb = Some(self.has_global_emb());
         filled.relation_lr = Some(self.parameter_lr());
+        if self.loss_fn == "ranking" {
+            filled.margin = Some(self.margin.unwrap_or(RANKING_MARGIN));
+        }
         for entity in filled.entities.values_mut() {
             entity.dimension = Some(entity.dimension.unwrap_or(self.dimension));
         }
@@ -266,6 +272,7 @@ mod tests {
         for (key, value) in [
             ("global_emb", "true"),
             ("relation_lr", "0.01"),
+            ("margin", "0.1"),
             ("entities.user.dimension", "8"),
             ("relations.0.weight", "1"),
         ] {
