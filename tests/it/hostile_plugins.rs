@@ -23,7 +23,7 @@ fn check(component: &[u8], reason: &str) {
 
     let start = Instant::now();
     place
-        .run(["train", "--plugin", "evil.wasm"])
+        .run(["train", "--plugin", "evil.wasm", "--allow-plugin-change"])
         .fails(6, &["evil", reason]);
     let allowed = 2 * start_up + FAULT;
     assert!(

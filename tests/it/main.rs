@@ -11,5 +11,6 @@ mod command_line;
 mod first_run;
 mod hostile_plugins;
 mod other_tools;
+mod plugin_rights;
 mod resume;
 mod support;

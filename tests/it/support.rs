@@ -85,6 +85,11 @@ impl Workplace {
         command
             .args(args)
             .current_dir(self.folder.path())
+            // Compiled plugins: not among the user's, and compiled once for all tests.
+            .env(
+                "PBG_HOST_CACHE",
+                concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled"),
+            )
             .stdin(Stdio::null());
         command
     }

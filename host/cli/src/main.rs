@@ -6,6 +6,7 @@
 //! ([`interrupt`]), and what a failure looks like ([`failure`], [`causes`], [`exit_codes`]).
 
 mod arguments;
+mod cache;
 mod causes;
 mod commands;
 mod exit_codes;

@@ -1,17 +1,22 @@
 //! Fills the slots of a run with the plugins that the command line and the configuration name.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pbg_core::config::Config;
+use pbg_core::config::{Config, OnFault};
 use pbg_core::event::Event;
-use pbg_train::Strategies;
+use pbg_train::{Fallbacks, Strategies};
 use pbg_wasm::{
-    Kind as Slot, Limits, LoadedLoss, LogLevel, LogSink, Plugin, PluginSource, Sandbox,
+    Grant, Kind as Slot, Limits, LoadError, LoadedLoss, LogLevel, LogSink, Plugin, PluginSource,
+    Sandbox,
 };
+use serde_json::{Map, Value};
 
+use crate::cache;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::terminal::Terminal;
 
 /// Lines of plugins that wait to be shown; more than this between two events are dropped.
 const MAX_LINES: usize = 1000;
@@ -65,13 +70,18 @@ pub(crate) struct Filled {
 }
 
 /// Loads the strategies that `config` names, with those of `given` (files or standard names) in
-/// their slots instead.
+/// their slots instead. Calls that fail leave their arguments in the folder `faults`.
 ///
 /// # Errors
 /// When a plugin cannot be loaded, fits no slot, or a slot that is taken.
-pub(crate) fn fill(config: &Config, given: &[String]) -> Result<Filled> {
+pub(crate) fn fill(
+    config: &Config,
+    given: &[String],
+    faults: Option<PathBuf>,
+    terminal: Terminal,
+) -> Result<Filled> {
     let log = PluginLog::default();
-    let sandbox = Sandbox::new(Limits::from(&config.plugins.limits))?.with_log(log.sink());
+    let sandbox = sandbox(config, faults, terminal)?.with_log(log.sink());
     let (mut order, mut sampler, mut loss) = (None, None, None);
     for name in given {
         let plugin = sandbox.open(PluginSource::resolve(name)?)?;
@@ -85,21 +95,25 @@ pub(crate) fn fill(config: &Config, given: &[String]) -> Result<Filled> {
             }
         }
     }
-    let configured = |given: Option<Plugin>, name: &str| match given {
-        Some(plugin) => Ok(plugin),
-        None => sandbox.open(PluginSource::resolve(name)?),
-    };
+    let open = |name: &str| -> Result<Plugin> { Ok(sandbox.open(PluginSource::resolve(name)?)?) };
+    let configured = |given: Option<Plugin>, name: &str| given.map_or_else(|| open(name), Ok);
     let order = configured(order, &config.bucket_order)?;
     let sampler = configured(sampler, &config.relation_sampler)?;
     let loss = configured(loss, &config.loss_fn)?;
-    let mut warnings = unused_parameters(config, &[&order, &sampler, &loss]);
-    let order = {
-        let parameters = parameters(config, &order);
-        Box::new(order.into_order(&parameters)?)
-    };
-    let sampler = {
-        let parameters = parameters(config, &sampler);
-        Box::new(sampler.into_sampler(&parameters)?)
+    let mut warnings = unused(config, &[&order, &sampler, &loss])?;
+    let fallbacks = match config.plugins.on_fault {
+        OnFault::End => Fallbacks::default(),
+        OnFault::Fallback => Fallbacks {
+            order: standard(&order, open(STANDARD_ORDER)?, config, Plugin::into_order)?
+                .map(|order| Box::new(order) as _),
+            sampler: standard(
+                &sampler,
+                open(STANDARD_SAMPLER)?,
+                config,
+                Plugin::into_sampler,
+            )?
+            .map(|sampler| Box::new(sampler) as _),
+        },
     };
     let loss = {
         let parameters = loss_parameters(config, &loss, &mut warnings);
@@ -110,13 +124,62 @@ pub(crate) fn fill(config: &Config, given: &[String]) -> Result<Filled> {
     };
     Ok(Filled {
         strategies: Strategies {
-            order,
-            sampler,
+            order: Box::new(configure(order, config, Plugin::into_order)?),
+            sampler: Box::new(configure(sampler, config, Plugin::into_sampler)?),
             loss,
+            fallbacks,
+            may_differ: false,
         },
         log,
         warnings,
     })
+}
+
+/// What goes on where a plugin fails: the defaults of the keys.
+const STANDARD_ORDER: &str = "inside_out";
+const STANDARD_SAMPLER: &str = "proportional";
+
+/// Where the plugins of `config` run.
+fn sandbox(config: &Config, faults: Option<PathBuf>, terminal: Terminal) -> Result<Sandbox> {
+    let grants = config.plugins.grants.iter().map(|grant| Grant {
+        plugin: grant.plugin.clone(),
+        read: grant.read.iter().map(PathBuf::from).collect(),
+    });
+    let pins = config.plugins.pins.iter();
+    let pins = pins.map(|pin| (pin.plugin.clone(), pin.sha256.clone()));
+    let mut sandbox = Sandbox::new(Limits::from(&config.plugins.limits))?
+        .with_grants(grants.collect())
+        .with_pins(pins.collect());
+    if let Some(cache) = cache::open(terminal) {
+        sandbox = sandbox.with_cache(cache);
+    }
+    Ok(match faults {
+        Some(faults) => sandbox.with_faults(faults),
+        None => sandbox,
+    })
+}
+
+/// A plugin with the parameters that the configuration has for it.
+fn configure<T>(
+    plugin: Plugin,
+    config: &Config,
+    into: impl FnOnce(Plugin, &Value) -> std::result::Result<T, LoadError>,
+) -> Result<T> {
+    let parameters = parameters(config, &plugin);
+    Ok(into(plugin, &parameters)?)
+}
+
+/// The standard plugin of a slot, unless the slot has it already.
+fn standard<T>(
+    used: &Plugin,
+    standard: Plugin,
+    config: &Config,
+    into: impl FnOnce(Plugin, &Value) -> std::result::Result<T, LoadError>,
+) -> Result<Option<T>> {
+    if used.id() == standard.id() {
+        return Ok(None);
+    }
+    configure(standard, config, into).map(Some)
 }
 
 fn take(slot: &mut Option<Plugin>, plugin: Plugin, name: &str) -> Result<()> {
@@ -130,21 +193,17 @@ fn take(slot: &mut Option<Plugin>, plugin: Plugin, name: &str) -> Result<()> {
 }
 
 /// What the configuration sets for `plugin`.
-fn parameters(config: &Config, plugin: &Plugin) -> serde_json::Value {
+fn parameters(config: &Config, plugin: &Plugin) -> Value {
     let given = config.plugins.params.get(&plugin.id().name);
     let given = given.into_iter().flatten();
     given
         .map(|(key, value)| (key.clone(), value.clone()))
-        .collect::<serde_json::Map<_, _>>()
+        .collect::<Map<_, _>>()
         .into()
 }
 
 /// What the configuration sets for the loss, PBG's key `margin` included.
-fn loss_parameters(
-    config: &Config,
-    plugin: &Plugin,
-    warnings: &mut Vec<String>,
-) -> serde_json::Value {
+fn loss_parameters(config: &Config, plugin: &Plugin, warnings: &mut Vec<String>) -> Value {
     const MARGIN: &str = "margin";
     let mut given = parameters(config, plugin);
     let (Some(margin), Some(object)) = (config.margin, given.as_object_mut()) else {
@@ -161,17 +220,33 @@ fn loss_parameters(
     given
 }
 
-/// Parameters for a plugin that takes no part are likely a misspelt name.
-fn unused_parameters(config: &Config, used: &[&Plugin]) -> Vec<String> {
+/// What the configuration says of plugins that take no part: likely misspelt names.
+///
+/// # Errors
+/// When a pin is among it: what was pinned is not what runs.
+fn unused(config: &Config, used: &[&Plugin]) -> Result<Vec<String>> {
     let used: BTreeSet<String> = used.iter().map(|plugin| plugin.id().name).collect();
-    let unused = config
-        .plugins
-        .params
-        .keys()
-        .filter(|name| !used.contains(*name));
-    unused
-        .map(|name| format!("plugins.params.{name}: this run uses no plugin of that name"))
-        .collect()
+    let plugins = &config.plugins;
+    if let Some(pin) = plugins.pins.iter().find(|pin| !used.contains(&pin.plugin)) {
+        let name = &pin.plugin;
+        let text =
+            format!("plugins.pins: {name} is pinned, and this run uses no plugin of that name");
+        let help = format!(
+            "it uses {}",
+            used.into_iter().collect::<Vec<_>>().join(", ")
+        );
+        return Err(Failure::message(Kind::Config, text).help(help));
+    }
+    let params = plugins.params.keys().map(|name| ("plugins.params", name));
+    let grants = plugins
+        .grants
+        .iter()
+        .map(|grant| ("plugins.grants", &grant.plugin));
+    Ok(params
+        .chain(grants)
+        .filter(|(_, name)| !used.contains(*name))
+        .map(|(key, name)| format!("{key}: {name} is no plugin of this run"))
+        .collect())
 }
 
 #[cfg(test)]

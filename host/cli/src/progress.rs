@@ -58,8 +58,12 @@ struct Quiet {
 
 impl Reporter for Quiet {
     fn event(&mut self, event: &Event) {
-        if let Event::PluginLog { level, .. } = event
-            && matches!(level.as_str(), "warn" | "error")
+        let matters = match event {
+            Event::PluginLog { level, .. } => matches!(level.as_str(), "warn" | "error"),
+            Event::PluginFault { .. } => true,
+            _ => false,
+        };
+        if matters
             && let Some(line) = text::line(event, &tracker::Tracker::default(), &self.terminal)
         {
             self.terminal.say(line);

@@ -231,6 +231,17 @@ pub enum Event {
         /// The text, without control characters.
         message: String,
     },
+    /// A plugin failed, and the run goes on with the standard one of its slot.
+    PluginFault {
+        /// Name and version of the plugin.
+        plugin: String,
+        /// In which call.
+        function: String,
+        /// What happened.
+        reason: String,
+        /// Name and version of what goes on in its place.
+        fallback: String,
+    },
     /// The run stopped before its end because it was asked to.
     Interrupted {
         /// Version of the checkpoint that holds everything trained so far.

@@ -69,7 +69,11 @@ pub fn check(config: &Config) -> Result<CheckReport, RunError> {
             format!("{workers} workers"),
             workers * worker_bytes(config, &blueprint),
         ),
-        ("plugins".to_owned(), config.plugins.limits.memory_mib << 20),
+        // The bucket order, and a relation sampler for each worker.
+        (
+            "plugins".to_owned(),
+            (1 + workers) * (config.plugins.limits.memory_mib << 20),
+        ),
     ];
     let tables: u64 = blueprint
         .layout

@@ -24,7 +24,12 @@ pub(crate) struct Commits {
     config: Config,
     dataset: String,
     strategies: Vec<StrategyId>,
+    /// Whether a run may go on that was trained with other strategies.
+    may_differ: bool,
 }
+
+/// What the strategies of a checkpoint are, in their order.
+const SLOTS: [&str; 3] = ["bucket order", "relation sampler", "loss"];
 
 impl Commits {
     pub(crate) fn new(config: &Config, dataset: &Dataset, strategies: &Strategies) -> Self {
@@ -40,6 +45,7 @@ impl Commits {
             config: config.clone(),
             dataset: dictionaries(config, dataset),
             strategies: ids.into_iter().cloned().collect(),
+            may_differ: strategies.may_differ,
         }
     }
 
@@ -76,14 +82,19 @@ impl Commits {
     fn check(&self, checkpoint: &Checkpoint, run: &RunInfo) -> Result<(), RunError> {
         let path = checkpoint.path().display();
         if run.config_hash != self.config.training_hash() {
-            let keys = match Config::parse(&run.config, "the checkpoint's configuration", &[]) {
-                Ok(old) => old.training_differences(&self.config).join(", "),
-                Err(_) => "keys that this version does not know".to_owned(),
-            };
-            return Err(RunError::Mismatch(format!(
-                "{path} was trained with another configuration; what differs: {keys}. Set them back, or choose \
-                 another checkpoint_path (and init_path to start from these embeddings)"
-            )));
+            let differences =
+                match Config::parse(&run.config, "the checkpoint's configuration", &[]) {
+                    Ok(old) if self.may_differ => old.differences_beside_strategies(&self.config),
+                    Ok(old) => old.training_differences(&self.config),
+                    Err(_) => vec!["keys that this version does not know".to_owned()],
+                };
+            if !differences.is_empty() {
+                return Err(RunError::Mismatch(format!(
+                    "{path} was trained with another configuration; what differs: {}. Set them back, or choose \
+                     another checkpoint_path (and init_path to start from these embeddings)",
+                    differences.join(", ")
+                )));
+            }
         }
         if run.dataset != self.dataset {
             return Err(RunError::Mismatch(format!(
@@ -92,7 +103,23 @@ impl Commits {
                 run.dataset, self.dataset
             )));
         }
-        Ok(())
+        if self.may_differ {
+            return Ok(());
+        }
+        let strategies = run.strategies.iter().zip(&self.strategies);
+        let different: Vec<String> = SLOTS
+            .iter()
+            .zip(strategies)
+            .filter(|(_, (old, new))| old != new)
+            .map(|(slot, (old, new))| format!("the {slot} was {}, is {}", named(old), named(new)))
+            .collect();
+        if different.is_empty() {
+            return Ok(());
+        }
+        Err(RunError::Mismatch(format!(
+            "{path} was trained with other plugins: {}; `--allow-plugin-change` goes on all the same",
+            different.join("; ")
+        )))
     }
 
     /// Writes the parameters and makes everything written so far the new version.
@@ -117,6 +144,14 @@ impl Commits {
         })?;
         self.last = Instant::now();
         Ok(version)
+    }
+}
+
+/// A strategy with enough of its hash to tell two files of one name apart.
+fn named(id: &StrategyId) -> String {
+    match id.sha256.get(..12) {
+        Some(start) => format!("{id} (sha256 {start}...)"),
+        None => id.to_string(),
     }
 }
 

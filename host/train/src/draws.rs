@@ -2,18 +2,33 @@
 //! share is taken exactly once.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use pbg_core::batching::ByRelation;
 use pbg_core::draws::Ledger;
-use pbg_core::strategy::{Draw, RelationSampler, SamplerFactory};
+use pbg_core::strategy::{Draw, RelationSampler, SamplerFactory, StrategyError};
 
 use crate::error::RunError;
 
+/// Who draws the shares of a bucket.
+pub struct Samplers<'a> {
+    /// The sampler.
+    pub sampler: &'a dyn SamplerFactory,
+    /// What goes on in its place where it fails; without, the bucket fails.
+    pub standard: Option<&'a dyn SamplerFactory>,
+    /// How it failed so far.
+    pub faults: Mutex<Vec<StrategyError>>,
+}
+
 /// One worker's walk over its share of a bucket.
 pub(crate) struct Drawing<'a> {
-    factory: &'a dyn SamplerFactory,
+    samplers: &'a Samplers<'a>,
     sampler: Box<dyn RelationSampler>,
+    /// Whether it is the standard one in the place of one that failed.
+    fallen_back: bool,
     ledger: Ledger,
+    batch_size: u32,
+    seed: u64,
     groups: ByRelation,
     /// Where the edges of each relation that are left start in `groups.order`.
     next: Vec<u32>,
@@ -23,18 +38,29 @@ impl<'a> Drawing<'a> {
     /// Begins to draw `groups` in batches of at most `batch_size`.
     ///
     /// # Errors
-    /// When the sampler fails.
+    /// When the sampler fails and nothing goes on in its place.
     pub(crate) fn new(
-        factory: &'a dyn SamplerFactory,
+        samplers: &'a Samplers<'a>,
         groups: ByRelation,
         batch_size: u32,
         seed: u64,
     ) -> Result<Self, RunError> {
         let counts = groups.counts();
+        let created = samplers.sampler.create(&counts, batch_size, seed);
+        let (sampler, fallen_back) = match created {
+            Ok(sampler) => (sampler, false),
+            Err(fault) => {
+                let standard = samplers.replace(fault)?;
+                (standard.create(&counts, batch_size, seed)?, true)
+            }
+        };
         Ok(Self {
-            factory,
-            sampler: factory.create(&counts, batch_size, seed)?,
+            samplers,
+            sampler,
+            fallen_back,
             ledger: Ledger::new(&counts, batch_size),
+            batch_size,
+            seed,
             next: groups.starts.clone(),
             groups,
         })
@@ -44,19 +70,44 @@ impl<'a> Drawing<'a> {
     /// every edge was drawn.
     ///
     /// # Errors
-    /// When the sampler fails or breaks its promise.
+    /// When the sampler fails or breaks its promise, and nothing goes on in its place.
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Range<usize>)>, RunError> {
-        let draw = self.sampler.next()?;
-        self.ledger.take(draw).map_err(|source| RunError::Sampler {
-            strategy: self.factory.id().clone(),
-            source,
-        })?;
+        let draw = match self.draw() {
+            Ok(draw) => draw,
+            Err(fault) => {
+                self.fall_back(fault)?;
+                self.draw()?
+            }
+        };
         Ok(draw.map(|Draw { relation, edges }| {
             let next = &mut self.next[relation as usize];
             let start = *next as usize;
             *next += edges;
             (relation, start..*next as usize)
         }))
+    }
+
+    fn draw(&mut self) -> Result<Option<Draw>, StrategyError> {
+        let draw = self.sampler.next()?;
+        match self.ledger.take(draw) {
+            Ok(()) => Ok(draw),
+            Err(broken) => Err(StrategyError {
+                strategy: self.samplers.sampler.id().clone(),
+                function: "next",
+                reason: broken.to_string(),
+            }),
+        }
+    }
+
+    /// Goes on with the standard sampler over what is left.
+    fn fall_back(&mut self, fault: StrategyError) -> Result<(), RunError> {
+        if self.fallen_back {
+            return Err(fault.into());
+        }
+        let standard = self.samplers.replace(fault)?;
+        self.sampler = standard.create(self.ledger.left(), self.batch_size, self.seed)?;
+        self.fallen_back = true;
+        Ok(())
     }
 
     /// The share's edges, grouped by relation.
@@ -69,13 +120,30 @@ impl<'a> Drawing<'a> {
     /// # Errors
     /// When the sampler fails.
     pub(crate) fn observe(&mut self, relation: u32, mean_loss: f32) -> Result<(), RunError> {
-        Ok(self.sampler.observe(relation, mean_loss)?)
+        match self.sampler.observe(relation, mean_loss) {
+            Ok(()) => Ok(()),
+            Err(fault) => self.fall_back(fault),
+        }
+    }
+}
+
+impl<'a> Samplers<'a> {
+    /// Notes a fault; what goes on.
+    fn replace(&self, fault: StrategyError) -> Result<&'a dyn SamplerFactory, RunError> {
+        let Some(standard) = self.standard else {
+            return Err(fault.into());
+        };
+        self.faults
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(fault);
+        Ok(standard)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::strategy::{StrategyError, StrategyId};
+    use pbg_core::strategy::StrategyId;
 
     use super::*;
 
@@ -112,31 +180,43 @@ mod tests {
         }
     }
 
-    /// Draws edges 0 to 4, of relations 1, 0, 1, 1, 0.
-    fn draw(answers: &[(u32, u32)]) -> Result<Vec<(u32, Vec<u32>)>, String> {
+    fn scripted(name: &str, answers: &[(u32, u32)]) -> Scripted {
         let answers = answers
             .iter()
             .map(|&(relation, edges)| Some(Draw { relation, edges }));
-        let sampler = Scripted {
+        Scripted {
             id: StrategyId {
-                name: "scripted".to_owned(),
+                name: name.to_owned(),
                 version: "1".to_owned(),
                 sha256: String::new(),
             },
             answers: answers.collect(),
-        };
+        }
+    }
+
+    /// Draws edges 0 to 4, of relations 1, 0, 1, 1, 0, in batches of at most 2.
+    fn draw(samplers: &Samplers<'_>) -> Result<Vec<(u32, Vec<u32>)>, String> {
         let groups = ByRelation::new(&[0, 1, 2, 3, 4], &[1, 0, 1, 1, 0], 2);
-        let mut drawing = Drawing::new(&sampler, groups, 2, 0).map_err(|e| e.to_string())?;
+        let mut drawing = Drawing::new(samplers, groups, 2, 0).map_err(|e| e.to_string())?;
         let mut batches = Vec::new();
         while let Some((relation, range)) = drawing.next().map_err(|e| e.to_string())? {
             batches.push((relation, drawing.edges(range).to_vec()));
+            drawing.observe(relation, 0.5).map_err(|e| e.to_string())?;
         }
         Ok(batches)
     }
 
+    fn draw_alone(answers: &[(u32, u32)]) -> Result<Vec<(u32, Vec<u32>)>, String> {
+        draw(&Samplers {
+            sampler: &scripted("scripted", answers),
+            standard: None,
+            faults: Mutex::default(),
+        })
+    }
+
     #[test]
     fn every_edge_is_in_one_batch() {
-        let batches = draw(&[(1, 2), (0, 1), (1, 1), (0, 1)]).unwrap();
+        let batches = draw_alone(&[(1, 2), (0, 1), (1, 1), (0, 1)]).unwrap();
         assert_eq!(
             batches,
             [(1, vec![0, 2]), (0, vec![1]), (1, vec![3]), (0, vec![4])]
@@ -145,11 +225,40 @@ mod tests {
 
     #[test]
     fn no_edge_is_skipped_or_repeated_unnoticed() {
-        let early = draw(&[(1, 2), (0, 2)]).unwrap_err();
+        let early = draw_alone(&[(1, 2), (0, 2)]).unwrap_err();
         assert!(early.starts_with("plugin scripted 1: next: it ended with 1 edges left"));
-        let twice = draw(&[(0, 2), (0, 1)]).unwrap_err();
+        let twice = draw_alone(&[(0, 2), (0, 1)]).unwrap_err();
         assert!(twice.contains("1 edges of relation 0, which has 0 left"));
-        let large = draw(&[(1, 3)]).unwrap_err();
+        let large = draw_alone(&[(1, 3)]).unwrap_err();
         assert!(large.contains("a batch takes at most 2"), "{large}");
+    }
+
+    #[test]
+    fn the_standard_sampler_goes_on_from_the_same_point() {
+        let samplers = Samplers {
+            sampler: &scripted("evil", &[(1, 2), (7, 1)]),
+            standard: Some(&scripted("good", &[(0, 2), (1, 1)])),
+            faults: Mutex::default(),
+        };
+        let batches = draw(&samplers).unwrap();
+        assert_eq!(batches, [(1, vec![0, 2]), (0, vec![1, 4]), (1, vec![3])]);
+        let faults = samplers.faults.into_inner().unwrap();
+        assert_eq!(faults.len(), 1);
+        assert!(
+            faults[0]
+                .to_string()
+                .starts_with("plugin evil 1: next: it drew relation 7")
+        );
+    }
+
+    #[test]
+    fn a_standard_sampler_that_fails_too_is_the_end() {
+        let error = draw(&Samplers {
+            sampler: &scripted("evil", &[(7, 1)]),
+            standard: Some(&scripted("good", &[(8, 1)])),
+            faults: Mutex::default(),
+        })
+        .unwrap_err();
+        assert!(error.contains("it drew relation 8"), "{error}");
     }
 }

@@ -1,6 +1,5 @@
 //! What can end a run, by kind, so that the terminal can tell the kinds apart.
 
-use pbg_core::draws::DrawError;
 use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanError;
 use pbg_core::schedule::PassId;
@@ -67,14 +66,6 @@ pub enum RunError {
         /// What is wrong with its plan.
         source: PlanError,
     },
-    /// A relation sampler drew what is not there, or stopped early.
-    #[error("plugin {strategy}: next: {source}")]
-    Sampler {
-        /// The sampler.
-        strategy: StrategyId,
-        /// The broken promise.
-        source: DrawError,
-    },
     /// Training diverged.
     #[error(
         "the loss is not finite in epoch {}, edge set {}, edge chunk {}, bucket {bucket}, batch {batch} of worker \
@@ -119,7 +110,7 @@ impl RunError {
             Self::Checkpoint(e) if e.is_locked() => ErrorKind::Locked,
             Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,
             Self::Checkpoint(_) | Self::Mismatch(_) => ErrorKind::Checkpoint,
-            Self::Strategy(_) | Self::Plan { .. } | Self::Sampler { .. } => ErrorKind::Plugin,
+            Self::Strategy(_) | Self::Plan { .. } => ErrorKind::Plugin,
             Self::NotFinite { .. } => ErrorKind::Numeric,
             Self::Thread(_) => ErrorKind::Io,
             Self::Step(_) | Self::Worker(_) | Self::WorkerPanic => ErrorKind::Internal,

@@ -2,8 +2,8 @@
 //! edges on disk -> bucket schedule -> partition buffer -> batches -> kernels -> update -> checkpoint.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pbg_core::batching;
@@ -13,7 +13,7 @@ use pbg_core::graph::{Bucket, Edges};
 use pbg_core::plan::{self, Belady};
 use pbg_core::schedule::{Acquired, Extent};
 use pbg_core::seed::{self, Purpose};
-use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory};
+use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory, StrategyError, StrategyId};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{Stage, Trainer, TrainerError};
@@ -22,6 +22,7 @@ use pbg_store::dataset::{Dataset, EdgeSet};
 
 use crate::buffer::PartitionBuffer;
 use crate::commit::{self, Commits};
+use crate::draws::Samplers;
 use crate::error::RunError;
 use crate::holdout;
 use crate::model::Blueprint;
@@ -41,6 +42,20 @@ pub struct Strategies {
     pub sampler: Box<dyn SamplerFactory>,
     /// Loss.
     pub loss: Box<dyn Loss>,
+    /// What goes on in the place of a strategy that fails.
+    pub fallbacks: Fallbacks,
+    /// Whether a run may go on that was trained with other ones.
+    pub may_differ: bool,
+}
+
+/// What goes on in the place of a strategy that fails, by slot; where there is nothing, the run
+/// ends. A resumed run begins with the strategies that it was given again.
+#[derive(Default)]
+pub struct Fallbacks {
+    /// Order of the buckets.
+    pub order: Option<Box<dyn BucketOrder>>,
+    /// Order of the relations within a bucket.
+    pub sampler: Option<Box<dyn SamplerFactory>>,
 }
 
 /// How a run ended.
@@ -170,6 +185,7 @@ impl<'a> Run<'a> {
                 let trained = self.train_bucket(&pass, acquired, &mut eviction, emit)?;
                 self.state.schedule.complete(acquired.position);
                 self.record(acquired, &trained, emit)?;
+                self.replace_sampler(&trained.faults, emit)?;
                 edges += trained.stats.count;
                 io.add(&trained.io);
                 let stopping = stop.load(Ordering::Relaxed);
@@ -230,9 +246,14 @@ impl<'a> Run<'a> {
             .layout
             .pass(self.config, id, edges.collect(), resident);
         if self.state.schedule.needs_plan() {
-            let order = &mut self.strategies.order;
-            let buckets = order.plan(&pass)?;
-            let strategy = order.id().clone();
+            let buckets = match self.strategies.order.plan(&pass) {
+                Ok(buckets) => buckets,
+                Err(fault) => {
+                    self.replace_order(&fault, emit)?;
+                    self.strategies.order.plan(&pass)?
+                }
+            };
+            let strategy = self.strategies.order.id().clone();
             plan::check(&pass, &buckets).map_err(|source| RunError::Plan {
                 strategy: strategy.clone(),
                 source,
@@ -246,6 +267,40 @@ impl<'a> Run<'a> {
             self.state.schedule.set_plan(buckets);
         }
         Ok(pass)
+    }
+
+    /// Puts the standard order in the place of one that failed.
+    fn replace_order(
+        &mut self,
+        fault: &StrategyError,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), RunError> {
+        let Some(standard) = self.strategies.fallbacks.order.take() else {
+            return Err(fault.clone().into());
+        };
+        let event = replaced(fault, standard.id());
+        self.strategies.order = standard;
+        self.report(event, emit)
+    }
+
+    /// Puts the standard sampler in the place of one that failed in some worker of a bucket.
+    fn replace_sampler(
+        &mut self,
+        faults: &[StrategyError],
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), RunError> {
+        let Some(first) = faults.first() else {
+            return Ok(());
+        };
+        let Some(standard) = self.strategies.fallbacks.sampler.take() else {
+            return Err(first.clone().into());
+        };
+        let id = standard.id().clone();
+        self.strategies.sampler = standard;
+        for fault in faults {
+            self.report(replaced(fault, &id), emit)?;
+        }
+        Ok(())
     }
 
     fn train_bucket(
@@ -286,18 +341,24 @@ impl<'a> Run<'a> {
         };
         let eval_batch = eval_batch_size(self.config);
         let eval_before = holdout::evaluate(&mut self.evaluators, &work, &held, eval_batch)?;
-        let sampler = self.strategies.sampler.as_ref();
+        let samplers = Samplers {
+            sampler: self.strategies.sampler.as_ref(),
+            standard: self.strategies.fallbacks.sampler.as_deref(),
+            faults: Mutex::default(),
+        };
         let stats = workers::train(
             &mut self.trainers,
             &work,
             &order,
-            sampler,
+            &samplers,
             self.config.batch_size,
             emit,
         )?;
         let eval_after = holdout::evaluate(&mut self.evaluators, &work, &held, eval_batch)?;
+        let faults = samplers.faults.into_inner();
         Ok(Trained {
             stats,
+            faults: faults.unwrap_or_else(PoisonError::into_inner),
             eval_before,
             eval_after,
             seconds: started.elapsed().as_secs_f64(),
@@ -433,9 +494,20 @@ impl<'a> Run<'a> {
     }
 }
 
+fn replaced(fault: &StrategyError, standard: &StrategyId) -> Event {
+    Event::PluginFault {
+        plugin: fault.strategy.to_string(),
+        function: fault.function.to_owned(),
+        reason: fault.reason.clone(),
+        fallback: standard.to_string(),
+    }
+}
+
 /// What training a bucket gave.
 struct Trained {
     stats: TrainStats,
+    /// How the relation sampler failed in workers, which went on with the standard one.
+    faults: Vec<StrategyError>,
     eval_before: Option<RankStats>,
     eval_after: Option<RankStats>,
     seconds: f64,

@@ -11,7 +11,7 @@ use pbg_core::event::{Event, TrainStats};
 use pbg_core::graph::{Bucket, Edges, Side};
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};
-use pbg_core::strategy::{Loss, SamplerFactory};
+use pbg_core::strategy::Loss;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::RelationSpec;
@@ -19,7 +19,7 @@ use pbg_kernels::step::{Batch, BatchStats, Relations, StepError, Tables, Trainer
 use pbg_kernels::table::Table;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::draws::Drawing;
+use crate::draws::{Drawing, Samplers};
 use crate::error::RunError;
 use crate::model::Blueprint;
 
@@ -146,7 +146,7 @@ pub fn train(
     trainers: &mut [Trainer],
     work: &Work<'_>,
     indices: &[u32],
-    sampler: &dyn SamplerFactory,
+    samplers: &Samplers<'_>,
     batch_size: u32,
     emit: &mut dyn FnMut(Event),
 ) -> Result<TrainStats, RunError> {
@@ -164,7 +164,7 @@ pub fn train(
                 let share = &indices[share];
                 scope.spawn(move || {
                     let mut shift = Shift::new(trainer, work, worker, failed, reports);
-                    let result = shift.train(share, sampler, batch_size);
+                    let result = shift.train(share, samplers, batch_size);
                     if result.is_err() {
                         failed.store(true, Ordering::Relaxed);
                     }
@@ -249,7 +249,7 @@ impl<'a, 'w> Shift<'a, 'w> {
     fn train(
         &mut self,
         share: &[u32],
-        sampler: &dyn SamplerFactory,
+        samplers: &Samplers<'_>,
         batch_size: u32,
     ) -> Result<TrainStats, RunError> {
         if self.work.blueprint.spec.is_dynamic() {
@@ -260,7 +260,7 @@ impl<'a, 'w> Shift<'a, 'w> {
                 self.step(indices, None)?;
             }
         } else if !share.is_empty() {
-            self.train_by_relation(share, sampler, batch_size)?;
+            self.train_by_relation(share, samplers, batch_size)?;
         }
         Ok(self.stats)
     }
@@ -269,7 +269,7 @@ impl<'a, 'w> Shift<'a, 'w> {
     fn train_by_relation(
         &mut self,
         share: &[u32],
-        factory: &dyn SamplerFactory,
+        samplers: &Samplers<'_>,
         batch_size: u32,
     ) -> Result<(), RunError> {
         let relations = self.work.blueprint.spec.relation_count();
@@ -279,7 +279,7 @@ impl<'a, 'w> Shift<'a, 'w> {
             Purpose::Relations,
             &self.work.coordinates(self.worker as u64),
         );
-        let mut drawing = Drawing::new(factory, groups, batch_size, seed)?;
+        let mut drawing = Drawing::new(samplers, groups, batch_size, seed)?;
         while let Some((relation, range)) = drawing.next()? {
             if self.failed.load(Ordering::Relaxed) {
                 break;

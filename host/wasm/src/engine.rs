@@ -4,6 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use wasmtime::{Config, Engine};
 
 use crate::limits::Limits;
@@ -65,6 +66,9 @@ fn config(limits: &Limits) -> Config {
         // compiled code needs no bounds checks.
         .memory_reservation(4 << 30)
         .memory_guard_size(32 << 20)
+        // A copy-on-write image is a file in memory: where this process may write small files
+        // only, filling it would end the process with a signal.
+        .memory_init_cow(getrlimit(Resource::Fsize).current.is_none())
         // Relaxed SIMD rounds differently from machine to machine.
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)

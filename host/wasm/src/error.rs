@@ -104,6 +104,29 @@ pub enum LoadError {
         /// One text per parameter.
         problems: Vec<String>,
     },
+    /// The configuration grants it a folder that cannot be opened.
+    #[error("plugin {label}: the folder {} that is granted to it: {reason}", .path.display())]
+    Grant {
+        /// Which plugin.
+        label: String,
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The configuration wants another file of this name.
+    #[error(
+        "plugin {label}: has SHA-256 {found}, its pin wants {expected}; it is not the plugin that \
+         was pinned, or a newer one: look at it before changing plugins.pins"
+    )]
+    Pinned {
+        /// Which plugin.
+        label: String,
+        /// What the pin says.
+        expected: String,
+        /// What the file has.
+        found: String,
+    },
     /// The sandbox itself cannot start.
     #[error("the plugin sandbox cannot start: {reason}")]
     Sandbox {

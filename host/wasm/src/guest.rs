@@ -1,9 +1,12 @@
 //! What lives in a store beside the instance: its caps and its log.
 
+use std::sync::Arc;
+
 use wasmtime::{ResourceLimiter, Store};
 
-use crate::bindings::{log as wit_log, types as wit_types};
+use crate::bindings::{files as wit_files, log as wit_log, types as wit_types};
 use crate::engine::{Runtime, ticks};
+use crate::grants::Folders;
 use crate::limits::Limits;
 use crate::log::{GuestLog, LogLevel};
 
@@ -28,6 +31,8 @@ pub(crate) struct Guest {
     memory: Budget,
     table: Budget,
     pub(crate) log: GuestLog,
+    folders: Arc<Folders>,
+    file_bytes: usize,
 }
 
 /// What all memories, or all tables, have together.
@@ -51,7 +56,12 @@ impl Budget {
 impl Guest {
     /// A store with every limit set. The limiter must come before the instance: how many
     /// memories, tables and instances it grants is read once, when it is set.
-    pub(crate) fn store(runtime: &Runtime, limits: &Limits, log: GuestLog) -> Store<Self> {
+    pub(crate) fn store(
+        runtime: &Runtime,
+        limits: &Limits,
+        log: GuestLog,
+        folders: Arc<Folders>,
+    ) -> Store<Self> {
         let guest = Self {
             memory: Budget {
                 used: 0,
@@ -62,6 +72,8 @@ impl Guest {
                 limit: limits.table_elements,
             },
             log,
+            folders,
+            file_bytes: limits.result_bytes,
         };
         let mut store = Store::new(&runtime.engine, guest);
         store.limiter(|guest| guest);
@@ -118,6 +130,24 @@ impl ResourceLimiter for Guest {
 }
 
 impl wit_types::Host for Guest {}
+
+impl wit_files::Host for Guest {
+    fn read(&mut self, path: String) -> Result<Vec<u8>, String> {
+        self.folders.read(&path, self.file_bytes)
+    }
+
+    fn list(&mut self, path: String) -> Result<Vec<wit_files::Entry>, String> {
+        let entries = self.folders.list(&path)?;
+        Ok(entries
+            .into_iter()
+            .map(|entry| wit_files::Entry {
+                name: entry.name,
+                folder: entry.folder,
+                bytes: entry.bytes,
+            })
+            .collect())
+    }
+}
 
 impl wit_log::Host for Guest {
     fn write(&mut self, level: wit_log::Level, message: String) {

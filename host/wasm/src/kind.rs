@@ -1,11 +1,11 @@
 //! The slots that a plugin can fill.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::bindings::{PACKAGE, VERSION};
 
 /// Which strategy a component is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {

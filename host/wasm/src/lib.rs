@@ -1,6 +1,7 @@
 //! The sandbox of `pbg-host`: loads, limits and calls strategies that are WebAssembly components.
 //!
-//! A plugin can make training useless, never unsafe. It gets no import but a log, every call has
+//! A plugin can make training useless, never unsafe. It gets no import but a log and the
+//! files that the user granted it, every call has
 //! a deadline and every resource a limit, every answer is checked against its contract before it
 //! is returned, and an instance that failed in any way is never used again. What went wrong comes
 //! as a text that names the plugin, the function, the cause and what its author can do.
@@ -19,14 +20,18 @@
 //! # Ok::<(), pbg_wasm::LoadError>(())
 //! ```
 //!
-//! Components are compiled each time they are loaded, which takes some tens of milliseconds for a
-//! standard one: reading compiled code back is `unsafe`, since it would run whatever the file
-//! holds.
+//! Compiling a standard component takes some tens of milliseconds, so a [`Cache`] keeps the code.
+//! Reading it back is `unsafe`, since it would run whatever the file holds: `compiled.rs` is the
+//! one place that does, and `cache.rs` says why it may.
 
 mod bindings;
+mod bulk;
+mod cache;
+mod compiled;
 mod engine;
 mod error;
 mod fault;
+mod grants;
 mod guest;
 mod kind;
 mod limits;
@@ -37,13 +42,16 @@ mod order;
 mod parameters;
 mod plugin;
 mod program;
+mod replay;
 mod sampler;
 mod source;
 mod standard;
 mod strategy;
 mod text;
 
+pub use cache::{Cache, CacheError};
 pub use error::LoadError;
+pub use grants::Grant;
 pub use kind::Kind;
 pub use limits::Limits;
 pub use log::{LogLevel, LogSink};
@@ -52,6 +60,7 @@ pub use metadata::Metadata;
 pub use order::LoadedOrder;
 pub use parameters::{Parameter, ParameterKind};
 pub use plugin::{Inspection, Plugin, Sandbox};
+pub use replay::{Call, Replay, ReplayError};
 pub use sampler::LoadedSampler;
 pub use source::PluginSource;
 pub use standard::{Standard, standard};

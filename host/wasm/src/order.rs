@@ -12,6 +12,7 @@ use crate::error::LoadError;
 use crate::guest::Guest;
 use crate::parameters::Parameter;
 use crate::program::{Program, Seat, chain};
+use crate::replay::Call;
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
 /// A bucket order that is a component. Every answer is checked before it is returned.
@@ -99,6 +100,31 @@ impl BucketOrder for LoadedOrder {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {
+        self.plan_checked(pass).map_err(|error| {
+            let call = || Call::Plan { pass: pass.clone() };
+            self.strategy.record(error, || Some(call()))
+        })
+    }
+
+    fn pick(
+        &mut self,
+        pass: &Pass,
+        held: &[Bucket],
+        free: &[Bucket],
+    ) -> Result<usize, StrategyError> {
+        self.pick_checked(pass, held, free).map_err(|error| {
+            let call = || Call::Pick {
+                pass: pass.clone(),
+                held: held.to_vec(),
+                free: free.to_vec(),
+            };
+            self.strategy.record(error, || Some(call()))
+        })
+    }
+}
+
+impl LoadedOrder {
+    fn plan_checked(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {
         let result_bytes = self.plan_bytes(pass)?;
         let resident = Resident::of(pass);
         let answer = self.call("plan", result_bytes, |exports, store| {
@@ -117,7 +143,7 @@ impl BucketOrder for LoadedOrder {
         Ok(buckets)
     }
 
-    fn pick(
+    fn pick_checked(
         &mut self,
         pass: &Pass,
         held: &[Bucket],

@@ -1,5 +1,6 @@
 //! Loading: from a source to something that fills a slot.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pbg_core::strategy::StrategyId;
@@ -7,8 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::bindings::{self, PACKAGE, VERSION};
+use crate::cache::Cache;
 use crate::engine::Runtime;
 use crate::error::LoadError;
+use crate::grants::{Folders, Grant};
 use crate::kind::Kind;
 use crate::limits::Limits;
 use crate::log::LogSink;
@@ -28,6 +31,11 @@ pub struct Sandbox {
     runtime: Arc<Runtime>,
     limits: Limits,
     log: LogSink,
+    cache: Option<Arc<Cache>>,
+    grants: Vec<Grant>,
+    /// SHA-256 by plugin name.
+    pins: Vec<(String, String)>,
+    faults: Option<PathBuf>,
 }
 
 /// What `plugin inspect` shows.
@@ -42,6 +50,8 @@ pub struct Inspection {
     pub metadata: Metadata,
     /// Interfaces that it imports.
     pub imports: Vec<String>,
+    /// Whether it asks to read files, for which a configuration has to grant it a folder.
+    pub reads_files: bool,
     /// Bytes of the component.
     pub size: u64,
     /// SHA-256 of the component, in hexadecimal.
@@ -71,6 +81,10 @@ impl Sandbox {
             runtime: Arc::new(runtime),
             limits,
             log: Arc::new(|_, _| ()),
+            cache: None,
+            grants: Vec::new(),
+            pins: Vec::new(),
+            faults: None,
         })
     }
 
@@ -78,6 +92,34 @@ impl Sandbox {
     #[must_use]
     pub fn with_log(self, log: LogSink) -> Self {
         Self { log, ..self }
+    }
+
+    /// The same sandbox, which keeps compiled code in `cache`.
+    #[must_use]
+    pub fn with_cache(self, cache: Cache) -> Self {
+        let cache = Some(Arc::new(cache));
+        Self { cache, ..self }
+    }
+
+    /// The same sandbox, in which plugins may read what `grants` opens to them.
+    #[must_use]
+    pub fn with_grants(self, grants: Vec<Grant>) -> Self {
+        Self { grants, ..self }
+    }
+
+    /// The same sandbox, in which plugins of these names must have these SHA-256 (in
+    /// hexadecimal).
+    #[must_use]
+    pub fn with_pins(self, pins: Vec<(String, String)>) -> Self {
+        Self { pins, ..self }
+    }
+
+    /// The same sandbox, which leaves a [`Replay`] of every failing call of a plugin that fills a
+    /// slot in the folder `faults`.
+    #[must_use]
+    pub fn with_faults(self, faults: PathBuf) -> Self {
+        let faults = Some(faults);
+        Self { faults, ..self }
     }
 
     /// Reads, compiles and checks a plugin, and asks it who it is.
@@ -92,13 +134,21 @@ impl Sandbox {
             self.limits.clone(),
             Arc::clone(&self.log),
         );
-        let mut program = Program::compile(runtime, limits, log, label, &bytes)?;
+        let cache = self.cache.as_deref();
+        let mut program = Program::compile(runtime, limits, log, label, &bytes, cache)?;
         let metadata = describe(&program)?;
+        self.check_pins(&program, &metadata.name)?;
         program.label.clone_from(&metadata.name);
+        program.folders = Arc::new(Folders::open(&self.grants, &metadata.name)?);
+        program.faults.clone_from(&self.faults);
         let inspection = Inspection {
             kind: program.kind,
             wit: format!("{PACKAGE}@{VERSION}"),
             metadata,
+            reads_files: program
+                .imports
+                .iter()
+                .any(|import| import.contains("/files@")),
             imports: program.imports.clone(),
             size: program.size,
             sha256: program.sha256.clone(),
@@ -107,6 +157,18 @@ impl Sandbox {
             program,
             inspection,
         })
+    }
+
+    fn check_pins(&self, program: &Program, name: &str) -> Result<(), LoadError> {
+        let mut pins = self.pins.iter().filter(|(pinned, _)| pinned == name);
+        match pins.find(|(_, sha256)| !sha256.eq_ignore_ascii_case(&program.sha256)) {
+            None => Ok(()),
+            Some((_, expected)) => Err(LoadError::Pinned {
+                label: program.label.clone(),
+                expected: expected.clone(),
+                found: program.sha256.clone(),
+            }),
+        }
     }
 
     /// Opens a plugin and makes it a bucket order, configured with `parameters` (a JSON object;

@@ -1,31 +1,41 @@
 //! A compiled component, its contract checked, and the instances that answer calls.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
-use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
+use wasmtime::{Engine, Store};
 
-use crate::bindings::{PACKAGE, VERSION, log as wit_log};
+use crate::bindings::{PACKAGE, VERSION, files as wit_files, log as wit_log};
+use crate::cache::Cache;
 use crate::engine::{Runtime, ticks};
 use crate::error::LoadError;
 use crate::fault;
+use crate::grants::Folders;
 use crate::guest::Guest;
 use crate::kind::Kind;
 use crate::limits::Limits;
-use crate::log::{GuestLog, LogSink};
+use crate::log::{GuestLog, LogLevel, LogSink};
 use crate::text::neutral;
+use crate::{bulk, compiled};
 
 /// Interfaces that a component may import: `types` has no function.
-const OFFERED: [&str; 2] = ["log", "types"];
+const OFFERED: [&str; 3] = ["files", "log", "types"];
 
 /// Compiled code with everything that an instance of it needs.
 pub(crate) struct Program {
     runtime: Arc<Runtime>,
     pub(crate) limits: Limits,
     sink: LogSink,
+    /// What it may read.
+    pub(crate) folders: Arc<Folders>,
+    /// Where the arguments of failing calls go.
+    pub(crate) faults: Option<PathBuf>,
     /// How messages and log lines name it.
     pub(crate) label: String,
+    /// The file or standard name that it came from.
+    pub(crate) source: String,
     pub(crate) kind: Kind,
     pub(crate) imports: Vec<String>,
     pub(crate) sha256: String,
@@ -48,6 +58,7 @@ impl Program {
         sink: LogSink,
         label: String,
         bytes: &[u8],
+        cache: Option<&Cache>,
     ) -> Result<Self, LoadError> {
         let unfit = |reason| LoadError::NotAComponent {
             label: label.clone(),
@@ -61,21 +72,23 @@ impl Program {
                 limits.component_bytes
             )));
         }
-        let component = Component::new(&runtime.engine, bytes)
-            .map_err(|error| unfit(format!("is no valid component: {}", chain(&error))))?;
+        let sha256: String = Sha256::digest(bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let component = code(&runtime.engine, bytes, &sha256, cache, &sink).map_err(unfit)?;
         let (imports, kind) = check_interfaces(&runtime, &component, &label)?;
         let pre = link(&runtime, &component).map_err(|error| LoadError::Interface {
             label: label.clone(),
             reason: format!("does not fit {PACKAGE}@{VERSION}: {}", chain(&error)),
         })?;
-        let sha256 = Sha256::digest(bytes)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
         Ok(Self {
             runtime,
             limits,
             sink,
+            folders: Arc::default(),
+            faults: None,
+            source: label.clone(),
             label,
             kind,
             imports,
@@ -91,7 +104,7 @@ impl Program {
     /// What the component did wrong while it was instantiated.
     pub(crate) fn open(&self) -> Result<Seat, String> {
         let log = GuestLog::new(Arc::clone(&self.sink), self.label.clone());
-        let mut store = Guest::store(&self.runtime, &self.limits, log);
+        let mut store = Guest::store(&self.runtime, &self.limits, log, Arc::clone(&self.folders));
         store.data_mut().log.begin(self.limits.log_lines);
         match self.pre.instantiate(&mut store) {
             Ok(instance) => Ok(Seat { store, instance }),
@@ -141,9 +154,39 @@ pub(crate) fn chain(error: &wasmtime::Error) -> String {
     neutral(&texts.join(": "), 500)
 }
 
+/// The component's code: from the cache, or compiled and then kept there.
+fn code(
+    engine: &Engine,
+    bytes: &[u8],
+    sha256: &str,
+    cache: Option<&Cache>,
+    sink: &LogSink,
+) -> Result<Component, String> {
+    if let Some(cache) = cache
+        && let Some(code) = cache.load(engine, sha256)
+    {
+        match compiled::revive(engine, &code) {
+            Ok(component) => return Ok(component),
+            Err(_) => cache.forget(engine, sha256),
+        }
+    }
+    bulk::check(bytes)?;
+    let component = Component::new(engine, bytes)
+        .map_err(|error| format!("is no valid component: {}", chain(&error)))?;
+    if let Some(cache) = cache
+        && let Ok(code) = component.serialize()
+        && let Err(error) = cache.store(engine, sha256, &code)
+    {
+        // It loads all the same, only slower the next time.
+        sink(LogLevel::Debug, &format!("plugins: {error}"));
+    }
+    Ok(component)
+}
+
 fn link(runtime: &Runtime, component: &Component) -> wasmtime::Result<InstancePre<Guest>> {
     let mut linker = Linker::new(&runtime.engine);
     wit_log::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)?;
+    wit_files::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)?;
     linker.instantiate_pre(component)
 }
 
@@ -233,7 +276,7 @@ fn advice(import: &str) -> &'static str {
          wasm32-unknown-unknown, Python with `componentize-py componentize --stub-wasi`, \
          JavaScript with all features of componentize-js disabled"
     } else {
-        "only pbg:plugin/log is offered; build it for one of the worlds of pbg:plugin"
+        "only pbg:plugin/log and pbg:plugin/files are offered; build it for one of the worlds of pbg:plugin"
     }
 }
 

@@ -13,6 +13,7 @@ use crate::error::LoadError;
 use crate::guest::Guest;
 use crate::parameters::Parameter;
 use crate::program::{Program, Seat, chain};
+use crate::replay::Call;
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
 /// A relation sampler that is a component. Every draw is checked before it is returned.
@@ -73,25 +74,67 @@ impl SamplerFactory for LoadedSampler {
         batch_size: u32,
         seed: u64,
     ) -> Result<Box<dyn RelationSampler>, StrategyError> {
-        let Inner { strategy, exports } = &*self.inner;
-        let mut seat = self.inner.open()?;
-        let (exports, sampler) =
-            strategy.call(&mut seat, "create", SMALL_ANSWER, |store, instance| {
-                let exports = exports.load(&mut *store, instance)?;
-                let answer = exports
-                    .sampler()
-                    .call_create(store, counts, batch_size, seed)?;
-                Ok(answer.map(|sampler| (exports, sampler)))
-            })?;
+        let share = Share {
+            counts: counts.to_vec(),
+            batch_size,
+            seed,
+        };
+        let begun = self.inner.begin(&share);
+        let (seat, exports, sampler) = begun.map_err(|error| {
+            let call = || share.call(&[]);
+            self.inner.strategy.record(error, || Some(call()))
+        })?;
         Ok(Box::new(Walk {
             inner: Arc::clone(&self.inner),
             seat,
             exports,
             sampler,
             ledger: Ledger::new(counts, batch_size),
+            share,
+            losses: Vec::new(),
         }))
     }
 }
+
+impl Inner {
+    fn begin(&self, share: &Share) -> Result<(Option<Seat>, Exports, ResourceAny), StrategyError> {
+        let mut seat = self.open()?;
+        let (exports, sampler) =
+            self.strategy
+                .call(&mut seat, "create", SMALL_ANSWER, |store, instance| {
+                    let exports = self.exports.load(&mut *store, instance)?;
+                    let answer = exports.sampler().call_create(
+                        store,
+                        &share.counts,
+                        share.batch_size,
+                        share.seed,
+                    )?;
+                    Ok(answer.map(|sampler| (exports, sampler)))
+                })?;
+        Ok((seat, exports, sampler))
+    }
+}
+
+/// What a walk began with.
+struct Share {
+    counts: Vec<u64>,
+    batch_size: u32,
+    seed: u64,
+}
+
+impl Share {
+    fn call(&self, losses: &[f32]) -> Call {
+        Call::Draw {
+            counts: self.counts.clone(),
+            batch_size: self.batch_size,
+            seed: self.seed,
+            losses: losses.to_vec(),
+        }
+    }
+}
+
+/// Batches of a share whose losses are kept for a replay; longer walks have none.
+const LOSSES: usize = 1 << 20;
 
 /// One worker's walk over its share of a bucket. Its instance goes with it.
 struct Walk {
@@ -101,6 +144,9 @@ struct Walk {
     exports: Exports,
     sampler: ResourceAny,
     ledger: Ledger,
+    share: Share,
+    /// What was observed, where faults are kept.
+    losses: Vec<f32>,
 }
 
 impl Walk {
@@ -125,8 +171,8 @@ impl Walk {
     }
 }
 
-impl RelationSampler for Walk {
-    fn next(&mut self) -> Result<Option<Draw>, StrategyError> {
+impl Walk {
+    fn draw(&mut self) -> Result<Option<Draw>, StrategyError> {
         let answer = self.call("next", |exports, store, sampler| {
             exports.call_next(store, sampler)
         })?;
@@ -138,10 +184,25 @@ impl RelationSampler for Walk {
         Ok(draw)
     }
 
+    fn record(&self, error: StrategyError) -> StrategyError {
+        let call = || (self.losses.len() < LOSSES).then(|| self.share.call(&self.losses));
+        self.inner.strategy.record(error, call)
+    }
+}
+
+impl RelationSampler for Walk {
+    fn next(&mut self) -> Result<Option<Draw>, StrategyError> {
+        self.draw().map_err(|error| self.record(error))
+    }
+
     fn observe(&mut self, relation: u32, mean_loss: f32) -> Result<(), StrategyError> {
+        if self.inner.strategy.program.faults.is_some() && self.losses.len() < LOSSES {
+            self.losses.push(mean_loss);
+        }
         self.call("observe", |exports, store, sampler| {
             exports.call_observe(store, sampler, relation, mean_loss)?;
             Ok(Ok(()))
         })
+        .map_err(|error| self.record(error))
     }
 }

@@ -1,5 +1,7 @@
 //! What every slot has in common: a program, who it is, its parameters, and how its calls fail.
 
+use std::fmt::Write as _;
+
 use pbg_core::strategy::{StrategyError, StrategyId};
 use serde_json::Value;
 use wasmtime::Store;
@@ -9,6 +11,7 @@ use crate::error::LoadError;
 use crate::guest::Guest;
 use crate::parameters::{Parameter, complete};
 use crate::program::{Program, Seat};
+use crate::replay::{Call, Replay};
 use crate::text::neutral;
 
 /// Bytes for an answer that is a number or a refusal.
@@ -20,6 +23,8 @@ const REFUSAL_BYTES: usize = 4096;
 pub(crate) struct Strategy {
     pub(crate) program: Program,
     pub(crate) id: StrategyId,
+    /// What the configuration sets.
+    given: Value,
     /// What `configure` gets: every declared parameter, as the text of a JSON object.
     parameters: String,
 }
@@ -39,6 +44,7 @@ impl Strategy {
         Ok(Self {
             program,
             id,
+            given: given.clone(),
             parameters: Value::Object(parameters).to_string(),
         })
     }
@@ -80,6 +86,32 @@ impl Strategy {
                 let refusal = neutral(&refusal, REFUSAL_BYTES);
                 self.fault(function, format!("refuses: {refusal}"))
             })
+    }
+
+    /// Leaves a file with which `call` can be asked again, where faults are kept.
+    pub(crate) fn record(
+        &self,
+        mut error: StrategyError,
+        call: impl FnOnce() -> Option<Call>,
+    ) -> StrategyError {
+        let Some(folder) = &self.program.faults else {
+            return error;
+        };
+        let Some(call) = call() else {
+            return error;
+        };
+        let source = (self.program.kind, self.program.source.clone());
+        let limits = self.program.limits.clone();
+        let replay = Replay::new(&error, source, limits, self.given.clone(), call);
+        let _ = match replay.write(folder) {
+            Ok(path) => write!(
+                error.reason,
+                "\n  `pbg-host plugin replay {}` asks it the same again",
+                path.display()
+            ),
+            Err(why) => write!(error.reason, "\n  its arguments could not be kept: {why}"),
+        };
+        error
     }
 
     /// A fault of `function`.

@@ -12,7 +12,7 @@ pub mod traced;
 use std::cell::RefCell;
 use std::sync::Once;
 
-pub use metadata::bindings::pbg::plugin::log;
+pub use metadata::bindings::pbg::plugin::{files, log};
 pub use order::bindings::pbg::plugin::types;
 
 /// Hands one line to the host.

@@ -46,8 +46,9 @@
 //!   and no clock, so the same run gives the same numbers again.
 //! * A wish that cannot be met is an `Err` with a sentence for the user; a bug may panic, and its
 //!   message and place reach the user too.
-//! * [`log`] writes lines to the host, a few per call.
+//! * [`log`] writes lines to the host, a few per call; [`files`] reads what the user granted.
 
+pub mod files;
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub mod glue;

@@ -60,6 +60,43 @@ pub(crate) fn zeros(length: &str) -> String {
 pub(crate) const GRID: &str =
     "(i32.mul (i32.load (local.get $pass)) (i32.load offset=4 (local.get $pass)))";
 
+/// A relation sampler that draws one edge of the first relation, whatever is left.
+pub(crate) fn greedy_sampler() -> Vec<u8> {
+    encode(
+        "proportional",
+        &format!(
+            r#"(module
+            (import "[export]pbg:plugin/relation-sampler@0.1.0" "[resource-new]sampler" (func $new (param i32) (result i32)))
+            (memory (export "memory") 2)
+            (global $free (mut i32) (i32.const 16384))
+            (data (i32.const 32) "{NAME}")
+            (data (i32.const 40) "6.6.6")
+            (data (i32.const 48) "no good")
+            {REALLOC}
+            (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) {DESCRIBE})
+            (func (export "pbg:plugin/relation-sampler@0.1.0#configure") (param i32 i32) (result i32)
+                (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
+            (func (export "pbg:plugin/relation-sampler@0.1.0#[static]sampler.create")
+                (param i32 i32 i32 i64) (result i32)
+                (i32.store (i32.const 128) (i32.const 0))
+                (i32.store (i32.const 132) (call $new (i32.const 1))) (i32.const 128))
+            (func (export "pbg:plugin/relation-sampler@0.1.0#[method]sampler.next") (param i32) (result i32)
+                (i32.store (i32.const 160) (i32.const 0)) (i32.store (i32.const 164) (i32.const 1))
+                (i32.store (i32.const 168) (i32.const 0)) (i32.store (i32.const 172) (i32.const 1))
+                (i32.const 160))
+            (func (export "pbg:plugin/relation-sampler@0.1.0#[method]sampler.observe") (param i32 i32 f32)))"#
+        ),
+    )
+}
+
+/// `cabi_realloc` that hands out memory from `$free` on.
+const REALLOC: &str = r#"
+            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+                (local $at i32)
+                (local.set $at (i32.and (i32.add (global.get $free) (i32.const 15)) (i32.const -16)))
+                (global.set $free (i32.add (local.get $at) (local.get 3)))
+                (local.get $at))"#;
+
 fn component(describe: &str, plan: &str) -> Vec<u8> {
     let text = format!(
         r#"(module
@@ -68,22 +105,23 @@ fn component(describe: &str, plan: &str) -> Vec<u8> {
             (data (i32.const 32) "{NAME}")
             (data (i32.const 40) "6.6.6")
             (data (i32.const 48) "no good")
-            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
-                (local $at i32)
-                (local.set $at (i32.and (i32.add (global.get $free) (i32.const 15)) (i32.const -16)))
-                (global.set $free (i32.add (local.get $at) (local.get 3)))
-                (local.get $at))
+            {REALLOC}
             (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) {describe})
             (func (export "pbg:plugin/bucket-order@0.1.0#configure") (param i32 i32) (result i32)
                 (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
             (func (export "pbg:plugin/bucket-order@0.1.0#plan") (param $pass i32) (result i32) {plan})
             (func (export "pbg:plugin/bucket-order@0.1.0#pick") (param i32) (result i32) unreachable))"#
     );
+    encode("inside_out", &text)
+}
+
+/// A component of the world of the standard plugin `model`, so that these components follow the
+/// interfaces as they grow.
+fn encode(model: &str, text: &str) -> Vec<u8> {
     let mut module = wat::parse_str(text).unwrap();
-    // The world is that of any standard order, so these components follow the interfaces as they grow.
     let standard = pbg_wasm::standard()
         .iter()
-        .find(|p| p.name == "inside_out")
+        .find(|p| p.name == model)
         .unwrap();
     let DecodedWasm::Component(resolve, world) = decode(standard.bytes).unwrap() else {
         panic!("a standard plugin is no component");

@@ -1,11 +1,14 @@
 //! `pbg-host plugin`.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-use pbg_wasm::{Inspection, Limits, Parameter, PluginSource, Sandbox, standard};
+use pbg_wasm::{Grant, Inspection, Limits, Parameter, PluginSource, Replay, Sandbox, standard};
 use serde::Serialize;
 
-use crate::failure::Result;
+use crate::cache;
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
 use crate::format;
 use crate::terminal::{self, Terminal};
 
@@ -32,6 +35,25 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+    /// Ask a plugin again what it was asked when it failed.
+    ///
+    /// A plugin that fails while training leaves the arguments of the failing call in the folder
+    /// `faults` of the checkpoint. The exit code is 6 if it fails again.
+    #[command(after_help = "\
+Examples:
+  pbg-host plugin replay model/faults/my_order-plan-1.json
+  pbg-host plugin replay model/faults/my_order-plan-1.json --plugin target/plugins/my_order.wasm")]
+    Replay {
+        /// File in the folder `faults` of a checkpoint.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Ask this plugin instead of the one that failed: one that was mended.
+        #[arg(long, value_name = "FILE|NAME")]
+        plugin: Option<String>,
+        /// Folder that the plugin may read; can be repeated.
+        #[arg(long = "read", value_name = "FOLDER")]
+        folders: Vec<PathBuf>,
+    },
 }
 
 /// Runs the command.
@@ -39,9 +61,12 @@ Examples:
 /// # Errors
 /// When a plugin cannot be loaded or standard output cannot be written.
 pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
-    let sandbox = Sandbox::new(Limits::default())?.with_log(std::sync::Arc::new({
+    let mut sandbox = Sandbox::new(Limits::default())?.with_log(std::sync::Arc::new({
         move |_, line: &str| terminal.detail(line)
     }));
+    if let Some(cache) = cache::open(terminal) {
+        sandbox = sandbox.with_cache(cache);
+    }
     match command {
         Command::List { json } => {
             let mut all = Vec::new();
@@ -78,7 +103,34 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
             }
             terminal::print(|out| show(out, &label, inspection))
         }
+        Command::Replay {
+            file,
+            plugin,
+            folders,
+        } => replay(file, plugin.as_deref(), folders, terminal),
     }
+}
+
+fn replay(file: &Path, other: Option<&str>, folders: &[PathBuf], terminal: Terminal) -> Result<()> {
+    let replay = Replay::read(file).map_err(|error| Failure::new(Kind::Usage, error))?;
+    let name = &replay.plugin.name;
+    let grant = Grant {
+        plugin: name.clone(),
+        read: folders.to_vec(),
+    };
+    let sandbox = Sandbox::new(replay.limits.clone())?
+        .with_log(std::sync::Arc::new(move |_, line: &str| terminal.say(line)))
+        .with_grants(vec![grant]);
+    let plugin = sandbox.open(PluginSource::resolve(other.unwrap_or(&replay.source))?)?;
+    if other.is_none() && plugin.id() != replay.plugin {
+        let text = format!("{} is no longer the {name} that failed", replay.source);
+        let help = "`--plugin FILE` asks another one the same";
+        return Err(Failure::message(Kind::Plugin, text).help(help));
+    }
+    let answer = replay
+        .ask(plugin)?
+        .map_err(|error| Failure::new(Kind::Plugin, error))?;
+    terminal::print(|out| writeln!(out, "it does not fail here; it answers {answer}"))
 }
 
 fn list(out: &mut dyn Write, all: &[Inspection]) -> io::Result<()> {
@@ -109,6 +161,13 @@ fn show(out: &mut dyn Write, label: &str, inspection: &Inspection) -> io::Result
         inspection.imports.join(", ")
     };
     writeln!(out, "  imports   {imports}")?;
+    if inspection.reads_files {
+        writeln!(
+            out,
+            "  asks for  files: [[plugins.grants]] plugin = \"{}\", read = [\"FOLDER\"]",
+            metadata.name
+        )?;
+    }
     writeln!(out, "  size      {}", format::bytes(inspection.size))?;
     writeln!(out, "  sha256    {}", inspection.sha256)?;
     if metadata.parameters.is_empty() {

@@ -2,6 +2,8 @@
 
 mod introduction;
 
+use std::path::Path;
+
 use pbg_train::Outcome;
 
 use crate::arguments::ConfigArgs;
@@ -34,6 +36,9 @@ pub(crate) struct Args {
     /// standard plugin; can be repeated. Which slot it fills is written in it.
     #[arg(long = "plugin", value_name = "FILE|NAME")]
     plugins: Vec<String>,
+    /// Go on from a checkpoint that other plugins trained, or the same ones with other parameters.
+    #[arg(long)]
+    allow_plugin_change: bool,
     /// How to show what happens.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     progress: Mode,
@@ -46,7 +51,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let quiet = matches!(args.progress, Mode::None);
-    let filled = plugins::fill(&config, &args.plugins)?;
+    let faults = Path::new(&config.checkpoint_path).join("faults");
+    let mut filled = plugins::fill(&config, &args.plugins, Some(faults), terminal)?;
+    filled.strategies.may_differ = args.allow_plugin_change;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     if !quiet {
         introduction::print(&config, terminal)?;

@@ -78,7 +78,8 @@ impl Reporter for Bar {
             | Event::EpochFinished { .. }
             | Event::Committed { .. }
             | Event::Preserved { .. }
-            | Event::PluginLog { .. } => self.draw(),
+            | Event::PluginLog { .. }
+            | Event::PluginFault { .. } => self.draw(),
         }
     }
 

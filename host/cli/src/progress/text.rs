@@ -101,6 +101,18 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
                 terminal.paint(style, format_args!("[{plugin}] {level}:"))
             ))
         }
+        Event::PluginFault {
+            plugin,
+            function,
+            reason,
+            fallback,
+        } => Some(format!(
+            "{} {function}: {reason}\n  {fallback} goes on in its place",
+            terminal.paint(
+                AnsiColor::Red.on_default(),
+                format_args!("[{plugin}] failed:")
+            )
+        )),
         Event::RunFinished {
             edges,
             seconds,

@@ -104,6 +104,7 @@ impl Tracker {
             Event::Committed { .. }
             | Event::Preserved { .. }
             | Event::PluginLog { .. }
+            | Event::PluginFault { .. }
             | Event::Interrupted { .. }
             | Event::RunFinished { .. } => {}
         }

@@ -34,8 +34,16 @@ impl Config {
             ("relation_sampler", sampler),
         ];
         let mut problems = Vec::new();
-        for (key, value) in keys {
-            let key = KeyPath::from([key]);
+        let granted = self
+            .plugins
+            .grants
+            .iter_mut()
+            .flat_map(|grant| &mut grant.read);
+        let granted = granted.map(|folder| (KeyPath::from(["plugins", "grants"]), Some(folder)));
+        let keys = keys
+            .into_iter()
+            .map(|(key, value)| (KeyPath::from([key]), value));
+        for (key, value) in keys.chain(granted) {
             let from_command_line = overrides
                 .iter()
                 .any(|(name, _)| KeyPath::parse(name).as_ref() == Some(&key));

@@ -97,6 +97,12 @@ pub(super) const SECTIONS: &[Section] = &[
         keys: &["prefetch", "slice_bytes", "precision", "update"],
     },
     Section {
+        heading: "Plugins",
+        table: Some("[plugins]"),
+        path: &["plugins"],
+        keys: &["on_fault"],
+    },
+    Section {
         heading: "Parameters of plugins",
         table: Some("[plugins.params.NAME]"),
         path: &["plugins", "params", "*"],
@@ -106,7 +112,28 @@ pub(super) const SECTIONS: &[Section] = &[
         heading: "Limits of plugins",
         table: Some("[plugins.limits]"),
         path: &["plugins", "limits"],
-        keys: &["deadline_ms", "memory_mib"],
+        keys: &[
+            "deadline_ms",
+            "memory_mib",
+            "table_elements",
+            "stack_kib",
+            "result_mib",
+            "handles",
+            "graph_nodes",
+            "log_lines",
+        ],
+    },
+    Section {
+        heading: "Folders that plugins may read",
+        table: Some("[[plugins.grants]]"),
+        path: &["plugins", "grants", "*"],
+        keys: &["plugin", "read"],
+    },
+    Section {
+        heading: "Plugins that must be the very ones",
+        table: Some("[[plugins.pins]]"),
+        path: &["plugins", "pins", "*"],
+        keys: &["plugin", "sha256"],
     },
 ];
 
@@ -132,6 +159,13 @@ const SAMPLES: &[(&str, &str)] = &[
     ("relation_lr", "0.01"),
     ("num_edge_chunks", "1"),
     ("workers", "4"),
+    ("plugins.grants.*.plugin", "\"from_file\""),
+    ("plugins.grants.*.read", "[\"orders\"]"),
+    ("plugins.pins.*.plugin", "\"from_file\""),
+    (
+        "plugins.pins.*.sha256",
+        "\"0000000000000000000000000000000000000000000000000000000000000000\"",
+    ),
     ("chunk_size", "50"),
     ("execution.slice_bytes", "524288"),
     ("entities.*.num_partitions", "1"),
@@ -211,6 +245,7 @@ fn table_header(table: &str, path: &[&str], out: &mut String) {
             "A table per plugin; `pbg-host plugin inspect NAME` lists its parameters.",
             format!("# {table}\n# KEY = 1"),
         ),
+        ["plugins", "grants" | "pins", ..] => ("", format!("# {table}")),
         _ => ("", table.to_owned()),
     };
     wrap_comment(comment, out);
@@ -245,7 +280,9 @@ fn key_with_comment(section: &Section, field: &Field, out: &mut String) {
         .find(|(p, _)| *p == path.join("."))
         .map(|(_, sample)| *sample);
     let value = field.default.as_ref().map(Json::to_string);
-    let comment = if field.required || value.is_some() {
+    // The file says nothing about plugins that need no grant and no pin: most.
+    let absent = matches!(section.path, ["plugins", "grants" | "pins", ..]);
+    let comment = if !absent && (field.required || value.is_some()) {
         ""
     } else {
         "# "

@@ -24,6 +24,17 @@ pub(super) const MAY_CHANGE: &[&str] = &[
     "eval_num_uniform_negs",
     "execution.prefetch",
     "plugins.limits",
+    "plugins.on_fault",
+    "plugins.grants",
+    "plugins.pins",
+];
+
+/// Keys that say which strategies train, and with which parameters.
+const STRATEGIES: [&str; 4] = [
+    "bucket_order",
+    "relation_sampler",
+    "loss_fn",
+    "plugins.params",
 ];
 
 /// The margin that `ranking` has where none is set.
@@ -66,6 +77,20 @@ impl Config {
             &KeyPath::default(),
             &mut differences,
         );
+        differences
+    }
+
+    /// Those of [`Config::training_differences`] that are not about which strategies train.
+    #[must_use]
+    pub fn differences_beside_strategies(&self, other: &Self) -> Vec<String> {
+        let about_strategies = |difference: &String| {
+            STRATEGIES.iter().any(|key| {
+                let rest = difference.strip_prefix(key);
+                rest.is_some_and(|rest| rest.starts_with([':', '.']))
+            })
+        };
+        let mut differences = self.training_differences(other);
+        differences.retain(|difference| !about_strategies(difference));
         differences
     }
 
@@ -216,6 +241,12 @@ mod tests {
             ("eval_num_uniform_negs", "9"),
             ("execution.prefetch", "false"),
             ("plugins.limits", "{ deadline_ms = 9, memory_mib = 9 }"),
+            ("plugins.on_fault", "fallback"),
+            ("plugins.grants", "[{ plugin = \"a\", read = [\"b\"] }]"),
+            (
+                "plugins.pins",
+                "[{ plugin = \"a\", sha256 = \"00000000000000000000000000000000000000000000000000000000000000aF\" }]",
+            ),
         ] {
             assert!(MAY_CHANGE.contains(&key));
             assert_ne!(with(key, value), base());
@@ -265,6 +296,22 @@ mod tests {
                 "{key}"
             );
         }
+    }
+
+    #[test]
+    fn strategies_are_told_apart_from_the_rest() {
+        for (key, value) in [
+            ("bucket_order", "random"),
+            ("relation_sampler", "uniform"),
+            ("loss_fn", "softmax"),
+            ("plugins.params.x.y", "1"),
+        ] {
+            let changed = with(key, value);
+            assert_ne!(changed.training_differences(&base()), [""; 0], "{key}");
+            assert_eq!(changed.differences_beside_strategies(&base()), [""; 0]);
+        }
+        let other = with("seed", "5");
+        assert_eq!(other.differences_beside_strategies(&base()).len(), 1);
     }
 
     #[test]

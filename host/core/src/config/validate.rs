@@ -10,12 +10,13 @@ use crate::graph::Side;
 mod negatives;
 
 /// Names of the standard bucket orders.
-pub const STANDARD_ORDERS: [&str; 15] = [
+pub const STANDARD_ORDERS: [&str; 16] = [
     "affinity",
     "beta",
     "chained_symmetric_pairs",
     "comet",
     "cover",
+    "from_file",
     "hilbert",
     "hilbert_symmetric",
     "inside_out",
@@ -357,6 +358,15 @@ impl<'a> Rules<'a> {
 
     fn strategies(&mut self) {
         let config = self.config;
+        for (index, pin) in config.plugins.pins.iter().enumerate() {
+            let digits = pin.sha256.chars().all(|c| c.is_ascii_hexdigit());
+            if pin.sha256.len() != 64 || !digits {
+                let path = KeyPath::from(["plugins", "pins"])
+                    .join(index)
+                    .join("sha256");
+                self.blame([path], "must be 64 hexadecimal digits");
+            }
+        }
         for (key, name, standard) in [
             ("bucket_order", &config.bucket_order, &STANDARD_ORDERS[..]),
             ("loss_fn", &config.loss_fn, &STANDARD_LOSSES),

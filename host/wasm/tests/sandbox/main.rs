@@ -1,8 +1,11 @@
 //! The sandbox with real components: good ones, hostile ones, and files that are none.
 
+mod cache;
+mod engine;
 mod hostile;
 mod losses;
 mod misfits;
+mod rights;
 mod samplers;
 mod standard;
 mod support;

@@ -122,7 +122,7 @@ fn foreign_imports_are_refused() {
         bytes,
         &[
             "imports evil:host/api@1.0.0",
-            "only pbg:plugin/log is offered",
+            "only pbg:plugin/log and pbg:plugin/files are offered",
         ],
     );
 }
@@ -209,7 +209,9 @@ fn names_are_files_first_and_standard_plugins_next() {
     let parts = [
         "plugin insideout.wasm: no such file",
         "did you mean inside_out?",
-        "affinity, inside_out, outside_in, random",
+        "the standard ones are affinity, ",
+        ", random, ",
+        ", proportional, ",
     ];
     assert!(parts.iter().all(|part| error.contains(part)), "{error}");
 

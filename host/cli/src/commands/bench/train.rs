@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let folder = Scratch::beside(&config)?;
     config.checkpoint_path = folder.path();
     config.num_epochs = args.epochs;
-    let filled = plugins::fill(&config, &args.plugins)?;
+    let filled = plugins::fill(&config, &args.plugins, None, terminal)?;
     let mut watch = Watch::default();
     let never = AtomicBool::new(false);
     pbg_train::train(&config, filled.strategies, &never, &mut |event| {

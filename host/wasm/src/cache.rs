@@ -1,0 +1,265 @@
+//! Compiled code kept between runs.
+//!
+//! A folder that only the user can read holds one file per component and engine, and a secret
+//! key. A file is an HMAC-SHA256 and the code; the HMAC covers the file's name, which has the
+//! component's SHA-256 and everything that the engine makes code depend on, so that a file which
+//! was changed, renamed, or brought from elsewhere does not verify. What does not verify is
+//! removed and compiled again.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::hash::{Hash as _, Hasher};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use rustix::fs::OFlags;
+use rustix::process::{Resource, geteuid, getrlimit};
+use sha2::{Digest as _, Sha256};
+use wasmtime::Engine;
+
+/// Bytes of the key: a block of SHA-256.
+const KEY: usize = 64;
+/// Bytes of an HMAC.
+const TAG: usize = 32;
+/// Bytes that all files together may have; the oldest go first.
+const CAPACITY: u64 = 1 << 30;
+
+/// A folder of compiled code.
+#[derive(Debug)]
+pub struct Cache {
+    folder: PathBuf,
+    key: [u8; KEY],
+}
+
+/// Why compiled code cannot be kept. Plugins load without, only slower.
+#[derive(Debug, thiserror::Error)]
+#[error("compiled plugins are not kept: {}: {reason}", .path.display())]
+pub struct CacheError {
+    path: PathBuf,
+    reason: String,
+}
+
+/// Code that this user's program compiled and signed. Only this module makes one.
+pub(crate) struct Authentic(Vec<u8>);
+
+impl Authentic {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0[TAG..]
+    }
+}
+
+impl Cache {
+    /// Opens `folder`, and makes it if need be.
+    ///
+    /// # Errors
+    /// When it cannot be made, is another user's, or others may read or write it.
+    pub fn open(folder: &Path) -> Result<Self, CacheError> {
+        let failed = |reason: String| CacheError {
+            path: folder.to_owned(),
+            reason,
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| failed(error.to_string()))?;
+        let metadata = fs::symlink_metadata(folder).map_err(|error| failed(error.to_string()))?;
+        if !metadata.is_dir() {
+            return Err(failed("is not a folder".to_owned()));
+        }
+        private(&metadata).map_err(failed)?;
+        let path = folder.join("key");
+        let key = match read_key(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make_key(folder, &path),
+            other => other,
+        };
+        Ok(Self {
+            folder: folder.to_owned(),
+            key: key.map_err(|error| CacheError {
+                path,
+                reason: error.to_string(),
+            })?,
+        })
+    }
+
+    /// The code of the component of this SHA-256, if it is here and sound. A file that is not
+    /// sound is removed.
+    pub(crate) fn load(&self, engine: &Engine, sha256: &str) -> Option<Authentic> {
+        let name = name(engine, sha256);
+        let path = self.folder.join(&name);
+        let bytes = match read_private(&path, CAPACITY) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(_) => Vec::new(),
+        };
+        let sound = bytes
+            .split_at_checked(TAG)
+            .is_some_and(|(tag, code)| self.mac(&name, code).verify_slice(tag).is_ok());
+        if !sound {
+            // If it stays, it is refused the next time too.
+            let _ = fs::remove_file(&path);
+            return None;
+        }
+        Some(Authentic(bytes))
+    }
+
+    /// Removes code that verifies but that the engine refuses.
+    pub(crate) fn forget(&self, engine: &Engine, sha256: &str) {
+        let _ = fs::remove_file(self.folder.join(name(engine, sha256)));
+    }
+
+    /// Keeps what `Component::serialize` returned.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn store(
+        &self,
+        engine: &Engine,
+        sha256: &str,
+        code: &[u8],
+    ) -> Result<(), CacheError> {
+        let name = name(engine, sha256);
+        let path = self.folder.join(&name);
+        let tag = self.mac(&name, code).finalize().into_bytes();
+        let written = self
+            .make_room((TAG + code.len()) as u64)
+            .and_then(|()| replace(&self.folder, &path, &[&tag, code]));
+        written.map_err(|error| CacheError {
+            path,
+            reason: error.to_string(),
+        })
+    }
+
+    fn mac(&self, name: &str, code: &[u8]) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new(&self.key.into());
+        mac.update(name.as_bytes());
+        mac.update(&[0]);
+        mac.update(code);
+        mac
+    }
+
+    /// Removes the oldest files until `bytes` more fit.
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            if metadata.is_file() && entry.file_name() != "key" {
+                files.push((metadata.modified()?, metadata.len(), entry.path()));
+            }
+        }
+        files.sort();
+        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in files {
+            if total + bytes <= CAPACITY {
+                break;
+            }
+            fs::remove_file(path)?;
+            total -= size;
+        }
+        Ok(())
+    }
+}
+
+/// The file of a component's code: its content, and what its code depends on besides.
+fn name(engine: &Engine, sha256: &str) -> String {
+    struct Digest(Sha256);
+    impl Hasher for Digest {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+        fn finish(&self) -> u64 {
+            0 // the digest is read instead
+        }
+    }
+    let mut digest = Digest(Sha256::new());
+    env!("CARGO_PKG_VERSION").hash(&mut digest);
+    engine.precompile_compatibility_hash().hash(&mut digest);
+    let engine: String = digest.0.finalize()[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{sha256}-{engine}")
+}
+
+/// Whether only this user can have written it, and nobody else can read it.
+fn private(metadata: &Metadata) -> Result<(), String> {
+    if metadata.uid() != geteuid().as_raw() {
+        return Err("belongs to another user".to_owned());
+    }
+    if metadata.mode() & 0o077 != 0 {
+        return Err("others may read or write it; `chmod go-rwx` makes it yours".to_owned());
+    }
+    Ok(())
+}
+
+fn read_private(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    // A symbolic link is not followed, a pipe is not waited for.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > limit {
+        return Err(io::Error::other("is no file that this program wrote"));
+    }
+    private(&metadata).map_err(io::Error::other)?;
+    let mut bytes = Vec::with_capacity(metadata.len() as usize);
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn read_key(path: &Path) -> io::Result<[u8; KEY]> {
+    let bytes = read_private(path, KEY as u64)?;
+    bytes
+        .try_into()
+        .map_err(|_| io::Error::other("is no key; remove it to get a new one"))
+}
+
+/// Two programs that start at once agree on the key of the one that was first.
+fn make_key(folder: &Path, path: &Path) -> io::Result<[u8; KEY]> {
+    let mut key = [0; KEY];
+    getrandom::fill(&mut key).map_err(io::Error::other)?;
+    let partial = write_new(folder, &[&key])?;
+    let linked = fs::hard_link(&partial, path);
+    fs::remove_file(&partial)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => read_key(path),
+    }
+}
+
+fn replace(folder: &Path, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let partial = write_new(folder, parts)?;
+    fs::rename(&partial, path).inspect_err(|_| {
+        let _ = fs::remove_file(&partial);
+    })
+}
+
+/// Writes a file under a name that no other program uses.
+fn write_new(folder: &Path, parts: &[&[u8]]) -> io::Result<PathBuf> {
+    let size: u64 = parts.iter().map(|part| part.len() as u64).sum();
+    if getrlimit(Resource::Fsize)
+        .current
+        .is_some_and(|limit| size > limit)
+    {
+        // Writing on would end the program with a signal.
+        return Err(io::Error::other("larger than this process may write"));
+    }
+    let mut suffix = [0; 8];
+    getrandom::fill(&mut suffix).map_err(io::Error::other)?;
+    let path = folder.join(format!("{:016x}.partial", u64::from_ne_bytes(suffix)));
+    let write = |mut file: File| parts.iter().try_for_each(|part| file.write_all(part));
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .and_then(write)
+        .inspect_err(|_| {
+            let _ = fs::remove_file(&path);
+        })?;
+    Ok(path)
+}

@@ -1,0 +1,234 @@
+//! What a plugin was asked when it failed: a file from which it can be asked again.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use pbg_core::graph::Bucket;
+use pbg_core::strategy::{
+    BucketOrder as _, Pass, RelationSampler, SamplerFactory as _, StrategyError, StrategyId,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::LoadError;
+use crate::kind::Kind;
+use crate::limits::Limits;
+use crate::plugin::Plugin;
+
+/// Form of the files.
+const FORMAT: u32 = 1;
+/// Files that a folder keeps of one plugin and function; later faults are not written.
+const FILES: u32 = 20;
+/// Bytes of the largest file that is read.
+const BYTES: u64 = 256 << 20;
+
+/// One failed call, with everything that its answer depends on but the plugin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    format: u32,
+    /// Who failed.
+    pub plugin: StrategyId,
+    /// The slot that it filled.
+    pub kind: Kind,
+    /// Where it was loaded from: a file, or the name of a standard plugin.
+    pub source: String,
+    /// In which function.
+    pub function: String,
+    /// How.
+    pub reason: String,
+    /// What it was allowed.
+    pub limits: Limits,
+    /// What it was configured with.
+    pub parameters: Value,
+    /// What it was asked.
+    pub call: Call,
+}
+
+/// The arguments of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Call {
+    /// A plan.
+    Plan {
+        /// Of which pass.
+        pass: Pass,
+    },
+    /// A pick.
+    Pick {
+        /// Of which pass.
+        pass: Pass,
+        /// What other trainers hold.
+        held: Vec<Bucket>,
+        /// What is free.
+        free: Vec<Bucket>,
+    },
+    /// A share drawn up to the fault.
+    Draw {
+        /// Edges of each relation.
+        counts: Vec<u64>,
+        /// Edges of a batch.
+        batch_size: u32,
+        /// Seed of the share.
+        seed: u64,
+        /// What was observed after each draw that was trained.
+        losses: Vec<f32>,
+    },
+}
+
+/// Why a file cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", .path.display())]
+pub struct ReplayError {
+    path: PathBuf,
+    reason: String,
+}
+
+impl Replay {
+    pub(crate) fn new(
+        error: &StrategyError,
+        (kind, source): (Kind, String),
+        limits: Limits,
+        parameters: Value,
+        call: Call,
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            plugin: error.strategy.clone(),
+            kind,
+            source,
+            function: error.function.to_owned(),
+            reason: error.reason.clone(),
+            limits,
+            parameters,
+            call,
+        }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no replay that this program could ask.
+    pub fn read(path: &Path) -> Result<Self, ReplayError> {
+        let failed = |reason: String| ReplayError {
+            path: path.to_owned(),
+            reason,
+        };
+        let size = fs::metadata(path).map_err(|error| failed(error.to_string()))?;
+        if !size.is_file() || size.len() > BYTES {
+            return Err(failed("is no replay file".to_owned()));
+        }
+        let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        let mut replay: Self = serde_json::from_str(&text)
+            .map_err(|error| failed(format!("is no replay file: {error}")))?;
+        if replay.format != FORMAT {
+            let reason = format!("has format {}, this program reads {FORMAT}", replay.format);
+            return Err(failed(reason));
+        }
+        replay.call.check().map_err(failed)?;
+        replay.limits = replay.limits.within_reason();
+        Ok(replay)
+    }
+
+    /// Asks `plugin` what was asked when the call failed.
+    ///
+    /// # Errors
+    /// When the plugin does not fit, or fails while it is configured.
+    pub fn ask(&self, plugin: Plugin) -> Result<Result<String, StrategyError>, LoadError> {
+        match &self.call {
+            Call::Plan { pass } => {
+                let mut order = plugin.into_order(&self.parameters)?;
+                Ok(order
+                    .plan(pass)
+                    .map(|plan| format!("a plan of {} buckets", plan.len())))
+            }
+            Call::Pick { pass, held, free } => {
+                let mut order = plugin.into_order(&self.parameters)?;
+                Ok(order
+                    .pick(pass, held, free)
+                    .map(|index| format!("index {index}")))
+            }
+            Call::Draw {
+                counts,
+                batch_size,
+                seed,
+                losses,
+            } => {
+                let sampler = plugin.into_sampler(&self.parameters)?;
+                let walk = sampler.create(counts, *batch_size, *seed);
+                Ok(walk.and_then(|mut walk| draw(walk.as_mut(), losses)))
+            }
+        }
+    }
+
+    /// Writes it to a new file in `folder`, which is made if need be.
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<PathBuf> {
+        fs::create_dir_all(folder)?;
+        let (path, file) = self.create(folder)?;
+        let mut out = io::BufWriter::new(file);
+        serde_json::to_writer(&mut out, self)?;
+        out.write_all(b"\n")?;
+        out.flush()?;
+        Ok(path)
+    }
+
+    fn create(&self, folder: &Path) -> io::Result<(PathBuf, File)> {
+        for number in 1..=FILES {
+            // The plugin's name has no characters that mean something in a path.
+            let name = format!("{}-{}-{number}.json", self.plugin.name, self.function);
+            let path = folder.join(name);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                other => return other.map(|file| (path, file)),
+            }
+        }
+        Err(io::Error::other(format!(
+            "there are {FILES} already in {}",
+            folder.display()
+        )))
+    }
+}
+
+/// Draws and observes as often as before the fault, and once more.
+fn draw(walk: &mut dyn RelationSampler, losses: &[f32]) -> Result<String, StrategyError> {
+    for (drawn, &loss) in losses.iter().enumerate() {
+        match walk.next()? {
+            Some(draw) => walk.observe(draw.relation, loss)?,
+            None => return Ok(format!("the end, after {drawn} draws")),
+        }
+    }
+    Ok(match walk.next()? {
+        Some(draw) => format!("{} edges of relation {}", draw.edges, draw.relation),
+        None => format!("the end, after {} draws", losses.len()),
+    })
+}
+
+impl Call {
+    /// A file may hold what no run asks.
+    fn check(&self) -> Result<(), String> {
+        let sound = match self {
+            Self::Plan { pass } | Self::Pick { pass, .. } => {
+                let buckets = (pass.lhs_partitions as usize)
+                    .checked_mul(pass.rhs_partitions as usize)
+                    .filter(|&buckets| buckets > 0);
+                buckets == Some(pass.edges.len())
+                    && pass.lhs_bytes.len() == pass.lhs_partitions as usize
+                    && pass.rhs_bytes.len() == pass.rhs_partitions as usize
+            }
+            Self::Draw {
+                counts, batch_size, ..
+            } => {
+                let total = counts
+                    .iter()
+                    .try_fold(0_u64, |sum, &count| sum.checked_add(count));
+                total.is_some() && *batch_size > 0
+            }
+        };
+        if sound {
+            Ok(())
+        } else {
+            Err("asks what no run asks: its numbers contradict each other".to_owned())
+        }
+    }
+}

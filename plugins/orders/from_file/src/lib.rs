@@ -1,0 +1,141 @@
+//! A bucket order that somebody wrote down: a CSV file with one bucket per line.
+//!
+//! ```text
+//! lhs,rhs
+//! 0,0
+//! 1,0
+//! ```
+//!
+//! The heading may be left out. The file lies in a folder that the configuration grants:
+//!
+//! ```toml
+//! bucket_order = "from_file"
+//! plugins.params.from_file.path = "order.csv"
+//! [[plugins.grants]]
+//! plugin = "from_file"
+//! read = ["orders"]
+//! ```
+//!
+//! Every pass has the order of the file, which names every bucket of the grid once. It is also
+//! the example of a plugin that reads files.
+
+use pbg_plugin_sdk::{
+    Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order, files,
+};
+
+/// The order.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+pub struct FromFile {
+    path: String,
+}
+
+impl Order for FromFile {
+    fn metadata() -> Metadata {
+        Metadata::new(
+            "from_file",
+            env!("CARGO_PKG_VERSION"),
+            "Buckets in the order of a CSV file in a granted folder.",
+        )
+        .parameter(Parameter::text(
+            "path",
+            "order.csv",
+            "The file, one `lhs,rhs` per line, in a folder that [[plugins.grants]] opens.",
+        ))
+    }
+
+    fn configure(&mut self, parameters: &Parameters) -> Result<()> {
+        *self = parameters.parse()?;
+        Ok(())
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
+        let text = files::read_text(&self.path)?;
+        let mut plan = Vec::new();
+        let mut named = vec![false; pass.grid().len()];
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim();
+            if line.is_empty() || (number == 1 && line.replace(' ', "") == "lhs,rhs") {
+                continue;
+            }
+            let at = |what: String| format!("{}, line {number}: {what}", self.path);
+            let bucket =
+                parse(line).ok_or_else(|| at("must be two partitions, as in 0,3".into()))?;
+            let Bucket { lhs, rhs } = bucket;
+            if !pass.contains(bucket) {
+                let (rows, columns) = (pass.lhs_partitions, pass.rhs_partitions);
+                return Err(at(format!(
+                    "{lhs},{rhs} is outside the {rows} x {columns} grid"
+                )));
+            }
+            if std::mem::replace(&mut named[pass.index(bucket)], true) {
+                return Err(at(format!("{lhs},{rhs} was named before")));
+            }
+            plan.push(bucket);
+        }
+        match pass.grid().iter().find(|&&b| !named[pass.index(b)]) {
+            Some(Bucket { lhs, rhs }) => Err(format!(
+                "{}: does not name bucket {lhs},{rhs}; it must name all {} of the grid",
+                self.path,
+                named.len()
+            )),
+            None => Ok(plan),
+        }
+    }
+}
+
+fn parse(line: &str) -> Option<Bucket> {
+    let (lhs, rhs) = line.split_once(',')?;
+    Some(Bucket::new(
+        lhs.trim().parse().ok()?,
+        rhs.trim().parse().ok()?,
+    ))
+}
+
+export_order!(FromFile);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Result<Vec<Bucket>> {
+        files::provide("order.csv", text);
+        let mut order = pbg_plugin_sdk::testing::with_defaults::<FromFile>();
+        order.plan(&Pass::uniform(2, 2, 0))
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_file() {
+        let expected = [(1, 1), (0, 0), (0, 1), (1, 0)].map(|(l, r)| Bucket::new(l, r));
+        assert_eq!(
+            plan("lhs, rhs\n1,1\n0, 0\n0,1\n\n1,0\n"),
+            Ok(expected.to_vec())
+        );
+        assert_eq!(plan("1,1\r\n0,0\r\n0,1\r\n1,0"), Ok(expected.to_vec()));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (text, reason) in [
+            ("0,0\n0,1,2\n", "order.csv, line 2: must be two partitions"),
+            ("lhs,rhs\n0,2\n", "line 2: 0,2 is outside the 2 x 2 grid"),
+            ("0,0\n0,0\n", "line 2: 0,0 was named before"),
+            (
+                "0,0\n1,0\n1,1\n",
+                "does not name bucket 0,1; it must name all 4",
+            ),
+            ("", "does not name bucket 0,0"),
+        ] {
+            let error = plan(text).expect_err(text);
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let mut order = FromFile {
+            path: "nowhere.csv".to_owned(),
+        };
+        let error = order.plan(&Pass::uniform(1, 1, 0)).unwrap_err();
+        assert!(error.contains("nowhere.csv"), "{error}");
+    }
+}
