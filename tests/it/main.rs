@@ -6,6 +6,7 @@
     reason = "tests say which case failed, and why one was skipped"
 )]
 
+mod authoring;
 mod bad_input;
 mod command_line;
 mod first_run;

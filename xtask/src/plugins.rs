@@ -1,7 +1,5 @@
 //! Builds the standard plugins: compiled to core modules, then encoded as components.
 
-mod component;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,9 +39,8 @@ pub(crate) fn build(repo: &Repo) -> Result<()> {
         let file = format!("{}.wasm", plugin.library);
         let module = target.join(TARGET).join("plugin").join(&file);
         let component = fs::read(&module)
-            .map_err(Into::into)
-            .and_then(|bytes| component::encode(&bytes));
-        let component = component
+            .map_err(anyhow::Error::from)
+            .and_then(|bytes| Ok(pbg_author::encode(&bytes)?))
             .with_context(|| format!("cannot make a component of {}", module.display()))?;
         write_if_changed(&repo.plugins().join(&file), &component)?;
     }

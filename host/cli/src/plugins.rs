@@ -8,7 +8,7 @@ use pbg_core::config::{Config, OnFault};
 use pbg_core::event::Event;
 use pbg_train::{Fallbacks, Strategies};
 use pbg_wasm::{
-    Grant, Kind as Slot, Limits, LoadError, LoadedLoss, LogLevel, LogSink, Plugin, PluginSource,
+    Grant, Kind as Slot, Limits, LoadError, LoadedLoss, LogLevel, LogSink, Plugin, PluginPath,
     Sandbox,
 };
 use serde_json::{Map, Value};
@@ -69,6 +69,15 @@ pub(crate) struct Filled {
     pub(crate) warnings: Vec<String>,
 }
 
+/// Environment variable with the folders of the user's own plugins, separated by colons.
+const PLUGIN_PATH: &str = "PBG_PLUGIN_PATH";
+
+/// Where plugins are looked up by their bare names.
+pub(crate) fn search_path() -> PluginPath {
+    let folders = std::env::var_os(PLUGIN_PATH).unwrap_or_default();
+    PluginPath::new(std::env::split_paths(&folders))
+}
+
 /// Loads the strategies that `config` names, with those of `given` (files or standard names) in
 /// their slots instead. Calls that fail leave their arguments in the folder `faults`.
 ///
@@ -82,9 +91,10 @@ pub(crate) fn fill(
 ) -> Result<Filled> {
     let log = PluginLog::default();
     let sandbox = sandbox(config, faults, terminal)?.with_log(log.sink());
+    let path = search_path();
     let (mut order, mut sampler, mut loss) = (None, None, None);
     for name in given {
-        let plugin = sandbox.open(PluginSource::resolve(name)?)?;
+        let plugin = sandbox.open(path.resolve(name)?)?;
         match plugin.inspection().kind {
             Slot::BucketOrder => take(&mut order, plugin, name)?,
             Slot::RelationSampler => take(&mut sampler, plugin, name)?,
@@ -95,7 +105,7 @@ pub(crate) fn fill(
             }
         }
     }
-    let open = |name: &str| -> Result<Plugin> { Ok(sandbox.open(PluginSource::resolve(name)?)?) };
+    let open = |name: &str| -> Result<Plugin> { Ok(sandbox.open(path.resolve(name)?)?) };
     let configured = |given: Option<Plugin>, name: &str| given.map_or_else(|| open(name), Ok);
     let order = configured(order, &config.bucket_order)?;
     let sampler = configured(sampler, &config.relation_sampler)?;

@@ -1,6 +1,7 @@
 //! What lives in a store beside the instance: its caps and its log.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wasmtime::{ResourceLimiter, Store};
 
@@ -29,6 +30,8 @@ pub(crate) enum Denied {
 /// The data of a store.
 pub(crate) struct Guest {
     memory: Budget,
+    /// The most that any instance of the program had.
+    peak: Arc<AtomicUsize>,
     table: Budget,
     pub(crate) log: GuestLog,
     folders: Arc<Folders>,
@@ -61,8 +64,10 @@ impl Guest {
         limits: &Limits,
         log: GuestLog,
         folders: Arc<Folders>,
+        peak: Arc<AtomicUsize>,
     ) -> Store<Self> {
         let guest = Self {
+            peak,
             memory: Budget {
                 used: 0,
                 limit: limits.memory_bytes,
@@ -95,7 +100,10 @@ impl ResourceLimiter for Guest {
         }
         let limit = self.memory.limit;
         match self.memory.grow(current, desired) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.peak.fetch_max(self.memory.used, Ordering::Relaxed);
+                Ok(true)
+            }
             Err(asked) => Err(Denied::Memory { asked, limit }.into()),
         }
     }

@@ -62,5 +62,5 @@ pub use parameters::{Parameter, ParameterKind};
 pub use plugin::{Inspection, Plugin, Sandbox};
 pub use replay::{Call, Replay, ReplayError};
 pub use sampler::LoadedSampler;
-pub use source::PluginSource;
+pub use source::{PluginPath, PluginSource};
 pub use standard::{Standard, standard};

@@ -32,7 +32,7 @@ pub struct Limits {
 
 const MIB: usize = 1 << 20;
 /// CPython and SpiderMonkey in a component have 12 to 18 MiB.
-const COMPONENT_BYTES: u64 = 32 * MIB as u64;
+const COMPONENT_BYTES: u64 = 64 * MIB as u64;
 
 impl Default for Limits {
     fn default() -> Self {

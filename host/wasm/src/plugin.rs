@@ -62,7 +62,8 @@ pub struct Inspection {
 const DESCRIPTION_BYTES: usize = 256 << 10;
 
 /// A plugin whose contract was checked and which said who it is. It fills no slot yet: its
-/// parameters depend on its name.
+/// parameters depend on its name. A clone shares the compiled code, and nothing of an instance.
+#[derive(Clone)]
 pub struct Plugin {
     program: Program,
     inspection: Inspection,
@@ -190,6 +191,12 @@ impl Plugin {
     #[must_use]
     pub fn inspection(&self) -> &Inspection {
         &self.inspection
+    }
+
+    /// Bytes of memory that its largest instance had so far, and those of its clones.
+    #[must_use]
+    pub fn peak_memory(&self) -> usize {
+        self.program.peak_memory()
     }
 
     /// Who it is.

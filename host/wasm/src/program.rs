@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
@@ -23,7 +24,8 @@ use crate::{bulk, compiled};
 /// Interfaces that a component may import: `types` has no function.
 const OFFERED: [&str; 3] = ["files", "log", "types"];
 
-/// Compiled code with everything that an instance of it needs.
+/// Compiled code with everything that an instance of it needs. A clone shares the code.
+#[derive(Clone)]
 pub(crate) struct Program {
     runtime: Arc<Runtime>,
     pub(crate) limits: Limits,
@@ -41,6 +43,8 @@ pub(crate) struct Program {
     pub(crate) sha256: String,
     pub(crate) size: u64,
     pub(crate) pre: InstancePre<Guest>,
+    /// Bytes of memory that the largest instance had.
+    peak: Arc<AtomicUsize>,
 }
 
 /// An instance in a store of its own. Any error poisons it: wasmtime would enter it again after
@@ -95,7 +99,13 @@ impl Program {
             sha256,
             size,
             pre,
+            peak: Arc::default(),
         })
+    }
+
+    /// Bytes of memory that the largest instance of this program and its clones had.
+    pub(crate) fn peak_memory(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
     }
 
     /// A fresh instance.
@@ -104,7 +114,13 @@ impl Program {
     /// What the component did wrong while it was instantiated.
     pub(crate) fn open(&self) -> Result<Seat, String> {
         let log = GuestLog::new(Arc::clone(&self.sink), self.label.clone());
-        let mut store = Guest::store(&self.runtime, &self.limits, log, Arc::clone(&self.folders));
+        let mut store = Guest::store(
+            &self.runtime,
+            &self.limits,
+            log,
+            Arc::clone(&self.folders),
+            Arc::clone(&self.peak),
+        );
         store.data_mut().log.begin(self.limits.log_lines);
         match self.pre.instantiate(&mut store) {
             Ok(instance) => Ok(Seat { store, instance }),

@@ -27,34 +27,12 @@ pub enum PluginSource {
 }
 
 impl PluginSource {
-    /// What `name` in a configuration or after `--plugin` means: an existing file wins; a bare
-    /// name, with or without `.wasm`, is looked up among the standard plugins.
+    /// What `name` means where there is no plugin path; see [`PluginPath::resolve`].
     ///
     /// # Errors
-    /// [`LoadError::Unknown`] where it is neither.
+    /// As [`PluginPath::resolve`].
     pub fn resolve(name: &str) -> Result<Self, LoadError> {
-        let path = Path::new(name);
-        // A folder of a standard plugin's name must not hide the plugin.
-        if path.exists() && !path.is_dir() {
-            return Ok(Self::File(path.to_owned()));
-        }
-        let bare = name.strip_suffix(".wasm").unwrap_or(name);
-        if let Some(found) = standard().iter().find(|plugin| plugin.name == bare) {
-            return Ok(Self::Standard(found));
-        }
-        if path.is_dir() {
-            let reason = "is a folder; name the .wasm file in it".to_owned();
-            return Err(LoadError::Unreadable {
-                path: path.to_owned(),
-                reason,
-            });
-        }
-        let names = || standard().iter().map(|plugin| plugin.name);
-        Err(LoadError::Unknown {
-            name: name.to_owned(),
-            nearest: nearest(bare, names()),
-            standard: names().collect::<Vec<_>>().join(", "),
-        })
+        PluginPath::default().resolve(name)
     }
 
     /// How messages name it: the path, or the standard plugin's name.
@@ -80,6 +58,72 @@ impl PluginSource {
             Self::Standard(plugin) => Ok(plugin.bytes.into()),
             Self::Bytes { bytes, .. } => Ok(bytes.into()),
         }
+    }
+}
+
+/// Folders in which plugins are looked up by their bare names, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginPath(Vec<PathBuf>);
+
+impl PluginPath {
+    /// A path of `folders`; those that do not exist hold nothing.
+    #[must_use]
+    pub fn new(folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        // An empty entry of a list of folders means none, not the working folder.
+        let named = |folder: &PathBuf| !folder.as_os_str().is_empty();
+        Self(folders.into_iter().filter(named).collect())
+    }
+
+    /// The component files of all folders, sorted by folder and name. Of files with the same
+    /// name only the first can be meant by it.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = Vec::new();
+        for folder in &self.0 {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+            found.retain(|path| path.is_file() && path.extension().is_some_and(|e| e == "wasm"));
+            found.sort();
+            files.extend(found);
+        }
+        files
+    }
+
+    /// What `name` in a configuration or after `--plugin` means: an existing file wins; a bare
+    /// name, with or without `.wasm`, is looked up among the standard plugins, which so mean the
+    /// same everywhere, and then in the folders.
+    ///
+    /// # Errors
+    /// [`LoadError::Unknown`] where it is none of these.
+    pub fn resolve(&self, name: &str) -> Result<PluginSource, LoadError> {
+        let path = Path::new(name);
+        // A folder of a standard plugin's name must not hide the plugin.
+        if path.exists() && !path.is_dir() {
+            return Ok(PluginSource::File(path.to_owned()));
+        }
+        let bare = name.strip_suffix(".wasm").unwrap_or(name);
+        if let Some(found) = standard().iter().find(|plugin| plugin.name == bare) {
+            return Ok(PluginSource::Standard(found));
+        }
+        let bare_name = !bare.is_empty() && !bare.contains(['/', '\\']);
+        let file = format!("{bare}.wasm");
+        let in_folder = |folder: &PathBuf| Some(folder.join(&file)).filter(|path| path.is_file());
+        if let Some(found) = self.0.iter().filter(|_| bare_name).find_map(in_folder) {
+            return Ok(PluginSource::File(found));
+        }
+        if path.is_dir() {
+            let reason = "is a folder; name the .wasm file in it".to_owned();
+            return Err(LoadError::Unreadable {
+                path: path.to_owned(),
+                reason,
+            });
+        }
+        let names = || standard().iter().map(|plugin| plugin.name);
+        Err(LoadError::Unknown {
+            name: name.to_owned(),
+            nearest: nearest(bare, names()),
+            standard: names().collect::<Vec<_>>().join(", "),
+        })
     }
 }
 

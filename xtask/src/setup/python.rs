@@ -1,4 +1,4 @@
-//! The Python packages with which the tests read what pbg-host writes.
+//! The Python packages that the tests need.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,11 @@ use crate::step;
 
 use super::lock;
 
-const PACKAGES: [&str; 3] = ["numpy", "pyarrow", "safetensors"];
+/// With which the tests read what pbg-host writes, and build plugins in Python.
+const PACKAGES: [&str; 4] = ["numpy", "pyarrow", "safetensors", "componentize-py==0.25.1"];
+
+/// A program that the last of them has.
+const COMPONENTIZE_PY: &str = "bin/componentize-py";
 
 /// The interpreter that has them.
 pub(crate) fn test_python(repo: &Repo) -> PathBuf {
@@ -24,11 +28,13 @@ pub(crate) fn test_python(repo: &Repo) -> PathBuf {
 pub(crate) fn packages(repo: &Repo) -> Result<()> {
     let _lock = lock(repo)?;
     let python = test_python(repo);
-    let imports = format!("import {}", PACKAGES.join(", "));
-    if step::succeeds(Command::new(&python).args(["-c", &imports])) {
+    let folder = repo.deps.join("python");
+    let imports = "import numpy, pyarrow, safetensors";
+    if folder.join(COMPONENTIZE_PY).is_file()
+        && step::succeeds(Command::new(&python).args(["-c", imports]))
+    {
         return Ok(());
     }
-    let folder = repo.deps.join("python");
     step::announce(&format!(
         "installing {} into {} with pip",
         PACKAGES.join(", "),
@@ -49,24 +55,10 @@ pub(crate) fn packages(repo: &Repo) -> Result<()> {
             .arg(&folder),
         &what_to_do,
     )?;
-    let purelib = step::output(
-        Command::new(&python).args([
-            "-c",
-            "import sysconfig; print(sysconfig.get_path('purelib'))",
-        ]),
-        &what_to_do,
-    )?;
     let mut pip = Command::new("python3");
     pip.env("PIP_ROOT_USER_ACTION", "ignore");
-    pip.args([
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "install",
-        "--quiet",
-        "--only-binary=:all:",
-        "--target",
-        purelib.trim(),
-    ]);
+    pip.args(["-m", "pip", "--disable-pip-version-check", "--python"]);
+    pip.arg(&python);
+    pip.args(["install", "--quiet", "--only-binary=:all:"]);
     step::run(pip.args(PACKAGES), &what_to_do)
 }

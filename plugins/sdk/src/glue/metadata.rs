@@ -3,7 +3,7 @@
 #[expect(missing_docs, reason = "generated from the documented WIT files")]
 pub mod bindings {
     wit_bindgen::generate!({
-        path: "../../wit",
+        path: "wit",
         world: "plugin",
         pub_export_macro: true,
         default_bindings_module: "pbg_plugin_sdk::glue::metadata::bindings",

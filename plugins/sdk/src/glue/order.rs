@@ -13,7 +13,7 @@ pub mod bindings {
                 export pbg:plugin/bucket-order@0.1.0;
             }
         ",
-        path: "../../wit",
+        path: "wit",
         world: "pbg:sdk/order",
         with: { "pbg:plugin/log@0.1.0": crate::glue::log, "pbg:plugin/types@0.1.0": generate },
         pub_export_macro: true,

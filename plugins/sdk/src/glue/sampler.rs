@@ -15,7 +15,7 @@ pub mod bindings {
                 export pbg:plugin/relation-sampler@0.1.0;
             }
         ",
-        path: "../../wit",
+        path: "wit",
         world: "pbg:sdk/sampler",
         with: { "pbg:plugin/log@0.1.0": crate::glue::log },
         pub_export_macro: true,

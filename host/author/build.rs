@@ -1,0 +1,149 @@
+//! Embeds what a new project gets: the templates, the SDKs, and the WIT files.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use toml::{Table, Value};
+
+/// Name of the table and folder in the repository.
+const TREES: [(&str, &str); 6] = [
+    ("TEMPLATES", "host/author/templates"),
+    ("SDK_RUST", "plugins/sdk/src"),
+    ("SDK_PYTHON", "plugins/sdk-python/pbg_plugin"),
+    ("SDK_JAVASCRIPT", "plugins/sdk-javascript/pbg_plugin"),
+    ("SDK_C", "plugins/sdk-c/pbg_plugin"),
+    ("WIT", "wit"),
+];
+
+fn main() -> ExitCode {
+    match embed() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            instruct(&format!("cargo::error={reason}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn embed() -> Result<(), String> {
+    let here = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    let root = here
+        .ancestors()
+        .nth(2)
+        .ok_or("this crate is not in host/ of the repository")?;
+    let mut code = String::new();
+    for (name, folder) in TREES {
+        let folder = root.join(folder);
+        instruct(&format!("cargo::rerun-if-changed={}", folder.display()));
+        let mut files = Vec::new();
+        collect(&folder, &mut files)?;
+        files.sort();
+        let _ = writeln!(code, "pub(crate) const {name}: &[(&str, &str)] = &[");
+        for path in files {
+            let relative = path.strip_prefix(&folder).unwrap_or(&path);
+            let _ = writeln!(
+                code,
+                "({:?}, include_str!({:?})),",
+                relative.display().to_string(),
+                path
+            );
+        }
+        code.push_str("];\n");
+    }
+    let manifest = sdk_manifest(root)?;
+    let _ = writeln!(
+        code,
+        "pub(crate) const SDK_RUST_MANIFEST: &str = {manifest:?};"
+    );
+    let out = PathBuf::from(variable("OUT_DIR")?).join("embedded.rs");
+    fs::write(&out, code).map_err(|error| format!("cannot write {}: {error}", out.display()))
+}
+
+/// All files below `folder` but what interpreters leave there.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let unreadable = |error: io::Error| format!("cannot read {}: {error}", folder.display());
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.is_dir() {
+            if path.file_name().is_none_or(|name| name != "__pycache__") {
+                collect(&path, files)?;
+            }
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The manifest of the SDK without the workspace around it: what it inherits is written out.
+fn sdk_manifest(root: &Path) -> Result<String, String> {
+    let workspace = read_toml(&root.join("Cargo.toml"))?;
+    let sdk = read_toml(&root.join("plugins/sdk/Cargo.toml"))?;
+    let inherited = |path: [&str; 2]| {
+        let table = workspace.get("workspace")?.get(path[0])?;
+        table.get(path[1]).cloned()
+    };
+    let mut alone = Table::new();
+    alone.insert(
+        "package".into(),
+        resolved(&sdk["package"], "package", inherited)?,
+    );
+    if let Some(lib) = sdk.get("lib") {
+        alone.insert("lib".into(), lib.clone());
+    }
+    alone.insert(
+        "dependencies".into(),
+        resolved(&sdk["dependencies"], "dependencies", inherited)?,
+    );
+    if let Some(targets) = sdk.get("target").and_then(Value::as_table) {
+        let mut lone = Table::new();
+        for (target, tables) in targets {
+            let dependencies = resolved(&tables["dependencies"], "dependencies", inherited)?;
+            lone.insert(
+                target.clone(),
+                Table::from_iter([("dependencies".to_owned(), dependencies)]).into(),
+            );
+        }
+        alone.insert("target".into(), lone.into());
+    }
+    toml::to_string(&alone).map_err(|error| error.to_string())
+}
+
+/// `table` with every `x.workspace = true` replaced by what the workspace says.
+fn resolved(
+    table: &Value,
+    name: &str,
+    inherited: impl Fn([&str; 2]) -> Option<Value>,
+) -> Result<Value, String> {
+    let mut out = Table::new();
+    for (key, value) in table.as_table().ok_or("not a table")? {
+        let inherits = value.get("workspace").and_then(Value::as_bool) == Some(true);
+        let value = if inherits {
+            inherited([name, key]).ok_or(format!("the workspace has no {name}.{key}"))?
+        } else {
+            value.clone()
+        };
+        out.insert(key.clone(), value);
+    }
+    Ok(out.into())
+}
+
+fn read_toml(path: &Path) -> Result<Table, String> {
+    instruct(&format!("cargo::rerun-if-changed={}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    text.parse()
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn variable(name: &str) -> Result<String, String> {
+    env::var(name).map_err(|error| format!("{name}: {error}"))
+}
+
+fn instruct(line: &str) {
+    // Cargo reads instructions from standard output; where that is closed there is no one to tell.
+    let _ = writeln!(io::stdout(), "{line}");
+}

@@ -1,0 +1,57 @@
+//! From a project to a component.
+
+pub(crate) mod c;
+mod javascript;
+mod python;
+mod rust;
+mod tool;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::encode::encode;
+use crate::error::BuildError;
+use crate::language::Language;
+use crate::manifest::Manifest;
+
+/// What a build left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// The component.
+    pub component: PathBuf,
+    /// The project's manifest.
+    pub manifest: Manifest,
+}
+
+/// Builds the project in `folder` with the tools of its language. What these say goes to standard
+/// error as they say it. The component is `NAME.wasm` in the folder; a failed build leaves an
+/// older one as it is.
+///
+/// # Errors
+/// [`BuildError`]: no project, a tool that is missing or fails, a result that is no plugin.
+pub fn build(folder: &Path) -> Result<Built, BuildError> {
+    let manifest = Manifest::read(folder)?;
+    let component = folder.join(format!("{}.wasm", manifest.name));
+    let partial = folder.join(format!("{}.wasm.partial", manifest.name));
+    match manifest.language {
+        Language::Rust => rust::build(folder, &partial)?,
+        Language::Python => python::build(folder, &manifest, &partial)?,
+        Language::JavaScript => javascript::build(folder, &manifest, &partial)?,
+        Language::C => c::build(folder, &manifest, &partial)?,
+    }
+    fs::rename(&partial, &component).map_err(|e| BuildError::io("write", &component, e))?;
+    Ok(Built {
+        component,
+        manifest,
+    })
+}
+
+/// Makes a component of a core module.
+fn componentize(module: &Path, component: &Path) -> Result<(), BuildError> {
+    let bytes = fs::read(module).map_err(|e| BuildError::io("read", module, e))?;
+    let encoded = encode(&bytes).map_err(|error| BuildError::Encode {
+        module: module.to_owned(),
+        error,
+    })?;
+    fs::write(component, encoded).map_err(|e| BuildError::io("write", component, e))
+}

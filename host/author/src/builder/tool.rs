@@ -1,0 +1,84 @@
+//! Other programs: found, run, and named in errors.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::error::BuildError;
+
+/// The first of `candidates` that is a file, or else `name` in one of the folders of `PATH`.
+///
+/// # Errors
+/// [`BuildError::ToolMissing`] with `advice`.
+pub(crate) fn find(
+    name: &str,
+    candidates: &[PathBuf],
+    advice: &'static str,
+) -> Result<PathBuf, BuildError> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let on_path = env::split_paths(&path).map(|folder| folder.join(name));
+    let found = candidates
+        .iter()
+        .cloned()
+        .chain(on_path)
+        .find(|p| p.is_file());
+    // Relative ones would be sought in the folder that the tool is started in.
+    found
+        .and_then(|path| std::path::absolute(path).ok())
+        .ok_or_else(|| BuildError::ToolMissing {
+            tool: name.to_owned(),
+            advice,
+        })
+}
+
+/// Runs a command in `folder`. What it says goes to standard error as it comes.
+///
+/// # Errors
+/// [`BuildError::Tool`] where it fails.
+pub(crate) fn run(command: &mut Command, folder: &Path) -> Result<(), BuildError> {
+    // Results of pbg-host are on standard output; messages of tools are none.
+    let said = io::stderr().as_fd().try_clone_to_owned();
+    let stdout = said.map_or_else(|_| Stdio::null(), Stdio::from);
+    finish(command.stdout(stdout), folder).map(drop)
+}
+
+/// Runs a command in `folder` and returns what it wrote to standard output.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn output(command: &mut Command, folder: &Path) -> Result<Vec<u8>, BuildError> {
+    finish(command.stdout(Stdio::piped()), folder).map(|output| output.stdout)
+}
+
+fn finish(command: &mut Command, folder: &Path) -> Result<Output, BuildError> {
+    command
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    // What pbg-host wrote before must not come after what the tool writes.
+    let _closed = io::stderr().flush();
+    let output = command
+        .output()
+        .map_err(|e| BuildError::io("start", Path::new(command.get_program()), e))?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    Err(BuildError::Tool {
+        command: line(command),
+        status: output.status,
+    })
+}
+
+/// A command as one would type it, the program by its name alone.
+pub(crate) fn line(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let program = program.file_name().unwrap_or(program.as_os_str());
+    let words = std::iter::once(program).chain(command.get_args());
+    words
+        .map(OsStr::to_string_lossy)
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,148 @@
+//! Projects from templates.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::builder::c;
+use crate::embedded;
+use crate::error::CreateError;
+use crate::language::Language;
+use crate::name::Name;
+use crate::world::Kind;
+
+/// Writes a project for a plugin called `name` into `folder`, which must be empty or new, and
+/// returns the paths of the author's own files in it, relative to the folder.
+///
+/// # Errors
+/// [`CreateError`]; then nothing was written, unless it is about writing.
+pub fn create(
+    name: &str,
+    kind: Kind,
+    language: Language,
+    folder: &Path,
+) -> Result<Vec<PathBuf>, CreateError> {
+    let name = Name::new(name)?;
+    if !is_free(folder) {
+        return Err(CreateError::Occupied {
+            folder: folder.to_owned(),
+        });
+    }
+    let own = own_files(&name, kind, language);
+    for (path, content) in own.iter().chain(&given_files(language)) {
+        write(&folder.join(path), content)?;
+    }
+    if language == Language::C {
+        let reason = |error: crate::error::BuildError| CreateError::Bindings {
+            reason: error.to_string(),
+        };
+        c::write_bindings(folder, kind.world()).map_err(reason)?;
+    }
+    Ok(own.into_iter().map(|(path, _)| path.into()).collect())
+}
+
+fn is_free(folder: &Path) -> bool {
+    match fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// The files that the author is to change: those of the language and those of the kind in it.
+fn own_files(name: &Name, kind: Kind, language: Language) -> Vec<(String, String)> {
+    let folders = [
+        "common/".to_owned(),
+        format!("{}/common/", language.folder()),
+        format!("{}/{}/", language.folder(), kind.world().name()),
+    ];
+    let fill = |text: &str| filled(text, name, kind, language);
+    let mut files = Vec::new();
+    for (path, content) in embedded::TEMPLATES {
+        if let Some(path) = folders.iter().find_map(|f| path.strip_prefix(f.as_str())) {
+            let path = path.strip_suffix(".in").unwrap_or(path);
+            files.push((path.replace("NAME", name.as_str()), fill(content)));
+        }
+    }
+    files
+}
+
+fn filled(text: &str, name: &Name, kind: Kind, language: Language) -> String {
+    text.replace("{{name}}", name.as_str())
+        .replace("{{Name}}", &name.camel())
+        .replace("{{package}}", &name.kebab())
+        .replace("{{language}}", language.folder())
+        .replace("{{world}}", kind.world().name())
+        .replace("{{version}}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The SDK, and the WIT files where the language's tools read them.
+fn given_files(language: Language) -> Vec<(String, String)> {
+    let tree = |folder: &str, files: &[(&str, &str)]| -> Vec<(String, String)> {
+        files
+            .iter()
+            .map(|(path, content)| (format!("{folder}/{path}"), (*content).to_owned()))
+            .collect()
+    };
+    let (folder, sdk, wit) = match language {
+        Language::Rust => (
+            "pbg-plugin-sdk/src",
+            embedded::SDK_RUST,
+            "pbg-plugin-sdk/wit",
+        ),
+        Language::Python => ("pbg_plugin", embedded::SDK_PYTHON, "wit"),
+        Language::JavaScript => ("pbg_plugin", embedded::SDK_JAVASCRIPT, "wit"),
+        Language::C => ("pbg_plugin", embedded::SDK_C, "wit"),
+    };
+    let mut files = tree(folder, sdk);
+    files.extend(tree(wit, embedded::WIT));
+    if language == Language::Rust {
+        let manifest = embedded::SDK_RUST_MANIFEST.to_owned();
+        files.push(("pbg-plugin-sdk/Cargo.toml".to_owned(), manifest));
+    }
+    files
+}
+
+fn write(path: &Path, content: &str) -> Result<(), CreateError> {
+    let written = path
+        .parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::write(path, content));
+    written.map_err(|error| CreateError::Write {
+        path: path.to_owned(),
+        error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_in_every_language_is_complete() {
+        for language in Language::ALL {
+            for kind in Kind::ALL {
+                let name = Name::new("my_thing").expect("a good name");
+                let files = own_files(&name, kind, language);
+                let named = |part: &str| files.iter().any(|(path, _)| path.contains(part));
+                assert!(
+                    named("README.md") && named("plugin.toml"),
+                    "{language} {kind:?}"
+                );
+                assert!(files.len() >= 5, "{language} {kind:?}: {files:?}");
+                for (path, content) in &files {
+                    assert!(!content.contains("{{"), "{language} {kind:?} {path}");
+                    assert!(!path.contains("NAME"), "{path}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_that_holds_something_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("thesis.tex"), "years of work").expect("written");
+        let error = create("snake", Kind::Order, Language::Python, folder.path());
+        assert!(matches!(error, Err(CreateError::Occupied { .. })));
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    }
+}

@@ -1,0 +1,131 @@
+//! A core module with the WIT of its world in it becomes a component.
+
+use wit_component::ComponentEncoder;
+
+const HEADER: &[u8] = b"\0asm\x01\0\0\0";
+const CUSTOM_SECTION: u8 = 0;
+
+/// Bytes that do not make a component.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// They are no module.
+    #[error("is no WebAssembly module: {0}")]
+    NotAModule(&'static str),
+    /// They are a module that fits no world.
+    #[error("cannot become a component: {0}")]
+    Misfit(String),
+}
+
+/// The component of `module`, without what only tools read.
+///
+/// # Errors
+/// [`EncodeError`] where the bytes are no core module, or where the module lacks the types of its
+/// world, or imports or exports something else than these say.
+pub fn encode(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
+    let module = without_clutter(module).map_err(EncodeError::NotAModule)?;
+    let mut encoder = ComponentEncoder::default();
+    encoder
+        .validate(true)
+        .module(&module)
+        .and_then(ComponentEncoder::encode)
+        .map_err(|error| misfit(&error))
+}
+
+/// The encoder's own error type only has texts.
+fn misfit(error: &impl std::fmt::Display) -> EncodeError {
+    EncodeError::Misfit(format!("{error:#}"))
+}
+
+/// Keeps the names of functions, which make a trap readable, and the types that the encoder needs.
+fn without_clutter(module: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let mut rest = module.strip_prefix(HEADER).ok_or("wrong header")?;
+    let mut kept = HEADER.to_vec();
+    while let Some((id, after_id)) = rest.split_first() {
+        let (size, body) = leb128(after_id)?;
+        if size > body.len() {
+            return Err("a section ends after the file");
+        }
+        let (section, next) = body.split_at(size);
+        if *id != CUSTOM_SECTION || is_needed(section)? {
+            kept.extend_from_slice(&rest[..rest.len() - next.len()]);
+        }
+        rest = next;
+    }
+    Ok(kept)
+}
+
+fn is_needed(custom: &[u8]) -> Result<bool, &'static str> {
+    let (size, name) = leb128(custom)?;
+    let name = name.get(..size).ok_or("a name ends after its section")?;
+    Ok(name == b"name" || name.starts_with(b"component-type"))
+}
+
+/// An unsigned number of at most 32 bits, and what follows it.
+fn leb128(bytes: &[u8]) -> Result<(usize, &[u8]), &'static str> {
+    let mut value = 0u64;
+    for (i, byte) in bytes.iter().enumerate().take(5) {
+        value |= u64::from(byte & 0x7f) << (7 * i);
+        if byte & 0x80 == 0 {
+            let value = usize::try_from(value).map_err(|_| "a number is too large")?;
+            return Ok((value, &bytes[i + 1..]));
+        }
+    }
+    Err("a number does not end")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn custom(name: &str, n_bytes: u8) -> Vec<u8> {
+        let name_len = u8::try_from(name.len()).expect("a short name");
+        let size = 1 + name_len + n_bytes;
+        [
+            &[CUSTOM_SECTION, size | 0x80, 0, name_len],
+            name.as_bytes(),
+            &vec![7; n_bytes.into()],
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn keeps_names_types_and_code_and_drops_the_rest() {
+        let code = [10, 2, 1, 2].as_slice();
+        let (names, types) = (custom("name", 9), custom("component-type:order", 3));
+        let module = [
+            HEADER,
+            &custom(".debug_info", 60),
+            code,
+            &names,
+            &custom("producers", 5),
+            &types,
+        ]
+        .concat();
+        assert_eq!(
+            without_clutter(&module),
+            Ok([HEADER, code, &names, &types].concat())
+        );
+    }
+
+    #[test]
+    fn refuses_what_is_no_module() {
+        for bytes in [
+            b"".as_slice(),
+            b"\x7fELF\x02\x01\x01\0\0",
+            b"\0asm\x01\0\0\0\0\x05\x01a",
+            b"\0asm\x01\0\0\0\0\xff\xff",
+        ] {
+            assert!(
+                matches!(encode(bytes), Err(EncodeError::NotAModule(_))),
+                "{bytes:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn refuses_a_module_that_exports_what_no_world_has() {
+        // (module (import "env" "exit" (func)))
+        let module = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x02\x0c\x01\x03env\x04exit\0\0";
+        assert!(matches!(encode(module), Err(EncodeError::Misfit(_))));
+    }
+}

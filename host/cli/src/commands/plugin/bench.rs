@@ -1,0 +1,161 @@
+//! `pbg-host plugin bench`.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use pbg_contract::{Timing, bench_order};
+use pbg_wasm::{Kind as Slot, Limits, Plugin};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::terminal::{self, Terminal};
+
+use super::{open, sandbox};
+
+/// Measure what the calls of a plugin cost, alone and as a share of training.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host plugin bench my_order.wasm
+  pbg-host plugin bench my_order.wasm --edges-per-second 2000000")]
+pub(crate) struct Args {
+    /// Component file, or name of a standard plugin or of one in PBG_PLUGIN_PATH.
+    #[arg(value_name = "FILE|NAME")]
+    plugin: String,
+    /// A parameter of the plugin; can be repeated [default: its own].
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = super::parameter)]
+    parameters: Vec<(String, Value)>,
+    /// How fast training is without the plugin: `pbg-host train` prints it.
+    #[arg(long, value_name = "RATE", default_value_t = 500_000.0, value_parser = rate)]
+    edges_per_second: f64,
+    /// Edges of a bucket, for the share of an order.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    edges_per_bucket: u64,
+    /// Seconds to measure each kind of call.
+    #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = rate)]
+    seconds: f64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let sensible = value > 0.0 && value <= 1e12;
+    if sensible {
+        Ok(value)
+    } else {
+        Err("must be a number above 0".to_owned())
+    }
+}
+
+/// One kind of call.
+#[derive(Serialize)]
+struct Row {
+    call: String,
+    #[serde(flatten)]
+    timing: Timing,
+    /// Time of training that one call goes with, in seconds.
+    per: f64,
+    /// Median divided by `per`.
+    share: f64,
+}
+
+pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let sandbox = sandbox(Limits::default(), terminal)?;
+    let (plugin, _) = open(&sandbox, &args.plugin)?;
+    let parameters = Value::Object(args.parameters.iter().cloned().collect());
+    let (rows, assumption) = measured(&plugin, &parameters, args)?;
+    if args.json {
+        return terminal::print_json(&rows);
+    }
+    terminal::print(|out| print(out, &plugin, &rows, &assumption))
+}
+
+fn measured(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, String)> {
+    match plugin.inspection().kind {
+        Slot::BucketOrder => order(plugin, parameters, args),
+        other => Err(Failure::message(
+            Kind::Plugin,
+            format!("there is no benchmark for a {other}"),
+        )),
+    }
+}
+
+fn order(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, String)> {
+    let mut order = plugin.clone().into_order(parameters)?;
+    let budget = Duration::from_secs_f64(args.seconds);
+    let mut rows = Vec::new();
+    for partitions in [4_u32, 16, 64] {
+        let timing = bench_order(&mut order, partitions, budget)
+            .map_err(|fault| Failure::new(Kind::Plugin, fault))?;
+        let edges = f64::from(partitions * partitions) * args.edges_per_bucket as f64;
+        let per = edges / args.edges_per_second;
+        rows.push(Row {
+            call: format!("plan {partitions} x {partitions}"),
+            timing,
+            per,
+            share: timing.median / per,
+        });
+    }
+    let assumption = format!(
+        "one plan per pass; a pass has {} edges per bucket, trained at {} edges per second",
+        args.edges_per_bucket, args.edges_per_second
+    );
+    Ok((rows, assumption))
+}
+
+fn print(out: &mut dyn Write, plugin: &Plugin, rows: &[Row], assumption: &str) -> io::Result<()> {
+    writeln!(out, "{}: a {}", plugin.id(), plugin.inspection().kind)?;
+    writeln!(
+        out,
+        "  {:16} {:>12} {:>12} {:>12} {:>8}   share of training",
+        "call", "median", "least", "most", "calls"
+    )?;
+    for row in rows {
+        let Timing {
+            calls,
+            median,
+            least,
+            most,
+        } = row.timing;
+        writeln!(
+            out,
+            "  {:16} {:>12} {:>12} {:>12} {calls:>8}   {:.2e} %",
+            row.call,
+            small(median),
+            small(least),
+            small(most),
+            row.share * 100.0
+        )?;
+    }
+    writeln!(out, "  {assumption}")
+}
+
+/// A duration of a call.
+fn small(seconds: f64) -> String {
+    if seconds < 1e-3 {
+        format!("{:.1} us", seconds * 1e6)
+    } else {
+        format!("{:.2} ms", seconds * 1e3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_times_are_readable() {
+        assert_eq!(small(0.000_012_34), "12.3 us");
+        assert_eq!(small(0.012_34), "12.34 ms");
+    }
+
+    #[test]
+    fn rates_are_positive() {
+        assert!(rate("0").is_err() && rate("-1").is_err() && rate("nan").is_err());
+        assert_eq!(rate("2e6"), Ok(2e6));
+    }
+}

@@ -1,0 +1,153 @@
+//! `pbg-host plugin check`.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use pbg_contract::{Finding, Opened, Outcome, Report, check_order};
+use pbg_wasm::{Inspection, Kind as Slot, Limits, Plugin};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::format;
+use crate::terminal::{self, Terminal};
+
+use super::{open, sandbox};
+
+/// Try the promises that the host asks of a plugin, on many inputs.
+///
+/// What a run would find out after hours comes to light in seconds: each promise is reported with
+/// what was tried, or with the first case in which it was broken. The plugin runs in the same
+/// sandbox, with the same limits, as in training.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host plugin check my_order.wasm
+  pbg-host plugin check my_order.wasm --set shuffle=false")]
+pub(crate) struct Args {
+    /// Component file, or name of a standard plugin or of one in PBG_PLUGIN_PATH.
+    #[arg(value_name = "FILE|NAME")]
+    plugin: String,
+    /// A parameter of the plugin; can be repeated [default: its own].
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = super::parameter)]
+    parameters: Vec<(String, Value)>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    #[serde(flatten)]
+    inspection: &'a Inspection,
+    load_seconds: f64,
+    peak_memory_bytes: usize,
+    seconds: f64,
+    findings: &'a [Finding],
+}
+
+pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let begin = Instant::now();
+    let limits = Limits::default();
+    let sandbox = sandbox(limits.clone(), terminal)?;
+    let (plugin, source) = open(&sandbox, &args.plugin)?;
+    let load = begin.elapsed();
+    let parameters = Value::Object(args.parameters.iter().cloned().collect());
+    // Parameters that do not fit are the user's mistake, not a broken promise.
+    let mut report = tried(&plugin, &parameters)?;
+    report.note(
+        "memory",
+        format_args!(
+            "at most {} of {}",
+            format::bytes(plugin.peak_memory() as u64),
+            format::bytes(limits.memory_bytes as u64)
+        ),
+    );
+    let checked = Checked {
+        inspection: plugin.inspection(),
+        load_seconds: load.as_secs_f64(),
+        peak_memory_bytes: plugin.peak_memory(),
+        seconds: begin.elapsed().as_secs_f64(),
+        findings: report.findings(),
+    };
+    if args.json {
+        terminal::print_json(&checked)?;
+    } else {
+        terminal::print(|out| print(out, &source, &checked))?;
+    }
+    match report.broken() {
+        0 => Ok(()),
+        broken => {
+            let text = format!(
+                "plugin {}: breaks {}",
+                plugin.id(),
+                format::plural(broken as u64, "promise")
+            );
+            Err(Failure::message(Kind::Plugin, text))
+        }
+    }
+}
+
+fn tried(plugin: &Plugin, parameters: &Value) -> Result<Report> {
+    match plugin.inspection().kind {
+        Slot::BucketOrder => {
+            drop(plugin.clone().into_order(parameters)?);
+            Ok(check_order(|| -> Opened {
+                match plugin.clone().into_order(parameters) {
+                    Ok(order) => Ok(Box::new(order)),
+                    Err(error) => Err(error.to_string()),
+                }
+            }))
+        }
+        other => Err(Failure::message(
+            Kind::Plugin,
+            format!("there is no check for a {other}"),
+        )),
+    }
+}
+
+fn print(out: &mut dyn Write, source: &str, checked: &Checked<'_>) -> io::Result<()> {
+    let Inspection {
+        kind,
+        wit,
+        metadata,
+        size,
+        ..
+    } = checked.inspection;
+    writeln!(
+        out,
+        "{} {}: a {kind} ({source}, {})",
+        metadata.name,
+        metadata.version,
+        format::bytes(*size)
+    )?;
+    let loaded = format!(
+        "in {}; speaks {wit}, imports only what is offered, {} with defaults in range",
+        format::duration(Duration::from_secs_f64(checked.load_seconds)),
+        format::plural(metadata.parameters.len() as u64, "parameter")
+    );
+    row(out, "ok", "loads", &loaded)?;
+    for finding in checked.findings {
+        let mark = match finding.outcome {
+            Outcome::Kept => "ok",
+            Outcome::Broken => "BROKEN",
+            Outcome::Note => "note",
+        };
+        row(out, mark, finding.promise, &finding.detail)?;
+    }
+    let seconds = Duration::from_secs_f64(checked.seconds);
+    writeln!(out, "checked in {}", format::duration(seconds))
+}
+
+/// A line with its label, and the lines that belong to it beneath.
+fn row(out: &mut dyn Write, mark: &str, what: &str, detail: &str) -> io::Result<()> {
+    for (at, line) in detail.lines().enumerate() {
+        if at == 0 {
+            writeln!(out, "  {mark:6}  {what:13}  {line}")?;
+        } else {
+            writeln!(out, "  {:6}  {:13}  {line}", "", "")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! `pbg-host plugin inspect`.
+
+use std::io::{self, Write};
+
+use pbg_wasm::{Inspection, Limits, Parameter};
+use serde::Serialize;
+
+use crate::failure::Result;
+use crate::format;
+use crate::terminal::{self, Terminal};
+
+use super::{open, sandbox};
+
+/// Show which slot a plugin fills, its parameters, and what it imports.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host plugin inspect inside_out
+  pbg-host plugin inspect my_order.wasm")]
+pub(crate) struct Args {
+    /// Component file, or name of a standard plugin or of one in PBG_PLUGIN_PATH.
+    #[arg(value_name = "FILE|NAME")]
+    plugin: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Labelled<'a> {
+    source: String,
+    #[serde(flatten)]
+    inspection: &'a Inspection,
+}
+
+pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let sandbox = sandbox(Limits::default(), terminal)?;
+    let (plugin, source) = open(&sandbox, &args.plugin)?;
+    let inspection = plugin.inspection();
+    if args.json {
+        return terminal::print_json(&Labelled { source, inspection });
+    }
+    terminal::print(|out| show(out, &source, inspection))
+}
+
+fn show(out: &mut dyn Write, source: &str, inspection: &Inspection) -> io::Result<()> {
+    let metadata = &inspection.metadata;
+    writeln!(
+        out,
+        "{} {}: {}",
+        metadata.name, metadata.version, metadata.summary
+    )?;
+    writeln!(out, "  source    {source}")?;
+    writeln!(out, "  kind      {}", inspection.kind)?;
+    writeln!(out, "  built for {}", inspection.wit)?;
+    let imports = if inspection.imports.is_empty() {
+        "nothing".to_owned()
+    } else {
+        inspection.imports.join(", ")
+    };
+    writeln!(out, "  imports   {imports}")?;
+    if inspection.reads_files {
+        writeln!(
+            out,
+            "  asks for  files: [[plugins.grants]] plugin = \"{}\", read = [\"FOLDER\"]",
+            metadata.name
+        )?;
+    }
+    writeln!(out, "  size      {}", format::bytes(inspection.size))?;
+    writeln!(out, "  sha256    {}", inspection.sha256)?;
+    if metadata.parameters.is_empty() {
+        return writeln!(out, "  takes no parameters");
+    }
+    writeln!(
+        out,
+        "  parameters, in [plugins.params.{}] of a configuration:",
+        metadata.name
+    )?;
+    for Parameter { name, doc, kind } in &metadata.parameters {
+        writeln!(out, "    {name} = {}  # {kind}", kind.default_value())?;
+        writeln!(out, "        {doc}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! `pbg-host plugin list`.
+
+use std::io::{self, Write};
+
+use pbg_wasm::{Inspection, Limits, PluginSource, standard};
+use serde::Serialize;
+
+use crate::failure::Result;
+use crate::plugins::search_path;
+use crate::terminal::{self, Terminal};
+
+use super::sandbox;
+
+/// List the standard plugins, which a configuration names without a path, and those in the
+/// folders of the environment variable PBG_PLUGIN_PATH, which it names so, too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host plugin list
+  PBG_PLUGIN_PATH=~/plugins pbg-host plugin list
+  pbg-host plugin list --json")]
+pub(crate) struct Args {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    source: String,
+    #[serde(flatten)]
+    inspection: Inspection,
+}
+
+pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let sandbox = sandbox(Limits::default(), terminal)?;
+    let mut all = Vec::new();
+    for plugin in standard() {
+        all.push(Listed {
+            source: "standard".to_owned(),
+            inspection: sandbox
+                .open(PluginSource::Standard(plugin))?
+                .inspection()
+                .clone(),
+        });
+    }
+    for file in search_path().files() {
+        let source = file.display().to_string();
+        // One file that is no plugin must not hide the others.
+        match sandbox.open(PluginSource::File(file)) {
+            Ok(plugin) => all.push(Listed {
+                source,
+                inspection: plugin.inspection().clone(),
+            }),
+            Err(error) => terminal.warn(error),
+        }
+    }
+    if args.json {
+        return terminal::print_json(&all);
+    }
+    terminal::print(|out| print(out, &all))
+}
+
+fn print(out: &mut dyn Write, all: &[Listed]) -> io::Result<()> {
+    let name = |listed: &Listed| listed.inspection.metadata.name.len();
+    let width = all.iter().map(name).max().unwrap_or(0);
+    for Listed { source, inspection } in all {
+        let Inspection { kind, metadata, .. } = inspection;
+        write!(
+            out,
+            "{:width$}  {}  {kind}  {}",
+            metadata.name, metadata.version, metadata.summary
+        )?;
+        if source == "standard" {
+            writeln!(out)?;
+        } else {
+            writeln!(out, "  ({source})")?;
+        }
+    }
+    Ok(())
+}

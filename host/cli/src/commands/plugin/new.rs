@@ -1,0 +1,85 @@
+//! `pbg-host plugin new`.
+
+use std::path::PathBuf;
+
+use pbg_author::{CreateError, Kind, Language};
+
+use crate::exit_codes;
+use crate::failure::{Failure, Result};
+use crate::terminal::{self, Terminal};
+
+/// Start a plugin: a small project that works, with a test and a manual.
+///
+/// The project builds on its own, with the tools of its language: Cargo and the target
+/// wasm32-unknown-unknown for Rust, componentize-py for Python, componentize-js for JavaScript,
+/// clang and lld for C. The SDK comes with pbg-host and is part of the project.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host plugin new my_order --kind order --lang rust
+  pbg-host plugin new my_order --kind order --lang python --path ~/orders/mine")]
+pub(crate) struct Args {
+    /// Name of the plugin: lower-case letters, digits and underscores.
+    name: String,
+    /// What it decides.
+    #[arg(long)]
+    kind: KindArg,
+    /// What to write it in.
+    #[arg(long = "lang", value_name = "LANGUAGE")]
+    language: LanguageArg,
+    /// Folder of the project, which must be empty or new [default: NAME].
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum KindArg {
+    /// In which order buckets are trained.
+    Order,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum LanguageArg {
+    /// Rust.
+    Rust,
+    /// Python.
+    Python,
+    /// JavaScript.
+    #[value(alias = "javascript")]
+    Js,
+    /// C.
+    C,
+}
+
+pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let kind = match args.kind {
+        KindArg::Order => Kind::Order,
+    };
+    let language = match args.language {
+        LanguageArg::Rust => Language::Rust,
+        LanguageArg::Python => Language::Python,
+        LanguageArg::Js => Language::JavaScript,
+        LanguageArg::C => Language::C,
+    };
+    let folder = args.path.clone().unwrap_or_else(|| (&args.name).into());
+    let files = pbg_author::create(&args.name, kind, language, &folder).map_err(failure)?;
+    for file in &files {
+        terminal.say(format_args!("  wrote {}", folder.join(file).display()));
+    }
+    let readme = folder.join("README.md");
+    terminal.help(format_args!(
+        "`pbg-host plugin build {}` builds it; {} says what the language's tools have to be",
+        folder.display(),
+        readme.display()
+    ));
+    terminal::print(|out| writeln!(out, "{}", folder.display()))
+}
+
+fn failure(error: CreateError) -> Failure {
+    let kind = match error {
+        CreateError::Name { .. } | CreateError::Occupied { .. } => exit_codes::Kind::Usage,
+        CreateError::Write { .. } => exit_codes::Kind::Io,
+        _ => exit_codes::Kind::Internal,
+    };
+    Failure::new(kind, error)
+}

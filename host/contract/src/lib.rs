@@ -1,0 +1,14 @@
+//! What `pbg-host` asks of each kind of strategy, tried on many inputs.
+//!
+//! The host checks every answer of a plugin when it comes. This crate asks beforehand, so that an
+//! author learns in seconds what a run would find out in hours: each function tries one kind of
+//! strategy and returns [`Finding`]s. It knows strategies by the traits of `pbg-core` alone, so
+//! it also tries native ones.
+
+mod finding;
+mod order;
+mod timing;
+
+pub use finding::{Finding, Outcome, Report};
+pub use order::{Opened, bench_order, check_order};
+pub use timing::{Timing, time};

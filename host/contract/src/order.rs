@@ -1,0 +1,181 @@
+//! The promises of a bucket order.
+
+mod cases;
+mod pick;
+
+use std::time::{Duration, Instant};
+
+use pbg_core::graph::Bucket;
+use pbg_core::plan;
+use pbg_core::strategy::{BucketOrder, Pass, StrategyError};
+
+use crate::finding::Report;
+use crate::timing::{Timing, time};
+
+/// An order in a fresh instance, or why there is none.
+pub type Opened = Result<Box<dyn BucketOrder>, String>;
+
+/// Seeds that every grid is planned with.
+const SEEDS: [u64; 3] = [0, 1, u64::MAX];
+
+/// Tries an order on grids of many shapes, buffers and seeds. `open` gives a fresh instance.
+pub fn check_order(mut open: impl FnMut() -> Opened) -> Report {
+    let mut report = Report::default();
+    let mut order = match open() {
+        Ok(order) => order,
+        Err(reason) => {
+            report.promise("starts", Err(reason));
+            return report;
+        }
+    };
+    let passes = cases::passes(&SEEDS);
+    let planned = plans(order.as_mut(), &passes);
+    let Planned { plans, slowest } = match planned {
+        Ok(planned) => planned,
+        Err(broken) => {
+            report.promise("permutation", Err(broken));
+            return report;
+        }
+    };
+    report.promise("permutation", Ok(tried(&passes)));
+    report.promise(
+        "deterministic",
+        again(order.as_mut(), &mut open, &passes, &plans),
+    );
+    report.promise("pick", pick::check(order.as_mut()));
+    report.note("seed", seeds(&passes, &plans));
+    report.note("swaps", swaps(order.as_mut()));
+    report.note("time", slowest);
+    report
+}
+
+struct Planned {
+    plans: Vec<Vec<Bucket>>,
+    slowest: String,
+}
+
+fn plans(order: &mut dyn BucketOrder, passes: &[Pass]) -> Result<Planned, String> {
+    let mut plans = Vec::with_capacity(passes.len());
+    let mut worst = (Duration::ZERO, String::new());
+    for pass in passes {
+        let start = Instant::now();
+        let plan = plan_of(order, pass)?;
+        if start.elapsed() >= worst.0 {
+            worst = (start.elapsed(), cases::named(pass));
+        }
+        plans.push(plan);
+    }
+    let millis = worst.0.as_secs_f64() * 1e3;
+    let slowest = format!("at most {millis:.3} ms for a plan ({})", worst.1);
+    Ok(Planned { plans, slowest })
+}
+
+/// A plan that is a permutation of the grid, whoever made it.
+fn plan_of(order: &mut dyn BucketOrder, pass: &Pass) -> Result<Vec<Bucket>, String> {
+    let plan = order.plan(pass).map_err(|fault| failed(&fault, pass))?;
+    plan::check(pass, &plan).map_err(|broken| format!("{}: {broken}", cases::named(pass)))?;
+    Ok(plan)
+}
+
+fn failed(fault: &StrategyError, pass: &Pass) -> String {
+    format!(
+        "{}: {}: {}",
+        cases::named(pass),
+        fault.function,
+        fault.reason
+    )
+}
+
+fn tried(passes: &[Pass]) -> String {
+    let mut grids: Vec<_> = passes
+        .iter()
+        .map(|p| (p.lhs_partitions, p.rhs_partitions))
+        .collect();
+    grids.sort_unstable();
+    grids.dedup();
+    let shapes: Vec<String> = grids.iter().map(|(l, r)| format!("{l}x{r}")).collect();
+    format!(
+        "every bucket exactly once in {} plans: grids {}, several buffers, {} seeds, shared and \
+         bipartite sides, empty buckets, resident partitions",
+        passes.len(),
+        shapes.join(" "),
+        SEEDS.len()
+    )
+}
+
+/// The same pass must give the same plan: from the same instance in another order of calls, and
+/// from a fresh instance.
+fn again(
+    order: &mut dyn BucketOrder,
+    open: &mut impl FnMut() -> Opened,
+    passes: &[Pass],
+    plans: &[Vec<Bucket>],
+) -> Result<String, String> {
+    for (pass, plan) in passes.iter().zip(plans).rev() {
+        if plan_of(order, pass)? != *plan {
+            return Err(format!(
+                "{}: the same instance planned differently the second time; a plan may depend on \
+                 the pass alone, not on earlier calls",
+                cases::named(pass)
+            ));
+        }
+    }
+    let step = (passes.len() / 12).max(1);
+    let chosen: Vec<usize> = (0..passes.len()).step_by(step).collect();
+    for &at in &chosen {
+        if plan_of(open()?.as_mut(), &passes[at])? != plans[at] {
+            return Err(format!(
+                "{}: a fresh instance planned differently; a resumed run would, too",
+                cases::named(&passes[at])
+            ));
+        }
+    }
+    Ok(format!(
+        "the same plan again for {} passes in reverse, and from {} fresh instances",
+        passes.len(),
+        chosen.len()
+    ))
+}
+
+fn seeds(passes: &[Pass], plans: &[Vec<Bucket>]) -> &'static str {
+    let per_seed = passes.len() / SEEDS.len();
+    let same = plans[..per_seed] == plans[per_seed..2 * per_seed];
+    if same {
+        "plans do not depend on the seed: every epoch trains in the same order"
+    } else {
+        "plans depend on the seed: epochs train in different orders"
+    }
+}
+
+/// One row per grid and buffer: swaps, averaged over the seeds.
+fn swaps(order: &mut dyn BucketOrder) -> String {
+    let mut lines = vec!["partitions x buffer: swaps per pass (mean of the seeds)".to_owned()];
+    for (partitions, buffer) in [(4, 2), (8, 2), (8, 4), (16, 2), (16, 4), (16, 8)] {
+        let passes = SEEDS.map(|seed| cases::uniform(partitions, partitions, buffer, seed));
+        let total: Option<u64> = passes
+            .iter()
+            .map(|pass| Some(plan::cost(pass, &plan_of(order, pass).ok()?).swaps))
+            .sum();
+        if let Some(total) = total {
+            let mean = total as f64 / SEEDS.len() as f64;
+            lines.push(format!("{partitions:>2} x {buffer}: {mean:>6.1}"));
+        }
+    }
+    lines.join("\n")
+}
+
+/// What a plan of a grid of `partitions x partitions` buckets costs.
+///
+/// # Errors
+/// The order's.
+pub fn bench_order(
+    order: &mut dyn BucketOrder,
+    partitions: u32,
+    budget: Duration,
+) -> Result<Timing, StrategyError> {
+    let pass = cases::uniform(partitions, partitions, 4, 7);
+    time(budget, || order.plan(&pass).map(drop))
+}
+
+#[cfg(test)]
+mod tests;

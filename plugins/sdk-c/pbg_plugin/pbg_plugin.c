@@ -1,0 +1,163 @@
+/* The helpers of pbg_plugin.h. */
+#include "pbg_plugin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef exports_pbg_plugin_metadata_description_t description;
+typedef exports_pbg_plugin_metadata_parameter_t parameter;
+
+void pbg_describe(description *answer, const char *name, const char *version,
+                  const char *summary) {
+    plugin_string_dup(&answer->name, name);
+    plugin_string_dup(&answer->version, version);
+    plugin_string_dup(&answer->summary, summary);
+    answer->parameters.ptr = NULL;
+    answer->parameters.len = 0;
+}
+
+static parameter *declare(description *answer, uint8_t kind, const char *name, const char *doc) {
+    size_t count = answer->parameters.len + 1;
+    parameter *all = realloc(answer->parameters.ptr, count * sizeof(parameter));
+    if (!all) abort();
+    answer->parameters.ptr = all;
+    answer->parameters.len = count;
+    parameter *added = &all[count - 1];
+    plugin_string_dup(&added->name, name);
+    plugin_string_dup(&added->doc, doc);
+    added->kind.tag = kind;
+    return added;
+}
+
+void pbg_declare_boolean(description *answer, const char *name, bool initial, const char *doc) {
+    uint8_t kind = EXPORTS_PBG_PLUGIN_METADATA_PARAMETER_KIND_BOOLEAN;
+    declare(answer, kind, name, doc)->kind.val.boolean = initial;
+}
+
+void pbg_declare_integer(description *answer, const char *name, int64_t initial, int64_t minimum,
+                         int64_t maximum, const char *doc) {
+    uint8_t kind = EXPORTS_PBG_PLUGIN_METADATA_PARAMETER_KIND_INTEGER;
+    exports_pbg_plugin_metadata_integer_parameter_t value = {
+        initial, {true, minimum}, {true, maximum}};
+    declare(answer, kind, name, doc)->kind.val.integer = value;
+}
+
+void pbg_declare_number(description *answer, const char *name, double initial, double minimum,
+                        double maximum, const char *doc) {
+    uint8_t kind = EXPORTS_PBG_PLUGIN_METADATA_PARAMETER_KIND_NUMBER;
+    exports_pbg_plugin_metadata_number_parameter_t value = {
+        initial, {true, minimum}, {true, maximum}};
+    declare(answer, kind, name, doc)->kind.val.number = value;
+}
+
+/* Where the value of a key begins in the host's JSON, which has no spaces; SIZE_MAX if nowhere. */
+static size_t value_of(const plugin_string_t *json, const char *name) {
+    size_t length = strlen(name);
+    for (size_t at = 0; at + length + 3 < json->len; at++) {
+        const uint8_t *key = json->ptr + at;
+        if (key[0] == '"' && !memcmp(key + 1, name, length) && key[length + 1] == '"' &&
+            key[length + 2] == ':') {
+            return at + length + 3;
+        }
+    }
+    return SIZE_MAX;
+}
+
+bool pbg_boolean(const plugin_string_t *parameters, const char *name) {
+    size_t at = value_of(parameters, name);
+    return at != SIZE_MAX && parameters->ptr[at] == 't';
+}
+
+double pbg_number(const plugin_string_t *parameters, const char *name) {
+    size_t at = value_of(parameters, name);
+    if (at == SIZE_MAX) return 0;
+    const uint8_t *text = parameters->ptr;
+    bool negative = text[at] == '-';
+    if (negative) at++;
+    double value = 0, unit = 1;
+    int exponent = 0, sign = 1;
+    for (; at < parameters->len && text[at] >= '0' && text[at] <= '9'; at++) {
+        value = value * 10 + (text[at] - '0');
+    }
+    if (at < parameters->len && text[at] == '.') {
+        for (at++; at < parameters->len && text[at] >= '0' && text[at] <= '9'; at++) {
+            unit /= 10;
+            value += (text[at] - '0') * unit;
+        }
+    }
+    if (at < parameters->len && (text[at] == 'e' || text[at] == 'E')) {
+        at++;
+        if (text[at] == '-' || text[at] == '+') sign = text[at++] == '-' ? -1 : 1;
+        for (; at < parameters->len && text[at] >= '0' && text[at] <= '9'; at++) {
+            exponent = exponent * 10 + (text[at] - '0');
+        }
+    }
+    for (; exponent > 0; exponent--) value = sign > 0 ? value * 10 : value / 10;
+    return negative ? -value : value;
+}
+
+bool pbg_refuse(plugin_string_t *err, const char *text) {
+    plugin_string_dup(err, text);
+    return false;
+}
+
+void pbg_log(pbg_plugin_log_level_t level, const char *text) {
+    plugin_string_t line;
+    plugin_string_set(&line, text);
+    pbg_plugin_log_write(level, &line);
+}
+
+static uint64_t rotated(uint64_t x, int by) { return x << by | x >> (64 - by); }
+
+pbg_rng pbg_rng_new(uint64_t seed) {
+    pbg_rng rng;
+    for (int i = 0; i < 4; i++) {
+        seed += 0x9e3779b97f4a7c15u;
+        uint64_t z = seed;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+        rng.state[i] = z ^ z >> 31;
+    }
+    return rng;
+}
+
+uint64_t pbg_rng_next(pbg_rng *rng) {
+    uint64_t *s = rng->state;
+    uint64_t result = rotated(s[0] + s[3], 23) + s[0];
+    uint64_t t = s[1] << 17;
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotated(s[3], 45);
+    return result;
+}
+
+/* The 128-bit product of two numbers, in halves: there is no library with __multi3. */
+static uint64_t product(uint64_t a, uint64_t b, uint64_t *high) {
+    uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
+    uint64_t low = a0 * b0;
+    uint64_t mid = a1 * b0 + (low >> 32);
+    uint64_t mid2 = a0 * b1 + (uint32_t)mid;
+    *high = a1 * b1 + (mid >> 32) + (mid2 >> 32);
+    return mid2 << 32 | (uint32_t)low;
+}
+
+/* Lemire's method. */
+uint64_t pbg_rng_below(pbg_rng *rng, uint64_t bound) {
+    if (bound == 0) abort();
+    for (;;) {
+        uint64_t high, low = product(pbg_rng_next(rng), bound, &high);
+        if (low >= bound || low >= (0 - bound) % bound) return high;
+    }
+}
+
+void pbg_rng_shuffle(pbg_rng *rng, uint32_t *items, size_t count) {
+    for (size_t end = count; end-- > 1;) {
+        size_t other = (size_t)pbg_rng_below(rng, end + 1);
+        uint32_t kept = items[end];
+        items[end] = items[other];
+        items[other] = kept;
+    }
+}

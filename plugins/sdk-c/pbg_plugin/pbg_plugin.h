@@ -1,0 +1,48 @@
+/* What the author of a pbg-host plugin in C includes: the generated bindings, and helpers. */
+#ifndef PBG_PLUGIN_H
+#define PBG_PLUGIN_H
+
+#include "plugin.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Strings that are handed to the host are freed after the call: give it copies. */
+
+/* Fills the answer to `describe`; the texts are copied. Parameters are added below. */
+void pbg_describe(exports_pbg_plugin_metadata_description_t *answer, const char *name,
+                  const char *version, const char *summary);
+
+/* Declare parameters. The host checks a configuration against them, bounds included. */
+void pbg_declare_boolean(exports_pbg_plugin_metadata_description_t *answer, const char *name,
+                         bool initial, const char *doc);
+void pbg_declare_integer(exports_pbg_plugin_metadata_description_t *answer, const char *name,
+                         int64_t initial, int64_t minimum, int64_t maximum, const char *doc);
+void pbg_declare_number(exports_pbg_plugin_metadata_description_t *answer, const char *name,
+                        double initial, double minimum, double maximum, const char *doc);
+
+/* Values of the parameters that `configure` gets; it holds every declared one. */
+bool pbg_boolean(const plugin_string_t *parameters, const char *name);
+double pbg_number(const plugin_string_t *parameters, const char *name);
+
+/* Refuses with a text for the user: `return pbg_refuse(err, "...")`. Always false. */
+bool pbg_refuse(plugin_string_t *err, const char *text);
+
+/* Writes one line to the host's log. */
+void pbg_log(pbg_plugin_log_level_t level, const char *text);
+
+/* xoshiro256++, seeded through SplitMix64: the same numbers as the other SDKs give. Everything
+   random comes from the seed in the arguments. */
+typedef struct pbg_rng {
+    uint64_t state[4];
+} pbg_rng;
+
+pbg_rng pbg_rng_new(uint64_t seed);
+uint64_t pbg_rng_next(pbg_rng *rng);
+/* A number below `bound`, each equally likely; `bound` is at least 1. */
+uint64_t pbg_rng_below(pbg_rng *rng, uint64_t bound);
+/* Puts numbers in random order (Fisher and Yates). */
+void pbg_rng_shuffle(pbg_rng *rng, uint32_t *items, size_t count);
+
+#endif

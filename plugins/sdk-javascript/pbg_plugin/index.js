@@ -1,0 +1,15 @@
+// What the author of a pbg-host plugin in JavaScript imports.
+//
+// A plugin is a class; `component.js` of a project names it to the host. The same class runs in
+// Node: `pbg_plugin/testing.js` has what tests need.
+//
+// Rules of the sandbox: no files, no network, no clock, no console. `Math.random` gives the same
+// numbers in every run and every pass, so draw from `pass.rng()`.
+
+export { Refused } from './component.js';
+export * as log from './log.js';
+export { TracedLoss, trace } from './loss.js';
+export { defaults, parameter } from './metadata.js';
+export { Order, Pass, pickByPlan } from './order.js';
+export { Rng } from './rng.js';
+export { Left, Sampler, Share } from './sampler.js';

@@ -1,0 +1,172 @@
+// Losses as formulas: the host derives the gradient and computes both at its own speed.
+//
+// JavaScript has no operators on objects, so methods write the formula down:
+//
+//   build({ positive, negatives }) {
+//     return negatives.sub(positive).add(this.margin).softplus().mean();
+//   }
+//
+// `positive` has one number per positive, `negatives` one per negative; the result must have one
+// per positive. There is no operation that mixes rows, and no way to look at a value and decide
+// what to compute next: `x.select(a, b)` computes both and takes one.
+
+const SCALAR = 0;
+const ROW = 1;
+const MATRIX = 2;
+
+/** A formula as the host takes it: nodes, their shapes, parameters. */
+export class Graph {
+  nodes = [];
+  shapes = [];
+  parameters = [];
+
+  /** Adds a node; `operands` says what it is made of. */
+  push(shape, tag, val) {
+    this.nodes.push(val === undefined ? { tag } : { tag, val });
+    this.shapes.push(shape);
+    return new Expr(this, this.nodes.length - 1);
+  }
+}
+
+/** A value of a formula. */
+export class Expr {
+  constructor(graph, at) {
+    this.graph = graph;
+    this.at = at;
+  }
+
+  get shape() {
+    return this.graph.shapes[this.at];
+  }
+
+  #operand(other) {
+    return other instanceof Expr ? other : this.graph.push(SCALAR, 'constant', Number(other));
+  }
+
+  #unary(op) {
+    return this.graph.push(this.shape, 'unary', { op, x: this.at });
+  }
+
+  #binary(op, other) {
+    const right = this.#operand(other);
+    const shape = Math.max(this.shape, right.shape);
+    return this.graph.push(shape, 'binary', { op, left: this.at, right: right.at });
+  }
+
+  #reduce(op) {
+    if (this.shape !== MATRIX) throw new TypeError(`${op} is for one number per negative`);
+    return this.graph.push(ROW, 'reduce', { op, x: this.at });
+  }
+
+  add = (other) => this.#binary('add', other);
+  sub = (other) => this.#binary('sub', other);
+  mul = (other) => this.#binary('mul', other);
+  div = (other) => this.#binary('div', other);
+  pow = (other) => this.#binary('pow', other);
+  minimum = (other) => this.#binary('min', other);
+  maximum = (other) => this.#binary('max', other);
+  less = (other) => this.#binary('less', other);
+  lessEqual = (other) => this.#binary('less-equal', other);
+  greater = (other) => this.#binary('greater', other);
+  greaterEqual = (other) => this.#binary('greater-equal', other);
+  equal = (other) => this.#binary('equal', other);
+  neg = () => this.#unary('neg');
+  abs = () => this.#unary('abs');
+  exp = () => this.#unary('exp');
+  log = () => this.#unary('log');
+  sqrt = () => this.#unary('sqrt');
+  sigmoid = () => this.#unary('sigmoid');
+  softplus = () => this.#unary('softplus');
+  relu = () => this.#unary('relu');
+  stopGradient = () => this.#unary('stop-gradient');
+  /** Over the negatives of each positive. */
+  sum = () => this.#reduce('sum');
+  mean = () => this.#reduce('mean');
+  max = () => this.#reduce('max');
+  logsumexp = () => this.#reduce('logsumexp');
+
+  /** exp(x) divided by the sum of the row's. */
+  softmax() {
+    if (this.shape !== MATRIX) throw new TypeError('softmax is for one number per negative');
+    return this.graph.push(MATRIX, 'softmax', this.at);
+  }
+
+  /** `then` where this is not 0, `otherwise` elsewhere. */
+  select(then, otherwise) {
+    const [a, b] = [this.#operand(then), this.#operand(otherwise)];
+    const shape = Math.max(this.shape, a.shape, b.shape);
+    const val = { condition: this.at, then: a.at, otherwise: b.at };
+    return this.graph.push(shape, 'select', val);
+  }
+
+  /** min(max(x, low), high) */
+  clamp(low, high) {
+    const [a, b] = [this.#operand(low), this.#operand(high)];
+    const shape = Math.max(this.shape, a.shape, b.shape);
+    return this.graph.push(shape, 'clamp', { x: this.at, low: a.at, high: b.at });
+  }
+}
+
+/** What a formula starts from. */
+export class Scores {
+  #graph;
+
+  constructor(graph) {
+    this.#graph = graph;
+    this.positive = graph.push(ROW, 'positive');
+    this.negatives = graph.push(MATRIX, 'negative');
+  }
+
+  /** Number of negatives per positive, those that do not count included. */
+  get columns() {
+    return this.#graph.push(SCALAR, 'columns');
+  }
+
+  /** A number. */
+  constant(value) {
+    return this.#graph.push(SCALAR, 'constant', value);
+  }
+
+  /** A number that `update` may change later. */
+  parameter(name, value) {
+    const known = this.#graph.parameters.findIndex((p) => p.name === name);
+    const index = known >= 0 ? known : this.#graph.parameters.push({ name, value }) - 1;
+    return this.#graph.push(SCALAR, 'parameter', index);
+  }
+}
+
+/** A loss as a formula on the scores of one row. */
+export class TracedLoss {
+  /** After how many batches `update` is called; 0: never. */
+  updateEvery = 0;
+
+  /** Who this is: `{ name, version, summary, parameters }`. */
+  static metadata() {
+    throw new Error('metadata() is missing');
+  }
+
+  /** Takes an object with every declared parameter, already checked. */
+  configure(_parameters) {}
+
+  /** Writes the formula down: the loss of each positive. */
+  build(_scores) {
+    throw new Error('build() is missing');
+  }
+
+  /**
+   * Changes the object of `scores.parameter` values. `progress` has `step`, `edges` and `meanLoss`.
+   * It must depend on its arguments and the configuration alone.
+   */
+  update(_progress, _values) {}
+}
+
+/** The graph of a loss, as the host gets it. */
+export function trace(loss) {
+  const graph = new Graph();
+  const result = loss.build(new Scores(graph));
+  if (!(result instanceof Expr) || result.shape !== ROW) {
+    throw new TypeError('a loss is one number per positive: reduce it over the negatives');
+  }
+  const { nodes, parameters } = graph;
+  return { nodes, output: result.at, parameters, updateEvery: loss.updateEvery };
+}

@@ -1,0 +1,104 @@
+// Bucket orders.
+
+import { Rng } from './rng.js';
+
+/**
+ * One walk over the grid of buckets. A bucket is `{ lhs, rhs }`: the edges from left partition
+ * `lhs` to right partition `rhs`.
+ *
+ * `lhsPartitions`, `rhsPartitions`: at least 1. `shared`: whether left partition p and right
+ * partition p are the same entities. `edges`: edges of each bucket, row by row. `lhsBytes`,
+ * `rhsBytes`: what loading each partition reads, 0 for what always stays in memory.
+ * `bufferPartitions`: how many partitions fit the buffer. `residentLhs`, `residentRhs`: what is
+ * in the buffer before the first bucket, all on the left where shared. `position`: `{ epoch,
+ * edgeSet, edgeChunk }`. `seed`: for everything random in this plan, a bigint. Counts that may
+ * exceed 2^53 are bigints: `edges`, `lhsBytes`, `rhsBytes`.
+ */
+export class Pass {
+  constructor(fields) {
+    Object.assign(this, fields);
+  }
+
+  /** For tests: 1000 edges per bucket, 1 MiB per partition, a buffer of two. */
+  static uniform(lhsPartitions, rhsPartitions, seed = 0n) {
+    return new Pass({
+      lhsPartitions,
+      rhsPartitions,
+      shared: lhsPartitions === rhsPartitions,
+      edges: new BigUint64Array(lhsPartitions * rhsPartitions).fill(1000n),
+      lhsBytes: new BigUint64Array(lhsPartitions).fill(1n << 20n),
+      rhsBytes: new BigUint64Array(rhsPartitions).fill(1n << 20n),
+      bufferPartitions: 2,
+      residentLhs: [],
+      residentRhs: [],
+      position: { epoch: 0, edgeSet: 0, edgeChunk: 0 },
+      seed: BigInt(seed),
+    });
+  }
+
+  /** All buckets, row by row. */
+  grid() {
+    const buckets = [];
+    for (let lhs = 0; lhs < this.lhsPartitions; lhs++) {
+      for (let rhs = 0; rhs < this.rhsPartitions; rhs++) buckets.push({ lhs, rhs });
+    }
+    return buckets;
+  }
+
+  /** Position of a bucket in `grid()` and `edges`. */
+  index(bucket) {
+    return bucket.lhs * this.rhsPartitions + bucket.rhs;
+  }
+
+  /** How many partitions two buckets have in common: what stays in the buffer. */
+  inCommon(a, b) {
+    if (!this.shared) return Number(a.lhs === b.lhs) + Number(a.rhs === b.rhs);
+    const held = new Set([a.lhs, a.rhs]);
+    return [...new Set([b.lhs, b.rhs])].filter((p) => held.has(p)).length;
+  }
+
+  /** The generator that belongs to this pass. */
+  rng() {
+    return new Rng(this.seed);
+  }
+}
+
+/**
+ * Decides in which order the buckets of a pass are trained. It must be a pure function of its
+ * arguments: the same pass, the same plan, or a run that was resumed would differ from one that
+ * was not stopped.
+ */
+export class Order {
+  /** Who this is: `{ name, version, summary, parameters }`. */
+  static metadata() {
+    throw new Error('metadata() is missing');
+  }
+
+  /** Takes an object with every declared parameter, already checked. */
+  configure(_parameters) {}
+
+  /** Every bucket of `pass.grid()` exactly once, in the order of training. */
+  plan(_pass) {
+    throw new Error('plan() is missing');
+  }
+
+  /** Several trainers share one grid: index of the bucket of `free` to train next. */
+  pick(pass, held, free) {
+    return pickByPlan(pass, this.plan(pass), held, free);
+  }
+}
+
+/** The free bucket with most partitions in common with a held one, then first in `plan`. */
+export function pickByPlan(pass, plan, held, free) {
+  const position = new Map(plan.map((bucket, at) => [pass.index(bucket), at]));
+  let best = 0;
+  let bestRank;
+  free.forEach((bucket, index) => {
+    const common = Math.max(0, ...held.map((h) => pass.inCommon(h, bucket)));
+    const rank = [-common, position.get(pass.index(bucket))];
+    if (!bestRank || rank[0] < bestRank[0] || (rank[0] === bestRank[0] && rank[1] < bestRank[1])) {
+      [best, bestRank] = [index, rank];
+    }
+  });
+  return best;
+}

@@ -1,0 +1,60 @@
+"""What the author of a pbg-host plugin in Python imports.
+
+A plugin is a class:
+
+    class Rows(Order):
+        @classmethod
+        def metadata(cls):
+            return Metadata("rows", "0.1.0", "Row by row.")
+
+        def plan(self, grid_pass):
+            return grid_pass.grid()
+
+The module `component` of a project names it to the host:
+
+    Metadata, BucketOrder = export_order(Rows)
+
+The same class runs in an ordinary interpreter: `pbg_plugin.testing` has what tests need.
+
+Rules of the sandbox: no files, no network, no clock. Python's `random` gives the same numbers in
+every run and every pass, so draw from `Rng(grid_pass.seed)`. Packages with compiled code, such as
+numpy, cannot be used.
+"""
+
+from . import log
+from .metadata import Metadata, Parameter
+from .loss import TracedLoss, export_traced_loss, exp, log as ln, relu, sigmoid, softplus, sqrt
+from .order import Bucket, Order, Pass, export_order, pick_by_plan
+from .rng import Rng
+from .sampler import Draw, Left, Sampler, Share, export_sampler
+
+
+class Refused(Exception):
+    """Raise it where a wish cannot be met: its text is shown to the user."""
+
+
+__all__ = [
+    "Bucket",
+    "Draw",
+    "Left",
+    "Metadata",
+    "Order",
+    "Parameter",
+    "Pass",
+    "Refused",
+    "Rng",
+    "Sampler",
+    "Share",
+    "TracedLoss",
+    "exp",
+    "export_order",
+    "export_sampler",
+    "export_traced_loss",
+    "ln",
+    "log",
+    "pick_by_plan",
+    "relu",
+    "sigmoid",
+    "softplus",
+    "sqrt",
+]

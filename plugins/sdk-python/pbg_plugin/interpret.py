@@ -1,0 +1,106 @@
+"""Computes formulas in an ordinary interpreter, one row at a time."""
+
+import math
+
+from .loss import MASKED, trace
+
+_UNARY = {
+    "neg": lambda x: -x,
+    "abs": abs,
+    "exp": lambda x: math.exp(x) if x < 700 else math.inf,
+    "log": lambda x: math.log(x) if x > 0 else -math.inf if x == 0 else math.nan,
+    "sqrt": lambda x: math.sqrt(x) if x >= 0 else math.nan,
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)) if x > -700 else 0.0,
+    "softplus": lambda x: max(x, 0.0) + math.log1p(math.exp(-abs(x))),
+    "relu": lambda x: max(x, 0.0),
+    "stop_gradient": lambda x: x,
+}
+
+_OTHERS = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b if b else math.nan,
+    "pow": lambda a, b: a**b,
+    "min": min,
+    "max": max,
+    "less": lambda a, b: float(a < b),
+    "less_equal": lambda a, b: float(a <= b),
+    "greater": lambda a, b: float(a > b),
+    "greater_equal": lambda a, b: float(a >= b),
+    "equal": lambda a, b: float(a == b),
+    "select": lambda condition, then, otherwise: then if condition else otherwise,
+    "clamp": lambda x, low, high: min(max(x, low), high),
+}
+
+
+def _logsumexp(values):
+    if not values:
+        return -math.inf
+    most = max(values)
+    return most + math.log(sum(math.exp(v - most) for v in values))
+
+
+_REDUCTIONS = {
+    "reduce_sum": lambda values, columns: sum(values),
+    "reduce_mean": lambda values, columns: sum(values) / max(columns, 1),
+    "reduce_max": lambda values, columns: max(values, default=-math.inf),
+    "reduce_logsumexp": lambda values, columns: _logsumexp(values),
+}
+
+
+def row_loss(graph, positive, negatives, parameters=None):
+    """The loss of one positive with its negatives; those that are MASKED do not count."""
+    parameters = list((parameters or graph.parameters).values())
+    counted = [score for score in negatives if score != MASKED]
+    values = []
+    for op, *operands in graph.nodes:
+        values.append(_node(op, operands, values, positive, counted, len(negatives), parameters))
+    return values[graph.output]
+
+
+def _node(op, operands, values, positive, counted, columns, parameters):
+    if op == "positive":
+        return float(positive)
+    if op == "negative":
+        return [float(score) for score in counted]
+    if op == "columns":
+        return float(columns)
+    if op == "constant":
+        return operands[0]
+    if op == "parameter":
+        return parameters[operands[0]]
+    inputs = [values[at] for at in operands]
+    if op in _REDUCTIONS:
+        return _REDUCTIONS[op](inputs[0], columns)
+    if op == "softmax":
+        total = _logsumexp(inputs[0])
+        return [math.exp(x - total) for x in inputs[0]]
+    function = _UNARY.get(op) or _OTHERS[op]
+    if not any(isinstance(x, list) for x in inputs):
+        return function(*inputs)
+    wide = [x if isinstance(x, list) else [x] * len(counted) for x in inputs]
+    return [function(*column) for column in zip(*wide)]
+
+
+def evaluate(loss, positive, negatives):
+    """The loss of one positive with its negatives, as the host computes it."""
+    return row_loss(trace(loss), positive, negatives)
+
+
+def gradient(loss, positive, negatives, step=1e-5):
+    """The gradient by finite differences: that of the positive, and a list of the negatives'.
+
+    Where a formula has stop_gradient it differs from what training follows."""
+    graph = trace(loss)
+
+    def slope(at):
+        def moved(by):
+            scores = [positive, *negatives]
+            scores[at] += by
+            return row_loss(graph, scores[0], scores[1:])
+
+        return (moved(step) - moved(-step)) / (2 * step)
+
+    slopes = [0.0 if s == MASKED else slope(at) for at, s in enumerate([positive, *negatives])]
+    return slopes[0], slopes[1:]

@@ -1,0 +1,297 @@
+"""Losses as formulas.
+
+A loss says once what the formula is; the host derives its gradient and computes both at its own
+speed. Ordinary operators on expressions write it down:
+
+    def build(self, scores):
+        return softplus(self.margin - scores.positive + scores.negatives).mean()
+
+`scores.positive` has one number per positive, `scores.negatives` one per negative; the result must
+have one per positive. There is no operation that mixes rows, and no way to look at a value and
+decide what to compute next: `x.select(a, b)` computes both and takes one. Negatives that do not
+count are left out of sums, means, maxima and the like by themselves.
+"""
+
+from . import component
+
+#: Score of a negative that does not count.
+MASKED = -1e9
+
+_SCALAR, _ROW, _MATRIX = range(3)
+
+
+class Graph:
+    """A formula as a list of nodes: tuples of an operation and the places of its operands."""
+
+    def __init__(self):
+        self.nodes = []
+        self.shapes = []
+        #: Names and values, in the order in which they were named.
+        self.parameters = {}
+        self.output = 0
+
+    def push(self, shape, *node):
+        """Adds a node, once."""
+        if node not in self.nodes:
+            self.nodes.append(node)
+            self.shapes.append(shape)
+        return Expr(self, self.nodes.index(node))
+
+
+class Scores:
+    """What a formula starts from."""
+
+    def __init__(self, graph):
+        self._graph = graph
+        #: Scores of the positives: one number per positive.
+        self.positive = graph.push(_ROW, "positive")
+        #: Scores of the negatives: one number per negative.
+        self.negatives = graph.push(_MATRIX, "negative")
+
+    @property
+    def columns(self):
+        """Number of negatives per positive, those that do not count included."""
+        return self._graph.push(_SCALAR, "columns")
+
+    def constant(self, value):
+        """A number."""
+        return self._graph.push(_SCALAR, "constant", float(value))
+
+    def parameter(self, name, value):
+        """A number that `update` may change later."""
+        self._graph.parameters.setdefault(name, float(value))
+        index = list(self._graph.parameters).index(name)
+        return self._graph.push(_SCALAR, "parameter", index)
+
+
+class Expr:
+    """A value of a formula."""
+
+    def __init__(self, graph, at):
+        self._graph = graph
+        self._at = at
+
+    def _operand(self, other):
+        if isinstance(other, Expr):
+            return other
+        return self._graph.push(_SCALAR, "constant", float(other))
+
+    def _unary(self, op):
+        return self._graph.push(self._graph.shapes[self._at], op, self._at)
+
+    def _joined(self, op, *others):
+        values = [self] + [self._operand(other) for other in others]
+        shape = max(self._graph.shapes[v._at] for v in values)
+        return self._graph.push(shape, op, *(v._at for v in values))
+
+    def _reduced(self, op):
+        if self._graph.shapes[self._at] != _MATRIX:
+            raise TypeError(f"{op} is for values with one number per negative")
+        return self._graph.push(_ROW, op, self._at)
+
+    def __add__(self, other):
+        return self._joined("add", other)
+
+    def __sub__(self, other):
+        return self._joined("sub", other)
+
+    def __mul__(self, other):
+        return self._joined("mul", other)
+
+    def __truediv__(self, other):
+        return self._joined("div", other)
+
+    def __pow__(self, other):
+        return self._joined("pow", other)
+
+    def __radd__(self, other):
+        return self._operand(other) + self
+
+    def __rsub__(self, other):
+        return self._operand(other) - self
+
+    def __rmul__(self, other):
+        return self._operand(other) * self
+
+    def __rtruediv__(self, other):
+        return self._operand(other) / self
+
+    def __rpow__(self, other):
+        return self._operand(other) ** self
+
+    def __neg__(self):
+        return self._unary("neg")
+
+    def __abs__(self):
+        return self._unary("abs")
+
+    def __lt__(self, other):
+        return self._joined("less", other)
+
+    def __le__(self, other):
+        return self._joined("less_equal", other)
+
+    def __gt__(self, other):
+        return self._joined("greater", other)
+
+    def __ge__(self, other):
+        return self._joined("greater_equal", other)
+
+    def __bool__(self):
+        raise TypeError(
+            "scores are not known while the formula is written down, so `if`, `and`, `or`, `min` "
+            "and `max` cannot look at them; use select, minimum or maximum"
+        )
+
+    def exp(self):
+        """e to the power of it."""
+        return self._unary("exp")
+
+    def log(self):
+        """Natural logarithm."""
+        return self._unary("log")
+
+    def sqrt(self):
+        """Square root."""
+        return self._unary("sqrt")
+
+    def sigmoid(self):
+        """1 / (1 + exp(-x))"""
+        return self._unary("sigmoid")
+
+    def softplus(self):
+        """log(1 + exp(x)), also where exp(x) overflows."""
+        return self._unary("softplus")
+
+    def relu(self):
+        """max(x, 0)"""
+        return self._unary("relu")
+
+    def stop_gradient(self):
+        """The same value; no gradient flows back through it."""
+        return self._unary("stop_gradient")
+
+    def minimum(self, other):
+        """The smaller one."""
+        return self._joined("min", other)
+
+    def maximum(self, other):
+        """The larger one."""
+        return self._joined("max", other)
+
+    def equal(self, other):
+        """1 where they are equal, 0 elsewhere."""
+        return self._joined("equal", other)
+
+    def clamp(self, low, high):
+        """min(max(x, low), high)"""
+        return self._joined("clamp", low, high)
+
+    def select(self, then, otherwise):
+        """`then` where this is not 0, `otherwise` elsewhere."""
+        return self._joined("select", then, otherwise)
+
+    def sum(self):
+        """Over the negatives of each positive."""
+        return self._reduced("reduce_sum")
+
+    def mean(self):
+        """The sum divided by the number of columns."""
+        return self._reduced("reduce_mean")
+
+    def max(self):
+        """The largest of the negatives."""
+        return self._reduced("reduce_max")
+
+    def logsumexp(self):
+        """log(sum(exp(x))), without overflow."""
+        return self._reduced("reduce_logsumexp")
+
+    def softmax(self):
+        """exp(x) divided by the sum of the row's."""
+        self._reduced("reduce_sum")
+        return self._unary("softmax")
+
+
+def exp(x):
+    """e to the power of x."""
+    return x.exp()
+
+
+def log(x):
+    """Natural logarithm."""
+    return x.log()
+
+
+def sqrt(x):
+    """Square root."""
+    return x.sqrt()
+
+
+def sigmoid(x):
+    """1 / (1 + exp(-x))"""
+    return x.sigmoid()
+
+
+def softplus(x):
+    """log(1 + exp(x)), also where exp(x) overflows."""
+    return x.softplus()
+
+
+def relu(x):
+    """max(x, 0)"""
+    return x.relu()
+
+
+class TracedLoss:
+    """A loss as a formula on the scores of one row."""
+
+    #: After how many batches `update` is called; 0: never.
+    update_every = 0
+
+    @classmethod
+    def metadata(cls):
+        """Who this is: a `Metadata`."""
+        raise NotImplementedError
+
+    def configure(self, parameters):
+        """Takes a dict with every declared parameter, already checked."""
+
+    def build(self, scores):
+        """Writes the formula down: the loss of each positive."""
+        raise NotImplementedError
+
+    def update(self, progress, values):
+        """Changes the dict of `scores.parameter` values. `progress` has `step`, `edges` and
+        `mean_loss`. It must depend on its arguments and the configuration alone."""
+
+
+def trace(loss):
+    """The graph of a loss."""
+    graph = Graph()
+    result = loss.build(Scores(graph))
+    if not isinstance(result, Expr) or graph.shapes[result._at] != _ROW:
+        raise TypeError("a loss is one number per positive: reduce it over the negatives")
+    graph.output = result._at
+    return graph
+
+
+def export_traced_loss(loss):
+    """What a component exports for a class of losses:
+    `Metadata, LossTraced = export_traced_loss(MyLoss)`."""
+
+    class LossTraced(component.Configured):
+        make = loss
+
+        def build(self):
+            made = component.instance(loss)
+            return component.lowered(component.call(trace, made), made.update_every)
+
+        def update(self, progress, values):
+            made = component.instance(loss)
+            names = list(component.call(trace, made).parameters)
+            named = dict(zip(names, values))
+            component.call(made.update, progress, named)
+            return [named[name] for name in names]
+
+    return component.metadata_of(loss), LossTraced

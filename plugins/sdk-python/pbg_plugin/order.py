@@ -1,0 +1,146 @@
+"""Bucket orders."""
+
+from collections import namedtuple
+from dataclasses import dataclass, field
+from typing import List, Set, Tuple
+
+from . import component
+from .rng import Rng
+
+Bucket = namedtuple("Bucket", ["lhs", "rhs"])
+Bucket.__doc__ = """The edges from left partition `lhs` to right partition `rhs`."""
+
+
+@dataclass
+class Pass:
+    """One walk over the grid of buckets."""
+
+    lhs_partitions: int
+    rhs_partitions: int
+    #: Whether left partition p and right partition p are the same entities.
+    shared: bool
+    #: Edges of each bucket, row by row: index lhs * rhs_partitions + rhs.
+    edges: List[int]
+    #: Bytes that loading each partition reads; 0 for what always stays in memory.
+    lhs_bytes: List[int]
+    rhs_bytes: List[int]
+    #: How many partitions fit the buffer, at least 2.
+    buffer_partitions: int
+    #: What is in the buffer before the first bucket: ("lhs", 3); all "lhs" where shared.
+    resident: Set[Tuple[str, int]] = field(default_factory=set)
+    epoch: int = 0
+    edge_set: int = 0
+    edge_chunk: int = 0
+    #: Seed for everything random in this plan; differs from pass to pass.
+    seed: int = 0
+
+    @classmethod
+    def uniform(cls, lhs_partitions, rhs_partitions, seed=0):
+        """For tests: 1000 edges per bucket, 1 MiB per partition, a buffer of two."""
+        return cls(
+            lhs_partitions,
+            rhs_partitions,
+            lhs_partitions == rhs_partitions,
+            [1000] * (lhs_partitions * rhs_partitions),
+            [1 << 20] * lhs_partitions,
+            [1 << 20] * rhs_partitions,
+            2,
+            seed=seed,
+        )
+
+    def grid(self):
+        """All buckets, row by row."""
+        return [
+            Bucket(lhs, rhs)
+            for lhs in range(self.lhs_partitions)
+            for rhs in range(self.rhs_partitions)
+        ]
+
+    def edges_of(self, bucket):
+        """Number of edges of a bucket."""
+        return self.edges[bucket.lhs * self.rhs_partitions + bucket.rhs]
+
+    def in_common(self, a, b):
+        """How many partitions two buckets have in common: what stays in the buffer."""
+        if not self.shared:
+            return (a.lhs == b.lhs) + (a.rhs == b.rhs)
+        return len({a.lhs, a.rhs} & {b.lhs, b.rhs})
+
+    def rng(self):
+        """The generator that belongs to this pass."""
+        return Rng(self.seed)
+
+
+class Order:
+    """Decides in which order the buckets of a pass are trained.
+
+    It must be a pure function of its arguments: the same pass, the same plan, or a run that was
+    resumed would differ from one that was not stopped.
+    """
+
+    @classmethod
+    def metadata(cls):
+        """Who this is: a `Metadata`."""
+        raise NotImplementedError
+
+    def configure(self, parameters):
+        """Takes a dict with every declared parameter, already checked."""
+
+    def plan(self, grid_pass):
+        """Every bucket of `grid_pass.grid()` exactly once, in the order of training."""
+        raise NotImplementedError
+
+    def pick(self, grid_pass, held, free):
+        """Several trainers share one grid: index of the bucket of `free` to train next."""
+        return pick_by_plan(grid_pass, self.plan(grid_pass), held, free)
+
+
+def pick_by_plan(grid_pass, plan, held, free):
+    """The free bucket with most partitions in common with a held one, then first in `plan`."""
+    position = {bucket: at for at, bucket in enumerate(plan)}
+
+    def rank(index):
+        common = max((grid_pass.in_common(h, free[index]) for h in held), default=0)
+        return -common, position[free[index]]
+
+    return min(range(len(free)), key=rank)
+
+
+def export_order(order):
+    """What a component exports for a class of orders:
+    `Metadata, BucketOrder = export_order(MyOrder)`."""
+
+    class BucketOrder(component.Configured):
+        make = order
+
+        def plan(self, wit_pass):
+            plan = component.call(component.instance(order).plan, _lifted(wit_pass))
+            return [component.order_types().Bucket(lhs, rhs) for lhs, rhs in plan]
+
+        def pick(self, wit_pass, held, free):
+            held, free = _buckets(held), _buckets(free)
+            return component.call(component.instance(order).pick, _lifted(wit_pass), held, free)
+
+    return component.metadata_of(order), BucketOrder
+
+
+def _buckets(wit):
+    return [Bucket(b.lhs, b.rhs) for b in wit]
+
+
+def _lifted(wit):
+    resident = {("lhs", p) for p in wit.resident_lhs} | {("rhs", p) for p in wit.resident_rhs}
+    return Pass(
+        wit.lhs_partitions,
+        wit.rhs_partitions,
+        wit.shared,
+        wit.edges,
+        wit.lhs_bytes,
+        wit.rhs_bytes,
+        wit.buffer_partitions,
+        resident,
+        wit.position.epoch,
+        wit.position.edge_set,
+        wit.position.edge_chunk,
+        wit.seed,
+    )

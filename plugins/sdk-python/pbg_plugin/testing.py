@@ -1,0 +1,83 @@
+"""What the host asks of plugins, checked in an ordinary interpreter."""
+
+import math
+
+from .interpret import evaluate, gradient
+from .loss import MASKED
+from .order import Pass
+from .sampler import Share
+
+__all__ = ["check_order", "check_plan", "check_sampler", "check_traced_loss", "evaluate"]
+__all__ += ["draws_of", "gradient", "with_defaults"]
+
+GRIDS = [(1, 1), (1, 5), (5, 1), (2, 2), (3, 5), (5, 3), (4, 4), (16, 16)]
+
+
+def with_defaults(plugin):
+    """An instance, configured as the host does it where a configuration sets nothing."""
+    made = plugin()
+    made.configure(plugin.metadata().defaults())
+    return made
+
+
+def check_plan(order, grid_pass):
+    """Asserts that an order keeps its promises for one pass, and returns the plan."""
+    made = with_defaults(order)
+    plan = list(made.plan(grid_pass))
+    assert sorted(plan) == grid_pass.grid(), f"no permutation of the grid of {grid_pass}"
+    assert list(made.plan(grid_pass)) == plan, f"a second plan differs for {grid_pass}"
+    fresh = list(with_defaults(order).plan(grid_pass))
+    assert fresh == plan, f"another instance plans differently for {grid_pass}"
+    half = len(plan) // 2
+    picked = made.pick(grid_pass, plan[:half], plan[half:])
+    assert 0 <= picked < len(plan) - half, f"pick answered {picked} for {grid_pass}"
+    return plan
+
+
+def check_order(order):
+    """Asserts the promises of an order over grids of many shapes, buffers and seeds."""
+    for lhs, rhs in GRIDS:
+        for seed in (0, 1, 2**64 - 1):
+            for shared, buffer_partitions in ((lhs == rhs, 2), (lhs == rhs, 6), (False, 3)):
+                grid_pass = Pass.uniform(lhs, rhs, seed)
+                grid_pass.shared = shared
+                grid_pass.buffer_partitions = buffer_partitions
+                check_plan(order, grid_pass)
+
+
+SHARES = [[], [0, 0], [1], [7, 0, 3], [1000, 1, 200, 50], [5] * 40]
+
+
+def draws_of(sampler, share):
+    """Everything that a sampler draws of a share, each draw checked."""
+    walk = with_defaults(sampler).begin(share)
+    left = list(share.counts)
+    draws = []
+    while (draw := walk.next()) is not None:
+        relation, edges = draw
+        assert 1 <= edges <= min(left[relation], share.batch_size), f"{draw} of {left}"
+        left[relation] -= edges
+        draws.append((relation, edges))
+        if hasattr(walk, "observe"):
+            walk.observe(relation, 0.5)
+    assert not any(left), f"it ended with {left} left"
+    return draws
+
+
+def check_sampler(sampler):
+    """Asserts that a sampler draws every edge of many shares once, and the same way again."""
+    for counts in SHARES:
+        for batch_size in (1, 3, 100):
+            share = Share(counts, batch_size, seed=7)
+            draws = draws_of(sampler, share)
+            assert draws_of(sampler, share) == draws, f"a second walk differs for {share}"
+
+
+def check_traced_loss(loss):
+    """Asserts that a loss is finite for ordinary and extreme scores, and without negatives."""
+    made = with_defaults(loss)
+    extreme = [0.0, 1.0, -1.0, 1e9, -1e8]
+    for positive in extreme:
+        for negatives in ([], [0.0], [positive] * 3, extreme, [MASKED, 1.0], [MASKED]):
+            found = evaluate(made, positive, negatives)
+            assert math.isfinite(found), f"loss {found} for {positive} and {negatives}"

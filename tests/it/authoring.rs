@@ -1,0 +1,252 @@
+//! From `plugin new` to a component that trains, in every language, outside of the repository.
+//!
+//! Tools that a machine may lack are looked for; a test that has to do without says so.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pbg_core::strategy::{BucketOrder as _, Pass};
+use pbg_wasm::{Limits, PluginSource, Sandbox};
+use serde_json::Value;
+
+use crate::support::{Workplace, finish, graph::CONFIG};
+
+/// An environment with componentize-py, which `cargo xtask test` installs.
+fn python_tools() -> Option<PathBuf> {
+    let python = PathBuf::from(std::env::var_os("PBG_TEST_PYTHON")?);
+    let folder = python.parent()?.parent()?.to_owned();
+    folder
+        .join("bin/componentize-py")
+        .is_file()
+        .then_some(folder)
+}
+
+/// Whether a program starts.
+fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
+}
+
+/// The program in a project's folder, with what its tools need.
+fn in_project(project: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pbg-host"));
+    command.args(arguments).current_dir(project);
+    // One build folder for all projects: the SDK's dependencies are compiled once.
+    command.env(
+        "CARGO_TARGET_DIR",
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("authoring"),
+    );
+    // Everything that a project depends on, the workspace depends on, too.
+    command.env("CARGO_NET_OFFLINE", "true");
+    if let Some(environment) = python_tools() {
+        command.env("VIRTUAL_ENV", environment);
+    }
+    command
+}
+
+/// Makes, builds and checks a project; returns its component.
+fn order_in(place: &Workplace, language: &str) -> PathBuf {
+    let name = format!("mine_{language}");
+    place
+        .run([
+            "plugin", "new", &name, "--kind", "order", "--lang", language,
+        ])
+        .succeeds();
+    let project = place.path(&name);
+    finish(&mut in_project(&project, &["plugin", "build"])).succeeds();
+    let component = project.join(format!("{name}.wasm"));
+    let checked = finish(&mut in_project(
+        &project,
+        &["plugin", "check", &format!("{name}.wasm"), "--json"],
+    ));
+    let report: Value = serde_json::from_str(&checked.succeeds().stdout).unwrap();
+    assert_eq!(report["kind"], "bucket_order");
+    let findings = report["findings"].as_array().unwrap();
+    assert!(
+        findings.iter().all(|f| f["outcome"] != "broken"),
+        "{report}"
+    );
+    component
+}
+
+/// The plan of the order with its defaults, on an uneven grid.
+fn plan_of(component: &Path) -> Vec<(u32, u32)> {
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    let source = PluginSource::File(component.to_owned());
+    let mut order = sandbox.load_order(source, &Value::Null).unwrap();
+    let pass = Pass {
+        lhs_partitions: 5,
+        rhs_partitions: 7,
+        shared: false,
+        edges: vec![1; 35],
+        lhs_bytes: vec![1; 5],
+        rhs_bytes: vec![1; 7],
+        buffer_partitions: 3,
+        resident: Vec::new(),
+        epoch: 1,
+        edge_set: 0,
+        edge_chunk: 0,
+        seed: 0x1234_5678_9abc_def0,
+    };
+    let plan = order.plan(&pass).unwrap();
+    plan.iter().map(|bucket| (bucket.lhs, bucket.rhs)).collect()
+}
+
+/// The templates are the same order, and the SDKs promise the same random numbers.
+#[test]
+fn the_same_order_in_every_language() {
+    let place = Workplace::with_dataset(CONFIG);
+    let mut components = vec![order_in(&place, "rust")];
+    if has("clang") && has("wasm-ld") {
+        components.push(order_in(&place, "c"));
+    } else {
+        eprintln!("without C: there is no clang with wasm-ld");
+    }
+    if python_tools().is_some() {
+        components.push(order_in(&place, "python"));
+    } else {
+        eprintln!("without Python: PBG_TEST_PYTHON names no environment with componentize-py");
+    }
+    let plans: Vec<_> = components.iter().map(|path| plan_of(path)).collect();
+    for (component, plan) in components.iter().zip(&plans) {
+        assert_eq!(*plan, plans[0], "{}", component.display());
+    }
+    let rust = components[0].to_str().unwrap();
+    let run = place.run(["train", "--plugin", rust]).succeeds();
+    assert!(run.stderr.contains("mine_rust 0.1.0"), "{}", run.stderr);
+}
+
+/// The author's own tests, with the author's own tools.
+#[test]
+fn the_tests_of_new_projects_pass() {
+    let place = Workplace::empty();
+    let new = |language| {
+        let name = format!("mine_{language}");
+        place
+            .run([
+                "plugin", "new", &name, "--kind", "order", "--lang", language,
+            ])
+            .succeeds();
+        place.path(&name)
+    };
+    let passes = |project: &Path, program: &str, arguments: &[&str]| {
+        let mut command = in_project(project, &[]);
+        let environment: Vec<_> = command
+            .get_envs()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())))
+            .collect();
+        command = Command::new(program);
+        command
+            .args(arguments)
+            .current_dir(project)
+            .envs(environment);
+        finish(&mut command).succeeds();
+    };
+    passes(&new("rust"), "cargo", &["test"]);
+    passes(&new("python"), "python3", &["-m", "unittest"]);
+    let (js, c) = (new("js"), new("c"));
+    if has("node") {
+        passes(&js, "node", &["--test"]);
+    } else {
+        eprintln!("without JavaScript: there is no node");
+    }
+    if has("clang") {
+        let readme = std::fs::read_to_string(c.join("README.md")).unwrap();
+        let commands = readme.split("```sh\n").nth(2).unwrap();
+        let commands = commands.split("```").next().unwrap();
+        passes(&c, "sh", &["-ec", commands]);
+    } else {
+        eprintln!("without C: there is no clang");
+    }
+}
+
+#[test]
+fn what_cannot_be_built_says_why() {
+    let place = Workplace::empty();
+    place
+        .run(["plugin", "build"])
+        .fails(2, &["plugin.toml", "plugin new"]);
+    let new = ["plugin", "new", "mine", "--kind", "order", "--lang", "rust"];
+    place.run(new).succeeds();
+    place.run(new).fails(2, &["mine", "--path"]);
+    for name in ["../up", "Mine", "fn"] {
+        place
+            .run(["plugin", "new", name, "--kind", "order", "--lang", "rust"])
+            .fails(2, &[name]);
+    }
+    let project = place.path("mine");
+    place.write("mine/src/lib.rs", "fn half(");
+    let build = || finish(&mut in_project(&project, &["plugin", "build"]));
+    // What the compiler says passes through.
+    build().fails(6, &["unclosed delimiter", "cargo build"]);
+    place.write(
+        "mine/plugin.toml",
+        "name = 'mine'\nlanguage = 'cobol'\nworld = 'order'\n",
+    );
+    build().fails(6, &["plugin.toml", "cobol", "rust"]);
+    place.write(
+        "mine/plugin.toml",
+        "name = '../mine'\nlanguage = 'rust'\nworld = 'order'\n",
+    );
+    build().fails(6, &["plugin.toml", "../mine"]);
+}
+
+#[test]
+fn bare_names_are_found_in_the_plugin_path() {
+    let place = Workplace::with_dataset(CONFIG);
+    let component = crate::support::plugin::with_plan(crate::support::plugin::ROW_BY_ROW);
+    place.write("shelf/by_row.wasm", component);
+    place.write("shelf/broken.wasm", "no component");
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        finish(command.env("PBG_PLUGIN_PATH", "nowhere:shelf"))
+    };
+    let listed = run(&["plugin", "list"]).succeeds();
+    assert!(listed.stdout.contains("evil") && listed.stdout.contains("by_row.wasm"));
+    assert!(listed.stdout.contains("inside_out"), "{}", listed.stdout);
+    assert!(listed.stderr.contains("broken.wasm"), "{}", listed.stderr);
+    run(&["train", "--plugin", "by_row"]).succeeds();
+    run(&["plugin", "inspect", "by_rov"]).fails(6, &["by_rov"]);
+}
+
+#[test]
+fn a_broken_promise_is_found_and_the_bench_runs() {
+    let place = Workplace::empty();
+    let zeros = crate::support::plugin::zeros(crate::support::plugin::GRID);
+    place.write("stuck.wasm", crate::support::plugin::with_plan(&zeros));
+    let checked = place.run(["plugin", "check", "stuck.wasm"]);
+    assert!(
+        checked.stdout.contains("BROKEN  permutation"),
+        "{}",
+        checked.stdout
+    );
+    checked.fails(6, &["evil", "1 promise"]);
+    let good = place.run(["plugin", "check", "inside_out"]).succeeds();
+    for promise in [
+        "loads",
+        "permutation",
+        "deterministic",
+        "pick",
+        "swaps",
+        "time",
+        "memory",
+    ] {
+        assert!(
+            good.stdout.contains(promise),
+            "{promise} is not in\n{}",
+            good.stdout
+        );
+    }
+    let benched = place
+        .run([
+            "plugin",
+            "bench",
+            "inside_out",
+            "--seconds",
+            "0.01",
+            "--json",
+        ])
+        .succeeds();
+    let rows: Value = serde_json::from_str(&benched.stdout).unwrap();
+    assert_eq!(rows.as_array().unwrap().len(), 3);
+    assert!(rows[2]["median"].as_f64().unwrap() > 0.0);
+}
