@@ -15,3 +15,4 @@ mod other_tools;
 mod plugin_rights;
 mod resume;
 mod support;
+mod tutorials;

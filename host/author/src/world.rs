@@ -7,17 +7,20 @@ use serde::{Deserialize, Serialize};
 pub enum Kind {
     /// A bucket order.
     Order,
+    /// A relation sampler.
+    Sampler,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 1] = [Self::Order];
+    pub const ALL: [Self; 2] = [Self::Order, Self::Sampler];
 
     /// The world of a new project.
     #[must_use]
     pub const fn world(self) -> World {
         match self {
             Self::Order => World::Order,
+            Self::Sampler => World::Sampler,
         }
     }
 }
@@ -28,6 +31,8 @@ impl Kind {
 pub enum World {
     /// A bucket order.
     Order,
+    /// A relation sampler.
+    Sampler,
 }
 
 impl World {
@@ -36,6 +41,7 @@ impl World {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Order => "order",
+            Self::Sampler => "sampler",
         }
     }
 }

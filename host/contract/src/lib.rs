@@ -6,9 +6,13 @@
 //! it also tries native ones.
 
 mod finding;
+mod loss;
 mod order;
+mod sampler;
 mod timing;
 
 pub use finding::{Finding, Outcome, Report};
+pub use loss::{bench_loss, check_loss};
 pub use order::{Opened, bench_order, check_order};
+pub use sampler::{bench_sampler, check_sampler};
 pub use timing::{Timing, time};

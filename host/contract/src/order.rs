@@ -95,8 +95,8 @@ fn tried(passes: &[Pass]) -> String {
     grids.dedup();
     let shapes: Vec<String> = grids.iter().map(|(l, r)| format!("{l}x{r}")).collect();
     format!(
-        "every bucket exactly once in {} plans: grids {}, several buffers, {} seeds, shared and \
-         bipartite sides, empty buckets, resident partitions",
+        "every bucket exactly once in {} plans of grids\n{}\nwith several buffers, {} seeds, shared \
+         and bipartite sides, empty buckets, resident partitions",
         passes.len(),
         shapes.join(" "),
         SEEDS.len()

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use pbg_contract::{Timing, bench_order};
+use pbg_contract::{Timing, bench_order, bench_sampler};
 use pbg_wasm::{Kind as Slot, Limits, Plugin};
 use serde::Serialize;
 use serde_json::Value;
@@ -77,6 +77,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 fn measured(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, String)> {
     match plugin.inspection().kind {
         Slot::BucketOrder => order(plugin, parameters, args),
+        Slot::RelationSampler => sampler(plugin, parameters, args),
         other => Err(Failure::message(
             Kind::Plugin,
             format!("there is no benchmark for a {other}"),
@@ -103,6 +104,31 @@ fn order(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, 
     let assumption = format!(
         "one plan per pass; a pass has {} edges per bucket, trained at {} edges per second",
         args.edges_per_bucket, args.edges_per_second
+    );
+    Ok((rows, assumption))
+}
+
+/// Edges of a batch, as in a configuration that does not say otherwise.
+const BATCH: u32 = 1000;
+
+fn sampler(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, String)> {
+    let sampler = plugin.clone().into_sampler(parameters)?;
+    let budget = Duration::from_secs_f64(args.seconds);
+    let mut rows = Vec::new();
+    for relations in [10, 100, 1000] {
+        let timing = bench_sampler(&sampler, relations, BATCH, budget)
+            .map_err(|fault| Failure::new(Kind::Plugin, fault))?;
+        let per = f64::from(BATCH) / args.edges_per_second;
+        rows.push(Row {
+            call: format!("draw of {relations}"),
+            timing,
+            per,
+            share: timing.median / per,
+        });
+    }
+    let assumption = format!(
+        "one draw with its observation per batch of {BATCH} edges, trained at {} edges per second",
+        args.edges_per_second
     );
     Ok((rows, assumption))
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use pbg_contract::{Finding, Opened, Outcome, Report, check_order};
+use pbg_contract::{Finding, Opened, Outcome, Report, check_order, check_sampler};
 use pbg_wasm::{Inspection, Kind as Slot, Limits, Plugin};
 use serde::Serialize;
 use serde_json::Value;
@@ -100,6 +100,7 @@ fn tried(plugin: &Plugin, parameters: &Value) -> Result<Report> {
                 }
             }))
         }
+        Slot::RelationSampler => Ok(check_sampler(&plugin.clone().into_sampler(parameters)?)),
         other => Err(Failure::message(
             Kind::Plugin,
             format!("there is no check for a {other}"),

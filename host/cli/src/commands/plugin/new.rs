@@ -36,6 +36,8 @@ pub(crate) struct Args {
 enum KindArg {
     /// In which order buckets are trained.
     Order,
+    /// Of which relation the next batch is.
+    Sampler,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -54,6 +56,7 @@ enum LanguageArg {
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let kind = match args.kind {
         KindArg::Order => Kind::Order,
+        KindArg::Sampler => Kind::Sampler,
     };
     let language = match args.language {
         LanguageArg::Rust => Language::Rust,

@@ -1,0 +1,335 @@
+//! The promises of a loss.
+
+use std::time::Duration;
+
+use pbg_core::strategy::{Loss, MASKED, StrategyError};
+
+use crate::finding::Report;
+use crate::timing::{Timing, time};
+
+/// Scores of some rows, as the host hands them over.
+#[derive(Clone, Debug)]
+struct Rows {
+    name: &'static str,
+    positive: Vec<f32>,
+    negative: Vec<f32>,
+    columns: usize,
+}
+
+/// Losses and gradients of some rows.
+#[derive(Clone, Debug, PartialEq)]
+struct Found {
+    loss: Vec<f32>,
+    positive: Vec<f32>,
+    negative: Vec<f32>,
+}
+
+/// Tries a loss on ordinary and extreme scores. `stops_gradient` says that its gradient is not
+/// that of its value on purpose, so that the comparison with finite differences is left out.
+pub fn check_loss(loss: &dyn Loss, stops_gradient: bool) -> Report {
+    let mut report = Report::default();
+    let cases = extremes()
+        .into_iter()
+        .chain([ordinary(7, 5), ordinary(1, 200)]);
+    let cases: Vec<Rows> = cases.collect();
+    let found: Result<Vec<Found>, String> = cases.iter().map(|rows| finite(loss, rows)).collect();
+    let found = match found {
+        Ok(found) => found,
+        Err(broken) => {
+            report.promise("finite", Err(broken));
+            return report;
+        }
+    };
+    let names: Vec<&str> = cases.iter().map(|rows| rows.name).collect();
+    report.promise(
+        "finite",
+        Ok(format!(
+            "losses and gradients, tried on {}",
+            names.join(", ")
+        )),
+    );
+    report.promise("deterministic", again(loss, &cases, &found));
+    report.promise("rows", rows_alone(loss));
+    if stops_gradient {
+        report.note(
+            "gradient",
+            "not compared: the formula stops gradients on purpose",
+        );
+    } else {
+        report.promise("gradient", gradient(loss));
+    }
+    report
+}
+
+/// Pseudo-random scores in [-2, 2), the same ones every time.
+fn ordinary(rows: usize, columns: usize) -> Rows {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 40) as f32 / (1_u64 << 22) as f32 - 2.0
+    };
+    Rows {
+        name: "ordinary scores",
+        positive: (0..rows).map(|_| next()).collect(),
+        negative: (0..rows * columns).map(|_| next()).collect(),
+        columns,
+    }
+}
+
+fn extremes() -> Vec<Rows> {
+    let rows = |name, positive: &[f32], row: &[f32]| Rows {
+        name,
+        positive: positive.to_vec(),
+        negative: row.repeat(positive.len()),
+        columns: row.len(),
+    };
+    vec![
+        rows("no negatives", &[1.0, -1.0], &[]),
+        rows("one row", &[0.5], &[0.25]),
+        rows("equal scores", &[1.0], &[1.0; 8]),
+        rows("zeros", &[0.0], &[0.0; 8]),
+        rows("scores of 1e9", &[1e9, -1e8, 0.0], &[1e9, -1e8, 0.0]),
+        rows("scores of 1e-30", &[1e-30], &[1e-30, -1e-30]),
+        rows("masked negatives", &[0.5], &[MASKED, 0.25, MASKED]),
+        rows("nothing but masked negatives", &[0.5], &[MASKED, MASKED]),
+    ]
+}
+
+fn evaluate(loss: &dyn Loss, rows: &Rows) -> Result<Found, String> {
+    let mut found = Found {
+        loss: vec![0.0; rows.positive.len()],
+        positive: vec![0.0; rows.positive.len()],
+        negative: rows.negative.clone(),
+    };
+    loss.evaluate(
+        &rows.positive,
+        &mut found.negative,
+        rows.columns,
+        &mut found.positive,
+        &mut found.loss,
+    )
+    .map_err(|fault| format!("{}: {}: {}", rows.name, fault.function, fault.reason))?;
+    Ok(found)
+}
+
+fn finite(loss: &dyn Loss, rows: &Rows) -> Result<Found, String> {
+    let found = evaluate(loss, rows)?;
+    for (what, numbers) in [
+        ("loss", &found.loss),
+        ("gradient of a positive", &found.positive),
+        ("gradient of a negative", &found.negative),
+    ] {
+        if let Some(number) = numbers.iter().find(|number| !number.is_finite()) {
+            return Err(format!(
+                "{}: a {what} is {number}; positives {:?}, negatives of a row {:?}",
+                rows.name,
+                rows.positive,
+                &rows.negative[..rows.columns]
+            ));
+        }
+    }
+    let masked = rows.negative.iter().zip(&found.negative);
+    if masked
+        .clone()
+        .any(|(&score, &gradient)| score == MASKED && gradient != 0.0)
+    {
+        return Err(format!("{}: a masked negative has a gradient", rows.name));
+    }
+    Ok(found)
+}
+
+fn again(loss: &dyn Loss, cases: &[Rows], found: &[Found]) -> Result<String, String> {
+    for (rows, before) in cases.iter().zip(found).rev() {
+        if evaluate(loss, rows)? != *before {
+            return Err(format!("{}: other numbers for the same scores", rows.name));
+        }
+    }
+    Ok(format!(
+        "the same numbers again for {} batches",
+        cases.len()
+    ))
+}
+
+/// A row must cost the same alone as among others: the host cuts batches anywhere.
+fn rows_alone(loss: &dyn Loss) -> Result<String, String> {
+    let all = ordinary(9, 13);
+    let together = evaluate(loss, &all)?;
+    for (row, &positive) in all.positive.iter().enumerate() {
+        let alone = Rows {
+            name: "one row of several",
+            positive: vec![positive],
+            negative: all.negative[row * 13..(row + 1) * 13].to_vec(),
+            columns: 13,
+        };
+        let found = evaluate(loss, &alone)?;
+        let near = |a: f32, b: f32| (a - b).abs() <= 1e-5 * (1.0 + a.abs());
+        if !near(found.loss[0], together.loss[row]) {
+            return Err(format!(
+                "a row costs {} alone and {} among others; rows may not see each other",
+                found.loss[0], together.loss[row]
+            ));
+        }
+    }
+    Ok("cost the same alone and among others".to_owned())
+}
+
+/// Step of the finite differences, in units of a score.
+const STEP: f32 = 1.0 / 64.0;
+
+/// Compares the gradient with slopes of the loss. Where the slopes to the left and to the right
+/// differ there is a kink, and any slope between them will do.
+fn gradient(loss: &dyn Loss) -> Result<String, String> {
+    let (mut compared, mut worst) = (0, 0.0_f32);
+    for rows in [ordinary(7, 5), ordinary(2, 60)] {
+        let found = evaluate(loss, &rows)?;
+        for row in 0..rows.positive.len() {
+            let places = (0..=rows.columns).step_by(1 + rows.columns / 16);
+            for place in places {
+                let claimed = match place {
+                    0 => found.positive[row],
+                    n => found.negative[row * rows.columns + n - 1],
+                };
+                let (left, right) = slopes(loss, &rows, row, place, found.loss[row])?;
+                let (least, most) = (left.min(right), left.max(right));
+                let outside = (least - claimed).max(claimed - most).max(0.0);
+                // Rounding of the loss, and its curvature within a step.
+                let allowed = 2e-3 * (1.0 + claimed.abs()) + 1e-4 * found.loss[row].abs();
+                if outside > allowed {
+                    let of = if place == 0 {
+                        "the positive"
+                    } else {
+                        "a negative"
+                    };
+                    return Err(format!(
+                        "the gradient of {of} is {claimed}, finite differences give {least} to \
+                         {most}; positive {}, negatives {:?}",
+                        rows.positive[row],
+                        &rows.negative[row * rows.columns..(row + 1) * rows.columns]
+                    ));
+                }
+                compared += 1;
+                worst = worst.max(outside);
+            }
+        }
+    }
+    Ok(format!(
+        "{compared} derivatives agree with finite differences, to {worst:.1e}"
+    ))
+}
+
+fn slopes(
+    loss: &dyn Loss,
+    rows: &Rows,
+    row: usize,
+    place: usize,
+    here: f32,
+) -> Result<(f32, f32), String> {
+    let moved = |by: f32| -> Result<f32, String> {
+        let mut rows = rows.clone();
+        match place {
+            0 => rows.positive[row] += by,
+            n => rows.negative[row * rows.columns + n - 1] += by,
+        }
+        Ok(evaluate(loss, &rows)?.loss[row])
+    };
+    Ok(((here - moved(-STEP)?) / STEP, (moved(STEP)? - here) / STEP))
+}
+
+/// What evaluating a slice of `rows` rows with `columns` negatives costs.
+///
+/// # Errors
+/// The loss's.
+pub fn bench_loss(
+    loss: &dyn Loss,
+    rows: usize,
+    columns: usize,
+    budget: Duration,
+) -> Result<Timing, StrategyError> {
+    let scores = ordinary(rows, columns);
+    let mut negative = scores.negative.clone();
+    let (mut gradient, mut value) = (vec![0.0; rows], vec![0.0; rows]);
+    time(budget, || {
+        negative.copy_from_slice(&scores.negative);
+        loss.evaluate(
+            &scores.positive,
+            &mut negative,
+            columns,
+            &mut gradient,
+            &mut value,
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbg_core::strategy::StrategyId;
+
+    /// `factor` times the hinge of each negative; the right gradient has factor 1.
+    struct Hinge {
+        id: StrategyId,
+        factor: f32,
+        margin: f32,
+    }
+
+    impl Loss for Hinge {
+        fn id(&self) -> &StrategyId {
+            &self.id
+        }
+
+        fn evaluate(
+            &self,
+            positive: &[f32],
+            negative: &mut [f32],
+            columns: usize,
+            positive_gradient: &mut [f32],
+            loss: &mut [f32],
+        ) -> Result<(), StrategyError> {
+            for (row, &score) in positive.iter().enumerate() {
+                (loss[row], positive_gradient[row]) = (0.0, 0.0);
+                for n in &mut negative[row * columns..(row + 1) * columns] {
+                    let excess = self.margin - score + *n;
+                    let active = excess > 0.0 && *n != MASKED;
+                    *n = if active { self.factor } else { 0.0 };
+                    loss[row] += if active { excess } else { 0.0 };
+                    positive_gradient[row] -= *n;
+                }
+            }
+            Ok(())
+        }
+    }
+
+    fn hinge(factor: f32, margin: f32) -> Hinge {
+        Hinge {
+            id: StrategyId {
+                name: "hinge".to_owned(),
+                version: "1".to_owned(),
+                sha256: String::new(),
+            },
+            factor,
+            margin,
+        }
+    }
+
+    #[test]
+    fn a_right_loss_keeps_every_promise() {
+        let report = check_loss(&hinge(1.0, 0.1), false);
+        assert_eq!(report.broken(), 0, "{report:?}");
+    }
+
+    #[test]
+    fn a_wrong_gradient_is_found() {
+        let report = check_loss(&hinge(1.1, 0.1), false);
+        assert_eq!(report.broken(), 1, "{report:?}");
+        assert_eq!(check_loss(&hinge(1.1, 0.1), true).broken(), 0);
+    }
+
+    #[test]
+    fn a_loss_that_is_not_finite_is_found() {
+        let report = check_loss(&hinge(1.0, f32::INFINITY), false);
+        assert_eq!(report.findings()[0].promise, "finite");
+        assert_eq!(report.broken(), 1, "{report:?}");
+    }
+}
