@@ -1,0 +1,109 @@
+//! A plan on a clock: one disk, one trainer, reading ahead.
+
+use pbg_plugin_sdk::{Bucket, Pass};
+use serde::Deserialize;
+
+/// How fast things go, and where what is read ahead waits.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Rates {
+    /// Bytes that the disk reads per second.
+    pub read_bytes_per_second: f64,
+    /// Bytes that the disk writes per second.
+    pub write_bytes_per_second: f64,
+    /// Edges that are trained per second.
+    pub edges_per_second: f64,
+    /// Whether what is read ahead waits beside the buffer.
+    pub spare_slot: bool,
+}
+
+impl Rates {
+    /// Seconds that training `bucket` takes.
+    #[must_use]
+    pub fn training(&self, pass: &Pass, bucket: Bucket) -> f64 {
+        pass.edges_of(bucket) as f64 / self.edges_per_second
+    }
+
+    /// Seconds that reading a partition takes.
+    #[must_use]
+    pub fn reading(&self, pass: &Pass, partition: usize) -> f64 {
+        pass.bytes(partition) as f64 / self.read_bytes_per_second
+    }
+
+    /// Seconds that writing a partition takes.
+    #[must_use]
+    pub fn writing(&self, pass: &Pass, partition: usize) -> f64 {
+        pass.bytes(partition) as f64 / self.write_bytes_per_second
+    }
+}
+
+/// Seconds for which training stands still under `plan`.
+///
+/// The disk does one thing at a time. What a bucket lacks is read from the moment on when the last
+/// bucket that lacked something began. With a spare slot, what it replaces is written once the
+/// bucket before is done; without, it must be out of use and written before the read begins.
+#[must_use]
+pub fn stall(pass: &Pass, plan: &[Bucket], rates: &Rates) -> f64 {
+    let mut loads = Vec::new();
+    pass.replay(plan, |at, loaded, evicted| {
+        loads.push((at, loaded, evicted))
+    });
+    let mut loads = loads.as_slice();
+    let (mut now, mut disk, mut last_began, mut stalled) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
+    let mut idle_since = vec![0.0_f64; pass.partitions()];
+    for (position, &bucket) in plan.iter().enumerate() {
+        let lacking = loads
+            .iter()
+            .take_while(|&&(at, _, _)| at == position)
+            .count();
+        let (lacks, rest) = loads.split_at(lacking);
+        loads = rest;
+        let written = lacks.iter().filter_map(|&(_, _, evicted)| evicted);
+        for &(_, loaded, evicted) in lacks {
+            if let Some(evicted) = evicted.filter(|_| !rates.spare_slot) {
+                disk = disk.max(idle_since[evicted]) + rates.writing(pass, evicted);
+            }
+            disk = disk.max(last_began) + rates.reading(pass, loaded);
+        }
+        if lacking > 0 {
+            let start = now.max(disk);
+            stalled += start - now;
+            now = start;
+            last_began = start;
+        }
+        if rates.spare_slot {
+            for evicted in written {
+                disk = disk.max(now) + rates.writing(pass, evicted);
+            }
+        }
+        now += rates.training(pass, bucket);
+        pass.needs(bucket).for_each(|p| idle_since[p] = now);
+    }
+    stalled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(spare_slot: bool) -> Rates {
+        Rates {
+            read_bytes_per_second: 1.0,
+            write_bytes_per_second: 2.0,
+            edges_per_second: 1.0,
+            spare_slot,
+        }
+    }
+
+    #[test]
+    fn a_plan_by_hand() {
+        let mut pass = Pass::uniform(3, 3, 0);
+        pass.edges = vec![3, 7, 0, 0, 4, 0, 0, 0, 5];
+        (pass.lhs_bytes, pass.rhs_bytes) = (vec![4; 3], vec![4; 3]);
+        let plan = [(0, 0), (0, 1), (1, 1), (2, 2)].map(|(l, r)| Bucket::new(l, r));
+        // Reads of 4 s, writes of 2 s. Partition 0 is waited for (4 s); 1 is read while (0, 0)
+        // trains for 3 s, 1 s is left; 2 is read while (0, 1) and (1, 1) train for 11 s.
+        assert_eq!(stall(&pass, &plan, &rates(true)), 5.0);
+        // Without a spare slot, 0 is written from its last use on: 2 + 4 s against 4 s of (1, 1).
+        assert_eq!(stall(&pass, &plan, &rates(false)), 7.0);
+    }
+}

@@ -1,0 +1,86 @@
+//! Gives buckets to states so that each load finds work to hide behind.
+
+use pbg_plugin_sdk::{Bucket, Pass};
+
+use crate::clock::Rates;
+
+/// `states` with the first one cut into the steps in which the buffer fills: training begins with
+/// the first partition. What is resident is there from the start.
+pub(crate) fn filled_one_by_one(pass: &Pass, states: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    let Some(first) = states.first() else {
+        return states;
+    };
+    let resident: Vec<usize> = pass.resident_partitions().collect();
+    let (mut there, loaded): (Vec<usize>, Vec<usize>) = first
+        .iter()
+        .partition(|partition| resident.contains(partition));
+    let mut steps = Vec::new();
+    for partition in loaded {
+        there.push(partition);
+        steps.push(there.clone());
+    }
+    steps.extend(states.into_iter().skip(usize::from(!steps.is_empty())));
+    steps
+}
+
+/// The plan in which each state trains what it must, and what covers `share` of the next load.
+pub(crate) fn plan(pass: &Pass, states: &[Vec<usize>], rates: &Rates, share: f64) -> Vec<Bucket> {
+    let mut last_chance = vec![usize::MAX; pass.edges.len()];
+    for (number, state) in states.iter().enumerate() {
+        for bucket in held(pass, state) {
+            last_chance[pass.index(bucket)] = number;
+        }
+    }
+    let mut left: Vec<bool> = pass.edges.iter().map(|&edges| edges > 0).collect();
+    let mut plan = Vec::with_capacity(left.len());
+    for (number, state) in states.iter().enumerate() {
+        let next = states.get(number + 1);
+        let enters = |p: &&usize| !state.contains(p);
+        let leaves: Vec<usize> = match next {
+            Some(next) => state
+                .iter()
+                .copied()
+                .filter(|p| !next.contains(p))
+                .collect(),
+            None => Vec::new(),
+        };
+        let reads: f64 = next
+            .into_iter()
+            .flatten()
+            .filter(enters)
+            .map(|&p| rates.reading(pass, p))
+            .sum();
+        let writes: f64 = leaves.iter().map(|&p| rates.writing(pass, p)).sum();
+
+        let mut ready: Vec<Bucket> = held(pass, state).filter(|&b| left[pass.index(b)]).collect();
+        ready.sort_by_key(|&bucket| last_chance[pass.index(bucket)]);
+        let mut work = 0.0;
+        ready.retain(|&bucket| {
+            let index = pass.index(bucket);
+            let taken = last_chance[index] == number || work < share * (reads + writes);
+            if taken {
+                work += rates.training(pass, bucket);
+                left[index] = false;
+            }
+            taken
+        });
+        // What leaves next is trained first: it is out of use while its successor is read.
+        ready.sort_by_key(|&bucket| !pass.ends(bucket).iter().any(|end| leaves.contains(end)));
+        plan.extend(ready);
+    }
+    // Buckets without edges need nothing.
+    plan.extend(
+        pass.grid()
+            .into_iter()
+            .filter(|&b| pass.edges_of(b) == 0 || left[pass.index(b)]),
+    );
+    plan
+}
+
+/// The buckets that a state can train.
+fn held<'a>(pass: &'a Pass, state: &'a [usize]) -> impl Iterator<Item = Bucket> + 'a {
+    state
+        .iter()
+        .enumerate()
+        .flat_map(move |(at, &a)| state[..=at].iter().flat_map(move |&b| pass.between(a, b)))
+}

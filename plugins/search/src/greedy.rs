@@ -1,0 +1,120 @@
+//! Random greedy walks: each load brings most bytes' worth of meetings.
+
+use pbg_plugin_sdk::Rng;
+
+use crate::problem::{Load, Problem, Walk, clear, has, ones, set};
+
+/// Which slot a load takes when no partition in the buffer is done.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// The newest: the others stay until they met all, as in BETA.
+    Newest,
+    /// The older of the two newest, as in Legend: successive newcomers meet.
+    Older,
+}
+
+/// The cheapest of as many random walks as `steps` allow, at least one of either kind.
+pub(crate) fn shortest(problem: &Problem, steps: u64, rng: &mut Rng) -> Walk {
+    let mut best = walk(problem, Turn::Older, rng);
+    let mut used = 0;
+    let mut turn = Turn::Newest;
+    while used <= steps {
+        let next = walk(problem, turn, rng);
+        let words = problem.nodes().div_ceil(64);
+        used += ((next.loads.len() + 1) * problem.nodes() * (2 * words + 4)) as u64;
+        if problem.cost(&next) < problem.cost(&best) {
+            best = next;
+        }
+        turn = match turn {
+            Turn::Newest => Turn::Older,
+            Turn::Older => Turn::Newest,
+        };
+    }
+    best
+}
+
+fn walk(problem: &Problem, turn: Turn, rng: &mut Rng) -> Walk {
+    let nodes = problem.nodes();
+    let mut unmet = problem.partners.clone();
+    let mut seen = vec![false; nodes];
+    let mut buffer: Vec<usize> = problem.resident.clone();
+    rng.shuffle(&mut buffer);
+    let mut walk = Walk {
+        fill: buffer.clone(),
+        loads: Vec::new(),
+    };
+    let mut held = vec![0_u64; nodes.div_ceil(64)];
+    for &node in &buffer {
+        seen[node] = true;
+        meet(&mut unmet, node, &held);
+        set(&mut held, node);
+    }
+    let mut order: Vec<usize> = (0..nodes).collect();
+    loop {
+        let victim =
+            (buffer.len() >= problem.capacity).then(|| victim(problem, &buffer, &unmet, turn));
+        if let Some(slot) = victim {
+            clear(&mut held, buffer[slot]);
+        }
+        rng.shuffle(&mut order);
+        let newest = buffer.last().copied();
+        let score = |node: usize| {
+            let row = &unmet[node];
+            let gain: u32 = row
+                .iter()
+                .zip(&held)
+                .map(|(a, b)| (a & b).count_ones())
+                .sum();
+            let with_newest = newest.is_some_and(|n| has(row, n) && has(&held, n));
+            (gain, with_newest, ones(row))
+        };
+        let wanted = |node: usize| !seen[node] || unmet[node].iter().any(|&word| word > 0);
+        let next = order
+            .iter()
+            .copied()
+            .filter(|&node| !has(&held, node) && victim.is_none_or(|v| buffer[v] != node))
+            .filter(|&node| wanted(node))
+            // Gains per byte, compared without dividing.
+            .max_by(|&a, &b| {
+                let (gain_a, newest_a, left_a) = score(a);
+                let (gain_b, newest_b, left_b) = score(b);
+                let per_byte_a = u128::from(gain_a) * u128::from(problem.weight[b]);
+                let per_byte_b = u128::from(gain_b) * u128::from(problem.weight[a]);
+                (per_byte_a, newest_a, left_a).cmp(&(per_byte_b, newest_b, left_b))
+            });
+        let Some(loaded) = next else { break };
+        match victim {
+            Some(slot) => {
+                let evicted = buffer.remove(slot);
+                walk.loads.push(Load { evicted, loaded });
+            }
+            None => walk.fill.push(loaded),
+        }
+        seen[loaded] = true;
+        meet(&mut unmet, loaded, &held);
+        set(&mut held, loaded);
+        buffer.push(loaded);
+    }
+    walk
+}
+
+/// The slot to give up: one that is done, the largest number of bytes last, or as `turn` says.
+fn victim(problem: &Problem, buffer: &[usize], unmet: &[Vec<u64>], turn: Turn) -> usize {
+    let done = (0..buffer.len()).find(|&slot| ones(&unmet[buffer[slot]]) == 0);
+    done.unwrap_or(match turn {
+        Turn::Newest => buffer.len() - 1,
+        Turn::Older => buffer.len() - problem.capacity.min(2),
+    })
+}
+
+fn meet(unmet: &mut [Vec<u64>], node: usize, held: &[u64]) {
+    for word in 0..held.len() {
+        let mut met = unmet[node][word] & held[word];
+        unmet[node][word] &= !met;
+        while met > 0 {
+            let other = word * 64 + met.trailing_zeros() as usize;
+            clear(&mut unmet[other], node);
+            met &= met - 1;
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Sequences for complete grids of equal partitions: certificates, and what is composed of them.
+//!
+//! `f(p, c)` loads after the first fill suffice, the least of:
+//!
+//! * a certificate: a sequence that was searched for at length, from `certificates.txt`;
+//! * one cycle of BETA, `p - 1` loads, after which `c - 1` partitions are done and the rest stands as
+//!   at the start: `f(p, c) <= p - 1 + f(p - c + 1, c)`. BETA ends so with what it began with; a
+//!   better end makes the whole better;
+//! * bundles of `r` partitions that move as one: `f(p, c) <= r f(p / r, c / r)`;
+//! * `2 (p - c)` where `p < 2 c`: all others pass once, then come again.
+
+use std::collections::BTreeMap;
+
+use pbg_plugin_sdk::Rng;
+
+use crate::problem::{Load, Problem, Walk};
+
+/// Lines of `p c: evicted loaded, ...`; the first fill is `0..c`.
+const CERTIFICATES: &str = include_str!("certificates.txt");
+
+/// The fewest loads after the first fill that are known for `p` partitions of equal size, all of
+/// whose buckets have edges, in a buffer of `c`.
+#[must_use]
+pub fn swaps(p: usize, c: usize) -> u64 {
+    Compositions::default().best(p, c.max(2)).0
+}
+
+/// Whether nothing better than [`walk`] is to be expected from a short search.
+pub(crate) fn is_certified(problem: &Problem) -> bool {
+    problem.is_complete() && problem.weight.windows(2).all(|w| w[0] == w[1])
+}
+
+/// The best composition, with labels given so that residents come first and heavy nodes are
+/// loaded seldom; `None` where all nodes fit.
+pub(crate) fn walk(problem: &Problem, rng: &mut Rng) -> Option<Walk> {
+    let (p, c) = (problem.nodes(), problem.capacity);
+    if p <= c {
+        return None;
+    }
+    let loads = Compositions::default().build(p, c);
+    let names = names(problem, &loads, rng);
+    let renamed = |load: &Load| Load {
+        evicted: names[load.evicted],
+        loaded: names[load.loaded],
+    };
+    Some(Walk {
+        fill: names[..c].to_vec(),
+        loads: loads.iter().map(renamed).collect(),
+    })
+}
+
+/// The node of each label.
+fn names(problem: &Problem, loads: &[Load], rng: &mut Rng) -> Vec<usize> {
+    let (p, c) = (problem.nodes(), problem.capacity);
+    // A label of the first fill is loaded once more, unless it is resident.
+    let mut times: Vec<u64> = (0..p).map(|label| u64::from(label < c)).collect();
+    for load in loads {
+        times[load.loaded] += 1;
+    }
+    let mut nodes: Vec<usize> = (0..p).collect();
+    rng.shuffle(&mut nodes);
+    nodes.sort_by_key(|&node| std::cmp::Reverse(problem.weight[node]));
+    let (resident, others): (Vec<usize>, Vec<usize>) = nodes
+        .into_iter()
+        .partition(|node| problem.resident.contains(node));
+    let mut labels: Vec<usize> = (0..p).collect();
+    labels.sort_by_key(|&label| times[label]);
+    let mut names = vec![usize::MAX; p];
+    let first: Vec<usize> = labels.iter().copied().filter(|&label| label < c).collect();
+    for (&label, &node) in first.iter().zip(&resident) {
+        names[label] = node;
+    }
+    labels.retain(|&label| names[label] == usize::MAX);
+    for (label, node) in labels.into_iter().zip(others) {
+        names[label] = node;
+    }
+    names
+}
+
+/// How a sequence is made.
+#[derive(Clone, Copy, Debug)]
+enum Recipe {
+    /// All fit.
+    Nothing,
+    /// Others pass through the last slot, then come again.
+    TwoPasses,
+    /// A cycle of BETA before a smaller problem.
+    Cycle,
+    /// Bundles of so many partitions.
+    Bundles(usize),
+    Certificate,
+}
+
+/// Recipes by `(p, c)`.
+struct Compositions {
+    certificates: BTreeMap<(usize, usize), Vec<Load>>,
+    best: BTreeMap<(usize, usize), (u64, Recipe)>,
+}
+
+impl Default for Compositions {
+    fn default() -> Self {
+        Self {
+            certificates: CERTIFICATES.lines().filter_map(parse).collect(),
+            best: BTreeMap::new(),
+        }
+    }
+}
+
+fn parse(line: &str) -> Option<((usize, usize), Vec<Load>)> {
+    let (sizes, loads) = line.split_once(':')?;
+    let pair = |text: &str| {
+        let (a, b) = text.trim().split_once(' ')?;
+        Some((a.parse().ok()?, b.parse().ok()?))
+    };
+    let load = |text| {
+        let (evicted, loaded) = pair(text)?;
+        Some(Load { evicted, loaded })
+    };
+    Some((
+        pair(sizes)?,
+        loads.split(',').map(load).collect::<Option<_>>()?,
+    ))
+}
+
+impl Compositions {
+    fn best(&mut self, p: usize, c: usize) -> (u64, Recipe) {
+        if p <= c {
+            return (0, Recipe::Nothing);
+        }
+        if let Some(&known) = self.best.get(&(p, c)) {
+            return known;
+        }
+        let mut best = if p < 2 * c - 1 {
+            (2 * (p - c) as u64, Recipe::TwoPasses)
+        } else {
+            ((p - 1) as u64 + self.best(p - c + 1, c).0, Recipe::Cycle)
+        };
+        let mut consider = |loads: u64, recipe| {
+            if loads < best.0 {
+                best = (loads, recipe);
+            }
+        };
+        for bundle in (2..=c / 2).filter(|r| p.is_multiple_of(*r) && c.is_multiple_of(*r)) {
+            let loads = bundle as u64 * self.best(p / bundle, c / bundle).0;
+            consider(loads, Recipe::Bundles(bundle));
+        }
+        if let Some(loads) = self.certificates.get(&(p, c)) {
+            consider(loads.len() as u64, Recipe::Certificate);
+        }
+        self.best.insert((p, c), best);
+        best
+    }
+
+    /// The loads of the best sequence, from a first fill of `0..c`.
+    fn build(&mut self, p: usize, c: usize) -> Vec<Load> {
+        match self.best(p, c).1 {
+            Recipe::Nothing => Vec::new(),
+            Recipe::TwoPasses | Recipe::Cycle => self.cycle(p, c),
+            Recipe::Bundles(bundle) => bundled(&self.build(p / bundle, c / bundle), bundle),
+            Recipe::Certificate => self.certificates[&(p, c)].clone(),
+        }
+    }
+
+    fn cycle(&mut self, p: usize, c: usize) -> Vec<Load> {
+        let passes = (c..p).map(|loaded| Load {
+            evicted: loaded - 1,
+            loaded,
+        });
+        let mut loads: Vec<Load> = passes.collect();
+        // The rest: what came last, then `c - 1` and all that passed, in turn.
+        let rest: Vec<usize> = std::iter::once(p - 1).chain(c - 1..p - 1).collect();
+        let refill = rest.iter().skip(1).take(c - 1).enumerate();
+        loads.extend(refill.map(|(evicted, &loaded)| Load { evicted, loaded }));
+        if rest.len() > c {
+            loads.extend(self.build(rest.len(), c).iter().map(|load| Load {
+                evicted: rest[load.evicted],
+                loaded: rest[load.loaded],
+            }));
+        }
+        loads
+    }
+}
+
+/// Each label stands for `bundle` labels that follow each other.
+fn bundled(loads: &[Load], bundle: usize) -> Vec<Load> {
+    let members = |load: &Load| {
+        let load = *load;
+        (0..bundle).map(move |n| Load {
+            evicted: load.evicted * bundle + n,
+            loaded: load.loaded * bundle + n,
+        })
+    };
+    loads.iter().flat_map(members).collect()
+}

@@ -1,0 +1,144 @@
+//! The question without buckets: nodes with weights, pairs that must meet, a buffer.
+
+use pbg_plugin_sdk::Pass;
+
+/// Partitions to load are nodes, numbered densely.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    /// Bytes per node.
+    pub(crate) weight: Vec<u64>,
+    /// Per node, a bit per node that it must meet, in words of 64.
+    pub(crate) partners: Vec<Vec<u64>>,
+    /// Nodes that fit.
+    pub(crate) capacity: usize,
+    /// Nodes in the buffer at the start.
+    pub(crate) resident: Vec<usize>,
+    /// The partition of each node.
+    partitions: Vec<usize>,
+}
+
+/// A sequence of loads; nothing is evicted while the buffer fills.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Walk {
+    /// What the buffer holds first, resident or loaded.
+    pub(crate) fill: Vec<usize>,
+    pub(crate) loads: Vec<Load>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) evicted: usize,
+    pub(crate) loaded: usize,
+}
+
+impl Problem {
+    /// `None` where nothing needs to be loaded.
+    pub(crate) fn new(pass: &Pass) -> Option<Self> {
+        let mut used = vec![false; pass.partitions()];
+        for bucket in pass.grid() {
+            pass.needs(bucket).for_each(|p| used[p] = true);
+        }
+        let partitions: Vec<usize> = (0..used.len()).filter(|&p| used[p]).collect();
+        let mut node = vec![usize::MAX; used.len()];
+        for (n, &p) in partitions.iter().enumerate() {
+            node[p] = n;
+        }
+        let mut partners = vec![vec![0; partitions.len().div_ceil(64)]; partitions.len()];
+        for bucket in pass.grid() {
+            let mut needs = pass.needs(bucket);
+            if let (Some(a), Some(b)) = (needs.next(), needs.next()) {
+                set(&mut partners[node[a]], node[b]);
+                set(&mut partners[node[b]], node[a]);
+            }
+        }
+        let capacity = (pass.buffer_partitions as usize).max(2);
+        let mut resident: Vec<usize> = pass.resident_partitions().collect();
+        resident.retain(|&p| used.get(p) == Some(&true));
+        resident.sort_unstable();
+        resident.dedup();
+        resident.truncate(capacity);
+        (!partitions.is_empty()).then(|| Self {
+            weight: partitions.iter().map(|&p| pass.bytes(p)).collect(),
+            partners,
+            capacity,
+            resident: resident.into_iter().map(|p| node[p]).collect(),
+            partitions,
+        })
+    }
+
+    pub(crate) fn nodes(&self) -> usize {
+        self.weight.len()
+    }
+
+    /// Whether all nodes must meet each other.
+    pub(crate) fn is_complete(&self) -> bool {
+        let nodes = self.nodes() as u32;
+        self.partners.iter().all(|row| ones(row) == nodes - 1)
+    }
+
+    /// Bytes that `walk` reads.
+    pub(crate) fn cost(&self, walk: &Walk) -> u64 {
+        let fill = walk
+            .fill
+            .iter()
+            .filter(|node| !self.resident.contains(node));
+        let loads = walk.loads.iter().map(|load| self.weight[load.loaded]);
+        fill.map(|&node| self.weight[node]).chain(loads).sum()
+    }
+
+    /// Bytes below which no sequence is: each pair costs its share of the cheaper of the loads
+    /// that can bring it, of which each brings less than a buffer.
+    pub(crate) fn lower_bound(&self) -> u64 {
+        let room = (self.capacity - 1) as f64;
+        let share = |node: usize| {
+            self.weight[node] as f64 / room.min(f64::from(ones(&self.partners[node])))
+        };
+        let mut bound = 0.0;
+        for a in 0..self.nodes() {
+            for b in (0..a).filter(|&b| has(&self.partners[a], b)) {
+                bound += share(a).min(share(b));
+            }
+        }
+        // The first fill meets for less: c loads bring c (c - 1) / 2 pairs only, and what is
+        // resident costs nothing.
+        let free: f64 = self
+            .resident
+            .iter()
+            .map(|&node| self.weight[node] as f64)
+            .sum();
+        let once: u64 = self.weight.iter().sum();
+        once.saturating_sub(free as u64)
+            .max((bound * (1.0 - 1e-9) - free).max(0.0) as u64)
+    }
+
+    /// The states of a walk, in partitions.
+    pub(crate) fn states(&self, walk: &Walk) -> Vec<Vec<usize>> {
+        let mut buffer = walk.fill.clone();
+        let partitions = |buffer: &[usize]| buffer.iter().map(|&n| self.partitions[n]).collect();
+        let mut states = vec![partitions(&buffer)];
+        for load in &walk.loads {
+            match buffer.iter().position(|&node| node == load.evicted) {
+                Some(slot) => buffer[slot] = load.loaded,
+                None => buffer.push(load.loaded),
+            }
+            states.push(partitions(&buffer));
+        }
+        states
+    }
+}
+
+pub(crate) fn has(row: &[u64], node: usize) -> bool {
+    row[node / 64] >> (node % 64) & 1 == 1
+}
+
+pub(crate) fn set(row: &mut [u64], node: usize) {
+    row[node / 64] |= 1 << (node % 64);
+}
+
+pub(crate) fn clear(row: &mut [u64], node: usize) {
+    row[node / 64] &= !(1 << (node % 64));
+}
+
+pub(crate) fn ones(row: &[u64]) -> u32 {
+    row.iter().map(|word| word.count_ones()).sum()
+}

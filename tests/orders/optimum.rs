@@ -1,0 +1,112 @@
+//! Closed forms, and how close the best orders come to what is possible.
+
+use beta::Beta;
+use optimal::Optimal;
+use pbg_order_search::known_swaps;
+use pbg_plugin_sdk::Pass;
+
+use crate::{beta_formula, complete, cost, lower_bound, swaps};
+
+#[test]
+fn beta_makes_the_swaps_of_its_formula() {
+    for p in 2..=40 {
+        for c in 2..=12 {
+            assert_eq!(
+                swaps::<Beta>(&complete(p, c, 3)),
+                beta_formula(p, c),
+                "p={p} c={c}"
+            );
+        }
+    }
+    for (p, c, swaps_of_it) in [(64, 8, 308), (64, 16, 150), (128, 16, 588), (128, 32, 294)] {
+        assert_eq!(swaps::<Beta>(&complete(p, c, 3)), swaps_of_it);
+    }
+}
+
+#[test]
+fn a_buffer_of_two_has_a_closed_optimum() {
+    for p in 3..=40 {
+        let least = u64::from(p * (p - 1) / 2 - 1);
+        assert_eq!(lower_bound(p, 2), least);
+        assert_eq!(swaps::<Beta>(&complete(p, 2, 3)), least);
+        assert_eq!(swaps::<Optimal>(&complete(p, 2, 3)), least);
+    }
+}
+
+fn assert_no_worse_than_beta(p: u32, c: u32) {
+    let found = swaps::<Optimal>(&complete(p, c, 3));
+    assert!(found <= beta_formula(p, c), "p={p} c={c}: {found}");
+    assert!(
+        found <= known_swaps(p as usize, c as usize),
+        "p={p} c={c}: {found}"
+    );
+    assert!(found >= lower_bound(p, c), "p={p} c={c}: {found}");
+}
+
+#[test]
+fn optimal_is_never_worse_than_beta() {
+    for p in 2..=32 {
+        for c in 2..=p {
+            assert_no_worse_than_beta(p, c);
+        }
+    }
+    for p in [33, 40, 47, 64, 65, 81, 100, 127, 128] {
+        for c in [2, 3, 4, 5, 7, 8, 11, 16, 25, 32, 50, 64, 100] {
+            assert_no_worse_than_beta(p, c.min(p));
+        }
+    }
+}
+
+/// The best values of the literature and of earlier searches, and ours.
+#[test]
+fn optimal_is_at_the_best_known_values() {
+    for (p, c, best) in [
+        (5, 3, 4),
+        (6, 3, 6),
+        (7, 3, 9),
+        (8, 3, 13),
+        (9, 3, 17),
+        (10, 3, 21),
+        (12, 3, 32),
+        (6, 4, 4),
+        (7, 4, 6),
+        (8, 4, 8),
+        (9, 4, 11),
+        (10, 4, 14),
+        (12, 4, 20),
+        (16, 4, 40),
+        (8, 5, 6),
+        (10, 5, 10),
+        (12, 6, 12),
+        (16, 8, 16),
+        (20, 5, 48),
+        (32, 8, 77),
+    ] {
+        let found = swaps::<Optimal>(&complete(p, c, 3));
+        assert!(found <= best, "p={p} c={c}: {found}, known {best}");
+    }
+}
+
+#[test]
+fn what_is_resident_saves_its_loads() {
+    use pbg_plugin_sdk::{Order as _, Side, testing};
+    let mut pass: Pass = complete(16, 4, 3);
+    pass.resident = [1, 5, 9, 14].map(|p| (Side::Lhs, p)).to_vec();
+    let plan = testing::with_defaults::<Optimal>()
+        .plan(&pass)
+        .expect("it plans");
+    assert_eq!(cost(&pass, &plan).loads, known_swaps(16, 4));
+}
+
+/// Each certificate holds by the host's count: the plan that is made of it loads no more.
+#[test]
+fn certificates_hold() {
+    let certificates = include_str!("../../plugins/search/src/certificates.txt");
+    for line in certificates.lines() {
+        let (sizes, loads) = line.split_once(": ").expect("sizes and loads");
+        let (p, c) = sizes.split_once(' ').expect("two sizes");
+        let (p, c) = (p.parse().expect("a number"), c.parse().expect("a number"));
+        let found = swaps::<Optimal>(&complete(p, c, 5));
+        assert!(found <= loads.split(", ").count() as u64, "p={p} c={c}: {found}");
+    }
+}

@@ -1,0 +1,163 @@
+//! The table of swaps that a study of orders prints, reproduced.
+
+use affinity::Affinity;
+use beta::Beta;
+use chained_symmetric_pairs::ChainedSymmetricPairs;
+use hilbert::Hilbert;
+use hilbert_symmetric::HilbertSymmetric;
+use inside_out::InsideOut;
+use lexicographic::Lexicographic;
+use outside_in::OutsideIn;
+use pbg_plugin_sdk::Order;
+use random::Random;
+use random_symmetric::RandomSymmetric;
+use snake::Snake;
+
+use crate::{complete, lower_bound, swaps};
+
+/// Swaps after the first fill; those of `inside_out` to `random` are rounded means over seeds.
+/// Counted for this project by an independent simulation, with Belady's eviction.
+struct Row {
+    p: u32,
+    c: u32,
+    lower_bound: u64,
+    beta: u64,
+    hilbert_symmetric: u64,
+    hilbert: u64,
+    snake: u64,
+    lexicographic: u64,
+    inside_out: u64,
+    affinity: u64,
+    chained: u64,
+    random_symmetric: u64,
+    random: u64,
+}
+
+const fn row(p: u32, c: u32, counts: [u64; 11]) -> Row {
+    let [
+        lower_bound,
+        beta,
+        hilbert_symmetric,
+        hilbert,
+        snake,
+        lexicographic,
+        inside_out,
+        affinity,
+        chained,
+        random_symmetric,
+        random,
+    ] = counts;
+    Row {
+        p,
+        c,
+        lower_bound,
+        beta,
+        hilbert_symmetric,
+        hilbert,
+        snake,
+        lexicographic,
+        inside_out,
+        affinity,
+        chained,
+        random_symmetric,
+        random,
+    }
+}
+
+const TABLE: [Row; 12] = [
+    row(8, 2, [27, 27, 28, 51, 54, 60, 30, 29, 35, 43, 89]),
+    row(
+        16,
+        2,
+        [119, 119, 122, 231, 238, 252, 129, 123, 137, 212, 432],
+    ),
+    row(
+        32,
+        2,
+        [495, 495, 502, 975, 990, 1020, 520, 503, 532, 931, 1889],
+    ),
+    row(8, 4, [8, 9, 10, 18, 32, 37, 14, 14, 18, 20, 39]),
+    row(16, 4, [38, 42, 56, 102, 192, 205, 90, 82, 100, 134, 277]),
+    row(
+        32,
+        4,
+        [164, 173, 244, 462, 896, 925, 434, 388, 439, 697, 1424],
+    ),
+    row(16, 8, [14, 17, 20, 36, 128, 136, 44, 40, 56, 65, 134]),
+    row(32, 8, [67, 78, 112, 204, 768, 792, 324, 270, 328, 478, 971]),
+    row(
+        64,
+        8,
+        [284, 308, 488, 924, 3584, 3640, 1652, 1357, 1558, 2570, 5157],
+    ),
+    row(
+        64,
+        16,
+        [127, 150, 224, 408, 3072, 3120, 1224, 959, 1181, 1801, 3584],
+    ),
+    row(
+        128,
+        16,
+        [
+            534, 588, 976, 1848, 14336, 14448, 6440, 5032, 5795, 9753, 19567,
+        ],
+    ),
+    row(
+        128,
+        32,
+        [
+            247, 294, 448, 816, 12288, 12384, 4752, 3522, 4350, 6831, 13754,
+        ],
+    ),
+];
+
+#[test]
+fn orders_without_chance_make_exactly_these_swaps() {
+    for row in &TABLE {
+        let pass = complete(row.p, row.c, 11);
+        assert_eq!(lower_bound(row.p, row.c), row.lower_bound);
+        let counted = [
+            swaps::<Beta>(&pass),
+            swaps::<HilbertSymmetric>(&pass),
+            swaps::<Hilbert>(&pass),
+            swaps::<Snake>(&pass),
+            swaps::<Lexicographic>(&pass),
+        ];
+        let expected = [
+            row.beta,
+            row.hilbert_symmetric,
+            row.hilbert,
+            row.snake,
+            row.lexicographic,
+        ];
+        assert_eq!(counted, expected, "p={} c={}", row.p, row.c);
+    }
+}
+
+/// The mean over seeds is within 5 % of a rounded mean.
+fn assert_mean<O: Order>(row: &Row, expected: u64) {
+    let seeds = u64::from((512 / row.p).clamp(3, 60));
+    let total: u64 = (0..seeds)
+        .map(|seed| swaps::<O>(&complete(row.p, row.c, seed)))
+        .sum();
+    let mean = total as f64 / seeds as f64;
+    let name = O::metadata().name;
+    assert!(
+        (mean - expected as f64).abs() <= 0.05 * expected as f64 + 0.5,
+        "{name}, p={} c={}: {mean}, expected {expected}",
+        row.p,
+        row.c
+    );
+}
+
+#[test]
+fn random_orders_make_these_swaps_on_average() {
+    for row in &TABLE {
+        assert_mean::<InsideOut>(row, row.inside_out);
+        assert_mean::<OutsideIn>(row, row.inside_out);
+        assert_mean::<Affinity>(row, row.affinity);
+        assert_mean::<ChainedSymmetricPairs>(row, row.chained);
+        assert_mean::<RandomSymmetric>(row, row.random_symmetric);
+        assert_mean::<Random>(row, row.random);
+    }
+}
