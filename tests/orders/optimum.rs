@@ -107,6 +107,9 @@ fn certificates_hold() {
         let (p, c) = sizes.split_once(' ').expect("two sizes");
         let (p, c) = (p.parse().expect("a number"), c.parse().expect("a number"));
         let found = swaps::<Optimal>(&complete(p, c, 5));
-        assert!(found <= loads.split(", ").count() as u64, "p={p} c={c}: {found}");
+        assert!(
+            found <= loads.split(", ").count() as u64,
+            "p={p} c={c}: {found}"
+        );
     }
 }

@@ -11,11 +11,15 @@ use crate::problem::{Load, Problem, Walk};
 /// A mask has a bit per node.
 const NODES: usize = 64;
 
-/// Evaluations of one attempt; the temperature falls from the first to the second one, in pairs
-/// that have not met.
+/// Evaluations of one attempt.
 const ATTEMPT: u64 = 300_000;
-const HOT: f64 = 1.0;
-const COLD: f64 = 0.25;
+
+/// How likely a change is accepted after which one more pair does not meet, as an attempt goes on:
+/// `exp(-1 / t)`, with temperatures `t` from 1 to 1/4. As numbers, since functions such as `exp`
+/// are rounded differently by different machines.
+const WORSE: [f64; 8] = [
+    0.3679, 0.2955, 0.2263, 0.1634, 0.1099, 0.0678, 0.0376, 0.0183,
+];
 
 /// The cheapest sequence found within `steps`, at worst `walk`.
 pub(crate) fn shorten(problem: &Problem, mut walk: Walk, steps: u64, rng: &mut Rng) -> Walk {
@@ -183,9 +187,10 @@ impl<'a> Annealing<'a> {
             }
             previous.clone_from(&current);
             current.change(nodes, rng);
-            let temperature = HOT * (COLD / HOT).powf(evaluation as f64 / evaluations as f64);
+            let worse = WORSE[(evaluation * WORSE.len() as u64 / evaluations) as usize];
             let accepted = self.missing(&current, bound).filter(|&new| {
-                new <= missing || rng.unit() < (-f64::from(new - missing) / temperature).exp()
+                let extra = new.saturating_sub(missing);
+                extra == 0 || rng.unit() < (0..extra.min(64)).fold(1.0, |chance, _| chance * worse)
             });
             match accepted {
                 Some(new) => missing = new,
@@ -195,7 +200,7 @@ impl<'a> Annealing<'a> {
         ((missing == 0).then_some(current), evaluations)
     }
 
-    /// Twice the pairs that do not meet, halved; `None` where the sequence costs `bound` or more,
+    /// Pairs that do not meet; `None` where the sequence costs `bound` or more,
     /// or has a node in two slots at once.
     fn missing(&mut self, sequence: &Sequence, bound: u64) -> Option<u32> {
         self.slots.clone_from(&sequence.first);

@@ -28,7 +28,7 @@ struct Search<'a> {
 }
 
 /// Steps that looking at all successors of a state takes.
-const EXPANSION: u64 = 3000;
+const EXPANSION: u64 = 8000;
 
 /// Stands for "nothing was evicted".
 const NOTHING: usize = usize::MAX;

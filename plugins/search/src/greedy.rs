@@ -13,15 +13,25 @@ enum Turn {
     Older,
 }
 
-/// The cheapest of as many random walks as `steps` allow, at least one of either kind.
+/// Walks beyond which further ones seldom help.
+const WALKS: u64 = 500;
+
+/// The cheapest of as many random walks as `steps` allow, at least one; of either kind in turn.
 pub(crate) fn shortest(problem: &Problem, steps: u64, rng: &mut Rng) -> Walk {
+    let bound = problem.lower_bound();
+    let words = problem.nodes().div_ceil(64) as u64;
+    // Looking at a node for a load, and a walk's own memory.
+    let (look, start) = (40 + 4 * words, 1000 + 100 * problem.nodes() as u64);
     let mut best = walk(problem, Turn::Older, rng);
     let mut used = 0;
     let mut turn = Turn::Newest;
-    while used <= steps {
+    for _ in 1..WALKS {
+        let loads = best.fill.len() + best.loads.len() + 1;
+        used += start + (loads * problem.nodes()) as u64 * look;
+        if used > steps || problem.cost(&best) <= bound {
+            break;
+        }
         let next = walk(problem, turn, rng);
-        let words = problem.nodes().div_ceil(64);
-        used += ((next.loads.len() + 1) * problem.nodes() * (2 * words + 4)) as u64;
         if problem.cost(&next) < problem.cost(&best) {
             best = next;
         }

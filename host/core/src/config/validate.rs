@@ -10,7 +10,7 @@ use crate::graph::Side;
 mod negatives;
 
 /// Names of the standard bucket orders.
-pub const STANDARD_ORDERS: [&str; 16] = [
+pub const STANDARD_ORDERS: [&str; 18] = [
     "affinity",
     "beta",
     "chained_symmetric_pairs",
@@ -22,7 +22,9 @@ pub const STANDARD_ORDERS: [&str; 16] = [
     "inside_out",
     "legend",
     "lexicographic",
+    "optimal",
     "outside_in",
+    "overlap",
     "random",
     "random_symmetric",
     "snake",

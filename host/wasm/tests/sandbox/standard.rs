@@ -78,7 +78,9 @@ fn the_sandbox_changes_no_answer() {
     assert_equal::<inside_out::InsideOut>(&sandbox, "inside_out");
     assert_equal::<legend::Legend>(&sandbox, "legend");
     assert_equal::<lexicographic::Lexicographic>(&sandbox, "lexicographic");
+    assert_equal::<optimal::Optimal>(&sandbox, "optimal");
     assert_equal::<outside_in::OutsideIn>(&sandbox, "outside_in");
+    assert_equal::<overlap::Overlap>(&sandbox, "overlap");
     assert_equal::<random::Random>(&sandbox, "random");
     assert_equal::<random_symmetric::RandomSymmetric>(&sandbox, "random_symmetric");
     assert_equal::<snake::Snake>(&sandbox, "snake");
