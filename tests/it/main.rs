@@ -11,6 +11,7 @@ mod bad_input;
 mod command_line;
 mod first_run;
 mod hostile_plugins;
+mod orders;
 mod other_tools;
 mod plugin_rights;
 mod resume;

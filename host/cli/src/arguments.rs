@@ -69,6 +69,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Bench(commands::bench::Command),
     Generate(commands::generate::Args),
+    Report(commands::report::Args),
+    #[command(subcommand)]
+    Orders(commands::orders::Command),
     Completions(commands::completions::Args),
 }
 

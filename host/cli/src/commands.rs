@@ -9,7 +9,9 @@ pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod neighbors;
+pub(crate) mod orders;
 pub(crate) mod plugin;
+pub(crate) mod report;
 pub(crate) mod score;
 pub(crate) mod train;
 
@@ -34,6 +36,8 @@ pub(crate) fn run(command: Command, terminal: Terminal) -> Result<()> {
         Command::Check(args) => check::run(&args, terminal),
         Command::Config(command) => config::run(&command),
         Command::Plugin(command) => plugin::run(&command, terminal),
+        Command::Report(args) => report::run(&args, terminal),
+        Command::Orders(command) => orders::run(command, terminal),
         Command::Completions(args) => completions::run(&args),
     }
 }

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::terminal::Terminal;
 
 /// The configuration that is used when none is named.
-const DEFAULT_NAME: &str = "pbg.toml";
+pub(crate) const DEFAULT_NAME: &str = "pbg.toml";
 /// No configuration is this large; something else would be read by mistake.
 const MAX_BYTES: u64 = 64 << 20;
 

@@ -14,8 +14,11 @@ mod failure;
 mod format;
 mod interrupt;
 mod load;
+mod metrics;
+mod output;
 mod plugins;
 mod progress;
+mod tensorboard;
 mod terminal;
 
 use std::panic;

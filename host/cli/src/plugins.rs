@@ -150,7 +150,14 @@ const STANDARD_ORDER: &str = "inside_out";
 const STANDARD_SAMPLER: &str = "proportional";
 
 /// Where the plugins of `config` run.
-fn sandbox(config: &Config, faults: Option<PathBuf>, terminal: Terminal) -> Result<Sandbox> {
+///
+/// # Errors
+/// When the machine has no support for the sandbox.
+pub(crate) fn sandbox(
+    config: &Config,
+    faults: Option<PathBuf>,
+    terminal: Terminal,
+) -> Result<Sandbox> {
     let grants = config.plugins.grants.iter().map(|grant| Grant {
         plugin: grant.plugin.clone(),
         read: grant.read.iter().map(PathBuf::from).collect(),

@@ -209,6 +209,9 @@ pub enum Event {
         seconds: f64,
         /// Traffic of the epoch.
         io: IoStats,
+        /// The most main memory that the process has occupied by then, where the system tells.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        peak_bytes: Option<u64>,
     },
     /// A checkpoint is on disk, complete.
     Committed {

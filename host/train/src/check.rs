@@ -6,7 +6,7 @@ use pbg_core::config::Config;
 use pbg_core::graph::Side;
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
-use pbg_core::strategy::BucketOrder;
+use pbg_core::strategy::{BucketOrder, Pass};
 use pbg_kernels::params::Params;
 use pbg_kernels::step;
 use pbg_store::dataset::{Dataset, EdgeSet};
@@ -122,6 +122,20 @@ pub fn verify(config: &Config) -> Result<(), RunError> {
 /// # Errors
 /// When the order fails or its plan is no permutation of the grid.
 pub fn first_plan(config: &Config, order: &mut dyn BucketOrder) -> Result<PlanCost, RunError> {
+    let pass = first_pass(config)?;
+    let buckets = order.plan(&pass)?;
+    plan::check(&pass, &buckets).map_err(|source| RunError::Plan {
+        strategy: order.id().clone(),
+        source,
+    })?;
+    Ok(plan::cost(&pass, &buckets))
+}
+
+/// What an order is asked first when `config` is trained from the start.
+///
+/// # Errors
+/// When the dataset is missing or the configuration does not fit it.
+pub fn first_pass(config: &Config) -> Result<Pass, RunError> {
     let dataset = Dataset::open(Path::new(&config.dataset))?;
     let blueprint = Blueprint::new(config, &dataset)?;
     let set = dataset.edge_set(config.edge_sets.first().map_or("train", String::as_str))?;
@@ -130,15 +144,9 @@ pub fn first_plan(config: &Config, order: &mut dyn BucketOrder) -> Result<PlanCo
         .grid()
         .map(|bucket| set.bucket_len(bucket))
         .collect();
-    let pass = blueprint
+    Ok(blueprint
         .layout
-        .pass(config, PassId::default(), edges, Vec::new());
-    let buckets = order.plan(&pass)?;
-    plan::check(&pass, &buckets).map_err(|source| RunError::Plan {
-        strategy: order.id().clone(),
-        source,
-    })?;
-    Ok(plan::cost(&pass, &buckets))
+        .pass(config, PassId::default(), edges, Vec::new()))
 }
 
 /// The fixed tables, as many of the largest groups as the buffer has slots, and those on their way.

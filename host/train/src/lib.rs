@@ -14,6 +14,7 @@ pub mod evaluate;
 mod holdout;
 pub mod layout;
 mod losses;
+mod memory;
 pub mod model;
 pub mod query;
 pub mod run;
@@ -24,7 +25,7 @@ pub mod trained;
 mod transfer;
 pub mod workers;
 
-pub use check::{CheckReport, check, first_plan, verify};
+pub use check::{CheckReport, check, first_pass, first_plan, verify};
 pub use error::{ErrorKind, RunError};
 pub use evaluate::{Candidates, EvalOptions, EvalReport, evaluate};
 pub use losses::traced;

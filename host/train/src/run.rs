@@ -25,6 +25,7 @@ use crate::commit::{self, Commits};
 use crate::draws::Samplers;
 use crate::error::RunError;
 use crate::holdout;
+use crate::memory;
 use crate::model::Blueprint;
 use crate::settings::{eval_batch_size, eval_spec, execution, extent, worker_count};
 use crate::state::RunState;
@@ -258,12 +259,13 @@ impl<'a> Run<'a> {
                 strategy: strategy.clone(),
                 source,
             })?;
-            emit(Event::PassPlanned {
+            let planned = Event::PassPlanned {
                 pass: id,
                 order: strategy.to_string(),
                 buckets: buckets.len() as u64,
                 cost: plan::cost(&pass, &buckets),
-            });
+            };
+            self.report(planned, emit)?;
             self.state.schedule.set_plan(buckets);
         }
         Ok(pass)
@@ -433,6 +435,7 @@ impl<'a> Run<'a> {
             eval_before: (sums.eval_before.count > 0).then_some(sums.eval_before),
             seconds: sums.seconds,
             io: sums.io,
+            peak_bytes: memory::peak_bytes(),
         };
         self.report(event, emit)?;
         self.commit(emit)?;

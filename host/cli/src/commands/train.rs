@@ -2,7 +2,7 @@
 
 mod introduction;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pbg_train::Outcome;
 
@@ -10,6 +10,7 @@ use crate::arguments::ConfigArgs;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::progress::{self, Mode};
+use crate::tensorboard::EventFile;
 use crate::terminal::Terminal;
 use crate::{interrupt, load, plugins};
 
@@ -42,6 +43,9 @@ pub(crate) struct Args {
     /// How to show what happens.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     progress: Mode,
+    /// Also write event files for TensorBoard into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    tensorboard: Option<PathBuf>,
 }
 
 /// Trains.
@@ -63,11 +67,19 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         "finishing the current bucket, then saving",
         reporter.announcer(),
     )?;
+    let mut curves = args
+        .tensorboard
+        .as_deref()
+        .map(EventFile::create)
+        .transpose()?;
     let mut emit = |event| {
         for line in filled.log.drain() {
             reporter.event(&line);
         }
         reporter.event(&event);
+        if let Some(curves) = &mut curves {
+            curves.event(&event);
+        }
     };
     let outcome = pbg_train::train(&config, filled.strategies, &stop, &mut emit);
     // What a plugin said last explains its failure.
@@ -75,7 +87,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         reporter.event(&line);
     }
     reporter.close();
-    match outcome? {
+    let outcome = outcome?;
+    curves.map_or(Ok(()), EventFile::close)?;
+    match outcome {
         Outcome::Finished { version } => {
             terminal.detail(format_args!("finished: checkpoint version {version}"));
             Ok(())

@@ -54,6 +54,7 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             eval_before,
             seconds,
             io,
+            ..
         } => {
             let mut parts = vec![format!("loss {}", format::loss(stats.mean_loss()))];
             if stats.reg != 0.0 && stats.count > 0 {
@@ -211,6 +212,7 @@ mod tests {
             eval_before,
             seconds: 2.0,
             io,
+            peak_bytes: None,
         };
         let started = Event::RunStarted {
             epochs: 3,

@@ -261,6 +261,7 @@ mod tests {
             eval_before: None,
             seconds: 1.0,
             io: IoStats::default(),
+            peak_bytes: None,
         }
     }
 

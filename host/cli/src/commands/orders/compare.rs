@@ -1,0 +1,120 @@
+//! `pbg-host orders compare`.
+
+use std::path::PathBuf;
+
+use indicatif::ProgressBar;
+use pbg_report::comparison::{Comparison, compare};
+use pbg_report::pages;
+use pbg_report::table::comparison_csv;
+
+use super::contestants::{Loader, Wanted, wanted};
+use super::setting::{GridArgs, RateArgs, Setting};
+use super::table;
+use crate::arguments::ConfigArgs;
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::terminal::{self, Terminal};
+
+/// Compare bucket orders without training.
+///
+/// Asks every order for a plan and counts what training by it would load, with the best eviction
+/// (Belady's). Either for a configuration and its dataset, or for a grid of any size
+/// (`--partitions`), which then has the entities and edges of Freebase86m unless told otherwise.
+///
+/// Figures are means over the seeds. An order that fails is listed with its reason.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host orders compare --partitions 16 --buffer 4
+  pbg-host orders compare --partitions 8,16,32,64 --buffer 4,8 --seeds 3 --html orders.html
+  pbg-host orders compare pbg.toml --order inside_out --order my_order.wasm
+  pbg-host orders compare -p 16 -c 4 --order beta --order optimal --csv orders.csv")]
+pub(crate) struct Args {
+    /// Which configuration.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Which grid.
+    #[command(flatten)]
+    grid: GridArgs,
+    /// Partitions that fit the buffer; several are compared one after the other [default: that of
+    /// the configuration, or a quarter of the partitions].
+    #[arg(long, short = 'c', value_name = "C,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..))]
+    buffer: Vec<u32>,
+    /// Order to compare: a standard one or a .wasm file, with parameters after a colon as in
+    /// `beta:assignment=random`; can be repeated [default: all standard orders].
+    #[arg(long, value_name = "NAME|FILE", value_parser = wanted)]
+    order: Vec<Wanted>,
+    /// Seeds that every order plans with.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// How fast things go.
+    #[command(flatten)]
+    rates: RateArgs,
+    /// Write everything as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write one row per order and seed as CSV.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write a report with figures as one HTML file that needs no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Compares.
+///
+/// # Errors
+/// When there is nothing to compare, or a result cannot be written.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let setting = Setting::new(&args.config, &args.grid, terminal)?;
+    let mut contestants =
+        Loader::new(setting.config().cloned(), terminal)?.contestants(&args.order);
+    let mut comparison = Comparison {
+        rates: args.rates.rates(),
+        cases: Vec::new(),
+    };
+    let bar = if terminal.interactive {
+        ProgressBar::new_spinner()
+    } else {
+        ProgressBar::hidden()
+    };
+    for grid in setting.grids() {
+        let buffers = match args.buffer.as_slice() {
+            [] => setting.buffers(grid),
+            given => given.to_vec(),
+        };
+        for buffer in buffers {
+            let passes = setting.passes(grid, buffer, args.seeds)?;
+            let mut progress = |name: &str| {
+                bar.set_message(format!("buffer {buffer}: {name} plans"));
+                bar.tick();
+            };
+            let case = compare(&mut contestants, &passes, &comparison.rates, &mut progress);
+            comparison.cases.extend(case);
+        }
+    }
+    bar.finish_and_clear();
+    write(args, &comparison, terminal)?;
+    terminal::print(|out| table::print(out, &comparison))?;
+    if comparison.cases.iter().all(|case| case.orders.is_empty()) {
+        let text = "no order planned anything; the reasons are above";
+        return Err(Failure::message(Kind::Plugin, text));
+    }
+    Ok(())
+}
+
+fn write(args: &Args, comparison: &Comparison, terminal: Terminal) -> Result<()> {
+    if let Some(path) = &args.json {
+        output::write_json(path, comparison, terminal)?;
+    }
+    if let Some(path) = &args.csv {
+        let text = comparison_csv(comparison).map_err(output::unmade)?;
+        output::write(path, text.as_bytes(), terminal)?;
+    }
+    if let Some(path) = &args.html {
+        let page = pages::comparison::page(comparison).map_err(output::unmade)?;
+        output::write(path, page.as_bytes(), terminal)?;
+    }
+    Ok(())
+}

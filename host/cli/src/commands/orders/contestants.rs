@@ -1,0 +1,175 @@
+//! The orders that take part: standard ones or files, with parameters.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pbg_core::config::Config;
+use pbg_core::strategy::BucketOrder;
+use pbg_report::comparison::Contestant;
+use pbg_wasm::{Kind as Slot, Plugin, PluginSource, Sandbox, standard};
+use serde_json::{Map, Value};
+
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::plugins;
+use crate::terminal::Terminal;
+
+/// An order as the command line names it: `beta`, `my_order.wasm`, `beta:assignment=random`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wanted {
+    /// As it was written.
+    pub(super) label: String,
+    /// Name or file.
+    pub(super) plugin: String,
+    /// Parameters.
+    pub(super) parameters: BTreeMap<String, Value>,
+}
+
+/// Reads `NAME|FILE[:KEY=VALUE,...]`.
+pub(super) fn wanted(text: &str) -> Result<Wanted, String> {
+    let whole = |plugin: &str| Wanted {
+        label: text.to_owned(),
+        plugin: plugin.to_owned(),
+        parameters: BTreeMap::new(),
+    };
+    let Some((plugin, list)) = text.split_once(':').filter(|_| !Path::new(text).exists()) else {
+        return Ok(whole(text));
+    };
+    let mut wanted = whole(plugin);
+    for pair in list.split(',') {
+        let (key, value) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("`{pair}` is no KEY=VALUE"))?;
+        // Whatever is no number, truth value or list is a text.
+        let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+        wanted.parameters.insert(key.to_owned(), value);
+    }
+    Ok(wanted)
+}
+
+/// Gives the plugin its parameters through the configuration.
+///
+/// # Errors
+/// When the plugin cannot be loaded, so that its name is not known.
+pub(super) fn set_parameters(
+    config: &mut Config,
+    wanted: &Wanted,
+    terminal: Terminal,
+) -> Result<()> {
+    if wanted.parameters.is_empty() {
+        return Ok(());
+    }
+    let sandbox = plugins::sandbox(config, None, terminal)?;
+    let name = sandbox
+        .open(PluginSource::resolve(&wanted.plugin)?)?
+        .id()
+        .name;
+    let parameters = config.plugins.params.entry(name).or_default();
+    parameters.extend(wanted.parameters.clone());
+    Ok(())
+}
+
+/// Where orders are loaded.
+pub(super) struct Loader {
+    sandbox: Sandbox,
+    config: Config,
+}
+
+impl Loader {
+    /// With the limits and parameters of `config`, if there is one.
+    ///
+    /// # Errors
+    /// When the machine has no support for the sandbox.
+    pub(super) fn new(config: Option<Config>, terminal: Terminal) -> Result<Self> {
+        let config = config.unwrap_or_default();
+        let log = std::sync::Arc::new(move |_, line: &str| terminal.detail(line));
+        let sandbox = plugins::sandbox(&config, None, terminal)?.with_log(log);
+        Ok(Self { sandbox, config })
+    }
+
+    /// Loads an order.
+    ///
+    /// # Errors
+    /// When it cannot be loaded, is no order, or refuses its parameters.
+    pub(super) fn load(&self, wanted: &Wanted) -> Result<Box<dyn BucketOrder>> {
+        let plugin = self.sandbox.open(PluginSource::resolve(&wanted.plugin)?)?;
+        self.configure(plugin, wanted)
+    }
+
+    fn configure(&self, plugin: Plugin, wanted: &Wanted) -> Result<Box<dyn BucketOrder>> {
+        let kind = plugin.inspection().kind;
+        if kind != Slot::BucketOrder {
+            let text = format!("{}: is a {kind}, not a bucket order", wanted.label);
+            return Err(Failure::message(Kind::Plugin, text));
+        }
+        let mut parameters: Map<String, Value> = Map::new();
+        if let Some(given) = self.config.plugins.params.get(&plugin.id().name) {
+            parameters.extend(
+                given
+                    .iter()
+                    .map(|(key, value)| (key.clone(), value.clone())),
+            );
+        }
+        parameters.extend(wanted.parameters.clone());
+        Ok(Box::new(plugin.into_order(&parameters.into())?))
+    }
+
+    /// Those that were asked for, in that order; all standard ones if none was. An order that
+    /// cannot be loaded takes part with the reason.
+    pub(super) fn contestants(&self, wanted: &[Wanted]) -> Vec<Contestant> {
+        if wanted.is_empty() {
+            return self.standard();
+        }
+        let load = |wanted: &Wanted| {
+            let order = self.load(wanted).map_err(|failure| reason(&failure));
+            (wanted.label.clone(), order)
+        };
+        wanted.iter().map(load).collect()
+    }
+
+    /// All standard orders but those that read files: they need a grant, and something to read.
+    fn standard(&self) -> Vec<Contestant> {
+        let mut contestants = Vec::new();
+        for standard in standard().iter().filter(|s| s.kind == Slot::BucketOrder) {
+            let wanted = Wanted {
+                label: standard.name.to_owned(),
+                plugin: standard.name.to_owned(),
+                parameters: BTreeMap::new(),
+            };
+            let order = match self.sandbox.open(PluginSource::Standard(standard)) {
+                Ok(plugin) if reads_files(&plugin) => continue,
+                Ok(plugin) => self.configure(plugin, &wanted),
+                Err(error) => Err(error.into()),
+            };
+            let order = order.map_err(|failure| reason(&failure));
+            contestants.push((wanted.label, order));
+        }
+        contestants
+    }
+}
+
+fn reads_files(plugin: &Plugin) -> bool {
+    let mut imports = plugin.inspection().imports.iter();
+    imports.any(|import| import.contains("/files"))
+}
+
+/// A failure in one line.
+fn reason(failure: &Failure) -> String {
+    let lines = failure.lines().into_iter().map(|(_, text)| text);
+    lines.collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_come_with_parameters() {
+        let order = wanted("beta:assignment=random,levels=2").unwrap();
+        assert_eq!(order.plugin, "beta");
+        assert_eq!(order.parameters["assignment"], Value::from("random"));
+        assert_eq!(order.parameters["levels"], Value::from(2));
+        assert_eq!(wanted("dir/my.wasm").unwrap().plugin, "dir/my.wasm");
+        assert!(wanted("beta:assignment").is_err());
+    }
+}

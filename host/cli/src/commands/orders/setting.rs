@@ -1,0 +1,185 @@
+//! What orders are compared on: grids, buffers, sizes, rates.
+
+use std::path::Path;
+
+use pbg_core::config::Config;
+use pbg_core::plan::stall::Rates;
+use pbg_core::strategy::Pass;
+use pbg_report::grid::Sizes;
+
+use crate::arguments::{ConfigArgs, Overrides};
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::load;
+use crate::terminal::Terminal;
+
+/// More buckets than this are no grid that a plugin can answer for.
+const MAX_PARTITIONS: i64 = 4096;
+
+/// A grid without a dataset.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "A grid without a dataset")]
+pub(super) struct GridArgs {
+    /// Partitions; several are compared one after the other.
+    #[arg(long, short, value_name = "P,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_PARTITIONS))]
+    pub(super) partitions: Vec<u32>,
+    /// Partitions of the right side, which then has entities of its own, as users and items.
+    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u32).range(1..=MAX_PARTITIONS))]
+    pub(super) rhs_partitions: Option<u32>,
+    /// Entities of the graph, which all partitions share [default: those of Freebase86m].
+    #[arg(long, value_name = "N")]
+    pub(super) entities: Option<u64>,
+    /// Edges of the graph, which all buckets share [default: those of Freebase86m].
+    #[arg(long, value_name = "N")]
+    pub(super) edges: Option<u64>,
+    /// Numbers per embedding [default: 100].
+    #[arg(long, value_name = "D", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(super) dimension: Option<u64>,
+}
+
+/// How fast computing and disk are.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Rates, which stalls are predicted for")]
+pub(super) struct RateArgs {
+    /// Edges trained per second.
+    #[arg(long, value_name = "N", default_value_t = 400_000.0, value_parser = positive)]
+    edges_per_second: f64,
+    /// Megabytes (10^6 bytes) that the disk reads per second.
+    #[arg(long, value_name = "MB", default_value_t = 400.0, value_parser = positive)]
+    read_mbps: f64,
+    /// Megabytes that the disk writes per second.
+    #[arg(long, value_name = "MB", default_value_t = 400.0, value_parser = positive)]
+    write_mbps: f64,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number > 0.0 && f64::is_finite(number) => Ok(number),
+        _ => Err("not a positive number".to_owned()),
+    }
+}
+
+impl RateArgs {
+    /// In edges and bytes.
+    pub(super) fn rates(&self) -> Rates {
+        Rates {
+            edges: self.edges_per_second,
+            read: self.read_mbps * 1e6,
+            write: self.write_mbps * 1e6,
+        }
+    }
+}
+
+impl GridArgs {
+    fn sizes(&self) -> Sizes {
+        let freebase = Sizes::default();
+        Sizes {
+            entities: self.entities.unwrap_or(freebase.entities),
+            edges: self.edges.unwrap_or(freebase.edges),
+            dimension: self.dimension.unwrap_or(freebase.dimension),
+        }
+    }
+
+    /// The pass over a grid of `partitions`.
+    pub(super) fn pass(&self, partitions: u32, buffer: u32, seed: u64) -> Pass {
+        self.sizes()
+            .pass(partitions, self.rhs_partitions, buffer, seed)
+    }
+}
+
+/// Where passes come from.
+pub(super) enum Setting {
+    /// A configuration and its dataset.
+    Config(Box<Config>),
+    /// Sizes alone.
+    Grid(GridArgs),
+}
+
+impl Setting {
+    /// A grid if one is asked for, otherwise the configuration.
+    ///
+    /// # Errors
+    /// When the configuration cannot be read, or both are asked for.
+    pub(super) fn new(config: &ConfigArgs, grid: &GridArgs, terminal: Terminal) -> Result<Self> {
+        if grid.partitions.is_empty() {
+            let GridArgs {
+                rhs_partitions,
+                entities,
+                edges,
+                dimension,
+                ..
+            } = grid;
+            let alone = rhs_partitions.is_some()
+                || entities.is_some()
+                || edges.is_some()
+                || dimension.is_some();
+            if alone {
+                let text = "a grid without a dataset needs --partitions";
+                return Err(Failure::message(Kind::Usage, text));
+            }
+            if config.config.is_none() && !Path::new(load::DEFAULT_NAME).exists() {
+                let text = "there is nothing to compare on";
+                let help = "name a configuration, or a grid: --partitions 16 --buffer 4";
+                return Err(Failure::message(Kind::Usage, text).help(help));
+            }
+            return Ok(Self::Config(Box::new(load::config(config, terminal)?)));
+        }
+        let Overrides { set } = &config.overrides;
+        if config.config.is_some() || !set.is_empty() {
+            let text = "a configuration and --partitions exclude each other";
+            let help = "the grid of a configuration is that of its dataset";
+            return Err(Failure::message(Kind::Usage, text).help(help));
+        }
+        Ok(Self::Grid(grid.clone()))
+    }
+
+    /// The configuration, if there is one.
+    pub(super) fn config(&self) -> Option<&Config> {
+        match self {
+            Self::Config(config) => Some(config),
+            Self::Grid(_) => None,
+        }
+    }
+
+    /// The grids' partitions; one unnamed grid for a configuration.
+    pub(super) fn grids(&self) -> Vec<Option<u32>> {
+        match self {
+            Self::Config(_) => vec![None],
+            Self::Grid(grid) => grid.partitions.iter().copied().map(Some).collect(),
+        }
+    }
+
+    /// The buffers to try where none is asked for: the configured one, or a quarter of a grid.
+    pub(super) fn buffers(&self, partitions: Option<u32>) -> Vec<u32> {
+        match self {
+            Self::Config(config) => vec![config.buffer_partitions],
+            Self::Grid(_) => vec![(partitions.unwrap_or(2) / 4).max(2)],
+        }
+    }
+
+    /// The passes of one case, one per seed.
+    ///
+    /// # Errors
+    /// When the dataset cannot be read.
+    pub(super) fn passes(
+        &self,
+        partitions: Option<u32>,
+        buffer: u32,
+        seeds: u64,
+    ) -> Result<Vec<(u64, Pass)>> {
+        let first = self.config().map_or(0, |config| config.seed);
+        let numbers = (0..seeds).map(|n| first.wrapping_add(n));
+        let pass = |seed| match self {
+            Self::Grid(grid) => Ok(grid.pass(partitions.unwrap_or(1), buffer, seed)),
+            Self::Config(config) => {
+                let config = Config {
+                    seed,
+                    buffer_partitions: buffer,
+                    ..config.as_ref().clone()
+                };
+                pbg_train::first_pass(&config)
+            }
+        };
+        numbers.map(|seed| Ok((seed, pass(seed)?))).collect()
+    }
+}

@@ -1,0 +1,232 @@
+//! `pbg-host orders show`.
+
+use std::io::{self, Write};
+
+use pbg_core::graph::{Bucket, Side};
+use pbg_core::plan::analysis::Analysis;
+use pbg_core::plan::replay::{Group, Load, Replay};
+use pbg_core::strategy::Pass;
+
+use super::contestants::{Loader, Wanted, wanted};
+use super::setting::{GridArgs, RateArgs};
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::format;
+use crate::terminal::{self, Terminal};
+
+/// Show the plan of an order: when each bucket is trained, and what the buffer holds.
+///
+/// The grid has one row per left partition and one column per right partition; a number is the
+/// position of the bucket in the plan, counted from 0. The timeline has one row per state of the
+/// buffer: what is loaded, what leaves for it, what the slots hold, and how many buckets are
+/// trained with that.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host orders show inside_out --partitions 8 --buffer 3
+  pbg-host orders show my_order.wasm --partitions 16 --buffer 4 --seed 7
+  pbg-host orders show random --partitions 4 --buffer 2 --json > plan.json")]
+pub(crate) struct Args {
+    /// A standard order or a .wasm file, with parameters after a colon as in
+    /// `beta:assignment=random`.
+    #[arg(value_name = "ORDER", value_parser = wanted)]
+    order: Wanted,
+    /// Which grid.
+    #[command(flatten)]
+    grid: GridArgs,
+    /// Partitions that fit the buffer [default: a quarter of the partitions].
+    #[arg(long, short = 'c', value_name = "C", value_parser = clap::value_parser!(u32).range(2..))]
+    buffer: Option<u32>,
+    /// Seed of the plan.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// How fast things go.
+    #[command(flatten)]
+    rates: RateArgs,
+    /// Print the plan as JSON: `[[left, right], ...]`.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows it.
+///
+/// # Errors
+/// When the order cannot be loaded or does not plan.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let &[partitions] = args.grid.partitions.as_slice() else {
+        let text = "one grid is shown at a time: name it with --partitions P";
+        return Err(Failure::message(Kind::Usage, text));
+    };
+    let buffer = args.buffer.unwrap_or((partitions / 4).max(2));
+    let mut order = Loader::new(None, terminal)?.load(&args.order)?;
+    let pass = args.grid.pass(partitions, buffer, args.seed);
+    let plan = order
+        .plan(&pass)
+        .map_err(|error| Failure::new(Kind::Plugin, error))?;
+    if args.json {
+        let pairs: Vec<[u32; 2]> = plan.iter().map(|b| [b.lhs, b.rhs]).collect();
+        return terminal::print(|out| {
+            serde_json::to_writer(&mut *out, &pairs).map_err(io::Error::from)?;
+            writeln!(out)
+        });
+    }
+    let analysis = Analysis::new(&pass, &plan, &args.rates.rates());
+    terminal::print(|out| {
+        writeln!(out, "{}, seed {}", order.id(), args.seed)?;
+        print_grid(out, &pass, &plan)?;
+        writeln!(out)?;
+        Timeline {
+            pass: &pass,
+            plan: &plan,
+        }
+        .print(out)?;
+        writeln!(out)?;
+        print_summary(out, &analysis)
+    })
+}
+
+/// Columns that a grid may take in the terminal.
+const WIDEST: usize = 240;
+
+fn print_grid(out: &mut dyn Write, pass: &Pass, plan: &[Bucket]) -> io::Result<()> {
+    let columns = pass.rhs_partitions as usize;
+    let mut positions = vec![0; plan.len()];
+    for (position, bucket) in plan.iter().enumerate() {
+        positions[bucket.lhs as usize * columns + bucket.rhs as usize] = position;
+    }
+    let mut width = (plan.len() - 1)
+        .to_string()
+        .len()
+        .max((columns - 1).to_string().len());
+    if (width + 1) * (columns + 1) > WIDEST {
+        width = 2;
+        if (width + 1) * (columns + 1) > WIDEST {
+            return writeln!(out, "(the grid is too wide to print; --json has the plan)");
+        }
+        for position in &mut positions {
+            *position = *position * 100 / plan.len();
+        }
+        writeln!(out, "positions in hundredths of the plan")?;
+    }
+    write!(out, "{:>width$} |", "")?;
+    for rhs in 0..columns {
+        write!(out, " {rhs:>width$}")?;
+    }
+    writeln!(out, "\n{}", "-".repeat((width + 1) * (columns + 1) + 1))?;
+    for (lhs, row) in positions.chunks(columns).enumerate() {
+        write!(out, "{lhs:>width$} |")?;
+        for position in row {
+            write!(out, " {position:>width$}")?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// The states of the buffer.
+struct Timeline<'a> {
+    pass: &'a Pass,
+    plan: &'a [Bucket],
+}
+
+impl Timeline<'_> {
+    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        let replay = Replay::new(self.pass, self.plan, self.pass.buffer_partitions);
+        let mut slots: Vec<Option<Group>> = vec![None; replay.slots as usize];
+        let width = self.width();
+        let digits = self.plan.len().to_string().len().max("position".len());
+        writeln!(
+            out,
+            "{:>digits$}  {:<cells$}  {:<moves$}  buckets",
+            "position",
+            "slots",
+            "in and out",
+            cells = (width + 3) * slots.len(),
+            moves = 4 * width + 6,
+        )?;
+        let mut loads = replay.loads.as_slice();
+        while let Some(first) = loads.first() {
+            let together = loads
+                .iter()
+                .take_while(|l| l.position == first.position)
+                .count();
+            let (now, rest) = loads.split_at(together);
+            for load in now {
+                slots[load.slot as usize] = Some(load.group);
+            }
+            let until = rest.first().map_or(self.plan.len(), |next| next.position);
+            let trained = until - first.position;
+            write!(out, "{:>digits$}  ", first.position)?;
+            for (slot, held) in slots.iter().enumerate() {
+                let new = now.iter().any(|load| load.slot as usize == slot);
+                write!(out, "{}", self.cell(*held, new, width))?;
+            }
+            writeln!(
+                out,
+                "  {:<moves$}  {trained}",
+                self.moves(now),
+                moves = 4 * width + 6
+            )?;
+            loads = rest;
+        }
+        Ok(())
+    }
+
+    /// A slot; what has just come stands in brackets.
+    fn cell(&self, held: Option<Group>, new: bool, width: usize) -> String {
+        let name = held.map_or("-".to_owned(), |group| self.name(group));
+        if new {
+            format!("[{name:>width$}] ")
+        } else {
+            format!(" {name:>width$}  ")
+        }
+    }
+
+    fn moves(&self, loads: &[Load]) -> String {
+        let moves = loads.iter().map(|load| {
+            let gone = load
+                .evicted
+                .map_or(String::new(), |group| format!(" -{}", self.name(group)));
+            format!("+{}{gone}", self.name(load.group))
+        });
+        moves.collect::<Vec<_>>().join(" ")
+    }
+
+    /// A partition; with its side where the sides have entities of their own.
+    fn name(&self, (side, partition): Group) -> String {
+        match side {
+            _ if self.pass.shared => partition.to_string(),
+            Side::Lhs => format!("l{partition}"),
+            Side::Rhs => format!("r{partition}"),
+        }
+    }
+
+    fn width(&self) -> usize {
+        let most = self.pass.lhs_partitions.max(self.pass.rhs_partitions) - 1;
+        most.to_string().len() + usize::from(!self.pass.shared)
+    }
+}
+
+fn print_summary(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
+    let Analysis {
+        loads,
+        swaps,
+        lower_bound,
+        ..
+    } = analysis;
+    writeln!(
+        out,
+        "{}, of which {swaps} into a full buffer (at least {lower_bound}); reads {}, writes {}",
+        format::plural(*loads, "load"),
+        format::bytes(analysis.bytes_read),
+        format::bytes(analysis.bytes_written),
+    )?;
+    writeln!(
+        out,
+        "bias {:.2} on average, at most {:.2}; stalls {} at the given rates, {} with prefetch",
+        analysis.bias.mean,
+        analysis.bias.max,
+        format::seconds(analysis.stall_on_demand),
+        format::seconds(analysis.stall_ahead),
+    )
+}

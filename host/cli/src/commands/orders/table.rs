@@ -1,0 +1,116 @@
+//! A comparison in the terminal.
+
+use std::io::{self, Write};
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use pbg_core::plan::analysis::Analysis;
+use pbg_report::comparison::{Case, Comparison, Entry};
+
+use crate::format;
+
+/// Head, and the figure beneath it.
+type Column = (&'static str, fn(&Entry) -> String);
+
+const COLUMNS: [Column; 12] = [
+    ("order", |e| e.order.clone()),
+    ("swaps", |e| with_range(e, |a| a.swaps as f64)),
+    ("ratio", |e| {
+        if e.seeds.iter().any(|seed| seed.analysis.ratio().is_none()) {
+            return "-".to_owned();
+        }
+        format!("{:.2}", e.mean(|a| a.ratio().unwrap_or(1.0)))
+    }),
+    ("read", |e| size(e, |a| a.bytes_read)),
+    ("written", |e| size(e, |a| a.bytes_written)),
+    ("reuse", |e| format!("{:.1}", e.mean(|a| a.reuse_distance))),
+    ("pairs/swap", |e| {
+        format!("{:.2}", e.mean(|a| a.new_pairs_per_swap))
+    }),
+    ("buckets/state", |e| {
+        format!(
+            "{:.1} ({:.0})",
+            e.mean(|a| a.states.mean),
+            e.mean(|a| a.states.max as f64)
+        )
+    }),
+    ("bias", |e| {
+        format!(
+            "{:.2} ({:.2})",
+            e.mean(|a| a.bias.mean),
+            e.mean(|a| a.bias.max)
+        )
+    }),
+    ("stall", |e| format::seconds(e.mean(|a| a.stall_on_demand))),
+    ("prefetched", |e| format::seconds(e.mean(|a| a.stall_ahead))),
+    ("planned in", |e| {
+        let sum: f64 = e.seeds.iter().map(|seed| seed.planning_seconds).sum();
+        format!("{:.2} s", sum / e.seeds.len().max(1) as f64)
+    }),
+];
+
+/// What the heads mean.
+const LEGEND: &str = "\
+swaps          partition loads into a full buffer; ratio: divided by their lower bound
+read, written  bytes of a pass, with the first fill and what is written at the end
+reuse          other partitions used between two uses of one, mean
+pairs/swap     pairs of partitions that a swap brings together for the first time, mean
+buckets/state  buckets trained between swaps, mean (most)
+bias           largest minus smallest share of their own buckets that partitions have behind them, mean (largest)
+stall          time that training stands still at the given rates; prefetched: when the buffer loads ahead";
+
+/// Prints every case.
+pub(super) fn print(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
+    for case in &comparison.cases {
+        writeln!(
+            out,
+            "{}: at least {}",
+            case.title(),
+            format::plural(case.lower_bound, "swap")
+        )?;
+        if !case.orders.is_empty() {
+            writeln!(out, "{}", table(case))?;
+        }
+        for refused in &case.refused {
+            writeln!(out, "{} takes no part: {}", refused.order, refused.reason)?;
+        }
+        writeln!(out)?;
+    }
+    let rates = comparison.rates;
+    writeln!(out, "{LEGEND}")?;
+    writeln!(
+        out,
+        "rates          {} edges/s, reads {}B/s, writes {}B/s",
+        format::count(rates.edges),
+        format::count(rates.read),
+        format::count(rates.write),
+    )
+}
+
+fn table(case: &Case) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(COLUMNS.map(|(head, _)| head));
+    for entry in &case.orders {
+        table.add_row(COLUMNS.map(|(_, value)| value(entry)));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// The mean, and how far seeds are apart where they are.
+fn with_range(entry: &Entry, figure: fn(&Analysis) -> f64) -> String {
+    let (low, high) = entry.range(figure);
+    let mean = entry.mean(figure);
+    if low < high {
+        format!("{mean:.0} ({low:.0}-{high:.0})")
+    } else {
+        format!("{mean:.0}")
+    }
+}
+
+fn size(entry: &Entry, figure: fn(&Analysis) -> u64) -> String {
+    format::bytes(entry.mean(|analysis| figure(analysis) as f64) as u64)
+}

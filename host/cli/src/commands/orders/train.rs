@@ -1,0 +1,207 @@
+//! `pbg-host orders train`.
+
+mod runs;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use comfy_table::{CellAlignment, Table, presets};
+use pbg_core::config::Config;
+use pbg_report::study::{OrderRuns, Study};
+use pbg_report::{pages, table};
+use pbg_store::dataset::Dataset;
+use pbg_train::RunError;
+
+use super::contestants::{Wanted, wanted};
+use crate::arguments::ConfigArgs;
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::terminal::{self, Terminal};
+use crate::{interrupt, load, output};
+
+/// Train under several bucket orders and compare what they learn and what they cost.
+///
+/// Trains the configuration once per order and seed, with the same data and budget, and ranks an edge set
+/// after every epoch. Reports loss and filtered MRR against edges, seconds and bytes of I/O, and whether the
+/// buffer swapped what the plans predicted.
+///
+/// Runs go into a study folder, one below the other. The same command goes on where it was stopped, and
+/// runs that are finished are not repeated. Of a finished run, its results and metrics are kept.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host orders train pbg.toml --order random --order inside_out
+  pbg-host orders train pbg.toml --order random --order my_order.wasm --seeds 3 --html study.html
+  pbg-host orders train pbg.toml --order random --set num_epochs=10 --edges valid --limit 2000")]
+pub(crate) struct Args {
+    /// Which configuration.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Order to train under: a standard one or a .wasm file, with parameters after a colon as in
+    /// `beta:assignment=random`; can be repeated.
+    #[arg(long, value_name = "NAME|FILE", required = true, value_parser = wanted)]
+    order: Vec<Wanted>,
+    /// Runs per order, with the configured seed and those that follow it.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: u64,
+    /// Folder of the study [default: the checkpoint's, with `-study` behind its name].
+    #[arg(long, value_name = "FOLDER")]
+    study: Option<PathBuf>,
+    /// Edge set to rank after every epoch [default: valid if there is one, otherwise test].
+    #[arg(long, value_name = "NAME")]
+    edges: Option<String>,
+    /// Rank only a random sample of this many edges.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Keep the checkpoints of finished runs.
+    #[arg(long)]
+    keep_checkpoints: bool,
+    /// Write everything as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write one row per order, seed and epoch as CSV.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write a report with figures as one HTML file that needs no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Trains.
+///
+/// # Errors
+/// When a run fails, is interrupted, or swaps otherwise than predicted.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let config = load::config(&args.config, terminal)?;
+    let ranking = ranking(args, &config)?;
+    let folder = args
+        .study
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{}-study", config.checkpoint_path)));
+    let stop = interrupt::watch(
+        "finishing the current bucket, then saving",
+        Box::new(move |line| terminal.say(line)),
+    )?;
+    let runs = runs::Runs {
+        config: &config,
+        ranking: &ranking,
+        folder: &folder,
+        keep_checkpoints: args.keep_checkpoints,
+        stop: &stop,
+        terminal,
+    };
+    let mut study = Study {
+        setting: setting(args, &config, &ranking),
+        orders: Vec::new(),
+    };
+    for wanted in &args.order {
+        let mut order = OrderRuns {
+            order: wanted.label.clone(),
+            runs: Vec::new(),
+        };
+        for number in 0..args.seeds {
+            let seed = config.seed.wrapping_add(number);
+            order.runs.push(runs.run(wanted, seed)?);
+        }
+        study.orders.push(order);
+    }
+    write(args, &study, terminal)?;
+    terminal::print(|out| print(out, &study))?;
+    surprises(&study)
+}
+
+/// What is ranked after each epoch.
+fn ranking(args: &Args, config: &Config) -> Result<pbg_train::EvalOptions> {
+    let dataset = Dataset::open(config.dataset.as_ref()).map_err(RunError::from)?;
+    let sets = &dataset.manifest().edge_sets;
+    let default = || {
+        ["valid", "test"]
+            .into_iter()
+            .find(|name| sets.contains_key(*name))
+    };
+    let edges = match &args.edges {
+        Some(name) => name.clone(),
+        None => default()
+            .ok_or_else(|| {
+                let text = "the dataset has no edge set `valid` or `test` to rank";
+                Failure::message(Kind::Usage, text).help("name another one with --edges")
+            })?
+            .to_owned(),
+    };
+    Ok(pbg_train::EvalOptions {
+        edges,
+        filter: sets.keys().cloned().collect(),
+        candidates: pbg_train::Candidates::All,
+        threads: None,
+        limit: args.limit.map(|n| n as usize),
+    })
+}
+
+fn setting(
+    args: &Args,
+    config: &Config,
+    ranking: &pbg_train::EvalOptions,
+) -> Vec<(String, String)> {
+    let ranked = match ranking.limit {
+        Some(limit) => format!("{limit} random edges of {}", ranking.edges),
+        None => format!("all edges of {}", ranking.edges),
+    };
+    [
+        ("dataset", config.dataset.clone()),
+        ("dimension", config.dimension.to_string()),
+        ("epochs", config.num_epochs.to_string()),
+        (
+            "partitions in the buffer",
+            config.buffer_partitions.to_string(),
+        ),
+        ("seeds", args.seeds.to_string()),
+        (
+            "ranked after each epoch",
+            format!("{ranked}, among all entities, filtered"),
+        ),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .to_vec()
+}
+
+fn write(args: &Args, study: &Study, terminal: Terminal) -> Result<()> {
+    if let Some(path) = &args.json {
+        output::write_json(path, study, terminal)?;
+    }
+    if let Some(path) = &args.csv {
+        let text = table::study_csv(study).map_err(output::unmade)?;
+        output::write(path, text.as_bytes(), terminal)?;
+    }
+    if let Some(path) = &args.html {
+        let page = pages::study::page(study).map_err(output::unmade)?;
+        output::write(path, page.as_bytes(), terminal)?;
+    }
+    Ok(())
+}
+
+fn print(out: &mut dyn Write, study: &Study) -> io::Result<()> {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(pages::study::HEADS);
+    for order in &study.orders {
+        table.add_row(pages::study::row(order));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    writeln!(out, "{table}")
+}
+
+/// A buffer that does not do what was predicted makes every prediction doubtful.
+fn surprises(study: &Study) -> Result<()> {
+    for order in &study.orders {
+        if let Some((seed, point)) = order.surprises().next() {
+            let text = format!(
+                "{}, seed {seed}, epoch {}: {} partitions were loaded, while the plans said {}",
+                order.order, point.epoch, point.loads, point.predicted_loads
+            );
+            return Err(Failure::message(Kind::Internal, text));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! The runs of a study: one folder each, trained epoch by epoch.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use pbg_core::config::{Config, OnFault};
+use pbg_core::event::Event;
+use pbg_report::study::SeedRun;
+use pbg_train::{EvalOptions, Outcome};
+
+use crate::commands::orders::contestants::{self, Wanted};
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::terminal::Terminal;
+use crate::{format, metrics, plugins};
+
+/// What all runs share.
+pub(super) struct Runs<'a> {
+    pub(super) config: &'a Config,
+    pub(super) ranking: &'a EvalOptions,
+    pub(super) folder: &'a Path,
+    pub(super) keep_checkpoints: bool,
+    pub(super) stop: &'a AtomicBool,
+    pub(super) terminal: Terminal,
+}
+
+const RESULT: &str = "result.json";
+const METRICS: &str = "metrics.jsonl";
+
+impl Runs<'_> {
+    /// The run of an order with a seed: what is missing of it is trained.
+    pub(super) fn run(&self, wanted: &Wanted, seed: u64) -> Result<SeedRun> {
+        let folder = self
+            .folder
+            .join(name_of(&wanted.label))
+            .join(format!("seed-{seed}"));
+        let checkpoint = folder.join("checkpoint");
+        let mut config = self.config.clone();
+        config.seed = seed;
+        // What another order trained is no result of this one.
+        config.plugins.on_fault = OnFault::End;
+        config.bucket_order.clone_from(&wanted.plugin);
+        config.checkpoint_path = checkpoint.display().to_string();
+        contestants::set_parameters(&mut config, wanted, self.terminal)?;
+        let epochs = config.num_epochs;
+        let fingerprint = self.fingerprint(&config)?;
+        let mut run = read(&folder.join(RESULT))?.unwrap_or_default();
+        if run.fingerprint != fingerprint {
+            if !run.fingerprint.is_empty() {
+                let path = folder.display();
+                let text = format!("{path} holds a run of another configuration or plugin");
+                let help = "choose another folder with --study, or remove this one";
+                return Err(Failure::message(Kind::Checkpoint, text).help(help));
+            }
+            run = SeedRun {
+                seed,
+                fingerprint,
+                epochs: Vec::new(),
+            };
+        }
+        let label = format!("{}, seed {seed}", wanted.label);
+        let done = run.epochs.len() as u32;
+        if done >= epochs {
+            self.terminal.say(format_args!("{label}: finished before"));
+            run.epochs.truncate(epochs as usize);
+            return Ok(run);
+        }
+        if done > 0 && !checkpoint.exists() {
+            let text = format!(
+                "{label}: {done} epochs are finished, and the checkpoint to go on from is not kept"
+            );
+            let help = format!(
+                "--keep-checkpoints keeps it; or remove {} to begin again",
+                folder.display()
+            );
+            return Err(Failure::message(Kind::Checkpoint, text).help(help));
+        }
+        for epoch in done..epochs {
+            self.epoch(&config, epoch, &mut run, &label)?;
+            store(&folder, RESULT, &run)?;
+        }
+        self.finish(&folder, &checkpoint)?;
+        Ok(run)
+    }
+
+    /// Trains one epoch and ranks the edges after it.
+    fn epoch(&self, config: &Config, epoch: u32, run: &mut SeedRun, label: &str) -> Result<()> {
+        let started = Instant::now();
+        let config = Config {
+            num_epochs: epoch + 1,
+            ..config.clone()
+        };
+        let filled = plugins::fill(&config, &[], None, self.terminal)?;
+        let log = filled.log;
+        let mut emit = |_event: Event| {
+            for line in log.drain() {
+                if let Event::PluginLog {
+                    plugin, message, ..
+                } = line
+                {
+                    self.terminal.detail(format_args!("[{plugin}] {message}"));
+                }
+            }
+        };
+        match pbg_train::train(&config, filled.strategies, self.stop, &mut emit)? {
+            Outcome::Finished { .. } => {}
+            Outcome::Interrupted { .. } => {
+                self.terminal
+                    .say("stopped; the same command goes on from here");
+                return Err(Failure::message(Kind::Interrupted, "interrupted"));
+            }
+        }
+        let ranks = pbg_train::evaluate(&config, self.ranking, &mut |_, _| ())?.filtered;
+        let path = Path::new(&config.checkpoint_path).join(METRICS);
+        if !run.add_epoch(epoch, &metrics::read(&path)?, ranks.mrr, ranks.hits_at_10) {
+            let text = format!("{} lacks epoch {}", path.display(), epoch + 1);
+            return Err(Failure::message(Kind::Checkpoint, text));
+        }
+        if let Some(point) = run.epochs.last() {
+            self.terminal.say(format_args!(
+                "{label}: epoch {}/{}  loss {}  MRR {:.4}  {} of {} swaps predicted  {}",
+                epoch + 1,
+                self.config.num_epochs,
+                format::loss(point.loss),
+                point.mrr,
+                point.swaps(),
+                point.predicted_swaps,
+                format::duration(started.elapsed()),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Keeps what is needed of a finished run.
+    fn finish(&self, folder: &Path, checkpoint: &Path) -> Result<()> {
+        if self.keep_checkpoints {
+            return Ok(());
+        }
+        let keep = || {
+            fs::copy(checkpoint.join(METRICS), folder.join(METRICS))?;
+            fs::remove_dir_all(checkpoint)
+        };
+        keep().map_err(|error| failed("cannot tidy up", checkpoint, error))
+    }
+
+    /// What decides the results: the configuration, the plugin's bytes, and how they are ranked.
+    fn fingerprint(&self, config: &Config) -> Result<String> {
+        let filled = plugins::fill(config, &[], None, self.terminal)?;
+        let order = filled.strategies.order.id();
+        Ok(format!(
+            "{} {} {} {:?} of {}",
+            config.training_hash(),
+            order.sha256,
+            config.buffer_partitions,
+            self.ranking.limit,
+            self.ranking.edges,
+        ))
+    }
+}
+
+/// A label as the name of a folder.
+fn name_of(label: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '=');
+    let file = Path::new(label)
+        .file_name()
+        .map_or(label.into(), |name| name.to_string_lossy());
+    file.chars()
+        .map(|c| if plain(c) { c } else { '-' })
+        .collect()
+}
+
+fn read(path: &Path) -> Result<Option<SeedRun>> {
+    match fs::read(path) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| {
+            let text = format!("{} is no result of a run", path.display());
+            Failure::new(Kind::Checkpoint, error).context(text)
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("cannot read", path, error)),
+    }
+}
+
+/// Replaces the result as a whole.
+fn store(folder: &Path, name: &str, run: &SeedRun) -> Result<()> {
+    let text = serde_json::to_vec_pretty(run).map_err(|e| Failure::new(Kind::Internal, e))?;
+    let (path, partial): (PathBuf, PathBuf) = (folder.join(name), folder.join("result.partial"));
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&partial, text))
+        .and_then(|()| fs::rename(&partial, &path))
+        .map_err(|error| failed("cannot write", &path, error))
+}
+
+fn failed(what: &str, path: &Path, error: io::Error) -> Failure {
+    Failure::new(Kind::Io, error).context(format!("{what} {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_become_names_that_stay_in_the_folder() {
+        assert_eq!(name_of("beta:assignment=random"), "beta-assignment=random");
+        assert_eq!(name_of("../../x/my order.wasm"), "my-order-wasm");
+        assert_eq!(name_of(".."), "--");
+    }
+}

@@ -1,0 +1,164 @@
+//! `pbg-host report`.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use comfy_table::{CellAlignment, Table, presets};
+use pbg_core::config::Config;
+use pbg_core::strategy::Pass;
+use pbg_report::run::RunReport;
+use pbg_report::{pages, table};
+use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
+use pbg_train::RunError;
+
+use crate::failure::Result;
+use crate::terminal::{self, Terminal};
+use crate::{format, metrics, output};
+
+/// Show how a training run went, from its checkpoint folder.
+///
+/// Loss, ranks of held-out edges, speed, waiting for partitions, memory, the plugins that took part, and, in
+/// the HTML report, curves of all that and the buffer over time. Also works while the run goes on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host report checkpoint
+  pbg-host report checkpoint --html run.html
+  pbg-host report checkpoint --csv buckets.csv")]
+pub(crate) struct Args {
+    /// Checkpoint folder of the run.
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Write a report with figures as one HTML file that needs no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write one row per trained bucket as CSV.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reports.
+///
+/// # Errors
+/// When there is no such run, or it cannot be read.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let events = metrics::read(&args.run.join("metrics.jsonl"))?;
+    let known = Known::read(&args.run, terminal)?;
+    let report = RunReport::new(known.facts, &events);
+    if let Some(path) = &args.csv {
+        let text = table::run_csv(&report).map_err(output::unmade)?;
+        output::write(path, text.as_bytes(), terminal)?;
+    }
+    if let Some(path) = &args.html {
+        let page = pages::run::page(&report, known.first_pass.as_ref()).map_err(output::unmade)?;
+        output::write(path, page.as_bytes(), terminal)?;
+    }
+    if args.json {
+        return terminal::print_json(&report);
+    }
+    terminal::print(|out| print(out, &report))
+}
+
+/// What the checkpoint says of its run.
+#[derive(Default)]
+struct Known {
+    facts: Vec<(String, String)>,
+    first_pass: Option<Pass>,
+}
+
+impl Known {
+    /// Nothing is known before the first commit.
+    fn read(path: &Path, terminal: Terminal) -> Result<Self> {
+        let mut known = Self::default();
+        known.fact("run", path.display());
+        let checkpoint = match ReadCheckpoint::open(path) {
+            Ok(checkpoint) => checkpoint,
+            Err(CheckpointError::Missing { .. }) => return Ok(known),
+            Err(error) => return Err(RunError::from(error).into()),
+        };
+        known.fact("checkpoint version", checkpoint.version());
+        let run = checkpoint.run();
+        for strategy in &run.strategies {
+            let sum = strategy.sha256.get(..12).unwrap_or("built in");
+            known.fact("strategy", format_args!("{strategy} ({sum})"));
+        }
+        match Config::parse(&run.config, "the checkpoint's configuration", &[]) {
+            Ok(config) => known.configured(&config, terminal),
+            Err(error) => terminal.warn(error),
+        }
+        Ok(known)
+    }
+
+    fn configured(&mut self, config: &Config, terminal: Terminal) {
+        self.fact("dataset", &config.dataset);
+        self.fact("dimension", config.dimension);
+        self.fact("loss", &config.loss_fn);
+        self.fact("epochs", config.num_epochs);
+        self.fact("partitions in the buffer", config.buffer_partitions);
+        self.fact("seed", config.seed);
+        match pbg_train::check(config) {
+            Ok(needs) => {
+                let memory = needs.memory.iter().map(|(_, bytes)| bytes).sum();
+                self.fact("memory, at most", format::bytes(memory));
+            }
+            Err(error) => terminal.warn(error),
+        }
+        self.first_pass = pbg_train::first_pass(config).ok();
+    }
+
+    fn fact(&mut self, name: &str, value: impl std::fmt::Display) {
+        self.facts.push((name.to_owned(), value.to_string()));
+    }
+}
+
+fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
+    let width = report
+        .facts
+        .iter()
+        .map(|(name, _)| name.len())
+        .max()
+        .unwrap_or(0);
+    for (name, value) in &report.facts {
+        writeln!(out, "{name:width$}  {value}")?;
+    }
+    if let Some(plan) = report.plans.last() {
+        writeln!(
+            out,
+            "{:width$}  {}: {} per pass ({} after the buffer is full)",
+            "bucket order",
+            plan.order,
+            format::plural(plan.cost.loads, "partition load"),
+            plan.cost.swaps,
+        )?;
+    }
+    if let Some(peak) = report.peak_bytes() {
+        writeln!(
+            out,
+            "{:width$}  {}",
+            "memory, measured",
+            format::bytes(peak)
+        )?;
+    }
+    writeln!(
+        out,
+        "{:width$}  {}",
+        "buckets trained",
+        report.buckets.len()
+    )?;
+    if report.epochs.is_empty() {
+        return writeln!(out, "no epoch is finished yet");
+    }
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(pages::run::HEADS);
+    for epoch in &report.epochs {
+        table.add_row(pages::run::row(epoch));
+    }
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    writeln!(out, "{table}")
+}

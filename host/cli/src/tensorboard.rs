@@ -1,0 +1,80 @@
+//! Event files for TensorBoard, written while a run goes on.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pbg_core::event::Event;
+use pbg_report::tensorboard;
+
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+
+/// An open event file. A run that goes on writes another one into the same folder, which
+/// TensorBoard takes as the same curve.
+#[derive(Debug)]
+pub(crate) struct EventFile {
+    path: PathBuf,
+    file: File,
+    /// The first failure to write.
+    failure: Option<io::Error>,
+}
+
+impl EventFile {
+    /// A new event file in `folder`.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub(crate) fn create(folder: &Path) -> Result<Self> {
+        let now = wall_time();
+        let name = format!(
+            "events.out.tfevents.{:.0}.{}.pbg-host",
+            now,
+            std::process::id()
+        );
+        let path = folder.join(name);
+        let open = || {
+            fs::create_dir_all(folder)?;
+            let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+            file.write_all(&tensorboard::header(now))?;
+            Ok(file)
+        };
+        let file = open().map_err(|error| failed(&path, error))?;
+        Ok(Self {
+            path,
+            file,
+            failure: None,
+        })
+    }
+
+    /// Writes what `event` reports. A failure does not stop the run: [`EventFile::close`] tells it.
+    pub(crate) fn event(&mut self, event: &Event) {
+        let records = tensorboard::records(event, wall_time());
+        if self.failure.is_none()
+            && let Err(error) = self.file.write_all(&records)
+        {
+            self.failure = Some(error);
+        }
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// When something could not be written.
+    pub(crate) fn close(self) -> Result<()> {
+        match self.failure {
+            None => Ok(()),
+            Some(error) => Err(failed(&self.path, error)),
+        }
+    }
+}
+
+fn failed(path: &Path, error: io::Error) -> Failure {
+    Failure::new(Kind::Io, error).context(format!("cannot write {}", path.display()))
+}
+
+fn wall_time() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0.0, |time| time.as_secs_f64())
+}

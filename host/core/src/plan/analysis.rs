@@ -1,0 +1,175 @@
+//! Everything that orders are compared by, for one plan.
+
+use serde::{Deserialize, Serialize};
+
+use super::bound;
+use super::replay::Replay;
+use super::reuse::Reuse;
+use super::stall::{Clock, Loading, Rates};
+use super::structure::{Bias, States, new_pairs_per_swap};
+use crate::graph::Bucket;
+use crate::strategy::Pass;
+
+/// What a plan costs, and what it looks like.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Analysis {
+    /// Partitions that enter the buffer.
+    pub loads: u64,
+    /// Those that enter a full buffer.
+    pub swaps: u64,
+    /// Swaps that no order gets below.
+    pub lower_bound: u64,
+    /// Bytes that enter the buffer.
+    pub bytes_read: u64,
+    /// Bytes that are written on eviction and at the end.
+    pub bytes_written: u64,
+    /// Other partitions used between two uses of one, mean.
+    pub reuse_distance: f64,
+    /// Pairs of partitions that a swap brings together for the first time, mean.
+    pub new_pairs_per_swap: f64,
+    /// Buckets between swaps.
+    pub states: States,
+    /// How unevenly partitions advance.
+    pub bias: Bias,
+    /// Seconds of computing.
+    pub compute_seconds: f64,
+    /// Seconds that training stands still when it loads on demand.
+    pub stall_on_demand: f64,
+    /// Seconds that training stands still when the buffer loads ahead.
+    pub stall_ahead: f64,
+}
+
+impl Analysis {
+    /// Analyses `plan` at the given rates.
+    #[must_use]
+    pub fn new(pass: &Pass, plan: &[Bucket], rates: &Rates) -> Self {
+        let replay = Replay::new(pass, plan, pass.buffer_partitions);
+        let clock = |loading| Clock::new(pass, plan, &replay, rates, loading);
+        let demand = clock(Loading::OnDemand);
+        Self {
+            loads: replay.loads.len() as u64,
+            swaps: replay.swaps(),
+            lower_bound: bound::swaps(pass, pass.buffer_partitions),
+            bytes_read: replay.read_bytes(),
+            bytes_written: replay.written_bytes(),
+            reuse_distance: Reuse::new(pass, plan).mean(),
+            new_pairs_per_swap: new_pairs_per_swap(pass, &replay),
+            states: States::new(pass, plan, &replay),
+            bias: Bias::new(pass, plan),
+            compute_seconds: pass.edges.iter().sum::<u64>() as f64 / rates.edges,
+            stall_on_demand: demand.stalled(),
+            stall_ahead: clock(Loading::Ahead).stalled(),
+        }
+    }
+
+    /// Swaps divided by their lower bound; `None` where no order needs to swap.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        (self.lower_bound > 0).then(|| self.swaps as f64 / self.lower_bound as f64)
+    }
+}
+
+/// What one plan would swap with buffers of other sizes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MissCurve {
+    /// Sizes of the buffer, ascending.
+    pub slots: Vec<u32>,
+    /// Swaps with the best eviction, Belady's.
+    pub belady: Vec<u64>,
+    /// Swaps with the eviction of the least recently used partition.
+    pub lru: Vec<u64>,
+}
+
+/// Most sizes of the curve.
+const SIZES: u32 = 32;
+
+impl MissCurve {
+    /// The curve of `plan`, for buffers from 2 partitions to all of them.
+    #[must_use]
+    pub fn new(pass: &Pass, plan: &[Bucket]) -> Self {
+        let reuse = Reuse::new(pass, plan);
+        let slots = sizes(reuse.first as u32);
+        Self {
+            belady: slots
+                .iter()
+                .map(|&slots| Replay::new(pass, plan, slots).swaps())
+                .collect(),
+            lru: slots.iter().map(|&slots| reuse.lru_swaps(slots)).collect(),
+            slots,
+        }
+    }
+}
+
+/// All sizes from 2 to `most`; above [`SIZES`] every further one is larger by a constant factor.
+fn sizes(most: u32) -> Vec<u32> {
+    let most = most.max(2);
+    if most <= SIZES + 1 {
+        return (2..=most).collect();
+    }
+    let factor = (f64::from(most) / 2.0).powf(1.0 / f64::from(SIZES - 1));
+    let mut sizes: Vec<u32> = (0..SIZES)
+        .map(|step| (2.0 * factor.powi(step as i32)).round() as u32)
+        .collect();
+    sizes.dedup();
+    sizes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::{any_pass_and_plan, lexicographic, pass};
+    use super::*;
+    use crate::plan::cost;
+
+    const RATES: Rates = Rates {
+        edges: 100.0,
+        read: 1e6,
+        write: 1e6,
+    };
+
+    proptest! {
+        #[test]
+        fn agrees_with_what_training_predicts((pass, plan) in any_pass_and_plan()) {
+            let analysis = Analysis::new(&pass, &plan, &RATES);
+            let cost = cost(&pass, &plan);
+            prop_assert_eq!((analysis.loads, analysis.swaps), (cost.loads, cost.swaps));
+            prop_assert!(analysis.stall_ahead <= analysis.stall_on_demand + 1e-9);
+            prop_assert!(analysis.ratio().is_none_or(|ratio| ratio >= 1.0));
+        }
+    }
+
+    #[test]
+    fn a_grid_that_fits_swaps_nothing() {
+        let analysis = Analysis::new(&pass(4, 4), &lexicographic(4), &RATES);
+        assert_eq!((analysis.swaps, analysis.loads), (0, 4));
+        assert_eq!(analysis.ratio(), None);
+        assert_eq!(analysis.states.max, 16);
+    }
+
+    #[test]
+    fn a_curve_reaches_from_two_partitions_to_all() {
+        for p in [2, 3, 20, 64, 100] {
+            let curve = MissCurve::new(&pass(p, 2), &lexicographic(p));
+            assert!(curve.slots.is_sorted_by(|a, b| a < b));
+            assert_eq!(curve.slots.first(), Some(&2));
+            assert_eq!(curve.slots.last(), Some(&p));
+            assert_eq!(
+                (curve.belady.last(), curve.lru.last()),
+                (Some(&0), Some(&0))
+            );
+            assert!(
+                curve
+                    .belady
+                    .iter()
+                    .zip(&curve.lru)
+                    .all(|(best, lru)| best <= lru)
+            );
+        }
+        let swaps = cost(&pass(20, 2), &lexicographic(20)).swaps;
+        assert_eq!(
+            MissCurve::new(&pass(20, 9), &lexicographic(20)).belady[0],
+            swaps
+        );
+    }
+}

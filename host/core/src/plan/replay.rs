@@ -1,0 +1,272 @@
+//! What the buffer does while a plan is trained: which partition enters which slot, when, and in
+//! whose place.
+
+use std::cmp::Reverse;
+
+use serde::{Deserialize, Serialize};
+
+use super::needs;
+use crate::graph::{Bucket, Side};
+use crate::strategy::Pass;
+
+/// A unit of the buffer: a side and a partition; the left side where the sides are shared.
+pub type Group = (Side, u32);
+
+/// One partition enters the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// Position of the bucket that needs it.
+    pub position: usize,
+    /// Slot of the buffer, from 0.
+    pub slot: u32,
+    /// What enters.
+    pub group: Group,
+    /// What leaves the slot, if it was taken.
+    pub evicted: Option<Group>,
+    /// Position of the last bucket that trained what leaves; `None` if there is none.
+    pub last_used: Option<usize>,
+    /// Bytes of what enters.
+    pub read_bytes: u64,
+    /// Bytes of what leaves, if it was trained; nothing is written for one that was not.
+    pub written_bytes: u64,
+}
+
+/// Everything that the buffer does in a pass, with Belady's eviction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replay {
+    /// Slots of the buffer.
+    pub slots: u32,
+    /// What the slots held before the first bucket.
+    pub initial: Vec<Group>,
+    /// Loads, in order.
+    pub loads: Vec<Load>,
+    /// What the slots hold at the end.
+    pub left: Vec<Group>,
+    /// Bytes of the trained partitions that are in the buffer at the end, which the checkpoint
+    /// after the pass writes.
+    pub left_bytes: u64,
+}
+
+impl Replay {
+    /// Trains `plan` with a buffer of `slots` partitions that starts with the resident ones of
+    /// `pass`. Takes one step per bucket and one per slot and load.
+    #[must_use]
+    pub fn new(pass: &Pass, plan: &[Bucket], slots: u32) -> Self {
+        let slots = slots.max(2);
+        let mut buffer = Buffer::new(pass, plan, slots);
+        let mut loads = Vec::new();
+        for (position, &bucket) in plan.iter().enumerate() {
+            let mut groups = needs(pass, bucket).map(|group| (index(pass, group), group));
+            let needed = [groups.next(), groups.next()];
+            for (unit, _) in needed.iter().flatten() {
+                buffer.next[*unit].pop();
+            }
+            for &(unit, group) in needed.iter().flatten() {
+                if buffer.slot_of[unit].is_none() {
+                    let keep = needed.map(|needed| needed.map(|(unit, _)| unit));
+                    loads.push(buffer.load(pass, (unit, group), keep, position));
+                }
+            }
+            for (unit, _) in needed.iter().flatten() {
+                buffer.last_used[*unit] = Some(position);
+            }
+        }
+        let trained = buffer
+            .held
+            .iter()
+            .filter(|(unit, _)| buffer.last_used[*unit].is_some());
+        let left_bytes = trained.map(|&(_, group)| bytes(pass, group)).sum();
+        Self {
+            slots,
+            initial: pass.resident.iter().copied().take(slots as usize).collect(),
+            left: buffer.held.iter().map(|&(_, group)| group).collect(),
+            loads,
+            left_bytes,
+        }
+    }
+
+    /// Loads into a full buffer: the literature's "swaps".
+    #[must_use]
+    pub fn swaps(&self) -> u64 {
+        self.loads
+            .iter()
+            .filter(|load| load.evicted.is_some())
+            .count() as u64
+    }
+
+    /// Bytes that enter the buffer.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        self.loads.iter().map(|load| load.read_bytes).sum()
+    }
+
+    /// Bytes that are written: on eviction, and by the checkpoint after the pass.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.left_bytes
+            + self
+                .loads
+                .iter()
+                .map(|load| load.written_bytes)
+                .sum::<u64>()
+    }
+}
+
+/// The slots while a plan is replayed. A unit is a group as a number.
+struct Buffer {
+    slots: usize,
+    held: Vec<(usize, Group)>,
+    slot_of: Vec<Option<usize>>,
+    /// Per unit, the positions at which it is still needed, the next one last.
+    next: Vec<Vec<usize>>,
+    last_used: Vec<Option<usize>>,
+}
+
+impl Buffer {
+    fn new(pass: &Pass, plan: &[Bucket], slots: u32) -> Self {
+        let units = pass.lhs_partitions as usize + pass.rhs_partitions as usize;
+        let mut next = vec![Vec::new(); units];
+        for (position, &bucket) in plan.iter().enumerate().rev() {
+            for group in needs(pass, bucket) {
+                next[index(pass, group)].push(position);
+            }
+        }
+        let mut buffer = Self {
+            slots: slots as usize,
+            held: Vec::new(),
+            slot_of: vec![None; units],
+            next,
+            last_used: vec![None; units],
+        };
+        for &group in pass.resident.iter().take(slots as usize) {
+            let unit = index(pass, group);
+            buffer.slot_of[unit] = Some(buffer.held.len());
+            buffer.held.push((unit, group));
+        }
+        buffer
+    }
+
+    fn load(
+        &mut self,
+        pass: &Pass,
+        (unit, group): (usize, Group),
+        keep: [Option<usize>; 2],
+        position: usize,
+    ) -> Load {
+        let mut load = Load {
+            position,
+            slot: 0,
+            group,
+            evicted: None,
+            last_used: None,
+            read_bytes: bytes(pass, group),
+            written_bytes: 0,
+        };
+        let slot = if self.held.len() < self.slots {
+            self.held.push((unit, group));
+            self.held.len() - 1
+        } else {
+            let slot = self.victim(keep);
+            let (old, evicted) = std::mem::replace(&mut self.held[slot], (unit, group));
+            self.slot_of[old] = None;
+            load.evicted = Some(evicted);
+            load.last_used = self.last_used[old].take();
+            load.written_bytes = load.last_used.map_or(0, |_| bytes(pass, evicted));
+            slot
+        };
+        self.slot_of[unit] = Some(slot);
+        load.slot = slot as u32;
+        load
+    }
+
+    /// The slot whose partition is needed last, or never; as [`super::Belady::victim`] chooses.
+    fn victim(&self, keep: [Option<usize>; 2]) -> usize {
+        let next = |unit: usize| self.next[unit].last().copied().unwrap_or(usize::MAX);
+        let candidates = self.held.iter().enumerate();
+        candidates
+            .filter(|(_, (unit, _))| !keep.contains(&Some(*unit)))
+            .max_by_key(|(_, (unit, group))| (next(*unit), Reverse(*group)))
+            .map_or(0, |(slot, _)| slot)
+    }
+}
+
+/// Groups as numbers: left ones, then right ones.
+pub(super) fn index(pass: &Pass, (side, partition): Group) -> usize {
+    match side {
+        Side::Lhs => partition as usize,
+        Side::Rhs => pass.lhs_partitions as usize + partition as usize,
+    }
+}
+
+/// Bytes of a group.
+pub(super) fn bytes(pass: &Pass, (side, partition): Group) -> u64 {
+    match side {
+        Side::Lhs => pass.lhs_bytes[partition as usize],
+        Side::Rhs => pass.rhs_bytes[partition as usize],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::{any_pass_and_plan, lexicographic, pass};
+    use super::*;
+    use crate::plan::cost;
+
+    proptest! {
+        #[test]
+        fn counts_what_the_buffer_counts((pass, plan) in any_pass_and_plan()) {
+            let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
+            let cost = cost(&pass, &plan);
+            prop_assert_eq!(replay.loads.len() as u64, cost.loads);
+            prop_assert_eq!(replay.swaps(), cost.swaps);
+            prop_assert_eq!(replay.read_bytes(), cost.bytes);
+        }
+
+        #[test]
+        fn everything_needed_is_there_when_it_is_needed((pass, plan) in any_pass_and_plan()) {
+            let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
+            let mut slots: Vec<Option<Group>> = vec![None; replay.slots as usize];
+            for (slot, &group) in replay.initial.iter().enumerate() {
+                slots[slot] = Some(group);
+            }
+            let mut loads = replay.loads.iter().peekable();
+            for (position, &bucket) in plan.iter().enumerate() {
+                while let Some(load) = loads.next_if(|load| load.position == position) {
+                    prop_assert_eq!(slots[load.slot as usize], load.evicted);
+                    slots[load.slot as usize] = Some(load.group);
+                }
+                for group in needs(&pass, bucket) {
+                    prop_assert!(slots.contains(&Some(group)));
+                }
+            }
+            prop_assert!(loads.next().is_none());
+        }
+
+        #[test]
+        fn every_trained_partition_is_written_after_it_was_trained_last(
+            (pass, plan) in any_pass_and_plan(),
+        ) {
+            let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
+            let mut trained: Vec<Group> = plan.iter().flat_map(|&b| needs(&pass, b)).collect();
+            trained.sort_unstable();
+            trained.dedup();
+            let least: u64 = trained.iter().map(|&group| bytes(&pass, group)).sum();
+            prop_assert!(replay.written_bytes() >= least);
+            // What is trained had to be read, unless it was there.
+            let resident: u64 = pass.resident.iter().map(|&group| bytes(&pass, group)).sum();
+            prop_assert!(replay.written_bytes() <= replay.read_bytes() + resident);
+        }
+    }
+
+    #[test]
+    fn a_larger_buffer_never_swaps_more() {
+        let (pass, plan) = (pass(12, 2), lexicographic(12));
+        let swaps: Vec<u64> = (2..=12)
+            .map(|slots| Replay::new(&pass, &plan, slots).swaps())
+            .collect();
+        assert!(swaps.is_sorted_by(|a, b| a >= b), "{swaps:?}");
+        assert_eq!(swaps.last(), Some(&0));
+    }
+}

@@ -1,0 +1,148 @@
+//! Reuse distances: one walk over a plan tells what every size of buffer would load.
+//!
+//! Source: Mattson et al., "Evaluation techniques for storage hierarchies" (IBM Systems Journal,
+//! 1970): a buffer that evicts the least recently used partition holds the top of one stack, so
+//! the depth at which a partition is found decides in which buffers it is found.
+
+use serde::{Deserialize, Serialize};
+
+use super::needs;
+use super::replay::Group;
+use crate::graph::Bucket;
+use crate::strategy::Pass;
+
+/// How far apart the uses of partitions are, the buffer being empty before the first bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reuse {
+    /// First uses: the number of distinct partitions.
+    pub first: u64,
+    /// `distances[d]`: uses of a partition with `d` other partitions used since its last one.
+    pub distances: Vec<u64>,
+}
+
+impl Reuse {
+    /// The distances of `plan`.
+    #[must_use]
+    pub fn new(pass: &Pass, plan: &[Bucket]) -> Self {
+        let mut reuse = Self::default();
+        // The partition that was used last is at the end.
+        let mut stack: Vec<Group> = Vec::new();
+        for &bucket in plan {
+            let depth = |group: Group| stack.iter().rev().position(|&held| held == group);
+            let mut uses: Vec<(Option<usize>, Group)> = needs(pass, bucket)
+                .map(|group| (depth(group), group))
+                .collect();
+            // A bucket's two partitions are there together: the nearer one counts first, so that
+            // it is not evicted for the other.
+            uses.sort_by_key(|&(depth, _)| depth.unwrap_or(usize::MAX));
+            for (depth, group) in uses {
+                match depth {
+                    None => reuse.first += 1,
+                    Some(depth) => {
+                        stack.remove(stack.len() - 1 - depth);
+                        if reuse.distances.len() <= depth {
+                            reuse.distances.resize(depth + 1, 0);
+                        }
+                        reuse.distances[depth] += 1;
+                    }
+                }
+                stack.push(group);
+            }
+        }
+        reuse
+    }
+
+    /// Mean distance; 0 without any reuse.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        let uses: u64 = self.distances.iter().sum();
+        let sum: u64 = (0..)
+            .zip(&self.distances)
+            .map(|(d, n): (u64, _)| d * n)
+            .sum();
+        if uses == 0 {
+            0.0
+        } else {
+            sum as f64 / uses as f64
+        }
+    }
+
+    /// Loads of a buffer of `slots` partitions that evicts the least recently used one.
+    #[must_use]
+    pub fn lru_loads(&self, slots: u32) -> u64 {
+        let far = self.distances.iter().skip(slots as usize);
+        self.first + far.sum::<u64>()
+    }
+
+    /// The same, without those that fill the buffer for the first time.
+    #[must_use]
+    pub fn lru_swaps(&self, slots: u32) -> u64 {
+        self.lru_loads(slots) - self.first.min(u64::from(slots))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::{any_pass_and_plan, lexicographic, pass};
+    use super::*;
+    use crate::plan::replay::Replay;
+
+    /// A buffer that evicts the least recently used, one size at a time. Of the two partitions of
+    /// a bucket, the one used more recently is used first.
+    fn simulated(pass: &Pass, plan: &[Bucket], slots: usize) -> u64 {
+        let mut last_use = std::collections::HashMap::new();
+        let mut held: Vec<Group> = Vec::new();
+        let (mut loads, mut time) = (0, 0_u64);
+        for &bucket in plan {
+            let mut needed: Vec<Group> = needs(pass, bucket).collect();
+            needed.sort_by_key(|group| std::cmp::Reverse(last_use.get(group).copied()));
+            for group in needed {
+                time += 1;
+                last_use.insert(group, time);
+                if !held.contains(&group) {
+                    loads += 1;
+                    held.push(group);
+                }
+                if held.len() > slots {
+                    held.sort_by_key(|group| last_use[group]);
+                    held.remove(0);
+                }
+            }
+        }
+        loads
+    }
+
+    proptest! {
+        #[test]
+        fn one_walk_counts_for_every_size((pass, plan) in any_pass_and_plan()) {
+            let reuse = Reuse::new(&pass, &plan);
+            for slots in 2..10 {
+                prop_assert_eq!(reuse.lru_loads(slots), simulated(&pass, &plan, slots as usize));
+            }
+        }
+
+        #[test]
+        fn belady_never_loads_more((pass, plan) in any_pass_and_plan()) {
+            let pass = Pass { resident: Vec::new(), ..pass };
+            let reuse = Reuse::new(&pass, &plan);
+            for slots in 2..8 {
+                let best = Replay::new(&pass, &plan, slots).loads.len() as u64;
+                prop_assert!(best <= reuse.lru_loads(slots));
+            }
+        }
+    }
+
+    #[test]
+    fn rows_reuse_their_partition_at_once_and_the_others_after_a_row() {
+        let reuse = Reuse::new(&pass(4, 2), &lexicographic(4));
+        assert_eq!(reuse.first, 4);
+        // In a row of four buckets the diagonal needs one partition, the others two.
+        assert_eq!(
+            reuse.distances.iter().sum::<u64>() + reuse.first,
+            4 + 12 * 2
+        );
+        assert_eq!(reuse.lru_swaps(4), 0);
+    }
+}

@@ -1,0 +1,241 @@
+//! When would training stand still? A plan with rates of computing and of the disk on a clock.
+
+use serde::{Deserialize, Serialize};
+
+use super::replay::{Load, Replay};
+use crate::graph::Bucket;
+use crate::strategy::Pass;
+
+/// How fast things go.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Edges trained per second.
+    pub edges: f64,
+    /// Bytes read per second.
+    pub read: f64,
+    /// Bytes written per second.
+    pub write: f64,
+}
+
+/// When the buffer loads. The disk does one thing at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loading {
+    /// When a bucket needs what is not there: what leaves is written, then what enters is read,
+    /// and nothing is trained meanwhile.
+    OnDemand,
+    /// As the partition buffer of this program does with `execution.prefetch`: what the next lacking
+    /// bucket needs is read while buckets before it are trained, and waits beside the buffer; what
+    /// leaves is written while that bucket is trained.
+    Ahead,
+}
+
+/// A stretch of time, in seconds from the start of the pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// From.
+    pub start: f64,
+    /// To.
+    pub end: f64,
+}
+
+impl Span {
+    /// Seconds.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.end - self.start
+    }
+}
+
+/// When one load takes place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// What enters is read.
+    pub read: Span,
+    /// What leaves is written.
+    pub write: Span,
+    /// What leaves gives up its slot.
+    pub leaves: f64,
+    /// What enters can be trained.
+    pub enters: f64,
+}
+
+/// A pass on the clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Clock {
+    /// When each load of the replay takes place.
+    pub transfers: Vec<Transfer>,
+    /// When each bucket of the plan is trained.
+    pub buckets: Vec<Span>,
+}
+
+impl Clock {
+    /// Puts a replayed plan on the clock.
+    #[must_use]
+    pub fn new(
+        pass: &Pass,
+        plan: &[Bucket],
+        replay: &Replay,
+        rates: &Rates,
+        loading: Loading,
+    ) -> Self {
+        let mut clock = Self::default();
+        let mut loads = replay.loads.as_slice();
+        let mut disk = Disk::new(*rates);
+        let mut now = 0.0_f64;
+        // When the last bucket that lacked something began: its successor's reads begin then.
+        let mut last_began = 0.0_f64;
+        for (position, &bucket) in plan.iter().enumerate() {
+            let (lacks, rest) =
+                loads.split_at(loads.iter().take_while(|l| l.position == position).count());
+            loads = rest;
+            let start = match (lacks, loading) {
+                ([], _) => now,
+                (_, Loading::OnDemand) => clock.on_demand(&mut disk, lacks, now),
+                (_, Loading::Ahead) => clock.ahead(&mut disk, lacks, now, last_began),
+            };
+            if !lacks.is_empty() {
+                last_began = start;
+            }
+            let cell = bucket.lhs as usize * pass.rhs_partitions as usize + bucket.rhs as usize;
+            now = start + pass.edges[cell] as f64 / rates.edges;
+            clock.buckets.push(Span { start, end: now });
+        }
+        clock
+    }
+
+    /// Loads what a bucket lacks from `now` on; gives the time when all of it is there.
+    fn on_demand(&mut self, disk: &mut Disk, lacks: &[Load], now: f64) -> f64 {
+        for load in lacks {
+            let write = disk.write(load, now);
+            let read = disk.read(load, now);
+            self.transfers.push(Transfer {
+                read,
+                write,
+                leaves: write.start,
+                enters: read.end,
+            });
+        }
+        disk.free.max(now)
+    }
+
+    /// Loads what a bucket lacks, which could begin at `from`, while its turn comes at `now`.
+    fn ahead(&mut self, disk: &mut Disk, lacks: &[Load], now: f64, from: f64) -> f64 {
+        let reads: Vec<Span> = lacks.iter().map(|load| disk.read(load, from)).collect();
+        let start = disk.free.max(now);
+        for (load, read) in lacks.iter().zip(reads) {
+            let write = disk.write(load, now);
+            self.transfers.push(Transfer {
+                read,
+                write,
+                leaves: now,
+                enters: start,
+            });
+        }
+        start
+    }
+
+    /// When training stands still.
+    pub fn stalls(&self) -> impl Iterator<Item = Span> + '_ {
+        let ends = [0.0].into_iter().chain(self.buckets.iter().map(|b| b.end));
+        ends.zip(&self.buckets)
+            .map(|(start, bucket)| Span {
+                start,
+                end: bucket.start,
+            })
+            .filter(|span| span.seconds() > 0.0)
+    }
+
+    /// Seconds for which training stands still.
+    #[must_use]
+    pub fn stalled(&self) -> f64 {
+        self.stalls().map(|span| span.seconds()).sum()
+    }
+
+    /// Seconds from the start to the end of the last bucket.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.buckets.last().map_or(0.0, |bucket| bucket.end)
+    }
+}
+
+/// A disk that does one thing after the other.
+struct Disk {
+    rates: Rates,
+    /// When it has done what it was told.
+    free: f64,
+}
+
+impl Disk {
+    fn new(rates: Rates) -> Self {
+        Self { rates, free: 0.0 }
+    }
+
+    fn read(&mut self, load: &Load, from: f64) -> Span {
+        self.work(load.read_bytes as f64 / self.rates.read, from)
+    }
+
+    fn write(&mut self, load: &Load, from: f64) -> Span {
+        self.work(load.written_bytes as f64 / self.rates.write, from)
+    }
+
+    fn work(&mut self, seconds: f64, from: f64) -> Span {
+        let start = self.free.max(from);
+        self.free = start + seconds;
+        Span {
+            start,
+            end: self.free,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::any_pass_and_plan;
+    use super::*;
+
+    const RATES: Rates = Rates {
+        edges: 1.0,
+        read: 10.0,
+        write: 20.0,
+    };
+
+    fn clock(pass: &Pass, plan: &[Bucket], loading: Loading) -> (Replay, Clock) {
+        let replay = Replay::new(pass, plan, pass.buffer_partitions);
+        let clock = Clock::new(pass, plan, &replay, &RATES, loading);
+        (replay, clock)
+    }
+
+    proptest! {
+        #[test]
+        fn without_looking_ahead_every_load_is_waited_for((pass, plan) in any_pass_and_plan()) {
+            let (replay, clock) = clock(&pass, &plan, Loading::OnDemand);
+            let written = replay.written_bytes() - replay.left_bytes;
+            let io = replay.read_bytes() as f64 / 10.0 + written as f64 / 20.0;
+            prop_assert!((clock.stalled() - io).abs() < 1e-6, "{} {io}", clock.stalled());
+            let edges: u64 = pass.edges.iter().sum();
+            prop_assert!((clock.seconds() - io - edges as f64).abs() < 1e-6);
+        }
+
+        #[test]
+        fn looking_ahead_hides_some_of_it_and_breaks_no_rule((pass, plan) in any_pass_and_plan()) {
+            let (_, demand) = clock(&pass, &plan, Loading::OnDemand);
+            let (replay, ahead) = clock(&pass, &plan, Loading::Ahead);
+            prop_assert!(ahead.stalled() <= demand.stalled() + 1e-6);
+            prop_assert_eq!(replay.loads.len(), ahead.transfers.len());
+            for (load, transfer) in replay.loads.iter().zip(&ahead.transfers) {
+                let start = ahead.buckets[load.position].start;
+                prop_assert!(transfer.read.end <= start + 1e-9 && transfer.enters <= start + 1e-9);
+                if let Some(last) = load.last_used {
+                    prop_assert!(transfer.write.start >= ahead.buckets[last].end - 1e-9);
+                }
+            }
+            let spans = ahead.transfers.iter().flat_map(|t| [t.read, t.write]);
+            let mut spans: Vec<Span> = spans.filter(|span| span.seconds() > 0.0).collect();
+            spans.sort_by(|a, b| a.start.total_cmp(&b.start));
+            prop_assert!(spans.windows(2).all(|w| w[0].end <= w[1].start + 1e-9));
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! How unevenly partitions advance in the course of a pass.
+
+use serde_json::json;
+
+use super::{Figure, axis, line, text, with};
+use crate::comparison::Case;
+
+/// One line per order, with the first seed.
+#[must_use]
+pub fn bias(case: &Case) -> Figure {
+    let curve = |(index, entry): (usize, &crate::comparison::Entry)| {
+        let samples = entry
+            .seeds
+            .first()
+            .map_or(&[][..], |seed| &seed.analysis.bias.curve);
+        let x: Vec<u64> = samples.iter().map(|(done, _)| *done).collect();
+        let y: Vec<f64> = samples
+            .iter()
+            .map(|(_, bias)| (bias * 1e4).round() / 1e4)
+            .collect();
+        json!({
+            "type": "scatter", "mode": "lines", "name": text(&entry.order), "x": x, "y": y, "line": line(index),
+            "hovertemplate": "after %{x} buckets: %{y:.2f}<extra>%{fullData.name}</extra>",
+        })
+    };
+    Figure {
+        id: "bias".to_owned(),
+        title: format!("Bias over a pass: {}", case.title()),
+        caption: "The largest minus the smallest share of their own buckets that partitions have behind them. \
+                  A high bias means that some partitions are nearly trained while others have not begun."
+            .to_owned(),
+        height: 440,
+        data: case.orders.iter().enumerate().map(curve).collect(),
+        layout: json!({
+            "xaxis": axis("buckets trained"),
+            "yaxis": with(axis("bias"), json!({ "range": [0, 1.02] })),
+        }),
+    }
+}

@@ -1,0 +1,58 @@
+//! What each plan would swap with buffers of all sizes.
+
+use serde_json::{Value, json};
+
+use super::{Figure, line, log_axis, text, with};
+use crate::comparison::Case;
+use pbg_core::plan::bound;
+
+/// Two lines per order: with Belady's eviction, and thin with the least recently used evicted.
+#[must_use]
+pub fn misses(case: &Case) -> Figure {
+    let mut data = Vec::new();
+    if let Some(entry) = case.orders.first() {
+        let slots = &entry.miss_curve.slots;
+        let least: Vec<u64> = slots.iter().map(|&c| bound::swaps(&case.pass, c)).collect();
+        let dashed = json!({ "line": { "color": "#000", "dash": "dash", "width": 1.5 } });
+        data.push(with(trace("lower bound", slots, &least), dashed));
+    }
+    for (index, entry) in case.orders.iter().enumerate() {
+        let curve = &entry.miss_curve;
+        let group = json!({ "legendgroup": format!("order {index}"), "line": line(index) });
+        data.push(with(
+            trace(&entry.order, &curve.slots, &curve.belady),
+            group.clone(),
+        ));
+        let lru = with(
+            trace(&format!("{}, LRU", entry.order), &curve.slots, &curve.lru),
+            group,
+        );
+        let thin = with(line(index), json!({ "width": 0.8 }));
+        data.push(with(
+            lru,
+            json!({ "line": thin, "showlegend": false, "opacity": 0.7 }),
+        ));
+    }
+    Figure {
+        id: "miss-curve".to_owned(),
+        title: "Miss curve".to_owned(),
+        caption: format!(
+            "Swaps of each plan (made for a buffer of {}) with buffers of every size: thick with Belady's eviction, \
+             thin with the least recently used partition evicted, which reuse distances give for all sizes at once. \
+             Click a name in the legend to hide its lines.",
+            case.buffer
+        ),
+        height: 520,
+        data,
+        layout: json!({ "xaxis": log_axis("partitions in the buffer"), "yaxis": log_axis("swaps per pass") }),
+    }
+}
+
+fn trace(name: &str, slots: &[u32], swaps: &[u64]) -> Value {
+    let points = slots.iter().zip(swaps).filter(|(_, swaps)| **swaps > 0);
+    let (x, y): (Vec<u32>, Vec<u64>) = points.map(|(a, b)| (*a, *b)).unzip();
+    json!({
+        "type": "scatter", "mode": "lines", "name": text(name), "x": x, "y": y,
+        "hovertemplate": "buffer %{x}: %{y} swaps<extra>%{fullData.name}</extra>",
+    })
+}

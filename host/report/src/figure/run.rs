@@ -1,0 +1,184 @@
+//! One run over its buckets and epochs.
+
+use serde_json::{Value, json};
+
+use super::{Figure, RED, Timeline, axis, color, timeline, with};
+use crate::run::{BucketRow, MeasuredPass, RunReport};
+
+/// Most points of a curve; more are joined into means.
+const POINTS: usize = 1000;
+
+/// Loss of buckets and of epochs against edges.
+#[must_use]
+pub fn run_loss(report: &RunReport) -> Figure {
+    let edges = |row: &BucketRow| row.stats.count as f64;
+    let buckets = curve(&report.buckets, |rows| {
+        let count: f64 = rows.iter().map(edges).sum();
+        (count > 0.0).then(|| rows.iter().map(|row| row.stats.loss).sum::<f64>() / count)
+    });
+    let mut sum = 0;
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for epoch in &report.epochs {
+        sum += epoch.stats.count;
+        x.push(sum);
+        y.push(epoch.stats.mean_loss());
+    }
+    Figure {
+        id: "loss".to_owned(),
+        title: "Loss per edge".to_owned(),
+        caption: "Of each bucket, and of each epoch at its end.".to_owned(),
+        height: 380,
+        data: vec![
+            line("buckets", buckets, color(4), 1.0),
+            with(
+                line(
+                    "epochs",
+                    (x.into_iter().map(|x| x as f64).collect(), y),
+                    color(0),
+                    2.5,
+                ),
+                json!({ "mode": "lines+markers" }),
+            ),
+        ],
+        layout: json!({ "xaxis": edges_axis(), "yaxis": axis("loss per edge") }),
+    }
+}
+
+/// Quality on held-out edges, if any were held out.
+#[must_use]
+pub fn run_quality(report: &RunReport) -> Option<Figure> {
+    let mut sum = 0;
+    let mut points: Vec<(f64, f64, f64)> = Vec::new();
+    for epoch in &report.epochs {
+        sum += epoch.stats.count;
+        if let Some(eval) = &epoch.eval_before {
+            points.push((sum as f64, eval.mrr, eval.hits_at_10));
+        }
+    }
+    if points.is_empty() {
+        return None;
+    }
+    let x: Vec<f64> = points.iter().map(|p| p.0).collect();
+    let of = |figure: fn(&(f64, f64, f64)) -> f64| (x.clone(), points.iter().map(figure).collect());
+    let markers = json!({ "mode": "lines+markers" });
+    Some(Figure {
+        id: "quality".to_owned(),
+        title: "Ranks of held-out edges".to_owned(),
+        caption: "Each measured before its bucket was trained, among sampled candidates: to compare epochs, \
+                  not to publish."
+            .to_owned(),
+        height: 340,
+        data: vec![
+            with(line("MRR", of(|p| p.1), color(0), 2.0), markers.clone()),
+            with(line("Hits@10", of(|p| p.2), color(2), 2.0), markers),
+        ],
+        layout: json!({ "xaxis": edges_axis(), "yaxis": axis("") }),
+    })
+}
+
+/// Edges per second, with and without waiting.
+#[must_use]
+pub fn run_speed(report: &RunReport) -> Figure {
+    let rate = |rows: &[BucketRow], seconds: fn(&BucketRow) -> f64| {
+        let edges: u64 = rows.iter().map(|row| row.stats.count).sum();
+        let seconds: f64 = rows.iter().map(seconds).sum();
+        (seconds > 0.0 && edges > 0).then(|| edges as f64 / seconds)
+    };
+    Figure {
+        id: "speed".to_owned(),
+        title: "Edges per second".to_owned(),
+        caption: "While training, and with the time that training waited for partitions and edges."
+            .to_owned(),
+        height: 340,
+        data: vec![
+            line(
+                "training",
+                curve(&report.buckets, |rows| rate(rows, |row| row.seconds)),
+                color(4),
+                1.5,
+            ),
+            line(
+                "with waiting",
+                curve(&report.buckets, |rows| {
+                    rate(rows, |row| row.seconds + row.io.wait_seconds)
+                }),
+                color(0),
+                1.5,
+            ),
+        ],
+        layout: json!({ "xaxis": edges_axis(), "yaxis": with(axis("edges/s"), json!({ "rangemode": "tozero", "exponentformat": "SI" })) }),
+    }
+}
+
+/// Seconds of training and of waiting per epoch.
+#[must_use]
+pub fn run_stalls(report: &RunReport) -> Figure {
+    let epochs: Vec<u32> = report.epochs.iter().map(|row| row.epoch + 1).collect();
+    let bar = |name: &str, color: &str, seconds: Vec<f64>| {
+        json!({ "type": "bar", "name": name, "x": epochs, "y": seconds, "marker": { "color": color },
+                "hovertemplate": format!("epoch %{{x}}: %{{y:.2f}} s {name}<extra></extra>") })
+    };
+    let wait = report.epochs.iter().map(|row| row.io.wait_seconds);
+    let train = report
+        .epochs
+        .iter()
+        .map(|row| (row.seconds - row.io.wait_seconds).max(0.0));
+    Figure {
+        id: "stalls".to_owned(),
+        title: "Where the time went".to_owned(),
+        caption: "Seconds of each epoch that trained, and that waited for partitions and edges."
+            .to_owned(),
+        height: 340,
+        data: vec![
+            bar("training", color(0), train.collect()),
+            bar("stalled", RED, wait.collect()),
+        ],
+        layout: json!({ "barmode": "stack", "xaxis": with(axis("epoch"), json!({ "dtick": 1.0_f64.max((epochs.len() / 20) as f64) })), "yaxis": axis("seconds") }),
+    }
+}
+
+/// The buffer in the last complete pass, with measured times.
+#[must_use]
+pub fn run_buffer(pass: &MeasuredPass, shared: bool) -> Figure {
+    timeline(&Timeline {
+        id: "buffer".to_owned(),
+        title: format!("The buffer in epoch {}", pass.pass.epoch + 1),
+        caption: "Each bar is a partition in a slot, coloured by its number. Stalls are measured; the disk's own work \
+                  beside training is not."
+            .to_owned(),
+        replay: &pass.replay,
+        transfers: &pass.transfers,
+        stalls: pass.stalls.clone(),
+        end: pass.seconds,
+        shared,
+    })
+}
+
+fn edges_axis() -> Value {
+    with(
+        axis("edges trained"),
+        json!({ "exponentformat": "SI", "rangemode": "tozero" }),
+    )
+}
+
+/// Values of groups of rows against the edges trained by then.
+fn curve(rows: &[BucketRow], value: impl Fn(&[BucketRow]) -> Option<f64>) -> (Vec<f64>, Vec<f64>) {
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    let mut edges = 0;
+    for group in rows.chunks(rows.len().div_ceil(POINTS).max(1)) {
+        edges += group.iter().map(|row| row.stats.count).sum::<u64>();
+        if let Some(value) = value(group) {
+            x.push(edges as f64);
+            y.push(value);
+        }
+    }
+    (x, y)
+}
+
+fn line(name: &str, (x, y): (Vec<f64>, Vec<f64>), color: &str, width: f64) -> Value {
+    json!({
+        "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y,
+        "line": { "color": color, "width": width },
+        "hovertemplate": "%{x:.4s} edges: %{y:.5g}<extra>%{fullData.name}</extra>",
+    })
+}

@@ -1,0 +1,160 @@
+//! Swaps: of one case, against the size of the buffer, against the number of partitions.
+
+use serde_json::{Value, json};
+
+use super::{Figure, axis, color, line, log_axis, marker, text, with};
+use crate::comparison::{Case, Comparison, Entry};
+
+const SWAPS: &str = "swaps per pass";
+
+/// One bar per order, with the lower bound and the range of the seeds.
+#[must_use]
+pub fn overview(case: &Case) -> Figure {
+    let orders: Vec<&Entry> = case.orders.iter().rev().collect();
+    let names: Vec<String> = orders.iter().map(|entry| text(&entry.order)).collect();
+    let means: Vec<f64> = orders.iter().map(|entry| mean(entry)).collect();
+    let range = |entry: &&Entry| entry.range(|analysis| analysis.swaps as f64);
+    let above: Vec<f64> = orders.iter().map(|e| range(e).1 - mean(e)).collect();
+    let below: Vec<f64> = orders.iter().map(|e| mean(e) - range(e).0).collect();
+    let bars = json!({
+        "type": "bar", "orientation": "h", "x": means, "y": names, "name": "swaps",
+        "marker": { "color": color(0) }, "showlegend": false,
+        "text": means.iter().map(|x| format!("{x:.0}")).collect::<Vec<_>>(),
+        "textposition": "auto",
+        "error_x": { "type": "data", "symmetric": false, "array": above, "arrayminus": below, "color": "#555" },
+        "hovertemplate": "%{y}: %{x:.1f} swaps<extra></extra>",
+    });
+    let bound = json!({
+        "type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": case.lower_bound, "x1": case.lower_bound,
+        "line": { "color": "#000", "dash": "dash", "width": 1.5 },
+    });
+    let shapes = if case.lower_bound > 0 {
+        vec![bound]
+    } else {
+        Vec::new()
+    };
+    Figure {
+        id: "swaps".to_owned(),
+        title: format!("Swaps: {}", case.title()),
+        caption: format!(
+            "Partition loads into a full buffer, mean over the seeds, with their range. No order gets below {}, the \
+             dashed line.",
+            case.lower_bound
+        ),
+        height: 140 + 24 * orders.len() as u32,
+        data: vec![bars],
+        layout: json!({ "xaxis": with(axis(SWAPS), json!({ "rangemode": "tozero" })), "yaxis": axis(""), "shapes": shapes, "bargap": 0.35 }),
+    }
+}
+
+/// Swaps against the size of the buffer: one figure per grid with several buffers.
+#[must_use]
+pub fn swaps_by_buffer(comparison: &Comparison) -> Vec<Figure> {
+    let grids = groups(comparison, |case| {
+        (case.lhs_partitions, case.rhs_partitions)
+    });
+    let several = grids.into_iter().filter(|(_, cases)| cases.len() > 1);
+    several
+        .map(|((lhs, rhs), cases)| Figure {
+            id: format!("swaps-by-buffer-{lhs}x{rhs}"),
+            title: format!("Swaps against the buffer: {lhs} x {rhs} partitions"),
+            caption: caption("the buffer that the order planned for"),
+            height: 480,
+            data: lines(&cases, |case| case.buffer),
+            layout: layout("partitions in the buffer"),
+        })
+        .collect()
+}
+
+/// Swaps against the number of partitions: one figure per size of buffer with several grids.
+#[must_use]
+pub fn swaps_by_partitions(comparison: &Comparison) -> Vec<Figure> {
+    let buffers = groups(comparison, |case| case.buffer);
+    let several = buffers.into_iter().filter(|(_, cases)| cases.len() > 1);
+    several
+        .map(|(buffer, cases)| Figure {
+            id: format!("swaps-by-partitions-{buffer}"),
+            title: format!("Swaps against the partitions: buffer {buffer}"),
+            caption: caption("the number of partitions"),
+            height: 480,
+            data: lines(&cases, |case| case.lhs_partitions),
+            layout: layout("partitions"),
+        })
+        .collect()
+}
+
+fn caption(against: &str) -> String {
+    format!(
+        "Mean over the seeds against {against}; both axes are logarithmic. The dashed black line is the lower bound."
+    )
+}
+
+fn layout(title: &str) -> Value {
+    json!({ "xaxis": powers_of_two(title), "yaxis": log_axis(SWAPS) })
+}
+
+/// Sizes of buffers and grids are mostly powers of two.
+fn powers_of_two(title: &str) -> Value {
+    let ticks: Vec<u32> = (0..13).map(|power| 1 << power).collect();
+    with(
+        log_axis(title),
+        json!({ "tickvals": ticks, "tickformat": "d" }),
+    )
+}
+
+/// The cases by `key`, in the order of their first ones.
+fn groups<K: PartialEq>(comparison: &Comparison, key: impl Fn(&Case) -> K) -> Vec<(K, Vec<&Case>)> {
+    let mut groups: Vec<(K, Vec<&Case>)> = Vec::new();
+    for case in &comparison.cases {
+        let key = key(case);
+        match groups.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, cases)) => cases.push(case),
+            None => groups.push((key, vec![case])),
+        }
+    }
+    groups
+}
+
+/// One line per order over `cases`, and the lower bound.
+fn lines(cases: &[&Case], x: impl Fn(&Case) -> u32) -> Vec<Value> {
+    let mut cases = cases.to_vec();
+    cases.sort_by_key(|case| x(case));
+    let mut names: Vec<&str> = Vec::new();
+    for entry in cases.iter().flat_map(|case| &case.orders) {
+        if !names.contains(&entry.order.as_str()) {
+            names.push(&entry.order);
+        }
+    }
+    let bound: Vec<(u32, f64)> = cases.iter().map(|c| (x(c), c.lower_bound as f64)).collect();
+    let mut data = vec![with(
+        trace("lower bound", &bound, "lines"),
+        json!({ "line": { "color": "#000", "dash": "dash", "width": 1.5 } }),
+    )];
+    data.extend(names.iter().enumerate().map(|(index, name)| {
+        let of = |case: &&Case| {
+            let entry = case.orders.iter().find(|entry| entry.order == *name)?;
+            Some((x(case), mean(entry)))
+        };
+        let points: Vec<(u32, f64)> = cases.iter().filter_map(of).collect();
+        with(
+            trace(name, &points, "lines+markers"),
+            json!({ "line": line(index), "marker": marker(index) }),
+        )
+    }));
+    data
+}
+
+/// Zeros have no place on a logarithmic axis.
+fn trace(name: &str, points: &[(u32, f64)], mode: &str) -> Value {
+    let points = points.iter().filter(|(_, swaps)| *swaps > 0.0);
+    let (x, y): (Vec<u32>, Vec<f64>) = points.copied().unzip();
+    let name = text(name);
+    json!({
+        "type": "scatter", "mode": mode, "name": name, "x": x, "y": y,
+        "hovertemplate": "%{x}: %{y:.1f} swaps<extra>%{fullData.name}</extra>",
+    })
+}
+
+fn mean(entry: &Entry) -> f64 {
+    entry.mean(|analysis| analysis.swaps as f64)
+}

@@ -1,0 +1,203 @@
+//! The buffer on a time axis: what each slot holds, when it is loaded, when training waits.
+
+use pbg_core::graph::Side;
+use pbg_core::plan::replay::{Group, Load, Replay};
+use pbg_core::plan::stall::{Span, Transfer};
+use serde_json::{Value, json};
+
+use super::{Figure, RED, axis, text, viridis, with};
+
+/// A replayed plan with times, predicted or measured.
+#[derive(Clone, Debug)]
+pub struct Timeline<'a> {
+    /// Anchor of the figure.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// What the times are.
+    pub caption: String,
+    /// Loads and slots.
+    pub replay: &'a Replay,
+    /// When each load takes place.
+    pub transfers: &'a [Transfer],
+    /// When training stands still.
+    pub stalls: Vec<Span>,
+    /// End of the pass, in seconds.
+    pub end: f64,
+    /// Whether left and right partitions are the same.
+    pub shared: bool,
+}
+
+/// Most loads that one figure shows.
+const MOST_LOADS: usize = 400;
+/// Loads up to which bars carry the number of their partition.
+const LABELLED: usize = 90;
+
+/// One row per slot, one for the disk, one for stalls.
+#[must_use]
+pub fn timeline(timeline: &Timeline<'_>) -> Figure {
+    let Timeline {
+        replay, transfers, ..
+    } = timeline;
+    let shown = transfers.len().min(MOST_LOADS);
+    let until = transfers
+        .get(shown)
+        .map_or(timeline.end, |next| next.leaves);
+    let name = |(side, partition): Group| match side {
+        _ if timeline.shared => partition.to_string(),
+        Side::Lhs => format!("l{partition}"),
+        Side::Rhs => format!("r{partition}"),
+    };
+    let mut data = vec![held(timeline, shown, until, &name)];
+    let stalls = timeline.stalls.iter().filter(|span| span.start < until);
+    let (base, seconds): (Vec<f64>, Vec<f64>) = stalls
+        .map(|span| (short(span.start), short(span.seconds())))
+        .unzip();
+    data.push(json!({
+        "type": "bar", "orientation": "h", "name": "stall", "base": base, "x": seconds,
+        "y": vec!["stall"; base.len()], "marker": { "color": RED },
+        "hovertemplate": "training waits %{x:.2f} s, from %{base:.2f} s<extra></extra>",
+    }));
+    let mut rows: Vec<String> = (0..replay.slots).map(slot_name).collect();
+    let busy = |transfer: &Transfer| transfer.read.seconds() + transfer.write.seconds() > 0.0;
+    if transfers.iter().any(busy) {
+        data.extend(disk(timeline, shown, &name));
+        rows.push("disk".to_owned());
+    }
+    rows.push("stall".to_owned());
+    let part = if shown < transfers.len() {
+        format!(" The first {shown} of {} loads.", transfers.len())
+    } else {
+        String::new()
+    };
+    Figure {
+        id: timeline.id.clone(),
+        title: text(&timeline.title),
+        caption: format!("{}{part}", timeline.caption),
+        height: 130 + 22 * rows.len() as u32,
+        data,
+        layout: json!({
+            "barmode": "overlay", "bargap": 0.15, "xaxis": axis("seconds from the start of the pass"),
+            "yaxis": with(axis(""), json!({ "categoryorder": "array", "categoryarray": rows, "autorange": "reversed" })),
+        }),
+    }
+}
+
+fn slot_name(slot: u32) -> String {
+    format!("slot {slot}")
+}
+
+/// What each slot holds between loads.
+fn held(
+    timeline: &Timeline<'_>,
+    shown: usize,
+    until: f64,
+    name: &dyn Fn(Group) -> String,
+) -> Value {
+    let replay = timeline.replay;
+    let mut since: Vec<Option<(f64, Group)>> = vec![None; replay.slots as usize];
+    for (slot, &group) in replay.initial.iter().enumerate() {
+        since[slot] = Some((0.0, group));
+    }
+    let mut bars = Bars::default();
+    for (load, transfer) in replay.loads.iter().zip(timeline.transfers).take(shown) {
+        let slot = load.slot as usize;
+        if let Some((start, group)) = since[slot].replace((transfer.enters, load.group)) {
+            bars.add(load.slot, start, transfer.leaves, group, name);
+        }
+    }
+    for (slot, held) in since.into_iter().enumerate() {
+        if let Some((start, group)) = held {
+            bars.add(slot as u32, start, until, group, name);
+        }
+    }
+    let (labels, edge) = if shown <= LABELLED {
+        (bars.names.clone(), 0.5)
+    } else {
+        // White edges would hide narrow bars.
+        (Vec::new(), 0.0)
+    };
+    let most = bars.numbers.iter().copied().max().unwrap_or(0).max(1);
+    let share = |number: &u32| f64::from(*number) / f64::from(most);
+    let colors: Vec<String> = bars
+        .numbers
+        .iter()
+        .map(|number| viridis(share(number)))
+        .collect();
+    json!({
+        "type": "bar", "orientation": "h", "name": "holds", "base": bars.base, "x": bars.seconds, "y": bars.rows,
+        "customdata": bars.names, "text": labels, "textposition": "inside", "insidetextanchor": "middle",
+        "textangle": 0, "constraintext": "none", "cliponaxis": true,
+        "marker": { "color": colors, "line": { "width": edge, "color": "#fff" } },
+        "showlegend": false,
+        "hovertemplate": "partition %{customdata} for %{x:.2f} s, from %{base:.2f} s<extra></extra>",
+    })
+}
+
+/// Bars of what slots hold.
+#[derive(Default)]
+struct Bars {
+    base: Vec<f64>,
+    seconds: Vec<f64>,
+    rows: Vec<String>,
+    names: Vec<String>,
+    numbers: Vec<u32>,
+}
+
+impl Bars {
+    fn add(
+        &mut self,
+        slot: u32,
+        start: f64,
+        end: f64,
+        group: Group,
+        name: &dyn Fn(Group) -> String,
+    ) {
+        if end > start {
+            self.base.push(short(start));
+            self.seconds.push(short(end - start));
+            self.rows.push(slot_name(slot));
+            self.names.push(name(group));
+            self.numbers.push(group.1);
+        }
+    }
+}
+
+/// What the disk does: reads of what enters, writes of what leaves.
+fn disk(timeline: &Timeline<'_>, shown: usize, name: &dyn Fn(Group) -> String) -> [Value; 2] {
+    let loads = || {
+        timeline
+            .replay
+            .loads
+            .iter()
+            .zip(timeline.transfers)
+            .take(shown)
+    };
+    let bars = |what: &str, color: &str, pattern: &str, spans: Vec<(Span, String)>| {
+        let spans: Vec<_> = spans
+            .into_iter()
+            .filter(|(span, _)| span.seconds() > 0.0)
+            .collect();
+        json!({
+            "type": "bar", "orientation": "h", "name": what,
+            "base": spans.iter().map(|(span, _)| short(span.start)).collect::<Vec<_>>(),
+            "x": spans.iter().map(|(span, _)| short(span.seconds())).collect::<Vec<_>>(),
+            "y": vec!["disk"; spans.len()],
+            "customdata": spans.iter().map(|(_, name)| name).collect::<Vec<_>>(),
+            "marker": { "color": color, "pattern": { "shape": pattern, "fgcolor": "#333", "size": 5 } },
+            "hovertemplate": format!("{what} %{{customdata}}: %{{x:.2f}} s, from %{{base:.2f}} s<extra></extra>"),
+        })
+    };
+    let gone = |load: &Load| load.evicted.map(name).unwrap_or_default();
+    let reads = loads().map(|(load, times)| (times.read, name(load.group)));
+    let writes = loads().map(|(load, times)| (times.write, gone(load)));
+    [
+        bars("reads", "#56B4E9", "", reads.collect()),
+        bars("writes", "#ddd", "/", writes.collect()),
+    ]
+}
+
+/// Milliseconds are enough to look at.
+fn short(seconds: f64) -> f64 {
+    (seconds * 1e4).round() / 1e4
+}

@@ -1,0 +1,91 @@
+//! Grids that stand for a graph that nobody has imported.
+
+use pbg_core::seed::{self, Purpose};
+use pbg_core::strategy::Pass;
+use serde::{Deserialize, Serialize};
+
+/// A graph by its sizes alone; entities and edges are spread evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Entities in all.
+    pub entities: u64,
+    /// Edges in all.
+    pub edges: u64,
+    /// Numbers per embedding.
+    pub dimension: u64,
+}
+
+impl Default for Sizes {
+    /// Freebase86m, as the literature trains it: D = 100, the edges of the training set.
+    fn default() -> Self {
+        Self {
+            entities: 86_054_151,
+            edges: 304_727_650,
+            dimension: 100,
+        }
+    }
+}
+
+impl Sizes {
+    /// The first pass over a grid of `lhs` x `rhs` partitions; square and of one entity type where
+    /// `rhs` is `None`, otherwise of two types of equal size.
+    #[must_use]
+    pub fn pass(&self, lhs: u32, rhs: Option<u32>, buffer: u32, seed: u64) -> Pass {
+        let shared = rhs.is_none();
+        let rhs = rhs.unwrap_or(lhs);
+        let row_bytes = 4 * self.dimension + 4;
+        let entities = if shared {
+            self.entities
+        } else {
+            self.entities / 2
+        };
+        let bytes = |partitions: u32| -> Vec<u64> {
+            spread(entities, u64::from(partitions))
+                .map(|rows| rows * row_bytes)
+                .collect()
+        };
+        Pass {
+            lhs_partitions: lhs,
+            rhs_partitions: rhs,
+            shared,
+            edges: spread(self.edges, u64::from(lhs) * u64::from(rhs)).collect(),
+            lhs_bytes: bytes(lhs),
+            rhs_bytes: bytes(rhs),
+            buffer_partitions: buffer,
+            resident: Vec::new(),
+            epoch: 0,
+            edge_set: 0,
+            edge_chunk: 0,
+            seed: seed::derive(seed, Purpose::Order, &[0, 0, 0]),
+        }
+    }
+}
+
+/// `total` in `parts` as equal as whole numbers can be.
+fn spread(total: u64, parts: u64) -> impl Iterator<Item = u64> {
+    (0..parts).map(move |part| total / parts + u64::from(part < total % parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_in_partitions() {
+        let sizes = Sizes {
+            entities: 103,
+            edges: 1001,
+            dimension: 4,
+        };
+        let pass = sizes.pass(7, None, 3, 1);
+        assert_eq!(pass.edges.iter().sum::<u64>(), 1001);
+        assert_eq!(pass.lhs_bytes.iter().sum::<u64>(), 103 * 20);
+        assert!(pass.shared);
+        let pass = sizes.pass(7, Some(2), 3, 1);
+        assert_eq!(
+            (pass.buckets(), pass.rhs_bytes.len(), pass.shared),
+            (14, 2, false)
+        );
+        assert_eq!(pass.edges.iter().sum::<u64>(), 1001);
+    }
+}

@@ -1,0 +1,183 @@
+//! One HTML file with everything in it: text, tables, figures, data, and the library that draws.
+//!
+//! The page loads nothing: its content security policy forbids it to. Plotly.js (MIT licence) is
+//! embedded in compressed form and unpacked by the browser.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::figure::Figure;
+
+const PLOTLY: &[u8] = include_bytes!("../vendor/plotly-cartesian.min.js.gz");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
+
+/// A page in the making.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    title: String,
+    body: String,
+    figures: Vec<Figure>,
+}
+
+impl Page {
+    /// An empty page.
+    #[must_use]
+    pub fn new(title: &str) -> Self {
+        let mut page = Self {
+            title: title.to_owned(),
+            ..Self::default()
+        };
+        let _ = writeln!(page.body, "<h1>{}</h1>", escape(title));
+        page
+    }
+
+    /// A paragraph.
+    pub fn text(&mut self, text: &str) {
+        let _ = writeln!(self.body, "<p>{}</p>", escape(text));
+    }
+
+    /// A heading.
+    pub fn heading(&mut self, text: &str) {
+        let _ = writeln!(self.body, "<h2>{}</h2>", escape(text));
+    }
+
+    /// A list of what is what.
+    pub fn facts(&mut self, facts: &[(String, String)]) {
+        self.body.push_str("<dl>\n");
+        for (name, value) in facts {
+            let (name, value) = (escape(name), escape(value));
+            let _ = writeln!(self.body, "<dt>{name}</dt><dd>{value}</dd>");
+        }
+        self.body.push_str("</dl>\n");
+    }
+
+    /// A table; the first column is text, the others are numbers.
+    pub fn table(&mut self, head: &[String], rows: &[Vec<String>]) {
+        self.body
+            .push_str("<div class=\"table\"><table><thead><tr>");
+        for cell in head {
+            let _ = write!(self.body, "<th>{}</th>", escape(cell));
+        }
+        self.body.push_str("</tr></thead><tbody>\n");
+        for row in rows {
+            self.body.push_str("<tr>");
+            for cell in row {
+                let _ = write!(self.body, "<td>{}</td>", escape(cell));
+            }
+            self.body.push_str("</tr>\n");
+        }
+        self.body.push_str("</tbody></table></div>\n");
+    }
+
+    /// A figure.
+    pub fn figure(&mut self, figure: Figure) {
+        let _ = writeln!(
+            self.body,
+            "<figure><h3>{}</h3><div id=\"{}\" class=\"plot\" style=\"height:{}px\"></div><figcaption>{}</figcaption></figure>",
+            escape(&figure.title),
+            escape(&figure.id),
+            figure.height,
+            escape(&figure.caption),
+        );
+        self.figures.push(figure);
+    }
+
+    /// A file to download from the page.
+    pub fn download(&mut self, name: &str, csv: &str) {
+        let _ = writeln!(
+            self.body,
+            "<p class=\"download\"><a download=\"{}\" href=\"data:text/csv;base64,{}\">Download the data as CSV</a></p>",
+            escape(name),
+            BASE64.encode(csv),
+        );
+    }
+
+    /// The file.
+    ///
+    /// # Errors
+    /// When a figure has no form in JSON.
+    pub fn render(&self) -> Result<String, serde_json::Error> {
+        // In a script element, only `<` could begin something else than data.
+        let figures = serde_json::to_string(&self.figures)?.replace('<', "\\u003c");
+        Ok(format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
+             style-src 'unsafe-inline'; img-src data: blob:\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"generator\" content=\"pbg-host {version}\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
+             <noscript><p>The figures of this page are drawn by a script in it; tables and data need none.</p></noscript>\n\
+             <script type=\"application/json\" id=\"figures\">{figures}</script>\n\
+             <script type=\"text/plain\" id=\"plotly\">{plotly}</script>\n\
+             <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+            version = env!("CARGO_PKG_VERSION"),
+            title = escape(&self.title),
+            body = self.body,
+            plotly = BASE64.encode(PLOTLY),
+        ))
+    }
+}
+
+/// Text as HTML.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use serde_json::json;
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_data_becomes_markup() {
+        let evil = "</script><script>alert(1)</script>";
+        let mut page = Page::new(evil);
+        page.text(evil);
+        page.table(&[evil.to_owned()], &[vec![evil.to_owned()]]);
+        page.download(evil, evil);
+        page.figure(Figure {
+            id: "x".to_owned(),
+            title: evil.to_owned(),
+            caption: evil.to_owned(),
+            height: 100,
+            data: vec![json!({ "name": evil })],
+            layout: json!({}),
+        });
+        let html = page.render().unwrap();
+        assert!(!html.contains("<script>alert"));
+        assert_eq!(html.matches("</script>").count(), 3);
+    }
+
+    #[test]
+    fn the_library_is_embedded_and_nothing_is_fetched() {
+        let mut library = String::new();
+        let mut unpacked = flate2::read::GzDecoder::new(PLOTLY);
+        unpacked.read_to_string(&mut library).unwrap();
+        assert!(library.contains("Licensed under the MIT license"));
+        let sum = Sha256::digest(&library);
+        let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(include_str!("../vendor/README.md").contains(&sum), "{sum}");
+        let html = Page::new("x").render().unwrap();
+        for fetching in ["<link", " src=", "@import", "url("] {
+            assert!(!html.contains(fetching), "{fetching}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The page of a comparison of orders.
+
+use pbg_core::plan::replay::Replay;
+use pbg_core::plan::stall::{Clock, Loading, Rates};
+
+use super::{bytes, number};
+use crate::columns::COLUMNS;
+use crate::comparison::{Case, Comparison};
+use crate::figure::{self, Figure, Timeline};
+use crate::page::Page;
+use crate::table;
+
+/// Most orders whose buffer is drawn: the ones with the fewest swaps.
+const TIMELINES: usize = 8;
+
+/// Why a page cannot be made.
+pub type PageError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The page.
+///
+/// Figures that are about one grid show the last case that is small enough to draw its buckets.
+///
+/// # Errors
+/// When the data cannot be put into the page.
+pub fn page(comparison: &Comparison) -> Result<String, PageError> {
+    let mut page = Page::new("Bucket orders compared");
+    page.text(
+        "What each bucket order would load, counted from its plan with Belady's eviction; nothing was trained. \
+         Hover over a figure for its values; the camera above it downloads it as SVG.",
+    );
+    page.download("orders.csv", &table::comparison_csv(comparison)?);
+    for figure in figure::swaps_by_buffer(comparison)
+        .into_iter()
+        .chain(figure::swaps_by_partitions(comparison))
+    {
+        page.figure(figure);
+    }
+    if let Some(case) = focus(comparison) {
+        page.figure(figure::overview(case));
+        page.figure(figure::misses(case));
+        figure::grids(case)
+            .into_iter()
+            .for_each(|figure| page.figure(figure));
+        page.figure(figure::bias(case));
+        page.figure(figure::stalls(case, &comparison.rates));
+        page.heading("The buffer over time");
+        page.text(
+            "Predicted at the given rates, with prefetch: what the next lacking bucket needs is read while others are \
+             trained, and what leaves is written while it is trained.",
+        );
+        for index in 0..case.orders.len().min(TIMELINES) {
+            page.figure(buffer(case, index, &comparison.rates));
+        }
+    }
+    for case in &comparison.cases {
+        page.heading(&case.title());
+        tables(&mut page, case);
+    }
+    page.heading("What the columns mean");
+    let meanings = COLUMNS
+        .iter()
+        .map(|column| (name(column.key), column.meaning.to_owned()));
+    page.facts(&meanings.collect::<Vec<_>>());
+    Ok(page.render()?)
+}
+
+fn focus(comparison: &Comparison) -> Option<&Case> {
+    let mut cases = comparison
+        .cases
+        .iter()
+        .filter(|case| !case.orders.is_empty());
+    let small = |case: &&Case| case.pass.buckets() <= figure::MOST_BUCKETS;
+    cases.clone().rfind(small).or_else(|| cases.next())
+}
+
+fn buffer(case: &Case, index: usize, rates: &Rates) -> Figure {
+    let entry = &case.orders[index];
+    let replay = Replay::new(&case.pass, &entry.plan, case.buffer);
+    let clock = Clock::new(&case.pass, &entry.plan, &replay, rates, Loading::Ahead);
+    figure::timeline(&Timeline {
+        id: format!("buffer-{index}"),
+        title: format!("{}: {}", entry.order, case.title()),
+        caption: format!(
+            "Each bar is a partition in a slot, coloured by its number. Training waits {:.0} s of {:.0} s.",
+            clock.stalled(),
+            clock.seconds()
+        ),
+        stalls: clock.stalls().collect(),
+        end: clock.seconds(),
+        transfers: &clock.transfers,
+        replay: &replay,
+        shared: case.shared,
+    })
+}
+
+fn tables(page: &mut Page, case: &Case) {
+    let mut head = vec!["order".to_owned()];
+    head.extend(COLUMNS.iter().map(|column| name(column.key)));
+    let rows = case.orders.iter().map(|entry| {
+        let figures = COLUMNS.iter().map(|column| {
+            let values: Option<Vec<f64>> = entry
+                .seeds
+                .iter()
+                .map(|seed| (column.value)(&seed.analysis))
+                .collect();
+            let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+            match values.map(mean) {
+                None => "-".to_owned(),
+                Some(mean) if column.key.starts_with("bytes") => bytes(mean),
+                Some(mean) => number(mean),
+            }
+        });
+        [entry.order.clone()].into_iter().chain(figures).collect()
+    });
+    page.table(&head, &rows.collect::<Vec<Vec<String>>>());
+    for refused in &case.refused {
+        page.text(&format!(
+            "{} takes no part: {}",
+            refused.order, refused.reason
+        ));
+    }
+}
+
+/// `bytes_read` as `bytes read`.
+fn name(key: &str) -> String {
+    key.replace('_', " ")
+}

@@ -1,0 +1,92 @@
+//! The page of one training run.
+
+use pbg_core::strategy::Pass;
+
+use super::comparison::PageError;
+use super::{bytes, number};
+use crate::figure;
+use crate::page::Page;
+use crate::run::{EpochRow, RunReport};
+use crate::table;
+
+/// Heads of the table of epochs, in the order of [`row`].
+pub const HEADS: [&str; 9] = [
+    "epoch",
+    "edges",
+    "loss",
+    "held-out MRR",
+    "seconds",
+    "edges/s",
+    "stalled",
+    "read",
+    "written",
+];
+
+/// The page; `first` is the run's first pass, where its dataset is at hand.
+///
+/// # Errors
+/// When the data cannot be put into the page.
+pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageError> {
+    let mut page = Page::new("Training run");
+    let mut facts = report.facts.clone();
+    if let Some(plan) = report.plans.last() {
+        let cost = format!(
+            "{} loads per pass, {} after the buffer is full",
+            plan.cost.loads, plan.cost.swaps
+        );
+        facts.push(("bucket order".to_owned(), format!("{}: {cost}", plan.order)));
+    }
+    if let Some(peak) = report.peak_bytes() {
+        facts.push(("memory, measured".to_owned(), bytes(peak as f64)));
+    }
+    page.facts(&facts);
+    page.download("run.csv", &table::run_csv(report)?);
+    if report.buckets.is_empty() {
+        page.text("Nothing has been trained yet.");
+        return Ok(page.render()?);
+    }
+    page.figure(figure::run_loss(report));
+    figure::run_quality(report)
+        .into_iter()
+        .for_each(|figure| page.figure(figure));
+    page.figure(figure::run_speed(report));
+    if !report.epochs.is_empty() {
+        page.figure(figure::run_stalls(report));
+    }
+    let measured = first.and_then(|first| Some((report.last_pass(first)?, first.shared)));
+    match measured {
+        Some((pass, shared)) if !pass.replay.loads.is_empty() => {
+            page.figure(figure::run_buffer(&pass, shared));
+            if !pass.as_replayed {
+                page.text("The buffer loaded another number of partitions in this pass than the replayed plan says.");
+            }
+        }
+        Some(_) => page.text("No partition was loaded in the last pass: all are in the buffer."),
+        None => page.text(
+            "There is no complete pass, or its dataset is not there, so the buffer is not shown.",
+        ),
+    }
+    page.heading("Epochs");
+    let head = HEADS.map(str::to_owned);
+    page.table(&head, &report.epochs.iter().map(row).collect::<Vec<_>>());
+    Ok(page.render()?)
+}
+
+/// An epoch in words.
+#[must_use]
+pub fn row(epoch: &EpochRow) -> Vec<String> {
+    let edges = epoch.stats.count as f64;
+    vec![
+        (epoch.epoch + 1).to_string(),
+        number(edges),
+        format!("{:.5}", epoch.stats.mean_loss()),
+        epoch
+            .eval_before
+            .map_or("-".to_owned(), |eval| format!("{:.4}", eval.mrr)),
+        number(epoch.seconds),
+        number((edges / epoch.seconds.max(1e-9)).round()),
+        number(epoch.io.wait_seconds),
+        bytes(epoch.io.bytes_read as f64),
+        bytes(epoch.io.bytes_written as f64),
+    ]
+}

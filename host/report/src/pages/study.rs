@@ -1,0 +1,67 @@
+//! The page of a study: orders compared by training.
+
+use super::comparison::PageError;
+use super::{bytes, number};
+use crate::figure;
+use crate::page::Page;
+use crate::study::{EpochPoint, OrderRuns, Study, mean_and_deviation};
+use crate::table;
+
+/// Heads of the table of results, in the order of [`row`].
+pub const HEADS: [&str; 9] = [
+    "order",
+    "MRR",
+    "Hits@10",
+    "loss",
+    "swaps predicted",
+    "swaps performed",
+    "read and written",
+    "seconds",
+    "stall",
+];
+
+/// The page.
+///
+/// # Errors
+/// When the data cannot be put into the page.
+pub fn page(study: &Study) -> Result<String, PageError> {
+    let mut page = Page::new("Bucket orders compared by training");
+    page.text(
+        "The same data, model and budget under each order. Hover over a figure for its values; the camera above it \
+         downloads it as SVG.",
+    );
+    page.facts(&study.setting);
+    page.download("study.csv", &table::study_csv(study)?);
+    let head = HEADS.map(str::to_owned);
+    page.table(&head, &study.orders.iter().map(row).collect::<Vec<_>>());
+    page.text(
+        "After the last epoch, mean and standard deviation over the seeds. Swaps, those predicted from the plans and those \
+         the buffer performed, are of all epochs together; so are bytes, seconds and stalls.",
+    );
+    page.figure(figure::mrr(study));
+    page.figure(figure::loss(study));
+    Ok(page.render()?)
+}
+
+/// The results of an order in words.
+#[must_use]
+pub fn row(order: &OrderRuns) -> Vec<String> {
+    let last = |figure: fn(&EpochPoint) -> f64| mean_and_deviation(&order.last(figure));
+    let spread = |(mean, deviation): (f64, f64)| format!("{mean:.4} ± {deviation:.4}");
+    let sums = |figure: fn(&EpochPoint) -> u64| {
+        let of = |run: &crate::study::SeedRun| run.epochs.iter().map(figure).sum::<u64>() as f64;
+        mean_and_deviation(&order.runs.iter().map(of).collect::<Vec<_>>()).0
+    };
+    let surprised = order.surprises().next().is_some();
+    vec![
+        order.order.clone(),
+        spread(last(|point| point.mrr)),
+        spread(last(|point| point.hits_at_10)),
+        spread(last(|point| point.loss)),
+        number(sums(|point| point.predicted_swaps)),
+        number(sums(EpochPoint::swaps)) + if surprised { " (differs)" } else { "" },
+        bytes(last(|point| point.io_bytes as f64).0),
+        number(last(|point| point.seconds).0),
+        number(last(|point| point.stall_seconds).0),
+    ]
+}

@@ -1,0 +1,278 @@
+//! One training run, from the lines of its `metrics.jsonl`.
+
+use pbg_core::event::{Event, IoStats, RankStats, TrainStats};
+use pbg_core::graph::Bucket;
+use pbg_core::plan::PlanCost;
+use pbg_core::plan::replay::{Group, Replay};
+use pbg_core::plan::stall::{Span, Transfer};
+use pbg_core::schedule::PassId;
+use pbg_core::strategy::Pass;
+use serde::Serialize;
+
+/// A run so far.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RunReport {
+    /// What it is: dataset, model, plugins.
+    pub facts: Vec<(String, String)>,
+    /// Plans, in order.
+    pub plans: Vec<Plan>,
+    /// Trained buckets, in order.
+    pub buckets: Vec<BucketRow>,
+    /// Trained epochs, in order.
+    pub epochs: Vec<EpochRow>,
+}
+
+/// A planned pass.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// Which.
+    pub pass: PassId,
+    /// By whom.
+    pub order: String,
+    /// What it predicted.
+    pub cost: PlanCost,
+}
+
+/// A trained bucket.
+#[derive(Clone, Debug, Serialize)]
+pub struct BucketRow {
+    /// Pass.
+    pub pass: PassId,
+    /// Bucket.
+    pub bucket: Bucket,
+    /// Sums over its edges.
+    pub stats: TrainStats,
+    /// Quality on held-out edges before it was trained.
+    pub eval_before: Option<RankStats>,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// Traffic.
+    pub io: IoStats,
+}
+
+/// A trained epoch.
+#[derive(Clone, Debug, Serialize)]
+pub struct EpochRow {
+    /// Epoch, from 0.
+    pub epoch: u32,
+    /// Sums over its edges.
+    pub stats: TrainStats,
+    /// Quality on held-out edges.
+    pub eval_before: Option<RankStats>,
+    /// Seconds, waiting included.
+    pub seconds: f64,
+    /// Traffic.
+    pub io: IoStats,
+    /// The most main memory that the process occupied by then.
+    pub peak_bytes: Option<u64>,
+}
+
+impl RunReport {
+    /// Collects the events of a run.
+    #[must_use]
+    pub fn new(facts: Vec<(String, String)>, events: &[Event]) -> Self {
+        let mut report = Self {
+            facts,
+            ..Self::default()
+        };
+        for event in events {
+            match event {
+                Event::PassPlanned {
+                    pass, order, cost, ..
+                } => report.plans.push(Plan {
+                    pass: *pass,
+                    order: order.clone(),
+                    cost: *cost,
+                }),
+                Event::BucketFinished {
+                    pass,
+                    bucket,
+                    stats,
+                    eval_before,
+                    seconds,
+                    io,
+                    ..
+                } => {
+                    report.buckets.push(BucketRow {
+                        pass: *pass,
+                        bucket: *bucket,
+                        stats: *stats,
+                        eval_before: *eval_before,
+                        seconds: *seconds,
+                        io: *io,
+                    });
+                }
+                Event::EpochFinished {
+                    epoch,
+                    stats,
+                    eval_before,
+                    seconds,
+                    io,
+                    peak_bytes,
+                } => {
+                    report.epochs.push(EpochRow {
+                        peak_bytes: *peak_bytes,
+                        epoch: *epoch,
+                        stats: *stats,
+                        eval_before: *eval_before,
+                        seconds: *seconds,
+                        io: *io,
+                    });
+                }
+                _ => {}
+            }
+        }
+        report
+    }
+
+    /// The most main memory that any of its processes occupied.
+    #[must_use]
+    pub fn peak_bytes(&self) -> Option<u64> {
+        self.epochs
+            .iter()
+            .filter_map(|epoch| epoch.peak_bytes)
+            .max()
+    }
+
+    /// Buckets of `pass`, in the order in which they were trained.
+    pub fn of_pass(&self, pass: PassId) -> impl Iterator<Item = &BucketRow> {
+        self.buckets.iter().filter(move |row| row.pass == pass)
+    }
+
+    /// The last pass of which every bucket is trained, with what the buffer did in it.
+    ///
+    /// `first` is the run's first pass; the passes are replayed one after the other, since each
+    /// begins with what the one before left in the buffer. `None` where none is complete.
+    #[must_use]
+    pub fn last_pass(&self, first: &Pass) -> Option<MeasuredPass> {
+        let mut passes: Vec<PassId> = self.buckets.iter().map(|row| row.pass).collect();
+        passes.dedup();
+        let mut resident: Vec<Group> = first.resident.clone();
+        let mut last = None;
+        for id in passes {
+            let rows: Vec<&BucketRow> = self.of_pass(id).collect();
+            if rows.len() != first.buckets() {
+                break;
+            }
+            let mut pass = Pass {
+                resident,
+                ..first.clone()
+            };
+            let plan: Vec<Bucket> = rows.iter().map(|row| row.bucket).collect();
+            for row in &rows {
+                let cell = row.bucket.lhs * pass.rhs_partitions + row.bucket.rhs;
+                // A bucket without trained edges may have held-out ones; then it is loaded too.
+                let edges = &mut pass.edges[cell as usize];
+                *edges = (*edges).max(row.stats.count);
+            }
+            let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
+            resident = replay.left.clone();
+            last = Some(MeasuredPass::new(id, replay, &rows));
+        }
+        last
+    }
+}
+
+/// A pass with the times that were measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct MeasuredPass {
+    /// Which.
+    pub pass: PassId,
+    /// What the buffer did.
+    pub replay: Replay,
+    /// When. Reads and writes beside training are not measured one by one: their spans are empty.
+    pub transfers: Vec<Transfer>,
+    /// When training stood still.
+    pub stalls: Vec<Span>,
+    /// Seconds of the pass.
+    pub seconds: f64,
+    /// Whether each bucket loaded what the replay says; reads ahead count for a later bucket.
+    pub as_replayed: bool,
+}
+
+impl MeasuredPass {
+    fn new(pass: PassId, replay: Replay, rows: &[&BucketRow]) -> Self {
+        let mut transfers = Vec::new();
+        let mut stalls = Vec::new();
+        let mut now = 0.0;
+        for (position, row) in rows.iter().enumerate() {
+            let start = now + row.io.wait_seconds;
+            let loads = replay.loads.iter().filter(|load| load.position == position);
+            transfers.extend(loads.map(|_| Transfer {
+                leaves: now,
+                enters: start,
+                ..Transfer::default()
+            }));
+            if row.io.wait_seconds > 0.0 {
+                stalls.push(Span {
+                    start: now,
+                    end: start,
+                });
+            }
+            now = start + row.seconds;
+        }
+        let loads: u64 = rows.iter().map(|row| row.io.loads).sum();
+        Self {
+            pass,
+            as_replayed: loads == replay.loads.len() as u64,
+            replay,
+            transfers,
+            stalls,
+            seconds: now,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::Sizes;
+
+    fn bucket(position: u64, lhs: u32, rhs: u32, loads: u64) -> Event {
+        Event::BucketFinished {
+            pass: PassId::default(),
+            bucket: Bucket::new(lhs, rhs),
+            position,
+            index: position,
+            stats: TrainStats {
+                count: 5,
+                loss: 1.0,
+                ..TrainStats::default()
+            },
+            eval_before: None,
+            eval_after: None,
+            seconds: 2.0,
+            io: IoStats {
+                loads,
+                wait_seconds: 0.5,
+                ..IoStats::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_complete_pass_is_put_on_its_clock() {
+        let first = Sizes {
+            entities: 100,
+            edges: 20,
+            dimension: 4,
+        }
+        .pass(2, None, 2, 0);
+        let events = [bucket(0, 0, 0, 1), bucket(1, 0, 1, 1), bucket(2, 1, 0, 0)];
+        assert!(
+            RunReport::new(Vec::new(), &events)
+                .last_pass(&first)
+                .is_none()
+        );
+        let mut events = events.to_vec();
+        events.push(bucket(3, 1, 1, 0));
+        let report = RunReport::new(Vec::new(), &events);
+        let pass = report.last_pass(&first).unwrap();
+        assert!(pass.as_replayed);
+        assert_eq!(
+            (pass.seconds, pass.stalls.len(), pass.transfers.len()),
+            (10.0, 4, 2)
+        );
+        assert_eq!(pass.transfers[1].enters, 3.0);
+    }
+}

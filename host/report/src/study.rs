@@ -1,0 +1,218 @@
+//! Orders side by side in training.
+
+use pbg_core::event::{Event, IoStats, TrainStats};
+use serde::{Deserialize, Serialize};
+
+/// What was trained, and how far it got.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Study {
+    /// What is the same for all: dataset, model, budget.
+    pub setting: Vec<(String, String)>,
+    /// One per order, as asked for.
+    pub orders: Vec<OrderRuns>,
+}
+
+/// The runs of one order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OrderRuns {
+    /// Name as asked for.
+    pub order: String,
+    /// One per seed.
+    pub runs: Vec<SeedRun>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SeedRun {
+    /// Seed of the run.
+    pub seed: u64,
+    /// What was trained; a run with another fingerprint is another run.
+    pub fingerprint: String,
+    /// One per trained epoch.
+    pub epochs: Vec<EpochPoint>,
+}
+
+/// The run after an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EpochPoint {
+    /// Epochs trained.
+    pub epoch: u32,
+    /// Edges trained so far.
+    pub edges: u64,
+    /// Seconds of training so far, waiting for the disk included.
+    pub seconds: f64,
+    /// Seconds so far that training stood still for partitions and edges.
+    pub stall_seconds: f64,
+    /// Bytes read and written so far.
+    pub io_bytes: u64,
+    /// Loss per edge in this epoch.
+    pub loss: f64,
+    /// Filtered mean reciprocal rank after this epoch.
+    pub mrr: f64,
+    /// Share of filtered ranks of at most 10 after this epoch.
+    pub hits_at_10: f64,
+    /// Partition loads in this epoch that the plans predicted.
+    pub predicted_loads: u64,
+    /// Those into a full buffer.
+    pub predicted_swaps: u64,
+    /// Partition loads that took place in this epoch.
+    pub loads: u64,
+}
+
+impl EpochPoint {
+    /// Loads into a full buffer that took place: all but those that the plans needed to fill it.
+    #[must_use]
+    pub fn swaps(&self) -> u64 {
+        let fill = self.predicted_loads.saturating_sub(self.predicted_swaps);
+        self.loads.saturating_sub(fill)
+    }
+
+    /// Whether the buffer did what the plans predicted.
+    #[must_use]
+    pub fn as_predicted(&self) -> bool {
+        self.loads == self.predicted_loads
+    }
+}
+
+impl SeedRun {
+    /// Adds an epoch from the lines of `metrics.jsonl`: the sums of the run so far come from the
+    /// epoch before. Says whether the lines had that epoch.
+    pub fn add_epoch(&mut self, epoch: u32, events: &[Event], mrr: f64, hits_at_10: f64) -> bool {
+        let mut point = self.epochs.last().copied().unwrap_or_default();
+        (point.predicted_loads, point.predicted_swaps) = (0, 0);
+        let mut finished: Option<(TrainStats, f64, IoStats)> = None;
+        for event in events {
+            match event {
+                Event::PassPlanned { pass, cost, .. } if pass.epoch == epoch => {
+                    point.predicted_loads += cost.loads;
+                    point.predicted_swaps += cost.swaps;
+                }
+                Event::EpochFinished {
+                    epoch: of,
+                    stats,
+                    seconds,
+                    io,
+                    ..
+                } if *of == epoch => {
+                    finished = Some((*stats, *seconds, *io));
+                }
+                _ => {}
+            }
+        }
+        let Some((stats, seconds, io)) = finished else {
+            return false;
+        };
+        point.epoch = epoch + 1;
+        point.edges += stats.count;
+        point.seconds += seconds;
+        point.stall_seconds += io.wait_seconds;
+        point.io_bytes += io.bytes_read + io.bytes_written;
+        point.loss = stats.mean_loss();
+        point.loads = io.loads;
+        (point.mrr, point.hits_at_10) = (mrr, hits_at_10);
+        self.epochs.push(point);
+        true
+    }
+}
+
+impl OrderRuns {
+    /// The figure of every run after its last epoch.
+    #[must_use]
+    pub fn last(&self, figure: impl Fn(&EpochPoint) -> f64) -> Vec<f64> {
+        self.runs
+            .iter()
+            .filter_map(|run| run.epochs.last())
+            .map(figure)
+            .collect()
+    }
+
+    /// Epochs, of all runs, whose loads differ from what was predicted: run and epoch.
+    pub fn surprises(&self) -> impl Iterator<Item = (u64, &EpochPoint)> {
+        self.runs
+            .iter()
+            .flat_map(|run| run.epochs.iter().map(move |point| (run.seed, point)))
+            .filter(|(_, point)| !point.as_predicted())
+    }
+}
+
+/// Mean and standard deviation (of the sample) of some values; zeros without any.
+#[must_use]
+pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    if values.is_empty() {
+        return (0.0, 0.0);
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
+    (mean, (squares / (n - 1.0).max(1.0)).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use pbg_core::plan::PlanCost;
+    use pbg_core::schedule::PassId;
+
+    use super::*;
+
+    fn events(epoch: u32, predicted: u64, loads: u64) -> [Event; 2] {
+        let planned = Event::PassPlanned {
+            pass: PassId {
+                epoch,
+                ..PassId::default()
+            },
+            order: "x 1".to_owned(),
+            buckets: 4,
+            cost: PlanCost {
+                loads: predicted,
+                swaps: predicted - 2,
+                bytes: 0,
+            },
+        };
+        let finished = Event::EpochFinished {
+            epoch,
+            stats: TrainStats {
+                count: 100,
+                loss: 50.0,
+                ..TrainStats::default()
+            },
+            eval_before: None,
+            seconds: 2.0,
+            io: IoStats {
+                loads,
+                bytes_read: 10,
+                bytes_written: 5,
+                wait_seconds: 0.5,
+                ..IoStats::default()
+            },
+            peak_bytes: None,
+        };
+        [planned, finished]
+    }
+
+    #[test]
+    fn epochs_add_up() {
+        let mut run = SeedRun::default();
+        assert!(run.add_epoch(0, &events(0, 7, 7), 0.1, 0.2));
+        assert!(run.add_epoch(1, &events(1, 5, 6), 0.2, 0.3));
+        assert!(!run.add_epoch(2, &events(1, 5, 5), 0.2, 0.3));
+        let last = run.epochs[1];
+        assert_eq!(
+            (last.epoch, last.edges, last.io_bytes, last.seconds),
+            (2, 200, 30, 4.0)
+        );
+        assert_eq!((last.predicted_swaps, last.swaps()), (3, 4));
+        let runs = OrderRuns {
+            order: "x".to_owned(),
+            runs: vec![run],
+        };
+        assert_eq!(runs.surprises().count(), 1);
+        assert_eq!(runs.last(|point| point.mrr), [0.2]);
+    }
+
+    #[test]
+    fn spread_of_a_sample() {
+        assert_eq!(mean_and_deviation(&[1.0, 3.0]), (2.0, 2.0_f64.sqrt()));
+        assert_eq!(mean_and_deviation(&[5.0]), (5.0, 0.0));
+        assert_eq!(mean_and_deviation(&[]), (0.0, 0.0));
+    }
+}

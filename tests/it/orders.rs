@@ -1,0 +1,406 @@
+//! The order lab: orders compared, shown and trained, runs reported, pages drawn by a browser.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::Workplace;
+use crate::support::graph::CONFIG;
+
+/// Swaps after the first fill, from reference simulations: partitions, buffer, lower bound, then
+/// the orders of [`EXACT`].
+const EXACT: [&str; 5] = [
+    "beta",
+    "hilbert_symmetric",
+    "hilbert",
+    "snake",
+    "lexicographic",
+];
+const EXACT_SWAPS: [(u32, u32, u64, [u64; 5]); 12] = [
+    (8, 2, 27, [27, 28, 51, 54, 60]),
+    (16, 2, 119, [119, 122, 231, 238, 252]),
+    (32, 2, 495, [495, 502, 975, 990, 1020]),
+    (8, 4, 8, [9, 10, 18, 32, 37]),
+    (16, 4, 38, [42, 56, 102, 192, 205]),
+    (32, 4, 164, [173, 244, 462, 896, 925]),
+    (16, 8, 14, [17, 20, 36, 128, 136]),
+    (32, 8, 67, [78, 112, 204, 768, 792]),
+    (64, 8, 284, [308, 488, 924, 3584, 3640]),
+    (64, 16, 127, [150, 224, 408, 3072, 3120]),
+    (128, 16, 534, [588, 976, 1848, 14336, 14448]),
+    (128, 32, 247, [294, 448, 816, 12288, 12384]),
+];
+
+/// The same for orders with random choices, means over seeds.
+const RANDOM: [&str; 5] = [
+    "inside_out",
+    "affinity",
+    "chained_symmetric_pairs",
+    "random_symmetric",
+    "random",
+];
+const RANDOM_SWAPS: [(u32, u32, [f64; 5]); 10] = [
+    (8, 2, [30.0, 29.0, 35.0, 43.0, 89.0]),
+    (16, 2, [129.0, 123.0, 137.0, 212.0, 432.0]),
+    (32, 2, [520.0, 503.0, 532.0, 931.0, 1889.0]),
+    (8, 4, [14.0, 14.0, 18.0, 20.0, 39.0]),
+    (16, 4, [90.0, 82.0, 100.0, 134.0, 277.0]),
+    (32, 4, [434.0, 388.0, 439.0, 697.0, 1424.0]),
+    (16, 8, [44.0, 40.0, 56.0, 65.0, 134.0]),
+    (32, 8, [324.0, 270.0, 328.0, 478.0, 971.0]),
+    (64, 8, [1652.0, 1357.0, 1558.0, 2570.0, 5157.0]),
+    (64, 16, [1224.0, 959.0, 1181.0, 1801.0, 3584.0]),
+];
+
+/// The only case of a comparison with these orders: order and mean of its swaps.
+fn swaps(
+    place: &Workplace,
+    (partitions, buffer): (u32, u32),
+    orders: &[&str],
+    seeds: u32,
+) -> (u64, BTreeMap<String, f64>) {
+    let mut args = format!(
+        "orders compare --partitions {partitions} --buffer {buffer} --seeds {seeds} --json c.json"
+    );
+    for order in orders {
+        args.push_str(&format!(" --order {order}"));
+    }
+    place.run(args.split(' ')).succeeds();
+    let json: Value = serde_json::from_str(&place.read("c.json")).unwrap();
+    let case = &json["cases"][0];
+    let mut means = BTreeMap::new();
+    for entry in case["orders"].as_array().unwrap() {
+        let seeds = entry["seeds"].as_array().unwrap();
+        let sum: f64 = seeds
+            .iter()
+            .map(|seed| seed["swaps"].as_f64().unwrap())
+            .sum();
+        let name = entry["order"].as_str().unwrap().to_owned();
+        means.insert(name, sum / seeds.len() as f64);
+    }
+    (case["lower_bound"].as_u64().unwrap(), means)
+}
+
+#[test]
+fn swaps_are_the_published_ones() {
+    let place = Workplace::empty();
+    for (p, c, bound, expected) in EXACT_SWAPS {
+        let (found_bound, found) = swaps(&place, (p, c), &EXACT, 1);
+        assert_eq!(found_bound, bound, "p={p} c={c}");
+        for (order, swaps) in EXACT.iter().zip(expected) {
+            assert_eq!(found[*order], swaps as f64, "{order} p={p} c={c}");
+        }
+    }
+}
+
+#[test]
+fn swaps_of_random_orders_are_the_published_ones_on_average() {
+    let place = Workplace::empty();
+    for (p, c, expected) in RANDOM_SWAPS {
+        let (_, found) = swaps(&place, (p, c), &RANDOM, 12);
+        for (order, swaps) in RANDOM.iter().zip(expected) {
+            let found = found[*order];
+            // Means over a dozen seeds of few swaps are one or two apart.
+            let tolerance = (0.05 * swaps).max(2.0);
+            assert!(
+                (found - swaps).abs() <= tolerance,
+                "{order} p={p} c={c}: {found}, not {swaps}"
+            );
+        }
+    }
+}
+
+#[test]
+fn compare_tells_all_orders_and_why_one_takes_no_part() {
+    let place = Workplace::empty();
+    place.write("broken.wasm", "no component");
+    let run = place
+        .run([
+            "orders",
+            "compare",
+            "-p",
+            "8",
+            "-c",
+            "3",
+            "--csv",
+            "o.csv",
+            "--order",
+            "random",
+            "--order",
+            "broken.wasm",
+        ])
+        .succeeds();
+    for word in [
+        "random",
+        "broken.wasm takes no part",
+        "at least",
+        "bias",
+        "prefetched",
+    ] {
+        assert!(run.stdout.contains(word), "{word}:\n{}", run.stdout);
+    }
+    let csv = place.read("o.csv");
+    assert_eq!(csv.lines().count(), 3, "{csv}");
+    assert!(csv.starts_with("lhs_partitions,rhs_partitions,shared,buffer,order,seed,"));
+
+    let all = place
+        .run(["orders", "compare", "-p", "4"])
+        .succeeds()
+        .stdout;
+    for standard in pbg_wasm::standard() {
+        let takes_part = all.contains(&format!("| {}", standard.name))
+            || all.contains(&format!("{} takes", standard.name));
+        let is_order = standard.kind == pbg_wasm::Kind::BucketOrder;
+        assert!(
+            takes_part || !is_order || standard.name == "from_file",
+            "{}:\n{all}",
+            standard.name
+        );
+    }
+}
+
+#[test]
+fn compare_asks_for_what_it_lacks() {
+    let place = Workplace::empty();
+    place.run(["orders", "compare"]).fails(2, &["--partitions"]);
+    place
+        .run(["orders", "compare", "--dimension", "3"])
+        .fails(2, &["--partitions"]);
+    place
+        .run(["orders", "compare", "x.toml", "-p", "4"])
+        .fails(2, &["exclude"]);
+    place
+        .run(["orders", "compare", "-p", "4", "--order", "nosuch"])
+        .fails(6, &["no order planned"]);
+    place
+        .run(["orders", "show", "random"])
+        .fails(2, &["--partitions"]);
+    place
+        .run(["orders", "show", "nosuch", "-p", "4"])
+        .fails(6, &["nosuch"]);
+    place
+        .run(["orders", "compare", "-p", "4", "--read-mbps", "0"])
+        .fails(2, &["positive"]);
+}
+
+#[test]
+fn a_configuration_is_compared_on_its_dataset() {
+    let place = Workplace::with_dataset(CONFIG);
+    let run = place
+        .run(["orders", "compare", "--order", "inside_out"])
+        .succeeds();
+    assert!(
+        run.stdout.contains("3 x 3 partitions, buffer 2"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn a_plan_is_shown_and_written_as_json() {
+    let place = Workplace::empty();
+    let args = [
+        "orders",
+        "show",
+        "inside_out",
+        "-p",
+        "4",
+        "-c",
+        "2",
+        "--seed",
+        "3",
+    ];
+    let shown = place.run(args).succeeds().stdout;
+    for word in ["inside_out", "position", "loads", "bias", "+3"] {
+        assert!(shown.contains(word), "{word}:\n{shown}");
+    }
+    let json = place.run(args.iter().chain(&["--json"])).succeeds().stdout;
+    let plan: Vec<[u32; 2]> = serde_json::from_str(&json).unwrap();
+    let mut sorted = plan.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), 16);
+    let two_types = [
+        "orders",
+        "show",
+        "random",
+        "-p",
+        "2",
+        "--rhs-partitions",
+        "5",
+        "-c",
+        "3",
+    ];
+    let shown = place.run(two_types).succeeds().stdout;
+    assert!(shown.contains("+l") && shown.contains("+r"), "{shown}");
+}
+
+/// A study of two orders on the small graph.
+fn study<'a>(more: &'a [&'a str]) -> Vec<&'a str> {
+    let study = [
+        "orders",
+        "train",
+        "--order",
+        "random",
+        "--order",
+        "inside_out",
+        "--seeds",
+        "2",
+    ];
+    study.iter().chain(more).copied().collect()
+}
+
+#[test]
+fn a_study_trains_each_order_once_and_does_what_plans_predict() {
+    let place = Workplace::with_dataset(CONFIG);
+    let first = place
+        .run(study(&["--json", "s.json", "--csv", "s.csv"]))
+        .succeeds();
+    assert_eq!(
+        first.stderr.matches("epoch 2/2").count(),
+        4,
+        "{}",
+        first.stderr
+    );
+    let json = place.read("s.json");
+    let study_of: Value = serde_json::from_str(&json).unwrap();
+    for order in study_of["orders"].as_array().unwrap() {
+        for run in order["runs"].as_array().unwrap() {
+            let epochs = run["epochs"].as_array().unwrap();
+            assert_eq!(epochs.len(), 2);
+            for epoch in epochs {
+                assert_eq!(epoch["loads"], epoch["predicted_loads"], "{epoch}");
+                assert!(epoch["mrr"].as_f64().unwrap() > 0.0);
+            }
+            assert_eq!(epochs[1]["edges"].as_u64().unwrap(), 2 * 324);
+        }
+    }
+    assert_eq!(place.read("s.csv").lines().count(), 1 + 8);
+    // Finished runs leave their results and metrics, and are not repeated.
+    let run = "model-study/random/seed-7";
+    assert!(place.path(run).join("metrics.jsonl").exists());
+    assert!(!place.path(run).join("checkpoint").exists());
+    let second = place.run(study(&["--json", "s.json"])).succeeds();
+    assert_eq!(
+        second.stderr.matches("finished before").count(),
+        4,
+        "{}",
+        second.stderr
+    );
+    assert_eq!(place.read("s.json"), json);
+    // A study of something else does not mix with it.
+    place
+        .run(study(&["--set", "lr=0.2"]))
+        .fails(5, &["another configuration", "--study"]);
+}
+
+#[test]
+fn a_study_epoch_by_epoch_is_the_run_in_one_go() {
+    let place = Workplace::with_dataset(CONFIG);
+    place
+        .run(["orders", "train", "--order", "random", "--keep-checkpoints"])
+        .succeeds();
+    place
+        .run(["train", "--plugin", "random", "--progress", "none"])
+        .succeeds();
+    assert_eq!(
+        place.committed("model"),
+        place.committed("model-study/random/seed-7/checkpoint")
+    );
+}
+
+#[test]
+fn a_run_is_reported_in_the_terminal_and_for_tensorboard() {
+    let place = Workplace::with_dataset(CONFIG);
+    place
+        .run(["train", "--progress", "none", "--tensorboard", "curves"])
+        .succeeds();
+    let report = place
+        .run(["report", "model", "--csv", "r.csv"])
+        .succeeds()
+        .stdout;
+    for word in ["inside_out", "loss", "memory", "stalled", "partition loads"] {
+        assert!(report.contains(word), "{word}:\n{report}");
+    }
+    assert_eq!(place.read("r.csv").lines().count(), 1 + 2 * 9);
+    place.run(["report", "nowhere"]).fails(5, &["nowhere"]);
+
+    let files: Vec<PathBuf> = fs::read_dir(place.path("curves"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let bytes = fs::read(&files[0]).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    assert_eq!(text.matches("bucket/loss").count(), 18);
+    assert_eq!(text.matches("epoch/loss").count(), 2);
+}
+
+#[test]
+fn a_browser_draws_every_page_without_a_complaint() {
+    let Some(browser) = browser() else {
+        eprintln!("skipped: there is no chromium here (the Debian package `chromium` has one)");
+        return;
+    };
+    let place = Workplace::with_dataset(CONFIG);
+    place
+        .run("orders compare -p 4,8 -c 2,3 --seeds 2 --html compare.html".split(' '))
+        .succeeds();
+    place.run(study(&["--html", "study.html"])).succeeds();
+    place.run(["train", "--progress", "none"]).succeeds();
+    place
+        .run(["report", "model", "--html", "run.html"])
+        .succeeds();
+    for page in ["compare.html", "study.html", "run.html"] {
+        drawn(&browser, &place.path(page), page);
+    }
+}
+
+/// Opens a page and waits for its figures.
+fn drawn(browser: &Path, page: &Path, name: &str) {
+    let profile = tempfile::tempdir().unwrap();
+    let output = Command::new(browser)
+        .args([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+        ])
+        .args([
+            "--virtual-time-budget=60000",
+            "--enable-logging=stderr",
+            "--dump-dom",
+        ])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("file://{}", page.display()))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let console: Vec<&str> = errors
+        .lines()
+        .filter(|line| line.contains(":CONSOLE"))
+        .collect();
+    assert!(console.is_empty(), "{name}: {console:#?}");
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let figures = dom.matches("<figure>").count();
+    assert!(figures > 0, "{name}");
+    assert!(
+        dom.contains(&format!("data-drawn=\"{figures}\"")),
+        "{name}: not all of {figures} figures are drawn"
+    );
+    assert!(
+        dom.matches("class=\"main-svg\"").count() >= figures,
+        "{name}"
+    );
+}
+
+fn browser() -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&folders)
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|path| path.is_file())
+}
