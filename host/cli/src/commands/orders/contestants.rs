@@ -6,13 +6,13 @@ use std::path::Path;
 use pbg_core::config::Config;
 use pbg_core::strategy::BucketOrder;
 use pbg_report::comparison::Contestant;
-use pbg_wasm::{Kind as Slot, Plugin, PluginSource, Sandbox, standard};
+use pbg_wasm::{Kind as Slot, Limits, Plugin, PluginSource, Sandbox, standard};
 use serde_json::{Map, Value};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
-use crate::plugins;
 use crate::terminal::Terminal;
+use crate::{cache, plugins};
 
 /// An order as the command line names it: `beta`, `my_order.wasm`, `beta:assignment=random`.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +72,7 @@ pub(super) fn set_parameters(
 /// Where orders are loaded.
 pub(super) struct Loader {
     sandbox: Sandbox,
-    config: Config,
+    config: Option<Config>,
 }
 
 impl Loader {
@@ -81,10 +81,21 @@ impl Loader {
     /// # Errors
     /// When the machine has no support for the sandbox.
     pub(super) fn new(config: Option<Config>, terminal: Terminal) -> Result<Self> {
-        let config = config.unwrap_or_default();
+        let sandbox = match &config {
+            Some(config) => plugins::sandbox(config, None, terminal)?,
+            None => {
+                let sandbox = Sandbox::new(Limits::default())?;
+                match cache::open(terminal) {
+                    Some(cache) => sandbox.with_cache(cache),
+                    None => sandbox,
+                }
+            }
+        };
         let log = std::sync::Arc::new(move |_, line: &str| terminal.detail(line));
-        let sandbox = plugins::sandbox(&config, None, terminal)?.with_log(log);
-        Ok(Self { sandbox, config })
+        Ok(Self {
+            sandbox: sandbox.with_log(log),
+            config,
+        })
     }
 
     /// Loads an order.
@@ -103,7 +114,8 @@ impl Loader {
             return Err(Failure::message(Kind::Plugin, text));
         }
         let mut parameters: Map<String, Value> = Map::new();
-        if let Some(given) = self.config.plugins.params.get(&plugin.id().name) {
+        let configured = self.config.as_ref();
+        if let Some(given) = configured.and_then(|c| c.plugins.params.get(&plugin.id().name)) {
             parameters.extend(
                 given
                     .iter()
