@@ -51,6 +51,7 @@ impl Writer {
             nodes: Vec::new(),
             shapes: Vec::new(),
             parameter,
+            raw: Vec::new(),
         };
         for node in [Node::Positive, Node::Negative, Node::Parameter(0)] {
             writer.push(node);

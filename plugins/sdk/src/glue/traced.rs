@@ -14,7 +14,7 @@ pub mod bindings {
                 export pbg:plugin/loss-traced@0.1.0;
             }
         ",
-        path: "../../wit",
+        path: "wit",
         world: "pbg:sdk/traced",
         with: { "pbg:plugin/log@0.1.0": crate::glue::log },
         pub_export_macro: true,
