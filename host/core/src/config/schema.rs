@@ -155,6 +155,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("init_path", "\"earlier_model\""),
     ("dimension", "100"),
     ("global_emb", "true"),
+    ("margin", "0.1"),
     ("max_norm", "1.0"),
     ("relation_lr", "0.01"),
     ("num_edge_chunks", "1"),

@@ -30,11 +30,12 @@ pub(super) const MAY_CHANGE: &[&str] = &[
 ];
 
 /// Keys that say which strategies train, and with which parameters.
-const STRATEGIES: [&str; 4] = [
+const STRATEGIES: [&str; 5] = [
     "bucket_order",
     "relation_sampler",
     "loss_fn",
     "plugins.params",
+    "margin",
 ];
 
 /// The margin that `ranking` has where none is set.

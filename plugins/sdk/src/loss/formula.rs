@@ -98,7 +98,7 @@ use shape::{ForAll, PerNegative, PerPositive, With};
 
 /// Where a formula is written down.
 #[derive(Debug, Default)]
-pub(super) struct Trace(RefCell<Graph>);
+pub struct Trace(RefCell<Graph>);
 
 impl Trace {
     fn push<S>(&self, node: Node) -> Expr<'_, S> {
