@@ -81,10 +81,7 @@ pub struct Refused {
 /// Asks every contestant for plans of `passes`, which are one case with several seeds.
 ///
 /// One that fails is listed with its reason and harms no other. `progress` hears each name before
-/// it plans.
-///
-/// # Panics
-/// Never: without passes the case is empty.
+/// it plans. `None` without passes.
 pub fn compare(
     contestants: &mut [Contestant],
     passes: &[(u64, Pass)],
