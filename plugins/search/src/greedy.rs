@@ -16,6 +16,19 @@ enum Turn {
 /// Walks beyond which further ones seldom help.
 const WALKS: u64 = 500;
 
+/// About how many steps a walk takes, if each load brings what it can.
+pub(crate) fn steps(problem: &Problem) -> u64 {
+    let nodes = problem.nodes() as u64;
+    let pairs = problem
+        .partners
+        .iter()
+        .map(|row| u64::from(ones(row)))
+        .sum::<u64>()
+        / 2;
+    let loads = nodes + pairs / (problem.capacity as u64 - 1);
+    loads * nodes * (40 + 4 * nodes.div_ceil(64))
+}
+
 /// The cheapest of as many random walks as `steps` allow, at least one; of either kind in turn.
 pub(crate) fn shortest(problem: &Problem, steps: u64, rng: &mut Rng) -> Walk {
     let bound = problem.lower_bound();

@@ -46,7 +46,9 @@ pub fn search(pass: &Pass, effort: u64, rng: &mut Rng) -> Found {
     };
     let steps = effort.saturating_mul(1_000_000);
     let mut walks: Vec<Walk> = known::walk(&problem, rng).into_iter().collect();
-    walks.push(greedy::shortest(&problem, steps / 4, rng));
+    if walks.is_empty() || greedy::steps(&problem) <= steps {
+        walks.push(greedy::shortest(&problem, steps / 4, rng));
+    }
     let mut shortest = None;
     for walk in walks {
         if shortest

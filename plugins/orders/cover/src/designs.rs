@@ -66,7 +66,10 @@ fn covering(partitions: usize, buffer: usize) -> Vec<Round> {
         let bundle = buffer / field.order();
         let points = partitions.div_ceil(bundle);
         let dimension = (1..).find(|&k| field.order().pow(k) >= points).unwrap_or(1);
-        consider(bundled(field::lines(&field, dimension), partitions, bundle));
+        // One that is far too large leaves lines of two or three points, and takes long to make.
+        if field.order().pow(dimension) <= 4 * points {
+            consider(bundled(field::lines(&field, dimension), partitions, bundle));
+        }
     }
     if buffer.is_multiple_of(2) {
         consider(doubled(partitions, buffer));
