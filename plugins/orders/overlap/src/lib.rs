@@ -33,6 +33,9 @@ pub struct Overlap {
     effort: u64,
 }
 
+/// Buckets of a grid beyond which fewer candidates compete.
+const LARGE: usize = 1 << 14;
+
 impl Order for Overlap {
     fn metadata() -> Metadata {
         let rate = |name, default: f64, doc| Parameter::number(name, default, 1e-3..=1e18, doc);
@@ -78,25 +81,31 @@ impl Order for Overlap {
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
         let elimination = states::elimination(pass, &mut pass.rng());
         let found = pbg_order_search::search(pass, self.effort, &mut pass.rng()).states;
-        let mut best: Option<(f64, u64, Vec<Bucket>)> = None;
+        let mut best: Option<(f64, Vec<Bucket>)> = None;
         let mut consider = |plan: Vec<Bucket>| {
             let stall = clock::stall(pass, &plan, &self.rates);
-            let bytes = pass.traffic(&plan).bytes;
-            let better = best.as_ref().is_none_or(|(least, fewest, _)| {
-                stall.total_cmp(least).then(bytes.cmp(fewest)).is_lt()
+            let bytes = |plan: &[Bucket]| pass.traffic(plan).bytes;
+            let better = best.as_ref().is_none_or(|(least, other)| {
+                stall < *least || (stall == *least && bytes(&plan) < bytes(other))
             });
             if better {
-                best = Some((stall, bytes, plan));
+                best = Some((stall, plan));
             }
+        };
+        // Putting a plan on the clock takes its time.
+        let shares: &[f64] = if pass.edges.len() <= LARGE {
+            &[0.5, 1.0, 2.0]
+        } else {
+            &[1.0]
         };
         for states in [found, elimination] {
             consider(states::assign_to_first(pass, &states));
             let states = level::filled_one_by_one(pass, states);
-            for share in [0.5, 1.0, 2.0] {
+            for &share in shares {
                 consider(level::plan(pass, &states, &self.rates, share));
             }
         }
-        Ok(best.map(|(_, _, plan)| plan).unwrap_or_default())
+        Ok(best.map(|(_, plan)| plan).unwrap_or_default())
     }
 }
 
