@@ -122,6 +122,10 @@ macro_rules! with_binary {
 pub(super) use {with_binary, with_unary};
 
 /// `vectors[out] = op(vectors[x])` in the first `lanes` lanes.
+#[expect(
+    clippy::needless_range_loop,
+    reason = "a lane is an index into several vectors of one table"
+)]
 #[inline(always)]
 pub(super) fn unary<const FMA: bool>(
     vectors: &mut Vectors,
@@ -138,6 +142,10 @@ pub(super) fn unary<const FMA: bool>(
 }
 
 /// `vectors[out] = op(vectors[a], vectors[b])` in the first `lanes` lanes.
+#[expect(
+    clippy::needless_range_loop,
+    reason = "a lane is an index into several vectors of one table"
+)]
 #[inline(always)]
 pub(super) fn binary(
     vectors: &mut Vectors,
@@ -154,6 +162,10 @@ pub(super) fn binary(
 }
 
 /// The second operand where the first is not 0, the third elsewhere.
+#[expect(
+    clippy::needless_range_loop,
+    reason = "a lane is an index into several vectors of one table"
+)]
 #[inline(always)]
 pub(super) fn select(vectors: &mut Vectors, lanes: usize, out: usize, operands: [usize; 3]) {
     for lane in 0..lanes {

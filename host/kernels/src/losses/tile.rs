@@ -116,7 +116,7 @@ pub(super) fn sum(
     let rows = x.chunks_exact(lanes).zip(scores.chunks_exact(lanes));
     for ((x, scores), sum) in rows.zip(sums) {
         let present = &mut scratch[..lanes];
-        zip(present, x, scores, |x, score| unless_masked(x, score));
+        zip(present, x, scores, unless_masked);
         sum_all(present, lanes, std::slice::from_mut(sum));
     }
 }
