@@ -401,7 +401,7 @@ fn a_file_that_is_too_large_is_not_read() {
     let error = error.err().expect("a terabyte is refused");
     assert!(matches!(error, LoadError::Unreadable { .. }));
     assert!(
-        error.to_string().contains("larger than 33554432 bytes"),
+        error.to_string().contains("larger than 67108864 bytes"),
         "{error}"
     );
 }

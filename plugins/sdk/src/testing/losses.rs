@@ -176,10 +176,10 @@ pub fn assert_gradient(
     run: impl Fn(&[f32], &[f32], usize) -> Evaluation,
 ) {
     let found = run(positive, negative, columns);
-    for i in 0..positive.len() {
+    for (i, &own) in positive.iter().enumerate() {
         let row = i * columns..(i + 1) * columns;
         let loss = |moved: Option<usize>, h: f32| {
-            let (mut score, mut row) = ([positive[i]], negative[row.clone()].to_vec());
+            let (mut score, mut row) = ([own], negative[row.clone()].to_vec());
             match moved {
                 Some(j) => row[j] += h,
                 None => score[0] += h,
