@@ -143,6 +143,18 @@ fn samplers_in_every_language_keep_their_promises() {
     in_every_language(&Workplace::empty(), "sampler");
 }
 
+#[test]
+fn losses_in_every_language_keep_their_promises_and_train() {
+    let place = Workplace::with_dataset(CONFIG);
+    for component in in_every_language(&place, "loss") {
+        let path = component.to_str().unwrap();
+        place
+            .run(["train", "--plugin", path, "--set", "checkpoint_path=m"])
+            .succeeds();
+        fs::remove_dir_all(place.path("m")).unwrap();
+    }
+}
+
 /// The author's own tests, with the author's own tools.
 #[test]
 fn the_tests_of_new_projects_pass() {
@@ -167,7 +179,7 @@ fn the_tests_of_new_projects_pass() {
         finish(&mut command).succeeds();
     };
     let (node, clang) = (has("node"), has("clang"));
-    for kind in ["order", "sampler"] {
+    for kind in ["order", "sampler", "loss"] {
         passes(&new(kind, "rust"), "cargo", &["test"]);
         passes(&new(kind, "python"), "python3", &["-m", "unittest"]);
         let (js, c) = (new(kind, "js"), new(kind, "c"));

@@ -9,11 +9,13 @@ pub enum Kind {
     Order,
     /// A relation sampler.
     Sampler,
+    /// A loss.
+    Loss,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Order, Self::Sampler];
+    pub const ALL: [Self; 3] = [Self::Order, Self::Sampler, Self::Loss];
 
     /// The world of a new project.
     #[must_use]
@@ -21,6 +23,7 @@ impl Kind {
         match self {
             Self::Order => World::Order,
             Self::Sampler => World::Sampler,
+            Self::Loss => World::TracedLoss,
         }
     }
 }
@@ -33,6 +36,10 @@ pub enum World {
     Order,
     /// A relation sampler.
     Sampler,
+    /// A loss as a formula.
+    TracedLoss,
+    /// A loss as code.
+    ComputedLoss,
 }
 
 impl World {
@@ -42,6 +49,8 @@ impl World {
         match self {
             Self::Order => "order",
             Self::Sampler => "sampler",
+            Self::TracedLoss => "traced-loss",
+            Self::ComputedLoss => "computed-loss",
         }
     }
 }

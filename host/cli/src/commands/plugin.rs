@@ -8,7 +8,9 @@ mod list;
 mod new;
 mod replay;
 
-use pbg_wasm::{Limits, Plugin, Sandbox};
+use pbg_core::loss::{Node, Unary};
+use pbg_core::strategy::Loss;
+use pbg_wasm::{Limits, LoadedLoss, Plugin, Sandbox};
 use serde_json::Value;
 
 use crate::cache;
@@ -24,8 +26,8 @@ pub(crate) enum Command {
     Check(check::Args),
     Bench(bench::Args),
     Inspect(inspect::Args),
-    List(list::Args),
     Replay(replay::Args),
+    List(list::Args),
 }
 
 /// Runs the command.
@@ -40,8 +42,8 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
         Command::Check(args) => check::run(args, terminal),
         Command::Bench(args) => bench::run(args, terminal),
         Command::Inspect(args) => inspect::run(args, terminal),
-        Command::List(args) => list::run(args, terminal),
         Command::Replay(args) => replay::run(args, terminal),
+        Command::List(args) => list::run(args, terminal),
     }
 }
 
@@ -60,6 +62,18 @@ fn open(sandbox: &Sandbox, name: &str) -> Result<(Plugin, String)> {
     let source = search_path().resolve(name)?;
     let label = source.label();
     Ok((sandbox.open(source)?, label))
+}
+
+/// The plugin as a loss, and whether its formula stops gradients.
+fn loss(plugin: &Plugin, parameters: &Value) -> Result<(Box<dyn Loss>, bool)> {
+    Ok(match plugin.clone().into_loss(parameters)? {
+        LoadedLoss::Traced(traced) => {
+            let stop = |node: &Node| matches!(node, Node::Unary(Unary::StopGradient, _));
+            let stops = traced.graph.nodes().iter().any(stop);
+            (pbg_train::traced(traced), stops)
+        }
+        LoadedLoss::Computed(code) => (Box::new(code), false),
+    })
 }
 
 /// `KEY=VALUE` of a parameter: a number, true, false, or else a text.

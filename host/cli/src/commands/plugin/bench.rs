@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use pbg_contract::{Timing, bench_order, bench_sampler};
+use pbg_contract::{Timing, bench_loss, bench_order, bench_sampler};
 use pbg_wasm::{Kind as Slot, Limits, Plugin};
 use serde::Serialize;
 use serde_json::Value;
@@ -78,6 +78,7 @@ fn measured(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row
     match plugin.inspection().kind {
         Slot::BucketOrder => order(plugin, parameters, args),
         Slot::RelationSampler => sampler(plugin, parameters, args),
+        Slot::TracedLoss | Slot::ComputedLoss => loss(plugin, parameters, args),
         other => Err(Failure::message(
             Kind::Plugin,
             format!("there is no benchmark for a {other}"),
@@ -128,6 +129,33 @@ fn sampler(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>
     }
     let assumption = format!(
         "one draw with its observation per batch of {BATCH} edges, trained at {} edges per second",
+        args.edges_per_second
+    );
+    Ok((rows, assumption))
+}
+
+/// Positives of a chunk, as in a configuration that does not say otherwise.
+const ROWS: u16 = 50;
+
+fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, String)> {
+    let (loss, _) = super::loss(plugin, parameters)?;
+    let budget = Duration::from_secs_f64(args.seconds);
+    let mut rows = Vec::new();
+    for columns in [100_usize, 1050] {
+        let timing = bench_loss(loss.as_ref(), ROWS.into(), columns, budget)
+            .map_err(|fault| Failure::new(Kind::Plugin, fault))?;
+        // Every edge is a row twice: with other left and with other right entities.
+        // More negatives make training as much slower.
+        let per = f64::from(ROWS) / 2.0 / args.edges_per_second * (columns as f64 / 100.0);
+        rows.push(Row {
+            call: format!("{ROWS} x {columns} scores"),
+            timing,
+            per,
+            share: timing.median / per,
+        });
+    }
+    let assumption = format!(
+        "two rows per edge, trained at {} edges per second by one thread with 100 negatives",
         args.edges_per_second
     );
     Ok((rows, assumption))

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use pbg_contract::{Finding, Opened, Outcome, Report, check_order, check_sampler};
+use pbg_contract::{Finding, Opened, Outcome, Report, check_loss, check_order, check_sampler};
 use pbg_wasm::{Inspection, Kind as Slot, Limits, Plugin};
 use serde::Serialize;
 use serde_json::Value;
@@ -101,6 +101,10 @@ fn tried(plugin: &Plugin, parameters: &Value) -> Result<Report> {
             }))
         }
         Slot::RelationSampler => Ok(check_sampler(&plugin.clone().into_sampler(parameters)?)),
+        Slot::TracedLoss | Slot::ComputedLoss => {
+            let (loss, stops_gradient) = super::loss(plugin, parameters)?;
+            Ok(check_loss(loss.as_ref(), stops_gradient))
+        }
         other => Err(Failure::message(
             Kind::Plugin,
             format!("there is no check for a {other}"),

@@ -38,6 +38,8 @@ enum KindArg {
     Order,
     /// Of which relation the next batch is.
     Sampler,
+    /// What a positive with its negatives costs, as a formula.
+    Loss,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -57,6 +59,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let kind = match args.kind {
         KindArg::Order => Kind::Order,
         KindArg::Sampler => Kind::Sampler,
+        KindArg::Loss => Kind::Loss,
     };
     let language = match args.language {
         LanguageArg::Rust => Language::Rust,
