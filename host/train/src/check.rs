@@ -69,10 +69,10 @@ pub fn check(config: &Config) -> Result<CheckReport, RunError> {
             format!("{workers} workers"),
             workers * worker_bytes(config, &blueprint),
         ),
-        // The bucket order, and a relation sampler for each worker.
+        // The bucket order, and for each worker a relation sampler and a loss.
         (
             "plugins".to_owned(),
-            (1 + workers) * (config.plugins.limits.memory_mib << 20),
+            (1 + 2 * workers) * (config.plugins.limits.memory_mib << 20),
         ),
     ];
     let tables: u64 = blueprint

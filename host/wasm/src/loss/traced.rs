@@ -1,6 +1,5 @@
 //! Losses as data: asked for once, and again only for new values of their parameters.
 
-use pbg_core::loss::definition::MAX_NODES;
 use pbg_core::loss::{ParameterSchedule, Progress, TracedLoss};
 use pbg_core::strategy::StrategyError;
 
@@ -66,7 +65,7 @@ impl Guest {
                     self.exports.load(&mut *store, instance)?.call_build(store)
                 })?;
         graph::lift(answer)
-            .check(MAX_NODES)
+            .check(self.strategy.program.limits.graph_nodes)
             .map_err(|error| self.strategy.fault("build", error.to_string()))
     }
 }

@@ -3,6 +3,7 @@
 mod cache;
 mod engine;
 mod hostile;
+mod hostile_losses;
 mod losses;
 mod misfits;
 mod rights;
