@@ -9,6 +9,7 @@
 
 mod accumulate;
 mod batch;
+mod buffer;
 pub mod cache;
 mod comparators;
 pub mod losses;

@@ -1,34 +1,74 @@
-//! Matrix products by libtorch, into preallocated memory.
+//! Batched matrix products between preallocated buffers: of floats on this thread, of bfloat16 by libtorch.
 
 use tch::{TchError, Tensor};
 
-use crate::rows::{HalfBuffer, TensorBuffer};
+use crate::buffer::FloatBuffer;
+use crate::rows::{HalfBuffer, Matrix, multiply};
 
 /// Memory in which matrices lie.
-pub(crate) trait Matrices {
-    /// Numbers.
-    fn len(&self) -> usize;
-    /// A view of them.
-    fn view(&self, size: &[i64], strides: &[i64], offset: usize) -> Result<Tensor, TchError>;
+pub(crate) trait Matrices: Sized {
+    /// As [`product`], of matrices that are not empty.
+    fn multiply(
+        &mut self,
+        block: Block,
+        a: &Factor<'_, Self>,
+        b: &Factor<'_, Self>,
+        accumulate: bool,
+    ) -> Result<(), TchError>;
 }
 
-impl Matrices for TensorBuffer {
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn view(&self, size: &[i64], strides: &[i64], offset: usize) -> Result<Tensor, TchError> {
-        self.view(size, strides, offset)
+impl Matrices for FloatBuffer {
+    fn multiply(
+        &mut self,
+        block: Block,
+        a: &Factor<'_, Self>,
+        b: &Factor<'_, Self>,
+        accumulate: bool,
+    ) -> Result<(), TchError> {
+        let inner = match a.transposed {
+            true => a.block.rows,
+            false => a.block.columns,
+        };
+        for i in 0..block.count {
+            multiply(
+                &mut self.as_mut_slice()[block.offset + i * block.stride..],
+                [block.rows, inner, block.columns],
+                a.matrix(i),
+                b.matrix(i),
+                accumulate,
+            );
+        }
+        Ok(())
     }
 }
 
 impl Matrices for HalfBuffer {
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn view(&self, size: &[i64], strides: &[i64], offset: usize) -> Result<Tensor, TchError> {
-        self.view(size, strides, offset)
+    fn multiply(
+        &mut self,
+        block: Block,
+        a: &Factor<'_, Self>,
+        b: &Factor<'_, Self>,
+        accumulate: bool,
+    ) -> Result<(), TchError> {
+        // A single matrix is a few microseconds cheaper without the batch, and its result may be a view.
+        if block.count == 1 {
+            let mut target = block.single(self, false)?;
+            let (a, b) = (a.single()?, b.single()?);
+            let _same = if accumulate {
+                target.f_addmm_(&a, &b)?
+            } else {
+                a.f_mm_out(&target, &b)?
+            };
+        } else {
+            let mut target = block.batch(self, false)?;
+            let (a, b) = (a.batch()?, b.batch()?);
+            let _same = if accumulate {
+                target.f_baddbmm_(&a, &b)?
+            } else {
+                a.f_bmm_out(&target, &b)?
+            };
+        }
+        Ok(())
     }
 }
 
@@ -64,7 +104,7 @@ impl Block {
         self.count * self.rows * self.columns
     }
 
-    fn single(&self, buffer: &impl Matrices, transposed: bool) -> Result<Tensor, TchError> {
+    fn single(&self, buffer: &HalfBuffer, transposed: bool) -> Result<Tensor, TchError> {
         assert!(
             self.offset + self.rows * self.columns <= buffer.len(),
             "the matrix lies in its buffer"
@@ -73,7 +113,7 @@ impl Block {
         buffer.view(&size, &strides, self.offset)
     }
 
-    fn batch(&self, buffer: &impl Matrices, transposed: bool) -> Result<Tensor, TchError> {
+    fn batch(&self, buffer: &HalfBuffer, transposed: bool) -> Result<Tensor, TchError> {
         let end = self.offset + (self.count - 1) * self.stride + self.rows * self.columns;
         assert!(end <= buffer.len(), "the matrices lie in their buffer");
         let ([rows, columns], [row, column]) = self.layout(transposed);
@@ -122,6 +162,32 @@ impl<'a, M: Matrices> Factor<'a, M> {
     }
 }
 
+impl Factor<'_, FloatBuffer> {
+    /// Matrix `i` of the block.
+    fn matrix(&self, i: usize) -> Matrix<'_> {
+        let columns = self.block.columns;
+        let (row_stride, column_stride) = match self.transposed {
+            true => (1, columns),
+            false => (columns, 1),
+        };
+        Matrix {
+            values: &self.buffer.as_slice()[self.block.offset + i * self.block.stride..],
+            row_stride,
+            column_stride,
+        }
+    }
+}
+
+impl Factor<'_, HalfBuffer> {
+    fn single(&self) -> Result<Tensor, TchError> {
+        self.block.single(self.buffer, self.transposed)
+    }
+
+    fn batch(&self) -> Result<Tensor, TchError> {
+        self.block.batch(self.buffer, self.transposed)
+    }
+}
+
 /// `out = a b`, or `out += a b` with `accumulate`, matrix by matrix.
 ///
 /// The output's buffer is borrowed exclusively, so it cannot be a factor's.
@@ -135,29 +201,5 @@ pub(crate) fn product<M: Matrices>(
     if block.count == 0 || block.rows * block.columns == 0 {
         return Ok(());
     }
-    // A single matrix is a few microseconds cheaper without the batch, and its result may be a view.
-    if block.count == 1 {
-        let mut target = block.single(out, false)?;
-        let (a, b) = (
-            a.block.single(a.buffer, a.transposed)?,
-            b.block.single(b.buffer, b.transposed)?,
-        );
-        let _same = if accumulate {
-            target.f_addmm_(&a, &b)?
-        } else {
-            a.f_mm_out(&target, &b)?
-        };
-    } else {
-        let mut target = block.batch(out, false)?;
-        let (a, b) = (
-            a.block.batch(a.buffer, a.transposed)?,
-            b.block.batch(b.buffer, b.transposed)?,
-        );
-        let _same = if accumulate {
-            target.f_baddbmm_(&a, &b)?
-        } else {
-            a.f_bmm_out(&target, &b)?
-        };
-    }
-    Ok(())
+    out.multiply(block, &a, &b, accumulate)
 }

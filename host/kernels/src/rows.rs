@@ -1,5 +1,5 @@
-//! The one module with `unsafe`: rows of floats that Hogwild workers share without locks, and
-//! the memory of libtorch's tensors as slices.
+//! The one module with `unsafe`: rows of floats that Hogwild workers share without locks, the memory of
+//! libtorch's tensors as slices, and products of matrices in slices.
 //!
 //! # Why unsynchronised access is acceptable here
 //!
@@ -19,13 +19,13 @@
 
 #![expect(unsafe_code, reason = "the one module of the host that may")]
 
+mod gemm;
 mod half;
 
 use std::cell::UnsafeCell;
 use std::ptr;
 
-use tch::{Device, Kind, Tensor};
-
+pub(crate) use gemm::{Matrix, multiply};
 pub(crate) use half::HalfBuffer;
 
 /// A matrix of `rows` x `width` floats, shared by threads that read and update rows without locks.
@@ -218,113 +218,6 @@ unsafe fn axpy_raw(target: *mut f32, factor: f32, values: &[f32]) {
     }
 }
 
-/// A preallocated f32 tensor in main memory whose floats are also reachable as a slice.
-///
-/// The matrix products of libtorch read and write it through [`TensorBuffer::tensor`]; everything
-/// else goes through the slices.
-pub struct TensorBuffer {
-    tensor: Tensor,
-    /// Where the floats start within the tensor.
-    start: usize,
-    len: usize,
-}
-
-impl std::fmt::Debug for TensorBuffer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TensorBuffer {{ len: {} }}", self.len)
-    }
-}
-
-impl TensorBuffer {
-    /// A zeroed buffer of `len` floats.
-    ///
-    /// # Errors
-    /// When libtorch cannot allocate it.
-    pub fn zeros(len: usize) -> Result<Self, tch::TchError> {
-        // A large buffer starts on a huge page and may use the last one whole; what is not touched of the
-        // surplus takes no memory.
-        let huge = size_of::<f32>() * len >= HUGE_PAGE / 2;
-        let page = HUGE_PAGE / size_of::<f32>();
-        // One float at least, so that there is always an address.
-        let capacity = if huge {
-            len.next_multiple_of(page) + page
-        } else {
-            len.max(1)
-        };
-        let tensor = Tensor::f_empty([capacity as i64], (Kind::Float, Device::Cpu))?;
-        let address = tensor.data_ptr() as usize;
-        let start = if huge {
-            (address.next_multiple_of(HUGE_PAGE) - address) / size_of::<f32>()
-        } else {
-            0
-        };
-        let mut buffer = Self { tensor, start, len };
-        if huge {
-            advise_huge(buffer.address(), len.next_multiple_of(page));
-        }
-        // SAFETY: `len` floats from `address` on lie in the tensor, whose memory nobody else has seen.
-        unsafe {
-            ptr::write_bytes(buffer.address(), 0, len);
-        }
-        buffer.len = len;
-        Ok(buffer)
-    }
-
-    /// Where the floats start.
-    #[inline]
-    fn address(&self) -> *mut f32 {
-        self.tensor
-            .data_ptr()
-            .cast::<f32>()
-            .wrapping_add(self.start)
-    }
-
-    /// Number of floats.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has no floats.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The floats.
-    #[inline]
-    #[must_use]
-    pub fn as_slice(&self) -> &[f32] {
-        let start = self.address().cast_const();
-        // SAFETY: `zeros` made a contiguous f32 tensor of at least `len` elements in main memory, which
-        // nothing resizes. Views of it are made by `view` under `&self` and written only by products
-        // that take their output's buffer by `&mut`, so nothing writes while this borrow lives.
-        unsafe { std::slice::from_raw_parts(start, self.len) }
-    }
-
-    /// The floats, to be changed.
-    #[inline]
-    pub fn as_mut_slice(&mut self) -> &mut [f32] {
-        let start = self.address();
-        // SAFETY: as in `as_slice`; `&mut self` makes the access exclusive.
-        unsafe { std::slice::from_raw_parts_mut(start, self.len) }
-    }
-
-    /// A view of the floats.
-    ///
-    /// # Errors
-    /// When the view reaches beyond the buffer.
-    pub(crate) fn view(
-        &self,
-        size: &[i64],
-        strides: &[i64],
-        offset: usize,
-    ) -> Result<Tensor, tch::TchError> {
-        self.tensor
-            .f_as_strided(size, strides, (self.start + offset) as i64)
-    }
-}
-
 /// Bytes of a huge page on the processors that matter.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
@@ -407,25 +300,5 @@ mod tests {
             }
         });
         assert!(rows.into_vec().iter().all(|&v| v == 1000.0));
-    }
-
-    #[test]
-    fn a_tensor_and_its_slice_are_the_same_memory() -> Result<(), tch::TchError> {
-        let mut buffer = TensorBuffer::zeros(3)?;
-        buffer.as_mut_slice()[1] = 5.0;
-        assert_eq!(
-            Vec::<f32>::try_from(buffer.view(&[3], &[1], 0)?)?,
-            [0.0, 5.0, 0.0]
-        );
-        // Large enough for huge pages.
-        let mut buffer = TensorBuffer::zeros(1 << 20)?;
-        buffer.as_mut_slice()[1 << 19] = 7.0;
-        assert_eq!(
-            Vec::<f32>::try_from(buffer.view(&[2], &[1], (1 << 19) - 1)?)?,
-            [0.0, 7.0]
-        );
-        assert_eq!(buffer.as_slice().iter().sum::<f32>(), 7.0);
-        assert!(TensorBuffer::zeros(0)?.is_empty());
-        Ok(())
     }
 }

@@ -4,14 +4,14 @@ use pbg_core::config::Operator;
 use tch::TchError;
 
 use crate::accumulate::{GradientRows, ROWS_AHEAD};
+use crate::buffer::FloatBuffer;
 use crate::comparators::RowExtras;
 use crate::matmul::{Block, Factor, product};
 use crate::operators;
 use crate::regularizer::N3;
-use crate::rows::TensorBuffer;
 use crate::step::plan::Slice;
 use crate::step::side::{
-    Gradients, Layout, Parameters, Rows, SideBuffers, SliceEntities, Transform, reserve,
+    Gradients, Layout, Parameters, Rows, SideBuffers, SliceEntities, Transform,
 };
 use crate::table::Table;
 use crate::vector;
@@ -46,11 +46,11 @@ impl Sink<'_> {
 #[derive(Debug)]
 pub(crate) struct OperatorGradients {
     /// Static relations: the packed gradient of the batch's relation.
-    pub(crate) shared: TensorBuffer,
+    pub(crate) shared: FloatBuffer,
     /// Dynamic relations: a packed gradient per relation.
     pub(crate) per_edge: GradientRows,
     /// Gradients of a block's rows before a matrix operator.
-    block: TensorBuffer,
+    block: FloatBuffer,
     packed: Vec<f32>,
     row: Vec<f32>,
 }
@@ -58,9 +58,9 @@ pub(crate) struct OperatorGradients {
 impl OperatorGradients {
     pub(crate) fn new() -> Result<Self, TchError> {
         Ok(Self {
-            shared: TensorBuffer::zeros(0)?,
+            shared: FloatBuffer::zeros(0),
             per_edge: GradientRows::default(),
-            block: TensorBuffer::zeros(0)?,
+            block: FloatBuffer::zeros(0),
             packed: Vec::new(),
             row: Vec::new(),
         })
@@ -71,7 +71,7 @@ impl OperatorGradients {
         match relations {
             Some(relations) => self.per_edge.reset(relations, width, 0),
             None => {
-                reserve(&mut self.shared, width)?;
+                self.shared.reserve(width);
                 self.shared.as_mut_slice()[..width].fill(0.0);
             }
         }
@@ -298,7 +298,7 @@ fn back(
 /// Gradients of `y = f(x)` become those of `x`; those of the parameters are summed.
 fn back_operator(
     rows: &Rows,
-    gradients: &mut TensorBuffer,
+    gradients: &mut FloatBuffer,
     group: &Group<'_>,
     transform: &Transform<'_>,
     sums: &mut OperatorGradients,
@@ -344,9 +344,9 @@ fn back_operator(
 /// The same for a matrix shared by all rows, with matrix products.
 fn back_matrix(
     rows: &Rows,
-    gradients: &mut TensorBuffer,
+    gradients: &mut FloatBuffer,
     group: &Group<'_>,
-    packed: &TensorBuffer,
+    packed: &FloatBuffer,
     transform: &Transform<'_>,
     sums: &mut OperatorGradients,
 ) -> Result<(), TchError> {
@@ -372,7 +372,7 @@ fn back_matrix(
             vector::add(&mut translation[..dimension], g);
         }
     }
-    reserve(&mut sums.block, count * dimension)?;
+    sums.block.reserve(count * dimension);
     let inner = Block::one(0, count, dimension);
     product(
         &mut sums.block,

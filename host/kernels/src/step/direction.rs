@@ -6,19 +6,20 @@ use pbg_core::graph::Side;
 use pbg_core::strategy::{Loss, MASKED};
 use tch::TchError;
 
+use crate::buffer::FloatBuffer;
 use crate::comparators::{Comparison, RowExtras};
 use crate::matmul::{Block, Factor, product};
-use crate::rows::{HalfBuffer, TensorBuffer};
+use crate::rows::HalfBuffer;
 use crate::step::StepError;
 use crate::step::plan::{Negatives, Plan, Slice};
-use crate::step::side::{Layout, Rows, SideBuffers, reserve};
+use crate::step::side::{Layout, Rows, SideBuffers};
 use crate::vector;
 
 /// Scores of one slice in one direction; after the loss, their gradients in the same place.
 #[derive(Debug)]
 pub(crate) struct Scores {
     /// Negatives, `[padded positives, columns]`.
-    pub(crate) negatives: TensorBuffer,
+    pub(crate) negatives: FloatBuffer,
     /// With bf16 products: the scores, then their gradients.
     half: HalfBuffer,
     /// With bf16 products: gradients of rows as they leave a product.
@@ -62,7 +63,7 @@ pub(crate) struct Direction<'a> {
 impl Scores {
     pub(crate) fn new() -> Result<Self, TchError> {
         Ok(Self {
-            negatives: TensorBuffer::zeros(0)?,
+            negatives: FloatBuffer::zeros(0),
             half: HalfBuffer::zeros(0)?,
             half_gradients: HalfBuffer::zeros(0)?,
             distances: Vec::new(),
@@ -96,7 +97,7 @@ impl Scores {
     }
 
     fn reserve(&mut self, padded: usize, columns: usize, distances: bool) -> Result<(), TchError> {
-        reserve(&mut self.negatives, padded * columns)?;
+        self.negatives.reserve(padded * columns);
         if distances {
             self.distances.resize(padded * columns, 0.0);
         }

@@ -3,21 +3,21 @@
 use pbg_core::graph::Side;
 use tch::TchError;
 
+use crate::buffer::FloatBuffer;
 use crate::operators;
 use crate::optimizer;
 use crate::params::{ParamTensor, Params};
 use crate::regularizer::N3;
-use crate::rows::TensorBuffer;
 use crate::spec::ModelSpec;
 use crate::step::backward::OperatorGradients;
-use crate::step::side::{Parameters, reserve};
+use crate::step::side::Parameters;
 use crate::vector;
 
 /// Copies of the parameters a batch needs.
 #[derive(Debug)]
 pub(crate) struct ParameterValues {
     /// Packed parameters of the batch's relation (static relations).
-    packed: TensorBuffer,
+    packed: FloatBuffer,
     /// Global embedding of each side's entity type.
     pub(crate) globals: [Vec<f32>; 2],
 }
@@ -33,7 +33,7 @@ pub(crate) struct ParameterGradients {
 impl ParameterValues {
     pub(crate) fn new() -> Result<Self, TchError> {
         Ok(Self {
-            packed: TensorBuffer::zeros(0)?,
+            packed: FloatBuffer::zeros(0),
             globals: Default::default(),
         })
     }
@@ -48,7 +48,7 @@ impl ParameterValues {
         let rules = &spec.relations[relation];
         if !spec.is_dynamic() {
             let width = operators::packed_width(rules.operator, spec.entities[rules.rhs].dimension);
-            reserve(&mut self.packed, width)?;
+            self.packed.reserve(width);
             let tensors = params.operator(relation, Side::Rhs);
             operators::read_packed(tensors, 0, &mut self.packed.as_mut_slice()[..width]);
         }

@@ -5,11 +5,12 @@ use pbg_core::graph::Side;
 use tch::TchError;
 
 use crate::accumulate::ROWS_AHEAD;
+use crate::buffer::FloatBuffer;
 use crate::comparators::{Comparison, RowExtras};
 use crate::matmul::{Block, Factor, product};
 use crate::operators;
 use crate::params::ParamTensor;
-use crate::rows::{HalfBuffer, TensorBuffer};
+use crate::rows::HalfBuffer;
 use crate::step::plan::Slice;
 use crate::table::Table;
 use crate::vector;
@@ -18,11 +19,11 @@ use crate::vector;
 #[derive(Debug)]
 pub(crate) struct Rows {
     /// Prepared rows.
-    pub(crate) values: TensorBuffer,
+    pub(crate) values: FloatBuffer,
     /// The same in bf16; only kept where products want it.
     pub(crate) half: HalfBuffer,
     /// Rows before the operator; only kept where one is applied.
-    pub(crate) input: TensorBuffer,
+    pub(crate) input: FloatBuffer,
     /// What preparing took out of each row.
     pub(crate) extras: Vec<RowExtras>,
 }
@@ -31,7 +32,7 @@ pub(crate) struct Rows {
 #[derive(Debug)]
 pub(crate) struct Gradients {
     /// With respect to the prepared rows.
-    pub(crate) values: TensorBuffer,
+    pub(crate) values: FloatBuffer,
     /// With respect to the biases.
     pub(crate) bias: Vec<f32>,
     /// For distances: sums of the factors with which a row itself is subtracted.
@@ -40,20 +41,12 @@ pub(crate) struct Gradients {
     pub(crate) started: bool,
 }
 
-/// Makes a buffer hold at least `len` floats; only ever allocates when a batch is larger than all before.
-pub(crate) fn reserve(buffer: &mut TensorBuffer, len: usize) -> Result<(), TchError> {
-    if buffer.len() < len {
-        *buffer = TensorBuffer::zeros(len)?;
-    }
-    Ok(())
-}
-
 impl Rows {
     pub(crate) fn new() -> Result<Self, TchError> {
         Ok(Self {
-            values: TensorBuffer::zeros(0)?,
+            values: FloatBuffer::zeros(0),
             half: HalfBuffer::zeros(0)?,
-            input: TensorBuffer::zeros(0)?,
+            input: FloatBuffer::zeros(0),
             extras: Vec::new(),
         })
     }
@@ -64,9 +57,9 @@ impl Rows {
         dimension: usize,
         input: bool,
     ) -> Result<(), TchError> {
-        reserve(&mut self.values, rows * dimension)?;
+        self.values.reserve(rows * dimension);
         if input {
-            reserve(&mut self.input, rows * dimension)?;
+            self.input.reserve(rows * dimension);
         }
         if self.extras.len() < rows {
             // Exactly, so that the memory is what was announced.
@@ -99,7 +92,7 @@ impl Rows {
 impl Gradients {
     pub(crate) fn new() -> Result<Self, TchError> {
         Ok(Self {
-            values: TensorBuffer::zeros(0)?,
+            values: FloatBuffer::zeros(0),
             bias: Vec::new(),
             pull: Vec::new(),
             started: false,
@@ -108,7 +101,7 @@ impl Gradients {
 
     /// Room for `rows` rows, none of which has a gradient yet.
     pub(crate) fn start(&mut self, rows: usize, dimension: usize) -> Result<(), TchError> {
-        reserve(&mut self.values, rows * dimension)?;
+        self.values.reserve(rows * dimension);
         for sums in [&mut self.bias, &mut self.pull] {
             sums.clear();
             sums.reserve_exact(rows);
@@ -158,7 +151,7 @@ pub(crate) struct Transform<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum Parameters<'a> {
     /// The same packed row for all: static relations.
-    Shared(&'a TensorBuffer),
+    Shared(&'a FloatBuffer),
     /// A row of the tensors per edge: dynamic relations. Only positives pass through the operator.
     PerEdge(&'a [ParamTensor], &'a [u32]),
 }

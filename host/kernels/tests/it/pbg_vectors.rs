@@ -183,6 +183,21 @@ impl Checker<'_> {
 }
 
 impl Checker<'_> {
+    /// Rows whose numbers are as close as the largest of the row has to be.
+    fn rows_close(&mut self, what: &str, found: &[f32], expected: &[Vec<f32>]) {
+        for (i, expected) in expected.iter().enumerate() {
+            let largest = expected
+                .iter()
+                .fold(0.0_f64, |a, &e| a.max(f64::from(e).abs()));
+            let found = &found[i * expected.len()..];
+            for (&e, &f) in expected.iter().zip(found) {
+                // Compared where the largest number is.
+                let difference = f64::from(f) - f64::from(e);
+                self.close(&format!("{what}[{i}]"), largest + difference, largest);
+            }
+        }
+    }
+
     /// A drawn negative that is the true entity ties with the positive, and rounding decides whether it
     /// counts as above: by as many as there are ties the numbers may differ.
     fn violators(
@@ -270,6 +285,13 @@ fn run(case: &Case, slice_bytes: usize) -> (Vec<String>, usize) {
     (checker.failures, checker.compared)
 }
 
+/// Whether entities are compared with themselves by their distance. Its derivative is then noise, which the
+/// gradient of the entity, and so its row, contains a little of: with double precision, row 6 of "dynamic none
+/// l2 softmax" is ours to 1e-8, and PBG's to 2e-5.
+fn zero_distances(case: &Case) -> bool {
+    case.config.comparator == Comparator::L2 && case.operator == Operator::None
+}
+
 /// An entity's distance to itself is rounding noise under a square root: as good as 0 up to 1e-3.
 fn forgive_zero_distances(
     case: &Case,
@@ -280,7 +302,7 @@ fn forgive_zero_distances(
     found: &mut [f32],
 ) {
     let own = case.config.num_batch_negs.min(step.lhs.len());
-    if case.config.comparator != Comparator::L2 || case.operator != Operator::None {
+    if !zero_distances(case) {
         return;
     }
     let (replaced, queries) = match side {
@@ -368,7 +390,11 @@ fn one_step(
     );
     let mut embeddings = vec![0.0; table.embeddings.rows() * table.embeddings.width()];
     table.embeddings.read_rows(0, &mut embeddings);
-    checker.all_close("embeddings", &embeddings, &step.after.embeddings.concat());
+    if zero_distances(case) {
+        checker.rows_close("embeddings", &embeddings, &step.after.embeddings);
+    } else {
+        checker.all_close("embeddings", &embeddings, &step.after.embeddings.concat());
+    }
     for (name, values) in &step.after.parameters {
         let found = params
             .tensor(&public_name(name))

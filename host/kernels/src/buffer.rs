@@ -1,0 +1,85 @@
+//! Preallocated floats.
+
+use crate::rows::{HUGE_PAGE, zeroed};
+
+/// Floats that are allocated once and used for slice after slice. A large buffer starts on a huge page, so
+/// that few translations of addresses cover it.
+pub(crate) struct FloatBuffer {
+    values: Vec<f32>,
+    /// Where the floats start within the allocation.
+    start: usize,
+    len: usize,
+}
+
+impl std::fmt::Debug for FloatBuffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FloatBuffer {{ len: {} }}", self.len)
+    }
+}
+
+impl FloatBuffer {
+    /// A zeroed buffer of `len` floats.
+    pub(crate) fn zeros(len: usize) -> Self {
+        if size_of::<f32>() * len < HUGE_PAGE / 2 {
+            let values = vec![0.0; len];
+            let start = 0;
+            return Self { values, start, len };
+        }
+        // The last huge page may be used whole; what is not touched of the surplus takes no memory.
+        let page = HUGE_PAGE / size_of::<f32>();
+        let values = zeroed(len.next_multiple_of(page) + page);
+        let address = values.as_ptr() as usize;
+        let start = (address.next_multiple_of(HUGE_PAGE) - address) / size_of::<f32>();
+        Self { values, start, len }
+    }
+
+    /// Makes room for at least `len` floats; only ever allocates when a batch is larger than all before.
+    /// What it held is lost then.
+    pub(crate) fn reserve(&mut self, len: usize) {
+        if self.len < len {
+            *self = Self::zeros(len);
+        }
+    }
+
+    /// Number of floats.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The floats.
+    #[inline]
+    pub(crate) fn as_slice(&self) -> &[f32] {
+        &self.values[self.start..self.start + self.len]
+    }
+
+    /// The floats, to be changed.
+    #[inline]
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [f32] {
+        &mut self.values[self.start..self.start + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_buffers_start_on_a_huge_page() {
+        for len in [0, 1, 1000, 1 << 18, (1 << 20) + 1] {
+            let mut buffer = FloatBuffer::zeros(len);
+            assert_eq!(buffer.as_slice(), vec![0.0; len]);
+            buffer.as_mut_slice().fill(1.0);
+            if len >= 1 << 18 {
+                assert_eq!(buffer.as_slice().as_ptr() as usize % HUGE_PAGE, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn buffers_only_grow() {
+        let mut buffer = FloatBuffer::zeros(2);
+        buffer.reserve(5);
+        buffer.reserve(3);
+        assert_eq!(buffer.len(), 5);
+    }
+}
