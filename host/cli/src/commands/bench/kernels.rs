@@ -58,7 +58,7 @@ fn print_report(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
     let (rate, ceiling) = (report.edges_per_cpu_second, report.ceiling);
     writeln!(
         out,
-        "  {} edges per CPU-second, {:.0} % of the {} that the products alone allow; buffers {}",
+        "  {} edges per CPU-second, {:.0} % of the {} that libtorch's bmm alone would allow; buffers {}",
         format::count(rate),
         100.0 * rate / ceiling,
         format::count(ceiling),

@@ -137,7 +137,7 @@ fn print_report(out: &mut dyn Write, report: &Report, profile: bool) -> io::Resu
     let rate = |x: f64| format::count(x);
     writeln!(
         out,
-        "{} edges per CPU-second, {:.0} % of the {} that the products alone allow",
+        "{} edges per CPU-second, {:.0} % of the {} that libtorch's bmm alone would allow",
         rate(report.edges_per_cpu_second),
         100.0 * report.edges_per_cpu_second / report.ceiling,
         rate(report.ceiling),
