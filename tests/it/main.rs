@@ -13,6 +13,7 @@ mod first_run;
 mod hostile_plugins;
 mod orders;
 mod other_tools;
+mod plugin_losses;
 mod plugin_rights;
 mod resume;
 mod support;

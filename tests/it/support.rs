@@ -1,6 +1,7 @@
 //! A working folder per test, a small graph, and the program.
 
 pub(crate) mod graph;
+pub(crate) mod loss;
 pub(crate) mod plugin;
 
 use std::ffi::OsStr;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pbg_core::config::{Config, OnFault};
 use pbg_core::event::Event;
-use pbg_train::{Fallbacks, Strategies};
+use pbg_core::strategy::Loss;
+use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 use pbg_wasm::{
     Grant, Kind as Slot, Limits, LoadError, LoadedLoss, LogLevel, LogSink, Plugin, PluginPath,
     Sandbox,
@@ -125,18 +126,19 @@ pub(crate) fn fill(
             .map(|sampler| Box::new(sampler) as _),
         },
     };
-    let loss = {
-        let parameters = loss_parameters(config, &loss, &mut warnings);
-        match loss.into_loss(&parameters)? {
-            LoadedLoss::Traced(graph) => pbg_train::traced(graph),
-            LoadedLoss::Computed(code) => Box::new(code),
-        }
+    let standard_loss = match config.plugins.on_fault {
+        OnFault::End => None,
+        OnFault::Fallback => Some(open(standard_loss(&loss))?).filter(|s| s.id() != loss.id()),
     };
+    let standard_loss = standard_loss
+        .map(|standard| make_loss(standard, config, &mut Vec::new()))
+        .transpose()?;
+    let loss = make_loss(loss, config, &mut warnings)?;
     Ok(Filled {
         strategies: Strategies {
             order: Box::new(configure(order, config, Plugin::into_order)?),
             sampler: Box::new(configure(sampler, config, Plugin::into_sampler)?),
-            loss,
+            loss: GuardedLoss::new(loss, standard_loss),
             fallbacks,
             may_differ: false,
         },
@@ -148,6 +150,28 @@ pub(crate) fn fill(
 /// What goes on where a plugin fails: the defaults of the keys.
 const STANDARD_ORDER: &str = "inside_out";
 const STANDARD_SAMPLER: &str = "proportional";
+const STANDARD_LOSS: &str = "ranking";
+
+/// What goes on where `loss` fails: the formula of the same loss where a standard one is computed,
+/// otherwise the default.
+fn standard_loss(loss: &Plugin) -> &'static str {
+    let formula = loss.inspection().metadata.name.strip_suffix("_computed");
+    let mut traced = pbg_wasm::standard()
+        .iter()
+        .filter(|standard| standard.kind == Slot::TracedLoss);
+    traced
+        .find(|standard| Some(standard.name) == formula)
+        .map_or(STANDARD_LOSS, |standard| standard.name)
+}
+
+/// A loss with the parameters that the configuration has for it.
+fn make_loss(plugin: Plugin, config: &Config, warnings: &mut Vec<String>) -> Result<Box<dyn Loss>> {
+    let parameters = loss_parameters(config, &plugin, warnings);
+    Ok(match plugin.into_loss(&parameters)? {
+        LoadedLoss::Traced(graph) => pbg_train::traced(graph),
+        LoadedLoss::Computed(code) => Box::new(code),
+    })
+}
 
 /// Where the plugins of `config` run.
 ///

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pbg_core::config::Config;
 use pbg_core::event::Resumed;
-use pbg_core::strategy::StrategyId;
+use pbg_core::strategy::{Loss as _, StrategyId};
 use pbg_kernels::params::Params;
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Checkpoint, Tensor, TensorRef};

@@ -28,6 +28,6 @@ pub mod workers;
 pub use check::{CheckReport, check, first_pass, first_plan, verify};
 pub use error::{ErrorKind, RunError};
 pub use evaluate::{Candidates, EvalOptions, EvalReport, evaluate};
-pub use losses::traced;
+pub use losses::{GuardedLoss, traced};
 pub use query::{Model, Neighbor};
 pub use run::{Fallbacks, Outcome, Strategies, train};

@@ -25,6 +25,7 @@ use crate::commit::{self, Commits};
 use crate::draws::Samplers;
 use crate::error::RunError;
 use crate::holdout;
+use crate::losses::GuardedLoss;
 use crate::memory;
 use crate::model::Blueprint;
 use crate::settings::{eval_batch_size, eval_spec, execution, extent, worker_count};
@@ -41,8 +42,8 @@ pub struct Strategies {
     pub order: Box<dyn BucketOrder>,
     /// Order of the relations within a bucket, with static relations.
     pub sampler: Box<dyn SamplerFactory>,
-    /// Loss.
-    pub loss: Box<dyn Loss>,
+    /// Loss, and what goes on in its place.
+    pub loss: GuardedLoss,
     /// What goes on in the place of a strategy that fails.
     pub fallbacks: Fallbacks,
     /// Whether a run may go on that was trained with other ones.
@@ -187,6 +188,7 @@ impl<'a> Run<'a> {
                 self.state.schedule.complete(acquired.position);
                 self.record(acquired, &trained, emit)?;
                 self.replace_sampler(&trained.faults, emit)?;
+                self.report_loss_faults(emit)?;
                 edges += trained.stats.count;
                 io.add(&trained.io);
                 let stopping = stop.load(Ordering::Relaxed);
@@ -305,6 +307,18 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Says that the loss failed and what went on in its place while the bucket was trained.
+    fn report_loss_faults(&mut self, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        let faults = self.strategies.loss.take_faults();
+        let Some(standard) = self.strategies.loss.standard().cloned() else {
+            return Ok(());
+        };
+        for fault in &faults {
+            self.report(replaced(fault, &standard), emit)?;
+        }
+        Ok(())
+    }
+
     fn train_bucket(
         &mut self,
         pass: &Pass,
@@ -334,7 +348,7 @@ impl<'a> Run<'a> {
             blueprint: &self.blueprint,
             table: &table,
             params: &self.params,
-            loss: self.strategies.loss.as_ref(),
+            loss: &self.strategies.loss,
             edges: &edges,
             negatives_from: self.config.negatives_from,
             pass: self.state.schedule.pass(),

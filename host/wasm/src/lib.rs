@@ -60,7 +60,7 @@ pub use metadata::Metadata;
 pub use order::LoadedOrder;
 pub use parameters::{Parameter, ParameterKind};
 pub use plugin::{Inspection, Plugin, Sandbox};
-pub use replay::{Call, Replay, ReplayError};
+pub use replay::{Call, Replay, ReplayError, Scores};
 pub use sampler::LoadedSampler;
 pub use source::{PluginPath, PluginSource};
 pub use standard::{Standard, standard};

@@ -1,12 +1,16 @@
 //! What a plugin was asked when it failed: a file from which it can be asked again.
 
+mod scores;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use pbg_core::graph::Bucket;
+use pbg_core::loss::Progress;
 use pbg_core::strategy::{
-    BucketOrder as _, Pass, RelationSampler, SamplerFactory as _, StrategyError, StrategyId,
+    BucketOrder as _, Loss as _, Pass, RelationSampler, SamplerFactory as _, StrategyError,
+    StrategyId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,7 +18,10 @@ use serde_json::Value;
 use crate::error::LoadError;
 use crate::kind::Kind;
 use crate::limits::Limits;
+use crate::loss::LoadedLoss;
 use crate::plugin::Plugin;
+
+pub use scores::Scores;
 
 /// Form of the files.
 const FORMAT: u32 = 1;
@@ -74,6 +81,24 @@ pub enum Call {
         seed: u64,
         /// What was observed after each draw that was trained.
         losses: Vec<f32>,
+    },
+    /// The formula of a loss.
+    Build,
+    /// New values of a formula's parameters.
+    Update {
+        /// What happened since the last ones.
+        progress: Progress,
+        /// The values until then.
+        values: Vec<f32>,
+    },
+    /// Rows of scores.
+    Evaluate {
+        /// Of the positives.
+        positive: Scores,
+        /// Of the negatives, row by row.
+        negative: Scores,
+        /// Negatives of a row.
+        columns: usize,
     },
 }
 
@@ -159,6 +184,39 @@ impl Replay {
                 let walk = sampler.create(counts, *batch_size, *seed);
                 Ok(walk.and_then(|mut walk| draw(walk.as_mut(), losses)))
             }
+            Call::Build => self.ask_loss(plugin, |_| Ok("a formula".to_owned())),
+            Call::Update { progress, values } => {
+                self.ask_loss(plugin, |loss| update(loss, progress, values))
+            }
+            Call::Evaluate {
+                positive,
+                negative,
+                columns,
+            } => self.ask_loss(plugin, |loss| {
+                evaluate(loss, &positive.0, &negative.0, *columns)
+            }),
+        }
+    }
+
+    /// A loss is asked for its formula while it is loaded, so that it may fail then.
+    fn ask_loss(
+        &self,
+        plugin: Plugin,
+        ask: impl FnOnce(LoadedLoss) -> Result<String, StrategyError>,
+    ) -> Result<Result<String, StrategyError>, LoadError> {
+        let strategy = plugin.id();
+        match plugin.into_loss(&self.parameters) {
+            Ok(loss) => Ok(ask(loss)),
+            Err(LoadError::Fault {
+                function: function @ "build",
+                reason,
+                ..
+            }) => Ok(Err(StrategyError {
+                strategy,
+                function,
+                reason,
+            })),
+            Err(other) => Err(other),
         }
     }
 
@@ -204,6 +262,43 @@ fn draw(walk: &mut dyn RelationSampler, losses: &[f32]) -> Result<String, Strate
     })
 }
 
+fn update(loss: LoadedLoss, progress: &Progress, values: &[f32]) -> Result<String, StrategyError> {
+    let LoadedLoss::Traced(traced) = loss else {
+        return Ok("nothing: it is code, which has no parameters to update".to_owned());
+    };
+    let Some(mut schedule) = traced.schedule else {
+        return Ok("nothing: its formula has no parameters that change".to_owned());
+    };
+    let values = schedule.update(progress, values)?;
+    Ok(format!("{values:?}"))
+}
+
+fn evaluate(
+    loss: LoadedLoss,
+    positive: &[f32],
+    negative: &[f32],
+    columns: usize,
+) -> Result<String, StrategyError> {
+    let LoadedLoss::Computed(code) = loss else {
+        return Ok("nothing: it is a formula, which the host computes".to_owned());
+    };
+    let mut gradients = negative.to_vec();
+    let (mut positive_gradient, mut losses) =
+        (vec![0.0; positive.len()], vec![0.0; positive.len()]);
+    code.evaluate(
+        positive,
+        &mut gradients,
+        columns,
+        &mut positive_gradient,
+        &mut losses,
+    )?;
+    let mean = losses.iter().map(|&loss| f64::from(loss)).sum::<f64>() / losses.len() as f64;
+    Ok(format!(
+        "losses of {} rows, {mean} on average",
+        losses.len()
+    ))
+}
+
 impl Call {
     /// A file may hold what no run asks.
     fn check(&self) -> Result<(), String> {
@@ -223,6 +318,15 @@ impl Call {
                     .iter()
                     .try_fold(0_u64, |sum, &count| sum.checked_add(count));
                 total.is_some() && *batch_size > 0
+            }
+            Self::Build | Self::Update { .. } => true,
+            Self::Evaluate {
+                positive,
+                negative,
+                columns,
+            } => {
+                let rows = positive.0.len();
+                rows > 0 && rows.checked_mul(*columns) == Some(negative.0.len())
             }
         };
         if sound {

@@ -20,7 +20,7 @@ pub(crate) fn with_describe(body: &str) -> Vec<u8> {
 }
 
 /// Says who it is: name, version and summary, and no parameters.
-const DESCRIBE: &str = "
+pub(super) const DESCRIBE: &str = "
     (i32.store (i32.const 64) (i32.const 32)) (i32.store (i32.const 68) (i32.const 4))
     (i32.store (i32.const 72) (i32.const 40)) (i32.store (i32.const 76) (i32.const 5))
     (i32.store (i32.const 80) (i32.const 48)) (i32.store (i32.const 84) (i32.const 7))
@@ -90,7 +90,7 @@ pub(crate) fn greedy_sampler() -> Vec<u8> {
 }
 
 /// `cabi_realloc` that hands out memory from `$free` on.
-const REALLOC: &str = r#"
+pub(super) const REALLOC: &str = r#"
             (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
                 (local $at i32)
                 (local.set $at (i32.and (i32.add (global.get $free) (i32.const 15)) (i32.const -16)))
@@ -117,7 +117,7 @@ fn component(describe: &str, plan: &str) -> Vec<u8> {
 
 /// A component of the world of the standard plugin `model`, so that these components follow the
 /// interfaces as they grow.
-fn encode(model: &str, text: &str) -> Vec<u8> {
+pub(super) fn encode(model: &str, text: &str) -> Vec<u8> {
     let mut module = wat::parse_str(text).unwrap();
     let standard = pbg_wasm::standard()
         .iter()

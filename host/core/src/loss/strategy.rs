@@ -6,7 +6,8 @@ use super::definition::Graph;
 use crate::strategy::{StrategyError, StrategyId};
 
 /// What happened since parameters were last updated.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Progress {
     /// Batches trained since the beginning of the run.
     pub step: u64,
@@ -46,4 +47,25 @@ pub struct LossState {
     pub loss: f64,
     /// Values of the parameters.
     pub parameters: Vec<f32>,
+}
+
+/// Whether `after` can take the place of `before`: as many values, all finite.
+///
+/// # Errors
+/// What is wrong, as a clause about whoever answered them.
+pub fn check_values(before: &[f32], after: &[f32]) -> Result<(), String> {
+    if before.len() != after.len() {
+        return Err(format!(
+            "answered {} values for the {} parameters of the graph",
+            after.len(),
+            before.len()
+        ));
+    }
+    match after.iter().position(|value| !value.is_finite()) {
+        Some(at) => Err(format!(
+            "answered {} for parameter {at} of the graph, which is not finite",
+            after[at]
+        )),
+        None => Ok(()),
+    }
 }

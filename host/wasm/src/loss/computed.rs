@@ -7,10 +7,13 @@ use pbg_core::strategy::{Loss, MASKED, StrategyError, StrategyId};
 use crate::bindings::loss_computed::{Evaluation, GuestIndices};
 use crate::error::LoadError;
 use crate::program::{Seat, chain};
+use crate::replay::{Call, Scores};
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
 /// Scores that one call hands over, where a row has fewer: 256 KiB.
 const SCORES: usize = 64 << 10;
+/// Scores that a replay keeps; a call with more has none.
+const KEPT: usize = 1 << 20;
 
 /// A loss that is called for its values. Every answer is checked before it is used.
 ///
@@ -80,7 +83,27 @@ impl ComputedLoss {
         }
     }
 
-    fn call(&self, seat: &mut Option<Seat>, rows: Rows<'_>) -> Result<(), StrategyError> {
+    /// One call; the scores of one that fails are kept.
+    fn call(&self, seat: &mut Option<Seat>, rows: &mut Rows<'_>) -> Result<(), StrategyError> {
+        self.call_checked(seat, rows).map_err(|error| {
+            let call = || {
+                let scores = rows.positive.len() + rows.negative.len();
+                (scores <= KEPT).then(|| Call::Evaluate {
+                    positive: Scores(rows.positive.to_vec()),
+                    negative: Scores(rows.negative.to_vec()),
+                    columns: rows.columns,
+                })
+            };
+            self.strategy.record(error, call)
+        })
+    }
+
+    /// Leaves the scores as they are where it fails.
+    fn call_checked(
+        &self,
+        seat: &mut Option<Seat>,
+        rows: &mut Rows<'_>,
+    ) -> Result<(), StrategyError> {
         let Ok(columns) = u32::try_from(rows.columns) else {
             return Err(self.fault(format!("{} negatives are too many", rows.columns)));
         };
@@ -104,7 +127,7 @@ impl ComputedLoss {
                     columns,
                 )
             })?;
-        check(&answer, &rows).map_err(|reason| self.fault(reason))?;
+        check(&answer, rows).map_err(|reason| self.fault(reason))?;
         rows.loss.copy_from_slice(&answer.loss);
         rows.positive_gradient
             .copy_from_slice(&answer.positive_gradient);
@@ -179,14 +202,14 @@ impl Loss for ComputedLoss {
         for ((positive, positive_gradient), loss) in parts {
             let (scores, rest) = negative.split_at_mut(positive.len() * columns);
             negative = rest;
-            let rows = Rows {
+            let mut rows = Rows {
                 positive,
                 negative: scores,
                 columns,
                 positive_gradient,
                 loss,
             };
-            self.call(&mut seat, rows)?;
+            self.call(&mut seat, &mut rows)?;
         }
         self.give_back(seat);
         Ok(())

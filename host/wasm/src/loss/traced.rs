@@ -1,12 +1,13 @@
 //! Losses as data: asked for once, and again only for new values of their parameters.
 
-use pbg_core::loss::{ParameterSchedule, Progress, TracedLoss};
+use pbg_core::loss::{ParameterSchedule, Progress, TracedLoss, check_values};
 use pbg_core::strategy::StrategyError;
 
 use super::graph;
 use crate::bindings::loss_traced::{self as wit, GuestIndices};
 use crate::error::LoadError;
 use crate::program::{Seat, chain};
+use crate::replay::Call;
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
 /// Bytes of a graph: more than the largest one, so that one with too many nodes is told how many.
@@ -24,7 +25,11 @@ pub(crate) fn load(strategy: Strategy) -> Result<TracedLoss, LoadError> {
         exports,
         seat: None,
     };
-    match guest.build() {
+    let built = guest.build().map_err(|error| match error.function {
+        "build" => guest.strategy.record(error, || Some(Call::Build)),
+        _ => error,
+    });
+    match built {
         Ok(graph) => Ok(TracedLoss {
             id: guest.strategy.id.clone(),
             schedule: graph
@@ -68,21 +73,38 @@ impl Guest {
             .check(self.strategy.program.limits.graph_nodes)
             .map_err(|error| self.strategy.fault("build", error.to_string()))
     }
-}
 
-impl ParameterSchedule for Guest {
-    fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError> {
+    fn update_checked(
+        &mut self,
+        progress: &Progress,
+        values: &[f32],
+    ) -> Result<Vec<f32>, StrategyError> {
         self.ready()?;
         let progress = wit::Progress {
             step: progress.step,
             edges: progress.edges,
             mean_loss: progress.mean_loss,
         };
-        self.strategy
-            .call(&mut self.seat, "update", SMALL_ANSWER, |store, instance| {
-                self.exports
-                    .load(&mut *store, instance)?
-                    .call_update(store, progress, values)
-            })
+        let answer =
+            self.strategy
+                .call(&mut self.seat, "update", SMALL_ANSWER, |store, instance| {
+                    self.exports
+                        .load(&mut *store, instance)?
+                        .call_update(store, progress, values)
+                })?;
+        check_values(values, &answer).map_err(|reason| self.strategy.fault("update", reason))?;
+        Ok(answer)
+    }
+}
+
+impl ParameterSchedule for Guest {
+    fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError> {
+        self.update_checked(progress, values).map_err(|error| {
+            let call = || Call::Update {
+                progress: *progress,
+                values: values.to_vec(),
+            };
+            self.strategy.record(error, || Some(call()))
+        })
     }
 }

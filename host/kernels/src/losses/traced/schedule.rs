@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::{PoisonError, RwLock};
 
-use pbg_core::loss::{LossState, ParameterSchedule, Progress};
+use pbg_core::loss::{LossState, ParameterSchedule, Progress, check_values};
 use pbg_core::strategy::{StrategyError, StrategyId};
 
 /// Counts batches and asks for new values every so many of them.
@@ -47,7 +47,7 @@ impl Schedule {
         };
         let before = values(parameters);
         let after = self.guest.update(&progress, &before)?;
-        check(&before, &after).map_err(|reason| StrategyError {
+        check_values(&before, &after).map_err(|reason| StrategyError {
             strategy: id.clone(),
             function: "update",
             reason,
@@ -71,7 +71,7 @@ impl Schedule {
         parameters: &RwLock<Vec<f32>>,
         state: &LossState,
     ) -> Result<(), String> {
-        check(&values(parameters), &state.parameters)?;
+        check_values(&values(parameters), &state.parameters)?;
         (self.step, self.edges, self.loss) = (state.step, state.edges, state.loss);
         *parameters.write().unwrap_or_else(PoisonError::into_inner) = state.parameters.clone();
         Ok(())
@@ -83,21 +83,4 @@ fn values(parameters: &RwLock<Vec<f32>>) -> Vec<f32> {
         .read()
         .unwrap_or_else(PoisonError::into_inner)
         .clone()
-}
-
-fn check(before: &[f32], after: &[f32]) -> Result<(), String> {
-    if before.len() != after.len() {
-        return Err(format!(
-            "answered {} values for the {} parameters of the graph",
-            after.len(),
-            before.len()
-        ));
-    }
-    match after.iter().position(|value| !value.is_finite()) {
-        Some(at) => Err(format!(
-            "answered {} for parameter {at} of the graph, which is not finite",
-            after[at]
-        )),
-        None => Ok(()),
-    }
 }

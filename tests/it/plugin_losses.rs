@@ -1,0 +1,217 @@
+//! Losses from files: formulas that change while training goes on, and losses that fail.
+
+use serde_json::Value;
+
+use crate::support::loss::{ZEROS, computed, margin, traced};
+use crate::support::{Workplace, graph::CONFIG};
+
+const EPOCH: [&str; 5] = ["train", "--set", "num_epochs=1", "--progress", "none"];
+const FALLBACK: [&str; 2] = ["--set", "plugins.on_fault=fallback"];
+
+/// A tenth less, and a little of the mean loss: it depends on everything that `update` is told.
+const MOVING: &str = "(f32.add
+    (f32.mul (f32.load (local.get $values)) (f32.const 0.9))
+    (f32.mul (local.get $mean) (f32.const 0.001)))";
+
+fn with_loss(bytes: &[u8]) -> Workplace {
+    let place = Workplace::with_dataset(CONFIG);
+    place.write("evil.wasm", bytes);
+    place
+}
+
+fn train(place: &Workplace, epochs: u32) {
+    let epochs = format!("num_epochs={epochs}");
+    place
+        .run([
+            "train",
+            "--plugin",
+            "evil.wasm",
+            "--set",
+            &epochs,
+            "--progress",
+            "none",
+        ])
+        .succeeds();
+}
+
+/// What the checkpoint remembers of the loss.
+fn remembered(place: &Workplace) -> Value {
+    let manifest: Value = serde_json::from_str(&place.read("model/manifest.json")).unwrap();
+    manifest["run"]["state"]["loss"].clone()
+}
+
+#[test]
+fn parameters_move_and_a_resumed_run_goes_on_with_them() {
+    let bytes = traced(&margin(MOVING));
+    let (whole, parts) = (with_loss(&bytes), with_loss(&bytes));
+    train(&whole, 4);
+    for epochs in [1, 2, 4] {
+        train(&parts, epochs);
+    }
+    assert_eq!(whole.committed("model"), parts.committed("model"));
+    let state = remembered(&whole);
+    assert_eq!(state, remembered(&parts));
+    let steps = state["step"].as_u64().unwrap();
+    assert!(
+        steps > 20 && !steps.is_multiple_of(5),
+        "an update must be under way: {state}"
+    );
+    let value = state["parameters"][0].as_f64().unwrap();
+    assert!(value > 0.0 && value < 0.5, "{value}");
+
+    let still = with_loss(&traced(&margin("(f32.const 0.5)")));
+    train(&still, 4);
+    assert_ne!(whole.committed("model"), still.committed("model"));
+}
+
+#[test]
+fn an_update_that_fails_ends_the_run_and_can_be_replayed() {
+    for (update, reason) in [
+        ("unreachable", "unreachable"),
+        (
+            &margin("(f32.const nan)"),
+            "parameter 0 of the graph, which is not finite",
+        ),
+    ] {
+        let place = with_loss(&traced(update));
+        let said = place
+            .run(EPOCH.iter().chain(&["--plugin", "evil.wasm"]))
+            .fails(6, &["evil 6.6.6: update", reason]);
+        let file = "model/faults/evil-update-1.json";
+        assert!(said.stderr.contains(file), "{}", said.stderr);
+        place
+            .run(["plugin", "replay", file])
+            .fails(6, &["evil 6.6.6: update", reason]);
+        place.write("mended.wasm", traced(&margin("(f32.const 0.25)")));
+        let mended = place
+            .run(["plugin", "replay", file, "--plugin", "mended.wasm"])
+            .succeeds();
+        assert!(mended.stdout.contains("[0.25]"), "{}", mended.stdout);
+    }
+}
+
+#[test]
+fn a_formula_that_fails_can_be_replayed() {
+    let looping = traced("unreachable");
+    let place = with_loss(&looping);
+    let limits = [
+        "--set",
+        "plugins.limits.graph_nodes=3",
+        "--plugin",
+        "evil.wasm",
+    ];
+    place
+        .run(EPOCH.iter().chain(&limits))
+        .fails(6, &["build", "more than the 3", "evil-build-1.json"]);
+    place
+        .run(["plugin", "replay", "model/faults/evil-build-1.json"])
+        .fails(6, &["evil 6.6.6: build", "more than the 3"]);
+    // The folder of the fault is no obstacle to the run that follows.
+    place.run(EPOCH).succeeds();
+}
+
+#[test]
+fn an_evaluation_that_fails_can_be_replayed() {
+    let nan = format!("(f32.store (i32.const 1048576) (f32.const nan)) {ZEROS}");
+    for (evaluate, reason) in [
+        ("unreachable", "unreachable"),
+        (nan.as_str(), "answered NaN among the losses"),
+        (
+            &ZEROS.replace("(local.get $rows)", "(i32.const 3)"),
+            "answered 3 losses for",
+        ),
+    ] {
+        let place = with_loss(&computed(evaluate));
+        let said = place
+            .run(EPOCH.iter().chain(&["--plugin", "evil.wasm"]))
+            .fails(6, &["evil 6.6.6: evaluate", reason]);
+        let file = "model/faults/evil-evaluate-1.json";
+        assert!(said.stderr.contains(file), "{}", said.stderr);
+        place
+            .run(["plugin", "replay", file])
+            .fails(6, &["evil 6.6.6: evaluate", reason]);
+        let mended = place
+            .run(["plugin", "replay", file, "--plugin", "softmax_computed"])
+            .succeeds();
+        assert!(mended.stdout.contains("on average"), "{}", mended.stdout);
+    }
+}
+
+#[test]
+fn the_standard_loss_takes_the_place_of_one_that_fails() {
+    let place = with_loss(&computed("unreachable"));
+    let said = place
+        .run(
+            EPOCH
+                .iter()
+                .chain(&["--plugin", "evil.wasm"])
+                .chain(&FALLBACK),
+        )
+        .succeeds()
+        .stderr;
+    assert!(
+        said.contains("ranking 0.1.0 goes on in its place"),
+        "{said}"
+    );
+    let lines = place.read("model/metrics.jsonl");
+    let faults: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|event: &Value| event["event"] == "plugin_fault")
+        .collect();
+    assert_eq!(faults.len(), 1, "once, not in every slice: {faults:?}");
+    assert_eq!(faults[0]["function"], "evaluate");
+    // From the very first rows on, so that nothing but the standard one was trained.
+    let standard = Workplace::with_dataset(CONFIG);
+    standard
+        .run(EPOCH.iter().chain(&["--set", "loss_fn=ranking"]))
+        .succeeds();
+    assert_eq!(place.committed("model"), standard.committed("model"));
+}
+
+#[test]
+fn a_loss_that_fails_later_keeps_what_it_trained() {
+    let later =
+        format!("(if (i32.gt_u (global.get $calls) (i32.const 9)) (then unreachable)) {ZEROS}");
+    let place = with_loss(&computed(&later));
+    let run = EPOCH.iter().chain(&["--plugin", "evil.wasm"]);
+    place.run(run.clone().chain(&FALLBACK)).succeeds();
+    let edges = |place: &Workplace| {
+        let lines = place.read("model/metrics.jsonl");
+        let events = lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut finished = events.filter(|event| event["event"] == "epoch_finished");
+        finished.next().unwrap()["stats"]["count"].clone()
+    };
+    let standard = Workplace::with_dataset(CONFIG);
+    standard.run(EPOCH).succeeds();
+    assert_eq!(edges(&place), edges(&standard));
+    // A run that goes on begins with its own loss again, and falls back again.
+    let more = ["--set", "num_epochs=2"];
+    let said = place.run(run.chain(&FALLBACK).chain(&more)).succeeds();
+    assert!(
+        said.stderr.contains("goes on in its place"),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+fn a_formula_whose_update_fails_falls_back_too() {
+    let place = with_loss(&traced("unreachable"));
+    let said = place
+        .run(
+            EPOCH
+                .iter()
+                .chain(&["--plugin", "evil.wasm"])
+                .chain(&FALLBACK),
+        )
+        .succeeds()
+        .stderr;
+    assert!(said.contains("update"), "{said}");
+    assert!(
+        said.contains("ranking 0.1.0 goes on in its place"),
+        "{said}"
+    );
+}

@@ -1,0 +1,101 @@
+//! Losses written in the text format of WebAssembly, which fail or change when a test wants it.
+
+use super::plugin::{DESCRIBE, NAME, REALLOC, encode};
+
+/// A computed loss whose `evaluate` has this body. `$rows` and `$scores` are the numbers of
+/// positives and negatives, `$calls` counts calls; [`ZEROS`] is an answer.
+pub(crate) fn computed(evaluate: &str) -> Vec<u8> {
+    encode(
+        "softmax_computed",
+        &format!(
+            r#"(module
+            (memory (export "memory") 40)
+            (global $free (mut i32) (i32.const 16384))
+            (global $calls (mut i32) (i32.const 0))
+            (data (i32.const 32) "{NAME}")
+            (data (i32.const 40) "6.6.6")
+            (data (i32.const 48) "no good")
+            {REALLOC}
+            (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) {DESCRIBE})
+            (func (export "pbg:plugin/loss-computed@0.1.0#configure") (param i32 i32) (result i32)
+                (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
+            (func (export "pbg:plugin/loss-computed@0.1.0#evaluate")
+                (param $positive i32) (param $rows i32) (param $negative i32) (param $scores i32) (param $columns i32)
+                (result i32)
+                (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+                (global.set $free (i32.const 16384))
+                {evaluate}))"#
+        ),
+    )
+}
+
+/// Ends `evaluate` with losses and gradients that are 0.
+pub(crate) const ZEROS: &str = "
+    (i32.store (i32.const 160) (i32.const 0))
+    (i32.store (i32.const 164) (i32.const 1048576)) (i32.store (i32.const 168) (local.get $rows))
+    (i32.store (i32.const 172) (i32.const 1048576)) (i32.store (i32.const 176) (local.get $rows))
+    (i32.store (i32.const 180) (i32.const 1048576)) (i32.store (i32.const 184) (local.get $scores))
+    (i32.const 160)";
+
+/// A traced loss, the sum of `max(0, m - s + t)` over the negatives, whose margin `m` begins at 0.5.
+/// `update` has this body and is called after every five batches; `$step`, `$mean` and `$values`
+/// are what it is told.
+pub(crate) fn traced(update: &str) -> Vec<u8> {
+    // Which case, and three words: scores, the margin, t - s, + m, relu, their sum.
+    let nodes: [(u8, [u32; 3]); 7] = [
+        (0, [0; 3]),
+        (1, [0; 3]),
+        (4, [0; 3]),
+        (6, [1, 1, 0]),
+        (6, [0, 3, 2]),
+        (5, [7, 4, 0]),
+        (9, [0, 5, 0]),
+    ];
+    let mut graph = Vec::new();
+    for (case, words) in nodes {
+        graph.extend([case, 0, 0, 0]);
+        graph.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    }
+    let graph: String = graph.iter().map(|byte| format!("\\{byte:02x}")).collect();
+    encode(
+        "softmax",
+        &format!(
+            r#"(module
+            (memory (export "memory") 2)
+            (global $free (mut i32) (i32.const 16384))
+            (data (i32.const 32) "{NAME}")
+            (data (i32.const 40) "6.6.6")
+            (data (i32.const 48) "no good")
+            (data (i32.const 1024) "{graph}")
+            (data (i32.const 2048) "margin")
+            {REALLOC}
+            (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) {DESCRIBE})
+            (func (export "pbg:plugin/loss-traced@0.1.0#configure") (param i32 i32) (result i32)
+                (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
+            (func (export "pbg:plugin/loss-traced@0.1.0#build") (result i32)
+                (i32.store (i32.const 2064) (i32.const 2048)) (i32.store (i32.const 2068) (i32.const 6))
+                (f32.store (i32.const 2072) (f32.const 0.5))
+                (i32.store (i32.const 160) (i32.const 0))
+                (i32.store (i32.const 164) (i32.const 1024)) (i32.store (i32.const 168) (i32.const 7))
+                (i32.store (i32.const 172) (i32.const 6))
+                (i32.store (i32.const 176) (i32.const 2064)) (i32.store (i32.const 180) (i32.const 1))
+                (i32.store (i32.const 184) (i32.const 5))
+                (i32.const 160))
+            (func (export "pbg:plugin/loss-traced@0.1.0#update")
+                (param $step i64) (param $edges i64) (param $mean f32) (param $values i32) (param $count i32)
+                (result i32)
+                (global.set $free (i32.const 16384))
+                {update}))"#
+        ),
+    )
+}
+
+/// Ends `update` with this value of the margin.
+pub(crate) fn margin(value: &str) -> String {
+    format!(
+        "(f32.store (i32.const 256) {value})
+         (i32.store (i32.const 160) (i32.const 0))
+         (i32.store (i32.const 164) (i32.const 256)) (i32.store (i32.const 168) (i32.const 1))
+         (i32.const 160)"
+    )
+}
