@@ -76,6 +76,15 @@ fn loss(plugin: &Plugin, parameters: &Value) -> Result<(Box<dyn Loss>, bool)> {
     })
 }
 
+/// The loss of this name, with its defaults.
+///
+/// # Errors
+/// When there is no such loss.
+pub(crate) fn loss_with_defaults(name: &str, terminal: Terminal) -> Result<Box<dyn Loss>> {
+    let (plugin, _) = open(&sandbox(Limits::default(), terminal)?, name)?;
+    Ok(loss(&plugin, &Value::Null)?.0)
+}
+
 /// `KEY=VALUE` of a parameter: a number, true, false, or else a text.
 fn parameter(argument: &str) -> Result<(String, Value), String> {
     let (key, text) = argument

@@ -25,7 +25,12 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
                 format::plural(*buckets, "bucket"),
                 format::plural(u64::from(*workers), "worker"),
             );
-            if let Some(resumed) = resumed {
+            if let Some(resumed) = resumed.filter(|resumed| resumed.pass.epoch >= *epochs) {
+                text.push_str(&format!(
+                    "\ncheckpoint version {} has them all; a larger num_epochs trains on",
+                    resumed.version,
+                ));
+            } else if let Some(resumed) = resumed {
                 text.push_str(&format!(
                     "\nresuming at {} of checkpoint version {}, {} of {buckets} buckets done",
                     tracker.position(),

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use pbg_core::config::Precision;
 use pbg_train::bench::{self, StepReport};
 
+use crate::commands::plugin;
 use crate::failure::Result;
 use crate::format;
 use crate::terminal::{self, Terminal};
@@ -31,9 +32,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut reports = Vec::new();
     for case in bench::step_cases() {
+        let loss = plugin::loss_with_defaults(case.loss, terminal)?;
         for precision in [Precision::Fp32, Precision::Bf16] {
             terminal.detail(format_args!("measuring {}, {precision:?}", case.name));
-            let report = bench::step(&case, precision)?;
+            let report = bench::step(&case, loss.as_ref(), precision)?;
             if !args.json {
                 terminal::print(|out| print_report(out, &report))?;
             }
@@ -68,5 +70,10 @@ fn print_report(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
     let stages: Vec<String> = stages
         .map(|(stage, us)| format!("{stage} {us:.2}"))
         .collect();
-    writeln!(out, "  microseconds per edge: {}", stages.join(", "))
+    writeln!(
+        out,
+        "  microseconds per edge: {}; the loss by hand {:.2}",
+        stages.join(", "),
+        report.loss_by_hand,
+    )
 }
