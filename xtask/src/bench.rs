@@ -1,5 +1,6 @@
 //! Compares pbg-host with PyTorch-BigGraph: the same edges, configuration and workers, in turn.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -23,9 +24,47 @@ const PACKAGES: [&str; 6] = [
 const SETS: [&str; 3] = ["train", "valid", "test"];
 const SCRIPT: &str = include_str!("bench/pbg.py");
 
+/// PBG's own configurations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Configuration {
+    /// ComplEx, softmax, D=400, 50 + 1000 negatives, dynamic relations.
+    Fb15k,
+    /// No operator, cosine, ranking loss, D=100, 50 + 50 negatives, static relations.
+    Default,
+}
+
+impl Configuration {
+    /// Ours of the same.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Fb15k => "configs/fb15k237_pbg.toml",
+            Self::Default => "configs/fb15k237_default.toml",
+        }
+    }
+
+    /// PBG's keys, for the relations of these names.
+    fn of_pbg(self, relations: BTreeSet<String>) -> Value {
+        let relation = |name: &str, operator: &str| serde_json::json!({"name": name, "lhs": "all", "rhs": "all", "operator": operator});
+        match self {
+            Self::Fb15k => serde_json::json!({
+                "relations": [relation("all_edges", "complex_diagonal")],
+                "dynamic_relations": true, "dimension": 400, "comparator": "dot",
+                "loss_fn": "softmax", "num_uniform_negs": 1000,
+            }),
+            Self::Default => serde_json::json!({
+                "relations": relations.iter().map(|name| relation(name, "none")).collect::<Vec<_>>(),
+                "dimension": 100,
+            }),
+        }
+    }
+}
+
 /// What to compare.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Which of PBG's own configurations.
+    #[arg(long, value_enum, default_value = "fb15k")]
+    config: Configuration,
     /// Folder with train, valid and test edges (head, relation, tail; .txt or .tsv, plain or .gz)
     /// [default: a made-up graph of the size of FB15k-237].
     #[arg(long, value_name = "DIR")]
@@ -138,15 +177,26 @@ fn prepare(repo: &Repo, args: &Args, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// PBG's FB15k configuration. Version 1.0.0 has no regulariser, so neither has ours here.
+/// Names in the second column of the training edges.
+fn relations(folder: &Path) -> Result<BTreeSet<String>> {
+    let path = folder.join("train.txt");
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let names = text.lines().filter_map(|line| line.split('\t').nth(1));
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// PBG's own configuration. Version 1.0.0 has no regulariser, so neither has ours here.
 fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
-    let config = serde_json::json!({
+    let mut config = serde_json::json!({
         "entities": {"all": {"num_partitions": 1}},
-        "relations": [{"name": "all_edges", "lhs": "all", "rhs": "all", "operator": "complex_diagonal"}],
-        "dynamic_relations": true, "dimension": 400, "global_emb": false, "comparator": "dot",
-        "loss_fn": "softmax", "lr": 0.1, "num_epochs": args.epochs + 1, "batch_size": 1000,
-        "num_batch_negs": 50, "num_uniform_negs": 1000, "eval_fraction": 0,
+        "global_emb": false, "lr": 0.1, "num_epochs": args.epochs + 1, "eval_fraction": 0,
     });
+    if let (Value::Object(config), Value::Object(rest)) =
+        (&mut config, args.config.of_pbg(relations(folder)?))
+    {
+        config.extend(rest);
+    }
     let (config_path, script) = (folder.join("pbg.json"), folder.join("pbg.py"));
     fs::write(&config_path, config.to_string()).context("cannot write PBG's configuration")?;
     fs::write(&script, SCRIPT).context("cannot write the script that runs PBG")?;
@@ -171,12 +221,13 @@ fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
 }
 
 fn run_ours(repo: &Repo, args: &Args, folder: &Path) -> Result<Speed> {
-    let config = repo.root.join("configs/fb15k237_pbg.toml");
+    let config = repo.root.join(args.config.path());
     let keys = |epochs: u32| {
         let mut keys = vec![
             format!("dataset={}", folder.join("dataset").display()),
             format!("checkpoint_path={}", folder.join("model").display()),
             "regularization_coef=0".to_owned(),
+            "eval_fraction=0".to_owned(),
             format!("workers={}", args.workers),
             format!("num_epochs={epochs}"),
         ];
