@@ -58,11 +58,21 @@ fn in_project(project: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// A new project; `computed` is a kind here.
+fn new_project(place: &Workplace, name: &str, kind: &str, language: &str) -> PathBuf {
+    let mut new = vec!["plugin", "new", name, "--lang", language, "--kind"];
+    match kind {
+        "computed" => new.extend(["loss", "--computed"]),
+        kind => new.push(kind),
+    }
+    place.run(new).succeeds();
+    place.path(name)
+}
+
 /// Makes, builds and checks a project; returns its component.
 fn built(place: &Workplace, kind: &str, language: &str) -> PathBuf {
     let name = format!("my_{kind}_{language}");
-    let new = ["plugin", "new", &name, "--kind", kind, "--lang", language];
-    place.run(new).succeeds();
+    new_project(place, &name, kind, language);
     let project = place.path(&name);
     finish(&mut in_project(&project, &["plugin", "build"])).succeeds();
     let component = project.join(format!("{name}.wasm"));
@@ -146,7 +156,11 @@ fn samplers_in_every_language_keep_their_promises() {
 #[test]
 fn losses_in_every_language_keep_their_promises_and_train() {
     let place = Workplace::with_dataset(CONFIG);
-    for component in in_every_language(&place, "loss") {
+    let mut components = in_every_language(&place, "loss");
+    if has_wasm_target() {
+        components.push(built(&place, "computed", "rust"));
+    }
+    for component in components {
         let path = component.to_str().unwrap();
         place
             .run(["train", "--plugin", path, "--set", "checkpoint_path=m"])
@@ -159,12 +173,8 @@ fn losses_in_every_language_keep_their_promises_and_train() {
 #[test]
 fn the_tests_of_new_projects_pass() {
     let place = Workplace::empty();
-    let new = |kind, language| {
-        let name = format!("my_{kind}_{language}");
-        let new = ["plugin", "new", &name, "--kind", kind, "--lang", language];
-        place.run(new).succeeds();
-        place.path(&name)
-    };
+    let new =
+        |kind, language| new_project(&place, &format!("my_{kind}_{language}"), kind, language);
     let passes = |project: &Path, program: &str, arguments: &[&str]| {
         let mut command = in_project(project, &[]);
         let environment: Vec<_> = command
@@ -179,6 +189,7 @@ fn the_tests_of_new_projects_pass() {
         finish(&mut command).succeeds();
     };
     let (node, clang) = (has("node"), has("clang"));
+    passes(&new("computed", "rust"), "cargo", &["test"]);
     for kind in ["order", "sampler", "loss"] {
         passes(&new(kind, "rust"), "cargo", &["test"]);
         passes(&new(kind, "python"), "python3", &["-m", "unittest"]);
@@ -214,6 +225,20 @@ fn what_cannot_be_built_says_why() {
         place
             .run(["plugin", "new", name, "--kind", "order", "--lang", "rust"])
             .fails(2, &[name]);
+    }
+    for (kind, language) in [("order", "rust"), ("loss", "python")] {
+        place
+            .run([
+                "plugin",
+                "new",
+                "odd",
+                "--computed",
+                "--kind",
+                kind,
+                "--lang",
+                language,
+            ])
+            .fails(2, &["loss"]);
     }
     let project = place.path("mine");
     place.write("mine/src/lib.rs", "fn half(");
@@ -252,6 +277,11 @@ fn bare_names_are_found_in_the_plugin_path() {
     assert!(listed.stderr.contains("broken.wasm"), "{}", listed.stderr);
     run(&["train", "--plugin", "by_row"]).succeeds();
     run(&["plugin", "inspect", "by_rov"]).fails(6, &["by_rov"]);
+    // A configuration may use them, too, and what it names is the same file.
+    let configured = ["train", "--set", "checkpoint_path=other", "--set"];
+    run(&[&configured[..], &["bucket_order=by_row"]].concat()).succeeds();
+    run(&["check", "--set", "loss_fn=by_row"]).fails(6, &["is a bucket order"]);
+    run(&["check", "--set", "bucket_order=by_rov"]).fails(3, &["by_rov", "must be one of"]);
 }
 
 #[test]
@@ -292,7 +322,10 @@ fn a_broken_promise_is_found_and_the_bench_runs() {
             "--json",
         ])
         .succeeds();
-    let rows: Value = serde_json::from_str(&benched.stdout).unwrap();
-    assert_eq!(rows.as_array().unwrap().len(), 3);
-    assert!(rows[2]["median"].as_f64().unwrap() > 0.0);
+    let measured: Value = serde_json::from_str(&benched.stdout).unwrap();
+    let calls = measured["calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 3);
+    for seconds in [&calls[2]["median"], &measured["loading"]["cached"]] {
+        assert!(seconds.as_f64().unwrap() > 0.0, "{measured}");
+    }
 }

@@ -28,6 +28,9 @@ pub fn create(
             folder: folder.to_owned(),
         });
     }
+    if kind == Kind::ComputedLoss && language != Language::Rust {
+        return Err(CreateError::TooSlow { language });
+    }
     let own = own_files(&name, kind, language);
     for (path, content) in own.iter().chain(&given_files(language)) {
         write(&folder.join(path), content)?;
@@ -121,6 +124,9 @@ mod tests {
     fn every_kind_in_every_language_is_complete() {
         for language in Language::ALL {
             for kind in Kind::ALL {
+                if kind == Kind::ComputedLoss && language != Language::Rust {
+                    continue;
+                }
                 let name = Name::new("my_thing").expect("a good name");
                 let files = own_files(&name, kind, language);
                 let named = |part: &str| files.iter().any(|(path, _)| path.contains(part));
@@ -135,6 +141,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_computed_loss_is_not_written_in_a_slow_language() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = create("mine", Kind::ComputedLoss, Language::Python, folder.path());
+        let error = error.expect_err("no template").to_string();
+        assert!(error.contains("computed loss in Python"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 
     #[test]

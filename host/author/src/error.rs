@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use crate::encode::EncodeError;
+use crate::language::Language;
 
 /// A project that cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,14 @@ pub enum CreateError {
     Occupied {
         /// The folder.
         folder: PathBuf,
+    },
+    /// The language is too slow for the kind.
+    #[error(
+        "there is no template of a computed loss in {language}: it is called for every slice of a batch; write it in Rust, or as a formula"
+    )]
+    TooSlow {
+        /// The language.
+        language: Language,
     },
     /// A file cannot be written.
     #[error("cannot write {}: {error}", .path.display())]

@@ -9,13 +9,15 @@ pub enum Kind {
     Order,
     /// A relation sampler.
     Sampler,
-    /// A loss.
+    /// A loss as a formula.
     Loss,
+    /// A loss as code.
+    ComputedLoss,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Order, Self::Sampler, Self::Loss];
+    pub const ALL: [Self; 4] = [Self::Order, Self::Sampler, Self::Loss, Self::ComputedLoss];
 
     /// The world of a new project.
     #[must_use]
@@ -24,6 +26,7 @@ impl Kind {
             Self::Order => World::Order,
             Self::Sampler => World::Sampler,
             Self::Loss => World::TracedLoss,
+            Self::ComputedLoss => World::ComputedLoss,
         }
     }
 }

@@ -9,6 +9,7 @@ use pbg_core::config::Config;
 use crate::arguments::ConfigArgs;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::plugins;
 use crate::terminal::Terminal;
 
 /// The configuration that is used when none is named.
@@ -22,13 +23,43 @@ const MAX_BYTES: u64 = 64 << 20;
 /// When there is none, it cannot be read, or anything in it is wrong.
 pub(crate) fn config(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
     let (path, text) = read(args.config.as_deref())?;
-    let mut config = Config::parse(&text, &path.display().to_string(), &args.overrides.set)?;
+    let (origin, overrides) = (path.display().to_string(), &args.overrides.set);
+    let installed = plugins::search_path().files();
+    let names: Vec<String> = installed.iter().filter_map(|file| bare(file)).collect();
+    let mut config = Config::parse_with(&text, &origin, overrides, &names)?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    config.resolve_paths(folder, &args.overrides.set)?;
+    config.resolve_paths(folder, overrides)?;
+    for slot in [
+        &mut config.bucket_order,
+        &mut config.relation_sampler,
+        &mut config.loss_fn,
+    ] {
+        name_file(slot, &installed);
+    }
     for warning in config.warnings() {
         terminal.warn(format_args!("{}: {warning}", path.display()));
     }
     Ok(config)
+}
+
+/// What a configuration may call the component in a file of the plugin path.
+fn bare(file: &Path) -> Option<String> {
+    Some(file.file_stem()?.to_str()?.to_owned())
+}
+
+/// Puts the file in the place of the bare name of a plugin that is none of the standard ones.
+fn name_file(strategy: &mut String, installed: &[PathBuf]) {
+    let standard = pbg_wasm::standard()
+        .iter()
+        .any(|plugin| plugin.name == strategy);
+    let mut files = installed
+        .iter()
+        .filter(|file| bare(file).as_ref() == Some(strategy));
+    if let Some(file) = files.next().and_then(|file| file.to_str())
+        && !standard
+    {
+        *strategy = file.to_owned();
+    }
 }
 
 fn read(path: Option<&Path>) -> Result<(PathBuf, String)> {

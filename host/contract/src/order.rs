@@ -6,7 +6,7 @@ mod pick;
 use std::time::{Duration, Instant};
 
 use pbg_core::graph::Bucket;
-use pbg_core::plan;
+use pbg_core::plan::{self, bound};
 use pbg_core::strategy::{BucketOrder, Pass, StrategyError};
 
 use crate::finding::Report;
@@ -147,9 +147,10 @@ fn seeds(passes: &[Pass], plans: &[Vec<Bucket>]) -> &'static str {
     }
 }
 
-/// One row per grid and buffer: swaps, averaged over the seeds.
+/// One row per grid and buffer: swaps, averaged over the seeds, and what no order can do with less.
 fn swaps(order: &mut dyn BucketOrder) -> String {
-    let mut lines = vec!["partitions x buffer: swaps per pass (mean of the seeds)".to_owned()];
+    let mut lines =
+        vec!["partitions x buffer: swaps per pass (mean of the seeds), lower bound".to_owned()];
     for (partitions, buffer) in [(4, 2), (8, 2), (8, 4), (16, 2), (16, 4), (16, 8)] {
         let passes = SEEDS.map(|seed| cases::uniform(partitions, partitions, buffer, seed));
         let total: Option<u64> = passes
@@ -158,7 +159,10 @@ fn swaps(order: &mut dyn BucketOrder) -> String {
             .sum();
         if let Some(total) = total {
             let mean = total as f64 / SEEDS.len() as f64;
-            lines.push(format!("{partitions:>2} x {buffer}: {mean:>6.1}"));
+            let least = bound::swaps(&passes[0], buffer);
+            lines.push(format!(
+                "{partitions:>2} x {buffer}: {mean:>6.1} {least:>6}"
+            ));
         }
     }
     lines.join("\n")

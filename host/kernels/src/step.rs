@@ -27,7 +27,7 @@ use crate::accumulate::GradientRows;
 use crate::spec::{ModelSpec, SpecError};
 pub use evaluate::EvalStats;
 pub use execution::{Execution, has_fast_bf16};
-pub use memory::worker_bytes;
+pub use memory::{negatives, worker_bytes};
 pub use plan::default_slice_bytes;
 pub use stages::{Stage, StageTimes};
 

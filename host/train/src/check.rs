@@ -1,13 +1,15 @@
 //! What a run will need, and whether everything is there, before it starts.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use pbg_core::config::Config;
 use pbg_core::graph::Side;
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
-use pbg_core::strategy::{BucketOrder, Pass};
+use pbg_core::strategy::{BucketOrder, Loss, Pass};
 use pbg_kernels::params::Params;
+use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step;
 use pbg_store::dataset::{Dataset, EdgeSet};
 use serde::{Deserialize, Serialize};
@@ -34,11 +36,12 @@ pub struct CheckReport {
     pub disk: Vec<(String, u64)>,
 }
 
-/// Resolves `config` against its dataset and adds up what training will need.
+/// Resolves `config` against its dataset and adds up what training with `loss` will need; without
+/// it, all but the loss's buffers.
 ///
 /// # Errors
 /// When the dataset is missing or the configuration does not fit it.
-pub fn check(config: &Config) -> Result<CheckReport, RunError> {
+pub fn check(config: &Config, loss: Option<&dyn Loss>) -> Result<CheckReport, RunError> {
     let dataset = Dataset::open(Path::new(&config.dataset))?;
     let blueprint = Blueprint::new(config, &dataset)?;
     let edge_sets = config
@@ -54,7 +57,7 @@ pub fn check(config: &Config) -> Result<CheckReport, RunError> {
         .map(|t| 8 * t.shape.iter().product::<usize>() as u64)
         .sum();
     let workers = worker_count(config) as u64;
-    let memory = vec![
+    let mut memory = vec![
         ("program and libtorch".to_owned(), PROGRAM),
         (
             "partitions in the buffer".to_owned(),
@@ -69,12 +72,17 @@ pub fn check(config: &Config) -> Result<CheckReport, RunError> {
             format!("{workers} workers"),
             workers * worker_bytes(config, &blueprint),
         ),
-        // The bucket order, and for each worker a relation sampler and a loss.
+        // The bucket order, whoever updates the parameters of a loss, and samplers of all workers.
         (
             "plugins".to_owned(),
-            (1 + 2 * workers) * (config.plugins.limits.memory_mib << 20),
+            (2 + workers) * (config.plugins.limits.memory_mib << 20),
         ),
     ];
+    if let Some(loss) = loss {
+        let columns = most_negatives(config, &blueprint);
+        let bytes = workers * loss.worker_bytes(columns) as u64;
+        memory.push((format!("loss {}", loss.id()), bytes));
+    }
     let tables: u64 = blueprint
         .layout
         .all_tables()
@@ -191,22 +199,42 @@ fn edge_bytes(blueprint: &Blueprint, edge_sets: &[EdgeSet], chunks: u32) -> u64 
 
 /// Buffers of one worker: those of training, and of evaluation where edges are held out.
 fn worker_bytes(config: &Config, blueprint: &Blueprint) -> u64 {
-    let rows: Vec<usize> = blueprint
-        .layout
-        .types
-        .iter()
-        .map(|t| t.rows.iter().copied().max().unwrap_or(0) as usize)
-        .collect();
+    let rows = rows(blueprint);
     let execution = settings::execution(config);
-    let training = step::worker_bytes(
-        &blueprint.spec,
-        config.batch_size as usize,
-        &execution,
-        &rows,
-    );
-    if config.eval_fraction == 0.0 {
-        return training;
+    let bytes = |spec: &ModelSpec, batch: usize| step::worker_bytes(spec, batch, &execution, &rows);
+    let batches = batches(config, blueprint);
+    batches
+        .iter()
+        .map(|(spec, batch)| bytes(spec, *batch))
+        .sum()
+}
+
+/// Negatives of a row of scores, at most.
+fn most_negatives(config: &Config, blueprint: &Blueprint) -> usize {
+    let rows = rows(blueprint);
+    let execution = settings::execution(config);
+    let negatives =
+        |spec: &ModelSpec, batch: usize| step::negatives(spec, batch, &execution, &rows);
+    let batches = batches(config, blueprint);
+    let each = batches.iter().map(|(spec, batch)| negatives(spec, *batch));
+    each.max().unwrap_or(0)
+}
+
+/// Rows of the largest partition of each entity type.
+fn rows(blueprint: &Blueprint) -> Vec<usize> {
+    let types = blueprint.layout.types.iter();
+    types
+        .map(|t| t.rows.iter().copied().max().unwrap_or(0) as usize)
+        .collect()
+}
+
+/// The batches that a worker has buffers for, by model: of training, and of evaluation where edges
+/// are held out.
+fn batches<'a>(config: &Config, blueprint: &'a Blueprint) -> Vec<(Cow<'a, ModelSpec>, usize)> {
+    let mut batches = vec![(Cow::Borrowed(&blueprint.spec), config.batch_size as usize)];
+    if config.eval_fraction > 0.0 {
+        let spec = settings::eval_spec(config, blueprint);
+        batches.push((Cow::Owned(spec), settings::eval_batch_size(config)));
     }
-    let spec = settings::eval_spec(config, blueprint);
-    training + step::worker_bytes(&spec, settings::eval_batch_size(config), &execution, &rows)
+    batches
 }

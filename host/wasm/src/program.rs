@@ -261,14 +261,20 @@ fn check_interfaces(
             });
         }
     }
-    let kind = Kind::ALL
+    let mut kinds = Kind::ALL
         .into_iter()
-        .find(|kind| exports.contains(&kind.interface()));
-    kind.map(|kind| (imports, kind))
-        .ok_or_else(|| LoadError::Interface {
-            label: label.to_owned(),
-            reason: no_strategy(&exports),
-        })
+        .filter(|kind| exports.contains(&kind.interface()));
+    let reason = match (kinds.next(), kinds.next()) {
+        (Some(kind), None) => return Ok((imports, kind)),
+        (Some(one), Some(other)) => {
+            format!("is both a {one} and a {other}; make a component of each")
+        }
+        (None, _) => no_strategy(&exports),
+    };
+    Err(LoadError::Interface {
+        label: label.to_owned(),
+        reason,
+    })
 }
 
 fn check_version(name: &str, label: &str) -> Result<(), LoadError> {

@@ -133,14 +133,17 @@ fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     if !metadata.is_file() {
         return Err("is not a regular file".to_owned());
     }
+    let too_large = || format!("is larger than {limit} bytes, the most a plugin may have");
+    if metadata.len() > limit {
+        return Err(too_large());
+    }
     let mut bytes = Vec::new();
+    // It may grow while it is read.
     File::open(path)
         .and_then(|file| file.take(limit.saturating_add(1)).read_to_end(&mut bytes))
         .map_err(|error| error.to_string())?;
     if bytes.len() as u64 > limit {
-        return Err(format!(
-            "is larger than {limit} bytes, the most a plugin may have"
-        ));
+        return Err(too_large());
     }
     Ok(bytes)
 }

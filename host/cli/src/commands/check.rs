@@ -47,8 +47,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let filled = plugins::fill(&config, &args.plugins, None, terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
+    let needs = pbg_train::check(&config, Some(&filled.strategies.loss))?;
     let mut order = filled.strategies.order;
-    let needs = pbg_train::check(&config)?;
     verify_dataset(&config)?;
     verify_checkpoint(Path::new(&config.checkpoint_path))?;
     let plan = pbg_train::first_plan(&config, order.as_mut());

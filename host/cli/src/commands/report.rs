@@ -99,7 +99,7 @@ impl Known {
         self.fact("epochs", config.num_epochs);
         self.fact("partitions in the buffer", config.buffer_partitions);
         self.fact("seed", config.seed);
-        match pbg_train::check(config) {
+        match pbg_train::check(config, None) {
             Ok(needs) => {
                 let memory = needs.memory.iter().map(|(_, bytes)| bytes).sum();
                 self.fact("memory, at most", format::bytes(memory));

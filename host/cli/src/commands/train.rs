@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     filled.strategies.may_differ = args.allow_plugin_change;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     if !quiet {
-        introduction::print(&config, terminal)?;
+        introduction::print(&config, &filled.strategies.loss, terminal)?;
     }
     let mut reporter = progress::reporter(args.progress, terminal);
     let stop = interrupt::watch(

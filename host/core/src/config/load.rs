@@ -20,6 +20,20 @@ impl Config {
         origin: &str,
         overrides: &[(String, String)],
     ) -> Result<Self, ConfigErrors> {
+        Self::parse_with(text, origin, overrides, &[])
+    }
+
+    /// As [`Config::parse`], where strategies may also be named as one of the plugins `installed`.
+    /// What such a name stands for is for the caller to put in its place.
+    ///
+    /// # Errors
+    /// As [`Config::parse`].
+    pub fn parse_with(
+        text: &str,
+        origin: &str,
+        overrides: &[(String, String)],
+        installed: &[String],
+    ) -> Result<Self, ConfigErrors> {
         // Editors on Windows like to begin a file with a byte-order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut tree = Node::parse(text).map_err(|errors| syntax_errors(origin, errors))?;
@@ -36,7 +50,7 @@ impl Config {
                 problems.push(Problem::new(&path, Place::Set, message));
             }
         }
-        from_tree(&tree, origin, problems)
+        from_tree(&tree, origin, problems, installed)
     }
 
     /// Checks a configuration that was built in memory as if it had been read.
@@ -49,7 +63,7 @@ impl Config {
         let text = toml::to_string(self).map_err(|e| unreadable(origin, &e))?;
         let mut tree = Node::parse(&text).map_err(|errors| syntax_errors(origin, errors))?;
         tree.move_to(Place::Nowhere);
-        from_tree(&tree, origin, vec![]).map(|_| ())
+        from_tree(&tree, origin, vec![], &[]).map(|_| ())
     }
 }
 
@@ -57,6 +71,7 @@ fn from_tree(
     tree: &Node,
     origin: &str,
     mut problems: Vec<Problem>,
+    installed: &[String],
 ) -> Result<Config, ConfigErrors> {
     let (
         json,
@@ -67,7 +82,7 @@ fn from_tree(
     ) = check::check(tree, spec::root());
     problems.extend(found);
     let config: Config = serde_json::from_value(json).map_err(|e| unreadable(origin, &e))?;
-    for complaint in validate::complaints(&config) {
+    for complaint in validate::complaints(&config, installed) {
         let about_made_up = complaint
             .concerns
             .iter()

@@ -58,8 +58,8 @@ pub(super) struct Complaint {
     pub(super) message: String,
 }
 
-/// Every rule that `config` breaks.
-pub(super) fn complaints(config: &Config) -> Vec<Complaint> {
+/// Every rule that `config` breaks, where strategies may be plugins of these names too.
+pub(super) fn complaints(config: &Config, installed: &[String]) -> Vec<Complaint> {
     let mut rules = Rules {
         config,
         broken: Vec::new(),
@@ -76,7 +76,8 @@ pub(super) fn complaints(config: &Config) -> Vec<Complaint> {
     rules.negatives();
     rules.evaluation_negatives();
     rules.batches();
-    rules.strategies();
+    rules.pins();
+    rules.strategies(installed);
     rules.broken
 }
 
@@ -358,9 +359,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    fn strategies(&mut self) {
-        let config = self.config;
-        for (index, pin) in config.plugins.pins.iter().enumerate() {
+    fn pins(&mut self) {
+        for (index, pin) in self.config.plugins.pins.iter().enumerate() {
             let digits = pin.sha256.chars().all(|c| c.is_ascii_hexdigit());
             if pin.sha256.len() != 64 || !digits {
                 let path = KeyPath::from(["plugins", "pins"])
@@ -369,6 +369,10 @@ impl<'a> Rules<'a> {
                 self.blame([path], "must be 64 hexadecimal digits");
             }
         }
+    }
+
+    fn strategies(&mut self, installed: &[String]) {
+        let config = self.config;
         for (key, name, standard) in [
             ("bucket_order", &config.bucket_order, &STANDARD_ORDERS[..]),
             ("loss_fn", &config.loss_fn, &STANDARD_LOSSES),
@@ -378,7 +382,8 @@ impl<'a> Rules<'a> {
                 &STANDARD_SAMPLERS,
             ),
         ] {
-            if !standard.contains(&name.as_str()) && !is_plugin_path(name) {
+            let known = standard.contains(&name.as_str()) || installed.contains(name);
+            if !known && !is_plugin_path(name) {
                 let or = " or the path of a component (*.wasm)";
                 self.blame([top(key)], unknown_name(name, standard, or));
             }

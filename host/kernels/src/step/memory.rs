@@ -38,6 +38,28 @@ pub fn worker_bytes(
     }
 }
 
+/// Most negatives that a row of scores has, for the same arguments.
+#[must_use]
+pub fn negatives(
+    spec: &ModelSpec,
+    batch_size: usize,
+    execution: &Execution,
+    rows: &[usize],
+) -> usize {
+    let of = |relation: usize| {
+        let rules = &spec.relations[relation];
+        let entities = Side::BOTH.map(|side| rows.get(rules.entity(side)).copied().unwrap_or(0));
+        let slice_bytes = execution.slice_bytes.max(1);
+        let plan = Plan::new(spec, relation, batch_size.max(1), entities, slice_bytes);
+        let on = |side: Side| match plan.negatives[side as usize] {
+            Negatives::All => entities[side as usize],
+            _ => plan.columns(side),
+        };
+        Side::BOTH.into_iter().map(on).max().unwrap_or(0)
+    };
+    (0..spec.relations.len()).map(of).max().unwrap_or(0)
+}
+
 /// Largest number of floats in each buffer, except where another unit is said.
 #[derive(Default)]
 struct Needs {

@@ -6,7 +6,6 @@ mod gradients;
 mod hogwild;
 mod losses;
 mod memory;
-mod pbg_vectors;
 mod ranking;
 mod reference;
 mod traced;

@@ -3,8 +3,10 @@
 mod cache;
 mod engine;
 mod hostile;
+mod hostile_computed;
 mod hostile_losses;
 mod losses;
+mod memory;
 mod misfits;
 mod rights;
 mod samplers;

@@ -1,11 +1,12 @@
 //! Files that are no plugin, and plugins that do not fit: refused when they are loaded, with the
 //! reason and the way to build them right.
 
+use crate::support::bounds::bounded;
 use crate::support::{Guest, encode, load, own_wit, sandbox, wit};
 use pbg_wasm::{LoadError, PluginSource, Sandbox};
 
 fn refusal(sandbox: &Sandbox, bytes: Vec<u8>) -> String {
-    let error = load(sandbox, bytes).err().expect("no plugin");
+    let error = bounded(|| load(sandbox, bytes).err()).expect("no plugin");
     let message = error.to_string();
     assert!(message.starts_with("plugin evil.wasm: "), "{message}");
     message
@@ -93,23 +94,39 @@ fn a_flipped_byte_never_harms_the_host() {
 
 #[test]
 fn wasi_is_refused_with_the_way_to_build_without() {
-    let interfaces = wit("package wasi:clocks@0.2.6;
-        interface monotonic-clock { now: func() -> u64; }
-        world order { import monotonic-clock; }");
-    let bytes = encode(
-        &importing("wasi:clocks/monotonic-clock@0.2.6"),
-        &interfaces,
-        "order",
-    );
-    assert_refused(
-        bytes,
-        &[
-            "imports wasi:clocks/monotonic-clock@0.2.6",
-            "there is no WASI",
-            "wasm32-unknown-unknown",
-            "--stub-wasi",
-        ],
-    );
+    // The clock, entropy, the environment, files, sockets, the standard streams and the way out.
+    for interface in [
+        "clocks/monotonic-clock",
+        "clocks/wall-clock",
+        "random/random",
+        "cli/environment",
+        "cli/exit",
+        "cli/stdout",
+        "filesystem/preopens",
+        "sockets/network",
+        "io/poll",
+        "http/outgoing-handler",
+    ] {
+        let (package, name) = interface
+            .split_once('/')
+            .expect("a package and an interface");
+        let interfaces = wit(&format!(
+            "package wasi:{package}@0.2.6;
+            interface {name} {{ now: func() -> u64; }}
+            world order {{ import {name}; }}"
+        ));
+        let import = format!("wasi:{interface}@0.2.6");
+        let bytes = encode(&importing(&import), &interfaces, "order");
+        assert_refused(
+            bytes,
+            &[
+                &format!("imports {import}"),
+                "there is no WASI",
+                "wasm32-unknown-unknown",
+                "--stub-wasi",
+            ],
+        );
+    }
 }
 
 #[test]
@@ -180,6 +197,36 @@ fn missing_exports_are_named() {
 }
 
 #[test]
+fn surplus_exports_are_no_harm_but_a_second_strategy_is_refused() {
+    let interfaces = wit("package pbg:plugin@0.1.0;
+        interface bucket-order { configure: func(); }
+        interface relation-sampler { configure: func(); }
+        world order { export bucket-order; export relation-sampler; }");
+    let module = r#"(module (func (export "pbg:plugin/bucket-order@0.1.0#configure"))
+        (func (export "pbg:plugin/relation-sampler@0.1.0#configure")))"#;
+    assert_refused(
+        encode(module, &interfaces, "order"),
+        &["is both a bucket order and a relation sampler"],
+    );
+
+    let mut interfaces = own_wit();
+    interfaces
+        .push_str(
+            "surplus.wit",
+            "package evil:surplus;
+            interface api { more: func() -> u32; }
+            world surplus { include pbg:plugin/order@0.1.0; export api; }",
+        )
+        .expect("the test's interfaces are valid");
+    let guest = Guest {
+        extra: r#"(func (export "evil:surplus/api#more") (result i32) (unreachable))"#.to_owned(),
+        ..Guest::default()
+    };
+    let bytes = encode(&guest.text(), &interfaces, "surplus");
+    load(&sandbox(), bytes).expect("nobody calls it");
+}
+
+#[test]
 fn names_are_files_first_and_standard_plugins_next() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("inside_out.wasm");
@@ -217,4 +264,21 @@ fn names_are_files_first_and_standard_plugins_next() {
 
     let folder = PluginSource::resolve(folder.path().to_str().expect("a plain path"));
     assert!(matches!(folder, Err(LoadError::Unreadable { .. })));
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("evil.wasm");
+    std::fs::File::create(&path)
+        .and_then(|f| f.set_len(1 << 40))
+        .expect("a sparse file");
+    let error =
+        bounded(|| sandbox().load_order(PluginSource::File(path), &serde_json::Value::Null));
+    let error = error.err().expect("a terabyte is refused");
+    assert!(matches!(error, LoadError::Unreadable { .. }));
+    assert!(
+        error.to_string().contains("larger than 67108864 bytes"),
+        "{error}"
+    );
 }

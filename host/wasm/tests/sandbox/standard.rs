@@ -1,6 +1,6 @@
 //! The standard plugins in the sandbox answer what the same code answers natively.
 
-use crate::support::{pass, sandbox};
+use crate::support::{Guest, list, load, pass, sandbox};
 use pbg_core::config;
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::strategy::{BucketOrder as _, Pass, SamplerFactory as _};
@@ -196,4 +196,38 @@ fn a_plan_for_a_million_buckets_fits_the_limits() {
         error.contains("a plan of 4000000 buckets exceeds"),
         "{error}"
     );
+}
+
+#[test]
+fn an_order_hears_which_partitions_are_resident() {
+    // Begins with the bucket of the first resident partition of either side.
+    let lhs = "(i32.load (i32.load offset=40 (local.get 0)))";
+    let rhs = "(i32.load (i32.load offset=48 (local.get 0)))";
+    let other = |partition: &str| format!("(i32.sub (i32.const 1) {partition})");
+    let (not_lhs, not_rhs) = (other(lhs), other(rhs));
+    let buckets = [
+        (lhs, rhs),
+        (lhs, &not_rhs),
+        (&not_lhs, rhs),
+        (&not_lhs, &not_rhs),
+    ];
+    let stores = buckets.iter().enumerate().map(|(i, (lhs, rhs))| {
+        let at = 4096 + 8 * i;
+        format!(
+            "(i32.store (i32.const {at}) {lhs}) (i32.store (i32.const {}) {rhs})",
+            at + 4
+        )
+    });
+    let guest = Guest {
+        plan: stores.collect::<String>() + &list(4096, 4),
+        ..Guest::default()
+    };
+    let mut order = load(&sandbox(), guest.component()).expect("it loads");
+    for (lhs, rhs) in [(0, 1), (1, 0), (1, 1)] {
+        let mut pass = pass(2, 2);
+        pass.shared = false;
+        pass.resident = vec![(Side::Rhs, rhs), (Side::Lhs, lhs)];
+        let plan = order.plan(&pass).expect("it plans");
+        assert_eq!(plan[0], Bucket::new(lhs, rhs));
+    }
 }

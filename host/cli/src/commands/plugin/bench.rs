@@ -1,20 +1,21 @@
 //! `pbg-host plugin bench`.
 
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pbg_contract::{Timing, bench_loss, bench_order, bench_sampler};
-use pbg_wasm::{Kind as Slot, Limits, Plugin};
+use pbg_wasm::{Kind as Slot, Limits, Plugin, Sandbox};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::format;
 use crate::terminal::{self, Terminal};
 
 use super::{open, sandbox};
 
-/// Measure what the calls of a plugin cost, alone and as a share of training.
+/// Measure what loading a plugin and its calls cost, alone and as a share of training.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -63,15 +64,53 @@ struct Row {
     share: f64,
 }
 
+/// Seconds until a plugin has said who it is, the shortest of several times.
+#[derive(Serialize)]
+struct Loading {
+    /// Where its code has to be compiled first.
+    compiled: f64,
+    /// Where the code is kept. Equal to `compiled` without a cache.
+    cached: f64,
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Measured {
+    loading: Loading,
+    calls: Vec<Row>,
+}
+
+/// Times that a plugin is compiled, and loaded from the cache.
+const COMPILATIONS: usize = 3;
+const LOADS: usize = 10;
+
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let sandbox = sandbox(Limits::default(), terminal)?;
-    let (plugin, _) = open(&sandbox, &args.plugin)?;
+    let cached = sandbox(Limits::default(), terminal)?;
+    let (plugin, _) = open(&cached, &args.plugin)?;
+    let loading = loading(&cached, &args.plugin)?;
     let parameters = Value::Object(args.parameters.iter().cloned().collect());
-    let (rows, assumption) = measured(&plugin, &parameters, args)?;
+    let (calls, assumption) = measured(&plugin, &parameters, args)?;
+    let measured = Measured { loading, calls };
     if args.json {
-        return terminal::print_json(&rows);
+        return terminal::print_json(&measured);
     }
-    terminal::print(|out| print(out, &plugin, &rows, &assumption))
+    terminal::print(|out| print(out, &plugin, &measured, &assumption))
+}
+
+fn loading(cached: &Sandbox, name: &str) -> Result<Loading> {
+    let shortest = |sandbox: &Sandbox, times| -> Result<f64> {
+        let mut shortest = f64::INFINITY;
+        for _ in 0..times {
+            let start = Instant::now();
+            open(sandbox, name)?;
+            shortest = shortest.min(start.elapsed().as_secs_f64());
+        }
+        Ok(shortest)
+    };
+    Ok(Loading {
+        compiled: shortest(&Sandbox::new(Limits::default())?, COMPILATIONS)?,
+        cached: shortest(cached, LOADS)?,
+    })
 }
 
 fn measured(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, String)> {
@@ -161,14 +200,27 @@ fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, S
     Ok((rows, assumption))
 }
 
-fn print(out: &mut dyn Write, plugin: &Plugin, rows: &[Row], assumption: &str) -> io::Result<()> {
-    writeln!(out, "{}: a {}", plugin.id(), plugin.inspection().kind)?;
+fn print(
+    out: &mut dyn Write,
+    plugin: &Plugin,
+    Measured { loading, calls }: &Measured,
+    assumption: &str,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "{}: a {} of {}; loads in {} compiled, in {} from the cache",
+        plugin.id(),
+        plugin.inspection().kind,
+        format::bytes(plugin.inspection().size),
+        small(loading.compiled),
+        small(loading.cached),
+    )?;
     writeln!(
         out,
         "  {:16} {:>12} {:>12} {:>12} {:>8}   share of training",
         "call", "median", "least", "most", "calls"
     )?;
-    for row in rows {
+    for row in calls {
         let Timing {
             calls,
             median,

@@ -17,13 +17,17 @@ use crate::terminal::{self, Terminal};
 #[command(after_help = "\
 Examples:
   pbg-host plugin new my_order --kind order --lang rust
-  pbg-host plugin new my_order --kind order --lang python --path ~/orders/mine")]
+  pbg-host plugin new my_order --kind order --lang python --path ~/orders/mine
+  pbg-host plugin new my_loss --kind loss --computed --lang rust")]
 pub(crate) struct Args {
     /// Name of the plugin: lower-case letters, digits and underscores.
     name: String,
     /// What it decides.
     #[arg(long)]
     kind: KindArg,
+    /// A loss that computes itself, for what no formula can say; slower. In Rust only.
+    #[arg(long)]
+    computed: bool,
     /// What to write it in.
     #[arg(long = "lang", value_name = "LANGUAGE")]
     language: LanguageArg,
@@ -56,10 +60,15 @@ enum LanguageArg {
 }
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let kind = match args.kind {
-        KindArg::Order => Kind::Order,
-        KindArg::Sampler => Kind::Sampler,
-        KindArg::Loss => Kind::Loss,
+    let kind = match (args.kind, args.computed) {
+        (KindArg::Order, false) => Kind::Order,
+        (KindArg::Sampler, false) => Kind::Sampler,
+        (KindArg::Loss, false) => Kind::Loss,
+        (KindArg::Loss, true) => Kind::ComputedLoss,
+        (KindArg::Order | KindArg::Sampler, true) => {
+            let text = "--computed is for losses: orders and samplers are always code";
+            return Err(Failure::message(exit_codes::Kind::Usage, text));
+        }
     };
     let language = match args.language {
         LanguageArg::Rust => Language::Rust,
@@ -83,7 +92,9 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 
 fn failure(error: CreateError) -> Failure {
     let kind = match error {
-        CreateError::Name { .. } | CreateError::Occupied { .. } => exit_codes::Kind::Usage,
+        CreateError::Name { .. } | CreateError::Occupied { .. } | CreateError::TooSlow { .. } => {
+            exit_codes::Kind::Usage
+        }
         CreateError::Write { .. } => exit_codes::Kind::Io,
         _ => exit_codes::Kind::Internal,
     };

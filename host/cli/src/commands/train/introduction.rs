@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::builder::styling::Style;
 use pbg_core::config::Config;
+use pbg_core::strategy::Loss;
 use pbg_store::dataset::{Dataset, Manifest};
 use pbg_train::RunError;
 
@@ -16,9 +17,9 @@ use crate::terminal::Terminal;
 ///
 /// # Errors
 /// When the dataset cannot be opened or does not fit the configuration.
-pub(crate) fn print(config: &Config, terminal: Terminal) -> Result<()> {
+pub(crate) fn print(config: &Config, loss: &dyn Loss, terminal: Terminal) -> Result<()> {
     let dataset = Dataset::open(Path::new(&config.dataset)).map_err(RunError::from)?;
-    let memory: u64 = pbg_train::check(config)?
+    let memory: u64 = pbg_train::check(config, Some(loss))?
         .memory
         .iter()
         .map(|(_, bytes)| bytes)

@@ -5,6 +5,10 @@ use super::{encode, own_wit};
 /// The functions of a sampler as WebAssembly text. What a test does not replace draws relation 0
 /// (3 edges), then relation 1 (2 edges), in batches of 2.
 pub(crate) struct Guest {
+    /// Tables, `start`, more functions.
+    pub(crate) extra: String,
+    pub(crate) realloc: String,
+    pub(crate) describe: String,
     pub(crate) configure: String,
     pub(crate) create: String,
     pub(crate) next: String,
@@ -14,6 +18,13 @@ pub(crate) struct Guest {
 impl Default for Guest {
     fn default() -> Self {
         Self {
+            extra: String::new(),
+            realloc: "(local $at i32)
+                (local.set $at (i32.and (i32.add (global.get $free) (i32.const 7)) (i32.const -8)))
+                (global.set $free (i32.add (local.get $at) (local.get 3)))
+                (local.get $at)"
+                .to_owned(),
+            describe: "(i32.const 256)".to_owned(),
             configure: "(i32.const 640)".to_owned(),
             create: "(i32.store8 (i32.const 512) (i32.const 0))
                 (i32.store (i32.const 516) (call $new (i32.const 1))) (i32.const 512)"
@@ -37,6 +48,9 @@ impl Guest {
     /// The component.
     pub(crate) fn component(&self) -> Vec<u8> {
         let Self {
+            extra,
+            realloc,
+            describe,
             configure,
             create,
             next,
@@ -53,15 +67,12 @@ impl Guest {
   (data (i32.const 16) "A plugin of the test suite.")
   (data (i32.const 256) "\00\00\00\00\04\00\00\00\08\00\00\00\05\00\00\00\10\00\00\00\1b\00\00\00\00\00\00\00\00\00\00\00")
   (data (i32.const 1024) "not on tuesdays")
-  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
-    (local $at i32)
-    (local.set $at (i32.and (i32.add (global.get $free) (i32.const 7)) (i32.const -8)))
-    (global.set $free (i32.add (local.get $at) (local.get 3)))
-    (local.get $at))
-  (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) (i32.const 256))
+  {extra}
+  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) {realloc})
+  (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) {describe})
   (func (export "pbg:plugin/relation-sampler@0.1.0#configure") (param i32 i32) (result i32) {configure})
   (func (export "pbg:plugin/relation-sampler@0.1.0#[static]sampler.create") (param i32 i32 i32 i64) (result i32) {create})
-  (func (export "pbg:plugin/relation-sampler@0.1.0#[method]sampler.next") (param i32) (result i32) {next})
+  (func $next (export "pbg:plugin/relation-sampler@0.1.0#[method]sampler.next") (param i32) (result i32) {next})
   (func (export "pbg:plugin/relation-sampler@0.1.0#[method]sampler.observe") (param i32 i32 f32) {observe})
 )"#
         );

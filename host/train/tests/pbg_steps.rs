@@ -1,4 +1,5 @@
-//! Two training steps of PyTorch-BigGraph in 98 configurations, through the real step.
+//! Two training steps of PyTorch-BigGraph in 98 configurations, through the real step, with the
+//! standard losses as their components hand them over.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,14 +8,14 @@ use std::sync::Arc;
 use pbg_core::config::{Comparator, Operator};
 use pbg_core::graph::Side;
 use pbg_core::strategy::Loss;
-use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::step::{Batch, Relations, Tables, Trainer};
 use pbg_kernels::table::Table;
+use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[derive(Deserialize)]
 struct File {
@@ -116,14 +117,29 @@ impl Case {
         }
     }
 
-    fn loss(&self) -> Box<dyn Loss> {
-        match self.config.loss_fn.as_str() {
-            "ranking" => Box::new(Ranking::new(self.config.margin)),
-            "logistic" => Box::new(Logistic::new()),
-            "softmax" => Box::new(Softmax::new()),
-            other => panic!("no such loss: {other}"),
+    fn loss(&self, losses: &Losses) -> Box<dyn Loss> {
+        let parameters = match self.config.loss_fn.as_str() {
+            "ranking" => json!({"margin": self.config.margin}),
+            _ => Value::Null,
+        };
+        let plugin = losses[self.config.loss_fn.as_str()].clone();
+        match plugin.into_loss(&parameters).expect("it has a formula") {
+            LoadedLoss::Traced(graph) => pbg_train::traced(graph),
+            LoadedLoss::Computed(_) => panic!("the standard losses are formulas"),
         }
     }
+}
+
+/// PBG's losses, compiled once.
+type Losses = BTreeMap<&'static str, Plugin>;
+
+fn losses() -> Losses {
+    let sandbox = Sandbox::new(Limits::default()).expect("the sandbox starts");
+    let open = |name| {
+        let source = PluginSource::resolve(name).expect("a standard loss");
+        (name, sandbox.open(source).expect("it loads"))
+    };
+    ["ranking", "logistic", "softmax"].map(open).into()
 }
 
 /// PBG's internal name as a name in checkpoints.
@@ -244,9 +260,9 @@ fn draws(case: &Case, step: &Step) -> Draws {
     Draws { lhs, rhs }
 }
 
-fn run(case: &Case, slice_bytes: usize) -> (Vec<String>, usize) {
+fn run(case: &Case, losses: &Losses, slice_bytes: usize) -> (Vec<String>, usize) {
     let spec = Arc::new(case.spec());
-    let loss = case.loss();
+    let loss = case.loss(losses);
     let mut trainer = Trainer::new(Arc::clone(&spec))
         .expect("a trainer")
         .with_slice_bytes(slice_bytes);
@@ -410,12 +426,13 @@ fn two_steps_equal_pbg_in_every_configuration_at_any_slice_size() {
     let text = std::fs::read_to_string(&path).expect("the vectors");
     let file: File = serde_json::from_str(&text).expect("readable vectors");
     assert_eq!(file.cases.len(), 98);
+    let losses = losses();
     // One chunk per slice, two chunks, everything at once.
     for slice_bytes in [1, 1500, 1 << 20] {
         let results: Vec<_> = file
             .cases
             .iter()
-            .map(|case| run(case, slice_bytes))
+            .map(|case| run(case, &losses, slice_bytes))
             .collect();
         let failures: Vec<&String> = results.iter().flat_map(|(failures, _)| failures).collect();
         let compared: usize = results.iter().map(|(_, compared)| compared).sum();

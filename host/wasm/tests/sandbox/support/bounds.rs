@@ -1,0 +1,46 @@
+//! What every hostile case keeps to: two seconds, and little of the host's memory.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Set where a test has the process to itself, so that what the process holds is what the test
+/// makes it hold.
+pub(crate) const ALONE: &str = "PBG_SANDBOX_ALONE";
+
+/// The most that a case may take.
+const TIME: Duration = Duration::from_secs(2);
+/// The most that the host may hold at any moment of a case beyond what it held before, in KiB.
+const MEMORY_KIB: u64 = 64 << 10;
+
+/// Runs a hostile case, and asserts that it keeps to its bounds.
+#[track_caller]
+pub(crate) fn bounded<R>(case: impl FnOnce() -> R) -> R {
+    let alone = std::env::var_os(ALONE).is_some();
+    let before = alone.then(|| {
+        // From here on the peak is that of the case.
+        fs::write("/proc/self/clear_refs", "5").expect("this process may reset its own peak");
+        status("VmRSS")
+    });
+    let started = Instant::now();
+    let answer = case();
+    let took = started.elapsed();
+    assert!(took < TIME, "it took {took:?}");
+    if let Some(before) = before {
+        let more = status("VmHWM").saturating_sub(before);
+        assert!(
+            more < MEMORY_KIB,
+            "the host held {more} KiB more at its peak"
+        );
+    }
+    answer
+}
+
+/// A line of this process's status, in KiB.
+fn status(name: &str) -> u64 {
+    let text = fs::read_to_string("/proc/self/status").expect("a Linux process has a status");
+    let line = text.lines().find(|line| line.starts_with(name));
+    let number = line.and_then(|line| line.split_whitespace().nth(1));
+    number
+        .and_then(|kib| kib.parse().ok())
+        .expect("the line has a number")
+}
