@@ -163,6 +163,34 @@ fn compare_tells_all_orders_and_why_one_takes_no_part() {
 }
 
 #[test]
+fn orders_plan_for_the_rates_that_stalls_are_predicted_for() {
+    let place = Workplace::empty();
+    let rates = "read_bytes_per_second=2e8,write_bytes_per_second=2e8,edges_per_second=2e5";
+    let orders = [
+        "overlap".to_owned(),
+        format!("overlap:{rates}"),
+        "overlap:edges_per_second=1e9".to_owned(),
+    ];
+    let mut args = "orders compare -p 32 -c 8 --read-mbps 200 --write-mbps 200 --edges-per-second 200000 --json c.json"
+        .to_owned();
+    for order in &orders {
+        args.push_str(&format!(" --order {order}"));
+    }
+    place.run(args.split(' ')).succeeds();
+    let json: Value = serde_json::from_str(&place.read("c.json")).unwrap();
+    let stall = |order: &String| {
+        let mut entries = json["cases"][0]["orders"].as_array().unwrap().iter();
+        let entry = entries
+            .find(|entry| entry["order"] == order.as_str())
+            .unwrap();
+        entry["seeds"][0]["stall_ahead"].as_f64().unwrap()
+    };
+    let [told, set, other] = [0, 1, 2].map(|n| stall(&orders[n]));
+    assert_eq!(told, set);
+    assert!(told < other, "{told}, for another rate {other}");
+}
+
+#[test]
 fn compare_asks_for_what_it_lacks() {
     let place = Workplace::empty();
     place.run(["orders", "compare"]).fails(2, &["--partitions"]);

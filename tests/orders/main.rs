@@ -2,6 +2,7 @@
 
 mod optimum;
 mod properties;
+mod records;
 mod table;
 
 use pbg_order_tests::cost;

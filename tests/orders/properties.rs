@@ -118,9 +118,9 @@ proptest! {
         let (beta, optimal, overlap) = (of("beta"), of("optimal"), of("overlap"));
         prop_assert!(cost(&pass, &optimal).bytes <= cost(&pass, &beta).bytes);
         let rates = overlap::clock::Rates {
-            read_bytes_per_second: 1e9,
-            write_bytes_per_second: 1e9,
-            edges_per_second: 5e5,
+            read_bytes_per_second: 4e8,
+            write_bytes_per_second: 4e8,
+            edges_per_second: 4e5,
             spare_slot: true,
         };
         let stall = |plan: &[Bucket]| overlap::clock::stall(&pass, plan, &rates);

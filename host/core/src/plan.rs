@@ -3,6 +3,7 @@
 
 pub mod analysis;
 pub mod bound;
+pub mod misses;
 pub mod replay;
 pub mod reuse;
 pub mod stall;

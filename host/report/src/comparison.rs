@@ -3,8 +3,10 @@
 use std::time::Instant;
 
 use pbg_core::graph::Bucket;
-use pbg_core::plan::analysis::{Analysis, MissCurve};
+use pbg_core::plan::analysis::Analysis;
 use pbg_core::plan::bound;
+use pbg_core::plan::misses::MissCurve;
+use pbg_core::plan::reuse::Reuse;
 use pbg_core::plan::stall::Rates;
 use pbg_core::strategy::{BucketOrder, Pass};
 use serde::Serialize;
@@ -140,7 +142,7 @@ fn enter(
             analysis: Analysis::new(pass, &plan, rates),
         });
         if entry.plan.is_empty() {
-            entry.miss_curve = MissCurve::new(pass, &plan);
+            entry.miss_curve = MissCurve::new(pass, &plan, &Reuse::new(pass, &plan));
             entry.plan = plan;
         }
     }

@@ -69,51 +69,6 @@ impl Analysis {
     }
 }
 
-/// What one plan would swap with buffers of other sizes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct MissCurve {
-    /// Sizes of the buffer, ascending.
-    pub slots: Vec<u32>,
-    /// Swaps with the best eviction, Belady's.
-    pub belady: Vec<u64>,
-    /// Swaps with the eviction of the least recently used partition.
-    pub lru: Vec<u64>,
-}
-
-/// Most sizes of the curve.
-const SIZES: u32 = 32;
-
-impl MissCurve {
-    /// The curve of `plan`, for buffers from 2 partitions to all of them.
-    #[must_use]
-    pub fn new(pass: &Pass, plan: &[Bucket]) -> Self {
-        let reuse = Reuse::new(pass, plan);
-        let slots = sizes(reuse.first as u32);
-        Self {
-            belady: slots
-                .iter()
-                .map(|&slots| Replay::new(pass, plan, slots).swaps())
-                .collect(),
-            lru: slots.iter().map(|&slots| reuse.lru_swaps(slots)).collect(),
-            slots,
-        }
-    }
-}
-
-/// All sizes from 2 to `most`; above [`SIZES`] every further one is larger by a constant factor.
-fn sizes(most: u32) -> Vec<u32> {
-    let most = most.max(2);
-    if most <= SIZES + 1 {
-        return (2..=most).collect();
-    }
-    let factor = (f64::from(most) / 2.0).powf(1.0 / f64::from(SIZES - 1));
-    let mut sizes: Vec<u32> = (0..SIZES)
-        .map(|step| (2.0 * factor.powi(step as i32)).round() as u32)
-        .collect();
-    sizes.dedup();
-    sizes
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -145,31 +100,5 @@ mod tests {
         assert_eq!((analysis.swaps, analysis.loads), (0, 4));
         assert_eq!(analysis.ratio(), None);
         assert_eq!(analysis.states.max, 16);
-    }
-
-    #[test]
-    fn a_curve_reaches_from_two_partitions_to_all() {
-        for p in [2, 3, 20, 64, 100] {
-            let curve = MissCurve::new(&pass(p, 2), &lexicographic(p));
-            assert!(curve.slots.is_sorted_by(|a, b| a < b));
-            assert_eq!(curve.slots.first(), Some(&2));
-            assert_eq!(curve.slots.last(), Some(&p));
-            assert_eq!(
-                (curve.belady.last(), curve.lru.last()),
-                (Some(&0), Some(&0))
-            );
-            assert!(
-                curve
-                    .belady
-                    .iter()
-                    .zip(&curve.lru)
-                    .all(|(best, lru)| best <= lru)
-            );
-        }
-        let swaps = cost(&pass(20, 2), &lexicographic(20)).swaps;
-        assert_eq!(
-            MissCurve::new(&pass(20, 9), &lexicographic(20)).belady[0],
-            swaps
-        );
     }
 }

@@ -28,10 +28,13 @@ pub struct Timeline<'a> {
     pub shared: bool,
 }
 
-/// Most loads that one figure shows.
-const MOST_LOADS: usize = 400;
-/// Loads up to which bars carry the number of their partition.
-const LABELLED: usize = 90;
+/// Most loads that one figure has: browsers draw each bar.
+const MOST_LOADS: usize = 2000;
+/// Loads that are in sight at first; a strip below moves and widens the window.
+const WINDOW: usize = 100;
+/// Loads up to which bars have white edges and the numbers of their partitions; of more, they would
+/// hide narrow bars.
+const LABELLED: usize = 400;
 
 /// One row per slot, one for the disk, one for stalls.
 #[must_use]
@@ -65,23 +68,43 @@ pub fn timeline(timeline: &Timeline<'_>) -> Figure {
         rows.push("disk".to_owned());
     }
     rows.push("stall".to_owned());
-    let part = if shown < transfers.len() {
-        format!(" The first {shown} of {} loads.", transfers.len())
-    } else {
-        String::new()
-    };
+    let mut caption = timeline.caption.clone();
+    if shown < transfers.len() {
+        let all = transfers.len();
+        caption.push_str(&format!(
+            " The figure has the first {shown} of {all} loads."
+        ));
+    }
+    let mut seconds = axis("seconds from the start of the pass");
+    let mut height = 130 + 22 * rows.len() as u32;
+    if let Some(beyond) = transfers.get(WINDOW) {
+        caption.push_str(&format!(
+            " In sight are {WINDOW} of {shown} loads at first: drag the strip below the figure to move the window, its \
+             ends to widen it."
+        ));
+        let strip = json!({
+            "range": [0.0, short(beyond.leaves)],
+            "rangeslider": { "range": [0.0, short(until)], "thickness": STRIP / f64::from(height), "bordercolor": "#bbb", "borderwidth": 1 },
+        });
+        seconds = with(seconds, strip);
+        height += 2 * STRIP as u32;
+    }
     Figure {
         id: timeline.id.clone(),
         title: text(&timeline.title),
-        caption: format!("{}{part}", timeline.caption),
-        height: 130 + 22 * rows.len() as u32,
+        caption,
+        height,
         data,
         layout: json!({
-            "barmode": "overlay", "bargap": 0.15, "xaxis": axis("seconds from the start of the pass"),
+            "barmode": "overlay", "bargap": 0.15, "xaxis": seconds,
+            "legend": { "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom" },
             "yaxis": with(axis(""), json!({ "categoryorder": "array", "categoryarray": rows, "autorange": "reversed" })),
         }),
     }
 }
+
+/// Height of the strip that moves the window, in pixels.
+const STRIP: f64 = 34.0;
 
 fn slot_name(slot: u32) -> String {
     format!("slot {slot}")
@@ -114,7 +137,6 @@ fn held(
     let (labels, edge) = if shown <= LABELLED {
         (bars.names.clone(), 0.5)
     } else {
-        // White edges would hide narrow bars.
         (Vec::new(), 0.0)
     };
     let most = bars.numbers.iter().copied().max().unwrap_or(0).max(1);
@@ -127,7 +149,7 @@ fn held(
     json!({
         "type": "bar", "orientation": "h", "name": "holds", "base": bars.base, "x": bars.seconds, "y": bars.rows,
         "customdata": bars.names, "text": labels, "textposition": "inside", "insidetextanchor": "middle",
-        "textangle": 0, "constraintext": "none", "cliponaxis": true,
+        "textangle": 0, "cliponaxis": true,
         "marker": { "color": colors, "line": { "width": edge, "color": "#fff" } },
         "showlegend": false,
         "hovertemplate": "partition %{customdata} for %{x:.2f} s, from %{base:.2f} s<extra></extra>",

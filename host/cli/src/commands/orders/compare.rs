@@ -68,10 +68,11 @@ pub(crate) struct Args {
 /// When there is nothing to compare, or a result cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let setting = Setting::new(&args.config, &args.grid, terminal)?;
-    let mut contestants =
-        Loader::new(setting.config().cloned(), terminal)?.contestants(&args.order);
+    let rates = args.rates.rates();
+    let loader = Loader::new(setting.config().cloned(), rates, terminal)?;
+    let mut contestants = loader.contestants(&args.order);
     let mut comparison = Comparison {
-        rates: args.rates.rates(),
+        rates,
         cases: Vec::new(),
     };
     let bar = if terminal.interactive {

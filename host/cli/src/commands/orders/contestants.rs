@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pbg_core::config::Config;
+use pbg_core::plan::stall::Rates;
 use pbg_core::strategy::BucketOrder;
 use pbg_report::comparison::Contestant;
 use pbg_wasm::{Kind as Slot, Limits, Plugin, PluginSource, Sandbox, standard};
@@ -73,14 +74,25 @@ pub(super) fn set_parameters(
 pub(super) struct Loader {
     sandbox: Sandbox,
     config: Option<Config>,
+    rates: Rates,
+}
+
+/// Parameters by which an order is told how fast things go, with their values.
+fn rate_parameters(rates: &Rates) -> [(&'static str, f64); 3] {
+    [
+        ("read_bytes_per_second", rates.read),
+        ("write_bytes_per_second", rates.write),
+        ("edges_per_second", rates.edges),
+    ]
 }
 
 impl Loader {
-    /// With the limits and parameters of `config`, if there is one.
+    /// With the limits and parameters of `config`, if there is one. Orders that have parameters for
+    /// rates are told those that stalls are predicted for, unless others are set.
     ///
     /// # Errors
     /// When the machine has no support for the sandbox.
-    pub(super) fn new(config: Option<Config>, terminal: Terminal) -> Result<Self> {
+    pub(super) fn new(config: Option<Config>, rates: Rates, terminal: Terminal) -> Result<Self> {
         let sandbox = match &config {
             Some(config) => plugins::sandbox(config, None, terminal)?,
             None => {
@@ -95,6 +107,7 @@ impl Loader {
         Ok(Self {
             sandbox: sandbox.with_log(log),
             config,
+            rates,
         })
     }
 
@@ -113,7 +126,12 @@ impl Loader {
             let text = format!("{}: is a {kind}, not a bucket order", wanted.label);
             return Err(Failure::message(Kind::Plugin, text));
         }
-        let mut parameters: Map<String, Value> = Map::new();
+        let declared = &plugin.inspection().metadata.parameters;
+        let mut parameters: Map<String, Value> = rate_parameters(&self.rates)
+            .into_iter()
+            .filter(|(name, _)| declared.iter().any(|parameter| parameter.name == *name))
+            .map(|(name, rate)| (name.to_owned(), rate.into()))
+            .collect();
         let configured = self.config.as_ref();
         if let Some(given) = configured.and_then(|c| c.plugins.params.get(&plugin.id().name)) {
             parameters.extend(

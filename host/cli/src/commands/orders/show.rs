@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         return Err(Failure::message(Kind::Usage, text));
     };
     let buffer = args.buffer.unwrap_or((partitions / 4).max(2));
-    let mut order = Loader::new(None, terminal)?.load(&args.order)?;
+    let mut order = Loader::new(None, args.rates.rates(), terminal)?.load(&args.order)?;
     let pass = args.grid.pass(partitions, buffer, args.seed);
     let plan = order
         .plan(&pass)

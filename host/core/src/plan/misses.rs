@@ -1,0 +1,183 @@
+//! What one plan would swap with buffers of every size.
+//!
+//! Both evictions keep a buffer's content within that of a larger one, so one walk over the plan
+//! with one stack counts for all sizes at once: what a buffer of `c` holds is the top `c` of the
+//! stack, and the depth at which a partition is found decides which buffers must load it (Mattson
+//! et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal, 1970).
+
+use serde::{Deserialize, Serialize};
+
+use super::needs;
+use super::replay::index;
+use super::reuse::Reuse;
+use crate::graph::Bucket;
+use crate::strategy::Pass;
+
+/// What one plan would swap with buffers of other sizes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MissCurve {
+    /// Sizes of the buffer, ascending.
+    pub slots: Vec<u32>,
+    /// Swaps with the best eviction, Belady's.
+    pub belady: Vec<u64>,
+    /// Swaps with the eviction of the least recently used partition.
+    pub lru: Vec<u64>,
+}
+
+/// Most sizes of the curve.
+const SIZES: u32 = 256;
+
+impl MissCurve {
+    /// The curve of `plan`, for buffers from 2 partitions to all of them, given its reuse
+    /// distances.
+    #[must_use]
+    pub fn new(pass: &Pass, plan: &[Bucket], reuse: &Reuse) -> Self {
+        let slots = sizes(reuse.first as u32);
+        let belady = belady_swaps(pass, plan);
+        Self {
+            belady: slots
+                .iter()
+                .map(|&slots| belady.get(slots as usize).copied().unwrap_or(0))
+                .collect(),
+            lru: slots.iter().map(|&slots| reuse.lru_swaps(slots)).collect(),
+            slots,
+        }
+    }
+}
+
+/// All sizes from 2 to `most`; above [`SIZES`] every further one is larger by a constant factor.
+fn sizes(most: u32) -> Vec<u32> {
+    let most = most.max(2);
+    if most <= SIZES + 1 {
+        return (2..=most).collect();
+    }
+    let factor = (f64::from(most) / 2.0).powf(1.0 / f64::from(SIZES - 1));
+    let mut sizes: Vec<u32> = (0..SIZES)
+        .map(|step| (2.0 * factor.powi(step as i32)).round() as u32)
+        .collect();
+    sizes.dedup();
+    sizes
+}
+
+/// Swaps with Belady's eviction, by the size of the buffer; beyond the end there are none.
+fn belady_swaps(pass: &Pass, plan: &[Bucket]) -> Vec<u64> {
+    let (uses, first) = uses(pass, plan);
+    let resident = pass.resident.iter().map(|&group| index(pass, group));
+    let mut stack = Stack {
+        held: resident.collect(),
+        leaves: first.into_iter().enumerate().map(key).collect(),
+        swaps_above: vec![0; 2 + pass.lhs_partitions as usize + pass.rhs_partitions as usize],
+    };
+    for (at, uses) in uses.into_iter().enumerate() {
+        // Neither partition of a bucket leaves for the other.
+        for &(unit, _) in uses.iter().flatten() {
+            stack.leaves[unit] = key((unit, at));
+        }
+        for &(unit, _) in uses.iter().flatten() {
+            stack.take(unit);
+        }
+        for &use_and_next in uses.iter().flatten() {
+            stack.leaves[use_and_next.0] = key(use_and_next);
+        }
+    }
+    let mut swaps = stack.swaps_above;
+    for size in (1..swaps.len()).rev() {
+        swaps[size - 1] += swaps[size];
+    }
+    swaps
+}
+
+/// A partition, as a number, and the position of a bucket that needs it.
+type Use = (usize, usize);
+
+/// What each bucket needs, with the position of the next bucket that needs it; and the first
+/// bucket that needs each partition. [`usize::MAX`] where there is none.
+fn uses(pass: &Pass, plan: &[Bucket]) -> (Vec<[Option<Use>; 2]>, Vec<usize>) {
+    let mut next = vec![usize::MAX; pass.lhs_partitions as usize + pass.rhs_partitions as usize];
+    let mut uses = vec![[None; 2]; plan.len()];
+    for (at, &bucket) in plan.iter().enumerate().rev() {
+        for (slot, group) in uses[at].iter_mut().zip(needs(pass, bucket)) {
+            let unit = index(pass, group);
+            *slot = Some((unit, std::mem::replace(&mut next[unit], at)));
+        }
+    }
+    (uses, next)
+}
+
+/// What is needed last has the largest key; of those that are not needed any more, the one with
+/// the smallest number, as [`super::Belady`] chooses.
+fn key((unit, next): Use) -> (usize, usize) {
+    (next, usize::MAX - unit)
+}
+
+/// The contents of buffers of all sizes.
+struct Stack {
+    /// What a buffer of `c` holds comes first: the first `c` of these.
+    held: Vec<usize>,
+    /// Of the partitions in a buffer, the one with the largest [`key`] leaves.
+    leaves: Vec<(usize, usize)>,
+    /// `swaps_above[c]`: uses for which the full buffers below `c + 1` swapped, and no larger one.
+    swaps_above: Vec<u64>,
+}
+
+impl Stack {
+    /// Brings a partition into buffers of every size.
+    fn take(&mut self, unit: usize) {
+        let mut moving = unit;
+        for (depth, held) in self.held.iter_mut().enumerate() {
+            let found = *held == unit;
+            if found || depth == 0 || self.leaves[moving] < self.leaves[*held] {
+                std::mem::swap(held, &mut moving);
+            }
+            if found {
+                self.swaps_above[depth] += 1;
+                return;
+            }
+        }
+        self.swaps_above[self.held.len()] += 1;
+        self.held.push(moving);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::replay::Replay;
+    use super::super::tests::{any_pass_and_plan, lexicographic, pass};
+    use super::*;
+    use crate::plan::cost;
+
+    fn curve(pass: &Pass, plan: &[Bucket]) -> MissCurve {
+        MissCurve::new(pass, plan, &Reuse::new(pass, plan))
+    }
+
+    proptest! {
+        #[test]
+        fn one_walk_counts_what_a_buffer_of_each_size_swaps((pass, plan) in any_pass_and_plan()) {
+            let swaps = belady_swaps(&pass, &plan);
+            for (slots, swaps) in swaps.into_iter().enumerate().skip(2) {
+                let replay = Replay::new(&pass, &plan, slots as u32);
+                prop_assert_eq!(swaps, replay.swaps(), "a buffer of {}", slots);
+            }
+        }
+    }
+
+    #[test]
+    fn a_curve_reaches_from_two_partitions_to_all() {
+        for p in [2, 3, 20, 64, 300] {
+            let curve = curve(&pass(p, 2), &lexicographic(p));
+            assert!(curve.slots.is_sorted_by(|a, b| a < b));
+            assert_eq!(curve.slots.first(), Some(&2));
+            assert_eq!(curve.slots.last(), Some(&p));
+            assert_eq!(
+                (curve.belady.last(), curve.lru.last()),
+                (Some(&0), Some(&0))
+            );
+            let mut both = curve.belady.iter().zip(&curve.lru);
+            assert!(both.all(|(best, lru)| best <= lru));
+        }
+        let swaps = cost(&pass(20, 2), &lexicographic(20)).swaps;
+        assert_eq!(curve(&pass(20, 9), &lexicographic(20)).belady[0], swaps);
+    }
+}
