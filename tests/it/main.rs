@@ -18,3 +18,4 @@ mod plugin_rights;
 mod resume;
 mod support;
 mod tutorials;
+mod validation;

@@ -213,6 +213,30 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peak_bytes: Option<u64>,
     },
+    /// The validation edges were ranked.
+    Validated {
+        /// Epochs trained by then.
+        epochs: u32,
+        /// Edge set.
+        edges: String,
+        /// Filtered ranks of both sides.
+        ranks: RankStats,
+        /// Whether its MRR is the highest so far.
+        best: bool,
+        /// What learning rates are multiplied by from here on.
+        lr_factor: f32,
+        /// Seconds that training stood still for it.
+        seconds: f64,
+    },
+    /// The run ends before its last epoch: validation did not get better any more.
+    StoppedEarly {
+        /// Epochs trained by then.
+        epochs: u32,
+        /// Epochs that were trained when it was best.
+        best_epoch: u32,
+        /// The MRR then.
+        best_mrr: f64,
+    },
     /// A checkpoint is on disk, complete.
     Committed {
         /// Its version.

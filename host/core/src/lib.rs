@@ -4,7 +4,8 @@
 //! Modules, in reading order: the words ([`graph`]), the configuration tree ([`config`]), the
 //! seams where strategies plug in ([`strategy`]), the schedule that walks
 //! epoch > edge set > edge chunk > bucket ([`schedule`]), losses as data ([`loss`]), how a bucket's edges become batches
-//! ([`batching`]), what a relation sampler owes ([`draws`]), and what a run reports ([`event`]).
+//! ([`batching`]), what a relation sampler owes ([`draws`]), when more training does not help
+//! ([`plateau`]), and what a run reports ([`event`]).
 
 pub mod batching;
 pub mod config;
@@ -13,6 +14,7 @@ pub mod event;
 pub mod graph;
 pub mod loss;
 pub mod plan;
+pub mod plateau;
 pub mod schedule;
 pub mod seed;
 pub mod strategy;

@@ -20,6 +20,8 @@ pub struct RunReport {
     pub buckets: Vec<BucketRow>,
     /// Trained epochs, in order.
     pub epochs: Vec<EpochRow>,
+    /// Ranks of validation edges, in order, with the epochs trained by then.
+    pub validation: Vec<(u32, RankStats)>,
 }
 
 /// A planned pass.
@@ -119,6 +121,7 @@ impl RunReport {
                         io: *io,
                     });
                 }
+                Event::Validated { epochs, ranks, .. } => report.validation.push((*epochs, *ranks)),
                 _ => {}
             }
         }

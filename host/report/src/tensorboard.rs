@@ -16,7 +16,8 @@ pub fn header(wall_time: f64) -> Vec<u8> {
 
 /// The record of what `event` reports, or nothing.
 ///
-/// Buckets are steps of `bucket/...`, epochs are steps of `epoch/...`, both counted from 1.
+/// Buckets are steps of `bucket/...`, epochs are steps of `epoch/...` and `validation/...`, all counted
+/// from 1.
 #[must_use]
 pub fn records(event: &Event, wall_time: f64) -> Vec<u8> {
     match event {
@@ -57,6 +58,20 @@ pub fn records(event: &Event, wall_time: f64) -> Vec<u8> {
                 wall_time,
             )
         }
+        Event::Validated {
+            epochs,
+            ranks,
+            lr_factor,
+            ..
+        } => {
+            let values = [
+                ("mrr", ranks.mrr),
+                ("hits_at_10", ranks.hits_at_10),
+                ("mean_rank", ranks.mean_rank),
+                ("lr_factor", f64::from(*lr_factor)),
+            ];
+            summary("validation", u64::from(*epochs), &values, wall_time)
+        }
         _ => Vec::new(),
     }
 }
@@ -88,10 +103,15 @@ fn scalars(
         values.push(("held_out_mrr", eval.mrr));
         values.push(("held_out_hits_at_10", eval.hits_at_10));
     }
+    summary(of, step, &values, wall_time)
+}
+
+/// A record of scalars.
+fn summary(of: &str, step: u64, values: &[(&str, f64)], wall_time: f64) -> Vec<u8> {
     let mut summary = Vec::new();
     for (name, value) in values {
         let mut entry = bytes(1, format!("{of}/{name}").as_bytes());
-        entry.extend(float(2, value as f32));
+        entry.extend(float(2, *value as f32));
         summary.extend(bytes(1, &entry));
     }
     let mut message = double(1, wall_time);

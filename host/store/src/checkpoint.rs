@@ -303,7 +303,21 @@ impl Checkpoint {
     /// When the folder cannot be made; the checkpoint itself is untouched.
     pub fn preserve(&self, epoch: u32) -> Result<(), CheckpointError> {
         match &self.committed {
-            Some(manifest) => preserve::preserve(&self.path, manifest, epoch),
+            Some(manifest) => {
+                let name = format!("{}{epoch}", names::PRESERVED);
+                preserve::preserve(&self.path, manifest, &name)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the last commit as `best`, a checkpoint of its own, in the place of an earlier one.
+    ///
+    /// # Errors
+    /// When the folder cannot be made; the checkpoint itself is untouched.
+    pub fn preserve_best(&self) -> Result<(), CheckpointError> {
+        match &self.committed {
+            Some(manifest) => preserve::preserve(&self.path, manifest, names::BEST),
             None => Ok(()),
         }
     }

@@ -33,6 +33,8 @@ use crate::state::RunState;
 use crate::tables::{DiskTables, Initial};
 use crate::workers::{self, Work};
 
+mod validation;
+
 /// On one machine there is one trainer; its workers share each bucket.
 const TRAINER: u32 = 0;
 
@@ -101,6 +103,8 @@ struct Run<'a> {
     buffer: PartitionBuffer<DiskTables>,
     params: Params,
     trainers: Vec<Trainer>,
+    /// Time in each stage of trainers that others have replaced.
+    earlier: [Duration; Stage::ALL.len()],
     evaluators: Vec<Trainer>,
     state: RunState,
     commits: Commits,
@@ -116,6 +120,7 @@ impl<'a> Run<'a> {
             .iter()
             .map(|name| dataset.edge_set(name))
             .collect::<Result<Vec<_>, _>>()?;
+        validation::check(config, &dataset)?;
         let extent = extent(config, &blueprint, &edge_sets)?;
         let checkpoint = Checkpoint::open_or_create(Path::new(&config.checkpoint_path))?;
         let initial = Initial::new(config)?;
@@ -136,26 +141,17 @@ impl<'a> Run<'a> {
         let capacity = config.buffer_partitions as usize;
         let mut buffer = PartitionBuffer::new(blueprint.layout.clone(), capacity, tables)?;
         buffer.restore(&state.resident)?;
-        let workers = worker_count(config);
-        let execution = execution(config);
-        if let Some(reason) = execution.refusal(&blueprint.spec) {
+        if let Some(reason) = execution(config).refusal(&blueprint.spec) {
             return Err(RunError::Config(format!("execution.precision: {reason}")));
         }
-        let trainers = |spec: &ModelSpec| {
-            let spec = Arc::new(spec.clone());
-            (0..workers)
-                .map(|_| {
-                    let trainer = Trainer::new(Arc::clone(&spec))?;
-                    Ok(trainer.with_execution(execution))
-                })
-                .collect::<Result<Vec<_>, TrainerError>>()
-        };
+        let spec = validation::with_rates_of(&state.plateau, &blueprint.spec);
         let eval_spec = eval_spec(config, &blueprint);
         Ok(Self {
             config,
-            trainers: trainers(&blueprint.spec)?,
+            trainers: trainers(config, &spec)?,
+            earlier: Default::default(),
             evaluators: if config.eval_fraction > 0.0 {
-                trainers(&eval_spec)?
+                trainers(config, &eval_spec)?
             } else {
                 Vec::new()
             },
@@ -180,7 +176,8 @@ impl<'a> Run<'a> {
         let (mut edges, mut io) = (0, IoStats::default());
         self.announce(emit);
         self.make_up_for_preserving(emit)?;
-        while !self.state.schedule.finished(self.extent) {
+        self.validate(emit)?;
+        while !self.state.schedule.finished(self.extent) && !self.ends_early() {
             let pass = self.plan(emit)?;
             let mut eviction = Belady::new(&pass, self.state.schedule.plan());
             while let Some(acquired) = self.state.schedule.acquire(TRAINER, pass.shared) {
@@ -201,7 +198,9 @@ impl<'a> Run<'a> {
                 }
             }
             self.finish_pass(emit)?;
+            self.validate(emit)?;
         }
+        self.announce_early_end(emit);
         let version = self.buffer.store().checkpoint.version();
         emit(Event::RunFinished {
             edges,
@@ -215,12 +214,22 @@ impl<'a> Run<'a> {
 
     /// Seconds of all workers in each stage of the step.
     fn stages(&self) -> Vec<(String, f64)> {
-        let of = |stage: Stage| {
-            let times = self.trainers.iter().map(|t| t.stage_times().of(stage));
-            times.sum::<Duration>().as_secs_f64()
-        };
-        let named = |stage: Stage| (stage.name().to_owned(), of(stage));
-        Stage::ALL.into_iter().map(named).collect()
+        let times = Stage::ALL.into_iter().zip(self.stage_times());
+        times
+            .map(|(stage, time)| (stage.name().to_owned(), time.as_secs_f64()))
+            .collect()
+    }
+
+    fn stage_times(&self) -> [Duration; Stage::ALL.len()] {
+        let mut times = self.earlier;
+        for (time, stage) in times.iter_mut().zip(Stage::ALL) {
+            *time += self
+                .trainers
+                .iter()
+                .map(|t| t.stage_times().of(stage))
+                .sum::<Duration>();
+        }
+        times
     }
 
     fn announce(&self, emit: &mut dyn FnMut(Event)) {
@@ -509,6 +518,14 @@ impl<'a> Run<'a> {
         });
         Ok(version)
     }
+}
+
+/// One trainer per worker.
+fn trainers(config: &Config, spec: &ModelSpec) -> Result<Vec<Trainer>, TrainerError> {
+    let spec = Arc::new(spec.clone());
+    let execution = execution(config);
+    let trainer = |_| Ok(Trainer::new(Arc::clone(&spec))?.with_execution(execution));
+    (0..worker_count(config)).map(trainer).collect()
 }
 
 fn replaced(fault: &StrategyError, standard: &StrategyId) -> Event {

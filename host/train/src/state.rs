@@ -3,6 +3,7 @@
 use pbg_core::config::Config;
 use pbg_core::event::{IoStats, RankStats, TrainStats};
 use pbg_core::loss::LossState;
+use pbg_core::plateau::Plateau;
 use pbg_core::schedule::Schedule;
 use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub(crate) struct RunState {
     /// What the loss remembers, where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) loss: Option<LossState>,
+    /// What validation said so far.
+    #[serde(default)]
+    pub(crate) plateau: Plateau,
 }
 
 /// Sums over the buckets of one epoch.

@@ -76,6 +76,8 @@ impl Reporter for Bar {
             | Event::Progress { .. }
             | Event::BucketFinished { .. }
             | Event::EpochFinished { .. }
+            | Event::Validated { .. }
+            | Event::StoppedEarly { .. }
             | Event::Committed { .. }
             | Event::Preserved { .. }
             | Event::PluginLog { .. }

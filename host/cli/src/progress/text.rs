@@ -87,6 +87,38 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             "checkpoint version {version} saved in {}",
             format::seconds(*seconds)
         )),
+        Event::Validated {
+            edges,
+            ranks,
+            best,
+            lr_factor,
+            seconds,
+            ..
+        } => {
+            let mut text = format!(
+                "  {edges}: filtered MRR {:.4} Hits@10 {:.4}, {} edges in {}",
+                ranks.mrr,
+                ranks.hits_at_10,
+                format::count(ranks.count as f64),
+                format::seconds(*seconds),
+            );
+            if *best {
+                text.push_str("  best so far");
+            }
+            if *lr_factor < 1.0 {
+                text.push_str(&format!("  learning rates x {lr_factor}"));
+            }
+            Some(text)
+        }
+        Event::StoppedEarly {
+            epochs,
+            best_epoch,
+            best_mrr,
+        } => Some(format!(
+            "stopped early after {}: MRR was highest after {} ({best_mrr:.4}); that checkpoint is in the folder `best`",
+            format::plural(u64::from(*epochs), "epoch"),
+            format::plural(u64::from(*best_epoch), "epoch"),
+        )),
         Event::Preserved { epoch } => Some(format!(
             "the checkpoint after {} is kept",
             format::plural(u64::from(*epoch), "epoch")

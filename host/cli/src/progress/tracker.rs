@@ -102,6 +102,8 @@ impl Tracker {
                 self.sample(now);
             }
             Event::Committed { .. }
+            | Event::Validated { .. }
+            | Event::StoppedEarly { .. }
             | Event::Preserved { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. }

@@ -23,6 +23,7 @@ pub(super) const MAY_CHANGE: &[&str] = &[
     "eval_num_batch_negs",
     "eval_num_uniform_negs",
     "execution.prefetch",
+    "validation.early_stop",
     "plugins.limits",
     "plugins.on_fault",
     "plugins.grants",
@@ -110,6 +111,10 @@ impl Config {
         let mut json = serde_json::to_value(&filled).unwrap_or_default();
         for key in MAY_CHANGE {
             remove(&mut json, key);
+        }
+        // Ranks are only watched unless learning rates depend on them.
+        if self.validation.lr_decay.is_none() {
+            remove(&mut json, "validation");
         }
         json
     }

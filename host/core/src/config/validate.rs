@@ -8,6 +8,7 @@ use super::{Comparator, Config, Operator, RelationConfig, suggest};
 use crate::graph::Side;
 
 mod negatives;
+mod validation;
 
 /// Names of the standard bucket orders.
 pub const STANDARD_ORDERS: [&str; 18] = [
@@ -78,6 +79,7 @@ pub(super) fn complaints(config: &Config, installed: &[String]) -> Vec<Complaint
     rules.batches();
     rules.pins();
     rules.strategies(installed);
+    rules.validation();
     rules.broken
 }
 

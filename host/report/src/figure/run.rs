@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Figure, RED, Timeline, axis, color, timeline, with};
+use pbg_core::event::RankStats;
+
 use crate::run::{BucketRow, MeasuredPass, RunReport};
 
 /// Most points of a curve; more are joined into means.
@@ -55,23 +57,58 @@ pub fn run_quality(report: &RunReport) -> Option<Figure> {
             points.push((sum as f64, eval.mrr, eval.hits_at_10));
         }
     }
-    if points.is_empty() {
+    if points.is_empty() && report.validation.is_empty() {
         return None;
     }
     let x: Vec<f64> = points.iter().map(|p| p.0).collect();
     let of = |figure: fn(&(f64, f64, f64)) -> f64| (x.clone(), points.iter().map(figure).collect());
     let markers = json!({ "mode": "lines+markers" });
+    let mut data = Vec::new();
+    let mut caption = String::new();
+    if !points.is_empty() {
+        data.push(with(
+            line("held-out MRR", of(|p| p.1), color(0), 2.0),
+            markers.clone(),
+        ));
+        data.push(with(
+            line("held-out Hits@10", of(|p| p.2), color(2), 2.0),
+            markers.clone(),
+        ));
+        caption.push_str(
+            "Held-out edges were each measured before their bucket was trained, among sampled candidates: to compare \
+             epochs, not to publish. ",
+        );
+    }
+    if !report.validation.is_empty() {
+        let edges = |epochs: u32| {
+            let trained = report.epochs.iter().take_while(|row| row.epoch < epochs);
+            trained.map(|row| row.stats.count).sum::<u64>() as f64
+        };
+        let x: Vec<f64> = report
+            .validation
+            .iter()
+            .map(|(epochs, _)| edges(*epochs))
+            .collect();
+        let y = |figure: fn(&RankStats) -> f64| {
+            let ranks = report.validation.iter().map(|(_, ranks)| figure(ranks));
+            (x.clone(), ranks.collect())
+        };
+        let dashed = json!({ "mode": "lines+markers", "line": { "dash": "dash" } });
+        let of = |name, points, index| {
+            let mut trace = with(line(name, points, color(index), 2.0), dashed.clone());
+            trace["line"]["color"] = color(index).into();
+            trace
+        };
+        data.push(of("validation MRR", y(|r| r.mrr), 0));
+        data.push(of("validation Hits@10", y(|r| r.hits_at_10), 2));
+        caption.push_str("Validation edges were ranked after epochs, filtered.");
+    }
     Some(Figure {
         id: "quality".to_owned(),
-        title: "Ranks of held-out edges".to_owned(),
-        caption: "Each measured before its bucket was trained, among sampled candidates: to compare epochs, \
-                  not to publish."
-            .to_owned(),
+        title: "Ranks of edges that are not trained".to_owned(),
+        caption,
         height: 340,
-        data: vec![
-            with(line("MRR", of(|p| p.1), color(0), 2.0), markers.clone()),
-            with(line("Hits@10", of(|p| p.2), color(2), 2.0), markers),
-        ],
+        data,
         layout: json!({ "xaxis": edges_axis(), "yaxis": axis("") }),
     })
 }

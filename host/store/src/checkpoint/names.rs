@@ -11,6 +11,8 @@ pub(super) const MODEL: &str = "model";
 const ENDING: &str = ".safetensors";
 /// Start of the names of preserved checkpoints.
 pub(super) const PRESERVED: &str = "epoch_";
+/// Name of the preserved checkpoint whose validation was best.
+pub(super) const BEST: &str = "best";
 
 /// Key of a partition.
 pub(super) fn partition(entity_type: &str, partition: u32) -> String {
@@ -81,7 +83,9 @@ pub(super) fn sweep(folder: &Path, manifest: Option<&Manifest>) -> Result<(), Fi
         let is_named = manifest.is_some_and(|manifest| manifest.files.contains_key(&name));
         if is_staged || (is_ours(&name) && !is_named) {
             crate::files::remove(&path)?;
-        } else if complete.is_some_and(|name| name.starts_with(PRESERVED)) && path.is_dir() {
+        } else if complete.is_some_and(|name| name == BEST || name.starts_with(PRESERVED))
+            && path.is_dir()
+        {
             fs::remove_dir_all(&path).map_err(|e| FileError::new("remove", &path, e))?;
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use pbg_core::config::{Config, OnFault};
+use pbg_core::config::{Config, OnFault, ValidationConfig};
 use pbg_core::event::Event;
 use pbg_report::study::SeedRun;
 use pbg_train::{EvalOptions, Outcome};
@@ -42,6 +42,8 @@ impl Runs<'_> {
         config.seed = seed;
         // What another order trained is no result of this one.
         config.plugins.on_fault = OnFault::End;
+        // The same budget for every order.
+        config.validation = ValidationConfig::default();
         config.bucket_order.clone_from(&wanted.plugin);
         config.checkpoint_path = checkpoint.display().to_string();
         contestants::set_parameters(&mut config, wanted, self.terminal)?;

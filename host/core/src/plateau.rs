@@ -1,0 +1,138 @@
+//! When more training does not help: early stopping, and the decay of learning rates on a plateau.
+//!
+//! Source of the decay: Bengio, "Practical recommendations for gradient-based training of deep
+//! architectures" (2012), section 3.1.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::ValidationConfig;
+
+/// What the ranks of validation edges said so far. Part of a checkpoint, so that a resumed run
+/// decides as an uninterrupted one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plateau {
+    /// Epochs that were trained when edges were ranked last; 0 before.
+    pub seen: u32,
+    /// The highest MRR.
+    pub best_mrr: f64,
+    /// Epochs that were trained by then; 0 before the first ranking.
+    pub best_epoch: u32,
+    /// Rankings since then.
+    pub since_best: u32,
+    /// Rankings since then, or since the learning rates were lowered.
+    pub since_change: u32,
+    /// What the learning rates of the configuration are multiplied by.
+    pub lr_factor: f32,
+}
+
+impl Default for Plateau {
+    fn default() -> Self {
+        Self {
+            seen: 0,
+            best_mrr: 0.0,
+            best_epoch: 0,
+            since_best: 0,
+            since_change: 0,
+            lr_factor: 1.0,
+        }
+    }
+}
+
+impl Plateau {
+    /// Takes in the MRR after `epochs` epochs. Learning rates are lowered after `lr_patience`
+    /// rankings in a row that were not the best, and then again after as many.
+    pub fn observe(&mut self, epochs: u32, mrr: f64, rules: &ValidationConfig) {
+        self.seen = epochs;
+        if self.best_epoch == 0 || mrr > self.best_mrr {
+            (self.best_mrr, self.best_epoch) = (mrr, epochs);
+            (self.since_best, self.since_change) = (0, 0);
+            return;
+        }
+        self.since_best += 1;
+        self.since_change += 1;
+        if let Some(decay) = rules.lr_decay
+            && self.since_change >= rules.lr_patience
+        {
+            self.lr_factor *= decay;
+            self.since_change = 0;
+        }
+    }
+
+    /// Whether the last ranking was the best.
+    #[must_use]
+    pub fn is_best(&self) -> bool {
+        self.seen > 0 && self.best_epoch == self.seen
+    }
+
+    /// Whether training should end before its last epoch: `early_stop` rankings in a row were not
+    /// the best.
+    #[must_use]
+    pub fn ends(&self, rules: &ValidationConfig) -> bool {
+        rules
+            .early_stop
+            .is_some_and(|patience| self.since_best >= patience)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rules(early_stop: Option<u32>, lr_decay: Option<f32>) -> ValidationConfig {
+        ValidationConfig {
+            edges: Some("valid".to_owned()),
+            early_stop,
+            lr_decay,
+            lr_patience: 2,
+            ..ValidationConfig::default()
+        }
+    }
+
+    #[test]
+    fn a_run_by_hand() {
+        let rules = rules(Some(4), Some(0.5));
+        let mut plateau = Plateau::default();
+        let mut told = Vec::new();
+        for (epoch, mrr) in (1..).zip([0.1, 0.3, 0.2, 0.3, 0.31, 0.1, 0.1, 0.1, 0.1]) {
+            plateau.observe(epoch, mrr, &rules);
+            told.push((plateau.is_best(), plateau.lr_factor, plateau.ends(&rules)));
+        }
+        let expected = [
+            (true, 1.0, false),
+            (true, 1.0, false),
+            (false, 1.0, false),
+            // As good as the best is no better.
+            (false, 0.5, false),
+            (true, 0.5, false),
+            (false, 0.5, false),
+            (false, 0.25, false),
+            (false, 0.25, false),
+            (false, 0.125, true),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!((plateau.best_epoch, plateau.best_mrr), (5, 0.31));
+    }
+
+    proptest! {
+        #[test]
+        fn it_ends_exactly_when_the_best_is_old(
+            ranks in prop::collection::vec(0.0_f64..1.0, 1..30),
+            patience in 1_u32..6,
+        ) {
+            let rules = rules(Some(patience), None);
+            let mut plateau = Plateau::default();
+            for (index, &mrr) in ranks.iter().enumerate() {
+                plateau.observe(index as u32 + 1, mrr, &rules);
+                let (best, _) = ranks[..=index].iter().enumerate().fold(
+                    (0, f64::MIN),
+                    |(at, most), (i, &mrr)| if mrr > most { (i, mrr) } else { (at, most) },
+                );
+                prop_assert_eq!(plateau.best_epoch as usize, best + 1);
+                prop_assert_eq!(plateau.ends(&rules), index - best >= patience as usize);
+                prop_assert_eq!(plateau.lr_factor, 1.0);
+            }
+        }
+    }
+}

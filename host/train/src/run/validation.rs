@@ -1,0 +1,121 @@
+//! Between epochs: ranks of validation edges, and what follows from them.
+
+use std::time::Instant;
+
+use pbg_core::config::Config;
+use pbg_core::event::{Event, RankStats};
+use pbg_core::plateau::Plateau;
+use pbg_core::schedule::Schedule;
+use pbg_kernels::spec::ModelSpec;
+use pbg_store::dataset::Dataset;
+
+use super::{Run, trainers};
+use crate::error::RunError;
+use crate::evaluate::{Candidates, EvalOptions, evaluate};
+use crate::settings::worker_count;
+
+impl Run<'_> {
+    /// Ranks the validation edges if an epoch has ended whose ranks are due. A run that was stopped
+    /// after an epoch's commit, before its ranks were committed too, takes them when it goes on.
+    pub(super) fn validate(&mut self, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        let Some(edges) = due(self.config, &self.state.schedule, &self.state.plateau) else {
+            return Ok(());
+        };
+        let started = Instant::now();
+        let ranks = rank(self.config, edges)?;
+        let rules = &self.config.validation;
+        let plateau = &mut self.state.plateau;
+        let before = plateau.lr_factor;
+        plateau.observe(self.state.schedule.pass().epoch, ranks.mrr, rules);
+        let plateau = *plateau;
+        let event = Event::Validated {
+            epochs: plateau.seen,
+            edges: edges.to_owned(),
+            ranks,
+            best: plateau.is_best(),
+            lr_factor: plateau.lr_factor,
+            seconds: started.elapsed().as_secs_f64(),
+        };
+        self.report(event, emit)?;
+        if plateau.is_best() && rules.early_stop.is_some() {
+            self.buffer.store().checkpoint.preserve_best()?;
+        }
+        if plateau.lr_factor < before {
+            self.earlier = self.stage_times();
+            self.trainers = trainers(self.config, &with_rates_of(&plateau, &self.blueprint.spec))?;
+        }
+        self.commit(emit)?;
+        Ok(())
+    }
+
+    /// Whether validation has not got better for too long.
+    pub(super) fn ends_early(&self) -> bool {
+        self.state.plateau.ends(&self.config.validation)
+    }
+
+    pub(super) fn announce_early_end(&self, emit: &mut dyn FnMut(Event)) {
+        if self.ends_early() && !self.state.schedule.finished(self.extent) {
+            let plateau = &self.state.plateau;
+            emit(Event::StoppedEarly {
+                epochs: plateau.seen,
+                best_epoch: plateau.best_epoch,
+                best_mrr: plateau.best_mrr,
+            });
+        }
+    }
+}
+
+/// `spec` with the learning rates that validation has left.
+pub(super) fn with_rates_of(plateau: &Plateau, spec: &ModelSpec) -> ModelSpec {
+    ModelSpec {
+        lr: spec.lr * plateau.lr_factor,
+        relation_lr: spec.relation_lr * plateau.lr_factor,
+        ..spec.clone()
+    }
+}
+
+/// Edge sets whose edges are no wrong candidates.
+fn filter(config: &Config) -> Vec<String> {
+    let rules = &config.validation;
+    let default = || {
+        let mut sets = config.edge_sets.clone();
+        sets.extend(rules.edges.clone());
+        sets
+    };
+    rules.filter.clone().unwrap_or_else(default)
+}
+
+/// Whether the dataset has the edge sets that validation reads: better asked before an epoch is
+/// trained than after.
+pub(super) fn check(config: &Config, dataset: &Dataset) -> Result<(), RunError> {
+    let Some(edges) = &config.validation.edges else {
+        return Ok(());
+    };
+    for name in filter(config).iter().chain([edges]) {
+        dataset.edge_set(name)?;
+    }
+    Ok(())
+}
+
+/// The edge set to rank now: where an epoch ended whose ranks are due and not yet known.
+fn due<'a>(config: &'a Config, schedule: &Schedule, plateau: &Plateau) -> Option<&'a str> {
+    let pass = schedule.pass();
+    let between = schedule.needs_plan() && (pass.edge_set, pass.edge_chunk) == (0, 0);
+    let epochs = pass.epoch;
+    let is_due = epochs > plateau.seen && epochs.is_multiple_of(config.validation.interval);
+    let edges = config.validation.edges.as_deref();
+    edges.filter(|_| between && is_due)
+}
+
+/// Filtered ranks of both sides of `edges`, with the committed checkpoint.
+fn rank(config: &Config, edges: &str) -> Result<RankStats, RunError> {
+    let rules = &config.validation;
+    let options = EvalOptions {
+        edges: edges.to_owned(),
+        filter: filter(config),
+        candidates: rules.candidates.map_or(Candidates::All, Candidates::Sample),
+        threads: Some(worker_count(config)),
+        limit: rules.limit.map(|limit| limit as usize),
+    };
+    Ok(evaluate(config, &options, &mut |_, _| ())?.filtered)
+}

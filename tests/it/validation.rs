@@ -1,0 +1,124 @@
+//! Validation between epochs: training ends when it gets no better, and learning rates decay.
+
+use serde_json::Value;
+
+use crate::support::Workplace;
+use crate::support::graph::CONFIG;
+
+/// `events` of a kind.
+fn of_kind(events: &str, kind: &str) -> Vec<Value> {
+    let events = events
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    events
+        .filter(|event: &Value| event["event"] == kind)
+        .collect()
+}
+
+/// `base` with more keys set.
+fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    let set = more.iter().flat_map(|key| ["--set", key]);
+    base.iter().copied().chain(set).collect()
+}
+
+#[test]
+fn training_ends_when_validation_gets_no_better_and_the_best_is_kept() {
+    let place = Workplace::with_dataset(CONFIG);
+    let keys = ["num_epochs=300", "validation.edges=test"];
+    let train = with(&["train", "--progress", "json"], &keys);
+    let events = place
+        .run(with(&train, &["validation.early_stop=3"]))
+        .succeeds()
+        .stdout;
+
+    let ranks = of_kind(&events, "validated");
+    let mrr = |event: &Value| event["ranks"]["mrr"].as_f64().unwrap();
+    let best = ranks.iter().map(mrr).fold(0.0, f64::max);
+    let first_best = ranks.iter().position(|event| mrr(event) == best).unwrap();
+    assert_eq!(ranks.len(), first_best + 1 + 3);
+    assert!(ranks.len() < 300);
+    let end = &of_kind(&events, "stopped_early")[0];
+    assert_eq!(end["best_mrr"], best);
+    assert_eq!(end["best_epoch"], first_best as u64 + 1);
+    assert_eq!(end["epochs"], ranks.len() as u64);
+
+    // What is kept is the model that was best, by the ranks of `eval`.
+    let eval = with(
+        &[
+            "eval",
+            "--json",
+            "--edges",
+            "test",
+            "--filter",
+            "train,test",
+        ],
+        &["checkpoint_path=model/best"],
+    );
+    let eval: Value = serde_json::from_str(&place.run(eval).succeeds().stdout).unwrap();
+    assert_eq!(eval["filtered"]["mrr"].as_f64().unwrap(), best);
+
+    // The same command trains nothing more, a more patient one does.
+    let again = place.run(with(&train, &["validation.early_stop=3"]));
+    let again = again.succeeds().stdout;
+    assert!(of_kind(&again, "epoch_finished").is_empty(), "{again}");
+    let patient = place.run(with(&train, &["validation.early_stop=4"]));
+    assert!(!of_kind(&patient.succeeds().stdout, "epoch_finished").is_empty());
+}
+
+#[test]
+fn a_run_that_was_interrupted_lowers_learning_rates_alike() {
+    let keys = [
+        "num_epochs=12",
+        "checkpoint_interval=0",
+        "lr=0.5",
+        "validation.edges=test",
+        "validation.limit=20",
+        "validation.lr_patience=1",
+    ];
+    let train = with(&["train", "--progress", "none"], &keys);
+    let decay = with(&train, &["validation.lr_decay=0.5"]);
+    let whole = Workplace::with_dataset(CONFIG);
+    whole.run(&decay).succeeds();
+    let factor = |place: &Workplace| {
+        let ranks = of_kind(&place.read("model/metrics.jsonl"), "validated");
+        ranks.last().unwrap()["lr_factor"].as_f64().unwrap()
+    };
+    assert!(factor(&whole) < 1.0);
+
+    let parts = Workplace::with_dataset(CONFIG);
+    parts.run(with(&decay, &["num_epochs=4"])).succeeds();
+    let mut run = parts.start(&decay);
+    run.wait_until(|| parts.read("model/metrics.jsonl").lines().count() > 70);
+    run.kill();
+    parts.run(&decay).succeeds();
+    assert_eq!(parts.committed("model"), whole.committed("model"));
+    assert_eq!(factor(&parts), factor(&whole));
+
+    let undecayed = Workplace::with_dataset(CONFIG);
+    undecayed.run(&train).succeeds();
+    assert_ne!(undecayed.committed("model"), whole.committed("model"));
+    // Ranks that nothing follows from change nothing.
+    let unwatched = Workplace::with_dataset(CONFIG);
+    let plain = with(&["train", "--progress", "none"], &keys[..3]);
+    unwatched.run(plain).succeeds();
+    assert_eq!(undecayed.committed("model"), unwatched.committed("model"));
+}
+
+#[test]
+fn what_validation_lacks_is_told_before_training() {
+    let place = Workplace::with_dataset(CONFIG);
+    let train = ["train", "--progress", "none"];
+    let nowhere = with(&train, &["validation.edges=nosuch"]);
+    place.run(nowhere).fails(4, &["nosuch"]);
+    let unfiltered = ["validation.edges=test", "validation.filter=[\"nosuch\"]"];
+    place.run(with(&train, &unfiltered)).fails(4, &["nosuch"]);
+    let unwatched = with(&train, &["validation.early_stop=3"]);
+    place.run(unwatched).fails(3, &["validation.edges"]);
+    let late = [
+        "validation.edges=test",
+        "validation.early_stop=2",
+        "validation.lr_decay=0.5",
+    ];
+    place.run(with(&train, &late)).fails(3, &["lr_patience"]);
+    assert!(!place.path("model/metrics.jsonl").exists());
+}
