@@ -8,6 +8,7 @@
 
 mod authoring;
 mod bad_input;
+mod bench;
 mod command_line;
 mod first_run;
 mod hostile_plugins;

@@ -133,11 +133,50 @@ fn long_footer() -> String {
     )
 }
 
+/// Reads a number of bytes: `4096`, `64K`, `512M` or `512MiB`, `2G`, with 1024 bytes to the `K`.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let power = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 1,
+        "M" | "MB" | "MIB" => 2,
+        "G" | "GB" | "GIB" => 3,
+        "T" | "TB" | "TIB" => 4,
+        _ => return Err("not a size, as 512M or 2G are".to_owned()),
+    };
+    let number: f64 = digits
+        .parse()
+        .map_err(|_| "not a size, as 512M or 2G are".to_owned())?;
+    let bytes = number * 1024_f64.powi(power);
+    if !(1.0..=1e18).contains(&bytes) {
+        return Err("not a size that memory can have".to_owned());
+    }
+    Ok(bytes as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
     use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, expected) in [
+            ("4096", 4096),
+            ("64k", 64 << 10),
+            ("512M", 512 << 20),
+            ("1.5GiB", 3 << 29),
+            ("2TB", 2 << 40),
+        ] {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+        for wrong in [
+            "", "M", "-1M", "1e3M", "12 X", "0", "inf", "nan", "9999999T",
+        ] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_tree_is_consistent() {

@@ -48,7 +48,7 @@ impl From<ImportError> for Failure {
             | ImportError::Input { .. }
             | ImportError::TooMany { .. }
             | ImportError::Occupied { .. } => Kind::Data,
-            ImportError::Usage { .. } => Kind::Usage,
+            ImportError::Usage { .. } | ImportError::Memory { .. } => Kind::Usage,
             ImportError::Cancelled => Kind::Interrupted,
         };
         Self::new(kind, error)

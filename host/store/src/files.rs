@@ -57,6 +57,17 @@ fn advice(cause: &io::Error) -> &'static str {
     }
 }
 
+/// Makes the system forget what it holds of a file in memory, as far as it is on the disk already.
+///
+/// # Errors
+/// When the file cannot be opened.
+pub fn forget_cached(path: &Path) -> Result<(), FileError> {
+    let file = open(path)?;
+    // Only advice: a file system that takes none changes nothing but a measurement.
+    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(())
+}
+
 /// Size and checksum of bytes on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {

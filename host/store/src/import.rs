@@ -23,6 +23,7 @@ pub mod columns;
 mod error;
 mod features;
 mod intern;
+mod memory;
 mod pipeline;
 mod relations;
 mod source;
@@ -35,6 +36,7 @@ mod worker;
 
 pub use columns::Columns;
 pub use error::ImportError;
+pub use memory::LEAST as LEAST_MEMORY;
 
 /// What an import does beyond its configuration.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +48,8 @@ pub struct ImportOptions {
     pub columns: Option<Columns>,
     /// Worker threads. Default: one per core.
     pub threads: Option<usize>,
-    /// Bytes of all buffers together, names not included. Default: 256 MiB.
+    /// Bytes that names and buffers may take together, at least [`LEAST_MEMORY`]. Default: what the
+    /// names need, and 256 MiB of buffers.
     pub memory: Option<u64>,
     /// Entities in fewer edges are left out, with their edges.
     pub entity_min_count: u32,
@@ -135,8 +138,6 @@ pub struct TypeReport {
     pub dropped: u64,
 }
 
-const DEFAULT_MEMORY: u64 = 256 << 20;
-
 /// Imports edge sets: name and files of each. `progress` is called now and then on the calling
 /// thread, and may end the import.
 ///
@@ -152,6 +153,9 @@ pub fn run(
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
     check_sets(sets)?;
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = options.threads.unwrap_or_else(cores).max(1);
+    let memory = memory::Memory::new(options.memory, threads)?;
     let target = options
         .target
         .clone()
@@ -167,7 +171,10 @@ pub fn run(
         relations: &relations,
         old: old.as_ref(),
         folder: staging.path(),
+        threads,
+        memory,
     };
+    memory.check_names(&types)?;
 
     let spills = pipeline::read_all(&job, sets, progress)?;
     let entities = types.names.iter().map(|n| n.len() as u64).sum();
@@ -189,18 +196,11 @@ struct Job<'a> {
     /// The dataset whose ids are kept.
     old: Option<&'a Dataset>,
     folder: &'a Path,
+    threads: usize,
+    memory: memory::Memory,
 }
 
 impl Job<'_> {
-    fn threads(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.options.threads.unwrap_or_else(cores).max(1)
-    }
-
-    fn memory(&self) -> u64 {
-        self.options.memory.unwrap_or(DEFAULT_MEMORY)
-    }
-
     /// Everything after reading: places, dictionaries, relations, sorted edges.
     fn write(
         &self,

@@ -18,6 +18,14 @@ use crate::settings;
 
 pub use pbg_kernels::throughput::{peak_bytes, process_cpu_seconds};
 
+mod eval;
+mod import;
+mod storage;
+
+pub use eval::{EvalSpeed, eval};
+pub use import::{ImportSpeed, import};
+pub use storage::{Rate, StorageReport, storage};
+
 /// How long each step is measured.
 const STEP: Duration = Duration::from_secs(3);
 

@@ -1,18 +1,25 @@
 //! `pbg-host bench`.
 
+mod eval;
+mod import;
 mod kernels;
+mod scratch;
+mod storage;
 mod train;
 
 use crate::failure::Result;
 use crate::terminal::Terminal;
 
-/// Measure how fast this machine trains, beside what it could at most.
+/// Measure how fast this machine trains, stores, imports and ranks, beside what it could at most.
 ///
 /// Speeds are per second of CPU time, so that other work on the machine matters little.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Kernels(kernels::Args),
     Train(train::Args),
+    Storage(storage::Args),
+    Import(import::Args),
+    Eval(eval::Args),
 }
 
 /// Runs the command.
@@ -23,5 +30,8 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
     match command {
         Command::Kernels(args) => kernels::run(args, terminal),
         Command::Train(args) => train::run(args, terminal),
+        Command::Storage(args) => storage::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Eval(args) => eval::run(args, terminal),
     }
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pbg_store::import::{self, Columns, ImportOptions, ImportProgress, ImportReport};
+use pbg_store::import::{self, Columns, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY};
 use serde_json::json;
 
-use crate::arguments::ConfigArgs;
+use crate::arguments::{self, ConfigArgs};
 use crate::failure::Result;
 use crate::terminal::{self, Terminal};
 use crate::{format, interrupt, load};
@@ -31,7 +31,8 @@ Examples:
   pbg-host import pbg.toml --edges train=part-1.tsv.gz --edges train=part-2.tsv.gz
   pbg-host import pbg.toml --edges train=edges.csv --columns lhs,rhs,weight
   pbg-host import pbg.toml --edges train=edges.parquet --columns lhs=head,rel=relation,rhs=tail
-  pbg-host import pbg.toml --edges train=edges.tsv --entity-min-count 5")]
+  pbg-host import pbg.toml --edges train=edges.tsv --entity-min-count 5
+  pbg-host import pbg.toml --edges train=edges.tsv --memory 1G")]
 pub(crate) struct Args {
     /// Which configuration.
     #[command(flatten)]
@@ -62,9 +63,24 @@ pub(crate) struct Args {
     /// Threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
+    /// Memory for names and buffers together, as in `512M` or `2G`; the program itself takes about
+    /// 120M besides. The names of all entities must fit [default: what the names need,
+    /// and 256M of buffers].
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    memory: Option<u64>,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    match arguments::bytes(text)? {
+        bytes if bytes < LEAST_MEMORY => Err(format!(
+            "less than the {} that an import takes",
+            format::bytes(LEAST_MEMORY)
+        )),
+        bytes => Ok(bytes),
+    }
 }
 
 fn named_file(text: &str) -> Result<(String, PathBuf), String> {
@@ -90,6 +106,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         dictionary: args.dictionary.clone(),
         fresh: args.fresh,
         features: args.features.clone(),
+        memory: args.memory,
         ..ImportOptions::default()
     };
     let display = Display::new(terminal);

@@ -28,13 +28,8 @@ pub(super) fn run(
     places: &[Places],
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<(EdgeSetInfo, Summary), ImportError> {
-    let sorter = Sorter::new(job, spill, places);
-    if sorter.buckets() > MAX_BUCKETS {
-        let (lhs, rhs) = sorter.grid;
-        let what = format!("{lhs} x {rhs} partitions make more than {MAX_BUCKETS} buckets");
-        return Err(ImportError::usage(what));
-    }
-    let counts = sorter.count(job.threads())?;
+    let sorter = Sorter::new(job, spill, places)?;
+    let counts = sorter.count(job.threads)?;
     let starts = sorter.starts(&counts);
     let path = job.folder.join(format!("edges_{}.sorted", spill.set));
     let file = OpenOptions::new()
@@ -43,7 +38,7 @@ pub(super) fn run(
         .create_new(true)
         .open(&path);
     let file = file.map_err(|e| FileError::new("create", &path, e))?;
-    sorter.scatter(job.threads(), &counts, &starts, &file, &path)?;
+    sorter.scatter(job.threads, &counts, &starts, &file, &path)?;
     let totals: Vec<u64> = (0..sorter.buckets())
         .map(|bucket| counts.iter().map(|chunk| u64::from(chunk[bucket])).sum())
         .collect();
@@ -72,7 +67,7 @@ struct Placed {
 }
 
 impl<'a> Sorter<'a> {
-    fn new(job: &Job<'_>, spill: &'a Spill, places: &'a [Places]) -> Self {
+    fn new(job: &Job<'_>, spill: &'a Spill, places: &'a [Places]) -> Result<Self, ImportError> {
         let sides = job.relations.sides();
         let finals = job.relations.finals();
         let relations: Vec<_> = finals
@@ -88,15 +83,21 @@ impl<'a> Sorter<'a> {
                 .unwrap_or(1) as u32
         };
         let grid = (partitions(&|s| s.0), partitions(&|s| s.1));
-        // A chunk is in memory twice: as read and sorted.
-        let share = job.memory() / (2 * job.threads() * spill.record()) as u64;
-        Self {
+        let buckets = grid.0 as usize * grid.1 as usize;
+        if buckets > MAX_BUCKETS {
+            let (lhs, rhs) = grid;
+            let what = format!("{lhs} x {rhs} partitions make more than {MAX_BUCKETS} buckets");
+            return Err(ImportError::usage(what));
+        }
+        let edges = (spill.edges, spill.record());
+        let chunk_rows = job.memory.chunk_rows(job.types, edges, buckets)?;
+        Ok(Self {
             spill,
             places,
             relations,
             grid,
-            chunk_rows: share.clamp(1 << 12, 1 << 20),
-        }
+            chunk_rows,
+        })
     }
 
     fn buckets(&self) -> usize {

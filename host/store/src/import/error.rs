@@ -53,6 +53,12 @@ pub enum ImportError {
         /// Of what.
         what: String,
     },
+    /// What must be in memory is more than was allowed.
+    #[error("{what}; allow more with `--memory`")]
+    Memory {
+        /// What takes how much.
+        what: String,
+    },
     /// The target is a folder of something else.
     #[error("{} is there and is no dataset: choose another folder, or remove it", path.display())]
     Occupied {

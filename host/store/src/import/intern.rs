@@ -123,6 +123,12 @@ impl Interner {
         (0..SHARDS).map(|shard| self.lock(shard).ends.len()).sum()
     }
 
+    /// Bytes that the names take, and how many there are.
+    pub(super) fn size(&self) -> (u64, u64) {
+        let sizes = (0..SHARDS).map(|shard| self.lock(shard).size());
+        sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
+    }
+
     /// All names, for reading.
     pub(super) fn read(&self) -> NameReader<'_> {
         NameReader {
@@ -169,6 +175,12 @@ impl Shard {
                 Ok(local)
             }
         }
+    }
+
+    fn size(&self) -> (u64, u64) {
+        let numbers = self.ends.capacity() + self.counts.capacity();
+        let bytes = self.index.allocation_size() + self.bytes.capacity() + 4 * numbers;
+        (bytes as u64, self.ends.len() as u64)
     }
 
     /// The only name with this hash, or one of the few.

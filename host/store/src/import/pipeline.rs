@@ -94,12 +94,9 @@ fn read_set(
     meter: &mut Meter<'_, '_>,
 ) -> Result<Spill, ImportError> {
     let path = job.folder.join(format!("edges_{set}.spill"));
-    let threads = job.threads();
-    // Each buffer comes with about as many bytes of records and numbers.
-    let buffers = (job.memory() / (4 * BLOCK_BYTES as u64)) as usize;
-    let buffers = buffers.clamp(threads + 1, 4 * threads + 2);
+    let threads = job.memory.reading_threads();
     let (free_in, free_out) = channel();
-    for _ in 0..buffers {
+    for _ in 0..job.memory.blocks() {
         let _ = free_in.send(Vec::new());
     }
     let (block_in, block_out) = channel();
@@ -119,7 +116,7 @@ fn read_set(
             scope.spawn(move || work(job, blocks, &done));
         }
         drop(done_in);
-        let mut collector = Collector::new(&path, set, inputs, free_in)?;
+        let mut collector = Collector::new(job, &path, (set, inputs), free_in)?;
         collector.run(&done_out, meter)
         // Leaving drops both ends that the collector held: reader and workers end by themselves.
     })?;
@@ -236,6 +233,7 @@ fn read_lines(file: &InputFile, sink: &mut dyn Sink) -> Result<(), ImportError> 
 
 /// Writes records in the order of the files.
 struct Collector<'a> {
+    job: &'a Job<'a>,
     set: &'a str,
     inputs: &'a [Arc<InputFile>],
     free: Sender<Vec<u8>>,
@@ -250,12 +248,13 @@ struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     fn new(
+        job: &'a Job<'a>,
         path: &Path,
-        set: &'a str,
-        inputs: &'a [Arc<InputFile>],
+        (set, inputs): (&'a str, &'a [Arc<InputFile>]),
         free: Sender<Vec<u8>>,
     ) -> Result<Self, ImportError> {
         Ok(Self {
+            job,
             set,
             inputs,
             free,
@@ -304,6 +303,7 @@ impl<'a> Collector<'a> {
                 what: wrong.what,
             });
         }
+        self.job.memory.check_names(self.job.types)?;
         if let Some(file) = &mut self.file {
             file.put(&done.records)?;
         }

@@ -1,17 +1,17 @@
 //! `pbg-host bench train`.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use pbg_core::config::Config;
 use pbg_core::event::{Event, IoStats};
 use pbg_train::bench;
 use serde::Serialize;
 
+use super::scratch::Scratch;
 use crate::arguments::ConfigArgs;
-use crate::exit_codes::Kind;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::terminal::{self, Terminal};
 use crate::{format, load, plugins};
 
@@ -66,8 +66,8 @@ struct Report {
 /// Whatever ends a run.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut config = load::config(&args.config, terminal)?;
-    let folder = Scratch::beside(&config)?;
-    config.checkpoint_path = folder.path();
+    let folder = Scratch::beside(Path::new(&config.checkpoint_path))?;
+    config.checkpoint_path = folder.path().display().to_string();
     config.num_epochs = args.epochs;
     let filled = plugins::fill(&config, &args.plugins, None, terminal)?;
     let mut watch = Watch::default();
@@ -169,30 +169,4 @@ fn print_report(out: &mut dyn Write, report: &Report, profile: bool) -> io::Resu
         }
     }
     Ok(())
-}
-
-/// A folder beside the checkpoint that is removed in the end.
-struct Scratch(std::path::PathBuf);
-
-impl Scratch {
-    fn beside(config: &Config) -> Result<Self> {
-        let path = format!("{}.bench-{}", config.checkpoint_path, std::process::id());
-        let path = std::path::PathBuf::from(path);
-        std::fs::create_dir_all(&path).map_err(|e| {
-            let context = format!("cannot make {}", path.display());
-            Failure::new(Kind::Io, e).context(context)
-        })?;
-        Ok(Self(path))
-    }
-
-    fn path(&self) -> String {
-        self.0.display().to_string()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What stays behind is named after what it was, and does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -261,3 +261,27 @@ fn a_full_disk_at_any_operation_leaves_the_old_dataset() {
     }
     assert!(failures > 5, "only {failures} operations were tried");
 }
+
+#[test]
+fn names_that_memory_does_not_hold() {
+    let mut any = Workshop::new(1);
+    any.options.memory = Some(super::super::LEAST_MEMORY);
+    let name = |n: u32| format!("{n}{}", "x".repeat(1000));
+    let line = |n: u32| format!("{}\tr\t{}\n", name(2 * n), name(2 * n + 1));
+    let text: String = (0..20_000).map(line).collect();
+    let words = ["entities take", "32 MiB of memory were allowed", "--memory"];
+    fails(&any, "a.tsv", &text, &words);
+    any.options.memory = Some(128 << 20);
+    assert!(any.import_text("a.tsv", &text).is_ok());
+
+    // Each chunk counts the edges of each bucket.
+    let mut many = Workshop::new(1 << 10);
+    many.options.memory = Some(super::super::LEAST_MEMORY);
+    many.options.threads = Some(64);
+    let text: String = (0..20_000)
+        .map(|n| format!("{}\tr\t{}\n", n % 1500, n % 1501))
+        .collect();
+    fails(&many, "a.tsv", text, &["1048576 buckets", "--memory"]);
+    many.options.memory = Some(0);
+    fails(&many, "a.tsv", "a\tr\tb\n", &["at least 32 MiB"]);
+}

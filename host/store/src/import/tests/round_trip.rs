@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use proptest::prelude::*;
 
+use super::super::LEAST_MEMORY;
 use super::*;
 use crate::dataset::write::BATCH_ROWS;
 
@@ -67,7 +68,9 @@ fn long_text(edges: u32) -> String {
 fn threads_and_memory_leave_no_trace() {
     let text = long_text(60_000);
     let mut bytes = Vec::new();
-    for (threads, memory) in [(1, None), (2, Some(1)), (3, None), (4, Some(1 << 20))] {
+    // More threads sort smaller chunks each.
+    let least = Some(LEAST_MEMORY);
+    for (threads, memory) in [(1, None), (64, least), (3, None), (16, least)] {
         let mut workshop = Workshop::new(3);
         workshop.options.threads = Some(threads);
         workshop.options.memory = memory;

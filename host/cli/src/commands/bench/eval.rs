@@ -1,0 +1,83 @@
+//! `pbg-host bench eval`.
+
+use std::io::{self, Write};
+
+use pbg_train::bench::{self, EvalSpeed};
+use pbg_train::{Candidates, EvalOptions};
+
+use crate::arguments::ConfigArgs;
+use crate::failure::Result;
+use crate::terminal::{self, Terminal};
+use crate::{format, load};
+
+/// Measure how fast the edges of a set are ranked among all entities, with the checkpoint that is there.
+///
+/// Beside it: the speed that the matrix products that score candidates would allow by themselves
+/// (libtorch's, the same dimension, the same minute).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host bench eval pbg.toml
+  pbg-host bench eval pbg.toml --edges valid --filter train,valid --limit 1000 --json")]
+pub(crate) struct Args {
+    /// Which configuration.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Edge set to rank.
+    #[arg(long, value_name = "NAME", default_value = "test")]
+    edges: String,
+    /// Edge sets whose edges are no wrong candidates, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    filter: Vec<String>,
+    /// Rank only a random sample of this many edges.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures.
+///
+/// # Errors
+/// When there is no such edge set or no checkpoint.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let config = load::config(&args.config, terminal)?;
+    let options = EvalOptions {
+        edges: args.edges.clone(),
+        filter: args.filter.clone(),
+        candidates: Candidates::All,
+        threads: args.threads.map(|n| n as usize),
+        limit: args.limit.map(|n| n as usize),
+    };
+    let speed = bench::eval(&config, &options, &mut |_, _| ())?;
+    if args.json {
+        return terminal::print_json(&speed);
+    }
+    terminal::print(|out| print_speed(out, &speed))
+}
+
+fn print_speed(out: &mut dyn Write, speed: &EvalSpeed) -> io::Result<()> {
+    writeln!(
+        out,
+        "{} scores per CPU-second, {:.0} % of the {} that the products alone allow",
+        format::count(speed.scores_per_cpu_second),
+        100.0 * speed.scores_per_cpu_second / speed.ceiling,
+        format::count(speed.ceiling),
+    )?;
+    writeln!(
+        out,
+        "both sides of {} edges ranked in {} ({} scores, {:.1} CPU-seconds), model and edges read",
+        format::count(speed.report.raw.count as f64),
+        format::seconds(speed.wall_seconds),
+        format::count(speed.scores),
+        speed.cpu_seconds,
+    )?;
+    match speed.peak_bytes {
+        Some(peak) => writeln!(out, "{} of memory at the peak", format::bytes(peak)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,100 @@
+//! `pbg-host bench import`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use pbg_store::generate::Generated;
+use pbg_store::import::ImportOptions;
+use pbg_train::bench::{self, ImportSpeed};
+
+use super::scratch::Scratch;
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::terminal;
+use crate::{arguments, format};
+
+/// Measure how fast edges are imported.
+///
+/// Generates a power-law graph as text with three columns and imports it. Beside it: the speed that
+/// reading the text and finding its columns alone would allow.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host bench import
+  pbg-host bench import --edges 50000000 --entities 5000000 --memory 1G --json")]
+pub(crate) struct Args {
+    /// Edges to import.
+    #[arg(long, value_name = "N", default_value_t = 5_000_000)]
+    edges: u64,
+    /// Entities that they are between.
+    #[arg(long, value_name = "N", default_value_t = 500_000)]
+    entities: u64,
+    /// Partitions of the dataset.
+    #[arg(long, value_name = "P", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    partitions: u32,
+    /// Threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// Memory for names and buffers, as for `import`.
+    #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
+    memory: Option<u64>,
+    /// Folder in which a folder is made and removed again.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let graph = Generated {
+        entities: args.entities,
+        edges: args.edges,
+        relations: 20,
+        skew: 0.8,
+        seed: 0,
+    };
+    if let Some(complaint) = graph.complaint() {
+        return Err(Failure::message(Kind::Usage, complaint));
+    }
+    let options = ImportOptions {
+        threads: args.threads.map(|n| n as usize),
+        memory: args.memory,
+        ..ImportOptions::default()
+    };
+    let scratch = Scratch::beside(&args.folder.join("import"))?;
+    let speed = bench::import(scratch.path(), &graph, args.partitions, &options)?;
+    if args.json {
+        return terminal::print_json(&speed);
+    }
+    terminal::print(|out| print_speed(out, &speed))
+}
+
+fn print_speed(out: &mut dyn Write, speed: &ImportSpeed) -> io::Result<()> {
+    writeln!(
+        out,
+        "{} edges per CPU-second, {:.0} % of the {} that reading the text and finding its columns allow",
+        format::count(speed.edges_per_cpu_second),
+        100.0 * speed.edges_per_cpu_second / speed.ceiling,
+        format::count(speed.ceiling),
+    )?;
+    writeln!(
+        out,
+        "{} edges between {} entities, {} of text, in {} ({} edges/s), {:.1} CPU-seconds; the text was read at {}/s",
+        format::count(speed.edges as f64),
+        format::count(speed.entities as f64),
+        format::bytes(speed.text_bytes),
+        format::seconds(speed.wall_seconds),
+        format::count(speed.edges_per_second),
+        speed.cpu_seconds,
+        format::bytes(speed.reading_bytes_per_second as u64),
+    )?;
+    match speed.peak_bytes {
+        Some(peak) => writeln!(out, "{} of memory at the peak", format::bytes(peak)),
+        None => Ok(()),
+    }
+}

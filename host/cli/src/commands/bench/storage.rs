@@ -1,0 +1,70 @@
+//! `pbg-host bench storage`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use pbg_train::bench::{self, Rate, StorageReport};
+
+use super::scratch::Scratch;
+use crate::failure::Result;
+use crate::terminal;
+use crate::{arguments, format};
+
+/// Measure how fast a partition of a checkpoint is written and read.
+///
+/// Written until it is on the disk, and read, with its checksum verified, after the system forgot it.
+/// Beside it: plain files of the same size, written and read in the same way, and a copy in memory. The
+/// fastest of three rounds counts.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host bench storage
+  pbg-host bench storage --folder /mnt/disk --size 4G --json")]
+pub(crate) struct Args {
+    /// Folder on the disk to measure; a folder in it is made and removed again.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+    /// Size of the partition.
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = arguments::bytes)]
+    size: u64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let scratch = Scratch::beside(&args.folder.join("storage"))?;
+    let report = bench::storage(scratch.path(), args.size)?;
+    if args.json {
+        return terminal::print_json(&report);
+    }
+    terminal::print(|out| print_report(out, &report))
+}
+
+fn print_report(out: &mut dyn Write, report: &StorageReport) -> io::Result<()> {
+    writeln!(out, "a partition of {}", format::bytes(report.bytes))?;
+    print_line(out, "write", &report.write, &report.plain_write)?;
+    print_line(out, "read", &report.read, &report.plain_read)?;
+    let copy = &report.memory_copy;
+    writeln!(out, "  a copy in memory: {}/s", rate(copy))
+}
+
+fn print_line(out: &mut dyn Write, what: &str, ours: &Rate, plain: &Rate) -> io::Result<()> {
+    writeln!(
+        out,
+        "  {what:<6} {:>10}/s, {:.0} % of the {}/s of plain files; {:.2} CPU-seconds per GB, plain {:.2}",
+        rate(ours),
+        100.0 * ours.bytes_per_second / plain.bytes_per_second,
+        rate(plain),
+        ours.cpu_seconds_per_gb,
+        plain.cpu_seconds_per_gb,
+    )
+}
+
+fn rate(rate: &Rate) -> String {
+    format::bytes(rate.bytes_per_second as u64)
+}

@@ -1,0 +1,108 @@
+//! How much memory an import takes for what, and when that is too much.
+//!
+//! The names of all entities must be in memory. What a limit leaves besides them goes to buffers,
+//! which work with little.
+
+use super::ImportError;
+use super::block::BLOCK_BYTES;
+use super::types::Types;
+
+/// Buffers without a limit.
+const DEFAULT_BUFFERS: u64 = 256 << 20;
+/// Least limit: buffers for one thread, and some names.
+pub const LEAST: u64 = 32 << 20;
+/// A block of text comes with about as many bytes of each: lines, numbers, records.
+const BYTES_PER_BLOCK: u64 = 4 * BLOCK_BYTES as u64;
+/// What placing takes per entity while it shuffles them, and what stays of it.
+const PLACING: u64 = 28;
+const PLACES: u64 = 8;
+/// Bytes per chunk and bucket while edges are sorted: a count and the first row.
+const PER_COUNT: u64 = 12;
+
+/// The memory of one import.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    limit: Option<u64>,
+    threads: usize,
+}
+
+impl Memory {
+    pub(super) fn new(limit: Option<u64>, threads: usize) -> Result<Self, ImportError> {
+        if limit.is_some_and(|limit| limit < LEAST) {
+            let what = format!("an import takes at least {} MiB of memory", LEAST >> 20);
+            return Err(ImportError::usage(what));
+        }
+        Ok(Self { limit, threads })
+    }
+
+    /// A quarter is for reading; the rest is for names.
+    fn reading(&self) -> u64 {
+        self.limit.map_or(DEFAULT_BUFFERS, |limit| limit / 4)
+    }
+
+    /// Threads that read at once. Each has the block that it works on, and its own tables.
+    pub(super) fn reading_threads(&self) -> usize {
+        let affordable = self.reading() / (2 * BYTES_PER_BLOCK);
+        self.threads.min(affordable as usize).max(1)
+    }
+
+    /// Blocks that circulate while edges are read.
+    pub(super) fn blocks(&self) -> usize {
+        let threads = self.reading_threads();
+        let share = (self.reading() / BYTES_PER_BLOCK) as usize;
+        share
+            .saturating_sub(threads)
+            .clamp(threads + 1, 4 * threads + 2)
+    }
+
+    /// Whether the names that were read, and then their places, fit beside the buffers.
+    pub(super) fn check_names(&self, types: &Types) -> Result<(), ImportError> {
+        let Some(limit) = self.limit else {
+            return Ok(());
+        };
+        let (names, entities) = names(types);
+        let needed = names + PLACING * entities;
+        if needed <= limit - self.reading() {
+            return Ok(());
+        }
+        let what = format!(
+            "the names of {entities} entities take {} MiB, and {} MiB of memory were allowed for everything",
+            needed.div_ceil(1 << 20),
+            limit >> 20
+        );
+        Err(ImportError::Memory { what })
+    }
+
+    /// Edges that each thread sorts at a time.
+    pub(super) fn chunk_rows(
+        &self,
+        types: &Types,
+        (edges, record): (u64, usize),
+        buckets: usize,
+    ) -> Result<u64, ImportError> {
+        let (names, entities) = names(types);
+        let taken = names + PLACES * entities;
+        let share = self
+            .limit
+            .map_or(DEFAULT_BUFFERS, |limit| limit.saturating_sub(taken))
+            / 2;
+        // A chunk is in memory twice: as read and sorted.
+        let rows = (share / (2 * self.threads * record) as u64).clamp(1 << 12, 1 << 20);
+        let counts = edges.div_ceil(rows) * buckets as u64 * PER_COUNT;
+        if self.limit.is_some() && counts > share {
+            let what = format!(
+                "sorting {edges} edges into {buckets} buckets takes {} MiB, and {} MiB are left",
+                counts.div_ceil(1 << 20),
+                share >> 20
+            );
+            return Err(ImportError::Memory { what });
+        }
+        Ok(rows)
+    }
+}
+
+/// Bytes of all names, and how many there are.
+fn names(types: &Types) -> (u64, u64) {
+    let sizes = types.names.iter().map(|names| names.interner.size());
+    sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
+}

@@ -1,0 +1,80 @@
+//! How fast edges are ranked, beside the matrix products that score candidates.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pbg_core::config::{Config, Precision};
+use pbg_kernels::step::TrainerError;
+use pbg_kernels::throughput::{self, ProductShape};
+use pbg_store::dataset::Dataset;
+use serde::Serialize;
+
+use super::{peak_bytes, process_cpu_seconds};
+use crate::error::RunError;
+use crate::evaluate::{Candidates, EvalOptions, EvalReport, evaluate};
+use crate::model::Blueprint;
+
+/// Queries and candidates of the product that is the ceiling.
+const QUERIES: i64 = 512;
+const CANDIDATES: i64 = 4096;
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct EvalSpeed {
+    /// The ranks themselves.
+    pub report: EvalReport,
+    /// Scores that were computed: two per edge and candidate.
+    pub scores: f64,
+    /// Seconds, reading the model and the edges included.
+    pub wall_seconds: f64,
+    /// CPU seconds, all threads together.
+    pub cpu_seconds: f64,
+    /// Scores per CPU-second.
+    pub scores_per_cpu_second: f64,
+    /// Scores per CPU-second if ranking were its matrix products, by libtorch on this machine.
+    pub ceiling: f64,
+    /// Most memory that the process ever had.
+    pub peak_bytes: Option<u64>,
+}
+
+/// Ranks as [`evaluate`] does, on a clock.
+///
+/// # Errors
+/// When the edges cannot be ranked, or libtorch fails.
+pub fn eval(
+    config: &Config,
+    options: &EvalOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<EvalSpeed, RunError> {
+    let dataset = Dataset::open(Path::new(&config.dataset))?;
+    let blueprint = Blueprint::new(config, &dataset)?;
+    let relation = &blueprint.spec.relations[0];
+    let of_type = |entity: usize| blueprint.layout.types[entity].rows.iter().sum::<u64>() as f64;
+    let candidates = match options.candidates {
+        Candidates::All => of_type(relation.lhs) + of_type(relation.rhs),
+        Candidates::Sample(n) => 2.0 * f64::from(n),
+    };
+    let dimension = blueprint.spec.entities[relation.rhs].dimension;
+
+    let cpu = process_cpu_seconds();
+    let report = evaluate(config, options, progress)?;
+    let cpu_seconds = process_cpu_seconds() - cpu;
+    let scores = report.raw.count as f64 * candidates;
+    let shape = ProductShape {
+        batch: 1,
+        rows: QUERIES,
+        inner: dimension as i64,
+        columns: CANDIDATES,
+    };
+    let rate = throughput::bmm_rate(shape, Precision::Fp32, Duration::from_secs(1))
+        .map_err(|e| RunError::Worker(TrainerError::Tensor(e.to_string())))?;
+    Ok(EvalSpeed {
+        scores,
+        wall_seconds: report.seconds,
+        cpu_seconds,
+        scores_per_cpu_second: scores / cpu_seconds,
+        ceiling: rate / (2.0 * dimension as f64),
+        peak_bytes: peak_bytes(),
+        report,
+    })
+}

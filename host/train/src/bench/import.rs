@@ -1,0 +1,123 @@
+//! How fast edges are imported, beside reading lines and finding their columns.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Instant;
+
+use pbg_core::config::Config;
+use pbg_store::files::FileError;
+use pbg_store::generate::Generated;
+use pbg_store::import::{self, ImportError, ImportOptions};
+use serde::Serialize;
+
+use super::{peak_bytes, process_cpu_seconds};
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ImportSpeed {
+    /// Edges.
+    pub edges: u64,
+    /// Entities found in them.
+    pub entities: u64,
+    /// Bytes of text.
+    pub text_bytes: u64,
+    /// Seconds of the import.
+    pub wall_seconds: f64,
+    /// CPU seconds of the import, all threads together.
+    pub cpu_seconds: f64,
+    /// Edges per CPU-second.
+    pub edges_per_cpu_second: f64,
+    /// Edges per second.
+    pub edges_per_second: f64,
+    /// Edges per CPU-second if an import were reading the text and finding its columns.
+    pub ceiling: f64,
+    /// Bytes of text per second, read by one thread that does nothing else.
+    pub reading_bytes_per_second: f64,
+    /// Most memory that the process ever had.
+    pub peak_bytes: Option<u64>,
+}
+
+/// Generates `graph` as text in `folder`, which must be empty, and imports it as `options` say.
+///
+/// # Errors
+/// When the folder cannot be written, or the import fails.
+pub fn import(
+    folder: &Path,
+    graph: &Generated,
+    partitions: u32,
+    options: &ImportOptions,
+) -> Result<ImportSpeed, ImportError> {
+    let text = folder.join("edges.tsv");
+    let generate = || {
+        let mut out = BufWriter::new(File::create(&text)?);
+        graph.write(&mut out, |_| ())?;
+        out.flush()
+    };
+    generate().map_err(|e| FileError::new("write", &text, e))?;
+
+    let (started, cpu) = (Instant::now(), process_cpu_seconds());
+    let text_bytes = split(&text)?;
+    let reading = started.elapsed().as_secs_f64();
+    let splitting = process_cpu_seconds() - cpu;
+
+    let config = config(folder, partitions)?;
+    let (started, cpu) = (Instant::now(), process_cpu_seconds());
+    let sets = [("train".to_owned(), vec![text])];
+    let report = import::run(&config, &sets, options, &mut |_| ControlFlow::Continue(()))?;
+    let wall_seconds = started.elapsed().as_secs_f64();
+    let cpu_seconds = process_cpu_seconds() - cpu;
+    let edges = graph.edges as f64;
+    Ok(ImportSpeed {
+        edges: graph.edges,
+        entities: report.types.iter().map(|entities| entities.entities).sum(),
+        text_bytes,
+        wall_seconds,
+        cpu_seconds,
+        edges_per_cpu_second: edges / cpu_seconds,
+        edges_per_second: edges / wall_seconds,
+        ceiling: edges / splitting,
+        reading_bytes_per_second: text_bytes as f64 / reading,
+        peak_bytes: peak_bytes(),
+    })
+}
+
+/// Reads a text and finds where its columns end; gives its bytes.
+fn split(path: &Path) -> Result<u64, ImportError> {
+    const BLOCK: usize = 512 << 10;
+    let failed = |e| FileError::new("read", path, e);
+    let mut file = File::open(path).map_err(failed)?;
+    let mut block = vec![0; BLOCK];
+    let mut ends = Vec::with_capacity(BLOCK);
+    let mut bytes = 0;
+    loop {
+        let read = file.read(&mut block).map_err(failed)?;
+        if read == 0 {
+            return Ok(bytes);
+        }
+        bytes += read as u64;
+        ends.clear();
+        ends.extend(memchr::memchr2_iter(b'\t', b'\n', &block[..read]).map(|at| at as u32));
+        std::hint::black_box(&ends);
+    }
+}
+
+fn config(folder: &Path, partitions: u32) -> Result<Config, ImportError> {
+    let path = |name| toml_text(&folder.join(name).display().to_string());
+    let text = format!(
+        "dataset = {}\ncheckpoint_path = {}\ndimension = 100\ndynamic_relations = true\n\
+         entities.entity.num_partitions = {partitions}\n\
+         relations = [{{ name = 'any', lhs = 'entity', rhs = 'entity' }}]\n",
+        path("dataset"),
+        path("checkpoint"),
+    );
+    Config::parse(&text, "the measurement's configuration", &[]).map_err(|e| ImportError::Usage {
+        what: e.to_string(),
+    })
+}
+
+/// A text as TOML and JSON write it.
+fn toml_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

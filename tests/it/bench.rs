@@ -1,0 +1,87 @@
+//! Measurements: each has its ceiling beside it.
+
+use serde_json::Value;
+
+use crate::support::Workplace;
+use crate::support::graph::CONFIG;
+
+/// The figures of a measurement, all of them positive.
+fn figures<'a>(place: &Workplace, args: &str, names: &[&'a str]) -> Vec<(&'a str, f64)> {
+    let run = place.run(args.split(' ').chain(["--json"])).succeeds();
+    let json: Value = serde_json::from_str(&run.stdout).unwrap();
+    let figure = |name: &&'a str| {
+        let figure = json.pointer(name).and_then(Value::as_f64);
+        let figure = figure.unwrap_or_else(|| panic!("no {name}: {json}"));
+        assert!(figure > 0.0, "{name}: {json}");
+        (*name, figure)
+    };
+    names.iter().map(figure).collect()
+}
+
+#[test]
+fn storage_is_measured_beside_plain_files() {
+    let place = Workplace::empty();
+    figures(
+        &place,
+        "bench storage --size 1M",
+        &[
+            "/bytes",
+            "/write/bytes_per_second",
+            "/plain_write/bytes_per_second",
+            "/read/bytes_per_second",
+            "/plain_read/bytes_per_second",
+            "/memory_copy/bytes_per_second",
+        ],
+    );
+    let text = place.run(["bench", "storage", "--size", "1M"]).succeeds();
+    assert!(text.stdout.contains("of plain files"), "{}", text.stdout);
+    place
+        .run(["bench", "storage", "--size", "much"])
+        .fails(2, &["not a size"]);
+    nothing_stays(&place);
+}
+
+#[test]
+fn imports_are_measured_beside_reading_lines() {
+    let place = Workplace::empty();
+    let found = figures(
+        &place,
+        "bench import --edges 20000 --entities 1000 --memory 64M",
+        &["/edges", "/entities", "/edges_per_cpu_second", "/ceiling"],
+    );
+    assert_eq!(found[0].1, 20_000.0);
+    assert!(found[1].1 <= 1000.0);
+    assert!(
+        found[2].1 < found[3].1,
+        "faster than its ceiling: {found:?}"
+    );
+    place
+        .run(["bench", "import", "--entities", "1"])
+        .fails(2, &["at least 2 entities"]);
+    nothing_stays(&place);
+}
+
+#[test]
+fn ranking_is_measured_beside_its_products() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.run(["bench", "eval"]).fails(5, &["model"]);
+    place.run(["train", "--progress", "none"]).succeeds();
+    let found = figures(
+        &place,
+        "bench eval --edges test --limit 10",
+        &["/scores", "/scores_per_cpu_second", "/ceiling"],
+    );
+    // Both sides of ten edges, each among all eighty entities.
+    assert_eq!(found[0].1, 10.0 * 2.0 * 80.0);
+}
+
+fn nothing_stays(place: &Workplace) {
+    let entries = std::fs::read_dir(place.path("")).unwrap();
+    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(
+        names
+            .iter()
+            .all(|name| !name.to_string_lossy().contains("bench")),
+        "{names:?}"
+    );
+}
