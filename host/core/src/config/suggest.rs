@@ -50,6 +50,13 @@ pub(super) fn for_key(key: &str, fields: &[Field]) -> String {
     if let Some((_, advice)) = PBG_KEYS.iter().find(|(name, _)| *name == snake) {
         return format!(": it is a key of PBG; {advice}");
     }
+    // A letter that is missing at the end is likelier than a key of another table.
+    let plural = |f: &&Field| {
+        f.key.strip_suffix('s') == Some(&snake) || snake.strip_suffix('s') == Some(&f.key)
+    };
+    if let Some(near) = fields.iter().find(plural) {
+        return format!("; did you mean `{}`?", near.key);
+    }
     if let Some(home) = home(&snake, root(), "the top level", fields) {
         return format!("; `{snake}` is a key of {home}");
     }
