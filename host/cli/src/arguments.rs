@@ -144,9 +144,9 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         "T" | "TB" | "TIB" => 4,
         _ => return Err("not a size, as 512M or 2G are".to_owned()),
     };
-    let number: f64 = digits
-        .parse()
-        .map_err(|_| "not a size, as 512M or 2G are".to_owned())?;
+    let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let number: Option<f64> = digits.parse().ok().filter(|_| plain);
+    let number = number.ok_or("not a size, as 512M or 2G are")?;
     let bytes = number * 1024_f64.powi(power);
     if !(1.0..=1e18).contains(&bytes) {
         return Err("not a size that memory can have".to_owned());
