@@ -2,11 +2,10 @@
 //!
 //! Embeddings are streamed partition by partition, in global order: by partition, then by offset.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
+use crate::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint, Tensor};
 use crate::dataset::manifest::EntityType;
 use crate::dataset::{Dataset, DatasetError};
 use crate::files::{self, FileError};
@@ -51,9 +50,6 @@ impl FromStr for ExportFormat {
 pub struct ExportOptions {
     /// Format of all files.
     pub format: ExportFormat,
-    /// Vectors to add to every embedding of a type: the global embeddings of the model, with
-    /// which embeddings can be compared on their own.
-    pub add: BTreeMap<String, Vec<f32>>,
     /// Whether files of an earlier export are replaced.
     pub overwrite: bool,
 }
@@ -93,7 +89,8 @@ pub enum ExportError {
 }
 
 /// Exports the embeddings of all entities, or for featurized types of all features, and the
-/// parameters of the model into folder `out`. Gives the files written. `progress` gets the rows
+/// parameters of the model into folder `out`. A type's global embedding is added to its rows, so
+/// that they are what operators and comparators see. Gives the files written. `progress` gets the rows
 /// written so far and their total.
 ///
 /// # Errors
@@ -111,6 +108,7 @@ pub fn run(
         checkpoint,
         out,
         options,
+        model: checkpoint.model()?,
     };
     let types = &dataset.manifest().entities;
     let total = types.values().map(rows).sum();
@@ -137,6 +135,8 @@ struct Export<'a> {
     checkpoint: &'a ReadCheckpoint,
     out: &'a Path,
     options: &'a ExportOptions,
+    /// Parameters of the model, accumulators included.
+    model: Vec<Tensor>,
 }
 
 /// A file of embeddings being written.
@@ -240,16 +240,16 @@ impl Export<'_> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), ExportError> {
         let dim = data.dim;
-        if let Some(add) = self.options.add.get(entity_type) {
-            if add.len() != dim {
-                let what = format!("a vector of {} numbers to add to {dim}", add.len());
+        let name = format!("entities/{entity_type}/global_embedding");
+        if let Some(global) = self.model.iter().find(|tensor| tensor.name == name) {
+            let count = global.values.len();
+            if count != dim {
+                let what = format!("`{name}` has {count} numbers, and rows have {dim}");
                 return Err(self.mismatch(what));
             }
-            for values in data.embeddings.chunks_exact_mut(dim) {
-                values
-                    .iter_mut()
-                    .zip(add)
-                    .for_each(|(value, add)| *value += add);
+            for row in data.embeddings.chunks_exact_mut(dim) {
+                let terms = row.iter_mut().zip(&global.values);
+                terms.for_each(|(value, term)| *value += term);
             }
         }
         for values in data.embeddings.chunks(STEP * dim.max(1)) {

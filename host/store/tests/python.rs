@@ -89,7 +89,6 @@ fn python_opens_everything() {
     ] {
         let options = ExportOptions {
             format,
-            add: Default::default(),
             overwrite: false,
         };
         let out = folder.path().join(name);

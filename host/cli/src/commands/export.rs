@@ -1,6 +1,5 @@
 //! `pbg-host export`.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
@@ -18,7 +17,8 @@ use crate::terminal::{self, Terminal};
 ///
 /// Writes one table per entity type, rows in the order of the dataset's dictionary, and the parameters
 /// of the relations. `npy` and `safetensors` put the names into a JSON file beside the numbers;
-/// `parquet` and `tsv` put them into the same file. Prints the files that it wrote.
+/// `parquet` and `tsv` put them into the same file. Where a type has a global embedding, it has been
+/// added to the rows. Prints the files that it wrote.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -75,7 +75,6 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         ReadCheckpoint::open(Path::new(&config.checkpoint_path)).map_err(RunError::from)?;
     let options = ExportOptions {
         format: args.format.into(),
-        add: BTreeMap::new(),
         overwrite: args.overwrite,
     };
     let bar = if terminal.interactive {

@@ -12,8 +12,8 @@ const ACCUMULATOR: &str = ".adagrad";
 impl Export<'_> {
     /// Writes all parameters, and the names of relations in the order of their ids.
     pub(super) fn parameters(&self) -> Result<Vec<PathBuf>, ExportError> {
-        let model = self.checkpoint.model()?;
-        let tensors: Vec<&Tensor> = model
+        let tensors: Vec<&Tensor> = self
+            .model
             .iter()
             .filter(|tensor| !tensor.name.ends_with(ACCUMULATOR))
             .collect();

@@ -21,8 +21,12 @@ struct Trained {
     checkpoint: ReadCheckpoint,
 }
 
-/// A dataset of 7 entities in 2 partitions; the embedding of the n-th is n, n + 0.5, -n.
 fn trained(edges: &str) -> Trained {
+    trained_with(edges, &[])
+}
+
+/// A dataset of 7 entities in 2 partitions; the embedding of the n-th is n, n + 0.5, -n.
+fn trained_with(edges: &str, parameters: &[TensorRef<'_>]) -> Trained {
     let folder = tempfile::tempdir().unwrap();
     let text = "dataset = 'd'\ncheckpoint_path = 'c'\ndimension = 3\nentities.e.num_partitions = 2\n\
                 relations = [{ name = '*', lhs = 'e', rhs = 'e' }]";
@@ -49,20 +53,20 @@ fn trained(edges: &str) -> Trained {
             .unwrap();
         global += count;
     }
-    checkpoint
-        .write_model(&[
-            TensorRef {
-                name: "relations/0/operator/rhs",
-                shape: &[2, 1],
-                values: &[1.5, -2.0],
-            },
-            TensorRef {
-                name: "relations/0/operator/rhs.adagrad",
-                shape: &[2, 1],
-                values: &[0.0; 2],
-            },
-        ])
-        .unwrap();
+    let operators = [
+        TensorRef {
+            name: "relations/0/operator/rhs",
+            shape: &[2, 1],
+            values: &[1.5, -2.0],
+        },
+        TensorRef {
+            name: "relations/0/operator/rhs.adagrad",
+            shape: &[2, 1],
+            values: &[0.0; 2],
+        },
+    ];
+    let tensors: Vec<_> = operators.iter().chain(parameters).copied().collect();
+    checkpoint.write_model(&tensors).unwrap();
     checkpoint
         .commit(RunInfo {
             config: String::new(),
@@ -89,7 +93,6 @@ fn expected(n: usize) -> [f32; DIM] {
 fn options(format: ExportFormat) -> ExportOptions {
     ExportOptions {
         format,
-        add: BTreeMap::new(),
         overwrite: false,
     }
 }
@@ -206,6 +209,23 @@ fn tsv() {
 }
 
 #[test]
+fn rows_have_their_global_embedding() {
+    let global = |values| TensorRef {
+        name: "entities/e/global_embedding",
+        shape: &[DIM],
+        values,
+    };
+    let trained = trained_with(EDGES, &[global(&[100.0, 0.0, 0.25])]);
+    let (out, _) = export(&trained, ExportFormat::Tsv);
+    let text = fs::read_to_string(out.join("entities_e.tsv")).unwrap();
+    let fourth = text.lines().nth(3).unwrap();
+    assert!(fourth.ends_with("\t103\t3.5\t-2.75"), "{text}");
+    let text = fs::read_to_string(out.join("parameters.tsv")).unwrap();
+    let line = "entities/e/global_embedding\t3\t100\t0\t0.25\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn what_cannot_be_exported() {
     let first = trained(EDGES);
     let (out, _) = export(&first, ExportFormat::Tsv);
@@ -220,17 +240,11 @@ fn what_cannot_be_exported() {
     };
     let error = again(&first, &options(ExportFormat::Tsv)).unwrap_err();
     assert!(matches!(error, ExportError::Exists { .. }), "{error}");
-    let mut overwrite = ExportOptions {
+    let overwrite = ExportOptions {
         overwrite: true,
         ..options(ExportFormat::Tsv)
     };
-    overwrite.add.insert("e".to_owned(), vec![100.0, 0.0, 0.0]);
     again(&first, &overwrite).unwrap();
-    let text = fs::read_to_string(out.join("entities_e.tsv")).unwrap();
-    assert!(
-        text.lines().next().unwrap().ends_with("\t100\t0.5\t0"),
-        "{text}"
-    );
 
     let odd = trained("lhs,rel,rhs\n\"a\nb\",r,b\nc,r,d\ne,r,f\ng,r,b\n");
     let error = again(&odd, &overwrite).unwrap_err();

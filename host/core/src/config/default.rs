@@ -1,0 +1,109 @@
+//! Defaults: PBG's, where PBG has the key.
+
+pub(super) fn edge_sets() -> Vec<String> {
+    vec!["train".to_owned()]
+}
+
+pub(super) fn init_scale() -> f32 {
+    1e-3
+}
+
+pub(super) fn loss_fn() -> String {
+    "ranking".to_owned()
+}
+
+pub(super) fn num_epochs() -> u32 {
+    1
+}
+
+pub(super) fn max_edges_per_chunk() -> u64 {
+    1_000_000_000
+}
+
+pub(super) fn bucket_order() -> String {
+    "inside_out".to_owned()
+}
+
+pub(super) fn prefetch() -> bool {
+    true
+}
+
+pub(super) fn relation_sampler() -> String {
+    "proportional".to_owned()
+}
+
+pub(super) fn buffer_partitions() -> u32 {
+    2
+}
+
+pub(super) fn batch_size() -> u32 {
+    1000
+}
+
+pub(super) fn num_batch_negs() -> u32 {
+    50
+}
+
+pub(super) fn num_uniform_negs() -> u32 {
+    50
+}
+
+pub(super) fn lr() -> f32 {
+    0.01
+}
+
+pub(super) fn eval_fraction() -> f64 {
+    0.05
+}
+
+pub(super) fn eval_negs() -> u32 {
+    1000
+}
+
+pub(super) fn validation_interval() -> u32 {
+    1
+}
+
+pub(super) fn lr_patience() -> u32 {
+    2
+}
+
+pub(super) fn checkpoint_interval() -> f64 {
+    600.0
+}
+
+pub(super) fn weight() -> f32 {
+    1.0
+}
+
+pub(super) fn deadline_ms() -> u64 {
+    1000
+}
+
+pub(super) fn memory_mib() -> u64 {
+    64
+}
+
+pub(super) fn table_elements() -> u64 {
+    100_000
+}
+
+pub(super) fn stack_kib() -> u64 {
+    512
+}
+
+pub(super) fn result_mib() -> u64 {
+    16
+}
+
+pub(super) fn handles() -> u64 {
+    1000
+}
+
+pub(super) fn graph_nodes() -> u64 {
+    1024
+}
+
+pub(super) fn log_lines() -> u64 {
+    100
+}

@@ -1,0 +1,59 @@
+//! `[execution]`: how the work is laid out on the machine.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::default;
+
+/// How the work is laid out on the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionConfig {
+    /// Read the partitions that the next bucket lacks, and write those that left the buffer, while
+    /// the current bucket trains. Takes memory for two partitions more.
+    #[serde(default = "default::prefetch")]
+    pub prefetch: bool,
+    /// Bytes that the buffers of one slice of a batch aim at.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_099_511_627_776_u64), extend("x-unset" = "half of the second-level cache"))]
+    pub slice_bytes: Option<u64>,
+    /// Precision of the factors of matrix products; embeddings, sums and accumulators are f32 always.
+    #[serde(default)]
+    pub precision: Precision,
+    /// When the gradients of a batch are applied to embeddings.
+    #[serde(default)]
+    pub update: Update,
+}
+
+/// Precision of the factors of matrix products.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// 32 bits.
+    #[default]
+    Fp32,
+    /// bfloat16: several times faster where the processor multiplies it, and refused elsewhere.
+    Bf16,
+}
+
+/// When the gradients of a batch are applied to embeddings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Update {
+    /// Once per batch, summed, as PBG does.
+    #[default]
+    Batch,
+    /// At the end of each slice of a batch, while its rows are in the cache.
+    Slice,
+}
+
+impl Default for ExecutionConfig {
+    fn default() -> Self {
+        Self {
+            prefetch: default::prefetch(),
+            slice_bytes: None,
+            precision: Precision::default(),
+            update: Update::default(),
+        }
+    }
+}

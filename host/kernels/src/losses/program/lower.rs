@@ -1,0 +1,481 @@
+//! From the nodes of a graph to steps, fused where that is always right.
+
+use std::collections::HashMap;
+
+use pbg_core::loss::Derived;
+use pbg_core::loss::node::{Binary, Node, NodeId, Reduction, Shape, Unary};
+
+use super::{Gradient, Operand, POSITIVE, Pair, Program, SCORES, Step, Tile, Vector};
+
+impl Program {
+    /// Lowers a graph.
+    pub(in crate::losses) fn new(derived: &Derived) -> Self {
+        let mut lowering = Lowering::new(derived);
+        for id in 0..derived.nodes.len() {
+            let value = lowering.lower(id);
+            lowering.values.push(value);
+        }
+        lowering.finish()
+    }
+}
+
+/// What a node became.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Vector(Vector),
+    Tile(Tile),
+    /// A tile with a factor per row, not multiplied yet.
+    Scaled(Tile, Vector),
+}
+
+/// Largest value, exponentials and their inverse sum of a row of values.
+#[derive(Clone, Copy)]
+struct Exponentials {
+    largest: Vector,
+    tile: Tile,
+    total: Vector,
+}
+
+struct Lowering<'a> {
+    derived: &'a Derived,
+    values: Vec<Value>,
+    program: Program,
+    /// The step that makes each tile.
+    makers: Vec<Option<usize>>,
+    exponentials: HashMap<Tile, Exponentials>,
+    materialized: HashMap<(Tile, Vector), Tile>,
+    broadcasts: HashMap<Vector, Tile>,
+    sums: HashMap<Tile, Vector>,
+    numbers: HashMap<u32, Vector>,
+    /// Logarithms of sums as (largest, logarithm of the rest): what is subtracted from them is
+    /// subtracted from the largest first, where it costs no digits.
+    logsums: HashMap<Vector, (Vector, Vector)>,
+    pairs: HashMap<(Pair, Tile), [Tile; 2]>,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(derived: &'a Derived) -> Self {
+        Self {
+            derived,
+            values: Vec::with_capacity(derived.nodes.len()),
+            program: Program {
+                constants: Vec::new(),
+                parameters: Vec::new(),
+                columns: None,
+                prologue: Vec::new(),
+                largest: None,
+                steps: Vec::new(),
+                loss: 0,
+                positive: 0,
+                negative: Gradient::Vector(0),
+                vectors: 1,
+                tiles: 1,
+            },
+            makers: vec![None],
+            exponentials: HashMap::new(),
+            materialized: HashMap::new(),
+            broadcasts: HashMap::new(),
+            sums: HashMap::new(),
+            numbers: HashMap::new(),
+            logsums: HashMap::new(),
+            pairs: HashMap::new(),
+        }
+    }
+
+    fn vector(&mut self) -> Vector {
+        self.program.vectors += 1;
+        self.program.vectors - 1
+    }
+
+    /// A tile that the step to come makes.
+    fn tile(&mut self) -> Tile {
+        self.makers.push(Some(self.program.steps.len()));
+        self.program.tiles += 1;
+        self.program.tiles - 1
+    }
+
+    fn number(&mut self, value: f32) -> Vector {
+        if let Some(&known) = self.numbers.get(&value.to_bits()) {
+            return known;
+        }
+        let out = self.vector();
+        self.program.constants.push((out, value));
+        self.numbers.insert(value.to_bits(), out);
+        out
+    }
+
+    fn lower(&mut self, id: usize) -> Value {
+        let node = self.derived.nodes[id];
+        let scalar = self.derived.shapes[id] == Shape::Scalar;
+        match node {
+            Node::Positive => Value::Vector(POSITIVE),
+            Node::Negative => Value::Tile(SCORES),
+            Node::Columns => {
+                let out = self.vector();
+                self.program.columns = Some(out);
+                Value::Vector(out)
+            }
+            Node::Constant(value) => Value::Vector(self.number(value)),
+            Node::Parameter(index) => {
+                let out = self.vector();
+                self.program.parameters.push((out, index as usize));
+                Value::Vector(out)
+            }
+            Node::Unary(op, x) => match self.value(x) {
+                Value::Vector(x) => Value::Vector(self.vector_unary(op, x, scalar)),
+                value => self.unary(op, x, value),
+            },
+            Node::Binary(op, a, b) => match (self.value(a), self.value(b)) {
+                (Value::Vector(a), Value::Vector(b)) => {
+                    Value::Vector(self.vector_binary(op, a, b, scalar))
+                }
+                (x, z) => self.binary(op, b, x, z),
+            },
+            Node::Select(..) | Node::Clamp(..) => self.select(node, scalar),
+            Node::Reduce(op, x) => {
+                let x = self.value(x);
+                Value::Vector(self.reduce(op, x))
+            }
+            Node::Softmax(x) => {
+                let x = self.as_tile(self.value(x));
+                let Exponentials { tile, total, .. } = self.exponentials(x);
+                // Where there are no terms their sum is 0, and nothing is divided.
+                let one = self.number(1.0);
+                let zero = self.number(0.0);
+                let inverse = self.vector_binary(Binary::Div, one, total, false);
+                let out = self.vector();
+                self.program.steps.push(Step::VectorSelect {
+                    out,
+                    operands: [total, inverse, zero],
+                });
+                Value::Scaled(tile, out)
+            }
+        }
+    }
+
+    fn value(&self, id: NodeId) -> Value {
+        self.values[id as usize]
+    }
+
+    fn vector_unary(&mut self, op: Unary, x: Vector, scalar: bool) -> Vector {
+        let out = self.vector();
+        self.push(Step::VectorUnary { op, out, x }, scalar);
+        out
+    }
+
+    fn vector_binary(&mut self, op: Binary, a: Vector, b: Vector, scalar: bool) -> Vector {
+        if op == Binary::Sub {
+            if let Some(&(largest, rest)) = self.logsums.get(&a) {
+                let difference = self.vector_binary(Binary::Sub, largest, b, scalar);
+                return self.vector_binary(Binary::Add, difference, rest, scalar);
+            }
+            if let Some(&(largest, rest)) = self.logsums.get(&b) {
+                let difference = self.vector_binary(Binary::Sub, a, largest, scalar);
+                return self.vector_binary(Binary::Sub, difference, rest, scalar);
+            }
+        }
+        let out = self.vector();
+        self.push(Step::VectorBinary { op, out, a, b }, scalar);
+        out
+    }
+
+    fn push(&mut self, step: Step, scalar: bool) {
+        match scalar {
+            true => self.program.prologue.push(step),
+            false => self.program.steps.push(step),
+        }
+    }
+
+    fn unary(&mut self, op: Unary, id: NodeId, value: Value) -> Value {
+        if op == Unary::Neg {
+            return match value {
+                Value::Scaled(tile, factor) => {
+                    let factor = self.vector_unary(Unary::Neg, factor, false);
+                    Value::Scaled(tile, factor)
+                }
+                value => {
+                    let (tile, factor) = (self.as_tile(value), self.number(-1.0));
+                    Value::Scaled(tile, factor)
+                }
+            };
+        }
+        let x = self.as_tile(value);
+        let pair = match op {
+            Unary::Softplus | Unary::Sigmoid => self.pair(Pair::Softplus, id, x),
+            Unary::Relu => self.pair(Pair::Relu, id, x),
+            _ => None,
+        };
+        if let Some([function, slope]) = pair {
+            return Value::Tile(if op == Unary::Sigmoid {
+                slope
+            } else {
+                function
+            });
+        }
+        let out = self.tile();
+        self.program.steps.push(Step::Unary {
+            op,
+            out,
+            x,
+            sum: None,
+        });
+        Value::Tile(out)
+    }
+
+    /// One step for a function and its slope, where both are wanted.
+    fn pair(&mut self, op: Pair, id: NodeId, x: Tile) -> Option<[Tile; 2]> {
+        if let Some(&pair) = self.pairs.get(&(op, x)) {
+            return Some(pair);
+        }
+        let slope = |node: &Node| match (op, *node) {
+            (Pair::Softplus, Node::Unary(Unary::Sigmoid, of)) => of == id,
+            (Pair::Relu, Node::Binary(Binary::GreaterEqual, of, zero)) => {
+                of == id && self.is_zero(zero)
+            }
+            _ => false,
+        };
+        let function = match op {
+            Pair::Softplus => Unary::Softplus,
+            Pair::Relu => Unary::Relu,
+        };
+        let nodes = &self.derived.nodes;
+        let both = nodes.contains(&Node::Unary(function, id)) && nodes.iter().any(slope);
+        both.then(|| {
+            let out = [self.tile(), self.tile()];
+            self.program.steps.push(Step::Pair {
+                op,
+                out,
+                x,
+                sums: [None; 2],
+            });
+            self.pairs.insert((op, x), out);
+            out
+        })
+    }
+
+    fn is_zero(&self, id: NodeId) -> bool {
+        self.derived.nodes[id as usize] == Node::Constant(0.0)
+    }
+
+    fn binary(&mut self, op: Binary, b: NodeId, x: Value, z: Value) -> Value {
+        match (op, x, z) {
+            (Binary::Mul, Value::Vector(factor), value)
+            | (Binary::Mul, value, Value::Vector(factor)) => return self.scaled(value, factor),
+            (Binary::Div, value, Value::Vector(divisor)) => {
+                let scalar = self.derived.shapes[b as usize] == Shape::Scalar;
+                let one = self.number(1.0);
+                let factor = self.vector_binary(Binary::Div, one, divisor, scalar);
+                return self.scaled(value, factor);
+            }
+            (Binary::Mul, x, z) => return self.product(x, z),
+            (Binary::GreaterEqual, Value::Tile(_) | Value::Scaled(..), _) if self.is_zero(b) => {
+                let x = self.as_tile(x);
+                if let Some(&[_, ones]) = self.pairs.get(&(Pair::Relu, x)) {
+                    return Value::Tile(ones);
+                }
+            }
+            _ => {}
+        }
+        let (a, b) = (self.as_operand(x), self.as_operand(z));
+        let out = self.tile();
+        self.program.steps.push(Step::Binary { op, out, a, b });
+        Value::Tile(out)
+    }
+
+    /// A factor per row waits until it has to be multiplied.
+    fn scaled(&mut self, value: Value, factor: Vector) -> Value {
+        match value {
+            Value::Scaled(tile, first) => {
+                let both = self.vector_binary(Binary::Mul, first, factor, false);
+                Value::Scaled(tile, both)
+            }
+            value => Value::Scaled(self.as_tile(value), factor),
+        }
+    }
+
+    fn product(&mut self, x: Value, z: Value) -> Value {
+        let split = |value| match value {
+            Value::Scaled(tile, factor) => (tile, Some(factor)),
+            Value::Tile(tile) | Value::Vector(tile) => (tile, None),
+        };
+        let ((a, first), (b, second)) = (split(x), split(z));
+        let out = self.tile();
+        self.program.steps.push(Step::Product {
+            out,
+            a,
+            b,
+            sum: None,
+        });
+        match (first, second) {
+            (Some(first), Some(second)) => {
+                let both = self.vector_binary(Binary::Mul, first, second, false);
+                Value::Scaled(out, both)
+            }
+            (Some(factor), None) | (None, Some(factor)) => Value::Scaled(out, factor),
+            (None, None) => Value::Tile(out),
+        }
+    }
+
+    fn select(&mut self, node: Node, scalar: bool) -> Value {
+        let operands: Vec<Value> = node.operands().map(|id| self.value(id)).collect();
+        let [c, a, b] = [operands[0], operands[1], operands[2]];
+        if let (Value::Vector(c), Value::Vector(a), Value::Vector(b)) = (c, a, b) {
+            let out = self.vector();
+            let operands = [c, a, b];
+            self.push(Step::VectorSelect { out, operands }, scalar);
+            return Value::Vector(out);
+        }
+        let operands = [c, a, b].map(|value| self.as_tile(value));
+        let out = self.tile();
+        self.program.steps.push(Step::Select { out, operands });
+        Value::Tile(out)
+    }
+
+    fn as_operand(&mut self, value: Value) -> Operand {
+        match value {
+            Value::Vector(vector) => Operand::Vector(vector),
+            value => Operand::Tile(self.as_tile(value)),
+        }
+    }
+
+    /// Multiplies what waits; a vector becomes a tile.
+    fn as_tile(&mut self, value: Value) -> Tile {
+        let (tile, factor) = match value {
+            Value::Tile(tile) => return tile,
+            Value::Scaled(tile, factor) => (tile, factor),
+            Value::Vector(x) => {
+                if let Some(&known) = self.broadcasts.get(&x) {
+                    return known;
+                }
+                let out = self.tile();
+                self.program.steps.push(Step::Broadcast { out, x });
+                self.broadcasts.insert(x, out);
+                return out;
+            }
+        };
+        if let Some(&known) = self.materialized.get(&(tile, factor)) {
+            return known;
+        }
+        let out = self.tile();
+        self.program.steps.push(Step::Binary {
+            op: Binary::Mul,
+            out,
+            a: Operand::Tile(tile),
+            b: Operand::Vector(factor),
+        });
+        self.materialized.insert((tile, factor), out);
+        out
+    }
+
+    fn reduce(&mut self, op: Reduction, value: Value) -> Vector {
+        match op {
+            Reduction::Sum | Reduction::Mean => match value {
+                Value::Scaled(tile, factor) => {
+                    let sum = self.sum(tile);
+                    self.vector_binary(Binary::Mul, sum, factor, false)
+                }
+                value => {
+                    let tile = self.as_tile(value);
+                    self.sum(tile)
+                }
+            },
+            Reduction::Max => {
+                let x = self.as_tile(value);
+                self.largest(x)
+            }
+            Reduction::LogSumExp => {
+                let x = self.as_tile(value);
+                let Exponentials { largest, total, .. } = self.exponentials(x);
+                let rest = self.vector_unary(Unary::Log, total, false);
+                let out = self.vector_binary(Binary::Add, largest, rest, false);
+                self.logsums.insert(out, (largest, rest));
+                out
+            }
+        }
+    }
+
+    /// The sum of a tile, by the step that makes it where that can.
+    fn sum(&mut self, tile: Tile) -> Vector {
+        if let Some(&known) = self.sums.get(&tile) {
+            return known;
+        }
+        let out = self.vector();
+        let maker = self.makers[tile].map(|step| &mut self.program.steps[step]);
+        let slot = match maker {
+            Some(Step::Unary { sum, .. } | Step::Product { sum, .. }) => Some(sum),
+            Some(Step::Pair {
+                out: made, sums, ..
+            }) => {
+                let [of_function, of_slope] = sums;
+                Some(if made[0] == tile {
+                    of_function
+                } else {
+                    of_slope
+                })
+            }
+            _ => None,
+        };
+        match slot {
+            Some(slot) => *slot = Some(out),
+            None => self.program.steps.push(Step::Sum { out, x: tile }),
+        }
+        self.sums.insert(tile, out);
+        out
+    }
+
+    fn largest(&mut self, x: Tile) -> Vector {
+        if x == SCORES {
+            if let Some(known) = self.program.largest {
+                return known;
+            }
+            let out = self.vector();
+            self.program.largest = Some(out);
+            return out;
+        }
+        let out = self.vector();
+        self.program.steps.push(Step::Max { out, x });
+        out
+    }
+
+    fn exponentials(&mut self, x: Tile) -> Exponentials {
+        if let Some(&known) = self.exponentials.get(&x) {
+            return known;
+        }
+        let largest = self.largest(x);
+        let (tile, total) = (self.tile(), self.vector());
+        self.program.steps.push(Step::ExpShift {
+            out: tile,
+            x,
+            shift: largest,
+            sum: total,
+        });
+        self.sums.insert(tile, total);
+        let made = Exponentials {
+            largest,
+            tile,
+            total,
+        };
+        self.exponentials.insert(x, made);
+        made
+    }
+
+    fn finish(mut self) -> Program {
+        let row = |value| match value {
+            Value::Vector(vector) => vector,
+            // The derivation reduces everything that is per negative before it meets a row.
+            Value::Tile(_) | Value::Scaled(..) => POSITIVE,
+        };
+        let of = |id: NodeId| self.values[id as usize];
+        let derived = self.derived;
+        self.program.loss = row(of(derived.loss));
+        self.program.positive = row(of(derived.positive));
+        self.program.negative = match of(derived.negative) {
+            Value::Vector(vector) => Gradient::Vector(vector),
+            Value::Tile(tile) => Gradient::Tile(tile),
+            Value::Scaled(tile, factor) => Gradient::Scaled(tile, factor),
+        };
+        self.program.drop_unused();
+        self.program.share_places();
+        self.program
+    }
+}

@@ -1,0 +1,118 @@
+//! Which steps are needed, and which tiles may share a place.
+
+use super::{Gradient, Program, SCORES, Step, Vector};
+
+impl Program {
+    /// Leaves out the steps that nobody reads.
+    pub(super) fn drop_unused(&mut self) {
+        let mut used = Used::new(self);
+        for step in self.steps.iter_mut().rev() {
+            used.visit(step);
+        }
+        for step in self.prologue.iter_mut().rev() {
+            used.visit(step);
+        }
+        self.steps.retain(|step| used.needs(step));
+        self.prologue.retain(|step| used.needs(step));
+        self.largest = self.largest.filter(|&v| used.vectors[v]);
+    }
+
+    /// Gives tiles whose values are needed at different times the same place. The scores keep theirs, and
+    /// no step writes where it reads.
+    pub(super) fn share_places(&mut self) {
+        let mut last = vec![0; self.tiles];
+        for (at, step) in self.steps.iter().enumerate() {
+            let (inputs, (outputs, _)) = (step.inputs().0, step.outputs());
+            for tile in inputs
+                .into_iter()
+                .flatten()
+                .chain(outputs.into_iter().flatten())
+            {
+                last[tile] = at;
+            }
+        }
+        last[SCORES] = usize::MAX;
+        if let Gradient::Tile(tile) | Gradient::Scaled(tile, _) = self.negative {
+            last[tile] = usize::MAX;
+        }
+        let mut places = vec![SCORES; self.tiles];
+        // Until which step each place is taken.
+        let mut taken = vec![usize::MAX];
+        for (at, step) in self.steps.iter().enumerate() {
+            for tile in step.outputs().0.into_iter().flatten() {
+                let free = taken
+                    .iter()
+                    .position(|&until| until != usize::MAX && until < at);
+                let place = free.unwrap_or(taken.len());
+                if place == taken.len() {
+                    taken.push(0);
+                }
+                taken[place] = last[tile];
+                places[tile] = place;
+            }
+        }
+        for step in &mut self.steps {
+            step.rename(&|tile| places[tile]);
+        }
+        if let Gradient::Tile(tile) | Gradient::Scaled(tile, _) = &mut self.negative {
+            *tile = places[*tile];
+        }
+        self.tiles = taken.len();
+    }
+}
+
+/// What is read by somebody.
+struct Used {
+    vectors: Vec<bool>,
+    tiles: Vec<bool>,
+}
+
+impl Used {
+    fn new(program: &Program) -> Self {
+        let mut used = Self {
+            vectors: vec![false; program.vectors],
+            tiles: vec![false; program.tiles],
+        };
+        used.vectors[program.loss] = true;
+        used.vectors[program.positive] = true;
+        match program.negative {
+            Gradient::Vector(vector) => used.vectors[vector] = true,
+            Gradient::Tile(tile) => used.tiles[tile] = true,
+            Gradient::Scaled(tile, factor) => {
+                used.tiles[tile] = true;
+                used.vectors[factor] = true;
+            }
+        }
+        used
+    }
+
+    /// Drops outputs that nobody reads; marks the inputs of a step that is needed.
+    fn visit(&mut self, step: &mut Step) {
+        let unused = |vector: &Option<Vector>| vector.is_some_and(|v| !self.vectors[v]);
+        match step {
+            Step::Unary { sum, .. } | Step::Product { sum, .. } if unused(sum) => *sum = None,
+            Step::Pair { sums, .. } => {
+                *sums = sums.map(|sum| sum.filter(|&v| self.vectors[v]));
+            }
+            _ => {}
+        }
+        if !self.needs(step) {
+            return;
+        }
+        let (tiles, vectors) = step.inputs();
+        tiles
+            .into_iter()
+            .flatten()
+            .for_each(|t| self.tiles[t] = true);
+        vectors
+            .into_iter()
+            .flatten()
+            .for_each(|v| self.vectors[v] = true);
+    }
+
+    fn needs(&self, step: &Step) -> bool {
+        let (tiles, vectors) = step.outputs();
+        tiles.into_iter().flatten().any(|t| self.tiles[t])
+            || vectors.into_iter().flatten().any(|v| self.vectors[v])
+    }
+}
