@@ -1,5 +1,7 @@
 //! The parameters of a configuration, as a plugin receives them.
 
+pub(crate) mod json;
+
 use serde::de::DeserializeOwned;
 
 use crate::Result;
@@ -48,7 +50,7 @@ impl Parameters {
     /// assert!(parameters.parse::<Vec<u8>>().is_err());
     /// ```
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_str(&self.0)
+        json::read(&self.0)
             .map_err(|error| format!("the parameters do not fit the plugin's own type: {error}"))
     }
 }

@@ -70,10 +70,14 @@ pub fn assign_at_random(pass: &Pass, states: &[Vec<usize>], rng: &mut Rng) -> Ve
             }
         }
     }
-    let mut plan = pass.grid();
-    rng.shuffle(&mut plan);
-    plan.sort_by_key(|&bucket| chosen[pass.index(bucket)]);
-    plan
+    let mut grid = pass.grid();
+    rng.shuffle(&mut grid);
+    let mut plan = vec![Vec::new(); states.len() + 1];
+    for bucket in grid {
+        let state = chosen[pass.index(bucket)] as usize;
+        plan[state.min(states.len())].push(bucket);
+    }
+    plan.concat()
 }
 
 /// The states of BETA, the elimination order of Marius, which loads one partition per state.

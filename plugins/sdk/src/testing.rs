@@ -9,6 +9,7 @@ pub use losses::{
 };
 pub use samplers::{assert_draws, assert_sampler};
 
+use crate::parameters::json::{self, Value};
 use crate::{Bucket, Metadata, Order, ParameterKind, Parameters, Pass};
 
 /// Asserts that an order keeps its promises, configured with its defaults: over grids of many
@@ -141,18 +142,18 @@ pub fn with_defaults<O: Order>() -> O {
 #[must_use]
 pub fn defaults(metadata: &Metadata) -> Parameters {
     let value = |kind: &ParameterKind| match kind {
-        ParameterKind::Boolean { default } => (*default).into(),
-        ParameterKind::Integer { default, .. } => (*default).into(),
-        ParameterKind::Number { default, .. } => (*default).into(),
-        ParameterKind::Text { default } => default.clone().into(),
-        ParameterKind::Choice { options, default } => options[*default as usize].clone().into(),
+        ParameterKind::Boolean { default } => Value::Boolean(*default),
+        ParameterKind::Integer { default, .. } => Value::Integer(*default),
+        ParameterKind::Number { default, .. } => Value::Number(*default),
+        ParameterKind::Text { default } => Value::Text(default.clone()),
+        ParameterKind::Choice { options, default } => {
+            Value::Text(options[*default as usize].clone())
+        }
     };
-    let object: serde_json::Map<String, serde_json::Value> = metadata
-        .parameters
-        .iter()
-        .map(|p| (p.name.clone(), value(&p.kind)))
-        .collect();
-    Parameters::from_json(serde_json::Value::Object(object).to_string())
+    let members = metadata.parameters.iter();
+    Parameters::from_json(json::write(
+        members.map(|p| (p.name.as_str(), value(&p.kind))),
+    ))
 }
 
 fn answered<T>(answer: crate::Result<T>, pass: &Pass) -> T {

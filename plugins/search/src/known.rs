@@ -9,8 +9,6 @@
 //! * bundles of `r` partitions that move as one: `f(p, c) <= r f(p / r, c / r)`;
 //! * `2 (p - c)` where `p < 2 c`: all others pass once, then come again.
 
-use std::collections::BTreeMap;
-
 use pbg_plugin_sdk::Rng;
 
 use crate::problem::{Load, Problem, Walk};
@@ -59,12 +57,12 @@ fn names(problem: &Problem, loads: &[Load], rng: &mut Rng) -> Vec<usize> {
     }
     let mut nodes: Vec<usize> = (0..p).collect();
     rng.shuffle(&mut nodes);
-    nodes.sort_by_key(|&node| std::cmp::Reverse(problem.weight[node]));
+    sort(&mut nodes, &|node| u64::MAX - problem.weight[node]);
     let (resident, others): (Vec<usize>, Vec<usize>) = nodes
         .into_iter()
         .partition(|node| problem.resident.contains(node));
     let mut labels: Vec<usize> = (0..p).collect();
-    labels.sort_by_key(|&label| times[label]);
+    sort(&mut labels, &|label| times[label]);
     let mut names = vec![usize::MAX; p];
     let first: Vec<usize> = labels.iter().copied().filter(|&label| label < c).collect();
     for (&label, &node) in first.iter().zip(&resident) {
@@ -75,6 +73,11 @@ fn names(problem: &Problem, loads: &[Load], rng: &mut Rng) -> Vec<usize> {
         names[label] = node;
     }
     names
+}
+
+/// Ascending by key, equal ones as they were. One for all keys: a sort is 8 KB of code.
+fn sort(numbers: &mut [usize], key: &dyn Fn(usize) -> u64) {
+    numbers.sort_by_key(|&number| key(number));
 }
 
 /// How a sequence is made.
@@ -91,17 +94,17 @@ enum Recipe {
     Certificate,
 }
 
-/// Recipes by `(p, c)`.
+/// What is known by `(p, c)`; either list is short.
 struct Compositions {
-    certificates: BTreeMap<(usize, usize), Vec<Load>>,
-    best: BTreeMap<(usize, usize), (u64, Recipe)>,
+    certificates: Vec<((usize, usize), Vec<Load>)>,
+    best: Vec<((usize, usize), (u64, Recipe))>,
 }
 
 impl Default for Compositions {
     fn default() -> Self {
         Self {
             certificates: CERTIFICATES.lines().filter_map(parse).collect(),
-            best: BTreeMap::new(),
+            best: Vec::new(),
         }
     }
 }
@@ -123,11 +126,17 @@ fn parse(line: &str) -> Option<((usize, usize), Vec<Load>)> {
 }
 
 impl Compositions {
+    fn certificate(&self, p: usize, c: usize) -> Option<&[Load]> {
+        let mut certificates = self.certificates.iter();
+        let (_, loads) = certificates.find(|(sizes, _)| *sizes == (p, c))?;
+        Some(loads)
+    }
+
     fn best(&mut self, p: usize, c: usize) -> (u64, Recipe) {
         if p <= c {
             return (0, Recipe::Nothing);
         }
-        if let Some(&known) = self.best.get(&(p, c)) {
+        if let Some(&(_, known)) = self.best.iter().find(|(sizes, _)| *sizes == (p, c)) {
             return known;
         }
         let mut best = if p < 2 * c - 1 {
@@ -144,10 +153,10 @@ impl Compositions {
             let loads = bundle as u64 * self.best(p / bundle, c / bundle).0;
             consider(loads, Recipe::Bundles(bundle));
         }
-        if let Some(loads) = self.certificates.get(&(p, c)) {
+        if let Some(loads) = self.certificate(p, c) {
             consider(loads.len() as u64, Recipe::Certificate);
         }
-        self.best.insert((p, c), best);
+        self.best.push(((p, c), best));
         best
     }
 
@@ -157,7 +166,7 @@ impl Compositions {
             Recipe::Nothing => Vec::new(),
             Recipe::TwoPasses | Recipe::Cycle => self.cycle(p, c),
             Recipe::Bundles(bundle) => bundled(&self.build(p / bundle, c / bundle), bundle),
-            Recipe::Certificate => self.certificates[&(p, c)].clone(),
+            Recipe::Certificate => self.certificate(p, c).unwrap_or_default().to_vec(),
         }
     }
 

@@ -52,16 +52,16 @@ impl Problem {
             }
         }
         let capacity = (pass.buffer_partitions as usize).max(2);
-        let mut resident: Vec<usize> = pass.resident_partitions().collect();
-        resident.retain(|&p| used.get(p) == Some(&true));
-        resident.sort_unstable();
-        resident.dedup();
-        resident.truncate(capacity);
+        let mut there = vec![false; used.len()];
+        for p in pass.resident_partitions().filter(|&p| p < used.len()) {
+            there[p] = used[p];
+        }
+        let resident = (0..used.len()).filter(|&p| there[p]).take(capacity);
         (!partitions.is_empty()).then(|| Self {
             weight: partitions.iter().map(|&p| pass.bytes(p)).collect(),
             partners,
             capacity,
-            resident: resident.into_iter().map(|p| node[p]).collect(),
+            resident: resident.map(|p| node[p]).collect(),
             partitions,
         })
     }

@@ -84,10 +84,11 @@ impl Walk {
                     }
                 }
             }
-            ready.sort_by_key(|&bucket| {
-                next.is_some_and(|load| !pass.ends(bucket).contains(&load.evicted))
-            });
-            plan.extend(ready);
+            let leaves = |bucket: &Bucket| {
+                next.is_none_or(|load| pass.ends(*bucket).contains(&load.evicted))
+            };
+            plan.extend(ready.iter().copied().filter(leaves));
+            plan.extend(ready.into_iter().filter(|bucket| !leaves(bucket)));
             if let Some(load) = next {
                 buffer.retain(|&p| p != load.evicted);
                 buffer.push(load.loaded);

@@ -65,8 +65,9 @@ pub(crate) fn plan(pass: &Pass, states: &[Vec<usize>], rates: &Rates, share: f64
             taken
         });
         // What leaves next is trained first: it is out of use while its successor is read.
-        ready.sort_by_key(|&bucket| !pass.ends(bucket).iter().any(|end| leaves.contains(end)));
-        plan.extend(ready);
+        let leaves = |bucket: &Bucket| pass.ends(*bucket).iter().any(|end| leaves.contains(end));
+        plan.extend(ready.iter().copied().filter(leaves));
+        plan.extend(ready.into_iter().filter(|bucket| !leaves(bucket)));
     }
     // Buckets without edges need nothing.
     plan.extend(

@@ -27,10 +27,15 @@ use pbg_plugin_sdk::{
 use serde::Deserialize;
 
 /// The order.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Overlap {
-    #[serde(flatten)]
     rates: Rates,
+    search: Search,
+}
+
+/// How states are looked for.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct Search {
     effort: u64,
 }
 
@@ -75,13 +80,14 @@ impl Order for Overlap {
     }
 
     fn configure(&mut self, parameters: &Parameters) -> Result<()> {
-        *self = parameters.parse()?;
+        self.rates = parameters.parse()?;
+        self.search = parameters.parse()?;
         Ok(())
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
         let elimination = states::elimination(pass, &mut pass.rng());
-        let found = pbg_order_search::search(pass, self.effort, &mut pass.rng()).states;
+        let found = pbg_order_search::search(pass, self.search.effort, &mut pass.rng()).states;
         let mut best: Option<(f64, Vec<Bucket>)> = None;
         let mut consider = |plan: Vec<Bucket>| {
             let stall = clock::stall(pass, &plan, &self.rates);
