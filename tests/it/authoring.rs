@@ -312,6 +312,20 @@ fn a_broken_promise_is_found_and_the_bench_runs() {
             good.stdout
         );
     }
+    for loss in ["softmax", "softmax_computed"] {
+        let good = place.run(["plugin", "check", loss]).succeeds().stdout;
+        for promise in [
+            "loads",
+            "finite",
+            "deterministic",
+            "rows",
+            "gradient",
+            "time",
+            "memory",
+        ] {
+            assert!(good.contains(promise), "{promise} is not in\n{good}");
+        }
+    }
     let benched = place
         .run([
             "plugin",

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::loss::{ZEROS, computed, margin, traced};
+use crate::support::loss::{ZEROS, computed, computed_called, margin, traced};
 use crate::support::{Workplace, graph::CONFIG};
 
 const EPOCH: [&str; 5] = ["train", "--set", "num_epochs=1", "--progress", "none"];
@@ -64,6 +64,20 @@ fn parameters_move_and_a_resumed_run_goes_on_with_them() {
     assert_ne!(whole.committed("model"), still.committed("model"));
 }
 
+/// Asserts that a run ends for this reason, and that what it leaves behind, which is returned,
+/// fails for the same one.
+fn fails_again(function: &str, reason: &str, place: &Workplace) -> String {
+    let failed = format!("evil 6.6.6: {function}");
+    let file = format!("model/faults/evil-{function}-1.json");
+    place
+        .run(EPOCH.iter().chain(&["--plugin", "evil.wasm"]))
+        .fails(6, &[&failed, reason, &file]);
+    place
+        .run(["plugin", "replay", &file])
+        .fails(6, &[&failed, reason]);
+    file
+}
+
 #[test]
 fn an_update_that_fails_ends_the_run_and_can_be_replayed() {
     for (update, reason) in [
@@ -74,17 +88,10 @@ fn an_update_that_fails_ends_the_run_and_can_be_replayed() {
         ),
     ] {
         let place = with_loss(&traced(update));
-        let said = place
-            .run(EPOCH.iter().chain(&["--plugin", "evil.wasm"]))
-            .fails(6, &["evil 6.6.6: update", reason]);
-        let file = "model/faults/evil-update-1.json";
-        assert!(said.stderr.contains(file), "{}", said.stderr);
-        place
-            .run(["plugin", "replay", file])
-            .fails(6, &["evil 6.6.6: update", reason]);
+        let file = fails_again("update", reason, &place);
         place.write("mended.wasm", traced(&margin("(f32.const 0.25)")));
         let mended = place
-            .run(["plugin", "replay", file, "--plugin", "mended.wasm"])
+            .run(["plugin", "replay", &file, "--plugin", "mended.wasm"])
             .succeeds();
         assert!(mended.stdout.contains("[0.25]"), "{}", mended.stdout);
     }
@@ -122,16 +129,9 @@ fn an_evaluation_that_fails_can_be_replayed() {
         ),
     ] {
         let place = with_loss(&computed(evaluate));
-        let said = place
-            .run(EPOCH.iter().chain(&["--plugin", "evil.wasm"]))
-            .fails(6, &["evil 6.6.6: evaluate", reason]);
-        let file = "model/faults/evil-evaluate-1.json";
-        assert!(said.stderr.contains(file), "{}", said.stderr);
-        place
-            .run(["plugin", "replay", file])
-            .fails(6, &["evil 6.6.6: evaluate", reason]);
+        let file = fails_again("evaluate", reason, &place);
         let mended = place
-            .run(["plugin", "replay", file, "--plugin", "softmax_computed"])
+            .run(["plugin", "replay", &file, "--plugin", "softmax_computed"])
             .succeeds();
         assert!(mended.stdout.contains("on average"), "{}", mended.stdout);
     }
@@ -167,6 +167,45 @@ fn the_standard_loss_takes_the_place_of_one_that_fails() {
         .run(EPOCH.iter().chain(&["--set", "loss_fn=ranking"]))
         .succeeds();
     assert_eq!(place.committed("model"), standard.committed("model"));
+}
+
+#[test]
+fn a_computed_loss_falls_back_to_its_own_formula() {
+    let place = with_loss(&computed_called("softmax_computed", "unreachable"));
+    let said = place
+        .run(
+            EPOCH
+                .iter()
+                .chain(&["--plugin", "evil.wasm"])
+                .chain(&FALLBACK),
+        )
+        .succeeds()
+        .stderr;
+    assert!(
+        said.contains("softmax 0.1.0 goes on in its place"),
+        "{said}"
+    );
+    let standard = Workplace::with_dataset(CONFIG);
+    standard
+        .run(EPOCH.iter().chain(&["--set", "loss_fn=softmax"]))
+        .succeeds();
+    assert_eq!(place.committed("model"), standard.committed("model"));
+}
+
+#[test]
+fn a_report_names_the_loss_beside_order_and_sampler() {
+    let place = with_loss(&computed(ZEROS));
+    place
+        .run(EPOCH.iter().chain(&["--plugin", "evil.wasm"]))
+        .succeeds();
+    let report = place.run(["report", "model"]).succeeds().stdout;
+    for words in [
+        "strategy                  inside_out 0.1.0 (",
+        "strategy                  proportional 0.1.0 (",
+        "strategy                  evil 6.6.6 (",
+    ] {
+        assert!(report.contains(words), "{words} is not in\n{report}");
+    }
 }
 
 #[test]

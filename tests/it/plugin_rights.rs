@@ -222,6 +222,32 @@ fn pins_are_for_the_plugins_that_run() {
 }
 
 #[test]
+fn what_is_said_of_plugins_that_take_no_part_is_doubted() {
+    let place = Workplace::with_dataset(CONFIG);
+    let said = |set: &[&str]| {
+        let pairs = set.iter().flat_map(|set| ["--set", set]);
+        place
+            .run(["check"].into_iter().chain(pairs))
+            .succeeds()
+            .stderr
+    };
+    let ranking = "plugins.params.ranking.margin=0.5";
+    let softmax = "loss_fn=softmax";
+    assert!(!said(&["loss_fn=ranking", ranking]).contains("ranking"));
+    let unknown = said(&[softmax, ranking]);
+    assert!(
+        unknown.contains("plugins.params: ranking is no plugin of this run"),
+        "{unknown}"
+    );
+    let fallback = "plugins.on_fault=fallback";
+    let standby = said(&["loss_fn=logistic", fallback, ranking]);
+    assert!(
+        standby.contains("plugins.params: ranking takes part only if another plugin fails"),
+        "{standby}"
+    );
+}
+
+#[test]
 fn compiled_code_that_was_damaged_is_made_again() {
     let place = Workplace::empty();
     let inspect = || {

@@ -111,34 +111,39 @@ pub(crate) fn fill(
     let order = configured(order, &config.bucket_order)?;
     let sampler = configured(sampler, &config.relation_sampler)?;
     let loss = configured(loss, &config.loss_fn)?;
-    let mut warnings = unused(config, &[&order, &sampler, &loss])?;
-    let fallbacks = match config.plugins.on_fault {
-        OnFault::End => Fallbacks::default(),
-        OnFault::Fallback => Fallbacks {
-            order: standard(&order, open(STANDARD_ORDER)?, config, Plugin::into_order)?
-                .map(|order| Box::new(order) as _),
-            sampler: standard(
-                &sampler,
-                open(STANDARD_SAMPLER)?,
-                config,
-                Plugin::into_sampler,
-            )?
+    // The standard plugin of a slot, unless the slot has it already.
+    let standby = |used: &Plugin, standard: &str| match config.plugins.on_fault {
+        OnFault::End => Ok(None),
+        OnFault::Fallback => open(standard).map(|s| Some(s).filter(|s| s.id() != used.id())),
+    };
+    let standby_order = standby(&order, STANDARD_ORDER)?;
+    let standby_sampler = standby(&sampler, STANDARD_SAMPLER)?;
+    let standby_loss = standby(&loss, standard_loss(&loss))?;
+    let standbys = [&standby_order, &standby_sampler, &standby_loss];
+    let mut warnings = unused(
+        config,
+        &names([&order, &sampler, &loss]),
+        &names(standbys.into_iter().flatten()),
+    )?;
+    let fallbacks = Fallbacks {
+        order: standby_order
+            .map(|order| configure(order, config, Plugin::into_order))
+            .transpose()?
+            .map(|order| Box::new(order) as _),
+        sampler: standby_sampler
+            .map(|sampler| configure(sampler, config, Plugin::into_sampler))
+            .transpose()?
             .map(|sampler| Box::new(sampler) as _),
-        },
     };
-    let standard_loss = match config.plugins.on_fault {
-        OnFault::End => None,
-        OnFault::Fallback => Some(open(standard_loss(&loss))?).filter(|s| s.id() != loss.id()),
-    };
-    let standard_loss = standard_loss
-        .map(|standard| make_loss(standard, config, &mut Vec::new()))
+    let standby_loss = standby_loss
+        .map(|standby| make_loss(standby, config, &mut Vec::new()))
         .transpose()?;
     let loss = make_loss(loss, config, &mut warnings)?;
     Ok(Filled {
         strategies: Strategies {
             order: Box::new(configure(order, config, Plugin::into_order)?),
             sampler: Box::new(configure(sampler, config, Plugin::into_sampler)?),
-            loss: GuardedLoss::new(loss, standard_loss),
+            loss: GuardedLoss::new(loss, standby_loss),
             fallbacks,
             may_differ: false,
         },
@@ -210,19 +215,6 @@ fn configure<T>(
     Ok(into(plugin, &parameters)?)
 }
 
-/// The standard plugin of a slot, unless the slot has it already.
-fn standard<T>(
-    used: &Plugin,
-    standard: Plugin,
-    config: &Config,
-    into: impl FnOnce(Plugin, &Value) -> std::result::Result<T, LoadError>,
-) -> Result<Option<T>> {
-    if used.id() == standard.id() {
-        return Ok(None);
-    }
-    configure(standard, config, into).map(Some)
-}
-
 fn take(slot: &mut Option<Plugin>, plugin: Plugin, name: &str) -> Result<()> {
     if let Some(first) = slot {
         let (kind, first) = (plugin.inspection().kind, first.id());
@@ -261,20 +253,29 @@ fn loss_parameters(config: &Config, plugin: &Plugin, warnings: &mut Vec<String>)
     given
 }
 
-/// What the configuration says of plugins that take no part: likely misspelt names.
+fn names<'a>(plugins: impl IntoIterator<Item = &'a Plugin>) -> BTreeSet<String> {
+    plugins.into_iter().map(|plugin| plugin.id().name).collect()
+}
+
+/// What the configuration says of plugins that take no part, likely misspelt names, or that take
+/// part only where another one fails.
 ///
 /// # Errors
 /// When a pin is among it: what was pinned is not what runs.
-fn unused(config: &Config, used: &[&Plugin]) -> Result<Vec<String>> {
-    let used: BTreeSet<String> = used.iter().map(|plugin| plugin.id().name).collect();
+fn unused(
+    config: &Config,
+    used: &BTreeSet<String>,
+    standbys: &BTreeSet<String>,
+) -> Result<Vec<String>> {
     let plugins = &config.plugins;
-    if let Some(pin) = plugins.pins.iter().find(|pin| !used.contains(&pin.plugin)) {
+    let known = |name: &String| used.contains(name) || standbys.contains(name);
+    if let Some(pin) = plugins.pins.iter().find(|pin| !known(&pin.plugin)) {
         let name = &pin.plugin;
         let text =
             format!("plugins.pins: {name} is pinned, and this run uses no plugin of that name");
         let help = format!(
             "it uses {}",
-            used.into_iter().collect::<Vec<_>>().join(", ")
+            used.iter().cloned().collect::<Vec<_>>().join(", ")
         );
         return Err(Failure::message(Kind::Config, text).help(help));
     }
@@ -286,7 +287,10 @@ fn unused(config: &Config, used: &[&Plugin]) -> Result<Vec<String>> {
     Ok(params
         .chain(grants)
         .filter(|(_, name)| !used.contains(*name))
-        .map(|(key, name)| format!("{key}: {name} is no plugin of this run"))
+        .map(|(key, name)| match standbys.contains(name) {
+            true => format!("{key}: {name} takes part only if another plugin fails"),
+            false => format!("{key}: {name} is no plugin of this run"),
+        })
         .collect())
 }
 

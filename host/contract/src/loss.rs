@@ -40,7 +40,8 @@ pub fn check_loss(loss: &dyn Loss, stops_gradient: bool) -> Report {
             return report;
         }
     };
-    let names: Vec<&str> = cases.iter().map(|rows| rows.name).collect();
+    let mut names: Vec<&str> = cases.iter().map(|rows| rows.name).collect();
+    names.dedup();
     report.promise(
         "finite",
         Ok(format!(
@@ -57,6 +58,19 @@ pub fn check_loss(loss: &dyn Loss, stops_gradient: bool) -> Report {
         );
     } else {
         report.promise("gradient", gradient(loss));
+    }
+    match bench_loss(loss, 50, 100, Duration::from_millis(20)) {
+        Ok(timing) => report.note(
+            "time",
+            format_args!(
+                "{:.1} us for 50 rows of 100 negatives, median",
+                timing.median * 1e6
+            ),
+        ),
+        Err(fault) => {
+            let broken = format!("50 x 100 scores: {}: {}", fault.function, fault.reason);
+            report.promise("time", Err(broken));
+        }
     }
     report
 }

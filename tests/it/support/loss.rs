@@ -1,22 +1,22 @@
 //! Losses written in the text format of WebAssembly, which fail or change when a test wants it.
 
-use super::plugin::{DESCRIBE, NAME, REALLOC, encode};
+use super::plugin::{DESCRIBE, NAME, common, encode};
 
 /// A computed loss whose `evaluate` has this body. `$rows` and `$scores` are the numbers of
 /// positives and negatives, `$calls` counts calls; [`ZEROS`] is an answer.
 pub(crate) fn computed(evaluate: &str) -> Vec<u8> {
+    computed_called(NAME, evaluate)
+}
+
+/// The same with another name.
+pub(crate) fn computed_called(name: &str, evaluate: &str) -> Vec<u8> {
+    let common = common(name, 40, DESCRIBE);
     encode(
         "softmax_computed",
         &format!(
             r#"(module
-            (memory (export "memory") 40)
-            (global $free (mut i32) (i32.const 16384))
+            {common}
             (global $calls (mut i32) (i32.const 0))
-            (data (i32.const 32) "{NAME}")
-            (data (i32.const 40) "6.6.6")
-            (data (i32.const 48) "no good")
-            {REALLOC}
-            (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) {DESCRIBE})
             (func (export "pbg:plugin/loss-computed@0.1.0#configure") (param i32 i32) (result i32)
                 (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
             (func (export "pbg:plugin/loss-computed@0.1.0#evaluate")
@@ -56,20 +56,15 @@ pub(crate) fn traced(update: &str) -> Vec<u8> {
         graph.extend([case, 0, 0, 0]);
         graph.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     }
+    let common = common(NAME, 2, DESCRIBE);
     let graph: String = graph.iter().map(|byte| format!("\\{byte:02x}")).collect();
     encode(
         "softmax",
         &format!(
             r#"(module
-            (memory (export "memory") 2)
-            (global $free (mut i32) (i32.const 16384))
-            (data (i32.const 32) "{NAME}")
-            (data (i32.const 40) "6.6.6")
-            (data (i32.const 48) "no good")
+            {common}
             (data (i32.const 1024) "{graph}")
             (data (i32.const 2048) "margin")
-            {REALLOC}
-            (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) {DESCRIBE})
             (func (export "pbg:plugin/loss-traced@0.1.0#configure") (param i32 i32) (result i32)
                 (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
             (func (export "pbg:plugin/loss-traced@0.1.0#build") (result i32)

@@ -21,7 +21,7 @@ pub(crate) fn with_describe(body: &str) -> Vec<u8> {
 
 /// Says who it is: name, version and summary, and no parameters.
 pub(super) const DESCRIBE: &str = "
-    (i32.store (i32.const 64) (i32.const 32)) (i32.store (i32.const 68) (i32.const 4))
+    (i32.store (i32.const 64) (i32.const 192)) (i32.store (i32.const 68) (global.get $name))
     (i32.store (i32.const 72) (i32.const 40)) (i32.store (i32.const 76) (i32.const 5))
     (i32.store (i32.const 80) (i32.const 48)) (i32.store (i32.const 84) (i32.const 7))
     (i32.store (i32.const 88) (i32.const 0)) (i32.store (i32.const 92) (i32.const 0))
@@ -62,18 +62,13 @@ pub(crate) const GRID: &str =
 
 /// A relation sampler that draws one edge of the first relation, whatever is left.
 pub(crate) fn greedy_sampler() -> Vec<u8> {
+    let common = common(NAME, 2, DESCRIBE);
     encode(
         "proportional",
         &format!(
             r#"(module
             (import "[export]pbg:plugin/relation-sampler@0.1.0" "[resource-new]sampler" (func $new (param i32) (result i32)))
-            (memory (export "memory") 2)
-            (global $free (mut i32) (i32.const 16384))
-            (data (i32.const 32) "{NAME}")
-            (data (i32.const 40) "6.6.6")
-            (data (i32.const 48) "no good")
-            {REALLOC}
-            (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) {DESCRIBE})
+            {common}
             (func (export "pbg:plugin/relation-sampler@0.1.0#configure") (param i32 i32) (result i32)
                 (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
             (func (export "pbg:plugin/relation-sampler@0.1.0#[static]sampler.create")
@@ -89,24 +84,32 @@ pub(crate) fn greedy_sampler() -> Vec<u8> {
     )
 }
 
-/// `cabi_realloc` that hands out memory from `$free` on.
-pub(super) const REALLOC: &str = r#"
+/// What every module has: memory, `cabi_realloc` that hands out memory from `$free` on, and a
+/// `describe` with this body, which finds version, summary and name at 40, 48 and 192.
+pub(super) fn common(name: &str, pages: u32, describe: &str) -> String {
+    let length = name.len();
+    format!(
+        r#"
+            (memory (export "memory") {pages})
+            (global $free (mut i32) (i32.const 16384))
+            (global $name i32 (i32.const {length}))
+            (data (i32.const 192) "{name}")
+            (data (i32.const 40) "6.6.6")
+            (data (i32.const 48) "no good")
             (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
                 (local $at i32)
                 (local.set $at (i32.and (i32.add (global.get $free) (i32.const 15)) (i32.const -16)))
                 (global.set $free (i32.add (local.get $at) (local.get 3)))
-                (local.get $at))"#;
+                (local.get $at))
+            (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) {describe})"#
+    )
+}
 
 fn component(describe: &str, plan: &str) -> Vec<u8> {
+    let common = common(NAME, 2, describe);
     let text = format!(
         r#"(module
-            (memory (export "memory") 2)
-            (global $free (mut i32) (i32.const 16384))
-            (data (i32.const 32) "{NAME}")
-            (data (i32.const 40) "6.6.6")
-            (data (i32.const 48) "no good")
-            {REALLOC}
-            (func (export "pbg:plugin/metadata@0.1.0#describe") (result i32) {describe})
+            {common}
             (func (export "pbg:plugin/bucket-order@0.1.0#configure") (param i32 i32) (result i32)
                 (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
             (func (export "pbg:plugin/bucket-order@0.1.0#plan") (param $pass i32) (result i32) {plan})

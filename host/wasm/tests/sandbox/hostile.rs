@@ -157,6 +157,8 @@ fn lists_must_lie_in_memory_and_be_of_a_sensible_length() {
             "broke the rules of the component interface",
         ),
         (list(4097, 4), "not aligned"),
+        // The list is what says where it is.
+        (list(512, 4), "outside the 2 x 2 grid"),
         (list(4096, 20_000), "more data than any valid answer"),
         // All of its memory.
         (list(0, 65_536), "more data than any valid answer"),

@@ -5,8 +5,9 @@ use std::process::Command;
 use crate::support::bounds::ALONE;
 
 /// The suites of cases, each of which runs in [`crate::support::bounds::bounded`].
-const SUITES: [&str; 5] = [
+const SUITES: [&str; 6] = [
     "hostile::",
+    "hostile_computed::",
     "hostile_losses::",
     "samplers::",
     "misfits::",

@@ -130,6 +130,19 @@ fn loops_without_end_are_stopped_wherever_they_are() {
     }
 }
 
+/// It would have to be called when a run is over, or after a fault.
+#[test]
+fn no_destructor_is_called() {
+    let destructor =
+        "(func (export \"pbg:plugin/relation-sampler@0.1.0#[dtor]sampler\") (param i32)";
+    let guest = Guest {
+        extra: format!("{destructor} {LOOP})"),
+        ..Guest::default()
+    };
+    let drawn = bounded(|| load(&guest).map(|factory| drain(&factory)));
+    assert_eq!(drawn.expect("it loads").expect("it draws").len(), 3);
+}
+
 #[test]
 fn draws_of_what_is_not_there_are_refused() {
     for (relation, edges, reason) in [

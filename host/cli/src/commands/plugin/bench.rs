@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use pbg_contract::{Timing, bench_loss, bench_order, bench_sampler};
+use pbg_core::strategy::StrategyError;
 use pbg_wasm::{Kind as Slot, Limits, Plugin, Sandbox};
 use serde::Serialize;
 use serde_json::Value;
@@ -62,6 +63,23 @@ struct Row {
     per: f64,
     /// Median divided by `per`.
     share: f64,
+}
+
+impl Row {
+    /// `measured`, of which one call goes with `per` seconds of training.
+    fn new(
+        call: String,
+        measured: std::result::Result<Timing, StrategyError>,
+        per: f64,
+    ) -> Result<Self> {
+        let timing = measured.map_err(|fault| Failure::new(Kind::Plugin, fault))?;
+        Ok(Self {
+            call,
+            timing,
+            per,
+            share: timing.median / per,
+        })
+    }
 }
 
 /// Seconds until a plugin has said who it is, the shortest of several times.
@@ -130,16 +148,12 @@ fn order(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, 
     let budget = Duration::from_secs_f64(args.seconds);
     let mut rows = Vec::new();
     for partitions in [4_u32, 16, 64] {
-        let timing = bench_order(&mut order, partitions, budget)
-            .map_err(|fault| Failure::new(Kind::Plugin, fault))?;
         let edges = f64::from(partitions * partitions) * args.edges_per_bucket as f64;
-        let per = edges / args.edges_per_second;
-        rows.push(Row {
-            call: format!("plan {partitions} x {partitions}"),
-            timing,
-            per,
-            share: timing.median / per,
-        });
+        rows.push(Row::new(
+            format!("plan {partitions} x {partitions}"),
+            bench_order(&mut order, partitions, budget),
+            edges / args.edges_per_second,
+        )?);
     }
     let assumption = format!(
         "one plan per pass; a pass has {} edges per bucket, trained at {} edges per second",
@@ -156,15 +170,11 @@ fn sampler(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>
     let budget = Duration::from_secs_f64(args.seconds);
     let mut rows = Vec::new();
     for relations in [10, 100, 1000] {
-        let timing = bench_sampler(&sampler, relations, BATCH, budget)
-            .map_err(|fault| Failure::new(Kind::Plugin, fault))?;
-        let per = f64::from(BATCH) / args.edges_per_second;
-        rows.push(Row {
-            call: format!("draw of {relations}"),
-            timing,
-            per,
-            share: timing.median / per,
-        });
+        rows.push(Row::new(
+            format!("draw of {relations}"),
+            bench_sampler(&sampler, relations, BATCH, budget),
+            f64::from(BATCH) / args.edges_per_second,
+        )?);
     }
     let assumption = format!(
         "one draw with its observation per batch of {BATCH} edges, trained at {} edges per second",
@@ -181,17 +191,13 @@ fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, S
     let budget = Duration::from_secs_f64(args.seconds);
     let mut rows = Vec::new();
     for columns in [100_usize, 1050] {
-        let timing = bench_loss(loss.as_ref(), ROWS.into(), columns, budget)
-            .map_err(|fault| Failure::new(Kind::Plugin, fault))?;
-        // Every edge is a row twice: with other left and with other right entities.
-        // More negatives make training as much slower.
-        let per = f64::from(ROWS) / 2.0 / args.edges_per_second * (columns as f64 / 100.0);
-        rows.push(Row {
-            call: format!("{ROWS} x {columns} scores"),
-            timing,
-            per,
-            share: timing.median / per,
-        });
+        rows.push(Row::new(
+            format!("{ROWS} x {columns} scores"),
+            bench_loss(loss.as_ref(), ROWS.into(), columns, budget),
+            // Every edge is a row twice: with other left and with other right entities.
+            // More negatives make training as much slower.
+            f64::from(ROWS) / 2.0 / args.edges_per_second * (columns as f64 / 100.0),
+        )?);
     }
     let assumption = format!(
         "two rows per edge, trained at {} edges per second by one thread with 100 negatives",

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pbg_author::BuildError;
+use pbg_author::{BuildError, Language, Manifest};
 use pbg_wasm::{Limits, PluginSource};
 
 use crate::exit_codes::Kind;
@@ -28,6 +28,13 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let manifest = Manifest::read(&args.folder).map_err(failure)?;
+    if matches!(manifest.language, Language::Python | Language::JavaScript) {
+        let (name, language) = (&manifest.name, manifest.language);
+        terminal.say(format_args!(
+            "building {name} with its {language} interpreter, which takes some seconds"
+        ));
+    }
     let built = pbg_author::build(&args.folder).map_err(failure)?;
     let shown = shortest(&built.component);
     let plugin = sandbox(Limits::default(), terminal)?.open(PluginSource::File(built.component))?;
