@@ -119,6 +119,34 @@ impl IoStats {
     }
 }
 
+/// Time that training spent asking the strategies that choose, in seconds; checking their answers
+/// is part of it. Losses are part of the training step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallSeconds {
+    /// The bucket order: all workers waited for it.
+    pub order: f64,
+    /// The relation sampler, per worker.
+    pub sampler: f64,
+}
+
+impl CallSeconds {
+    /// Adds more time.
+    pub fn add(&mut self, other: &Self) {
+        self.order += other.order;
+        self.sampler += other.sampler;
+    }
+
+    /// Both together as a share of `seconds` of training.
+    #[must_use]
+    pub fn share(&self, seconds: f64) -> f64 {
+        if seconds > 0.0 {
+            (self.order + self.sampler) / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
 /// Everything that happens in a run, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -207,6 +235,9 @@ pub enum Event {
         eval_before: Option<RankStats>,
         /// Seconds of the epoch, as far as this process trained it.
         seconds: f64,
+        /// What of them went to strategies.
+        #[serde(default)]
+        calls: CallSeconds,
         /// Traffic of the epoch.
         io: IoStats,
         /// The most main memory that the process has occupied by then, where the system tells.

@@ -1,6 +1,6 @@
 //! One training run, from the lines of its `metrics.jsonl`.
 
-use pbg_core::event::{Event, IoStats, RankStats, TrainStats};
+use pbg_core::event::{CallSeconds, Event, IoStats, RankStats, TrainStats};
 use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanCost;
 use pbg_core::plan::replay::{Group, Replay};
@@ -63,6 +63,8 @@ pub struct EpochRow {
     pub eval_before: Option<RankStats>,
     /// Seconds, waiting included.
     pub seconds: f64,
+    /// What of them went to strategies.
+    pub calls: CallSeconds,
     /// Traffic.
     pub io: IoStats,
     /// The most main memory that the process occupied by then.
@@ -109,6 +111,7 @@ impl RunReport {
                     stats,
                     eval_before,
                     seconds,
+                    calls,
                     io,
                     peak_bytes,
                 } => {
@@ -118,6 +121,7 @@ impl RunReport {
                         stats: *stats,
                         eval_before: *eval_before,
                         seconds: *seconds,
+                        calls: *calls,
                         io: *io,
                     });
                 }
@@ -135,6 +139,19 @@ impl RunReport {
             .iter()
             .filter_map(|epoch| epoch.peak_bytes)
             .max()
+    }
+
+    /// The share of the time of its finished epochs that went to the bucket order and the relation
+    /// sampler.
+    #[must_use]
+    pub fn calls_share(&self) -> f64 {
+        let mut calls = CallSeconds::default();
+        let mut seconds = 0.0;
+        for epoch in &self.epochs {
+            calls.add(&epoch.calls);
+            seconds += epoch.seconds;
+        }
+        calls.share(seconds)
     }
 
     /// Buckets of `pass`, in the order in which they were trained.

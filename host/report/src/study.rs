@@ -149,6 +149,7 @@ pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
+    use pbg_core::event::CallSeconds;
     use pbg_core::plan::PlanCost;
     use pbg_core::schedule::PassId;
 
@@ -177,6 +178,7 @@ mod tests {
             },
             eval_before: None,
             seconds: 2.0,
+            calls: CallSeconds::default(),
             io: IoStats {
                 loads,
                 bytes_read: 10,

@@ -171,6 +171,8 @@ fn float(field: u64, value: f32) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use pbg_core::event::CallSeconds;
+
     use super::*;
 
     #[test]
@@ -205,6 +207,7 @@ mod tests {
             },
             eval_before: None,
             seconds: 2.0,
+            calls: CallSeconds::default(),
             io: IoStats::default(),
             peak_bytes: None,
         };

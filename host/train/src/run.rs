@@ -258,6 +258,7 @@ impl<'a> Run<'a> {
             .layout
             .pass(self.config, id, edges.collect(), resident);
         if self.state.schedule.needs_plan() {
+            let asked = Instant::now();
             let buckets = match self.strategies.order.plan(&pass) {
                 Ok(buckets) => buckets,
                 Err(fault) => {
@@ -270,6 +271,9 @@ impl<'a> Run<'a> {
                 strategy: strategy.clone(),
                 source,
             })?;
+            let seconds = asked.elapsed().as_secs_f64();
+            self.state.epoch.calls.order += seconds;
+            self.state.epoch.seconds += seconds;
             let planned = Event::PassPlanned {
                 pass: id,
                 order: strategy.to_string(),
@@ -371,7 +375,7 @@ impl<'a> Run<'a> {
             standard: self.strategies.fallbacks.sampler.as_deref(),
             faults: Mutex::default(),
         };
-        let stats = workers::train(
+        let shifts = workers::train(
             &mut self.trainers,
             &work,
             &order,
@@ -382,7 +386,8 @@ impl<'a> Run<'a> {
         let eval_after = holdout::evaluate(&mut self.evaluators, &work, &held, eval_batch)?;
         let faults = samplers.faults.into_inner();
         Ok(Trained {
-            stats,
+            stats: shifts.stats,
+            sampler: shifts.sampler,
             faults: faults.unwrap_or_else(PoisonError::into_inner),
             eval_before,
             eval_after,
@@ -438,6 +443,7 @@ impl<'a> Run<'a> {
         epoch.stats.add(&trained.stats);
         epoch.io.add(&trained.io);
         epoch.seconds += trained.seconds + trained.io.wait_seconds;
+        epoch.calls.sampler += trained.sampler.as_secs_f64();
         if let Some(eval) = &trained.eval_before {
             epoch.eval_before = epoch.eval_before.merge(eval);
         }
@@ -457,6 +463,7 @@ impl<'a> Run<'a> {
             stats: sums.stats,
             eval_before: (sums.eval_before.count > 0).then_some(sums.eval_before),
             seconds: sums.seconds,
+            calls: sums.calls,
             io: sums.io,
             peak_bytes: memory::peak_bytes(),
         };
@@ -540,6 +547,8 @@ fn replaced(fault: &StrategyError, standard: &StrategyId) -> Event {
 /// What training a bucket gave.
 struct Trained {
     stats: TrainStats,
+    /// Time that a worker spent asking the relation sampler.
+    sampler: Duration,
     /// How the relation sampler failed in workers, which went on with the standard one.
     faults: Vec<StrategyError>,
     eval_before: Option<RankStats>,

@@ -1,7 +1,7 @@
 //! What a checkpoint remembers of a run besides its tensors, and whether a run may go on from it.
 
 use pbg_core::config::Config;
-use pbg_core::event::{IoStats, RankStats, TrainStats};
+use pbg_core::event::{CallSeconds, IoStats, RankStats, TrainStats};
 use pbg_core::loss::LossState;
 use pbg_core::plateau::Plateau;
 use pbg_core::schedule::Schedule;
@@ -36,6 +36,8 @@ pub(crate) struct EpochSums {
     pub(crate) eval_before: RankStats,
     pub(crate) io: IoStats,
     pub(crate) seconds: f64,
+    #[serde(default)]
+    pub(crate) calls: CallSeconds,
 }
 
 /// What identifies the ids that a checkpoint's rows stand for: the checksums of all dictionaries.

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pbg_core::batching::{self, ByRelation};
 use pbg_core::config::NegativesFrom;
@@ -138,6 +138,15 @@ impl Columns {
     }
 }
 
+/// What all workers did together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shifts {
+    /// Sums over the trained edges.
+    pub stats: TrainStats,
+    /// Time that a worker spent asking the relation sampler, on average.
+    pub sampler: Duration,
+}
+
 /// Trains the edges at `indices`, shared equally among `trainers`, one thread each.
 ///
 /// # Errors
@@ -149,7 +158,7 @@ pub fn train(
     samplers: &Samplers<'_>,
     batch_size: u32,
     emit: &mut dyn FnMut(Event),
-) -> Result<TrainStats, RunError> {
+) -> Result<Shifts, RunError> {
     let failed = AtomicBool::new(false);
     let shares: Vec<_> = batching::shares(indices.len(), trainers.len()).collect();
     std::thread::scope(|scope| {
@@ -168,17 +177,21 @@ pub fn train(
                     if result.is_err() {
                         failed.store(true, Ordering::Relaxed);
                     }
-                    result
+                    result.map(|()| (shift.stats, shift.sampler))
                 })
             })
             .collect();
         drop(reports);
         forward_progress(&inbox, emit);
-        let mut total = TrainStats::default();
+        let workers = handles.len() as u32;
+        let mut total = Shifts::default();
         let mut error = None;
         for handle in handles {
             match handle.join() {
-                Ok(Ok(stats)) => total.add(&stats),
+                Ok(Ok((stats, sampler))) => {
+                    total.stats.add(&stats);
+                    total.sampler += sampler / workers;
+                }
                 Ok(Err(e)) => error = error.or(Some(e)),
                 Err(_) => error = Some(RunError::WorkerPanic),
             }
@@ -220,6 +233,8 @@ struct Shift<'a, 'w> {
     draws: Draws,
     batches: usize,
     stats: TrainStats,
+    /// Time spent asking the relation sampler.
+    sampler: Duration,
 }
 
 impl<'a, 'w> Shift<'a, 'w> {
@@ -243,6 +258,7 @@ impl<'a, 'w> Shift<'a, 'w> {
             draws: Draws::default(),
             batches: 0,
             stats: TrainStats::default(),
+            sampler: Duration::ZERO,
         }
     }
 
@@ -251,7 +267,7 @@ impl<'a, 'w> Shift<'a, 'w> {
         share: &[u32],
         samplers: &Samplers<'_>,
         batch_size: u32,
-    ) -> Result<TrainStats, RunError> {
+    ) -> Result<(), RunError> {
         if self.work.blueprint.spec.is_dynamic() {
             for indices in share.chunks(batch_size as usize) {
                 if self.failed.load(Ordering::Relaxed) {
@@ -262,7 +278,7 @@ impl<'a, 'w> Shift<'a, 'w> {
         } else if !share.is_empty() {
             self.train_by_relation(share, samplers, batch_size)?;
         }
-        Ok(self.stats)
+        Ok(())
     }
 
     /// Single-relation batches.
@@ -279,15 +295,23 @@ impl<'a, 'w> Shift<'a, 'w> {
             Purpose::Relations,
             &self.work.coordinates(self.worker as u64),
         );
-        let mut drawing = Drawing::new(samplers, groups, batch_size, seed)?;
-        while let Some((relation, range)) = drawing.next()? {
+        let mut drawing = self.ask(|| Drawing::new(samplers, groups, batch_size, seed))?;
+        while let Some((relation, range)) = self.ask(|| drawing.next())? {
             if self.failed.load(Ordering::Relaxed) {
                 break;
             }
             let loss = self.step(drawing.edges(range), Some(relation))?;
-            drawing.observe(relation, loss)?;
+            self.ask(|| drawing.observe(relation, loss))?;
         }
         Ok(())
+    }
+
+    /// A call of the relation sampler.
+    fn ask<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let asked = Instant::now();
+        let answer = call();
+        self.sampler += asked.elapsed();
+        answer
     }
 
     /// Trains one batch; returns its mean loss.

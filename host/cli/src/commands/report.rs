@@ -142,6 +142,10 @@ fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
             format::bytes(peak)
         )?;
     }
+    if !report.epochs.is_empty() {
+        let calls = pages::run::calls(report);
+        writeln!(out, "{:width$}  {calls}", "order and sampler")?;
+    }
     writeln!(
         out,
         "{:width$}  {}",

@@ -214,7 +214,7 @@ pub(crate) fn now(tracker: &Tracker) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::event::TrainStats;
+    use pbg_core::event::{CallSeconds, TrainStats};
 
     use super::*;
 
@@ -248,6 +248,7 @@ mod tests {
             stats,
             eval_before,
             seconds: 2.0,
+            calls: CallSeconds::default(),
             io,
             peak_bytes: None,
         };

@@ -214,7 +214,7 @@ impl Tracker {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::event::{Resumed, TrainStats};
+    use pbg_core::event::{CallSeconds, Resumed, TrainStats};
 
     use super::*;
 
@@ -262,6 +262,7 @@ mod tests {
             stats,
             eval_before: None,
             seconds: 1.0,
+            calls: CallSeconds::default(),
             io: IoStats::default(),
             peak_bytes: None,
         }

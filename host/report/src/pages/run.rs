@@ -39,6 +39,9 @@ pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageErro
     if let Some(peak) = report.peak_bytes() {
         facts.push(("memory, measured".to_owned(), bytes(peak as f64)));
     }
+    if !report.epochs.is_empty() {
+        facts.push(("order and sampler".to_owned(), calls(report)));
+    }
     page.facts(&facts);
     page.download("run.csv", &table::run_csv(report)?);
     if report.buckets.is_empty() {
@@ -70,6 +73,12 @@ pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageErro
     let head = HEADS.map(str::to_owned);
     page.table(&head, &report.epochs.iter().map(row).collect::<Vec<_>>());
     Ok(page.render()?)
+}
+
+/// What the strategies that choose cost, in words.
+#[must_use]
+pub fn calls(report: &RunReport) -> String {
+    format!("{:.2} % of training", report.calls_share() * 100.0)
 }
 
 /// An epoch in words.
