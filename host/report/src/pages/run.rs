@@ -78,7 +78,12 @@ pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageErro
 /// What the strategies that choose cost, in words.
 #[must_use]
 pub fn calls(report: &RunReport) -> String {
-    format!("{:.2} % of training", report.calls_share() * 100.0)
+    let percent = report.calls_share() * 100.0;
+    if percent < 0.01 {
+        "less than 0.01 % of training".to_owned()
+    } else {
+        format!("{percent:.2} % of training")
+    }
 }
 
 /// An epoch in words.
