@@ -12,6 +12,7 @@
 use pbg_plugin_sdk::Rng;
 
 use crate::problem::{Load, Problem, Walk};
+use crate::sort_by_number;
 
 /// Lines of `p c: evicted loaded, ...`; the first fill is `0..c`.
 const CERTIFICATES: &str = include_str!("certificates.txt");
@@ -57,12 +58,12 @@ fn names(problem: &Problem, loads: &[Load], rng: &mut Rng) -> Vec<usize> {
     }
     let mut nodes: Vec<usize> = (0..p).collect();
     rng.shuffle(&mut nodes);
-    sort(&mut nodes, &|node| u64::MAX - problem.weight[node]);
+    sort_by_number(&mut nodes, &|node| u64::MAX - problem.weight[node]);
     let (resident, others): (Vec<usize>, Vec<usize>) = nodes
         .into_iter()
         .partition(|node| problem.resident.contains(node));
     let mut labels: Vec<usize> = (0..p).collect();
-    sort(&mut labels, &|label| times[label]);
+    sort_by_number(&mut labels, &|label| times[label]);
     let mut names = vec![usize::MAX; p];
     let first: Vec<usize> = labels.iter().copied().filter(|&label| label < c).collect();
     for (&label, &node) in first.iter().zip(&resident) {
@@ -73,11 +74,6 @@ fn names(problem: &Problem, loads: &[Load], rng: &mut Rng) -> Vec<usize> {
         names[label] = node;
     }
     names
-}
-
-/// Ascending by key, equal ones as they were. One for all keys: a sort is 8 KB of code.
-fn sort(numbers: &mut [usize], key: &dyn Fn(usize) -> u64) {
-    numbers.sort_by_key(|&number| key(number));
 }
 
 /// How a sequence is made.

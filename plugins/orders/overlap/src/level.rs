@@ -1,5 +1,6 @@
 //! Gives buckets to states so that each load finds work to hide behind.
 
+use pbg_order_search::sort_by_number;
 use pbg_plugin_sdk::{Bucket, Pass};
 
 use crate::clock::Rates;
@@ -52,8 +53,10 @@ pub(crate) fn plan(pass: &Pass, states: &[Vec<usize>], rates: &Rates, share: f64
             .sum();
         let writes: f64 = leaves.iter().map(|&p| rates.writing(pass, p)).sum();
 
-        let mut ready: Vec<Bucket> = held(pass, state).filter(|&b| left[pass.index(b)]).collect();
-        ready.sort_by_key(|&bucket| last_chance[pass.index(bucket)]);
+        let held: Vec<Bucket> = held(pass, state).filter(|&b| left[pass.index(b)]).collect();
+        let mut ready: Vec<usize> = (0..held.len()).collect();
+        sort_by_number(&mut ready, &|n| last_chance[pass.index(held[n])] as u64);
+        let mut ready: Vec<Bucket> = ready.into_iter().map(|n| held[n]).collect();
         let mut work = 0.0;
         ready.retain(|&bucket| {
             let index = pass.index(bucket);
