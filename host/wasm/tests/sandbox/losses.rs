@@ -258,3 +258,19 @@ fn workers_evaluate_at_the_same_time() {
         }
     });
 }
+
+/// Computed losses are many times slower where the compiler made no vectors of the SDK's loops.
+#[test]
+fn the_functions_of_the_sdk_are_vectors() {
+    let mut config = wasmtime::Config::new();
+    config.wasm_relaxed_simd(false).wasm_simd(false);
+    let engine = wasmtime::Engine::new(&config).expect("an engine without vectors");
+    for name in ["logistic_computed", "softmax_computed"] {
+        let standard = pbg_wasm::standard();
+        let plugin = standard.iter().find(|plugin| plugin.name == name);
+        let bytes = plugin.expect("a standard plugin").bytes;
+        let refused = wasmtime::component::Component::new(&engine, bytes).err();
+        let reason = format!("{:?}", refused.expect("it has vectors"));
+        assert!(reason.contains("SIMD"), "{reason}");
+    }
+}
