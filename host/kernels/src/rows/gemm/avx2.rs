@@ -1,0 +1,119 @@
+//! Products with AVX2 and fused multiplication and addition.
+
+use std::arch::x86_64::{
+    __m256, __m256i, _mm256_add_ps, _mm256_castpd_ps, _mm256_castps_pd, _mm256_cmpgt_epi32,
+    _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps,
+    _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32,
+    _mm256_setzero_ps, _mm256_storeu_ps, _mm256_unpackhi_pd, _mm256_unpackhi_ps,
+    _mm256_unpacklo_pd, _mm256_unpacklo_ps,
+};
+use std::ops::Range;
+
+use super::blocks::blocks;
+use super::{DEPTH, Product, WHOLE};
+
+const LANES: usize = 8;
+
+type Vector = __m256;
+type Mask = __m256i;
+
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn zero() -> Vector {
+    _mm256_setzero_ps()
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn splat(x: f32) -> Vector {
+    _mm256_set1_ps(x)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn add(a: Vector, b: Vector) -> Vector {
+    _mm256_add_ps(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn multiply_add(a: Vector, b: Vector, c: Vector) -> Vector {
+    _mm256_fmadd_ps(a, b, c)
+}
+
+/// # Safety
+/// Eight floats are there.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn load(from: *const f32) -> Vector {
+    // SAFETY: as the caller promised.
+    unsafe { _mm256_loadu_ps(from) }
+}
+
+/// # Safety
+/// The floats of `mask` are there.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn load_some(mask: Mask, from: *const f32) -> Vector {
+    // SAFETY: as the caller promised.
+    unsafe { _mm256_maskload_ps(from, mask) }
+}
+
+/// # Safety
+/// There is room for eight floats.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn store(to: *mut f32, vector: Vector) {
+    // SAFETY: as the caller promised.
+    unsafe { _mm256_storeu_ps(to, vector) }
+}
+
+/// # Safety
+/// There is room for the floats of `mask`.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn store_some(to: *mut f32, mask: Mask, vector: Vector) {
+    // SAFETY: as the caller promised.
+    unsafe { _mm256_maskstore_ps(to, mask, vector) }
+}
+
+/// The lanes of the last of as many vectors as `width` floats take.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn mask(width: usize) -> Mask {
+    let last = match width % LANES {
+        0 => LANES,
+        some => some,
+    };
+    let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_cmpgt_epi32(_mm256_set1_epi32(last as i32), lanes)
+}
+
+/// Float `i` of vector `j` becomes float `j` of vector `i`.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn transpose(x: [Vector; LANES]) -> [Vector; LANES] {
+    // First within halves of vectors: 2 x 2, then 4 x 4.
+    let mut pairs = x;
+    for (i, pair) in pairs.chunks_exact_mut(2).enumerate() {
+        pair[0] = _mm256_unpacklo_ps(x[2 * i], x[2 * i + 1]);
+        pair[1] = _mm256_unpackhi_ps(x[2 * i], x[2 * i + 1]);
+    }
+    let mut fours = pairs;
+    for (four, from) in fours.chunks_exact_mut(4).zip(pairs.chunks_exact(4)) {
+        let from: [_; 4] = std::array::from_fn(|i| _mm256_castps_pd(from[i]));
+        four[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(from[0], from[2]));
+        four[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(from[0], from[2]));
+        four[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(from[1], from[3]));
+        four[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(from[1], from[3]));
+    }
+    // Then the halves.
+    let mut out = fours;
+    for r in 0..4 {
+        out[r] = _mm256_permute2f128_ps::<0x20>(fours[r], fours[4 + r]);
+        out[4 + r] = _mm256_permute2f128_ps::<0x31>(fours[r], fours[4 + r]);
+    }
+    out
+}
+
+blocks!("avx2,fma", 4: 1 2 3 4);

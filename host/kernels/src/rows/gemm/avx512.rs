@@ -1,0 +1,125 @@
+//! Products with AVX-512.
+
+use std::arch::x86_64::{
+    __m512, __mmask16, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps,
+    _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps,
+    _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd,
+    _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+};
+use std::ops::Range;
+
+use super::blocks::blocks;
+use super::{DEPTH, Product, WHOLE};
+
+const LANES: usize = 16;
+
+type Vector = __m512;
+type Mask = __mmask16;
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn zero() -> Vector {
+    _mm512_setzero_ps()
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn splat(x: f32) -> Vector {
+    _mm512_set1_ps(x)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn add(a: Vector, b: Vector) -> Vector {
+    _mm512_add_ps(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn multiply_add(a: Vector, b: Vector, c: Vector) -> Vector {
+    _mm512_fmadd_ps(a, b, c)
+}
+
+/// # Safety
+/// Sixteen floats are there.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load(from: *const f32) -> Vector {
+    // SAFETY: as the caller promised.
+    unsafe { _mm512_loadu_ps(from) }
+}
+
+/// # Safety
+/// The floats of `mask` are there.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load_some(mask: Mask, from: *const f32) -> Vector {
+    // SAFETY: as the caller promised.
+    unsafe { _mm512_maskz_loadu_ps(mask, from) }
+}
+
+/// # Safety
+/// There is room for sixteen floats.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn store(to: *mut f32, vector: Vector) {
+    // SAFETY: as the caller promised.
+    unsafe { _mm512_storeu_ps(to, vector) }
+}
+
+/// # Safety
+/// There is room for the floats of `mask`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn store_some(to: *mut f32, mask: Mask, vector: Vector) {
+    // SAFETY: as the caller promised.
+    unsafe { _mm512_mask_storeu_ps(to, mask, vector) }
+}
+
+/// The lanes of the last of as many vectors as `width` floats take.
+fn mask(width: usize) -> Mask {
+    match width % LANES {
+        0 => !0,
+        some => (1 << some) - 1,
+    }
+}
+
+/// Float `i` of vector `j` becomes float `j` of vector `i`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose(x: [Vector; LANES]) -> [Vector; LANES] {
+    // First within quarters of vectors: 2 x 2, then 4 x 4.
+    let mut pairs = x;
+    for (i, pair) in pairs.chunks_exact_mut(2).enumerate() {
+        pair[0] = _mm512_unpacklo_ps(x[2 * i], x[2 * i + 1]);
+        pair[1] = _mm512_unpackhi_ps(x[2 * i], x[2 * i + 1]);
+    }
+    let mut fours = pairs;
+    for (four, from) in fours.chunks_exact_mut(4).zip(pairs.chunks_exact(4)) {
+        let from: [_; 4] = std::array::from_fn(|i| _mm512_castps_pd(from[i]));
+        four[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(from[0], from[2]));
+        four[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(from[0], from[2]));
+        four[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(from[1], from[3]));
+        four[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(from[1], from[3]));
+    }
+    // Then the quarters: quarter `q` of the vectors `r`, `4 + r`, `8 + r`, `12 + r` makes vector `4 q + r`.
+    let mut out = fours;
+    for r in 0..4 {
+        let [a, b, c, d] = [fours[r], fours[4 + r], fours[8 + r], fours[12 + r]];
+        let even = [
+            _mm512_shuffle_f32x4::<0x88>(a, b),
+            _mm512_shuffle_f32x4::<0x88>(c, d),
+        ];
+        let odd = [
+            _mm512_shuffle_f32x4::<0xdd>(a, b),
+            _mm512_shuffle_f32x4::<0xdd>(c, d),
+        ];
+        out[r] = _mm512_shuffle_f32x4::<0x88>(even[0], even[1]);
+        out[8 + r] = _mm512_shuffle_f32x4::<0xdd>(even[0], even[1]);
+        out[4 + r] = _mm512_shuffle_f32x4::<0x88>(odd[0], odd[1]);
+        out[12 + r] = _mm512_shuffle_f32x4::<0xdd>(odd[0], odd[1]);
+    }
+    out
+}
+
+blocks!("avx512f", 8: 1 2 3 4 5 6 7 8);
