@@ -107,7 +107,7 @@ impl Comparison {
             }
             Comparator::L2 => {
                 for ((s, k), d) in scores.iter_mut().zip(candidates).zip(distances) {
-                    *d = clamp(query.square + k.square - 2.0 * *s).sqrt();
+                    *d = without_noise(query.square + k.square, 2.0 * *s).sqrt();
                     *s = -*d;
                 }
             }
@@ -149,6 +149,17 @@ impl Comparison {
             _ if distance * distance <= SMALLEST_SQUARE => 0.0,
             _ => 1.0 / distance,
         }
+    }
+}
+
+/// `squares - products`, the square of a distance, where it is more than rounding: what an entity's distance to
+/// itself leaves of the two has a square root that is not small, and a slope that is large.
+fn without_noise(squares: f32, products: f32) -> f32 {
+    let square = squares - products;
+    if square < 4.0 * f32::EPSILON * squares {
+        SMALLEST_SQUARE
+    } else {
+        clamp(square)
     }
 }
 
