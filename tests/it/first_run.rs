@@ -69,6 +69,39 @@ fn check_tells_memory_and_disk_and_starts_nothing() {
 }
 
 #[test]
+fn check_prints_how_the_work_is_spread_and_cut() {
+    let place = Workplace::with_dataset(CONFIG);
+    let report = place.run(["check"]).succeeds().stdout;
+    for part in [
+        "storage on disk",
+        "load, write back",
+        "pipe to training",
+        "2 partitions, either way, at most",
+        "edges, gather, score, loss, differentiate, scatter, update",
+        "slice of a worker",
+    ] {
+        assert!(report.contains(part), "{part}:\n{report}");
+    }
+    let alone = place
+        .run(["check", "--set", "execution.prefetch=false"])
+        .succeeds()
+        .stdout;
+    assert!(alone.contains("training on disk and"), "{alone}");
+    assert!(!alone.contains("pipe to"), "{alone}");
+    let slices = |batch: &str| {
+        let batch = format!("batch_size={batch}");
+        let json = place.run(["check", "--json", "--set", &batch]).succeeds();
+        let report: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+        report["slices"].clone()
+    };
+    let (small, large) = (slices("100000"), slices("1000000"));
+    assert!(small["clusters"][0]["bytes"].as_u64().unwrap() > 0);
+    assert_eq!(small["clusters"], large["clusters"]);
+    assert_eq!(small["edges"], large["edges"]);
+    assert!(small["slices_per_batch"].as_u64() < large["slices_per_batch"].as_u64());
+}
+
+#[test]
 fn training_tells_what_it_does() {
     let place = Workplace::with_dataset(CONFIG);
     let run = place.run(["train"]).succeeds();

@@ -7,6 +7,7 @@
 //! ([`batching`]), what a relation sampler owes ([`draws`]), when more training does not help
 //! ([`plateau`]), and what a run reports ([`event`]).
 
+pub mod batch_graph;
 pub mod batching;
 pub mod config;
 pub mod draws;

@@ -32,6 +32,9 @@ impl GradientRows {
             self.touched.reserve_exact(expected.min(rows));
         }
         if self.slot_of_row.len() < rows {
+            // Exactly, so that the memory is what was announced.
+            self.slot_of_row
+                .reserve_exact(rows - self.slot_of_row.len());
             self.slot_of_row.resize(rows, NONE);
         }
     }

@@ -4,20 +4,11 @@
 //! [`Params`](crate::params::Params): `[diagonal]`, `[translation]`, `[matrix]`,
 //! `[matrix, translation]` or `[real, imag]`.
 
+pub(crate) use pbg_core::batch_graph::parameter_width as packed_width;
 use pbg_core::config::Operator;
 
 use crate::params::ParamTensor;
 use crate::vector;
-
-/// Floats of an operator's packed parameters.
-pub(crate) fn packed_width(operator: Operator, dimension: usize) -> usize {
-    match operator {
-        Operator::None => 0,
-        Operator::Diagonal | Operator::Translation | Operator::ComplexDiagonal => dimension,
-        Operator::Linear => dimension * dimension,
-        Operator::Affine => dimension * (dimension + 1),
-    }
-}
 
 /// Reads row `row` of an operator's tensors into `packed`.
 pub(crate) fn read_packed(tensors: &[ParamTensor], row: usize, packed: &mut [f32]) {

@@ -1,5 +1,6 @@
 //! What the kernels need to know of a model, and the rules that must hold before they start.
 
+use pbg_core::batch_graph::{Facts, Graph, Negatives, ShapeError};
 use pbg_core::config::{Comparator, Operator};
 use pbg_core::graph::Side;
 
@@ -90,27 +91,13 @@ pub enum SpecError {
         /// Its side.
         side: Side,
     },
-    /// The two sides of a relation cannot be compared.
-    #[error(
-        "relation {relation} compares embeddings of dimension {lhs} with embeddings of dimension {rhs}"
-    )]
-    Dimensions {
+    /// Embeddings, operator and comparator of a relation do not fit each other.
+    #[error("relation {relation}: {source}")]
+    Shape {
         /// Index of the relation.
         relation: usize,
-        /// Dimension of its left side.
-        lhs: usize,
-        /// Dimension of its right side.
-        rhs: usize,
-    },
-    /// A dimension that is zero, odd where complex numbers are wanted, or a bias alone.
-    #[error("dimension {dimension} of relation {relation}: {reason}")]
-    Dimension {
-        /// Index of the relation.
-        relation: usize,
-        /// The dimension.
-        dimension: usize,
-        /// What is wrong with it.
-        reason: &'static str,
+        /// The node of its batch graph that does not fit, and why.
+        source: ShapeError,
     },
     /// Features cannot be sampled as entities.
     #[error(
@@ -216,6 +203,37 @@ impl ModelSpec {
         }
     }
 
+    /// What the step of relation `index` depends on; `half`: products have bf16 factors.
+    pub(crate) fn facts(&self, index: usize, half: bool) -> Facts {
+        let relation = &self.relations[index];
+        let entities = Side::BOTH.map(|side| &self.entities[relation.entity(side)]);
+        let negatives = |side| match (self.disabled(side), relation.all_negs) {
+            (true, _) => Negatives::None,
+            (false, true) => Negatives::All,
+            (false, false) => Negatives::Sampled {
+                own: self.num_batch_negs > 0,
+                uniform: self.uniform_negatives(relation, side),
+            },
+        };
+        Facts {
+            dimension: entities.map(|entity| entity.dimension),
+            one_type: relation.lhs == relation.rhs,
+            featurized: entities.map(|entity| entity.featurized),
+            operator: relation.operator,
+            comparator: self.comparator,
+            bias: self.bias,
+            global: self.global_emb,
+            relations: self.dynamic_relations,
+            negatives: Side::BOTH.map(negatives),
+            chunk: match relation.all_negs {
+                true => 1,
+                false => self.chunk_size(relation, usize::MAX),
+            },
+            regularized: self.regularization_coef > 0.0,
+            half,
+        }
+    }
+
     /// Checks every rule the kernels rely on.
     ///
     /// # Errors
@@ -240,7 +258,17 @@ impl ModelSpec {
             ));
         }
         self.validate_numbers()?;
-        (0..self.relations.len()).try_for_each(|relation| self.validate_relation(relation))
+        // Thousands of relations may have the same facts.
+        let mut fitting: Vec<Facts> = Vec::new();
+        for index in 0..self.relations.len() {
+            self.validate_relation(index)?;
+            let facts = self.facts(index, false);
+            if !fitting.contains(&facts) {
+                graph(index, &facts)?;
+                fitting.push(facts);
+            }
+        }
+        Ok(())
     }
 
     fn validate_numbers(&self) -> Result<(), SpecError> {
@@ -290,30 +318,8 @@ impl ModelSpec {
                     side,
                 })
         };
-        let (lhs, rhs) = (entity(Side::Lhs)?, entity(Side::Rhs)?);
-        if lhs.dimension != rhs.dimension {
-            return Err(SpecError::Dimensions {
-                relation: index,
-                lhs: lhs.dimension,
-                rhs: rhs.dimension,
-            });
-        }
-        let dimension = lhs.dimension;
-        let wrong = |reason| {
-            Err(SpecError::Dimension {
-                relation: index,
-                dimension,
-                reason,
-            })
-        };
-        if dimension == 0 {
-            return wrong("must be at least 1");
-        }
-        if self.bias && dimension < 2 {
-            return wrong("with a bias must be at least 2");
-        }
-        if relation.operator == Operator::ComplexDiagonal && !dimension.is_multiple_of(2) {
-            return wrong("must be even for complex_diagonal");
+        for side in Side::BOTH {
+            entity(side)?;
         }
         for side in Side::BOTH {
             if entity(side)?.featurized && !self.disabled(side) {
@@ -336,4 +342,15 @@ impl ModelSpec {
         }
         Ok(())
     }
+}
+
+/// The step of relation `index`, which has the facts `facts`.
+///
+/// # Errors
+/// When embeddings, operator and comparator do not fit each other.
+pub(crate) fn graph(index: usize, facts: &Facts) -> Result<Graph, SpecError> {
+    Graph::new(facts).map_err(|source| SpecError::Shape {
+        relation: index,
+        source,
+    })
 }

@@ -1,7 +1,7 @@
 //! The training step: one batch from offsets to updated rows.
 //!
-//! A batch is cut into chunks of positives that share negatives, and into slices of chunks that share
-//! buffers. Everything is inner products of prepared rows: scores are `Q K'`, and with the loss's
+//! What is computed is a graph ([`pbg_core::batch_graph`]), whose clusters `train` walks. A batch is cut into
+//! chunks of positives that share negatives, and into slices of chunks that share buffers. Everything is inner products of prepared rows: scores are `Q K'`, and with the loss's
 //! derivatives `S` in place of the scores the gradients are `S K` and `S' Q`. Where a chunk's own
 //! positives are negatives, the diagonal, which is masked, carries the positives' derivatives, and
 //! their gradients come with the products. Gradients of table rows are summed over the batch and
@@ -15,11 +15,12 @@ mod memory;
 mod parameters;
 mod plan;
 pub(crate) mod side;
-mod stages;
+mod times;
 mod train;
 
 use std::sync::Arc;
 
+use pbg_core::batch_graph::Sliced;
 use pbg_core::graph::Side;
 use pbg_core::strategy::StrategyError;
 
@@ -27,9 +28,9 @@ use crate::accumulate::GradientRows;
 use crate::spec::{ModelSpec, SpecError};
 pub use evaluate::EvalStats;
 pub use execution::{Execution, has_fast_bf16};
-pub use memory::{negatives, worker_bytes};
-pub use plan::default_slice_bytes;
-pub use stages::{Stage, StageTimes};
+pub use memory::{TypeRows, negatives, slice_plan, worker_bytes};
+pub use pbg_core::batch_graph::Cluster;
+pub use times::ClusterTimes;
 
 use direction::Scores;
 use parameters::{ParameterGradients, ParameterValues};
@@ -49,6 +50,9 @@ pub enum StepError {
     /// The loss plugin failed.
     #[error(transparent)]
     Strategy(#[from] StrategyError),
+    /// A relation cannot be trained.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
     /// libtorch failed: out of memory, most likely.
     #[error("libtorch: {0}")]
     Tensor(String),
@@ -135,6 +139,8 @@ pub type ScoreObserver<'a> = dyn FnMut(Side, usize, &[f32], &[f32]) + 'a;
 pub struct Trainer {
     spec: Arc<ModelSpec>,
     execution: Execution,
+    /// By relation, each from its first batch on; the same one where facts are the same.
+    graphs: Vec<Option<Arc<Sliced>>>,
     sides: [SideBuffers; 2],
     scores: Scores,
     /// Per table; the first one serves both sides when they share it.
@@ -142,7 +148,7 @@ pub struct Trainer {
     values: ParameterValues,
     gradients: ParameterGradients,
     scratch: Vec<f32>,
-    times: StageTimes,
+    times: ClusterTimes,
 }
 
 impl Trainer {
@@ -157,6 +163,7 @@ impl Trainer {
 
     fn with_buffers(spec: Arc<ModelSpec>) -> Result<Self, tch::TchError> {
         Ok(Self {
+            graphs: vec![None; spec.relations.len()],
             spec,
             execution: Execution::default(),
             sides: [SideBuffers::new()?, SideBuffers::new()?],
@@ -165,14 +172,19 @@ impl Trainer {
             values: ParameterValues::new()?,
             gradients: ParameterGradients::new()?,
             scratch: Vec::new(),
-            times: StageTimes::new(),
+            times: ClusterTimes::new(),
         })
     }
 
     /// Sets how the work is laid out.
     #[must_use]
     pub fn with_execution(self, execution: Execution) -> Self {
-        Self { execution, ..self }
+        let graphs = vec![None; self.graphs.len()];
+        Self {
+            execution,
+            graphs,
+            ..self
+        }
     }
 
     /// Sets how many bytes of buffers a slice aims at.
@@ -184,7 +196,7 @@ impl Trainer {
 
     /// Where training spent its time so far.
     #[must_use]
-    pub fn stage_times(&self) -> &StageTimes {
+    pub fn cluster_times(&self) -> &ClusterTimes {
         &self.times
     }
 
@@ -193,7 +205,7 @@ impl Trainer {
     pub fn bytes(&self) -> usize {
         let sides: usize = self.sides.iter().map(SideBuffers::bytes).sum();
         let rows: usize = self.rows.iter().map(GradientRows::bytes).sum();
-        sides + rows + self.scores.bytes()
+        sides + rows + self.scores.bytes() + self.gradients.bytes()
     }
 
     /// The model's rules.

@@ -19,7 +19,7 @@ use crate::negatives::Draws;
 use crate::params::Params;
 use crate::spec::ModelSpec;
 use crate::step::{
-    Batch, Execution, Relations, Stage, StageTimes, StepError, Tables, Trainer, TrainerError,
+    Batch, Cluster, ClusterTimes, Execution, Relations, StepError, Tables, Trainer, TrainerError,
 };
 use crate::table::Table;
 
@@ -186,7 +186,7 @@ pub struct StepRate {
     /// Edges per CPU-second.
     pub edges: f64,
     /// CPU microseconds per edge of each stage.
-    pub stages: Vec<(Stage, f64)>,
+    pub stages: Vec<(Cluster, f64)>,
     /// Bytes of the worker's buffers.
     pub bytes: usize,
 }
@@ -227,27 +227,27 @@ pub fn step_rate(
     let mut steps = Steps::new(&spec, synthetic, &table, &params, loss);
     // The first steps grow the buffers.
     steps.run(&mut trainer, &mut rng, Duration::ZERO)?;
-    let before = *trainer.stage_times();
+    let before = *trainer.cluster_times();
     let (trained, seconds) = steps.run(&mut trainer, &mut rng, duration)?;
     let edges = (trained * batch) as f64;
     Ok(StepRate {
         edges: edges / seconds,
-        stages: shares(trainer.stage_times(), &before, seconds / edges),
+        stages: shares(trainer.cluster_times(), &before, seconds / edges),
         bytes: trainer.bytes(),
     })
 }
 
 /// Microseconds per edge of each stage, as shares of `per_edge` seconds.
-fn shares(after: &StageTimes, before: &StageTimes, per_edge: f64) -> Vec<(Stage, f64)> {
+fn shares(after: &ClusterTimes, before: &ClusterTimes, per_edge: f64) -> Vec<(Cluster, f64)> {
     let of = |stage| (after.of(stage) - before.of(stage)).as_secs_f64();
-    let total: f64 = Stage::ALL.into_iter().map(of).sum();
+    let total: f64 = Cluster::ALL.into_iter().map(of).sum();
     let share = |stage| {
         (
             stage,
             1e6 * per_edge * of(stage) / total.max(f64::MIN_POSITIVE),
         )
     };
-    Stage::ALL.into_iter().map(share).collect()
+    Cluster::ALL.into_iter().map(share).collect()
 }
 
 /// Batches of random edges.

@@ -7,7 +7,7 @@ use pbg_core::config::{Comparator, Config, Operator, Precision};
 use pbg_core::strategy::Loss;
 use pbg_kernels::losses::direct::{Ranking, Softmax};
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::step::{Execution, Stage, StepError, TrainerError};
+use pbg_kernels::step::{Cluster, Execution, StepError, TrainerError};
 use pbg_kernels::throughput::{self, MeasureError, StepRate, Synthetic};
 use pbg_store::dataset::Dataset;
 use serde::Serialize;
@@ -148,10 +148,7 @@ pub fn step(
     precision: Precision,
 ) -> Result<StepReport, RunError> {
     pbg_kernels::use_one_torch_thread();
-    let execution = Execution {
-        precision,
-        ..Execution::default()
-    };
+    let execution = Execution::with_precision(precision);
     let mut report = StepReport {
         name: case.name.to_owned(),
         precision,
@@ -167,7 +164,7 @@ pub fn step(
     }
     let rate = measure(case, loss, execution, STEP)?;
     let by_hand = measure(case, case.by_hand.as_ref(), execution, STEP / 3)?;
-    let of_loss = by_hand.stages.iter().find(|(s, _)| *s == Stage::Loss);
+    let of_loss = by_hand.stages.iter().find(|(s, _)| *s == Cluster::Loss);
     report.loss_by_hand = of_loss.map_or(0.0, |&(_, us)| us);
     report.edges_per_cpu_second = rate.edges;
     report.ceiling = throughput::ceiling(&case.spec, 0, BATCH, ENTITIES, precision)

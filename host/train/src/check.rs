@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use pbg_core::batch_graph::pipeline::{ON_THEIR_WAY, Pipeline, SlicePlan};
 use pbg_core::config::Config;
 use pbg_core::graph::Side;
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Loss, Pass};
 use pbg_kernels::params::Params;
-use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step;
+use pbg_kernels::spec::{ModelSpec, SpecError};
+use pbg_kernels::step::{self, TypeRows};
 use pbg_store::dataset::{Dataset, EdgeSet};
 use serde::{Deserialize, Serialize};
 
@@ -24,9 +25,6 @@ const PROGRAM: u64 = 190 << 20;
 /// Rows per record batch that a read decodes at once.
 const READ_ROWS: u64 = 1 << 20;
 
-/// Partitions that wait beside the buffer for the next bucket, at most: it may lack both of its own.
-const ON_THEIR_WAY: usize = 2;
-
 /// Memory and disk that a run will need at most, by component, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckReport {
@@ -34,6 +32,10 @@ pub struct CheckReport {
     pub memory: Vec<(String, u64)>,
     /// Disk under `checkpoint_path`.
     pub disk: Vec<(String, u64)>,
+    /// Groups of work, their devices, and the pipes between them.
+    pub execution: Pipeline,
+    /// How a full batch is cut, for the relation that needs most memory.
+    pub slices: SlicePlan,
 }
 
 /// Resolves `config` against its dataset and adds up what training with `loss` will need; without
@@ -57,29 +59,36 @@ pub fn check(config: &Config, loss: Option<&dyn Loss>) -> Result<CheckReport, Ru
         .map(|t| 8 * t.shape.iter().product::<usize>() as u64)
         .sum();
     let workers = worker_count(config) as u64;
+    let (slices, worker) = worker_needs(config, &blueprint)?;
+    let (resident, coming) = partition_bytes(config, &blueprint.layout);
+    let execution = Pipeline::new(
+        config.execution.prefetch,
+        coming,
+        worker_count(config),
+        config.execution.update,
+        slices.slices_per_batch,
+    );
+    let pipes: u64 = execution.pipes.iter().map(|pipe| pipe.bytes).sum();
     let mut memory = vec![
         ("program and libtorch".to_owned(), PROGRAM),
-        (
-            "partitions in the buffer".to_owned(),
-            resident_bytes(config, &blueprint.layout),
-        ),
+        ("partitions in the buffer".to_owned(), resident),
         (
             "edges of a bucket".to_owned(),
             edge_bytes(&blueprint, &edge_sets, extent.edge_chunks),
         ),
         ("relations and their optimizer".to_owned(), 2 * parameters),
-        (
-            format!("{workers} workers"),
-            workers * worker_bytes(config, &blueprint),
-        ),
+        (format!("{workers} workers"), workers * worker),
         // The bucket order, whoever updates the parameters of a loss, and samplers of all workers.
         (
             "plugins".to_owned(),
             (2 + workers) * (config.plugins.limits.memory_mib << 20),
         ),
     ];
+    if pipes > 0 {
+        memory.insert(2, ("partitions on their way".to_owned(), pipes));
+    }
     if let Some(loss) = loss {
-        let columns = most_negatives(config, &blueprint);
+        let columns = most_negatives(config, &blueprint)?;
         let bytes = workers * loss.worker_bytes(columns) as u64;
         memory.push((format!("loss {}", loss.id()), bytes));
     }
@@ -97,7 +106,12 @@ pub fn check(config: &Config, loss: Option<&dyn Loss>) -> Result<CheckReport, Ru
         let copies = u64::from(config.num_epochs / interval.max(1));
         disk.push((format!("{copies} preserved epochs"), copies * version));
     }
-    Ok(CheckReport { memory, disk })
+    Ok(CheckReport {
+        memory,
+        disk,
+        execution,
+        slices,
+    })
 }
 
 /// Reads every file that training will read and compares it with its checksum.
@@ -157,8 +171,9 @@ pub fn first_pass(config: &Config) -> Result<Pass, RunError> {
         .pass(config, PassId::default(), edges, Vec::new()))
 }
 
-/// The fixed tables, as many of the largest groups as the buffer has slots, and those on their way.
-fn resident_bytes(config: &Config, layout: &Layout) -> u64 {
+/// The fixed tables and as many of the largest groups as the buffer has slots; and those that may be on
+/// their way besides.
+fn partition_bytes(config: &Config, layout: &Layout) -> (u64, u64) {
     let fixed: u64 = layout
         .fixed_tables()
         .map(|(t, p)| layout.types[t].bytes(p))
@@ -174,11 +189,10 @@ fn resident_bytes(config: &Config, layout: &Layout) -> u64 {
         .map(|g| layout.group_bytes(g))
         .collect();
     groups.sort_unstable_by(|a, b| b.cmp(a));
-    let mut slots = config.buffer_partitions as usize;
-    if config.execution.prefetch {
-        slots += ON_THEIR_WAY;
-    }
-    fixed + groups.iter().take(slots).sum::<u64>()
+    let slots = (config.buffer_partitions as usize).min(groups.len());
+    let (held, others) = groups.split_at(slots);
+    let coming = others.iter().take(ON_THEIR_WAY).sum();
+    (fixed + held.iter().sum::<u64>(), coming)
 }
 
 /// The largest chunk of a bucket: columns, the order of training, and the batch being decoded.
@@ -197,34 +211,38 @@ fn edge_bytes(blueprint: &Blueprint, edge_sets: &[EdgeSet], chunks: u32) -> u64 
     edge_sets.iter().map(of).max().unwrap_or(0)
 }
 
-/// Buffers of one worker: those of training, and of evaluation where edges are held out.
-fn worker_bytes(config: &Config, blueprint: &Blueprint) -> u64 {
+/// How one worker cuts a batch, and the bytes of its buffers.
+fn worker_needs(config: &Config, blueprint: &Blueprint) -> Result<(SlicePlan, u64), SpecError> {
     let rows = rows(blueprint);
     let execution = settings::execution(config);
-    let bytes = |spec: &ModelSpec, batch: usize| step::worker_bytes(spec, batch, &execution, &rows);
-    let batches = batches(config, blueprint);
-    batches
-        .iter()
-        .map(|(spec, batch)| bytes(spec, *batch))
-        .sum()
+    let batch = config.batch_size as usize;
+    let slices = step::slice_plan(&blueprint.spec, batch, &execution, &rows)?;
+    let mut bytes = 0;
+    for (spec, batch) in batches(config, blueprint) {
+        bytes += step::worker_bytes(&spec, batch, &execution, &rows)?;
+    }
+    Ok((slices, bytes))
 }
 
 /// Negatives of a row of scores, at most.
-fn most_negatives(config: &Config, blueprint: &Blueprint) -> usize {
+fn most_negatives(config: &Config, blueprint: &Blueprint) -> Result<usize, SpecError> {
     let rows = rows(blueprint);
     let execution = settings::execution(config);
-    let negatives =
-        |spec: &ModelSpec, batch: usize| step::negatives(spec, batch, &execution, &rows);
-    let batches = batches(config, blueprint);
-    let each = batches.iter().map(|(spec, batch)| negatives(spec, *batch));
-    each.max().unwrap_or(0)
+    let mut most = 0;
+    for (spec, batch) in batches(config, blueprint) {
+        most = step::negatives(&spec, batch, &execution, &rows)?.max(most);
+    }
+    Ok(most)
 }
 
-/// Rows of the largest partition of each entity type.
-fn rows(blueprint: &Blueprint) -> Vec<usize> {
+/// How large the tables of each entity type are.
+fn rows(blueprint: &Blueprint) -> Vec<TypeRows> {
     let types = blueprint.layout.types.iter();
     types
-        .map(|t| t.rows.iter().copied().max().unwrap_or(0) as usize)
+        .map(|t| TypeRows {
+            largest: t.rows.iter().copied().max().unwrap_or(0) as usize,
+            partitioned: t.partitioned(),
+        })
         .collect()
 }
 

@@ -16,7 +16,7 @@ use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory, StrategyError, StrategyId};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Stage, Trainer, TrainerError};
+use pbg_kernels::step::{Cluster, Trainer, TrainerError};
 use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::{Dataset, EdgeSet};
 
@@ -104,7 +104,7 @@ struct Run<'a> {
     params: Params,
     trainers: Vec<Trainer>,
     /// Time in each stage of trainers that others have replaced.
-    earlier: [Duration; Stage::ALL.len()],
+    earlier: [Duration; Cluster::ALL.len()],
     evaluators: Vec<Trainer>,
     state: RunState,
     commits: Commits,
@@ -212,21 +212,21 @@ impl<'a> Run<'a> {
         Ok(Outcome::Finished { version })
     }
 
-    /// Seconds of all workers in each stage of the step.
+    /// Seconds of all workers in each cluster of the step.
     fn stages(&self) -> Vec<(String, f64)> {
-        let times = Stage::ALL.into_iter().zip(self.stage_times());
+        let times = Cluster::ALL.into_iter().zip(self.cluster_times());
         times
-            .map(|(stage, time)| (stage.name().to_owned(), time.as_secs_f64()))
+            .map(|(cluster, time)| (cluster.name().to_owned(), time.as_secs_f64()))
             .collect()
     }
 
-    fn stage_times(&self) -> [Duration; Stage::ALL.len()] {
+    fn cluster_times(&self) -> [Duration; Cluster::ALL.len()] {
         let mut times = self.earlier;
-        for (time, stage) in times.iter_mut().zip(Stage::ALL) {
+        for (time, cluster) in times.iter_mut().zip(Cluster::ALL) {
             *time += self
                 .trainers
                 .iter()
-                .map(|t| t.stage_times().of(stage))
+                .map(|t| t.cluster_times().of(cluster))
                 .sum::<Duration>();
         }
         times

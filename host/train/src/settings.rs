@@ -4,7 +4,7 @@ use pbg_core::batching;
 use pbg_core::config::Config;
 use pbg_core::schedule::Extent;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Execution, default_slice_bytes};
+use pbg_kernels::step::Execution;
 use pbg_store::dataset::EdgeSet;
 
 use crate::error::RunError;
@@ -12,20 +12,15 @@ use crate::model::Blueprint;
 
 /// How workers lay out their work.
 pub(crate) fn execution(config: &Config) -> Execution {
+    let default = Execution::with_precision(config.execution.precision);
+    let bytes = config.execution.slice_bytes;
     Execution {
-        slice_bytes: slice_bytes(config),
-        precision: config.execution.precision,
-        update: config.execution.update,
-    }
-}
-
-fn slice_bytes(config: &Config) -> usize {
-    config
-        .execution
-        .slice_bytes
-        .map_or_else(default_slice_bytes, |bytes| {
+        slice_bytes: bytes.map_or(default.slice_bytes, |bytes| {
             usize::try_from(bytes).unwrap_or(usize::MAX)
-        })
+        }),
+        update: config.execution.update,
+        ..default
+    }
 }
 
 /// The model with the negatives of evaluation.

@@ -3,10 +3,11 @@
 //! Orders are carried out one after the other, so a table that is read again after it was written is the
 //! written one, and what leaves the buffer has left memory before what enters it takes its place.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 
+use pbg_core::batch_graph::pipeline::ON_THEIR_WAY;
 use pbg_core::event::IoStats;
 
 use crate::buffer::TableStore;
@@ -72,7 +73,7 @@ type Done<T> = Result<(Option<Slot<T>>, IoStats), RunError>;
 #[derive(Debug)]
 pub(crate) struct Transfers<T> {
     /// Dropping it ends the thread.
-    orders: Option<Sender<Order<T>>>,
+    orders: Option<SyncSender<Order<T>>>,
     /// Never locked: it makes the buffer one that threads may read from.
     done: Mutex<Receiver<Done<T>>>,
     thread: Option<JoinHandle<()>>,
@@ -88,7 +89,8 @@ impl<T: Send + 'static> Transfers<T> {
     where
         S: TableStore<Table = T> + Send + Sync + 'static,
     {
-        let (orders, received) = channel();
+        // As many to be written as left the buffer, then those to be read.
+        let (orders, received) = sync_channel(2 * ON_THEIR_WAY);
         let (report, done) = channel();
         let thread = thread::Builder::new()
             .name("partition-io".to_owned())

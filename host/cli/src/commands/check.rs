@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use pbg_core::batch_graph::pipeline::Device;
 use pbg_core::config::Config;
 use pbg_core::event::Event;
 use pbg_core::plan::PlanCost;
@@ -113,11 +114,12 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         ("disk", &report.needs.disk),
     ] {
         let total: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
-        writeln!(out, "{title:<32} {:>12}", format::bytes(total))?;
+        writeln!(out, "{title:<36} {:>12}", format::bytes(total))?;
         for (component, bytes) in parts {
-            writeln!(out, "  {component:<30} {:>12}", format::bytes(*bytes))?;
+            writeln!(out, "  {component:<34} {:>12}", format::bytes(*bytes))?;
         }
     }
+    print_execution(out, &report.needs)?;
     let PlanCost {
         loads,
         swaps,
@@ -130,4 +132,52 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         format::plural(loads, "partition load"),
         format::bytes(bytes),
     )
+}
+
+/// Groups with their devices and pipes, and how a batch is cut.
+fn print_execution(out: &mut dyn Write, needs: &CheckReport) -> io::Result<()> {
+    writeln!(out, "execution")?;
+    for group in &needs.execution.groups {
+        let devices: Vec<String> = group
+            .devices
+            .iter()
+            .map(|device| match device {
+                Device::Disk => "disk".to_owned(),
+                Device::Cpu => format::plural(group.threads as u64, "worker"),
+            })
+            .collect();
+        let tasks: Vec<&str> = group.tasks.iter().map(|task| task.name()).collect();
+        let title = format!("{} on {}", group.name, devices.join(" and "));
+        writeln!(out, "  {title:<34} {}", tasks.join(", "))?;
+        for pipe in needs
+            .execution
+            .pipes
+            .iter()
+            .filter(|p| p.from == group.name)
+        {
+            let title = format!("pipe to {}", pipe.to);
+            let bytes = format::bytes(pipe.bytes);
+            let (bound, carries) = (pipe.bound, &pipe.carries);
+            writeln!(
+                out,
+                "    {title:<32} {bytes:>12}  {bound} {carries}, at most"
+            )?;
+        }
+    }
+    let slices = &needs.slices;
+    writeln!(
+        out,
+        "{:<36} {:>12}  {}, {} per batch, {} in flight",
+        "slice of a worker",
+        format::bytes(slices.slice_bytes()),
+        format::plural(slices.edges as u64, "edge"),
+        slices.slices_per_batch,
+        needs.execution.slices_in_flight,
+    )?;
+    for cluster in slices.clusters.iter().filter(|cluster| cluster.bytes > 0) {
+        let (name, bytes) = (cluster.cluster.name(), format::bytes(cluster.bytes));
+        writeln!(out, "  {name:<34} {bytes:>12}")?;
+    }
+    let bytes = format::bytes(slices.batch_bytes);
+    writeln!(out, "  {:<34} {bytes:>12}", "kept for the whole batch")
 }

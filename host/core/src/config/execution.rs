@@ -15,7 +15,7 @@ pub struct ExecutionConfig {
     pub prefetch: bool,
     /// Bytes that the buffers of one slice of a batch aim at.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1_099_511_627_776_u64), extend("x-unset" = "half of the second-level cache"))]
+    #[schemars(range(min = 1, max = 1_099_511_627_776_u64), extend("x-unset" = "half of the second-level cache; all of it with `precision = \"bf16\"`"))]
     pub slice_bytes: Option<u64>,
     /// Precision of the factors of matrix products; embeddings, sums and accumulators are f32 always.
     #[serde(default)]

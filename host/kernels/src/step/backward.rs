@@ -66,16 +66,26 @@ impl OperatorGradients {
         })
     }
 
-    /// Zero for an operator with `width` packed parameters and, with dynamic relations, `relations`.
-    pub(crate) fn reset(&mut self, width: usize, relations: Option<usize>) -> Result<(), TchError> {
+    /// Zero for `edges` edges, an operator with `width` packed parameters and, with dynamic relations,
+    /// `relations`.
+    pub(crate) fn reset(
+        &mut self,
+        width: usize,
+        relations: Option<usize>,
+        edges: usize,
+    ) -> Result<(), TchError> {
         match relations {
-            Some(relations) => self.per_edge.reset(relations, width, 0),
+            Some(relations) => self.per_edge.reset(relations, width, edges),
             None => {
                 self.shared.reserve(width);
                 self.shared.as_mut_slice()[..width].fill(0.0);
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        4 * (self.shared.len() + self.block.len()) + self.per_edge.bytes()
     }
 }
 

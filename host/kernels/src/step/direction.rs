@@ -1,6 +1,7 @@
 //! Scores of a slice in one direction - the negatives that replace one side against the other side's
 //! positives - and their gradients.
 
+use pbg_core::batch_graph::Negatives;
 use pbg_core::config::Precision;
 use pbg_core::graph::Side;
 use pbg_core::strategy::{Loss, MASKED};
@@ -11,7 +12,7 @@ use crate::comparators::{Comparison, RowExtras};
 use crate::matmul::{Block, Factor, product};
 use crate::rows::HalfBuffer;
 use crate::step::StepError;
-use crate::step::plan::{Negatives, Plan, Slice};
+use crate::step::plan::{Plan, Slice};
 use crate::step::side::{Layout, Rows, SideBuffers};
 use crate::vector;
 
@@ -99,7 +100,7 @@ impl Scores {
     fn reserve(&mut self, padded: usize, columns: usize, distances: bool) -> Result<(), TchError> {
         self.negatives.reserve(padded * columns);
         if distances {
-            self.distances.resize(padded * columns, 0.0);
+            grow(&mut self.distances, padded * columns);
         }
         for vector in [
             &mut self.positive,
@@ -107,10 +108,18 @@ impl Scores {
             &mut self.positive_gradient,
             &mut self.loss,
         ] {
-            vector.resize(padded, 0.0);
+            grow(vector, padded);
         }
         self.columns = columns;
         Ok(())
+    }
+}
+
+/// Room for `len` floats, exactly, so that the memory is what was announced.
+fn grow(vector: &mut Vec<f32>, len: usize) {
+    if vector.len() < len {
+        vector.reserve_exact(len - vector.len());
+        vector.resize(len, 0.0);
     }
 }
 

@@ -140,8 +140,8 @@ impl Trainer {
         let plan = self.start(&job)?;
         let weight = self.spec.relations[batch.spec_index()].weight;
         let mut samples = [Sample::default(), Sample::default()];
-        for pass in plan.passes {
-            self.fill_all(&plan, pass, &job)?;
+        for pass in plan.graph.loops.iter().map(|each| &each.pass) {
+            self.gather_once(&plan, pass, &job)?;
             for slice in plan.slices() {
                 self.fill_slice(&plan, pass, &job, &slice)?;
                 for &side in pass.replaced {

@@ -20,15 +20,21 @@ pub struct Execution {
 
 impl Default for Execution {
     fn default() -> Self {
-        Self {
-            slice_bytes: default_slice_bytes(),
-            precision: Precision::Fp32,
-            update: Update::Batch,
-        }
+        Self::with_precision(Precision::Fp32)
     }
 }
 
 impl Execution {
+    /// Everything but the precision by default.
+    #[must_use]
+    pub fn with_precision(precision: Precision) -> Self {
+        Self {
+            slice_bytes: default_slice_bytes(precision),
+            precision,
+            update: Update::Batch,
+        }
+    }
+
     /// Why `spec` cannot be trained this way on this machine, if so.
     #[must_use]
     pub fn refusal(&self, spec: &ModelSpec) -> Option<&'static str> {

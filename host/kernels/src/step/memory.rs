@@ -1,202 +1,141 @@
-//! How much memory a worker's buffers take, known before it starts.
+//! How much memory a worker's buffers take, known before it starts: the buffers of the sliced graphs.
 
-use pbg_core::config::{Operator, Precision};
+use std::sync::Arc;
+
+use pbg_core::batch_graph::pipeline::SlicePlan;
+use pbg_core::batch_graph::{Element, Name};
+use pbg_core::config::Precision;
 use pbg_core::graph::Side;
 
-use crate::comparators::RowExtras;
-use crate::operators;
 use crate::rows::HUGE_PAGE;
-use crate::spec::ModelSpec;
+use crate::spec::{ModelSpec, SpecError, graph};
 use crate::step::Execution;
-use crate::step::plan::{Negatives, Plan};
+use crate::step::plan::Plan;
+
+/// How large the tables of one entity type are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeRows {
+    /// Rows of the largest partition (features, for a featurized type).
+    pub largest: usize,
+    /// Whether there is more than one partition.
+    pub partitioned: bool,
+}
 
 /// Bytes of the buffers of one [`Trainer`](super::Trainer) for batches of `batch_size` edges laid out as
-/// `execution` says, when the
-/// largest partition of entity type `t` has `rows[t]` rows (features, for a featurized type).
+/// `execution` says, between tables of entity type `t` as large as `rows[t]` says.
 ///
 /// An upper bound: every buffer at the size of the relation that needs most of it.
-#[must_use]
+///
+/// # Errors
+/// When a relation cannot be trained.
 pub fn worker_bytes(
     spec: &ModelSpec,
     batch_size: usize,
     execution: &Execution,
-    rows: &[usize],
-) -> u64 {
-    let mut needs = Needs::default();
-    for relation in 0..spec.relations.len() {
-        needs.include(
-            spec,
-            relation,
-            batch_size,
-            execution.slice_bytes.max(1),
-            rows,
-        );
+    rows: &[TypeRows],
+) -> Result<u64, SpecError> {
+    // A trainer keeps one buffer of each name, which grows to the largest need.
+    let mut needs: Vec<((Name, Element, usize), usize)> = Vec::new();
+    for plan in plans(spec, batch_size, execution, rows)? {
+        let chunks = chunks_per_slice(&plan);
+        let mut before: Vec<(Name, Element)> = Vec::new();
+        for buffer in &plan.graph.buffers {
+            let kind = (buffer.name, buffer.element);
+            let nth = before.iter().filter(|other| **other == kind).count();
+            before.push(kind);
+            let (key, bytes) = ((kind.0, kind.1, nth), buffer.bytes_of(&plan.sizes, chunks));
+            match needs.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, most)) => *most = bytes.max(*most),
+                None => needs.push((key, bytes)),
+            }
+        }
     }
-    match execution.precision {
-        Precision::Fp32 => needs.bytes(),
-        Precision::Bf16 => needs.bytes() + needs.half_bytes(),
-    }
+    // The last huge page of a large buffer may be used in part only.
+    let pages = |bytes: usize| match bytes >= HUGE_PAGE / 2 {
+        true => bytes + HUGE_PAGE,
+        false => bytes,
+    };
+    Ok(needs.iter().map(|&(_, bytes)| pages(bytes) as u64).sum())
+}
+
+/// How a full batch is cut for the relation whose slices need most memory, and into what buffers.
+///
+/// # Errors
+/// When a relation cannot be trained.
+pub fn slice_plan(
+    spec: &ModelSpec,
+    batch_size: usize,
+    execution: &Execution,
+    rows: &[TypeRows],
+) -> Result<SlicePlan, SpecError> {
+    let plans = plans(spec, batch_size, execution, rows)?;
+    let reports = plans
+        .iter()
+        .map(|plan| SlicePlan::new(&plan.graph, &plan.sizes, chunks_per_slice(plan)));
+    Ok(reports
+        .max_by_key(|plan| plan.slice_bytes() + plan.batch_bytes)
+        .unwrap_or_default())
 }
 
 /// Most negatives that a row of scores has, for the same arguments.
-#[must_use]
+///
+/// # Errors
+/// When a relation cannot be trained.
 pub fn negatives(
     spec: &ModelSpec,
     batch_size: usize,
     execution: &Execution,
-    rows: &[usize],
-) -> usize {
-    let of = |relation: usize| {
-        let rules = &spec.relations[relation];
-        let entities = Side::BOTH.map(|side| rows.get(rules.entity(side)).copied().unwrap_or(0));
-        let slice_bytes = execution.slice_bytes.max(1);
-        let plan = Plan::new(spec, relation, batch_size.max(1), entities, slice_bytes);
-        let on = |side: Side| match plan.negatives[side as usize] {
-            Negatives::All => entities[side as usize],
-            _ => plan.columns(side),
+    rows: &[TypeRows],
+) -> Result<usize, SpecError> {
+    let plans = plans(spec, batch_size, execution, rows)?;
+    let of = |plan: &Plan| {
+        let on = |side: Side| match plan.graph.facts().all(side) {
+            true => plan.sizes.entities[side as usize],
+            false => plan.columns(side),
         };
         Side::BOTH.into_iter().map(on).max().unwrap_or(0)
     };
-    (0..spec.relations.len()).map(of).max().unwrap_or(0)
+    Ok(plans.iter().map(of).max().unwrap_or(0))
 }
 
-/// Largest number of floats in each buffer, except where another unit is said.
-#[derive(Default)]
-struct Needs {
-    sides: [SideNeeds; 2],
-    scores: usize,
-    positives: usize,
-    operators: usize,
+/// Chunks of the graph per slice.
+fn chunks_per_slice(plan: &Plan) -> usize {
+    plan.chunks_per_slice * plan.chunk / plan.sizes.chunk.max(1)
 }
 
-#[derive(Default)]
-struct SideNeeds {
-    values: usize,
-    input: usize,
-    /// Rows.
-    extras: usize,
-    positives: usize,
-    candidates: usize,
-    all: usize,
-    all_input: usize,
-    /// Rows of gradients, and rows of the table.
-    touched: [usize; 2],
-    width: usize,
-}
-
-fn raise(value: &mut usize, to: usize) {
-    *value = (*value).max(to);
-}
-
-impl Needs {
-    fn include(
-        &mut self,
-        spec: &ModelSpec,
-        relation: usize,
-        batch: usize,
-        slice_bytes: usize,
-        rows: &[usize],
-    ) {
-        let rules = &spec.relations[relation];
-        let entities = Side::BOTH.map(|side| rows.get(rules.entity(side)).copied().unwrap_or(0));
-        let plan = Plan::new(spec, relation, batch.max(1), entities, slice_bytes);
-        let (d, chunks) = (plan.dimension, plan.chunks_per_slice);
-        let padded = plan.chunk * chunks;
-        let transformed = rules.operator != Operator::None;
-        for side in Side::BOTH {
-            let needs = &mut self.sides[side as usize];
-            let slice_rows = chunks * (plan.chunk + plan.uniform(side));
-            let candidates = chunks * plan.columns(side);
-            let entities = entities[side as usize];
-            raise(&mut needs.values, slice_rows * d);
-            if transformed && (side == Side::Rhs || spec.is_dynamic()) {
-                // With dynamic relations only positives pass through an operator.
-                let through = if spec.is_dynamic() {
-                    padded
-                } else {
-                    slice_rows
-                };
-                raise(&mut needs.input, through * d);
-            }
-            raise(&mut needs.positives, padded * (d + 2));
-            raise(&mut needs.candidates, candidates * (d + 2));
-            let all = if plan.negatives[side as usize] == Negatives::All {
-                entities
-            } else {
-                0
+/// The plans of all batches that differ: relations with other facts or tables, and buckets with the same
+/// partition on both sides or with two.
+fn plans(
+    spec: &ModelSpec,
+    batch_size: usize,
+    execution: &Execution,
+    rows: &[TypeRows],
+) -> Result<Vec<Plan>, SpecError> {
+    let mut plans: Vec<Plan> = Vec::new();
+    for (index, relation) in spec.relations.iter().enumerate() {
+        let facts = spec.facts(index, execution.precision == Precision::Bf16);
+        let types = Side::BOTH.map(|side| rows.get(relation.entity(side)));
+        let largest = types.map(|rows| rows.map_or(0, |rows| rows.largest));
+        let partitioned = types.iter().flatten().any(|rows| rows.partitioned);
+        let all = Side::BOTH.iter().any(|&side| facts.all(side));
+        for (shared, entities) in [
+            (true, largest),
+            (false, largest),
+            // Where all entities are negatives, a small partition makes for long slices.
+            (false, [1; 2]),
+        ] {
+            let happens = match shared {
+                true => facts.one_type,
+                false => !facts.one_type || partitioned,
             };
-            raise(&mut needs.extras, slice_rows + all);
-            raise(&mut needs.all, all * (d + 2));
-            if transformed && !spec.is_dynamic() && side == Side::Rhs {
-                raise(&mut needs.all_input, all * d);
+            let sizes = facts.sizes(batch_size.max(1), entities, largest, shared);
+            let same = |plan: &Plan| (plan.graph.facts(), &plan.sizes) == (&facts, &sizes);
+            let wanted = happens && (entities == largest || (all && partitioned));
+            if wanted && !plans.iter().any(same) {
+                let sliced = Arc::new(graph(index, &facts)?.slice(execution.update));
+                plans.push(Plan::new(sliced, sizes, execution.slice_bytes.max(1)));
             }
-            raise(&mut self.scores, padded * plan.columns(side).max(all));
-            let featurized = spec.entities[rules.entity(side)].featurized;
-            let touched = if featurized {
-                entities
-            } else {
-                plan.touched(false, rules.lhs == rules.rhs, side)
-                    .min(entities)
-            };
-            raise(&mut needs.touched[0], touched);
-            raise(&mut needs.touched[1], entities);
-            raise(&mut needs.width, d);
         }
-        raise(&mut self.positives, 4 * padded);
-        let packed = operators::packed_width(rules.operator, d);
-        let relations = spec.dynamic_relations.map_or(1, |r| 2 * r.min(batch));
-        // Parameters, gradients, and for matrices a block of rows.
-        let block = if packed > d {
-            self.sides.iter().map(|s| s.values).max().unwrap_or(0)
-        } else {
-            0
-        };
-        raise(&mut self.operators, packed * (relations + 2) + 2 * block);
     }
-
-    /// What products in bf16 keep besides: rows, scores, and gradients as they leave a product.
-    fn half_bytes(&self) -> u64 {
-        let rows: usize = self.sides.iter().map(|s| s.values + s.all).sum();
-        let gradients = self
-            .sides
-            .iter()
-            .map(|s| s.candidates.max(s.all).max(s.positives))
-            .max()
-            .unwrap_or(0);
-        2 * (rows + self.scores + gradients) as u64
-    }
-
-    fn bytes(&self) -> u64 {
-        // The last huge page of a large buffer may be used in part only.
-        let buffer = |floats: usize| {
-            let bytes = 4 * floats as u64;
-            if bytes >= HUGE_PAGE as u64 / 2 {
-                bytes + HUGE_PAGE as u64
-            } else {
-                bytes
-            }
-        };
-        let side = |side: &SideNeeds| {
-            let [touched, rows] = side.touched;
-            let floats = [
-                side.values,
-                side.input,
-                side.positives,
-                side.candidates,
-                side.all,
-                side.all_input,
-            ];
-            floats.map(buffer).iter().sum::<u64>()
-                // Gradients of all entities.
-                + buffer(side.all)
-                + (size_of::<RowExtras>() * side.extras) as u64
-                + buffer(touched * side.width)
-                + 4 * (touched + rows) as u64
-        };
-        self.sides.iter().map(side).sum::<u64>()
-            // Scores, and their distances.
-            + 2 * buffer(self.scores)
-            + buffer(self.positives)
-            + buffer(self.operators)
-    }
+    Ok(plans)
 }

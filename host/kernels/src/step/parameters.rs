@@ -86,18 +86,19 @@ impl ParameterGradients {
         })
     }
 
-    /// Zero for a batch of `relation`.
+    /// Zero for a batch of `edges` edges of `relation`.
     pub(crate) fn reset(
         &mut self,
         spec: &ModelSpec,
         relation: usize,
         params: &Params,
+        edges: usize,
     ) -> Result<(), TchError> {
         let rules = &spec.relations[relation];
         let width = operators::packed_width(rules.operator, spec.entities[rules.rhs].dimension);
         for side in Side::BOTH {
             if !params.operator(relation, side).is_empty() {
-                self.operators[side as usize].reset(width, spec.dynamic_relations)?;
+                self.operators[side as usize].reset(width, spec.dynamic_relations, edges)?;
             }
             let sum = &mut self.globals[side as usize];
             sum.clear();
@@ -109,6 +110,10 @@ impl ParameterGradients {
             );
         }
         Ok(())
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.operators.iter().map(OperatorGradients::bytes).sum()
     }
 
     /// N3 of the parameters of the operator on `side`: for each edge those of its relation, or with

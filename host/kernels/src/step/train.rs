@@ -1,6 +1,9 @@
 //! Training and its common half with evaluation: the walk over passes, slices and directions.
 
-use pbg_core::config::{Operator, Precision, Update};
+use std::sync::Arc;
+
+use pbg_core::batch_graph::{Cluster, Negatives, Pass, Sliced, Step};
+use pbg_core::config::{Operator, Precision};
 use pbg_core::graph::Side;
 use pbg_core::strategy::Loss;
 
@@ -10,13 +13,13 @@ use crate::negatives::Draws;
 use crate::optimizer;
 use crate::params::Params;
 use crate::regularizer::N3;
-use crate::spec::ModelSpec;
+use crate::spec::{self, ModelSpec, SpecError};
 use crate::step::backward::{self, Sink};
 use crate::step::direction::Direction;
 use crate::step::parameters::ParameterValues;
-use crate::step::plan::{Negatives, Pass, Plan, Slice};
+use crate::step::plan::{Plan, Slice};
 use crate::step::side::{self, Layout, SideBuffers, SliceEntities, Source, Transform, pair};
-use crate::step::{BatchStats, ScoreObserver, Stage, StepError, Trainer};
+use crate::step::{BatchStats, ScoreObserver, StepError, Trainer};
 
 /// What one batch is worked on with.
 #[derive(Clone, Copy)]
@@ -35,6 +38,14 @@ impl<'a> Job<'a> {
             Relations::PerEdge(relations) => Some(relations),
         }
     }
+}
+
+/// What the steps of a batch share.
+struct Walk<'a, 'o> {
+    plan: &'a Plan,
+    job: &'a Job<'a>,
+    stats: BatchStats,
+    observer: &'a mut ScoreObserver<'o>,
 }
 
 impl Trainer {
@@ -75,7 +86,7 @@ impl Trainer {
             loss,
             draws,
         };
-        let mut stats = BatchStats {
+        let stats = BatchStats {
             count: batch.len(),
             ..BatchStats::default()
         };
@@ -85,44 +96,53 @@ impl Trainer {
         self.times.start();
         let plan = self.start(&job)?;
         self.gradients
-            .reset(&self.spec, batch.spec_index(), params)?;
+            .reset(&self.spec, batch.spec_index(), params, batch.len())?;
         for side in Side::BOTH {
             let embeddings = &tables.side(side).embeddings;
-            let beyond = tables.beyond(&self.spec, batch.spec_index(), side);
-            let expected = plan.touched(tables.shared(), beyond.is_some(), side);
             // A table on both sides has one sum per row.
             let rows = if tables.shared() && side == Side::Rhs {
                 0
             } else {
                 embeddings.rows()
             };
+            let expected = plan.sizes.touched[side as usize];
             self.rows[side as usize].reset(rows, embeddings.width(), expected);
         }
-        for pass in plan.passes {
-            self.train_pass(&plan, pass, &job, &mut stats, observer)?;
+        let mut walk = Walk {
+            plan: &plan,
+            job: &job,
+            stats,
+            observer,
+        };
+        for each in &plan.graph.loops {
+            self.once(&each.before, Some(&each.pass), &mut walk)?;
+            for slice in plan.slices() {
+                for step in &each.slice {
+                    self.step(step, &each.pass, &slice, &mut walk)?;
+                    self.times.book(step.cluster);
+                }
+            }
+            self.once(&each.after, Some(&each.pass), &mut walk)?;
         }
+        let stats = walk.stats;
         if !(stats.loss() + stats.reg).is_finite() {
             return Err(StepError::NonFinite("loss"));
         }
-        self.times.book(Stage::Scatter);
-        self.apply(&job)?;
-        self.times.book(Stage::Update);
+        self.once(&plan.graph.end, None, &mut walk)?;
         Ok(stats)
     }
 
-    /// Checks a batch and copies the parameters it needs.
+    /// Checks a batch and plans it.
     pub(super) fn start(&mut self, job: &Job<'_>) -> Result<Plan, StepError> {
         crate::use_one_torch_thread();
         job.batch.check(&self.spec, job.tables)?;
         let relation = job.batch.spec_index();
         let entities = Side::BOTH.map(|side| job.tables.side(side).entities());
-        let plan = Plan::new(
-            &self.spec,
-            relation,
-            job.batch.len(),
-            entities,
-            self.execution.slice_bytes.max(1),
-        );
+        let rows = Side::BOTH.map(|side| job.tables.side(side).embeddings.rows());
+        let graph = self.graph(relation)?;
+        let shared = job.tables.shared();
+        let sizes = graph.facts().sizes(job.batch.len(), entities, rows, shared);
+        let plan = Plan::new(graph, sizes, self.execution.slice_bytes.max(1));
         for side in Side::BOTH {
             let draws = job.draws.side(side);
             let wanted = match plan.negatives[side as usize] {
@@ -139,62 +159,102 @@ impl Trainer {
             let limit = entities[side as usize] + beyond.map_or(0, |table| table.entities());
             check_below("drawn negative", draws, limit)?;
         }
-        self.values.read(&self.spec, relation, job.params)?;
         Ok(plan)
     }
 
-    fn train_pass(
-        &mut self,
-        plan: &Plan,
-        pass: &Pass,
-        job: &Job<'_>,
-        stats: &mut BatchStats,
-        observer: &mut ScoreObserver<'_>,
-    ) -> Result<(), StepError> {
-        self.fill_all(plan, pass, job)?;
-        let relation = self.spec.relations[job.batch.spec_index()].clone();
-        for slice in plan.slices() {
-            self.fill_slice(plan, pass, job, &slice)?;
-            self.times.book(Stage::Gather);
-            for &side in pass.replaced {
-                let direction = self.direction(plan, pass, job, &slice, side);
-                let (candidates, queries) = pair(&mut self.sides, side);
-                direction.score(candidates, queries, &mut self.scores)?;
-                self.times.book(Stage::Score);
-                let (positive, negative) = self.scores.of(&slice);
-                observer(side, slice.rows.start, positive, negative);
-                let weights = job.batch.weight.map(|w| &w[slice.rows.clone()]);
-                let sums = direction.lose(&mut self.scores, job.loss, relation.weight, weights)?;
-                stats.add(side, sums.loss, sums.violators);
-                self.times.book(Stage::Loss);
-                direction.differentiate(candidates, queries, &mut self.scores)?;
-                self.times.book(Stage::Differentiate);
-            }
-            for side in Side::BOTH {
-                stats.reg += self.back_slice(plan, pass, job, &slice, side)?;
-            }
-            self.times.book(Stage::Scatter);
-            if self.execution.update == Update::Slice {
-                self.apply_rows(job)?;
-                self.times.book(Stage::Update);
-            }
+    /// The sliced graph of `relation`.
+    fn graph(&mut self, relation: usize) -> Result<Arc<Sliced>, SpecError> {
+        if let Some(graph) = &self.graphs[relation] {
+            return Ok(Arc::clone(graph));
         }
-        self.back_all(plan, pass, job)?;
-        let tensors = job
-            .params
-            .operator(job.batch.spec_index(), pass.operator_side);
-        if let (Some(n3), false) = (self.n3(plan), tensors.is_empty()) {
-            let (side, relations) = (pass.operator_side, job.relations());
-            stats.reg += self.gradients.regularize(
+        let half = self.execution.precision == Precision::Bf16;
+        let facts = self.spec.facts(relation, half);
+        let same = |other: &&Arc<Sliced>| other.facts() == &facts;
+        let graph = match self.graphs.iter().flatten().find(same) {
+            Some(known) => Arc::clone(known),
+            None => Arc::new(spec::graph(relation, &facts)?.slice(self.execution.update)),
+        };
+        self.graphs[relation] = Some(Arc::clone(&graph));
+        Ok(graph)
+    }
+
+    /// Steps that run once: before the slices of a pass, after them, or at the end of the batch.
+    fn once(
+        &mut self,
+        steps: &[Step],
+        pass: Option<&Pass>,
+        walk: &mut Walk<'_, '_>,
+    ) -> Result<(), StepError> {
+        for step in steps {
+            match (step.cluster, pass) {
+                (Cluster::Gather, Some(pass)) => self.gather_once(walk.plan, pass, walk.job)?,
+                (Cluster::Scatter, Some(pass)) => {
+                    self.back_all(walk.plan, pass, walk.job)?;
+                    walk.stats.reg += self.regularize_parameters(walk.plan, pass, walk.job);
+                }
+                (Cluster::Update, None) => self.apply(walk.job)?,
+                // What they work on belongs to slices.
+                (Cluster::Score | Cluster::Loss | Cluster::Differentiate, _)
+                | (Cluster::Gather | Cluster::Scatter, None)
+                | (Cluster::Update, Some(_)) => {}
+            }
+            self.times.book(step.cluster);
+        }
+        Ok(())
+    }
+
+    /// One step of one slice.
+    fn step(
+        &mut self,
+        step: &Step,
+        pass: &Pass,
+        slice: &Slice,
+        walk: &mut Walk<'_, '_>,
+    ) -> Result<(), StepError> {
+        let (plan, job) = (walk.plan, walk.job);
+        let side = step.direction.unwrap_or(Side::Lhs);
+        let direction = self.direction(plan, pass, job, slice, side);
+        let (candidates, queries) = pair(&mut self.sides, side);
+        match step.cluster {
+            Cluster::Gather => self.fill_slice(plan, pass, job, slice)?,
+            Cluster::Score => {
+                direction.score(candidates, queries, &mut self.scores)?;
+                let (positive, negative) = self.scores.of(slice);
+                (walk.observer)(side, slice.rows.start, positive, negative);
+            }
+            Cluster::Loss => {
+                let weight = self.spec.relations[job.batch.spec_index()].weight;
+                let weights = job.batch.weight.map(|w| &w[slice.rows.clone()]);
+                let sums = direction.lose(&mut self.scores, job.loss, weight, weights)?;
+                walk.stats.add(side, sums.loss, sums.violators);
+            }
+            Cluster::Differentiate => {
+                direction.differentiate(candidates, queries, &mut self.scores)?;
+            }
+            Cluster::Scatter => {
+                for side in Side::BOTH {
+                    walk.stats.reg += self.back_slice(plan, pass, job, slice, side)?;
+                }
+            }
+            Cluster::Update => self.apply_rows(job)?,
+        }
+        Ok(())
+    }
+
+    fn regularize_parameters(&mut self, plan: &Plan, pass: &Pass, job: &Job<'_>) -> f64 {
+        let side = pass.operator_side;
+        let tensors = job.params.operator(job.batch.spec_index(), side);
+        match self.n3(plan) {
+            Some(n3) if !tensors.is_empty() => self.gradients.regularize(
                 n3,
                 &self.values,
                 tensors,
                 side,
                 plan.parameter_weight,
-                relations,
-            );
+                job.relations(),
+            ),
+            _ => 0.0,
         }
-        Ok(())
     }
 
     fn n3(&self, plan: &Plan) -> Option<N3> {
@@ -232,13 +292,16 @@ impl Trainer {
         }
     }
 
-    /// With all negatives: prepares every entity that may replace a side.
-    pub(super) fn fill_all(
+    /// Copies the parameters of the relation, and with all negatives prepares every entity that may
+    /// replace a side.
+    pub(super) fn gather_once(
         &mut self,
         plan: &Plan,
         pass: &Pass,
         job: &Job<'_>,
     ) -> Result<(), StepError> {
+        let relation = job.batch.spec_index();
+        self.values.read(&self.spec, relation, job.params)?;
         for &side in pass.replaced {
             if plan.negatives[side as usize] != Negatives::All {
                 continue;

@@ -7,7 +7,7 @@ use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, BatchStats, Execution, Relations, Tables, Trainer, has_fast_bf16, worker_bytes,
+    Batch, BatchStats, Execution, Relations, Tables, Trainer, TypeRows, has_fast_bf16, worker_bytes,
 };
 use pbg_kernels::table::Table;
 use rand::RngExt;
@@ -115,7 +115,11 @@ fn bf16_is_fp32_with_less_precise_products() {
             // Row-Adagrad's first step is lr long on average, so that of each number is about lr.
             let apart = furthest(&rows, &exact_rows);
             assert!(apart < 0.05, "{case}: {apart}");
-            let bound = worker_bytes(&spec, BATCH, &bf16, &[ENTITIES; 2]);
+            let rows = TypeRows {
+                largest: ENTITIES,
+                partitioned: false,
+            };
+            let bound = worker_bytes(&spec, BATCH, &bf16, &[rows; 2]).expect("a model");
             assert!(bytes <= bound, "{case}: {bytes} of {bound}");
         }
     }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use pbg_core::config::{Comparator, Operator};
+use pbg_core::config::{Comparator, Operator, Precision};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, Execution, Relations, Tables, Trainer, worker_bytes};
+use pbg_kernels::step::{Batch, Execution, Relations, Tables, Trainer, TypeRows, worker_bytes};
 use pbg_kernels::table::Table;
+use proptest::prelude::*;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -18,7 +19,16 @@ use crate::reference::Kind;
 const ROWS: [usize; 2] = [3000, 2000];
 const BATCH: usize = 600;
 
-fn used(spec: &ModelSpec, operators_on: u32) -> u64 {
+fn bound(spec: &ModelSpec, execution: &Execution) -> u64 {
+    let rows = ROWS.map(|largest| TypeRows {
+        largest,
+        partitioned: spec.relations[0].lhs == spec.relations[0].rhs,
+    });
+    worker_bytes(spec, BATCH, execution, &rows).expect("a model that can be trained")
+}
+
+/// Bytes of a worker's buffers after batches of `batches` edges each.
+fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
     let spec = Arc::new(spec.clone());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let width = spec.entities[0].dimension;
@@ -30,33 +40,41 @@ fn used(spec: &ModelSpec, operators_on: u32) -> u64 {
             width,
         )
     });
-    let mut ids = |limit: usize| {
-        (0..BATCH)
-            .map(|_| rng.random_range(0..limit as u32))
-            .collect::<Vec<_>>()
-    };
-    let (lhs, rhs, relations) = (ids(ROWS[0]), ids(ROWS[1]), ids(spec.relation_count()));
-    let relation = match spec.is_dynamic() {
-        true => Relations::PerEdge(&relations),
-        false => Relations::One(operators_on),
-    };
-    let mut draws = Draws::default();
-    draws.draw(&spec, &spec.relations[0], BATCH, ROWS, &mut rng);
-    let mut trainer = Trainer::new(Arc::clone(&spec)).expect("a trainer");
-    let batch = Batch {
-        lhs: &lhs,
-        rhs: &rhs,
-        relation,
-        weight: None,
-    };
-    let tables = Tables {
-        lhs: &tables[0],
-        rhs: &tables[1],
-    };
-    let loss = native(Kind::Softmax);
-    trainer
-        .train(&batch, &tables, &Params::new(&spec), loss.as_ref(), &draws)
-        .expect("a step");
+    let mut trainer = Trainer::new(Arc::clone(&spec))
+        .expect("a trainer")
+        .with_execution(execution);
+    let (loss, params) = (native(Kind::Softmax), Params::new(&spec));
+    for (index, &edges) in batches.iter().enumerate() {
+        // A type on both sides: now two partitions, now one.
+        let one_type = spec.relations[0].lhs == spec.relations[0].rhs;
+        let other = usize::from(!one_type || index % 2 == 0);
+        let mut ids = |limit: usize| -> Vec<u32> {
+            (0..edges)
+                .map(|_| rng.random_range(0..limit as u32))
+                .collect()
+        };
+        let (lhs, rhs) = (ids(ROWS[0]), ids(ROWS[other]));
+        let relations = ids(spec.relation_count());
+        let mut draws = Draws::default();
+        let entities = [ROWS[0], ROWS[other]];
+        draws.draw(&spec, &spec.relations[0], edges, entities, &mut rng);
+        let batch = Batch {
+            lhs: &lhs,
+            rhs: &rhs,
+            relation: match spec.is_dynamic() {
+                true => Relations::PerEdge(&relations),
+                false => Relations::One(1),
+            },
+            weight: None,
+        };
+        let tables = Tables {
+            lhs: &tables[0],
+            rhs: &tables[other],
+        };
+        trainer
+            .train(&batch, &tables, &params, loss.as_ref(), &draws)
+            .expect("a step");
+    }
     trainer.bytes() as u64
 }
 
@@ -72,18 +90,59 @@ fn the_bound_holds_and_is_close() {
                     spec.relations
                         .iter_mut()
                         .for_each(|r| r.all_negs = all_negs);
-                    let (bound, used) = (
-                        worker_bytes(&spec, BATCH, &Execution::default(), &ROWS),
-                        used(&spec, 1),
-                    );
+                    let execution = Execution::default();
+                    let bound = bound(&spec, &execution);
+                    let used = used(&spec, execution, &[BATCH]);
                     let case = format!(
                         "{operator:?} {comparator:?} dynamic {dynamic} all {all_negs} {uniform}"
                     );
                     assert!(used <= bound, "{case}: {used} of {bound}");
-                    // Huge pages and distances that are not needed are all that may be too much.
+                    // Huge pages, and the columns that a worker keeps of its batch, are not the trainer's.
                     assert!(bound <= 2 * used + (30 << 20), "{case}: {used} of {bound}");
                 }
             }
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever the model and the size of slices, and in whatever order batches of all sizes come.
+    #[test]
+    fn no_worker_takes_more_than_was_announced(
+        (dynamic, one_type, bias, half) in any::<(bool, bool, bool, bool)>(),
+        (operator, comparator) in (0..6_usize, 0..4_usize),
+        dimension in 1..24_usize,
+        (batch_negs, uniform, chunk) in (0..40_usize, 1..60_usize, proptest::option::of(1..700_usize)),
+        (all, regularized, lhs) in any::<(bool, bool, bool)>(),
+        slice_bytes in 1..2_000_000_usize,
+        batches in proptest::collection::vec(1..=BATCH, 1..4),
+    ) {
+        let operator = [
+            Operator::None,
+            Operator::Diagonal,
+            Operator::Translation,
+            Operator::Linear,
+            Operator::Affine,
+            Operator::ComplexDiagonal,
+        ][operator];
+        let comparator =
+            [Comparator::Dot, Comparator::Cos, Comparator::L2, Comparator::SquaredL2][comparator];
+        let mut spec = spec(dynamic, one_type, operator, comparator);
+        (spec.num_batch_negs, spec.num_uniform_negs) = (batch_negs, uniform);
+        (spec.chunk_size, spec.bias, spec.disable_lhs_negs) = (chunk, bias, lhs);
+        (spec.lr, spec.relation_lr) = (0.01, 0.01);
+        let matrix = matches!(operator, Operator::Linear | Operator::Affine);
+        spec.regularization_coef = if regularized && !matrix { 0.01 } else { 0.0 };
+        spec.entities.iter_mut().for_each(|e| e.dimension = 2 * dimension);
+        spec.relations.iter_mut().for_each(|r| r.all_negs = all);
+        let mut execution = Execution { slice_bytes, ..Execution::default() };
+        if half {
+            execution.precision = Precision::Bf16;
+        }
+        prop_assume!(execution.refusal(&spec).is_none());
+        let (bound, used) = (bound(&spec, &execution), used(&spec, execution, &batches));
+        prop_assert!(used <= bound, "{used} of {bound}");
     }
 }

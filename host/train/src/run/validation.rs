@@ -41,7 +41,7 @@ impl Run<'_> {
             self.buffer.store().checkpoint.preserve_best()?;
         }
         if plateau.lr_factor < before {
-            self.earlier = self.stage_times();
+            self.earlier = self.cluster_times();
             self.trainers = trainers(self.config, &with_rates_of(&plateau, &self.blueprint.spec))?;
         }
         self.commit(emit)?;

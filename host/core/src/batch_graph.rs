@@ -1,0 +1,26 @@
+//! The training step of one relation as a graph: what is computed from what, in which shape.
+//!
+//! Every tensor but weights and tables has the batch as its first dimension, counted in chunks of
+//! positives that share negatives. [`Graph::new`] builds the graph and checks its shapes;
+//! [`Graph::slice`] rewrites it to a loop over slices, whose nodes have lost the batch dimension;
+//! [`Sliced`] knows which buffers that takes, and how many chunks make a slice of a wanted size. Nodes
+//! form [`Cluster`]s, which the kernels walk in order; clusters form groups, one per device, which
+//! [`pipeline`] joins by pipes.
+
+mod backward;
+mod build;
+mod builder;
+mod dimension;
+mod error;
+mod facts;
+mod graph;
+mod infer;
+pub mod pipeline;
+mod slice;
+
+pub use dimension::{Dim, Element, Shape, Sizes};
+pub use error::ShapeError;
+pub use facts::Facts;
+pub use graph::{Cluster, Graph, Kind, Name, Negatives, Node, Operation, Pass, Tensor};
+pub use infer::parameter_width;
+pub use slice::{Buffer, Keep, Loop, Sliced, Step};

@@ -1,0 +1,236 @@
+//! The nodes behind the loss: gradients, and what becomes of them.
+
+use super::builder::{Builder, Prepared};
+use super::dimension::{Dim, Element};
+use super::error::ShapeError;
+use super::graph::{Cluster, Name, Operation, Pass};
+use super::infer::parameter_width;
+use crate::config::Operator;
+use crate::graph::Side;
+
+impl Builder {
+    pub(super) fn query_gradients(
+        &mut self,
+        side: Side,
+        inputs: [usize; 4],
+        positives: &mut [Option<usize>; 2],
+    ) -> Result<(), ShapeError> {
+        let name = Name {
+            what: "query gradients",
+            side: Some(side),
+        };
+        let other = side.other();
+        let result = Name {
+            what: "gradients of positives",
+            side: Some(other),
+        };
+        let kept = positives[other as usize];
+        let outputs = self.node(name, Operation::QueryGradients, &inputs, &[(result, kept)])?;
+        positives[other as usize] = Some(outputs[0]);
+        if self.facts().half {
+            let dims = self.dims(outputs[0]);
+            self.keeps("bf16 gradients", None, &dims, Element::Bf16);
+        }
+        self.positives_begin(other, kept);
+        Ok(())
+    }
+
+    /// The last node made gradients of positives: the first ones come with those of biases, and with the
+    /// factors with which distances subtract a row.
+    pub(super) fn positives_begin(&mut self, side: Side, before: Option<usize>) {
+        if before.is_none() {
+            let dims = [Dim::Chunks, Dim::Positives, Dim::Count(2)];
+            self.keeps("bias gradients", Some(side), &dims, Element::F32);
+        }
+    }
+
+    pub(super) fn candidate_gradients(
+        &mut self,
+        side: Side,
+        inputs: &[usize],
+    ) -> Result<usize, ShapeError> {
+        let name = Name {
+            what: "candidate gradients",
+            side: Some(side),
+        };
+        let [what, sums] = match self.facts().all(side) {
+            false => ["gradients of candidates", "bias gradients of candidates"],
+            true => ["gradients of all", "bias gradients of all"],
+        };
+        let result = Name {
+            what,
+            side: Some(side),
+        };
+        let operation = Operation::CandidateGradients;
+        let output = self.node(name, operation, inputs, &[(result, None)])?[0];
+        let mut dims = self.dims(output);
+        if self.facts().half {
+            self.keeps("bf16 gradients", None, &dims, Element::Bf16);
+        }
+        dims.pop();
+        dims.push(Dim::Count(2));
+        self.keeps(sums, Some(side), &dims, Element::F32);
+        Ok(output)
+    }
+
+    /// Gradients of a slice's positives and candidates go back to their tables.
+    pub(super) fn back_rows(
+        &mut self,
+        pass: Pass,
+        side: Side,
+        rows: Prepared,
+        positives: [Option<usize>; 2],
+        candidates: Option<usize>,
+    ) -> Result<(), ShapeError> {
+        let name = |what| Name {
+            what,
+            side: Some(side),
+        };
+        self.cluster = Cluster::Scatter;
+        let mut gradients = positives[side as usize];
+        if let (Some(positives), true) = (gradients, self.facts().regularized) {
+            let inputs = [positives, rows.rows, rows.extras];
+            gradients = Some(self.in_place(name("regularize"), Operation::Regularize, &inputs)?);
+        }
+        let own = pass.replaced.contains(&side) && self.facts().own(side);
+        if let (Some(candidates), true) = (candidates, own) {
+            let result = [(name("gradients of positives"), gradients)];
+            let inputs = [candidates, rows.rows];
+            let operation = Operation::Join;
+            let joined = self.node(name("join"), operation, &inputs, &result)?[0];
+            self.positives_begin(side, gradients);
+            gradients = Some(joined);
+        }
+        if let Some(gradients) = gradients {
+            self.back(pass, side, rows, gradients)?;
+        }
+        match candidates {
+            Some(candidates) if self.facts().uniform(side) > 0 => {
+                self.back(pass, side, rows, candidates)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gradients of rows go back through comparison and operator, and are summed by table row.
+    pub(super) fn back(
+        &mut self,
+        pass: Pass,
+        side: Side,
+        rows: Prepared,
+        gradients: usize,
+    ) -> Result<(), ShapeError> {
+        let i = side as usize;
+        let name = |what| Name {
+            what,
+            side: Some(side),
+        };
+        let operator = match self.transforms(pass, side) {
+            true => self.facts().operator,
+            false => Operator::None,
+        };
+        let mut inputs = vec![gradients, rows.rows];
+        if let Some(input) = rows.input {
+            inputs.extend([self.parameters[i], input]);
+        }
+        inputs.push(rows.extras);
+        let back = self.in_place(name("back"), Operation::Back(operator), &inputs)?;
+        if operator != Operator::None {
+            self.parameter_gradients(side, rows.rows);
+        }
+        let inputs = [back, self.tables[i]];
+        let result = [(name("gradient rows"), self.sums[i])];
+        let summed = self.node(name("sum"), Operation::Sum, &inputs, &result)?[0];
+        if self.sums[i].is_none() {
+            let (touched, rows) = ([Dim::Touched(side)], [Dim::TableRows(side)]);
+            self.keeps("touched rows", Some(side), &touched, Element::U32);
+            self.keeps("place of each row", Some(side), &rows, Element::U32);
+        }
+        if self.facts().global {
+            let dims = [Dim::Embedding(self.facts().dimension[i])];
+            let sums = self.keeps("global gradients", Some(side), &dims, Element::F32);
+            self.graph.tensors[sums].instead_of = self.global_gradients[i];
+            self.global_gradients[i] = Some(sums);
+        }
+        self.sums[i] = Some(summed);
+        Ok(())
+    }
+
+    /// Sums of an operator's gradients, which the last node adds to; a matrix takes a block of rows.
+    fn parameter_gradients(&mut self, side: Side, rows: usize) {
+        let i = side as usize;
+        let width = parameter_width(self.facts().operator, self.facts().dimension[1]);
+        let dims = match self.facts().relations {
+            None => vec![Dim::Parameters(width)],
+            Some(n) => vec![Dim::RelationsTouched(n), Dim::Parameters(width)],
+        };
+        let before = self.operator_gradients[i];
+        let sums = self.keeps("parameter gradients", Some(side), &dims, Element::F32);
+        self.graph.tensors[sums].instead_of = before;
+        self.operator_gradients[i] = Some(sums);
+        let matrix = matches!(self.facts().operator, Operator::Linear | Operator::Affine);
+        match self.facts().relations {
+            None if matrix => {
+                let dims = self.dims(rows);
+                self.keeps("block of rows", Some(side), &dims, Element::F32);
+            }
+            Some(relations) if before.is_none() => {
+                let (touched, all) = (
+                    [Dim::RelationsTouched(relations)],
+                    [Dim::Relations(relations)],
+                );
+                self.keeps("touched relations", Some(side), &touched, Element::U32);
+                self.keeps("place of each relation", Some(side), &all, Element::U32);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn regularize_parameters(&mut self, pass: Pass) -> Result<(), ShapeError> {
+        let i = pass.operator_side as usize;
+        match self.operator_gradients[i] {
+            Some(gradients) if self.facts().regularized => {
+                let name = Name {
+                    what: "regularize parameters",
+                    side: Some(pass.operator_side),
+                };
+                let inputs = [self.parameters[i], gradients];
+                self.node(name, Operation::RegularizeParameters, &inputs, &[])?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The end of the batch: what was summed is applied.
+    pub(super) fn updates(&mut self) -> Result<(), ShapeError> {
+        self.pass = None;
+        for side in Side::BOTH {
+            let i = side as usize;
+            let name = |what| Name {
+                what,
+                side: Some(side),
+            };
+            let operation = Operation::UpdateParameters;
+            if let Some(gradients) = self.operator_gradients[i] {
+                let inputs = [gradients, self.shared[i]];
+                self.node(name("update parameters"), operation, &inputs, &[])?;
+            }
+            if let Some(gradients) = self.global_gradients[i] {
+                let inputs = [gradients, self.globals[i]];
+                self.node(name("update global"), operation, &inputs, &[])?;
+            }
+        }
+        for side in Side::BOTH {
+            let i = side as usize;
+            if let Some(sums) = self.sums[i] {
+                let name = Name {
+                    what: "update rows",
+                    side: Some(side),
+                };
+                self.node(name, Operation::UpdateRows, &[sums, self.tables[i]], &[])?;
+            }
+        }
+        Ok(())
+    }
+}

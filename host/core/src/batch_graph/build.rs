@@ -1,0 +1,259 @@
+//! From plain facts about a relation to the graph of its training step.
+
+use super::builder::{Builder, Prepared};
+use super::dimension::{Dim, Element};
+use super::error::ShapeError;
+use super::facts::Facts;
+use super::graph::{Cluster, Graph, Kind, Name, Operation, Pass};
+use crate::config::Operator;
+use crate::graph::Side;
+
+impl Graph {
+    /// The step of a relation.
+    ///
+    /// # Errors
+    /// The first operand whose shape does not fit its node.
+    pub fn new(facts: &Facts) -> Result<Self, ShapeError> {
+        let mut builder = Builder::new(facts);
+        for pass in 0..builder.graph.passes.len() {
+            builder.pass(pass)?;
+        }
+        builder.updates()?;
+        Ok(builder.graph)
+    }
+}
+
+impl Builder {
+    fn pass(&mut self, index: usize) -> Result<(), ShapeError> {
+        let pass = self.graph.passes[index];
+        self.pass = Some(index);
+        if index == 0 && self.facts().relations.is_none() {
+            self.read()?;
+        }
+        let mut all = [None; 2];
+        for &side in pass.replaced {
+            if self.facts().all(side) {
+                all[side as usize] = Some(self.rows(pass, side, true)?);
+            }
+        }
+        let mut rows = [self.rows(pass, Side::Lhs, false)?; 2];
+        rows[1] = self.rows(pass, Side::Rhs, false)?;
+        let mut positives = [None; 2];
+        let mut candidates = [None; 2];
+        for &side in pass.replaced {
+            self.direction = Some(side);
+            let with = all[side as usize].unwrap_or(rows[side as usize]);
+            candidates[side as usize] = Some(self.compare(side, with, rows, &mut positives)?);
+            self.direction = None;
+        }
+        for side in Side::BOTH {
+            let candidates = candidates[side as usize].filter(|_| !self.facts().all(side));
+            self.back_rows(pass, side, rows[side as usize], positives, candidates)?;
+        }
+        for &side in pass.replaced {
+            if let (Some(prepared), Some(gradients)) =
+                (all[side as usize], candidates[side as usize])
+            {
+                self.back(pass, side, prepared, gradients)?;
+            }
+        }
+        self.regularize_parameters(pass)
+    }
+
+    /// Copies of the parameters of the one relation.
+    fn read(&mut self) -> Result<(), ShapeError> {
+        let name = |what, side| Name {
+            what,
+            side: Some(side),
+        };
+        if self.facts().operator != Operator::None {
+            let result = name("parameters", Side::Rhs);
+            let read = self.node(
+                name("read", Side::Rhs),
+                Operation::Read,
+                &[self.shared[1]],
+                &[(result, None)],
+            )?;
+            self.parameters[1] = read[0];
+        }
+        if !self.facts().global {
+            return Ok(());
+        }
+        for side in Side::BOTH {
+            let result = name("global embedding", side);
+            let operand = self.globals[side as usize];
+            let read = self.node(
+                name("read", side),
+                Operation::Read,
+                &[operand],
+                &[(result, None)],
+            )?;
+            self.globals[side as usize] = read[0];
+        }
+        Ok(())
+    }
+
+    /// The rows of `side`, looked up, transformed and prepared: those of a slice, or all.
+    fn rows(&mut self, pass: Pass, side: Side, all: bool) -> Result<Prepared, ShapeError> {
+        let i = side as usize;
+        let name = |what| Name {
+            what,
+            side: Some(side),
+        };
+        let transforms = self.transforms(pass, side);
+        let [rows_name, input_name, extras_name, half_name] = match all {
+            false => [
+                "rows",
+                "rows before operator",
+                "lengths and biases",
+                "bf16 rows",
+            ],
+            true => [
+                "all entities",
+                "all before operator",
+                "all lengths and biases",
+                "all in bf16",
+            ],
+        };
+        let looked_up = name(if transforms { input_name } else { rows_name });
+        let mut rows = if all {
+            let inputs = [self.tables[i]];
+            self.node(
+                name("gather all"),
+                Operation::GatherAll,
+                &inputs,
+                &[(looked_up, None)],
+            )?[0]
+        } else {
+            let mut inputs = vec![self.tables[i], self.columns[i]];
+            let draws = self.facts().uniform(side);
+            if draws > 0 && pass.replaced.contains(&side) {
+                let dims = [Dim::Chunks, Dim::Draws(side, draws)];
+                inputs.push(self.tensor("draws", Some(side), &dims, Element::U32, Kind::Column));
+            }
+            self.node(
+                name("gather"),
+                Operation::Gather,
+                &inputs,
+                &[(looked_up, None)],
+            )?[0]
+        };
+        if self.facts().global {
+            let inputs = [rows, self.globals[i]];
+            rows = self.in_place(name("global"), Operation::Global, &inputs)?;
+        }
+        let mut input = None;
+        if transforms {
+            let operator = self.facts().operator;
+            let inputs = [rows, self.parameters[i], self.attributes];
+            let inputs = match self.facts().relations {
+                None => &inputs[..2],
+                Some(_) => &inputs[..],
+            };
+            input = Some(rows);
+            let result = [(name(rows_name), None)];
+            rows = self.node(
+                name("operator"),
+                Operation::Operator(operator),
+                inputs,
+                &result,
+            )?[0];
+        }
+        let bias = self.facts().bias;
+        rows = self.in_place(name("prepare"), Operation::Prepare { bias }, &[rows])?;
+        let mut dims = self.dims(rows);
+        dims.pop();
+        dims.push(Dim::Count(3));
+        let extras = self.keeps(extras_name, Some(side), &dims, Element::F32);
+        let mut factor = rows;
+        if self.facts().half {
+            let result = [(name(half_name), None)];
+            factor = self.node(name("round"), Operation::Round, &[rows], &result)?[0];
+        }
+        Ok(Prepared {
+            rows,
+            extras,
+            factor,
+            input,
+        })
+    }
+
+    pub(super) fn transforms(&self, pass: Pass, side: Side) -> bool {
+        side == pass.operator_side && self.facts().operator != Operator::None
+    }
+
+    /// Scores of what replaces `side`, the loss, and gradients. Returns those of the candidates.
+    fn compare(
+        &mut self,
+        side: Side,
+        candidates: Prepared,
+        rows: [Prepared; 2],
+        positives: &mut [Option<usize>; 2],
+    ) -> Result<usize, ShapeError> {
+        let name = |what| Name {
+            what,
+            side: Some(side),
+        };
+        let of = |what| Name { what, side: None };
+        let queries = rows[side.other() as usize];
+        let columns = self.facts().columns(side);
+        let matrix = [Dim::Chunks, Dim::Positives, columns];
+        let per_positive = [Dim::Chunks, Dim::Positives];
+        let results = [(of("scores"), None), (of("scores of positives"), None)];
+        let inputs = [
+            queries.factor,
+            candidates.factor,
+            queries.extras,
+            candidates.extras,
+        ];
+        let operation = Operation::Score { columns };
+        let scored = self.node(name("score"), operation, &inputs, &results)?;
+        let lengths = self.keeps("distances of positives", None, &per_positive, Element::F32);
+        let distances = self
+            .facts()
+            .is_distance()
+            .then(|| self.keeps("distances", None, &matrix, Element::F32));
+        if self.facts().half {
+            self.keeps("bf16 scores", None, &matrix, Element::Bf16);
+        }
+        let results = [
+            (of("scores"), Some(scored[0])),
+            (of("gradients of positives' scores"), None),
+        ];
+        let inputs = [scored[0], scored[1], self.attributes];
+        let lost = self.node(name("loss"), Operation::Loss, &inputs, &results)?;
+        self.keeps("loss", None, &per_positive, Element::F32);
+        self.cluster = Cluster::Differentiate;
+        let mut scores = lost[0];
+        if self.facts().half {
+            let result = [(of("bf16 scores"), None)];
+            scores = self.node(name("round"), Operation::Round, &[lost[0]], &result)?[0];
+        }
+        let distances = distances.unwrap_or(lengths);
+        self.query_gradients(
+            side,
+            [scores, candidates.factor, lost[0], distances],
+            positives,
+        )?;
+        let inputs = [scores, queries.factor, candidates.factor];
+        let gradients = self.candidate_gradients(side, &inputs)?;
+        // Scores of distances are not the positives' own: small ones would drown in the difference.
+        if !self.facts().own(side) || self.facts().is_distance() {
+            let inputs = [lost[1], rows[side as usize].rows, queries.rows, lengths];
+            let kept = [side, side.other()].map(|side| {
+                let name = Name {
+                    what: "gradients of positives",
+                    side: Some(side),
+                };
+                (name, positives[side as usize])
+            });
+            let operation = Operation::PositiveGradients;
+            let outputs = self.node(name("positive gradients"), operation, &inputs, &kept)?;
+            for (side, output) in [side, side.other()].into_iter().zip(outputs) {
+                self.positives_begin(side, positives[side as usize]);
+                positives[side as usize] = Some(output);
+            }
+        }
+        Ok(gradients)
+    }
+}

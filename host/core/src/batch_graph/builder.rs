@@ -1,0 +1,195 @@
+//! Makes nodes and tensors one after the other, shapes checked.
+
+use super::dimension::{Dim, Element, Shape};
+use super::error::ShapeError;
+use super::facts::Facts;
+use super::graph::{Cluster, Graph, Kind, Name, Node, Operation, Pass, Tensor};
+use super::infer::{infer, parameter_width};
+use crate::graph::Side;
+
+/// Rows of one side as they are compared, and what the way back needs.
+#[derive(Clone, Copy)]
+pub(super) struct Prepared {
+    pub(super) rows: usize,
+    pub(super) extras: usize,
+    /// The factor of products: the rows, or the rows in bf16.
+    pub(super) factor: usize,
+    /// Rows before the operator.
+    pub(super) input: Option<usize>,
+}
+
+pub(super) struct Builder {
+    pub(super) graph: Graph,
+    pub(super) columns: [usize; 2],
+    /// Relations and weights of edges.
+    pub(super) attributes: usize,
+    pub(super) tables: [usize; 2],
+    /// Shared parameters of each side's operator, and what the step reads of them.
+    pub(super) shared: [usize; 2],
+    pub(super) parameters: [usize; 2],
+    pub(super) globals: [usize; 2],
+    /// Gradients so far: of operators, of global embeddings, of table rows.
+    pub(super) operator_gradients: [Option<usize>; 2],
+    pub(super) global_gradients: [Option<usize>; 2],
+    pub(super) sums: [Option<usize>; 2],
+    pub(super) pass: Option<usize>,
+    pub(super) direction: Option<Side>,
+    pub(super) cluster: Cluster,
+}
+
+impl Builder {
+    pub(super) fn new(facts: &Facts) -> Self {
+        let passes = match facts.relations {
+            None => Pass::STATIC,
+            Some(_) => Pass::DYNAMIC,
+        };
+        let graph = Graph {
+            facts: facts.clone(),
+            passes,
+            tensors: Vec::new(),
+            nodes: Vec::new(),
+        };
+        let mut builder = Self {
+            graph,
+            columns: [0; 2],
+            attributes: 0,
+            tables: [0; 2],
+            shared: [0; 2],
+            parameters: [0; 2],
+            globals: [0; 2],
+            operator_gradients: [None; 2],
+            global_gradients: [None; 2],
+            sums: [None; 2],
+            pass: None,
+            direction: None,
+            cluster: Cluster::Gather,
+        };
+        // An operator's parameters are made for the right side's dimension.
+        let width = Dim::Parameters(parameter_width(facts.operator, facts.dimension[1]));
+        let packed = match facts.relations {
+            None => vec![width],
+            Some(relations) => vec![Dim::Relations(relations), width],
+        };
+        let positives = [Dim::Chunks, Dim::Positives];
+        let attributes = [Dim::Chunks, Dim::Positives, Dim::Count(2)];
+        builder.attributes =
+            builder.tensor("columns", None, &attributes, Element::U32, Kind::Column);
+        for side in Side::BOTH {
+            let i = side as usize;
+            let width = Dim::Embedding(facts.dimension[i]);
+            let mut shared = |what, dims: &[Dim]| {
+                builder.tensor(what, Some(side), dims, Element::F32, Kind::Shared)
+            };
+            let table = shared("table", &[Dim::TableRows(side), width]);
+            let parameters = shared("parameters", &packed);
+            let global = shared("global embedding", &[width]);
+            builder.tables[i] = table;
+            builder.shared[i] = parameters;
+            builder.parameters[i] = parameters;
+            builder.globals[i] = global;
+            builder.columns[i] = builder.tensor(
+                "columns",
+                Some(side),
+                &positives,
+                Element::U32,
+                Kind::Column,
+            );
+        }
+        builder
+    }
+
+    pub(super) fn facts(&self) -> &Facts {
+        &self.graph.facts
+    }
+
+    pub(super) fn tensor(
+        &mut self,
+        what: &'static str,
+        side: Option<Side>,
+        dims: &[Dim],
+        element: Element,
+        kind: Kind,
+    ) -> usize {
+        self.graph.tensors.push(Tensor {
+            name: Name { what, side },
+            shape: Shape(dims.to_vec()),
+            element,
+            kind,
+            instead_of: None,
+        });
+        self.graph.tensors.len() - 1
+    }
+
+    /// A node with the results that its operation defines, named by `results`; one of them may take the
+    /// place of an operand.
+    pub(super) fn node(
+        &mut self,
+        name: Name,
+        operation: Operation,
+        inputs: &[usize],
+        results: &[(Name, Option<usize>)],
+    ) -> Result<Vec<usize>, ShapeError> {
+        let shapes: Vec<&Shape> = inputs
+            .iter()
+            .map(|&input| &self.graph.tensors[input].shape)
+            .collect();
+        let inferred = infer(name, operation, &shapes)?;
+        let element = match operation {
+            Operation::Round => Element::Bf16,
+            _ => Element::F32,
+        };
+        let mut outputs = Vec::new();
+        for (shape, &(name, instead_of)) in inferred.into_iter().zip(results) {
+            outputs.push(self.graph.tensors.len());
+            self.graph.tensors.push(Tensor {
+                name,
+                shape,
+                element,
+                kind: Kind::Made,
+                instead_of,
+            });
+        }
+        self.cluster = operation.cluster().unwrap_or(self.cluster);
+        self.graph.nodes.push(Node {
+            name,
+            operation,
+            cluster: self.cluster,
+            pass: self.pass,
+            direction: self.direction,
+            inputs: inputs.to_vec(),
+            outputs: outputs.clone(),
+        });
+        Ok(outputs)
+    }
+
+    /// A node with one result that takes the place of its first operand.
+    pub(super) fn in_place(
+        &mut self,
+        name: Name,
+        operation: Operation,
+        inputs: &[usize],
+    ) -> Result<usize, ShapeError> {
+        let kept = self.graph.tensors[inputs[0]].name;
+        let outputs = self.node(name, operation, inputs, &[(kept, Some(inputs[0]))])?;
+        Ok(outputs.first().copied().unwrap_or(inputs[0]))
+    }
+
+    /// Something else that the last node keeps while it runs, or for later ones.
+    pub(super) fn keeps(
+        &mut self,
+        what: &'static str,
+        side: Option<Side>,
+        dims: &[Dim],
+        element: Element,
+    ) -> usize {
+        let tensor = self.tensor(what, side, dims, element, Kind::Made);
+        if let Some(node) = self.graph.nodes.last_mut() {
+            node.outputs.push(tensor);
+        }
+        tensor
+    }
+
+    pub(super) fn dims(&self, tensor: usize) -> Vec<Dim> {
+        self.graph.tensors[tensor].shape.0.clone()
+    }
+}

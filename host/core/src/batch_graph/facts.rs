@@ -1,0 +1,111 @@
+//! What the step of a relation depends on.
+
+use super::dimension::{Dim, Sizes};
+use super::graph::Negatives;
+use crate::config::{Comparator, Operator};
+use crate::graph::Side;
+
+/// What the step of one relation depends on, but for the sizes of batches and partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Floats per embedding of each side's entity type.
+    pub dimension: [usize; 2],
+    /// Whether both sides have one entity type.
+    pub one_type: bool,
+    /// Whether each side's entities are means of features.
+    pub featurized: [bool; 2],
+    /// Transformation of embeddings.
+    pub operator: Operator,
+    /// How two embeddings become a score.
+    pub comparator: Comparator,
+    /// Whether the first coordinate is a bias.
+    pub bias: bool,
+    /// Whether every entity type has a global embedding.
+    pub global: bool,
+    /// With dynamic relations: how many share this template.
+    pub relations: Option<usize>,
+    /// Negatives that replace each side.
+    pub negatives: [Negatives; 2],
+    /// Positives that share negatives; 1 with all negatives, which every positive has for itself.
+    pub chunk: usize,
+    /// Whether rows and parameters are regularised.
+    pub regularized: bool,
+    /// Whether products have bf16 factors.
+    pub half: bool,
+}
+
+impl Facts {
+    pub(super) fn is_distance(&self) -> bool {
+        matches!(self.comparator, Comparator::L2 | Comparator::SquaredL2)
+    }
+
+    pub(super) fn own(&self, side: Side) -> bool {
+        matches!(
+            self.negatives[side as usize],
+            Negatives::Sampled { own: true, .. }
+        )
+    }
+
+    /// Uniform draws per chunk that replace `side`.
+    #[must_use]
+    pub fn uniform(&self, side: Side) -> usize {
+        match self.negatives[side as usize] {
+            Negatives::Sampled { uniform, .. } => uniform,
+            Negatives::None | Negatives::All => 0,
+        }
+    }
+
+    /// Whether `side` is replaced by every entity.
+    #[must_use]
+    pub fn all(&self, side: Side) -> bool {
+        self.negatives[side as usize] == Negatives::All
+    }
+
+    pub(super) fn columns(&self, side: Side) -> Dim {
+        match self.negatives[side as usize] {
+            Negatives::None => Dim::Count(0),
+            Negatives::All => Dim::Entities(side),
+            Negatives::Sampled { own, uniform } => Dim::Candidates { side, own, uniform },
+        }
+    }
+
+    /// Sizes of a batch of `edges` edges between partitions of `entities` entities whose tables have
+    /// `rows` rows; `shared`: both sides are one partition.
+    #[must_use]
+    pub fn sizes(
+        &self,
+        edges: usize,
+        entities: [usize; 2],
+        rows: [usize; 2],
+        shared: bool,
+    ) -> Sizes {
+        let chunk = self.chunk.clamp(1, edges.max(1));
+        let chunks = edges.div_ceil(chunk);
+        // Rows that edges, draws and, between partitions of one type, the other side's draws name.
+        let of = |side: Side| {
+            if self.featurized[side as usize] || self.all(side) {
+                return usize::MAX;
+            }
+            let beyond = match self.one_type && !shared {
+                true => self.uniform(side.other()),
+                false => 0,
+            };
+            edges.saturating_add(chunks.saturating_mul(self.uniform(side) + beyond))
+        };
+        // A table on both sides has one sum per row.
+        let (table_rows, touched) = match shared {
+            true => (
+                [rows[0], 0],
+                [of(Side::Lhs).saturating_add(of(Side::Rhs)), 0],
+            ),
+            false => (rows, [of(Side::Lhs), of(Side::Rhs)]),
+        };
+        Sizes {
+            edges,
+            chunk,
+            entities,
+            table_rows,
+            touched: [0, 1].map(|side: usize| touched[side].min(table_rows[side])),
+        }
+    }
+}

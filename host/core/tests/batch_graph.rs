@@ -1,0 +1,321 @@
+//! The training step as a graph: shapes are checked, slices are small, and what is printed runs.
+
+use std::collections::BTreeSet;
+
+use pbg_core::batch_graph::pipeline::{Device, ON_THEIR_WAY, Pipeline, SlicePlan};
+use pbg_core::batch_graph::{
+    Cluster, Dim, Facts, Graph, Keep, Kind, Negatives, Operation, ShapeError, Sliced,
+};
+use pbg_core::config::{Comparator, Operator, Update};
+use pbg_core::graph::Side;
+use proptest::prelude::*;
+
+const OPERATORS: [Operator; 6] = [
+    Operator::None,
+    Operator::Diagonal,
+    Operator::Translation,
+    Operator::Linear,
+    Operator::Affine,
+    Operator::ComplexDiagonal,
+];
+const COMPARATORS: [Comparator; 4] = [
+    Comparator::Dot,
+    Comparator::Cos,
+    Comparator::L2,
+    Comparator::SquaredL2,
+];
+
+fn facts() -> Facts {
+    Facts {
+        dimension: [8, 8],
+        one_type: false,
+        featurized: [false; 2],
+        operator: Operator::ComplexDiagonal,
+        comparator: Comparator::Dot,
+        bias: false,
+        global: false,
+        relations: None,
+        negatives: [Negatives::Sampled {
+            own: true,
+            uniform: 50,
+        }; 2],
+        chunk: 50,
+        regularized: false,
+        half: false,
+    }
+}
+
+fn refusal(facts: &Facts) -> ShapeError {
+    Graph::new(facts).expect_err("shapes that do not fit")
+}
+
+prop_compose! {
+    fn any_facts()(
+        half_dimension in 1..40_usize,
+        (one_type, bias, regularized, half) in any::<(bool, bool, bool, bool)>(),
+        featurized in any::<[bool; 2]>(),
+        (operator, comparator) in (0..6_usize, 0..4_usize),
+        relations in proptest::option::of(1..30_usize),
+        kinds in [0..3_u8, 0..3_u8],
+        (own, uniform, chunk) in (any::<bool>(), 0..60_usize, 1..80_usize),
+    ) -> Facts {
+        let all = kinds.contains(&2);
+        let negatives = kinds.map(|kind| match (kind, all) {
+            (0, _) => Negatives::None,
+            (_, true) => Negatives::All,
+            (_, false) => Negatives::Sampled { own, uniform },
+        });
+        let operator = OPERATORS[operator];
+        let matrix = matches!(operator, Operator::Linear | Operator::Affine);
+        Facts {
+            dimension: [2 * half_dimension; 2],
+            one_type,
+            featurized: featurized.map(|featurized| featurized && !all),
+            operator,
+            comparator: COMPARATORS[comparator],
+            bias,
+            global: relations.is_none() && bias,
+            relations,
+            negatives,
+            chunk: if all { 1 } else { chunk },
+            regularized: regularized && !matrix,
+            half,
+        }
+    }
+}
+
+fn sliced(facts: &Facts, update: Update) -> Sliced {
+    Graph::new(facts).expect("shapes that fit").slice(update)
+}
+
+#[test]
+fn sides_of_different_dimensions_are_an_error_of_the_comparison() {
+    let mut facts = facts();
+    facts.dimension = [8, 6];
+    for relations in [None, Some(3)] {
+        facts.relations = relations;
+        let error = refusal(&facts);
+        assert_eq!(error.node.to_string(), "score.lhs");
+        assert_eq!(error.operand, "candidates");
+        let text = error.to_string();
+        for part in [
+            "positives + draws, 8]",
+            "positives + draws, 6]",
+            "one dimension",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}
+
+#[test]
+fn complex_numbers_need_an_even_dimension() {
+    let mut facts = facts();
+    facts.dimension = [7, 7];
+    let error = refusal(&facts);
+    assert_eq!(error.node.to_string(), "operator.rhs");
+    assert_eq!(error.operand, "rows");
+    assert!(error.to_string().contains("must be even"), "{error}");
+    assert!(error.found.ends_with("7]"), "{error}");
+    facts.operator = Operator::Diagonal;
+    Graph::new(&facts).expect("other operators take any dimension");
+}
+
+#[test]
+fn empty_embeddings_and_lone_biases_are_errors() {
+    let mut facts = facts();
+    facts.operator = Operator::None;
+    facts.dimension = [0, 0];
+    let error = refusal(&facts);
+    assert_eq!(
+        (error.node.to_string().as_str(), error.operand),
+        ("gather.lhs", "table")
+    );
+    (facts.dimension, facts.bias) = ([1, 1], true);
+    assert!(refusal(&facts).to_string().contains("bias"));
+    facts.bias = false;
+    Graph::new(&facts).expect("one coordinate is enough without a bias");
+}
+
+#[test]
+fn buffers_that_are_free_again_are_used_again() {
+    let count = |sliced: &Sliced, name: &str| {
+        let named = |b: &&pbg_core::batch_graph::Buffer| b.name.to_string() == name;
+        sliced.buffers.iter().filter(named).count()
+    };
+    let mut facts = facts();
+    let of_static = sliced(&facts, Update::Batch);
+    assert_eq!(of_static.loops.len(), 1);
+    // Both directions score into one buffer, and the loss works in place.
+    assert_eq!(count(&of_static, "scores"), 1);
+    facts.relations = Some(3);
+    let of_dynamic = sliced(&facts, Update::Batch);
+    assert_eq!(of_dynamic.loops.len(), 2);
+    // The second pass has the first one's rows.
+    for name in [
+        "rows.lhs",
+        "rows.rhs",
+        "gradients of positives.lhs",
+        "scores",
+    ] {
+        assert_eq!(count(&of_dynamic, name), 1, "{name}");
+    }
+}
+
+#[test]
+fn a_default_step_runs_its_clusters_in_the_order_that_is_printed() {
+    let clusters = |update| {
+        let sliced = sliced(&facts(), update);
+        let steps: Vec<_> = sliced.loops[0]
+            .slice
+            .iter()
+            .map(|step| step.cluster)
+            .collect();
+        (
+            steps,
+            sliced
+                .end
+                .iter()
+                .map(|step| step.cluster)
+                .collect::<Vec<_>>(),
+        )
+    };
+    use Cluster::{Differentiate, Gather, Loss, Scatter, Score, Update as Apply};
+    let mut steps = vec![
+        Gather,
+        Score,
+        Loss,
+        Differentiate,
+        Score,
+        Loss,
+        Differentiate,
+        Scatter,
+    ];
+    assert_eq!(clusters(Update::Batch), (steps.clone(), vec![Apply]));
+    steps.push(Apply);
+    assert_eq!(clusters(Update::Slice), (steps, vec![Apply]));
+}
+
+#[test]
+fn a_million_edges_take_the_slices_of_a_thousand() {
+    let sliced = sliced(&facts(), Update::Batch);
+    let plan = |edges| {
+        let sizes = sliced.facts().sizes(edges, [5000; 2], [5000; 2], false);
+        let chunks = sliced.chunks_per_slice(&sizes, 100_000);
+        SlicePlan::new(&sliced, &sizes, chunks)
+    };
+    let (small, large) = (plan(1000), plan(1_000_000));
+    assert_eq!(small.clusters, large.clusters);
+    assert_eq!(large.edges * large.slices_per_batch, 1_000_000);
+    // The columns of a million edges, draws, and a gradient for every row at most.
+    let columns = (4 * 4 + 4 * 2) * 1_000_000;
+    assert!(large.batch_bytes <= columns + 2 * 5000 * (8 * 4 + 8) + 1000);
+}
+
+#[test]
+fn the_disk_is_a_group_of_its_own_if_asked() {
+    let beside = Pipeline::new(true, 100, 3, Update::Batch, 20);
+    let devices: Vec<_> = beside
+        .groups
+        .iter()
+        .flat_map(|g| g.devices.clone())
+        .collect();
+    assert_eq!(devices, [Device::Disk, Device::Cpu]);
+    assert_eq!(beside.groups.len(), 2);
+    assert_eq!(
+        (beside.pipes[0].bound, beside.pipes[0].bytes),
+        (ON_THEIR_WAY, 100)
+    );
+    assert_eq!(beside.slices_in_flight, 60);
+    let alone = Pipeline::new(false, 100, 3, Update::Slice, 20);
+    assert_eq!(alone.groups[0].devices, [Device::Disk, Device::Cpu]);
+    assert_eq!((alone.groups.len(), alone.pipes.len()), (1, 0));
+    assert_eq!(alone.slices_in_flight, 3);
+}
+
+proptest! {
+    #[test]
+    fn the_batch_comes_first_everywhere_but_in_weights_and_tables(facts in any_facts()) {
+        let graph = Graph::new(&facts).expect("shapes that fit");
+        for tensor in &graph.tensors {
+            let inner = tensor.shape.0.iter().skip(1).any(|&dim| dim == Dim::Chunks);
+            prop_assert!(!inner, "{} {}", tensor.name, tensor.shape);
+            match tensor.kind {
+                Kind::Shared => prop_assert!(!tensor.shape.is_batched()),
+                Kind::Column => prop_assert!(tensor.shape.is_batched()),
+                Kind::Made => {}
+            }
+        }
+    }
+
+    /// Every node runs once per slice or once per batch, after what it needs.
+    #[test]
+    fn the_sliced_form_computes_the_same(facts in any_facts()) {
+        let sliced = sliced(&facts, Update::Batch);
+        let graph = &sliced.graph;
+        let loops = sliced.loops.iter();
+        let steps = loops.flat_map(|l| l.before.iter().chain(&l.slice).chain(&l.after));
+        let order: Vec<usize> = steps
+            .chain(&sliced.end)
+            .flat_map(|step| step.nodes.iter().copied())
+            .collect();
+        prop_assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), graph.nodes.len());
+        prop_assert_eq!(order.len(), graph.nodes.len());
+        let mut made: BTreeSet<usize> = BTreeSet::new();
+        for &node in &order {
+            for &input in &graph.nodes[node].inputs {
+                let given = graph.tensors[input].kind != Kind::Made;
+                prop_assert!(given || made.contains(&input), "{}", graph.nodes[node].name);
+            }
+            made.extend(&graph.nodes[node].outputs);
+        }
+        for each in &sliced.loops {
+            for &node in each.before.iter().chain(&each.after).flat_map(|step| &step.nodes) {
+                let node = &graph.nodes[node];
+                let mut tensors = node.inputs.iter().chain(&node.outputs);
+                prop_assert!(!tensors.any(|&t| graph.tensors[t].shape.is_batched()));
+            }
+        }
+        let updates = graph.nodes.iter().filter(|n| n.operation == Operation::UpdateRows);
+        prop_assert_eq!(updates.count(), 2);
+    }
+
+    /// Slices fit what they may take if a chunk does, and do not grow with the batch.
+    #[test]
+    fn memory_for_slices_does_not_depend_on_the_batch(
+        facts in any_facts(),
+        edges in 1..5000_usize,
+        factor in 2..200_usize,
+        entities in 1..3000_usize,
+        slice_bytes in 1..4_000_000_usize,
+    ) {
+        let sliced = sliced(&facts, Update::Batch);
+        let of = |edges| {
+            let sizes = facts.sizes(edges, [entities; 2], [entities; 2], false);
+            let chunks = sliced.chunks_per_slice(&sizes, slice_bytes);
+            let slice = sliced.buffers.iter().filter(|b| b.keep == Keep::Slice);
+            (slice.map(|b| b.bytes_of(&sizes, chunks)).sum::<usize>(), sizes, chunks)
+        };
+        // From the first batch on that has a whole chunk and a whole slice.
+        let enough = edges.max(facts.chunk).max(256) * facts.chunk.max(slice_bytes / 16);
+        let ((small, ..), (large, ..)) = (of(enough), of(enough.saturating_mul(factor)));
+        prop_assert_eq!(small, large);
+        let (_, sizes, chunks) = of(edges);
+        let least = if facts.negatives.contains(&Negatives::All) { 256 } else { 1 };
+        prop_assert!(chunks <= sizes.chunks());
+        prop_assert!(chunks <= least || chunks * sliced.chunk_bytes(&sizes) <= slice_bytes);
+    }
+
+    /// At most one gradient row per row of a table.
+    #[test]
+    fn gradients_of_a_batch_are_bounded_by_the_tables(
+        facts in any_facts(),
+        edges in 1..5_000_000_usize,
+        rows in 1..3000_usize,
+        shared in any::<bool>(),
+    ) {
+        let sizes = facts.sizes(edges, [rows; 2], [rows; 2], shared);
+        prop_assert!(sizes.touched.iter().all(|&touched| touched <= rows));
+        prop_assert!(!shared || sizes.touched[Side::Rhs as usize] == 0);
+    }
+}

@@ -1,0 +1,40 @@
+//! Where a step's time goes.
+
+use std::time::{Duration, Instant};
+
+use pbg_core::batch_graph::Cluster;
+
+/// Time spent per cluster since the worker was made.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterTimes {
+    total: [Duration; Cluster::ALL.len()],
+    since: Instant,
+}
+
+impl ClusterTimes {
+    pub(crate) fn new() -> Self {
+        Self {
+            total: Default::default(),
+            since: Instant::now(),
+        }
+    }
+
+    /// Time spent in `cluster`.
+    #[must_use]
+    pub fn of(&self, cluster: Cluster) -> Duration {
+        self.total[cluster as usize]
+    }
+
+    /// Starts the clock.
+    pub(crate) fn start(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// Books the time since the last call on `cluster`. A slice books a handful of times, each some tens
+    /// of nanoseconds.
+    pub(crate) fn book(&mut self, cluster: Cluster) {
+        let now = Instant::now();
+        self.total[cluster as usize] += now - self.since;
+        self.since = now;
+    }
+}
