@@ -64,6 +64,14 @@ fn parameters_move_and_a_resumed_run_goes_on_with_them() {
     assert_ne!(whole.committed("model"), still.committed("model"));
 }
 
+#[test]
+fn a_run_says_which_loss_it_trains_with() {
+    let place = with_loss(&traced(&margin("(f32.const 0.5)")));
+    let run = ["train", "--plugin", "evil.wasm", "--progress", "plain"];
+    let said = place.run(run).succeeds().stderr;
+    assert!(said.contains("loss evil"), "{said}");
+}
+
 /// Asserts that a run ends for this reason, and that what it leaves behind, which is returned,
 /// fails for the same one.
 fn fails_again(function: &str, reason: &str, place: &Workplace) -> String {

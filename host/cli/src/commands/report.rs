@@ -95,7 +95,6 @@ impl Known {
     fn configured(&mut self, config: &Config, terminal: Terminal) {
         self.fact("dataset", &config.dataset);
         self.fact("dimension", config.dimension);
-        self.fact("loss", &config.loss_fn);
         self.fact("epochs", config.num_epochs);
         self.fact("partitions in the buffer", config.buffer_partitions);
         self.fact("seed", config.seed);

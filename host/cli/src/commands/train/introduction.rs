@@ -26,7 +26,7 @@ pub(crate) fn print(config: &Config, loss: &dyn Loss, terminal: Terminal) -> Res
         .sum();
     let lines = [
         ("dataset", graph(config, dataset.manifest())),
-        ("model", model(config)),
+        ("model", model(config, &loss.id().name)),
         (
             "memory",
             format!(
@@ -69,7 +69,7 @@ fn graph(config: &Config, manifest: &Manifest) -> String {
     )
 }
 
-fn model(config: &Config) -> String {
+fn model(config: &Config, loss: &str) -> String {
     let operators: BTreeSet<String> = config.relations.iter().map(|r| word(&r.operator)).collect();
     let operators: Vec<String> = operators.into_iter().collect();
     format!(
@@ -77,7 +77,7 @@ fn model(config: &Config) -> String {
         config.dimension,
         operators.join(", "),
         word(&config.comparator),
-        config.loss_fn,
+        loss,
         config.num_batch_negs,
         config.num_uniform_negs,
         config.lr,
