@@ -10,6 +10,7 @@ mod authoring;
 mod bad_input;
 mod bench;
 mod command_line;
+mod device;
 mod first_run;
 mod hostile_plugins;
 mod orders;

@@ -30,7 +30,7 @@ mod validate;
 mod validation;
 
 pub use errors::{ConfigErrors, Problem};
-pub use execution::{ExecutionConfig, Precision, Update};
+pub use execution::{Device, ExecutionConfig, Precision, Update};
 pub use model::{Comparator, EntityConfig, NegativesFrom, Operator, Regularizer, RelationConfig};
 pub use overrides::split_override;
 pub use plugins::{OnFault, PluginGrant, PluginLimits, PluginPin, PluginsConfig};

@@ -4,10 +4,12 @@
 //! a relation or a loss. Implementations are components behind `pbg-wasm`; a strategy is given
 //! everything it may depend on as an argument, so equal arguments give equal answers.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{Bucket, Side};
-use crate::loss::LossState;
+use crate::loss::{Derived, LossState};
 
 /// Which strategy answered: for messages and for the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,6 +143,15 @@ pub trait SamplerFactory: Send + Sync {
     ) -> Result<Box<dyn RelationSampler>, StrategyError>;
 }
 
+/// A loss that is a formula, as whoever computes elsewhere than on the cores needs it.
+#[derive(Clone, Debug)]
+pub struct Formula {
+    /// The formula and its derivatives.
+    pub derived: Arc<Derived>,
+    /// Its parameters as they are now.
+    pub parameters: Vec<f32>,
+}
+
 /// A loss over rows of scores: row `i` has one positive and `columns` negatives.
 ///
 /// Every row stands for itself, so rows may be cut into slices anywhere. Weights of edges and
@@ -166,6 +177,11 @@ pub trait Loss: Send + Sync {
         positive_gradient: &mut [f32],
         loss: &mut [f32],
     ) -> Result<(), StrategyError>;
+
+    /// The formula that [`Loss::evaluate`] executes; `None` where a guest computes.
+    fn formula(&self) -> Option<Formula> {
+        None
+    }
 
     /// Hears of a batch that was trained: its edges, and their losses added up, both sides together,
     /// with all weights. Workers call it at the same time.

@@ -193,6 +193,17 @@ fn every_rule_between_keys_is_checked() {
         (
             &[
                 ("entities.user.featurized", "true"),
+                ("execution.device", "cuda:0"),
+            ],
+            "execution.device: is cuda:0, but the featurized type `user` is trained on the cores only",
+        ),
+        (
+            &[("execution.device", "GPU")],
+            "execution.device: must be `cpu`, or `cuda:` and the number of a GPU, is \"GPU\"; did you mean `cuda:0`?",
+        ),
+        (
+            &[
+                ("entities.user.featurized", "true"),
                 ("relations.0.all_negs", "true"),
             ],
             "relations.0.all_negs: `user` is featurized",
@@ -354,7 +365,7 @@ fn unknown_keys_come_with_advice() {
         ("num_epoch", "unknown key; did you mean `num_epochs`?"),
         ("entity_path", "it is a key of PBG; use `dataset`"),
         ("edgePaths", "it is a key of PBG; use `edge_sets`"),
-        ("num_gpus", "training runs on the CPU"),
+        ("num_gpus", "use `execution.device`"),
         (
             "operator",
             "`operator` is a key of the entries of `relations`",

@@ -9,7 +9,7 @@ use pbg_core::config::Comparator;
 use crate::vector;
 
 /// Smallest squared distance: keeps the derivative of the square root finite.
-const SMALLEST_SQUARE: f32 = 1e-30;
+pub(crate) const SMALLEST_SQUARE: f32 = 1e-30;
 
 /// What scores are made of.
 #[derive(Clone, Copy, Debug)]

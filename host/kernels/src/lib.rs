@@ -2,7 +2,8 @@
 //!
 //! The only crate that names libtorch. In reading order: what is computed ([`spec`]), on what
 //! ([`table`], [`params`], [`rows`]), the training step and its evaluation ([`step`]), its negatives
-//! ([`negatives`]) and losses ([`losses`]), and ranking against all entities ([`rank`]).
+//! ([`negatives`]) and losses ([`losses`]), the same step on a GPU ([`device`]), and ranking against all
+//! entities ([`rank`]).
 //!
 //! Every Hogwild worker is one thread with one torch thread: a [`Trainer`](step::Trainer) calls
 //! [`use_one_torch_thread`], or libtorch's own threads would fight the workers for the cores.
@@ -12,6 +13,7 @@ mod batch;
 mod buffer;
 pub mod cache;
 mod comparators;
+pub mod device;
 pub mod losses;
 mod matmul;
 pub mod negatives;

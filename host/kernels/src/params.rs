@@ -6,6 +6,8 @@
 //! static relations only the right side has an operator; with dynamic relations either side has
 //! one, tensors have a leading dimension for the relation, and some names are in the plural.
 
+use std::ops::Range;
+
 use pbg_core::config::Operator;
 use pbg_core::graph::Side;
 
@@ -209,15 +211,25 @@ impl Params {
 
     /// Tensors of the operator on `side` of relation `relation`, none if it has no parameters.
     pub(crate) fn operator(&self, relation: usize, side: Side) -> &[ParamTensor] {
+        &self.tensors[self.operator_indices(relation, side)]
+    }
+
+    /// Which of all tensors these are.
+    pub(crate) fn operator_indices(&self, relation: usize, side: Side) -> Range<usize> {
         match self.operators[relation][side as usize] {
-            Some(slot) => &self.tensors[slot.first..slot.first + slot.count],
-            None => &[],
+            Some(slot) => slot.first..slot.first + slot.count,
+            None => 0..0,
         }
     }
 
     /// The global embedding of an entity type.
     pub(crate) fn global(&self, entity: usize) -> Option<&ParamTensor> {
-        self.globals[entity].map(|index| &self.tensors[index])
+        self.global_index(entity).map(|index| &self.tensors[index])
+    }
+
+    /// Which of all tensors this is.
+    pub(crate) fn global_index(&self, entity: usize) -> Option<usize> {
+        self.globals[entity]
     }
 }
 

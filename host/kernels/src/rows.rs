@@ -138,8 +138,17 @@ impl SharedRows {
     #[inline]
     pub fn write_row(&self, row: usize, values: &[f32]) {
         assert_eq!(values.len(), self.width, "one row");
-        let target = self.cells(row, values.len());
-        // SAFETY: `cells` checked that one row starts at `target`; `values` is a shared borrow, and no
+        self.write_rows(row, values);
+    }
+
+    /// Overwrites consecutive rows, as many as `values` are, from row `first` on. Racy.
+    ///
+    /// # Panics
+    /// If they reach beyond the last row.
+    #[inline]
+    pub fn write_rows(&self, first: usize, values: &[f32]) {
+        let target = self.cells(first, values.len());
+        // SAFETY: `cells` checked that as many floats start at `target`; `values` is a shared borrow, and no
         // shared borrow of our cells exists, so they do not overlap. Races: the module's documentation.
         unsafe {
             ptr::copy_nonoverlapping(values.as_ptr(), target, values.len());

@@ -11,16 +11,16 @@ mod backward;
 mod direction;
 mod evaluate;
 mod execution;
+pub(crate) mod job;
 mod memory;
 mod parameters;
-mod plan;
+pub(crate) mod plan;
 pub(crate) mod side;
 mod times;
 mod train;
 
 use std::sync::Arc;
 
-use pbg_core::batch_graph::Sliced;
 use pbg_core::graph::Side;
 use pbg_core::strategy::StrategyError;
 
@@ -33,6 +33,7 @@ pub use pbg_core::batch_graph::Cluster;
 pub use times::ClusterTimes;
 
 use direction::Scores;
+use job::Graphs;
 use parameters::{ParameterGradients, ParameterValues};
 use side::SideBuffers;
 
@@ -139,8 +140,7 @@ pub type ScoreObserver<'a> = dyn FnMut(Side, usize, &[f32], &[f32]) + 'a;
 pub struct Trainer {
     spec: Arc<ModelSpec>,
     execution: Execution,
-    /// By relation, each from its first batch on; the same one where facts are the same.
-    graphs: Vec<Option<Arc<Sliced>>>,
+    graphs: Graphs,
     sides: [SideBuffers; 2],
     scores: Scores,
     /// Per table; the first one serves both sides when they share it.
@@ -163,7 +163,7 @@ impl Trainer {
 
     fn with_buffers(spec: Arc<ModelSpec>) -> Result<Self, tch::TchError> {
         Ok(Self {
-            graphs: vec![None; spec.relations.len()],
+            graphs: Graphs::default(),
             spec,
             execution: Execution::default(),
             sides: [SideBuffers::new()?, SideBuffers::new()?],
@@ -179,10 +179,9 @@ impl Trainer {
     /// Sets how the work is laid out.
     #[must_use]
     pub fn with_execution(self, execution: Execution) -> Self {
-        let graphs = vec![None; self.graphs.len()];
         Self {
             execution,
-            graphs,
+            graphs: Graphs::default(),
             ..self
         }
     }

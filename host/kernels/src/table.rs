@@ -1,5 +1,6 @@
 //! An entity type's embeddings in one partition, with what their optimizer remembers.
 
+use crate::device::Resident;
 use crate::rows::SharedRows;
 
 /// One partition of an entity type, shared by all Hogwild workers.
@@ -11,6 +12,8 @@ pub struct Table {
     pub row_adagrad: SharedRows,
     /// For a featurized type, the features of each entity.
     pub features: Option<Features>,
+    /// The rows on a device, if that is where they are trained.
+    pub(crate) resident: Option<Resident>,
 }
 
 impl Table {
@@ -26,6 +29,7 @@ impl Table {
             embeddings,
             row_adagrad,
             features: None,
+            resident: None,
         }
     }
 
@@ -46,6 +50,7 @@ impl Table {
             embeddings,
             row_adagrad,
             features: None,
+            resident: None,
         }
     }
 

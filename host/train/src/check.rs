@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use pbg_core::batch_graph::pipeline::{ON_THEIR_WAY, Pipeline, SlicePlan};
-use pbg_core::config::Config;
+use pbg_core::config::{Config, Device};
 use pbg_core::graph::Side;
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
@@ -18,18 +18,36 @@ use serde::{Deserialize, Serialize};
 use crate::error::RunError;
 use crate::layout::Layout;
 use crate::model::Blueprint;
-use crate::settings::{self, worker_count};
+use crate::settings::{self, training_threads, worker_count};
 
 /// What libtorch and this program occupy before any data: measured, with some room.
 const PROGRAM: u64 = 190 << 20;
+/// Tensors that libtorch makes on the way from rows to gradients, for each that the graph keeps.
+const INTERMEDIATE: u64 = 4;
 /// Rows per record batch that a read decodes at once.
 const READ_ROWS: u64 = 1 << 20;
+
+/// What CUDA and libtorch's kernels occupy of a GPU's memory before any data: measured by others, with some
+/// room.
+const CUDA: u64 = 700 << 20;
+
+/// Memory of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceMemory {
+    /// Which.
+    pub device: String,
+    /// By component, in bytes. What libtorch needs for intermediate results is an estimate.
+    pub parts: Vec<(String, u64)>,
+}
 
 /// Memory and disk that a run will need at most, by component, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckReport {
     /// Main memory.
     pub memory: Vec<(String, u64)>,
+    /// Memory of the device that trains, if it is not the cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_memory: Option<DeviceMemory>,
     /// Disk under `checkpoint_path`.
     pub disk: Vec<(String, u64)>,
     /// Groups of work, their devices, and the pipes between them.
@@ -61,13 +79,32 @@ pub fn check(config: &Config, loss: Option<&dyn Loss>) -> Result<CheckReport, Ru
     let workers = worker_count(config) as u64;
     let (slices, worker) = worker_needs(config, &blueprint)?;
     let (resident, coming) = partition_bytes(config, &blueprint.layout);
-    let execution = Pipeline::new(
+    let mut execution = Pipeline::new(
         config.execution.prefetch,
         coming,
-        worker_count(config),
+        training_threads(config),
         config.execution.update,
         slices.slices_per_batch,
     );
+    let mut device_memory = None;
+    if let Device::Cuda(index) = settings::device(config) {
+        execution = execution.on_gpu(index);
+        let tables = resident + coming;
+        device_memory = Some(DeviceMemory {
+            device: config.execution.device.clone(),
+            parts: vec![
+                ("CUDA and libtorch".to_owned(), CUDA),
+                ("partitions".to_owned(), tables),
+                ("relations and their optimizer".to_owned(), parameters),
+                // Copies of the rows that it touches, and their gradients before and after scaling.
+                ("a batch".to_owned(), 3 * slices.batch_bytes),
+                (
+                    "a slice, about".to_owned(),
+                    INTERMEDIATE * slices.slice_bytes(),
+                ),
+            ],
+        });
+    }
     let pipes: u64 = execution.pipes.iter().map(|pipe| pipe.bytes).sum();
     let mut memory = vec![
         ("program and libtorch".to_owned(), PROGRAM),
@@ -108,6 +145,7 @@ pub fn check(config: &Config, loss: Option<&dyn Loss>) -> Result<CheckReport, Ru
     }
     Ok(CheckReport {
         memory,
+        device_memory,
         disk,
         execution,
         slices,
@@ -216,7 +254,8 @@ fn worker_needs(config: &Config, blueprint: &Blueprint) -> Result<(SlicePlan, u6
     let rows = rows(blueprint);
     let execution = settings::execution(config);
     let batch = config.batch_size as usize;
-    let slices = step::slice_plan(&blueprint.spec, batch, &execution, &rows)?;
+    let trains = settings::training_execution(config);
+    let slices = step::slice_plan(&blueprint.spec, batch, &trains, &rows)?;
     let mut bytes = 0;
     for (spec, batch) in batches(config, blueprint) {
         bytes += step::worker_bytes(&spec, batch, &execution, &rows)?;
@@ -228,7 +267,9 @@ fn worker_needs(config: &Config, blueprint: &Blueprint) -> Result<(SlicePlan, u6
 fn most_negatives(config: &Config, blueprint: &Blueprint) -> Result<usize, SpecError> {
     let rows = rows(blueprint);
     let execution = settings::execution(config);
-    let mut most = 0;
+    // A guest sees a device's scores too, as many rows at a time as on a core.
+    let batch = config.batch_size as usize;
+    let mut most = step::negatives(&blueprint.spec, batch, &execution, &rows)?;
     for (spec, batch) in batches(config, blueprint) {
         most = step::negatives(&spec, batch, &execution, &rows)?.max(most);
     }
@@ -249,7 +290,10 @@ fn rows(blueprint: &Blueprint) -> Vec<TypeRows> {
 /// The batches that a worker has buffers for, by model: of training, and of evaluation where edges
 /// are held out.
 fn batches<'a>(config: &Config, blueprint: &'a Blueprint) -> Vec<(Cow<'a, ModelSpec>, usize)> {
-    let mut batches = vec![(Cow::Borrowed(&blueprint.spec), config.batch_size as usize)];
+    let mut batches = Vec::new();
+    if settings::device(config) == Device::Cpu {
+        batches.push((Cow::Borrowed(&blueprint.spec), config.batch_size as usize));
+    }
     if config.eval_fraction > 0.0 {
         let spec = settings::eval_spec(config, blueprint);
         batches.push((Cow::Owned(spec), settings::eval_batch_size(config)));

@@ -4,6 +4,7 @@ use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanError;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{StrategyError, StrategyId};
+use pbg_kernels::device::OpenError;
 use pbg_kernels::spec::SpecError;
 use pbg_kernels::step::{StepError, TrainerError};
 use pbg_store::checkpoint::CheckpointError;
@@ -84,6 +85,14 @@ pub enum RunError {
         /// What is not finite.
         what: String,
     },
+    /// The device to train on cannot be used.
+    #[error("execution.device is {device:?}, which cannot be used here; nothing was trained")]
+    Device {
+        /// As configured.
+        device: String,
+        /// Why not.
+        source: OpenError,
+    },
     /// The kernels refused what the loop gave them.
     #[error("training step: {0}")]
     Step(#[from] StepError),
@@ -104,6 +113,7 @@ impl RunError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Config(_) | Self::Model(_) => ErrorKind::Config,
+
             Self::Unknown(_) => ErrorKind::Data,
             Self::Dataset(DatasetError::File(_)) | Self::Edges(ReadError::File(_)) => ErrorKind::Io,
             Self::Dataset(_) | Self::Edges(_) => ErrorKind::Data,
@@ -112,7 +122,7 @@ impl RunError {
             Self::Checkpoint(_) | Self::Mismatch(_) => ErrorKind::Checkpoint,
             Self::Strategy(_) | Self::Plan { .. } => ErrorKind::Plugin,
             Self::NotFinite { .. } => ErrorKind::Numeric,
-            Self::Thread(_) => ErrorKind::Io,
+            Self::Thread(_) | Self::Device { .. } => ErrorKind::Io,
             Self::Step(_) | Self::Worker(_) | Self::WorkerPanic => ErrorKind::Internal,
         }
     }

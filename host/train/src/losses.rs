@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pbg_core::loss::{LossState, TracedLoss};
-use pbg_core::strategy::{Loss, StrategyError, StrategyId};
+use pbg_core::strategy::{Formula, Loss, StrategyError, StrategyId};
 use pbg_kernels::losses::Traced;
 
 /// Makes a graph something that can be evaluated: its gradient is derived, its execution planned.
@@ -94,6 +94,10 @@ impl Loss for GuardedLoss {
         self.note(fault);
         negative.copy_from_slice(&scores);
         standard.evaluate(positive, negative, columns, positive_gradient, loss)
+    }
+
+    fn formula(&self) -> Option<Formula> {
+        self.successor().unwrap_or(self.loss.as_ref()).formula()
     }
 
     fn observe(&self, edges: usize, loss: f64) -> Result<(), StrategyError> {

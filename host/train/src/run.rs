@@ -3,20 +3,20 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pbg_core::batching;
 use pbg_core::config::Config;
 use pbg_core::event::{Event, IoStats, RankStats, Resumed, TrainStats};
-use pbg_core::graph::{Bucket, Edges};
+use pbg_core::graph::{Bucket, Edges, Side};
 use pbg_core::plan::{self, Belady};
 use pbg_core::schedule::{Acquired, Extent};
 use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory, StrategyError, StrategyId};
+use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
-use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Cluster, Trainer, TrainerError};
+use pbg_kernels::step::{Cluster, Trainer};
 use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::{Dataset, EdgeSet};
 
@@ -24,11 +24,12 @@ use crate::buffer::PartitionBuffer;
 use crate::commit::{self, Commits};
 use crate::draws::Samplers;
 use crate::error::RunError;
+use crate::executor::{self, Executor, executors};
 use crate::holdout;
 use crate::losses::GuardedLoss;
 use crate::memory;
 use crate::model::Blueprint;
-use crate::settings::{eval_batch_size, eval_spec, execution, extent, worker_count};
+use crate::settings::{eval_batch_size, eval_spec, extent};
 use crate::state::RunState;
 use crate::tables::{DiskTables, Initial};
 use crate::workers::{self, Work};
@@ -90,8 +91,24 @@ pub fn train(
     stop: &AtomicBool,
     emit: &mut dyn FnMut(Event),
 ) -> Result<Outcome, RunError> {
+    // First of all: what libtorch can do is settled when it is first used.
+    let place = executor::place(config)?;
+    train_at(config, strategies, place, stop, emit)
+}
+
+/// As [`train`], at `place` rather than where `execution.device` says; none: on the cores.
+///
+/// # Errors
+/// As [`train`].
+pub fn train_at(
+    config: &Config,
+    strategies: Strategies,
+    place: Option<Place>,
+    stop: &AtomicBool,
+    emit: &mut dyn FnMut(Event),
+) -> Result<Outcome, RunError> {
     pbg_kernels::use_one_torch_thread();
-    Run::open(config, strategies)?.train(stop, emit)
+    Run::open(config, strategies, place)?.train(stop, emit)
 }
 
 struct Run<'a> {
@@ -102,7 +119,9 @@ struct Run<'a> {
     extent: Extent,
     buffer: PartitionBuffer<DiskTables>,
     params: Params,
-    trainers: Vec<Trainer>,
+    trainers: Vec<Executor>,
+    /// Where they train, if not on the cores.
+    place: Option<Place>,
     /// Time in each stage of trainers that others have replaced.
     earlier: [Duration; Cluster::ALL.len()],
     evaluators: Vec<Trainer>,
@@ -112,9 +131,16 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn open(config: &'a Config, strategies: Strategies) -> Result<Self, RunError> {
+    fn open(
+        config: &'a Config,
+        strategies: Strategies,
+        place: Option<Place>,
+    ) -> Result<Self, RunError> {
         let dataset = Dataset::open(Path::new(&config.dataset))?;
         let blueprint = Blueprint::new(config, &dataset)?;
+        if let Some(reason) = executor::refusal(config, &blueprint.spec, place.is_some()) {
+            return Err(RunError::Config(reason));
+        }
         let edge_sets = config
             .edge_sets
             .iter()
@@ -137,21 +163,19 @@ impl<'a> Run<'a> {
             })?;
         }
         state.schedule.release_all();
-        let tables = DiskTables::new(&blueprint, &dataset, checkpoint, initial)?;
+        let tables = DiskTables::new(&blueprint, &dataset, checkpoint, initial, place)?;
         let capacity = config.buffer_partitions as usize;
         let mut buffer = PartitionBuffer::new(blueprint.layout.clone(), capacity, tables)?;
         buffer.restore(&state.resident)?;
-        if let Some(reason) = execution(config).refusal(&blueprint.spec) {
-            return Err(RunError::Config(format!("execution.precision: {reason}")));
-        }
         let spec = validation::with_rates_of(&state.plateau, &blueprint.spec);
         let eval_spec = eval_spec(config, &blueprint);
         Ok(Self {
             config,
-            trainers: trainers(config, &spec)?,
+            trainers: executors(config, &spec, place)?,
+            place,
             earlier: Default::default(),
             evaluators: if config.eval_fraction > 0.0 {
-                trainers(config, &eval_spec)?
+                executor::trainers(config, &eval_spec)?
             } else {
                 Vec::new()
             },
@@ -369,6 +393,9 @@ impl<'a> Run<'a> {
             seed: self.config.seed,
         };
         let eval_batch = eval_batch_size(self.config);
+        if !held.is_empty() {
+            self.settle(bucket)?;
+        }
         let eval_before = holdout::evaluate(&mut self.evaluators, &work, &held, eval_batch)?;
         let samplers = Samplers {
             sampler: self.strategies.sampler.as_ref(),
@@ -383,6 +410,9 @@ impl<'a> Run<'a> {
             self.config.batch_size,
             emit,
         )?;
+        if !held.is_empty() {
+            self.settle(bucket)?;
+        }
         let eval_after = holdout::evaluate(&mut self.evaluators, &work, &held, eval_batch)?;
         let faults = samplers.faults.into_inner();
         Ok(Trained {
@@ -394,6 +424,29 @@ impl<'a> Run<'a> {
             seconds: started.elapsed().as_secs_f64(),
             io,
         })
+    }
+
+    /// Brings main memory up to date with a device: parameters, and the tables of `bucket`.
+    fn settle(&self, bucket: Bucket) -> Result<(), RunError> {
+        self.settle_parameters()?;
+        let layout = &self.blueprint.layout;
+        for entity in 0..layout.types.len() {
+            for side in Side::BOTH {
+                let partition = layout.partition(entity, side, bucket);
+                if let Some(table) = self.buffer.table((entity, partition)) {
+                    table.download()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the parameters in main memory up to date with a device.
+    fn settle_parameters(&self) -> Result<(), RunError> {
+        for executor in &self.trainers {
+            executor.settle(&self.params)?;
+        }
+        Ok(())
     }
 
     fn read_edges(&self, bucket: Bucket) -> Result<Edges, RunError> {
@@ -513,6 +566,7 @@ impl<'a> Run<'a> {
         let started = Instant::now();
         self.state.resident = self.buffer.resident();
         self.state.loss = self.strategies.loss.state();
+        self.settle_parameters()?;
         self.buffer.flush()?;
         let mut tables = self.buffer.store_mut();
         tables.complete()?;
@@ -525,14 +579,6 @@ impl<'a> Run<'a> {
         });
         Ok(version)
     }
-}
-
-/// One trainer per worker.
-fn trainers(config: &Config, spec: &ModelSpec) -> Result<Vec<Trainer>, TrainerError> {
-    let spec = Arc::new(spec.clone());
-    let execution = execution(config);
-    let trainer = |_| Ok(Trainer::new(Arc::clone(&spec))?.with_execution(execution));
-    (0..worker_count(config)).map(trainer).collect()
 }
 
 fn replaced(fault: &StrategyError, standard: &StrategyId) -> Event {

@@ -1,8 +1,9 @@
 //! What the configuration leaves to the machine or to other keys, decided.
 
 use pbg_core::batching;
-use pbg_core::config::Config;
+use pbg_core::config::{Config, Device};
 use pbg_core::schedule::Extent;
+use pbg_kernels::device::DEFAULT_SLICE_BYTES;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::Execution;
 use pbg_store::dataset::EdgeSet;
@@ -13,13 +14,45 @@ use crate::model::Blueprint;
 /// How workers lay out their work.
 pub(crate) fn execution(config: &Config) -> Execution {
     let default = Execution::with_precision(config.execution.precision);
-    let bytes = config.execution.slice_bytes;
     Execution {
-        slice_bytes: bytes.map_or(default.slice_bytes, |bytes| {
-            usize::try_from(bytes).unwrap_or(usize::MAX)
-        }),
+        slice_bytes: wanted_slice_bytes(config).unwrap_or(default.slice_bytes),
         update: config.execution.update,
         ..default
+    }
+}
+
+/// How whatever trains lays out its work: workers, or a device.
+pub(crate) fn training_execution(config: &Config) -> Execution {
+    let execution = execution(config);
+    match device(config) {
+        Device::Cpu => execution,
+        Device::Cuda(_) => on_device(config, execution),
+    }
+}
+
+/// The same work laid out for a device.
+pub(crate) fn on_device(config: &Config, execution: Execution) -> Execution {
+    Execution {
+        slice_bytes: wanted_slice_bytes(config).unwrap_or(DEFAULT_SLICE_BYTES),
+        ..execution
+    }
+}
+
+fn wanted_slice_bytes(config: &Config) -> Option<usize> {
+    let bytes = config.execution.slice_bytes?;
+    Some(usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+/// Where batches are trained.
+pub(crate) fn device(config: &Config) -> Device {
+    Device::parse(&config.execution.device).unwrap_or_default()
+}
+
+/// Threads that train: one where a device does the work.
+pub(crate) fn training_threads(config: &Config) -> usize {
+    match device(config) {
+        Device::Cpu => worker_count(config),
+        Device::Cuda(_) => 1,
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pbg_core::config::Config;
 use pbg_core::seed::{self, Purpose};
+use pbg_kernels::device::Place;
 use pbg_kernels::table::{Features, Table};
 use pbg_store::checkpoint::{Checkpoint, PartitionData, ReadCheckpoint};
 use pbg_store::dataset::Dataset;
@@ -93,6 +94,8 @@ pub(crate) struct DiskTables {
     initial: Initial,
     types: Vec<TypeLayout>,
     features: Vec<Option<Features>>,
+    /// Where tables are trained, if not in main memory.
+    place: Option<Place>,
 }
 
 impl DiskTables {
@@ -101,6 +104,7 @@ impl DiskTables {
         dataset: &Dataset,
         checkpoint: Checkpoint,
         initial: Initial,
+        place: Option<Place>,
     ) -> Result<Self, RunError> {
         let features = blueprint.features(dataset)?;
         Ok(Self {
@@ -108,6 +112,7 @@ impl DiskTables {
             initial,
             types: blueprint.layout.types.clone(),
             features,
+            place,
         })
     }
 
@@ -149,12 +154,16 @@ impl TableStore for DiskTables {
             Some(data) => data,
             None => self.initial.partition(layout, type_index, partition)?,
         };
-        let table = table(layout, partition, data, self.features[type_index].clone())?;
+        let mut table = table(layout, partition, data, self.features[type_index].clone())?;
+        if let Some(place) = self.place {
+            table.upload(place)?;
+        }
         Ok((table, bytes))
     }
 
     fn save(&self, (type_index, partition): TableKey, table: &mut Table) -> Result<u64, RunError> {
         let layout = &self.types[type_index];
+        table.download()?;
         self.checkpoint.write_partition(
             &layout.name,
             partition,

@@ -15,12 +15,13 @@ use pbg_core::strategy::Loss;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::RelationSpec;
-use pbg_kernels::step::{Batch, BatchStats, Relations, StepError, Tables, Trainer};
+use pbg_kernels::step::{Batch, BatchStats, Relations, StepError, Tables};
 use pbg_kernels::table::Table;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::draws::{Drawing, Samplers};
 use crate::error::RunError;
+use crate::executor::Executor;
 use crate::model::Blueprint;
 
 /// How often the loop hears of progress within a bucket.
@@ -152,7 +153,7 @@ pub struct Shifts {
 /// # Errors
 /// The first failure of any worker; the others stop at their next batch.
 pub fn train(
-    trainers: &mut [Trainer],
+    trainers: &mut [Executor],
     work: &Work<'_>,
     indices: &[u32],
     samplers: &Samplers<'_>,
@@ -222,7 +223,7 @@ fn forward_progress(inbox: &std::sync::mpsc::Receiver<TrainStats>, emit: &mut dy
 
 /// One worker's part of one bucket.
 struct Shift<'a, 'w> {
-    trainer: &'a mut Trainer,
+    trainer: &'a mut Executor,
     work: &'a Work<'w>,
     worker: usize,
     failed: &'a AtomicBool,
@@ -239,7 +240,7 @@ struct Shift<'a, 'w> {
 
 impl<'a, 'w> Shift<'a, 'w> {
     fn new(
-        trainer: &'a mut Trainer,
+        trainer: &'a mut Executor,
         work: &'a Work<'w>,
         worker: usize,
         failed: &'a AtomicBool,

@@ -67,9 +67,11 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         needs,
     };
     if args.json {
-        return terminal::print_json(&report);
+        terminal::print_json(&report)?;
+    } else {
+        terminal::print(|out| print_report(out, &report))?;
     }
-    terminal::print(|out| print_report(out, &report))
+    Ok(pbg_train::check_device(&config)?)
 }
 
 /// What was found out.
@@ -109,10 +111,18 @@ fn verify_checkpoint(path: &Path) -> Result<()> {
 }
 
 fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    let device = match &report.needs.device_memory {
+        Some(needs) => (format!("memory of {}", needs.device), &needs.parts[..]),
+        None => (String::new(), &[][..]),
+    };
     for (title, parts) in [
-        ("memory", &report.needs.memory),
-        ("disk", &report.needs.disk),
+        ("memory".to_owned(), &report.needs.memory[..]),
+        device,
+        ("disk".to_owned(), &report.needs.disk[..]),
     ] {
+        if parts.is_empty() {
+            continue;
+        }
         let total: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
         writeln!(out, "{title:<36} {:>12}", format::bytes(total))?;
         for (component, bytes) in parts {
@@ -144,6 +154,7 @@ fn print_execution(out: &mut dyn Write, needs: &CheckReport) -> io::Result<()> {
             .map(|device| match device {
                 Device::Disk => "disk".to_owned(),
                 Device::Cpu => format::plural(group.threads as u64, "worker"),
+                Device::Cuda(index) => format!("cuda:{index}"),
             })
             .collect();
         let tasks: Vec<&str> = group.tasks.iter().map(|task| task.name()).collect();

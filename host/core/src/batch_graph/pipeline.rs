@@ -23,6 +23,8 @@ pub enum Device {
     Disk,
     /// The cores.
     Cpu,
+    /// A GPU, counted from 0.
+    Cuda(u32),
 }
 
 /// What a group does.
@@ -169,6 +171,18 @@ impl Pipeline {
             pipes,
             slices_in_flight: workers * per_worker,
         }
+    }
+}
+
+impl Pipeline {
+    /// The same, where training gives its work to a GPU.
+    #[must_use]
+    pub fn on_gpu(mut self, index: u32) -> Self {
+        let trains = |group: &&mut Group| group.tasks.contains(&Task::Cluster(Cluster::Loss));
+        if let Some(group) = self.groups.iter_mut().find(trains) {
+            group.devices.push(Device::Cuda(index));
+        }
+        self
     }
 }
 

@@ -24,6 +24,10 @@ pub(super) fn bucket_order() -> String {
     "inside_out".to_owned()
 }
 
+pub(super) fn device() -> String {
+    "cpu".to_owned()
+}
+
 pub(super) fn prefetch() -> bool {
     true
 }

@@ -109,7 +109,7 @@ pub(super) const SECTIONS: &[Section] = &[
         heading: "Execution",
         table: Some("[execution]"),
         path: &["execution"],
-        keys: &["prefetch", "slice_bytes", "precision", "update"],
+        keys: &["device", "prefetch", "slice_bytes", "precision", "update"],
     },
     Section {
         heading: "Plugins",

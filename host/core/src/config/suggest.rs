@@ -40,8 +40,11 @@ pub(super) const PBG_KEYS: &[(&str, &str)] = &[
         "partition_shard_size",
         "training runs on one machine; remove it",
     ),
-    ("num_gpus", "training runs on the CPU; remove it"),
-    ("half_precision", "training runs on the CPU; remove it"),
+    (
+        "num_gpus",
+        "use `execution.device`, `cuda:0` for the first GPU",
+    ),
+    ("half_precision", "use `execution.precision`, `bf16`"),
 ];
 
 /// Advice on the unknown key `key` beside the known `fields`: the text to append to a message.
@@ -152,7 +155,7 @@ mod tests {
     #[test]
     fn keys_of_pbg_are_explained() {
         assert!(for_key("entityPath", root().fields()).contains("use `dataset`"));
-        assert!(for_key("num_gpus", root().fields()).contains("CPU"));
+        assert!(for_key("num_gpus", root().fields()).contains("execution.device"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::node::excerpt;
 use super::{Comparator, Config, Operator, RelationConfig, suggest};
 use crate::graph::Side;
 
+mod execution;
 mod negatives;
 mod validation;
 
@@ -80,6 +81,7 @@ pub(super) fn complaints(config: &Config, installed: &[String]) -> Vec<Complaint
     rules.pins();
     rules.strategies(installed);
     rules.validation();
+    rules.execution();
     rules.broken
 }
 

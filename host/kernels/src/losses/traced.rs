@@ -2,12 +2,12 @@
 
 mod schedule;
 
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
 use pbg_core::loss::{Derived, LossState, TracedLoss};
-use pbg_core::strategy::{Loss, StrategyError, StrategyId};
+use pbg_core::strategy::{Formula, Loss, StrategyError, StrategyId};
 
 use super::program::{Gradient, Operand, POSITIVE, Pair, Program, SCORES, Step};
 use super::rows::{self, Lane, ROWS, WIDTH, with_binary, with_unary};
@@ -21,6 +21,7 @@ const TILE_LANES: usize = 256;
 /// A [`Loss`] from a graph and its gradient. Buffers are kept from call to call, a set per worker.
 pub struct Traced {
     id: StrategyId,
+    derived: Arc<Derived>,
     program: Program,
     parameters: RwLock<Vec<f32>>,
     schedule: Option<Mutex<Schedule>>,
@@ -60,9 +61,11 @@ impl Traced {
         } = loss;
         let values = graph.parameters().iter().map(|p| p.value).collect();
         let schedule = schedule.zip(graph.update_every());
+        let derived = Arc::new(Derived::of(&graph));
         Self {
             id,
-            program: Program::new(&Derived::of(&graph)),
+            program: Program::new(&derived),
+            derived,
             parameters: RwLock::new(values),
             schedule: schedule.map(|(guest, every)| Mutex::new(Schedule::new(guest, every))),
             idle: Mutex::default(),
@@ -157,6 +160,14 @@ impl Loss for Traced {
             .unwrap_or_else(PoisonError::into_inner)
             .push(buffers);
         Ok(())
+    }
+
+    fn formula(&self) -> Option<Formula> {
+        let parameters = self.parameters.read();
+        Some(Formula {
+            derived: Arc::clone(&self.derived),
+            parameters: parameters.unwrap_or_else(PoisonError::into_inner).clone(),
+        })
     }
 
     fn observe(&self, edges: usize, loss: f64) -> Result<(), StrategyError> {

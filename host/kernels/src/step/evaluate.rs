@@ -6,8 +6,8 @@ use pbg_core::strategy::{Loss, MASKED};
 use crate::batch::{Batch, Tables};
 use crate::negatives::Draws;
 use crate::params::Params;
+use crate::step::job::Job;
 use crate::step::side::pair;
-use crate::step::train::Job;
 use crate::step::{StepError, Trainer};
 use crate::vector;
 

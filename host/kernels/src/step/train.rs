@@ -1,44 +1,24 @@
 //! Training and its common half with evaluation: the walk over passes, slices and directions.
 
-use std::sync::Arc;
-
-use pbg_core::batch_graph::{Cluster, Negatives, Pass, Sliced, Step};
+use pbg_core::batch_graph::{Cluster, Negatives, Pass, Step};
 use pbg_core::config::{Operator, Precision};
 use pbg_core::graph::Side;
 use pbg_core::strategy::Loss;
 
-use crate::batch::{Batch, Relations, Tables, check_below};
+use crate::batch::{Batch, Tables};
 use crate::comparators::Comparison;
 use crate::negatives::Draws;
 use crate::optimizer;
 use crate::params::Params;
 use crate::regularizer::N3;
-use crate::spec::{self, ModelSpec, SpecError};
+use crate::spec::ModelSpec;
 use crate::step::backward::{self, Sink};
 use crate::step::direction::Direction;
+use crate::step::job::Job;
 use crate::step::parameters::ParameterValues;
 use crate::step::plan::{Plan, Slice};
 use crate::step::side::{self, Layout, SideBuffers, SliceEntities, Source, Transform, pair};
 use crate::step::{BatchStats, ScoreObserver, StepError, Trainer};
-
-/// What one batch is worked on with.
-#[derive(Clone, Copy)]
-pub(super) struct Job<'a> {
-    pub(super) batch: &'a Batch<'a>,
-    pub(super) tables: &'a Tables<'a>,
-    pub(super) params: &'a Params,
-    pub(super) loss: &'a dyn Loss,
-    pub(super) draws: &'a Draws,
-}
-
-impl<'a> Job<'a> {
-    pub(super) fn relations(&self) -> Option<&'a [u32]> {
-        match self.batch.relation {
-            Relations::One(_) => None,
-            Relations::PerEdge(relations) => Some(relations),
-        }
-    }
-}
 
 /// What the steps of a batch share.
 struct Walk<'a, 'o> {
@@ -135,47 +115,7 @@ impl Trainer {
     /// Checks a batch and plans it.
     pub(super) fn start(&mut self, job: &Job<'_>) -> Result<Plan, StepError> {
         crate::use_one_torch_thread();
-        job.batch.check(&self.spec, job.tables)?;
-        let relation = job.batch.spec_index();
-        let entities = Side::BOTH.map(|side| job.tables.side(side).entities());
-        let rows = Side::BOTH.map(|side| job.tables.side(side).embeddings.rows());
-        let graph = self.graph(relation)?;
-        let shared = job.tables.shared();
-        let sizes = graph.facts().sizes(job.batch.len(), entities, rows, shared);
-        let plan = Plan::new(graph, sizes, self.execution.slice_bytes.max(1));
-        for side in Side::BOTH {
-            let draws = job.draws.side(side);
-            let wanted = match plan.negatives[side as usize] {
-                Negatives::Sampled { uniform, .. } => plan.chunks() * uniform,
-                Negatives::None | Negatives::All => 0,
-            };
-            if draws.len() != wanted {
-                let found = draws.len();
-                return Err(StepError::Batch(format!(
-                    "{found} negatives drawn for the {side:?} side, not {wanted}"
-                )));
-            }
-            let beyond = job.tables.beyond(&self.spec, relation, side);
-            let limit = entities[side as usize] + beyond.map_or(0, |table| table.entities());
-            check_below("drawn negative", draws, limit)?;
-        }
-        Ok(plan)
-    }
-
-    /// The sliced graph of `relation`.
-    fn graph(&mut self, relation: usize) -> Result<Arc<Sliced>, SpecError> {
-        if let Some(graph) = &self.graphs[relation] {
-            return Ok(Arc::clone(graph));
-        }
-        let half = self.execution.precision == Precision::Bf16;
-        let facts = self.spec.facts(relation, half);
-        let same = |other: &&Arc<Sliced>| other.facts() == &facts;
-        let graph = match self.graphs.iter().flatten().find(same) {
-            Some(known) => Arc::clone(known),
-            None => Arc::new(spec::graph(relation, &facts)?.slice(self.execution.update)),
-        };
-        self.graphs[relation] = Some(Arc::clone(&graph));
-        Ok(graph)
+        self.graphs.plan(&self.spec, &self.execution, job)
     }
 
     /// Steps that run once: before the slices of a pass, after them, or at the end of the batch.

@@ -9,9 +9,10 @@ use pbg_core::schedule::Schedule;
 use pbg_kernels::spec::ModelSpec;
 use pbg_store::dataset::Dataset;
 
-use super::{Run, trainers};
+use super::Run;
 use crate::error::RunError;
 use crate::evaluate::{Candidates, EvalOptions, evaluate};
+use crate::executor::executors;
 use crate::settings::worker_count;
 
 impl Run<'_> {
@@ -42,7 +43,8 @@ impl Run<'_> {
         }
         if plateau.lr_factor < before {
             self.earlier = self.cluster_times();
-            self.trainers = trainers(self.config, &with_rates_of(&plateau, &self.blueprint.spec))?;
+            let spec = with_rates_of(&plateau, &self.blueprint.spec);
+            self.trainers = executors(self.config, &spec, self.place)?;
         }
         self.commit(emit)?;
         Ok(())

@@ -1,0 +1,77 @@
+//! What `[execution]` may ask for.
+
+use super::{Rules, top};
+use crate::config::Device;
+
+impl Rules<'_> {
+    /// A device that there may be, and types that it can train.
+    pub(super) fn execution(&mut self) {
+        let key = || top("execution").join("device");
+        let text = &self.config.execution.device;
+        let Some(device) = Device::parse(text) else {
+            let advice = match meant(text) {
+                Some(device) => format!("; did you mean `{device}`?"),
+                None => String::new(),
+            };
+            let message = format!(
+                "must be `cpu`, or `cuda:` and the number of a GPU, is {}{advice}",
+                super::excerpt(text)
+            );
+            return self.blame([key()], message);
+        };
+        if device == Device::Cpu {
+            return;
+        }
+        let entities = self.config.entities.iter();
+        let featurized: Vec<&String> = entities
+            .filter(|(_, entity)| entity.featurized)
+            .map(|(name, _)| name)
+            .collect();
+        for name in featurized {
+            let message = format!(
+                "is {device}, but the featurized type `{name}` is trained on the cores only; use `cpu`"
+            );
+            self.blame(
+                [key(), top("entities").join(name).join("featurized")],
+                message,
+            );
+        }
+    }
+}
+
+/// What somebody who wrote `text` may have meant: the name in capitals, or the first GPU.
+fn meant(text: &str) -> Option<Device> {
+    let lower = text.trim().to_lowercase();
+    if let Some(device) = Device::parse(&lower) {
+        return Some(device);
+    }
+    let rest = ["cuda", "gpu"]
+        .iter()
+        .find_map(|name| lower.strip_prefix(name))?;
+    let number = rest.trim_start_matches([':', ' ', '_', '-']);
+    match number.parse() {
+        Ok(index) => Some(Device::Cuda(index)),
+        Err(_) => number.is_empty().then_some(Device::Cuda(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_misses_are_understood() {
+        for (text, expected) in [
+            ("CPU", Some(Device::Cpu)),
+            ("cuda", Some(Device::Cuda(0))),
+            ("gpu", Some(Device::Cuda(0))),
+            ("GPU:1", Some(Device::Cuda(1))),
+            ("cuda2", Some(Device::Cuda(2))),
+            ("cuda:", Some(Device::Cuda(0))),
+            ("cuda:x", None),
+            ("tpu", None),
+        ] {
+            assert_eq!(meant(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! libtorch's CUDA half, opened only where a GPU is asked for.
+//!
+//! The program is linked with the other half alone, which starts in milliseconds and needs no GPU. The
+//! CUDA half registers itself with it as it is opened, so it has to be opened with its symbols visible to
+//! all, and before libtorch is asked about CUDA for the first time: it remembers the answer.
+
+#![expect(
+    unsafe_code,
+    reason = "a library runs code as it is opened, which the compiler cannot check"
+)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+const CUDA: &str = "libtorch_cuda.so";
+const OTHER_HALF: &str = "libtorch_cpu.so";
+
+/// Why no GPU can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// libtorch's CUDA library cannot be opened.
+    #[error(
+        "{CUDA}, the part of libtorch that computes on GPUs, cannot be opened; tried{tried}\n\
+         install torch 2.11.0 with its nvidia libraries (pip install torch==2.11.0) and link its torch/lib/{CUDA} \
+         into {}, or put its torch/lib into LD_LIBRARY_PATH",
+        beside.as_deref().unwrap_or("the folder of libtorch_cpu.so")
+    )]
+    Library {
+        /// Where it was looked for, and what the system said: a line each.
+        tried: String,
+        /// Where the other half of libtorch is.
+        beside: Option<String>,
+    },
+    /// The library found no GPU.
+    #[error(
+        "libtorch finds no GPU: there is none, its driver is missing or too old for CUDA 13, or CUDA_VISIBLE_DEVICES \
+         hides it (nvidia-smi shows what the driver sees)"
+    )]
+    NoGpu,
+    /// There are fewer GPUs.
+    #[error("there is no GPU {index}: libtorch finds {count}, counted from 0")]
+    Index {
+        /// Which was asked for.
+        index: u32,
+        /// How many there are.
+        count: u32,
+    },
+}
+
+/// Opens the library, once.
+pub(super) fn open() -> Result<(), OpenError> {
+    static OPENED: OnceLock<Result<Library, OpenError>> = OnceLock::new();
+    OPENED
+        .get_or_init(first_of_all)
+        .as_ref()
+        .map(|_| ())
+        .map_err(Clone::clone)
+}
+
+/// Tries beside the other half of libtorch, then wherever the system looks for libraries.
+fn first_of_all() -> Result<Library, OpenError> {
+    let beside = folder_of_the_other_half();
+    let mut tried = String::new();
+    for path in candidates(beside.as_deref()) {
+        // SAFETY: what runs is libtorch's registration of its kernels, which is made to run as the library
+        // is opened, at any time and on any thread. The handle lives as long as the program, so nothing
+        // that was registered ever dangles.
+        match unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) } {
+            Ok(library) => return Ok(library),
+            Err(error) => {
+                let (path, cause) = (path.display().to_string(), cause(&error));
+                // The loader begins with what it could not find, which may be something else.
+                let cause = cause.strip_prefix(&format!("{path}: ")).unwrap_or(&cause);
+                let _infallible = write!(tried, "\n  {path}: {cause}");
+            }
+        }
+    }
+    Err(OpenError::Library {
+        tried,
+        beside: beside.map(|folder| folder.display().to_string()),
+    })
+}
+
+/// A link is followed first: the libraries that the CUDA half needs lie where it really is.
+fn candidates(beside: Option<&Path>) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    if let Some(folder) = beside {
+        let linked = folder.join(CUDA);
+        paths.push(fs::canonicalize(&linked).unwrap_or(linked));
+    }
+    paths.push(PathBuf::from(CUDA));
+    paths
+}
+
+/// What the system's loader said.
+fn cause(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// The folder that the part of libtorch in this process was loaded from, where the system tells (Linux,
+/// `proc_pid_maps(5)`).
+fn folder_of_the_other_half() -> Option<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let path = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|start| &line[start..]))
+        .find(|path| path.ends_with(OTHER_HALF))?;
+    Path::new(path).parent().map(Path::to_path_buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_libtorch_is_where_its_library_is() {
+        let _linked = tch::Tensor::from_slice(&[1.0_f32]);
+        let folder = folder_of_the_other_half().expect("libtorch is loaded");
+        assert!(folder.join(OTHER_HALF).exists(), "{}", folder.display());
+        let paths = candidates(Some(&folder));
+        assert_eq!(paths.len(), 2);
+        assert_eq!(paths[1], Path::new(CUDA));
+    }
+}

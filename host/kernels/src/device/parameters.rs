@@ -1,0 +1,159 @@
+//! Parameters on a device: operators of relations and global embeddings.
+
+use pbg_core::graph::Side;
+use tch::{Kind, TchError, Tensor};
+
+use super::place::Place;
+use super::touched::Touched;
+use super::transfer;
+use crate::optimizer::EPSILON;
+use crate::params::Params;
+use crate::spec::ModelSpec;
+
+/// All parameters and their accumulators, in the order of [`Params::tensors`], `[rows, width]` each.
+pub(super) struct Parameters {
+    values: Vec<Tensor>,
+    adagrad: Vec<Tensor>,
+}
+
+/// Those that one batch reads, and the sums of their gradients.
+pub(super) struct Read {
+    /// Per side, the operator's tensors: a row per relation that occurs.
+    operators: [Vec<Parameter>; 2],
+    /// Per side, the global embedding.
+    globals: [Option<Parameter>; 2],
+}
+
+/// Rows of a parameter.
+pub(super) struct Parameter {
+    /// Which.
+    index: usize,
+    /// `[relations, width]`
+    pub(super) values: Tensor,
+    /// The same of their gradients.
+    pub(super) gradients: Tensor,
+}
+
+impl Parameters {
+    /// Copies of `params` on `place`.
+    pub(super) fn new(params: &Params, place: Place) -> Result<Self, TchError> {
+        let (mut values, mut adagrad) = (Vec::new(), Vec::new());
+        for tensor in params.tensors() {
+            let rows = tensor.values.rows();
+            values.push(transfer::upload(&tensor.to_vec(), rows, place)?);
+            adagrad.push(transfer::upload(&tensor.adagrad_to_vec(), rows, place)?);
+        }
+        Ok(Self { values, adagrad })
+    }
+
+    /// Brings `params` up to date.
+    pub(super) fn download(&self, params: &Params) -> Result<(), TchError> {
+        for (tensor, (values, adagrad)) in params
+            .tensors()
+            .iter()
+            .zip(self.values.iter().zip(&self.adagrad))
+        {
+            transfer::download(values, |first, rows| tensor.values.write_rows(first, rows))?;
+            transfer::download(adagrad, |first, rows| {
+                tensor.adagrad.write_rows(first, rows)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What a batch of `relation` reads.
+    pub(super) fn read(
+        &self,
+        spec: &ModelSpec,
+        relation: usize,
+        params: &Params,
+        touched: &Touched,
+    ) -> Result<Read, TchError> {
+        let mut read = Read {
+            operators: Default::default(),
+            globals: [None, None],
+        };
+        for side in Side::BOTH {
+            for index in params.operator_indices(relation, side) {
+                let values = self.values[index].f_index_select(0, &touched.relations)?;
+                read.operators[side as usize].push(Parameter::new(index, values)?);
+            }
+            if let Some(index) = params.global_index(spec.relations[relation].entity(side)) {
+                let values = self.values[index].f_narrow(0, 0, 1)?;
+                read.globals[side as usize] = Some(Parameter::new(index, values)?);
+            }
+        }
+        Ok(read)
+    }
+
+    /// Adagrad, an accumulator per element. What is not finite is left out; returns whether all was, by
+    /// parameter.
+    pub(super) fn update(
+        &mut self,
+        read: Read,
+        touched: &Touched,
+        lr: f32,
+    ) -> Result<Vec<Tensor>, TchError> {
+        let Read { operators, globals } = read;
+        let mut finite = Vec::new();
+        for parameter in operators.into_iter().flatten() {
+            finite.push(self.apply(&parameter, &touched.relations, lr)?);
+        }
+        let [lhs, rhs] = globals;
+        let globals = match (lhs, rhs) {
+            // The same vector on both sides gets one step with the sum.
+            (Some(mut lhs), Some(rhs)) if lhs.index == rhs.index => {
+                let _same = lhs.gradients.f_add_(&rhs.gradients)?;
+                [Some(lhs), None]
+            }
+            both => both.into(),
+        };
+        for parameter in globals.into_iter().flatten() {
+            let first = Tensor::f_zeros([1], (Kind::Int64, parameter.values.device()))?;
+            finite.push(self.apply(&parameter, &first, lr)?);
+        }
+        Ok(finite)
+    }
+
+    fn apply(&mut self, parameter: &Parameter, rows: &Tensor, lr: f32) -> Result<Tensor, TchError> {
+        let Parameter {
+            index,
+            values,
+            gradients,
+        } = parameter;
+        let accumulated = self.adagrad[*index].f_index_select(0, rows)?;
+        let sums = accumulated.f_add(&gradients.f_square()?)?;
+        let finite = sums.f_isfinite()?;
+        let moved = gradients
+            .f_mul_scalar(f64::from(lr))?
+            .f_div(&sums.f_sqrt()?.f_add_scalar(f64::from(EPSILON))?)?
+            .f_masked_fill(&finite.f_logical_not()?, 0.0)?;
+        let _same = self.values[*index].f_index_copy_(0, rows, &values.f_sub(&moved)?)?;
+        let sums = sums.f_where_self(&finite, &accumulated)?;
+        let _same = self.adagrad[*index].f_index_copy_(0, rows, &sums)?;
+        finite.f_all()
+    }
+}
+
+impl Read {
+    /// The operator's parameters on `side`.
+    pub(super) fn operator(&mut self, side: Side) -> &mut [Parameter] {
+        &mut self.operators[side as usize]
+    }
+
+    /// The global embedding on `side`.
+    pub(super) fn global(&mut self, side: Side) -> Option<&mut Parameter> {
+        self.globals[side as usize].as_mut()
+    }
+}
+
+impl Parameter {
+    fn new(index: usize, values: Tensor) -> Result<Self, TchError> {
+        let gradients = values.f_zeros_like()?;
+        Ok(Self {
+            index,
+            values,
+            gradients,
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! Rows of one side of a slice on a device: prepared for comparison, and their gradients.
+
+use pbg_core::config::{Comparator, Operator};
+use tch::{TchError, Tensor};
+
+use super::operator::Transform;
+use super::parameters::Parameter;
+use crate::comparators::Comparison;
+use crate::regularizer::N3;
+
+/// Rows ready for comparison, and what is needed to go back from their gradients. Positives first, then
+/// draws, chunk by chunk, without padding.
+pub(super) struct Prepared {
+    /// `[rows, dimension]`
+    pub(super) values: Tensor,
+    /// Rows before the operator, where there is one.
+    input: Option<Tensor>,
+    /// For `cos`: one over each row's length, `[rows, 1]`.
+    inverse_norms: Option<Tensor>,
+    /// For distances: squared lengths, `[rows]`.
+    pub(super) squares: Option<Tensor>,
+    /// Biases, `[rows]`.
+    pub(super) biases: Option<Tensor>,
+}
+
+/// Gradients of prepared rows, in the same order.
+pub(super) struct Gradients {
+    /// `[rows, dimension]`
+    pub(super) values: Tensor,
+    /// Of the biases, `[rows]`.
+    pub(super) bias: Option<Tensor>,
+    /// For distances: sums of the factors with which a row itself is subtracted.
+    pub(super) pull: Option<Tensor>,
+}
+
+impl Prepared {
+    /// Transforms rows and prepares them.
+    pub(super) fn new(
+        rows: Tensor,
+        transform: &Transform<'_>,
+        parameters: &[Parameter],
+        comparison: Comparison,
+    ) -> Result<Self, TchError> {
+        let (values, input) = match transform.operator {
+            Operator::None => (rows, None),
+            _ => (transform.forward(parameters, &rows)?, Some(rows)),
+        };
+        let mut prepared = Self {
+            values,
+            input,
+            inverse_norms: None,
+            squares: None,
+            biases: None,
+        };
+        if comparison.bias {
+            let count = prepared.values.size()[0];
+            let biases = prepared.values.f_narrow_copy(1, 0, 1)?.f_reshape([count])?;
+            prepared.biases = Some(biases);
+            let _zero = prepared.values.f_narrow(1, 0, 1)?.f_zero_()?;
+        }
+        match comparison.comparator {
+            Comparator::Dot => {}
+            Comparator::Cos => {
+                let norms = squares(&prepared.values, true)?.f_sqrt()?;
+                // A zero vector has no direction: it scores 0 with everything and gets no gradient.
+                let inverse = norms
+                    .f_reciprocal()?
+                    .f_masked_fill(&norms.f_eq(0.0)?, 0.0)?;
+                prepared.values = prepared.values.f_mul(&inverse)?;
+                prepared.inverse_norms = Some(inverse);
+            }
+            Comparator::L2 | Comparator::SquaredL2 => {
+                prepared.squares = Some(squares(&prepared.values, false)?);
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// Zero gradients of these rows.
+    pub(super) fn gradients(&self, comparison: Comparison) -> Result<Gradients, TchError> {
+        let count = self.values.size()[0];
+        let zeros = || Tensor::f_zeros([count], (self.values.kind(), self.values.device()));
+        Ok(Gradients {
+            values: self.values.f_zeros_like()?,
+            bias: comparison.bias.then(zeros).transpose()?,
+            pull: comparison.is_distance().then(zeros).transpose()?,
+        })
+    }
+
+    /// N3 of the first `count` rows: adds its gradient and returns its value.
+    pub(super) fn regularize(
+        &self,
+        n3: N3,
+        count: i64,
+        gradients: &mut Gradients,
+    ) -> Result<Tensor, TchError> {
+        let mut rows = self.values.f_narrow(0, 0, count)?;
+        // A bias counts like any coordinate; while rows are compared a zero is in its place.
+        if let Some(biases) = &self.biases {
+            rows = rows.f_mul_scalar(1.0)?;
+            let mut place = rows.f_narrow(1, 0, 1)?;
+            place.f_copy_(&biases.f_narrow(0, 0, count)?.f_unsqueeze(1)?)?;
+        }
+        let (value, gradient) = cubes(n3, &rows)?;
+        let mut target = gradients.values.f_narrow(0, 0, count)?;
+        let _same = target.f_add_(&gradient)?;
+        value.f_sum(tch::Kind::Double)
+    }
+
+    /// Gradients of the rows as they were looked up; those of parameters are added to their sums.
+    pub(super) fn back(
+        &self,
+        gradients: Gradients,
+        transform: &Transform<'_>,
+        parameters: &mut [Parameter],
+    ) -> Result<Tensor, TchError> {
+        let Gradients {
+            mut values,
+            bias,
+            pull,
+        } = gradients;
+        if let Some(pull) = pull {
+            values = values.f_sub(&self.values.f_mul(&pull.f_unsqueeze(1)?)?)?;
+        }
+        // The bias took no part in the comparison; what is there came from the regulariser.
+        let mut regularizer = None;
+        if bias.is_some() {
+            regularizer = Some(values.f_narrow_copy(1, 0, 1)?);
+            let _zero = values.f_narrow(1, 0, 1)?.f_zero_()?;
+        }
+        if let Some(inverse) = &self.inverse_norms {
+            let along = values.f_mul(&self.values)?;
+            let along = along.f_sum_dim_intlist(1_i64, true, None)?;
+            values = values.f_sub(&self.values.f_mul(&along)?)?.f_mul(inverse)?;
+        }
+        if let (Some(bias), Some(regularizer)) = (bias, regularizer) {
+            let mut place = values.f_narrow(1, 0, 1)?;
+            place.f_copy_(&regularizer.f_add(&bias.f_unsqueeze(1)?)?)?;
+        }
+        match &self.input {
+            Some(input) => transform.backward(parameters, input, &values),
+            None => Ok(values),
+        }
+    }
+}
+
+/// Squared lengths of rows.
+fn squares(rows: &Tensor, keep: bool) -> Result<Tensor, TchError> {
+    rows.f_square()?.f_sum_dim_intlist(1_i64, keep, None)
+}
+
+/// N3 of every row, and its gradient.
+pub(super) fn cubes(n3: N3, rows: &Tensor) -> Result<(Tensor, Tensor), TchError> {
+    let coefficient = f64::from(n3.coefficient);
+    let half = rows.size()[1] / 2;
+    // The lengths of numbers, and one for every coordinate.
+    let (lengths, each) = if n3.complex {
+        let (re, im) = (rows.f_narrow(1, 0, half)?, rows.f_narrow(1, half, half)?);
+        let lengths = re.f_square()?.f_add(&im.f_square()?)?.f_sqrt()?;
+        let each = Tensor::f_cat(&[&lengths, &lengths], 1)?;
+        (lengths, each)
+    } else {
+        let lengths = rows.f_abs()?;
+        (lengths.shallow_clone(), lengths)
+    };
+    let value = lengths.f_square()?.f_mul(&lengths)?;
+    let value = value.f_sum_dim_intlist(1_i64, false, None)?;
+    let gradient = rows.f_mul(&each)?.f_mul_scalar(3.0 * coefficient)?;
+    Ok((value.f_mul_scalar(coefficient)?, gradient))
+}

@@ -1,0 +1,364 @@
+//! Scores of a slice in one direction on a device - the negatives that replace one side against the other
+//! side's positives - and their gradients.
+
+use pbg_core::batch_graph::Negatives;
+use pbg_core::config::Comparator;
+use pbg_core::strategy::MASKED;
+use tch::{Kind, TchError, Tensor};
+
+use super::rows::{Gradients, Prepared};
+use crate::comparators::{Comparison, SMALLEST_SQUARE};
+use crate::step::plan::Slice;
+
+/// One direction of one slice.
+pub(super) struct Direction<'a> {
+    pub(super) slice: &'a Slice,
+    /// Negatives that replace the side.
+    pub(super) negatives: Negatives,
+    pub(super) comparison: Comparison,
+    /// Whether products have bf16 factors.
+    pub(super) half: bool,
+    /// With all negatives: the true entity of each row.
+    pub(super) truth: Tensor,
+}
+
+/// What is compared: rows of the side that is replaced, with all negatives every entity too, and rows of
+/// the other side.
+pub(super) struct Compared<'a, T> {
+    pub(super) candidates: &'a mut T,
+    pub(super) all: Option<&'a mut T>,
+    pub(super) queries: &'a mut T,
+}
+
+/// Scores, and what the way back needs; after the loss, their gradients with all weights.
+pub(super) struct Scores {
+    /// `[edges, columns]`
+    pub(super) negative: Tensor,
+    /// `[edges]`
+    pub(super) positive: Tensor,
+    /// For `l2`: distances of the negatives, `[chunks, positives, columns]`.
+    distances: Option<Tensor>,
+    /// For `l2`: those of the positives.
+    positive_distances: Option<Tensor>,
+}
+
+impl Direction<'_> {
+    fn edges(&self) -> i64 {
+        self.slice.rows.len() as i64
+    }
+
+    fn all(&self) -> bool {
+        self.negatives == Negatives::All
+    }
+
+    /// Whether the chunk's own positives are candidates, and how many draws per chunk.
+    fn sampled(&self) -> (bool, i64) {
+        match self.negatives {
+            Negatives::Sampled { own, uniform } => (own, uniform as i64),
+            Negatives::None | Negatives::All => (false, 0),
+        }
+    }
+
+    /// Distances are not taken from the products: their differences of large numbers would spoil the
+    /// positives' small ones.
+    fn positive_on_diagonal(&self) -> bool {
+        self.sampled().0 && !self.comparison.is_distance()
+    }
+
+    /// Rows of positives as `[chunks, positives, ...]`, padded with zeros.
+    fn chunked(&self, rows: &Tensor) -> Result<Tensor, TchError> {
+        let missing = self.slice.padded() as i64 - self.edges();
+        let mut size = rows.size();
+        let padded = match (missing, size.len()) {
+            (0, _) => rows.shallow_clone(),
+            (_, 1) => rows.f_constant_pad_nd([0, missing])?,
+            _ => rows.f_constant_pad_nd([0, 0, 0, missing])?,
+        };
+        size.splice(0..1, [self.slice.chunks as i64, self.slice.chunk as i64]);
+        padded.f_reshape(size)
+    }
+
+    /// The positives among rows of a side.
+    fn positives(&self, rows: &Tensor) -> Result<Tensor, TchError> {
+        rows.f_narrow(0, 0, self.edges())
+    }
+
+    /// The candidates among rows of the side that is replaced: `[chunks, columns, ...]`.
+    fn candidates(&self, rows: &Tensor) -> Result<Tensor, TchError> {
+        if self.all() {
+            return rows.f_unsqueeze(0);
+        }
+        let (own, uniform) = self.sampled();
+        let chunks = self.slice.chunks as i64;
+        let mut size = rows.size();
+        size.splice(0..1, [chunks, uniform]);
+        let draws = rows.f_narrow(0, self.edges(), chunks * uniform)?;
+        let draws = draws.f_reshape(size)?;
+        match own {
+            true => Tensor::f_cat(&[self.chunked(&self.positives(rows)?)?, draws], 1),
+            false => Ok(draws),
+        }
+    }
+
+    /// The other way round: what belongs to candidates is added to what belongs to the rows of their side.
+    fn add_candidates(&self, to: &mut Tensor, candidates: &Tensor) -> Result<(), TchError> {
+        if self.all() {
+            let _same = to.f_add_(&candidates.f_squeeze_dim(0)?)?;
+            return Ok(());
+        }
+        let (own, uniform) = self.sampled();
+        let chunk = if own { self.slice.chunk as i64 } else { 0 };
+        let edges = self.edges();
+        if own {
+            let mut target = to.f_narrow(0, 0, edges)?;
+            let from = self.flat(&candidates.f_narrow(1, 0, chunk)?)?;
+            let _same = target.f_add_(&from)?;
+        }
+        if uniform > 0 {
+            let count = self.slice.chunks as i64 * uniform;
+            let mut target = to.f_narrow(0, edges, count)?;
+            let from = candidates.f_narrow(1, chunk, uniform)?;
+            let _same = target.f_add_(&from.f_reshape(target.size())?)?;
+        }
+        Ok(())
+    }
+
+    /// `[chunks, positives, ...]` by edge, without padding.
+    fn flat(&self, chunked: &Tensor) -> Result<Tensor, TchError> {
+        let mut size = chunked.size();
+        size.splice(0..2, [-1]);
+        if size.len() == 2 && size[1] == 0 {
+            // The number of rows of nothing cannot be inferred.
+            size[0] = self.slice.padded() as i64;
+        }
+        self.positives(&chunked.f_reshape(size)?)
+    }
+
+    fn product(&self, a: &Tensor, b: &Tensor) -> Result<Tensor, TchError> {
+        match self.half {
+            false => a.f_bmm(b),
+            true => {
+                let (a, b) = (a.f_to_kind(Kind::BFloat16)?, b.f_to_kind(Kind::BFloat16)?);
+                a.f_bmm(&b)?.f_to_kind(Kind::Float)
+            }
+        }
+    }
+
+    /// Computes positive and negative scores, masks included.
+    pub(super) fn score(&self, compared: &Compared<'_, Prepared>) -> Result<Scores, TchError> {
+        let queries = &*compared.queries;
+        let among = compared.all.as_deref().unwrap_or(&*compared.candidates);
+        let q = self.chunked(&self.positives(&queries.values)?)?;
+        let k = self.candidates(&among.values)?;
+        let products = self.product(&q, &k.f_transpose(1, 2)?)?;
+        let (scores, distances) = self.finish(products, queries, among)?;
+        let (positive, positive_distances) = if self.positive_on_diagonal() {
+            // A copy, which the mask must not reach.
+            let diagonal = self.own(&scores)?.f_mul_scalar(1.0)?;
+            (self.flat(&diagonal)?, None)
+        } else {
+            self.score_positives(compared)?
+        };
+        let negative = self.flat(&scores)?;
+        self.mask(&scores, &negative)?;
+        Ok(Scores {
+            negative,
+            positive,
+            distances,
+            positive_distances,
+        })
+    }
+
+    /// Turns inner products into scores; for `l2` the second result are distances.
+    fn finish(
+        &self,
+        products: Tensor,
+        queries: &Prepared,
+        candidates: &Prepared,
+    ) -> Result<(Tensor, Option<Tensor>), TchError> {
+        let (mut scores, mut distances) = (products, None);
+        if let (Some(q), Some(k)) = (&queries.squares, &candidates.squares) {
+            let q = self.chunked(&self.positives(q)?)?.f_unsqueeze(2)?;
+            let k = self.candidates(k)?.f_unsqueeze(1)?;
+            let sums = q.f_add(&k)?;
+            let squares = sums.f_sub(&scores.f_mul_scalar(2.0)?)?;
+            scores = match self.comparison.comparator {
+                Comparator::SquaredL2 => squares.f_neg()?,
+                _ => {
+                    let lengths = length(&without_noise(&squares, &sums)?)?;
+                    let negative = lengths.f_neg()?;
+                    distances = Some(lengths);
+                    negative
+                }
+            };
+        }
+        if let (Some(q), Some(k)) = (&queries.biases, &candidates.biases) {
+            let q = self.chunked(&self.positives(q)?)?.f_unsqueeze(2)?;
+            let k = self.candidates(k)?.f_unsqueeze(1)?;
+            scores = scores.f_add(&q)?.f_add(&k)?;
+        }
+        Ok((scores, distances))
+    }
+
+    /// Scores of the positives, without the cancellation of products; for `l2` their distances too.
+    fn score_positives(
+        &self,
+        compared: &Compared<'_, Prepared>,
+    ) -> Result<(Tensor, Option<Tensor>), TchError> {
+        let (queries, candidates) = (&*compared.queries, &*compared.candidates);
+        let (q, k) = (
+            self.positives(&queries.values)?,
+            self.positives(&candidates.values)?,
+        );
+        let squares = |apart: &Tensor| apart.f_square()?.f_sum_dim_intlist(1_i64, false, None);
+        let (mut scores, distances) = match self.comparison.comparator {
+            Comparator::Dot | Comparator::Cos => {
+                (q.f_mul(&k)?.f_sum_dim_intlist(1_i64, false, None)?, None)
+            }
+            Comparator::SquaredL2 => (squares(&q.f_sub(&k)?)?.f_neg()?, None),
+            Comparator::L2 => {
+                let lengths = length(&squares(&q.f_sub(&k)?)?)?;
+                (lengths.f_neg()?, Some(lengths))
+            }
+        };
+        for biases in [&queries.biases, &candidates.biases].into_iter().flatten() {
+            scores = scores.f_add(&self.positives(biases)?)?;
+        }
+        Ok((scores, distances))
+    }
+
+    /// The scores of a chunk's positives with themselves, `[chunks, positives]`: a view.
+    fn own(&self, scores: &Tensor) -> Result<Tensor, TchError> {
+        scores
+            .f_narrow(2, 0, self.slice.chunk as i64)?
+            .f_diagonal(0, 1, 2)
+    }
+
+    /// Masks each positive among its own negatives, and padding; `negative` is a view of `scores`.
+    fn mask(&self, scores: &Tensor, negative: &Tensor) -> Result<(), TchError> {
+        let masked = f64::from(MASKED);
+        if self.all() {
+            let truth = self.truth.f_unsqueeze(1)?;
+            let _same = negative
+                .shallow_clone()
+                .f_scatter_value_(1, &truth, masked)?;
+        }
+        if self.sampled().0 {
+            let _same = self.own(scores)?.f_fill_(masked)?;
+            let last = self.slice.chunks - 1;
+            let filled = self.slice.filled(last);
+            let padding = (self.slice.chunk - filled) as i64;
+            let mut columns =
+                scores
+                    .f_narrow(0, last as i64, 1)?
+                    .f_narrow(2, filled as i64, padding)?;
+            let _same = columns.f_fill_(masked)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the gradients of both sides' rows; `scores` are gradients now.
+    pub(super) fn differentiate(
+        &self,
+        scores: &Scores,
+        rows: &Compared<'_, Prepared>,
+        sums: &mut Compared<'_, Gradients>,
+    ) -> Result<(), TchError> {
+        let mut factors = self.chunked(&scores.negative)?;
+        if self.positive_on_diagonal() {
+            factors = factors.f_mul_scalar(1.0)?;
+            let positive = self.chunked(&scores.positive)?;
+            self.own(&factors)?.f_copy_(&positive)?;
+        }
+        if factors.size()[2] > 0 {
+            let factors = self.undo_finish(factors, scores, sums)?;
+            let among = rows.all.as_deref().unwrap_or(&*rows.candidates);
+            let k = self.candidates(&among.values)?;
+            let q = self.chunked(&self.positives(&rows.queries.values)?)?;
+            let of_queries = self.flat(&self.product(&factors, &k)?)?;
+            let of_candidates = self.product(&factors.f_transpose(1, 2)?, &q)?;
+            let _same = self.positives(&sums.queries.values)?.f_add_(&of_queries)?;
+            let target = sums.all.as_deref_mut().unwrap_or(&mut *sums.candidates);
+            self.add_candidates(&mut target.values, &of_candidates)?;
+        }
+        if !self.positive_on_diagonal() {
+            self.differentiate_positives(scores, rows, sums)?;
+        }
+        Ok(())
+    }
+
+    /// Gradients of biases, and of distances: what remains are factors of inner products.
+    fn undo_finish(
+        &self,
+        mut factors: Tensor,
+        scores: &Scores,
+        sums: &mut Compared<'_, Gradients>,
+    ) -> Result<Tensor, TchError> {
+        let target = sums.all.as_deref_mut().unwrap_or(&mut *sums.candidates);
+        let along = |factors: &Tensor, dim: i64| factors.f_sum_dim_intlist(dim, false, None);
+        if let (Some(q), Some(k)) = (&sums.queries.bias, &mut target.bias) {
+            let of_queries = self.flat(&along(&factors, 2)?)?;
+            let _same = self.positives(q)?.f_add_(&of_queries)?;
+            self.add_candidates(k, &along(&factors, 1)?)?;
+        }
+        if let (Some(q), Some(k)) = (&sums.queries.pull, &mut target.pull) {
+            factors = slope(&factors, scores.distances.as_ref())?;
+            let of_queries = self.flat(&along(&factors, 2)?)?;
+            let _same = self.positives(q)?.f_add_(&of_queries)?;
+            self.add_candidates(k, &along(&factors, 1)?)?;
+        }
+        Ok(factors)
+    }
+
+    /// Gradients through the positives' scores where the products do not carry them.
+    fn differentiate_positives(
+        &self,
+        scores: &Scores,
+        rows: &Compared<'_, Prepared>,
+        sums: &mut Compared<'_, Gradients>,
+    ) -> Result<(), TchError> {
+        let gradients = &scores.positive;
+        let factors = match self.comparison.is_distance() {
+            true => slope(gradients, scores.positive_distances.as_ref())?,
+            false => gradients.shallow_clone(),
+        };
+        let each = factors.f_unsqueeze(1)?;
+        let (q, k) = (
+            self.positives(&rows.queries.values)?,
+            self.positives(&rows.candidates.values)?,
+        );
+        for (sums, other) in [(&*sums.queries, k), (&*sums.candidates, q)] {
+            let _same = self.positives(&sums.values)?.f_add_(&other.f_mul(&each)?)?;
+            if let Some(bias) = &sums.bias {
+                let _same = self.positives(bias)?.f_add_(gradients)?;
+            }
+            if let Some(pull) = &sums.pull {
+                let _same = self.positives(pull)?.f_add_(&factors)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Squares of distances where they are more than the rounding of the `sums` that they are the differences of, as
+/// the kernels of the cores have it.
+fn without_noise(squares: &Tensor, sums: &Tensor) -> Result<Tensor, TchError> {
+    let noise = squares.f_lt_tensor(&sums.f_mul_scalar(4.0 * f64::from(f32::EPSILON))?)?;
+    squares.f_masked_fill(&noise, f64::from(SMALLEST_SQUARE))
+}
+
+/// Lengths from their squares; NaN stays NaN.
+fn length(squares: &Tensor) -> Result<Tensor, TchError> {
+    squares.f_clamp_min(f64::from(SMALLEST_SQUARE))?.f_sqrt()
+}
+
+/// Derivatives of scores times minus twice those of scores by squared distances, as
+/// [`Comparison::slope`].
+fn slope(factors: &Tensor, distances: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let Some(distances) = distances else {
+        return factors.f_mul_scalar(2.0);
+    };
+    // At the clamp the score is constant.
+    let constant = distances.f_square()?.f_le(f64::from(SMALLEST_SQUARE))?;
+    factors.f_div(distances)?.f_masked_fill(&constant, 0.0)
+}

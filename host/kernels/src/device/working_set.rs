@@ -1,0 +1,109 @@
+//! The rows that a batch touches, each once: what it reads, sums gradients for, and changes.
+
+use tch::{TchError, Tensor};
+
+use super::tables::Rows;
+use super::touched::Touched;
+use crate::optimizer::EPSILON;
+
+/// Copies of rows of one or two tables, the left table's first.
+pub(super) struct WorkingSet {
+    /// `[touched, dimension]`
+    rows: Tensor,
+    /// `[touched]`
+    row_adagrad: Tensor,
+    /// Gradients, summed over the batch.
+    sums: Tensor,
+}
+
+impl WorkingSet {
+    /// Copies the rows that a batch touches; the right table is `None` if it is the left one.
+    pub(super) fn load(tables: [Option<&Rows>; 2], touched: &Touched) -> Result<Self, TchError> {
+        let (mut rows, mut accumulators) = (Vec::new(), Vec::new());
+        for (table, ids) in tables.into_iter().zip(&touched.rows) {
+            if let Some(table) = table {
+                let (some, accumulated) = table.select(ids)?;
+                rows.push(some);
+                accumulators.push(accumulated);
+            }
+        }
+        let rows = Tensor::f_cat(&rows, 0)?;
+        Ok(Self {
+            sums: rows.f_zeros_like()?,
+            row_adagrad: Tensor::f_cat(&accumulators, 0)?,
+            rows,
+        })
+    }
+
+    /// Copies of the rows at `places`; those that are longer than `max_norm` are scaled down to it, here
+    /// too.
+    pub(super) fn look_up(
+        &mut self,
+        places: &Tensor,
+        max_norm: Option<f32>,
+    ) -> Result<Tensor, TchError> {
+        let rows = self.rows.f_index_select(0, places)?;
+        let Some(max) = max_norm else {
+            return Ok(rows);
+        };
+        let norms = rows
+            .f_square()?
+            .f_sum_dim_intlist(1_i64, true, None)?
+            .f_sqrt()?;
+        // As torch does, so that rounding does not leave a row a little too long.
+        let scales = norms
+            .f_add_scalar(1e-7)?
+            .f_reciprocal()?
+            .f_mul_scalar(f64::from(max))?;
+        let too_long = norms.f_gt(f64::from(max))?;
+        let rows = rows.f_mul(&scales.f_where_self(&too_long, &scales.f_ones_like()?)?)?;
+        // A row that is there twice is the same twice.
+        let _same = self.rows.f_index_copy_(0, places, &rows)?;
+        Ok(rows)
+    }
+
+    /// Adds gradients of the rows at `places` to their sums.
+    pub(super) fn add(&mut self, places: &Tensor, gradients: &Tensor) -> Result<(), TchError> {
+        let _same = self.sums.f_index_add_(0, places, gradients)?;
+        Ok(())
+    }
+
+    /// Row-Adagrad with the sums, which are zero afterwards. What is not finite is left out; returns
+    /// whether all was.
+    pub(super) fn update(&mut self, lr: f32) -> Result<Tensor, TchError> {
+        let means = self.sums.f_square()?.f_mean_dim(1_i64, false, None)?;
+        let sums = self.row_adagrad.f_add(&means)?;
+        let finite = sums.f_isfinite()?;
+        let steps = sums
+            .f_sqrt()?
+            .f_add_scalar(f64::from(EPSILON))?
+            .f_reciprocal()?
+            .f_mul_scalar(f64::from(-lr))?
+            .f_unsqueeze(1)?;
+        let moved = self.sums.f_mul(&steps)?;
+        let moved = moved.f_masked_fill(&finite.f_logical_not()?.f_unsqueeze(1)?, 0.0)?;
+        self.row_adagrad = sums.f_where_self(&finite, &self.row_adagrad)?;
+        let _same = self.rows.f_add_(&moved)?;
+        let _same = self.sums.f_zero_()?;
+        finite.f_all()
+    }
+
+    /// Puts the rows back where they came from.
+    pub(super) fn store(
+        &self,
+        tables: [Option<&mut Rows>; 2],
+        touched: &Touched,
+    ) -> Result<(), TchError> {
+        let mut start = 0;
+        for (table, ids) in tables.into_iter().zip(&touched.rows) {
+            let count = ids.size()[0];
+            if let Some(table) = table {
+                let rows = self.rows.f_narrow(0, start, count)?;
+                let accumulated = self.row_adagrad.f_narrow(0, start, count)?;
+                table.replace(ids, &rows, &accumulated)?;
+            }
+            start += count;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! What one batch is worked on with: checked, and cut into chunks and slices.
+
+use std::sync::Arc;
+
+use pbg_core::batch_graph::{Negatives, Sliced};
+use pbg_core::config::Precision;
+use pbg_core::graph::Side;
+use pbg_core::strategy::Loss;
+
+use crate::batch::{Batch, Relations, Tables, check_below};
+use crate::negatives::Draws;
+use crate::params::Params;
+use crate::spec::{self, ModelSpec, SpecError};
+use crate::step::plan::Plan;
+use crate::step::{Execution, StepError};
+
+/// What one batch is worked on with.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) batch: &'a Batch<'a>,
+    pub(crate) tables: &'a Tables<'a>,
+    pub(crate) params: &'a Params,
+    pub(crate) loss: &'a dyn Loss,
+    pub(crate) draws: &'a Draws,
+}
+
+impl<'a> Job<'a> {
+    pub(crate) fn relations(&self) -> Option<&'a [u32]> {
+        match self.batch.relation {
+            Relations::One(_) => None,
+            Relations::PerEdge(relations) => Some(relations),
+        }
+    }
+}
+
+/// The sliced graphs of a model's relations, each from its first batch on; the same one where facts are
+/// the same.
+#[derive(Debug, Default)]
+pub(crate) struct Graphs(Vec<Option<Arc<Sliced>>>);
+
+impl Graphs {
+    /// Checks a batch and plans it.
+    pub(crate) fn plan(
+        &mut self,
+        spec: &ModelSpec,
+        execution: &Execution,
+        job: &Job<'_>,
+    ) -> Result<Plan, StepError> {
+        job.batch.check(spec, job.tables)?;
+        let relation = job.batch.spec_index();
+        let entities = Side::BOTH.map(|side| job.tables.side(side).entities());
+        let rows = Side::BOTH.map(|side| job.tables.side(side).embeddings.rows());
+        let graph = self.of(spec, execution, relation)?;
+        let shared = job.tables.shared();
+        let sizes = graph.facts().sizes(job.batch.len(), entities, rows, shared);
+        let plan = Plan::new(graph, sizes, execution.slice_bytes.max(1));
+        for side in Side::BOTH {
+            let draws = job.draws.side(side);
+            let wanted = match plan.negatives[side as usize] {
+                Negatives::Sampled { uniform, .. } => plan.chunks() * uniform,
+                Negatives::None | Negatives::All => 0,
+            };
+            if draws.len() != wanted {
+                let found = draws.len();
+                return Err(StepError::Batch(format!(
+                    "{found} negatives drawn for the {side:?} side, not {wanted}"
+                )));
+            }
+            let beyond = job.tables.beyond(spec, relation, side);
+            let limit = entities[side as usize] + beyond.map_or(0, |table| table.entities());
+            check_below("drawn negative", draws, limit)?;
+        }
+        Ok(plan)
+    }
+
+    /// The sliced graph of `relation`.
+    fn of(
+        &mut self,
+        spec: &ModelSpec,
+        execution: &Execution,
+        relation: usize,
+    ) -> Result<Arc<Sliced>, SpecError> {
+        self.0.resize(spec.relations.len(), None);
+        if let Some(graph) = &self.0[relation] {
+            return Ok(Arc::clone(graph));
+        }
+        let facts = spec.facts(relation, execution.precision == Precision::Bf16);
+        let same = |other: &&Arc<Sliced>| other.facts() == &facts;
+        let graph = match self.0.iter().flatten().find(same) {
+            Some(known) => Arc::clone(known),
+            None => Arc::new(spec::graph(relation, &facts)?.slice(execution.update)),
+        };
+        self.0[relation] = Some(Arc::clone(&graph));
+        Ok(graph)
+    }
+}

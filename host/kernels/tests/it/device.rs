@@ -1,0 +1,461 @@
+//! The step of a device is that of the cores: the same losses, rows and parameters, up to rounding.
+//!
+//! Its operations are libtorch's, which computes them in main memory too; so most of it is tested without
+//! a GPU. Where there is one, the same tests run there.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use pbg_core::config::{Comparator, Operator, Precision, Update};
+use pbg_core::graph::Side;
+use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
+use pbg_core::loss::{Definition, Parameter, TracedLoss};
+use pbg_core::strategy::{Loss, StrategyId};
+use pbg_kernels::device::{DeviceTrainer, OpenError, Place};
+use pbg_kernels::losses::Traced;
+use pbg_kernels::negatives::Draws;
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{Batch, BatchStats, Execution, Relations, StepError, Tables, Trainer};
+use pbg_kernels::table::Table;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+
+use crate::gradients::{Twin, native, rows_of, spec};
+use crate::reference::Kind;
+use crate::traced;
+
+/// Numbers after some steps.
+struct After {
+    stats: Vec<BatchStats>,
+    /// Negatives that score as their positive does up to rounding, per step and side: another occurrence of the
+    /// true entity.
+    ties: Vec<[u64; 2]>,
+    rows: Vec<Vec<f64>>,
+    accumulators: Vec<f32>,
+    parameters: Vec<f32>,
+}
+
+/// What is trained how.
+#[derive(Clone, Debug)]
+struct Case {
+    spec: ModelSpec,
+    weighted: bool,
+    loss: usize,
+    execution: Execution,
+    steps: usize,
+    seed: u64,
+}
+
+fn loss(which: usize) -> Box<dyn Loss> {
+    match which {
+        0 => Box::new(traced::traced(traced::softmax())),
+        1 => Box::new(traced::traced(traced::logistic())),
+        2 => Box::new(traced::traced(traced::ranking(0.3))),
+        3 => Box::new(every_operation()),
+        // No formula: scores come to the host.
+        _ => native(Kind::Softmax),
+    }
+}
+
+/// A smooth loss of many kinds of nodes, with a parameter.
+fn every_operation() -> Traced {
+    let nodes = vec![
+        Node::Positive,
+        Node::Negative,
+        Node::Constant(0.5),
+        Node::Parameter(0),
+        // 4: sqrt(exp(clamp(t, -4, 4)) + parameter^2)
+        Node::Constant(-4.0),
+        Node::Constant(4.0),
+        Node::Clamp(1, 4, 5),
+        Node::Unary(Unary::Exp, 6),
+        Node::Binary(Binary::Mul, 3, 3),
+        Node::Binary(Binary::Add, 7, 8),
+        Node::Unary(Unary::Sqrt, 9),
+        // 11: where a negative is above a number, ln(1 + |difference|), else a power. Not above its positive: a
+        // draw may tie with it.
+        Node::Binary(Binary::Sub, 1, 2),
+        Node::Binary(Binary::Greater, 1, 2),
+        Node::Unary(Unary::Abs, 11),
+        Node::Constant(1.0),
+        Node::Binary(Binary::Add, 13, 14),
+        Node::Unary(Unary::Log, 15),
+        Node::Constant(1.5),
+        Node::Binary(Binary::Pow, 15, 17),
+        Node::Select(12, 16, 18),
+        Node::Binary(Binary::Min, 10, 19),
+        // 21: weighted by a softmax that passes no gradient, and by 1 / columns
+        Node::Binary(Binary::Mul, 1, 2),
+        Node::Softmax(21),
+        Node::Unary(Unary::StopGradient, 22),
+        Node::Binary(Binary::Mul, 20, 23),
+        Node::Reduce(Reduction::Sum, 24),
+        Node::Reduce(Reduction::Mean, 19),
+        Node::Binary(Binary::Add, 25, 26),
+        // 28: the rest of the reductions
+        Node::Unary(Unary::Sigmoid, 0),
+        Node::Reduce(Reduction::LogSumExp, 21),
+        Node::Binary(Binary::Sub, 29, 28),
+        Node::Binary(Binary::Div, 30, 14),
+        Node::Binary(Binary::Add, 27, 31),
+        Node::Reduce(Reduction::Max, 6),
+        Node::Binary(Binary::Mul, 33, 2),
+        Node::Binary(Binary::Add, 32, 34),
+    ];
+    let definition = Definition {
+        output: nodes.len() as u32 - 1,
+        nodes,
+        parameters: vec![Parameter {
+            name: "offset".to_owned(),
+            value: 0.7,
+        }],
+        update_every: 0,
+    };
+    Traced::new(TracedLoss {
+        id: StrategyId {
+            name: "every operation".to_owned(),
+            version: "1".to_owned(),
+            sha256: String::new(),
+        },
+        graph: definition.check(1000).expect("a valid graph"),
+        schedule: None,
+    })
+}
+
+/// Some steps: on a core, or at `place`.
+fn train(case: &Case, place: Option<Place>) -> Result<After, StepError> {
+    let mut twin = Twin::new(case.spec.clone(), case.weighted, case.seed);
+    let spec = Arc::new(case.spec.clone());
+    let loss = loss(case.loss);
+    let (mut stats, mut ties) = (Vec::new(), Vec::new());
+    if let Some(place) = place {
+        twin.tables
+            .iter_mut()
+            .try_for_each(|table| table.upload(place))?;
+        let mut trainer = DeviceTrainer::new(spec, case.execution, place).expect("a trainer");
+        for _ in 0..case.steps {
+            let (batch, tables) = (twin.batch(), twin.tables());
+            let draws = &twin.edges.draws;
+            stats.push(trainer.train(&batch, &tables, &twin.params, loss.as_ref(), draws)?);
+        }
+        trainer.download(&twin.params)?;
+        twin.tables.iter().try_for_each(Table::download)?;
+    } else {
+        let trainer = Trainer::new(spec).expect("a trainer");
+        let mut trainer = trainer.with_execution(case.execution);
+        for _ in 0..case.steps {
+            let (batch, tables) = (twin.batch(), twin.tables());
+            let (loss, draws) = (loss.as_ref(), &twin.edges.draws);
+            let mut tied = [0; 2];
+            let mut count = |side: Side, _: usize, positive: &[f32], negative: &[f32]| {
+                let columns = negative.len() / positive.len();
+                for (row, p) in positive.iter().enumerate() {
+                    let row = &negative[row * columns..(row + 1) * columns];
+                    let tie = |n: &&f32| (*n - p).abs() <= 1e-4 * (1.0 + p.abs());
+                    tied[side as usize] += row.iter().filter(tie).count() as u64;
+                }
+            };
+            let params = &twin.params;
+            stats.push(trainer.train_observed(&batch, &tables, params, loss, draws, &mut count)?);
+            ties.push(tied);
+        }
+    }
+    let mut accumulators = Vec::new();
+    for table in &twin.tables {
+        let mut values = vec![0.0; table.row_adagrad.rows()];
+        table.row_adagrad.read_rows(0, &mut values);
+        accumulators.extend(values);
+    }
+    let parameters = twin.params.tensors().iter();
+    Ok(After {
+        stats,
+        ties,
+        rows: twin.tables.iter().flat_map(rows_of).collect(),
+        accumulators,
+        parameters: parameters
+            .flat_map(|t| [t.to_vec(), t.adagrad_to_vec()].concat())
+            .collect(),
+    })
+}
+
+/// Compares both within 1e-4, relative to the largest number of a row.
+fn compare(case: &Case, place: Place) {
+    let expected = train(case, None).unwrap_or_else(|e| panic!("{case:?}: {e}"));
+    let found = train(case, Some(place)).unwrap_or_else(|e| panic!("{case:?}: {e}"));
+    let close = |what: &str, found: f64, expected: f64, size: f64| {
+        assert!(
+            (found - expected).abs() <= 1e-4 * (1.0 + size.abs()),
+            "{what}: {found}, not {expected}: {case:?}"
+        );
+    };
+    let steps = found.stats.iter().zip(&expected.stats);
+    for ((found, expected), ties) in steps.zip(&expected.ties) {
+        assert_eq!(found.count, expected.count);
+        close(
+            "left loss",
+            found.loss_lhs,
+            expected.loss_lhs,
+            expected.loss_lhs,
+        );
+        close(
+            "right loss",
+            found.loss_rhs,
+            expected.loss_rhs,
+            expected.loss_rhs,
+        );
+        close("regulariser", found.reg, expected.reg, expected.reg);
+        // Rounding decides whether a tie counts as above.
+        for (found, expected, ties) in [
+            (found.violators_lhs, expected.violators_lhs, ties[0]),
+            (found.violators_rhs, expected.violators_rhs, ties[1]),
+        ] {
+            let apart = found.abs_diff(expected);
+            assert!(apart <= ties, "{found} {expected} +- {ties}: {case:?}");
+        }
+    }
+    for (found, expected) in found.rows.iter().zip(&expected.rows) {
+        let size = expected.iter().fold(0.0_f64, |a, &x| a.max(x.abs()));
+        for (&found, &expected) in found.iter().zip(expected) {
+            close("row", found, expected, size);
+        }
+    }
+    let wide = |x: &f32| f64::from(*x);
+    for (what, found, expected) in [
+        ("accumulator", &found.accumulators, &expected.accumulators),
+        ("parameter", &found.parameters, &expected.parameters),
+    ] {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().map(wide).zip(expected.iter().map(wide)) {
+            close(what, found, expected, expected);
+        }
+    }
+}
+
+const OPERATORS: [Operator; 6] = [
+    Operator::None,
+    Operator::Diagonal,
+    Operator::Translation,
+    Operator::Linear,
+    Operator::Affine,
+    Operator::ComplexDiagonal,
+];
+const COMPARATORS: [Comparator; 4] = [
+    Comparator::Dot,
+    Comparator::Cos,
+    Comparator::L2,
+    Comparator::SquaredL2,
+];
+
+prop_compose! {
+    fn cases()(
+        (dynamic, shared, bias, global, regularized, weighted, by_slice) in any::<(bool, bool, bool, bool, bool, bool, bool)>(),
+        (operator, comparator, loss) in (0..6_usize, 0..4_usize, 0..5_usize),
+        max_norm in proptest::option::of(0.7_f32..1.2),
+        all_negs in prop::bool::weighted(0.2),
+        (num_batch_negs, num_uniform_negs) in prop_oneof![Just((3, 2)), Just((0, 3)), Just((4, 0)), Just((1, 1))],
+        chunk_size in proptest::option::of(1..9_usize),
+        disabled in 0..4_u8,
+        slice_bytes in prop_oneof![Just(1), Just(1500), Just(1 << 20)],
+        steps in 1..3_usize,
+        seed in any::<u64>(),
+    ) -> Case {
+        let (operator, comparator) = (OPERATORS[operator], COMPARATORS[comparator]);
+        // The largest of no negatives is infinite: where there are none, or an edge alone in its chunk has only
+        // itself.
+        let none = matches!(disabled, 1 | 2) || num_uniform_negs == 0;
+        let loss = if loss == 3 && none { 0 } else { loss };
+        // The distance of an entity to itself is noise, and so is its derivative.
+        let shared = shared && (comparator != Comparator::L2 || operator != Operator::None);
+        let matrix = matches!(operator, Operator::Linear | Operator::Affine);
+        let mut spec = ModelSpec {
+            bias,
+            global_emb: global && !dynamic,
+            max_norm,
+            regularization_coef: if regularized && !matrix { 0.05 } else { 0.0 },
+            num_batch_negs,
+            num_uniform_negs,
+            chunk_size,
+            disable_lhs_negs: disabled == 1,
+            disable_rhs_negs: disabled == 2,
+            ..spec(dynamic, shared, operator, comparator)
+        };
+        spec.relations.iter_mut().for_each(|relation| relation.all_negs = all_negs);
+        // One step moves every number by its gradient. Steps that see earlier ones amplify rounding: they are
+        // small.
+        if by_slice || steps > 1 {
+            (spec.lr, spec.relation_lr) = (100.0, 100.0);
+        }
+        let update = if by_slice { Update::Slice } else { Update::Batch };
+        let execution = Execution { slice_bytes, update, precision: Precision::Fp32 };
+        Case { spec, weighted, loss, execution, steps, seed }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn a_device_computes_what_a_core_does(case in cases()) {
+        compare(&case, Place::MAIN_MEMORY);
+    }
+}
+
+/// Says why it was skipped where there is no GPU; with `PBG_TEST_CUDA=1`, that is a failure.
+#[test]
+fn a_gpu_computes_what_a_core_does() {
+    let place = match Place::cuda(0) {
+        Ok(place) => place,
+        Err(reason) => {
+            assert!(std::env::var_os("PBG_TEST_CUDA").is_none(), "{reason}");
+            // Past the harness, which shows nothing of a test that passes.
+            writeln!(std::io::stderr(), "skipped: {reason}").expect("a terminal");
+            return;
+        }
+    };
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for _ in 0..300 {
+        let case = cases().new_tree(&mut runner).expect("a case").current();
+        compare(&case, place);
+    }
+}
+
+/// A step whose negatives come from the other side's partition, too.
+#[test]
+fn negatives_may_come_from_both_partitions_of_a_bucket() {
+    let mut spec = spec(true, true, Operator::ComplexDiagonal, Comparator::Dot);
+    (spec.num_batch_negs, spec.num_uniform_negs, spec.chunk_size) = (0, 3, Some(2));
+    (spec.lr, spec.relation_lr) = (0.1, 0.1);
+    let spec = Arc::new(spec);
+    let width = spec.entities[0].dimension;
+    let values = |rows: usize, seed: f32| {
+        (0..rows * width)
+            .map(|i| (i as f32 * 0.7 + seed).sin())
+            .collect::<Vec<_>>()
+    };
+    let run = |place: Option<Place>| {
+        let mut lhs = Table::new(values(2, 0.0), width);
+        let mut rhs = Table::new(values(4, 0.5), width);
+        let params = Params::new(&spec);
+        let batch = Batch {
+            lhs: &[0, 1, 1],
+            rhs: &[3, 0, 2],
+            relation: Relations::PerEdge(&[0, 2, 0]),
+            weight: None,
+        };
+        // Left offsets 2 to 5 are the right partition's 0 to 3, right offsets 4 and 5 the left one's.
+        let draws = Draws {
+            lhs: vec![0, 5, 2, 3, 1, 1],
+            rhs: vec![3, 5, 4, 0, 0, 4],
+        };
+        let loss = loss(0);
+        if let Some(place) = place {
+            lhs.upload(place).expect("room");
+            rhs.upload(place).expect("room");
+        }
+        let tables = Tables {
+            lhs: &lhs,
+            rhs: &rhs,
+        };
+        let stats = match place {
+            None => Trainer::new(Arc::clone(&spec)).expect("a trainer").train(
+                &batch,
+                &tables,
+                &params,
+                loss.as_ref(),
+                &draws,
+            ),
+            Some(place) => DeviceTrainer::new(Arc::clone(&spec), Execution::default(), place)
+                .expect("a trainer")
+                .train(&batch, &tables, &params, loss.as_ref(), &draws),
+        };
+        lhs.download().expect("room");
+        rhs.download().expect("room");
+        let loss = stats.expect("a step").loss();
+        (loss, [rows_of(&lhs), rows_of(&rhs)].concat().concat())
+    };
+    let ((loss, rows), (found, found_rows)) = (run(None), run(Some(Place::MAIN_MEMORY)));
+    assert!((loss - found).abs() < 1e-4 * loss, "{found} {loss}");
+    for (found, expected) in found_rows.iter().zip(&rows) {
+        assert!((found - expected).abs() < 1e-4, "{found} {expected}");
+    }
+}
+
+#[test]
+fn bf16_products_are_near() {
+    let mut case = Case {
+        spec: spec(true, true, Operator::ComplexDiagonal, Comparator::Dot),
+        weighted: false,
+        loss: 0,
+        execution: Execution::default(),
+        steps: 1,
+        seed: 3,
+    };
+    (case.spec.lr, case.spec.relation_lr) = (0.1, 0.1);
+    let exact = train(&case, Some(Place::MAIN_MEMORY)).expect("a step");
+    case.execution.precision = Precision::Bf16;
+    let rounded = train(&case, Some(Place::MAIN_MEMORY)).expect("a step");
+    let apart = (rounded.stats[0].loss() / exact.stats[0].loss() - 1.0).abs();
+    assert!(apart > 0.0 && apart < 0.02, "{apart}");
+    let distances = spec(true, true, Operator::None, Comparator::L2);
+    assert!(DeviceTrainer::refusal(&distances, Precision::Bf16).is_some());
+    assert!(DeviceTrainer::refusal(&distances, Precision::Fp32).is_none());
+}
+
+#[test]
+fn features_are_refused() {
+    let mut spec = spec(false, true, Operator::None, Comparator::Dot);
+    spec.entities[0].featurized = true;
+    let reason = DeviceTrainer::refusal(&spec, Precision::Fp32).expect("a reason");
+    assert!(reason.contains("execution.device = \"cpu\""), "{reason}");
+}
+
+#[test]
+fn what_is_not_finite_is_an_error_and_changes_nothing() {
+    let case = Case {
+        spec: spec(false, true, Operator::Diagonal, Comparator::Dot),
+        weighted: false,
+        loss: 0,
+        execution: Execution::default(),
+        steps: 1,
+        seed: 4,
+    };
+    let twin = Twin::new(case.spec.clone(), false, case.seed);
+    let mut table = Table::new(
+        rows_of(&twin.tables[0])
+            .concat()
+            .iter()
+            .map(|&x| x as f32 * 1e25)
+            .collect(),
+        case.spec.entities[0].dimension,
+    );
+    table.upload(Place::MAIN_MEMORY).expect("room");
+    let spec = Arc::new(case.spec);
+    let mut trainer =
+        DeviceTrainer::new(spec, case.execution, Place::MAIN_MEMORY).expect("a trainer");
+    let tables = Tables {
+        lhs: &table,
+        rhs: &table,
+    };
+    let before = rows_of(&table);
+    let loss = loss(0);
+    let draws = &twin.edges.draws;
+    let result = trainer.train(&twin.batch(), &tables, &twin.params, loss.as_ref(), draws);
+    assert_eq!(result, Err(StepError::NonFinite("loss")));
+    table.download().expect("room");
+    assert_eq!(rows_of(&table), before);
+}
+
+#[test]
+fn without_a_gpu_the_error_says_what_to_do() {
+    match Place::cuda(0) {
+        Ok(place) => assert_eq!(place.to_string(), "cuda:0"),
+        Err(error @ OpenError::Library { .. }) => {
+            let text = error.to_string();
+            for part in ["libtorch_cuda.so", "tried", "pip install torch==2.11.0"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
+        Err(error) => assert!(error.to_string().contains("GPU"), "{error}"),
+    }
+}

@@ -1,0 +1,127 @@
+//! What trains batches: the kernels of a core, or a device.
+
+use std::sync::Arc;
+
+use pbg_core::config::{Config, Device, Precision};
+use pbg_core::strategy::Loss;
+use pbg_kernels::device::{DeviceTrainer, Place};
+use pbg_kernels::negatives::Draws;
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{
+    Batch, BatchStats, ClusterTimes, StepError, Tables, Trainer, TrainerError,
+};
+
+use crate::error::RunError;
+use crate::settings::{device, execution, on_device, worker_count};
+
+/// Trains batches on one thread.
+#[derive(Debug)]
+pub enum Executor {
+    /// On the core that runs the thread.
+    Core(Box<Trainer>),
+    /// On a device that the thread gives work to.
+    Device(Box<DeviceTrainer>),
+}
+
+impl Executor {
+    /// Trains one batch.
+    ///
+    /// # Errors
+    /// As [`Trainer::train`].
+    pub fn train(
+        &mut self,
+        batch: &Batch<'_>,
+        tables: &Tables<'_>,
+        params: &Params,
+        loss: &dyn Loss,
+        draws: &Draws,
+    ) -> Result<BatchStats, StepError> {
+        match self {
+            Self::Core(trainer) => trainer.train(batch, tables, params, loss, draws),
+            Self::Device(trainer) => trainer.train(batch, tables, params, loss, draws),
+        }
+    }
+
+    /// Brings `params` up to date with what was trained.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(crate) fn settle(&self, params: &Params) -> Result<(), StepError> {
+        match self {
+            Self::Core(_) => Ok(()),
+            Self::Device(trainer) => trainer.download(params),
+        }
+    }
+
+    /// Where training spent its time so far.
+    pub(crate) fn cluster_times(&self) -> &ClusterTimes {
+        match self {
+            Self::Core(trainer) => trainer.cluster_times(),
+            Self::Device(trainer) => trainer.cluster_times(),
+        }
+    }
+}
+
+/// One executor per thread that trains: one for a device, else one per worker.
+pub(crate) fn executors(
+    config: &Config,
+    spec: &ModelSpec,
+    place: Option<Place>,
+) -> Result<Vec<Executor>, TrainerError> {
+    let Some(place) = place else {
+        let cores = trainers(config, spec)?;
+        let on_core = |trainer| Executor::Core(Box::new(trainer));
+        return Ok(cores.into_iter().map(on_core).collect());
+    };
+    let execution = on_device(config, execution(config));
+    let trainer = DeviceTrainer::new(Arc::new(spec.clone()), execution, place)?;
+    Ok(vec![Executor::Device(Box::new(trainer))])
+}
+
+/// One trainer per core that trains or evaluates.
+pub(crate) fn trainers(config: &Config, spec: &ModelSpec) -> Result<Vec<Trainer>, TrainerError> {
+    let spec = Arc::new(spec.clone());
+    let mut execution = execution(config);
+    if device(config) != Device::Cpu {
+        // What a device multiplies fast, the cores may not.
+        execution.precision = Precision::Fp32;
+    }
+    let trainer = |_| Ok(Trainer::new(Arc::clone(&spec))?.with_execution(execution));
+    (0..worker_count(config)).map(trainer).collect()
+}
+
+/// Opens the configured device; none for the cores.
+///
+/// # Errors
+/// When it cannot be opened, or what the configuration asks for cannot be trained there.
+pub(crate) fn place(config: &Config) -> Result<Option<Place>, RunError> {
+    match device(config) {
+        Device::Cpu => Ok(None),
+        Device::Cuda(index) => Place::cuda(index)
+            .map(Some)
+            .map_err(|source| RunError::Device {
+                device: config.execution.device.clone(),
+                source,
+            }),
+    }
+}
+
+/// Whether the configured device can be used.
+///
+/// # Errors
+/// Why not.
+pub fn check_device(config: &Config) -> Result<(), RunError> {
+    place(config).map(|_| ())
+}
+
+/// Why `spec` cannot be trained as configured, if so.
+pub(crate) fn refusal(config: &Config, spec: &ModelSpec, on_device: bool) -> Option<String> {
+    let execution = execution(config);
+    if on_device {
+        let reason = DeviceTrainer::refusal(spec, execution.precision)?;
+        return Some(format!("execution.device: {reason}"));
+    }
+    let reason = execution.refusal(spec)?;
+    Some(format!("execution.precision: {reason}"))
+}
