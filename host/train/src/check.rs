@@ -27,8 +27,7 @@ const INTERMEDIATE: u64 = 4;
 /// Rows per record batch that a read decodes at once.
 const READ_ROWS: u64 = 1 << 20;
 
-/// What CUDA and libtorch's kernels occupy of a GPU's memory before any data: measured by others, with some
-/// room.
+/// What CUDA and libtorch's kernels may occupy of a GPU's memory before any data: an assumption, not measured.
 const CUDA: u64 = 700 << 20;
 
 /// Memory of a device.
