@@ -13,7 +13,7 @@ use pbg_core::graph::{Bucket, Edges, Side};
 use pbg_core::plan::{self, Belady};
 use pbg_core::schedule::{Acquired, Extent};
 use pbg_core::seed::{self, Purpose};
-use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory, StrategyError, StrategyId};
+use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory, StrategyError};
 use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
 use pbg_kernels::step::{Cluster, Trainer};
@@ -34,6 +34,7 @@ use crate::state::RunState;
 use crate::tables::{DiskTables, Initial};
 use crate::workers::{self, Work};
 
+mod faults;
 mod validation;
 
 /// On one machine there is one trainer; its workers share each bucket.
@@ -310,52 +311,6 @@ impl<'a> Run<'a> {
         Ok(pass)
     }
 
-    /// Puts the standard order in the place of one that failed.
-    fn replace_order(
-        &mut self,
-        fault: &StrategyError,
-        emit: &mut dyn FnMut(Event),
-    ) -> Result<(), RunError> {
-        let Some(standard) = self.strategies.fallbacks.order.take() else {
-            return Err(fault.clone().into());
-        };
-        let event = replaced(fault, standard.id());
-        self.strategies.order = standard;
-        self.report(event, emit)
-    }
-
-    /// Puts the standard sampler in the place of one that failed in some worker of a bucket.
-    fn replace_sampler(
-        &mut self,
-        faults: &[StrategyError],
-        emit: &mut dyn FnMut(Event),
-    ) -> Result<(), RunError> {
-        let Some(first) = faults.first() else {
-            return Ok(());
-        };
-        let Some(standard) = self.strategies.fallbacks.sampler.take() else {
-            return Err(first.clone().into());
-        };
-        let id = standard.id().clone();
-        self.strategies.sampler = standard;
-        for fault in faults {
-            self.report(replaced(fault, &id), emit)?;
-        }
-        Ok(())
-    }
-
-    /// Says that the loss failed and what went on in its place while the bucket was trained.
-    fn report_loss_faults(&mut self, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        let faults = self.strategies.loss.take_faults();
-        let Some(standard) = self.strategies.loss.standard().cloned() else {
-            return Ok(());
-        };
-        for fault in &faults {
-            self.report(replaced(fault, &standard), emit)?;
-        }
-        Ok(())
-    }
-
     fn train_bucket(
         &mut self,
         pass: &Pass,
@@ -578,15 +533,6 @@ impl<'a> Run<'a> {
             seconds: started.elapsed().as_secs_f64(),
         });
         Ok(version)
-    }
-}
-
-fn replaced(fault: &StrategyError, standard: &StrategyId) -> Event {
-    Event::PluginFault {
-        plugin: fault.strategy.to_string(),
-        function: fault.function.to_owned(),
-        reason: fault.reason.clone(),
-        fallback: standard.to_string(),
     }
 }
 
