@@ -1,4 +1,4 @@
-//! The one module with `unsafe`: rows of floats that Hogwild workers share without locks, the memory of
+//! Where kernels are `unsafe`: rows of floats that Hogwild workers share without locks, the memory of
 //! libtorch's tensors as slices, and products of matrices in slices.
 //!
 //! # Why unsynchronised access is acceptable here
@@ -17,7 +17,10 @@
 //! a worker's private memory before anything is computed from them, and nothing but floats is ever
 //! read this way: no length, index or pointer depends on what a race left behind.
 
-#![expect(unsafe_code, reason = "the one module of the host that may")]
+#![expect(
+    unsafe_code,
+    reason = "memory that threads share, and of tensors; see above"
+)]
 
 mod gemm;
 mod half;
