@@ -145,22 +145,21 @@ fn an_evaluation_that_fails_can_be_replayed() {
     }
 }
 
+/// Trains an epoch, in which the loss fails and `standard` goes on.
+fn falls_back(place: &Workplace, standard: &str) {
+    let plugin = ["--plugin", "evil.wasm"];
+    let said = place
+        .run(EPOCH.iter().chain(&plugin).chain(&FALLBACK))
+        .succeeds()
+        .stderr;
+    let expected = format!("{standard} goes on in its place");
+    assert!(said.contains(&expected), "{said}");
+}
+
 #[test]
 fn the_standard_loss_takes_the_place_of_one_that_fails() {
     let place = with_loss(&computed("unreachable"));
-    let said = place
-        .run(
-            EPOCH
-                .iter()
-                .chain(&["--plugin", "evil.wasm"])
-                .chain(&FALLBACK),
-        )
-        .succeeds()
-        .stderr;
-    assert!(
-        said.contains("ranking 0.1.0 goes on in its place"),
-        "{said}"
-    );
+    falls_back(&place, "ranking 0.1.0");
     let lines = place.read("model/metrics.jsonl");
     let faults: Vec<Value> = lines
         .lines()
@@ -180,19 +179,7 @@ fn the_standard_loss_takes_the_place_of_one_that_fails() {
 #[test]
 fn a_computed_loss_falls_back_to_its_own_formula() {
     let place = with_loss(&computed_called("softmax_computed", "unreachable"));
-    let said = place
-        .run(
-            EPOCH
-                .iter()
-                .chain(&["--plugin", "evil.wasm"])
-                .chain(&FALLBACK),
-        )
-        .succeeds()
-        .stderr;
-    assert!(
-        said.contains("softmax 0.1.0 goes on in its place"),
-        "{said}"
-    );
+    falls_back(&place, "softmax 0.1.0");
     let standard = Workplace::with_dataset(CONFIG);
     standard
         .run(EPOCH.iter().chain(&["--set", "loss_fn=softmax"]))
