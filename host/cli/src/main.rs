@@ -21,15 +21,21 @@ mod progress;
 mod tensorboard;
 mod terminal;
 
+use std::alloc::System;
 use std::panic;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use crate::arguments::Arguments;
 use crate::exit_codes::Kind;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
+
+/// The system's allocator; it counts, so that `bench kernels` can show what a training step asks of it.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() -> ExitCode {
     // The parser's own messages come before there are parsed arguments that say how to colour them.

@@ -10,21 +10,6 @@ use pbg_core::config::{Comparator, Operator, Update};
 use pbg_core::graph::Side;
 use proptest::prelude::*;
 
-const OPERATORS: [Operator; 6] = [
-    Operator::None,
-    Operator::Diagonal,
-    Operator::Translation,
-    Operator::Linear,
-    Operator::Affine,
-    Operator::ComplexDiagonal,
-];
-const COMPARATORS: [Comparator; 4] = [
-    Comparator::Dot,
-    Comparator::Cos,
-    Comparator::L2,
-    Comparator::SquaredL2,
-];
-
 fn facts() -> Facts {
     Facts {
         dimension: [8, 8],
@@ -65,14 +50,14 @@ prop_compose! {
             (_, true) => Negatives::All,
             (_, false) => Negatives::Sampled { own, uniform },
         });
-        let operator = OPERATORS[operator];
+        let operator = Operator::ALL[operator];
         let matrix = matches!(operator, Operator::Linear | Operator::Affine);
         Facts {
             dimension: [2 * half_dimension; 2],
             one_type,
             featurized: featurized.map(|featurized| featurized && !all),
             operator,
-            comparator: COMPARATORS[comparator],
+            comparator: Comparator::ALL[comparator],
             bias,
             global: relations.is_none() && bias,
             relations,

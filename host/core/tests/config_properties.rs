@@ -10,22 +10,6 @@ use std::collections::BTreeMap;
 use pbg_core::config::{self, Comparator, Config, EntityConfig, Operator, RelationConfig};
 use proptest::prelude::*;
 
-const OPERATORS: [Operator; 6] = [
-    Operator::None,
-    Operator::Diagonal,
-    Operator::Translation,
-    Operator::Linear,
-    Operator::Affine,
-    Operator::ComplexDiagonal,
-];
-
-const COMPARATORS: [Comparator; 4] = [
-    Comparator::Dot,
-    Comparator::Cos,
-    Comparator::L2,
-    Comparator::SquaredL2,
-];
-
 fn base() -> Config {
     Config::parse(&config::default_toml(), "default", &[]).unwrap()
 }
@@ -53,7 +37,7 @@ prop_compose! {
         lhs in prop::sample::select(types.clone()),
         rhs in prop::sample::select(types),
         weight in positive(),
-        operator in prop::sample::select(&OPERATORS),
+        operator in prop::sample::select(&Operator::ALL),
         all_negs in any::<bool>(),
     ) -> RelationConfig {
         RelationConfig { name, lhs, rhs, weight, operator, all_negs }
@@ -91,7 +75,7 @@ prop_compose! {
         (seed, workers, epochs) in (0..=i64::MAX as u64, prop::option::of(1..9_u32), 0..9_u32),
         (chunk, uniform, batch) in (0..9_u32, 0..9_u32, 1..9_u32),
         (dynamic, bias, global_emb) in any::<(bool, bool, Option<bool>)>(),
-        comparator in prop::sample::select(&COMPARATORS),
+        comparator in prop::sample::select(&Comparator::ALL),
         eval_fraction in 0.0..1.0_f64,
     ) -> Config {
         let dynamic = dynamic && relations.len() == 1;

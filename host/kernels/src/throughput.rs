@@ -3,6 +3,8 @@
 //! Rates are per second of CPU time, so that other work on the machine matters little; a ceiling is
 //! only worth comparing with what was measured in the same minute.
 
+mod requests;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,9 @@ use crate::step::{
     Batch, Cluster, ClusterTimes, Execution, Relations, StepError, Tables, Trainer, TrainerError,
 };
 use crate::table::Table;
+
+use requests::Counter;
+pub use requests::Requests;
 
 /// Shape of a batched matrix product `[batch, rows, inner] x [batch, inner, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +194,8 @@ pub struct StepRate {
     pub stages: Vec<(Cluster, f64)>,
     /// Bytes of the worker's buffers.
     pub bytes: usize,
+    /// What a batch asks for once the buffers have grown.
+    pub requests: Requests,
 }
 
 /// Edges and entities to measure steps with, drawn uniformly.
@@ -228,12 +235,15 @@ pub fn step_rate(
     // The first steps grow the buffers.
     steps.run(&mut trainer, &mut rng, Duration::ZERO)?;
     let before = *trainer.cluster_times();
+    let counter = Counter::start();
     let (trained, seconds) = steps.run(&mut trainer, &mut rng, duration)?;
+    let requests = counter.per_batch(trained);
     let edges = (trained * batch) as f64;
     Ok(StepRate {
         edges: edges / seconds,
         stages: shares(trainer.cluster_times(), &before, seconds / edges),
         bytes: trainer.bytes(),
+        requests,
     })
 }
 

@@ -26,9 +26,6 @@ pub use eval::{EvalSpeed, eval};
 pub use import::{ImportSpeed, import};
 pub use storage::{Rate, StorageReport, storage};
 
-/// How long each step is measured.
-const STEP: Duration = Duration::from_secs(3);
-
 /// Speed of one training step, beside what its matrix products alone would allow.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepReport {
@@ -46,6 +43,10 @@ pub struct StepReport {
     pub loss_by_hand: f64,
     /// Bytes of the buffers.
     pub buffer_bytes: usize,
+    /// Allocations per batch once the buffers have grown, where the program counts them.
+    pub allocations_per_batch: Option<f64>,
+    /// Pages per batch that the kernel hands out then, where it says.
+    pub page_faults_per_batch: Option<f64>,
     /// Why it was left out, if it was.
     pub left_out: Option<String>,
 }
@@ -138,7 +139,7 @@ fn spec(dynamic: bool, dimension: usize, operator: Operator, comparator: Compara
     }
 }
 
-/// Measures one step on this thread; `loss` is the case's.
+/// Measures one step on this thread for about `duration`; `loss` is the case's.
 ///
 /// # Errors
 /// When libtorch or the loss fails.
@@ -146,6 +147,7 @@ pub fn step(
     case: &StepCase,
     loss: &dyn Loss,
     precision: Precision,
+    duration: Duration,
 ) -> Result<StepReport, RunError> {
     pbg_kernels::use_one_torch_thread();
     let execution = Execution::with_precision(precision);
@@ -157,13 +159,15 @@ pub fn step(
         stages: Vec::new(),
         loss_by_hand: 0.0,
         buffer_bytes: 0,
+        allocations_per_batch: None,
+        page_faults_per_batch: None,
         left_out: execution.refusal(&case.spec).map(str::to_owned),
     };
     if report.left_out.is_some() {
         return Ok(report);
     }
-    let rate = measure(case, loss, execution, STEP)?;
-    let by_hand = measure(case, case.by_hand.as_ref(), execution, STEP / 3)?;
+    let rate = measure(case, loss, execution, duration)?;
+    let by_hand = measure(case, case.by_hand.as_ref(), execution, duration / 3)?;
     let of_loss = by_hand.stages.iter().find(|(s, _)| *s == Cluster::Loss);
     report.loss_by_hand = of_loss.map_or(0.0, |&(_, us)| us);
     report.edges_per_cpu_second = rate.edges;
@@ -172,6 +176,8 @@ pub fn step(
         .edges;
     report.stages = rate.stages.iter().map(|&(s, us)| (s.name(), us)).collect();
     report.buffer_bytes = rate.bytes;
+    report.allocations_per_batch = rate.requests.allocations;
+    report.page_faults_per_batch = rate.requests.page_faults;
     Ok(report)
 }
 

@@ -87,28 +87,47 @@ impl Problem {
     }
 
     /// Bytes below which no sequence is: each pair costs its share of the cheaper of the loads
-    /// that can bring it, of which each brings less than a buffer.
+    /// that can bring it, and each node is loaded once.
     pub(crate) fn lower_bound(&self) -> u64 {
-        let room = (self.capacity - 1) as f64;
-        let share = |node: usize| {
-            self.weight[node] as f64 / room.min(f64::from(ones(&self.partners[node])))
-        };
+        let is_resident = |node: usize| self.resident.contains(&node);
         let mut bound = 0.0;
         for a in 0..self.nodes() {
-            for b in (0..a).filter(|&b| has(&self.partners[a], b)) {
-                bound += share(a).min(share(b));
+            let free = |b: usize| is_resident(a) && is_resident(b);
+            for b in (0..a).filter(|&b| has(&self.partners[a], b) && !free(b)) {
+                bound += self.share(a).min(self.share(b));
             }
         }
-        // The first fill meets for less: c loads bring c (c - 1) / 2 pairs only, and what is
-        // resident costs nothing.
-        let free: f64 = self
-            .resident
-            .iter()
-            .map(|&node| self.weight[node] as f64)
-            .sum();
-        let once: u64 = self.weight.iter().sum();
-        once.saturating_sub(free as u64)
-            .max((bound * (1.0 - 1e-9) - free).max(0.0) as u64)
+        let lightest = self.weight.iter().copied().min().unwrap_or(0);
+        bound = (bound + self.filling() * lightest as f64) * (1.0 - 1e-9);
+        let pairs = if lightest > 0 && self.weight.iter().all(|&w| w == lightest) {
+            (bound / lightest as f64).ceil() as u64 * lightest
+        } else {
+            bound as u64
+        };
+        let new = (0..self.nodes()).filter(|&node| !is_resident(node));
+        pairs.max(new.map(|node| self.weight[node]).sum())
+    }
+
+    /// Most pairs that a load of `node` can bring.
+    fn most_pairs(&self, node: usize) -> f64 {
+        f64::from(ones(&self.partners[node])).min((self.capacity - 1) as f64)
+    }
+
+    /// Bytes that a pair brought by a load of `node` costs at least.
+    fn share(&self, node: usize) -> f64 {
+        self.weight[node] as f64 / self.most_pairs(node)
+    }
+
+    /// The loads that fill the buffer bring fewer pairs than later ones, since the i-th finds i - 1
+    /// others there: how many loads' worth they miss at least.
+    fn filling(&self) -> f64 {
+        if self.nodes() < self.capacity {
+            return 0.0;
+        }
+        let each = (0..self.nodes()).map(|node| self.most_pairs(node));
+        let fewest = each.fold(f64::INFINITY, f64::min);
+        let missed = (self.resident.len()..self.capacity).map(|found| 1.0 - found as f64 / fewest);
+        missed.map(|loads| loads.max(0.0)).sum()
     }
 
     /// The states of a walk, in partitions.

@@ -157,4 +157,14 @@ proptest! {
         let beta = pass.traffic(&states::assign_to_first(&pass, &states)).bytes;
         prop_assert!(found.bytes <= beta);
     }
+
+    #[test]
+    fn nothing_is_shorter_than_the_lower_bound(pass in any_pass()) {
+        if let Some(problem) = Problem::new(&pass) {
+            let bound = problem.lower_bound();
+            prop_assert!(search(&pass, 2, &mut pass.rng()).bytes >= bound);
+            let shorter = exact::search(&problem, bound, 20_000_000);
+            prop_assert!(!matches!(shorter, Some(Some(_))), "{:?} below {}", shorter, bound);
+        }
+    }
 }

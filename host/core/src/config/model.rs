@@ -72,6 +72,18 @@ pub enum Operator {
     ComplexDiagonal,
 }
 
+impl Operator {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::None,
+        Self::Diagonal,
+        Self::Translation,
+        Self::Linear,
+        Self::Affine,
+        Self::ComplexDiagonal,
+    ];
+}
+
 /// How two embeddings become a score (higher is better).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -85,6 +97,11 @@ pub enum Comparator {
     L2,
     /// Minus the squared Euclidean distance.
     SquaredL2,
+}
+
+impl Comparator {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Dot, Self::Cos, Self::L2, Self::SquaredL2];
 }
 
 /// Penalty on embeddings and parameters.

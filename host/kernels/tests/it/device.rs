@@ -232,21 +232,6 @@ fn compare(case: &Case, place: Place) {
     }
 }
 
-const OPERATORS: [Operator; 6] = [
-    Operator::None,
-    Operator::Diagonal,
-    Operator::Translation,
-    Operator::Linear,
-    Operator::Affine,
-    Operator::ComplexDiagonal,
-];
-const COMPARATORS: [Comparator; 4] = [
-    Comparator::Dot,
-    Comparator::Cos,
-    Comparator::L2,
-    Comparator::SquaredL2,
-];
-
 prop_compose! {
     fn cases()(
         (dynamic, shared, bias, global, regularized, weighted, by_slice) in any::<(bool, bool, bool, bool, bool, bool, bool)>(),
@@ -260,7 +245,7 @@ prop_compose! {
         steps in 1..3_usize,
         seed in any::<u64>(),
     ) -> Case {
-        let (operator, comparator) = (OPERATORS[operator], COMPARATORS[comparator]);
+        let (operator, comparator) = (Operator::ALL[operator], Comparator::ALL[comparator]);
         // The largest of no negatives is infinite: where there are none, or an edge alone in its chunk has only
         // itself.
         let none = matches!(disabled, 1 | 2) || num_uniform_negs == 0;

@@ -326,25 +326,10 @@ fn check(name: &str, twin: &Twin, kind: Kind, slice_bytes: usize) {
     }
 }
 
-const OPERATORS: [Operator; 6] = [
-    Operator::None,
-    Operator::Diagonal,
-    Operator::Translation,
-    Operator::Linear,
-    Operator::Affine,
-    Operator::ComplexDiagonal,
-];
-const COMPARATORS: [Comparator; 4] = [
-    Comparator::Dot,
-    Comparator::Cos,
-    Comparator::L2,
-    Comparator::SquaredL2,
-];
-
 #[test]
 fn every_operator_comparator_and_bias() {
-    for operator in OPERATORS {
-        for comparator in COMPARATORS {
+    for operator in Operator::ALL {
+        for comparator in Comparator::ALL {
             for (dynamic, bias) in [(false, false), (false, true), (true, false), (true, true)] {
                 let spec = ModelSpec {
                     bias,
@@ -375,7 +360,7 @@ fn every_loss_on_one_table_for_both_sides() {
 #[test]
 fn every_kind_of_negatives_in_slices() {
     for dynamic in [false, true] {
-        for comparator in COMPARATORS {
+        for comparator in Comparator::ALL {
             let base = spec(dynamic, false, Operator::Translation, comparator);
             let mut all = base.clone();
             all.relations.iter_mut().for_each(|r| r.all_negs = true);
@@ -458,7 +443,7 @@ fn n3_with_every_operator_it_is_defined_for() {
         Operator::Translation,
         Operator::ComplexDiagonal,
     ] {
-        for comparator in COMPARATORS {
+        for comparator in Comparator::ALL {
             for (dynamic, bias) in [(false, false), (false, true), (true, false), (true, true)] {
                 let spec = ModelSpec {
                     regularization_coef: 0.05,
@@ -474,7 +459,7 @@ fn n3_with_every_operator_it_is_defined_for() {
 
 #[test]
 fn global_embeddings_and_features() {
-    for operator in OPERATORS {
+    for operator in Operator::ALL {
         for shared in [false, true] {
             for comparator in [Comparator::Dot, Comparator::Cos] {
                 let spec = ModelSpec {

@@ -1,25 +1,35 @@
 //! `pbg-host bench kernels`.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use pbg_core::config::Precision;
 use pbg_train::bench::{self, StepReport};
 
 use crate::commands::plugin;
-use crate::failure::Result;
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
 use crate::format;
 use crate::terminal::{self, Terminal};
 
 /// Measure training steps on made-up edges, in fp32 and bf16.
 ///
 /// Each is shown beside the speed that its matrix products alone would allow on this machine (libtorch's
-/// product, the same shapes, the same minute), with the time of each stage.
+/// product, the same shapes, the same minute), with the time of each stage and what a batch asks of the
+/// allocator and of the kernel once its buffers have grown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   pbg-host bench kernels
+  pbg-host bench kernels --case distmult --seconds 10
   pbg-host bench kernels --json > kernels.json")]
 pub(crate) struct Args {
+    /// Only the cases with this in their name.
+    #[arg(long, value_name = "TEXT")]
+    case: Option<String>,
+    /// How long each step is measured.
+    #[arg(long, value_name = "N", default_value_t = 3.0, value_parser = seconds)]
+    seconds: f64,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -30,12 +40,25 @@ pub(crate) struct Args {
 /// # Errors
 /// When a step cannot be measured.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let wanted = args.case.as_deref().unwrap_or_default().to_lowercase();
+    let mut cases = bench::step_cases();
+    let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
+    if !names
+        .iter()
+        .any(|name| name.to_lowercase().contains(&wanted))
+    {
+        let message = format!("no case has `{wanted}` in its name");
+        let help = format!("the cases are: {}", names.join("; "));
+        return Err(Failure::message(Kind::Usage, message).help(help));
+    }
+    cases.retain(|case| case.name.to_lowercase().contains(&wanted));
+    let duration = Duration::from_secs_f64(args.seconds);
     let mut reports = Vec::new();
-    for case in bench::step_cases() {
+    for case in cases {
         let loss = plugin::loss_with_defaults(case.loss, terminal)?;
         for precision in [Precision::Fp32, Precision::Bf16] {
             terminal.detail(format_args!("measuring {}, {precision:?}", case.name));
-            let report = bench::step(&case, loss.as_ref(), precision)?;
+            let report = bench::step(&case, loss.as_ref(), precision, duration)?;
             if !args.json {
                 terminal::print(|out| print_report(out, &report))?;
             }
@@ -75,5 +98,24 @@ fn print_report(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
         "  microseconds per edge: {}; the loss by hand {:.2}",
         stages.join(", "),
         report.loss_by_hand,
+    )?;
+    let asked = [
+        (report.allocations_per_batch, "allocations"),
+        (report.page_faults_per_batch, "page faults"),
+    ];
+    let asked = asked
+        .into_iter()
+        .filter_map(|(count, what)| Some(format!("{:.2} {what}", count?)));
+    writeln!(
+        out,
+        "  a batch takes {}",
+        asked.collect::<Vec<_>>().join(" and ")
     )
+}
+
+fn seconds(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.01 to 3600".to_owned()),
+    }
 }
