@@ -123,6 +123,9 @@ impl Reader<'_> {
         let numeral = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
         let length = start.bytes().take_while(|byte| numeral(byte)).count();
         let value = start.split_at_checked(length).and_then(|(text, rest)| {
+            if !is_of_json(text) {
+                return None;
+            }
             let value = match text.parse() {
                 Ok(integer) => Value::Integer(integer),
                 Err(_) => Value::Number(text.parse().ok().filter(|x: &f64| x.is_finite())?),
@@ -144,6 +147,7 @@ impl Reader<'_> {
                     self.rest = characters.as_str();
                     return Ok(text);
                 }
+                '\0'..' ' => return Err(self.wrong("a text without control characters")),
                 '\\' => escaped(&mut characters).ok_or_else(|| self.wrong("a text"))?,
                 character => character,
             };
@@ -151,6 +155,14 @@ impl Reader<'_> {
         }
         Err(self.wrong("a closing quote"))
     }
+}
+
+/// Whether a numeral that Rust reads is one of JSON too, which has neither `+1`, `01`, `.5` nor `1.`.
+fn is_of_json(numeral: &str) -> bool {
+    let digits = numeral.strip_prefix('-').unwrap_or(numeral);
+    let digit = |at: usize| digits.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+    let point = digits.find('.');
+    digit(0) && !(digits.starts_with('0') && digit(1)) && point.is_none_or(|at| digit(at + 1))
 }
 
 /// A character after its backslash.

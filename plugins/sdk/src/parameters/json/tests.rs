@@ -39,12 +39,24 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_json_is_refused_without_a_panic(text: String, object in r#"\{"[ab]":[0-9a-z"\\,{}\[\]]{0,9}\}?"#) {
+    fn what_is_no_json_is_refused_without_a_panic(text: String, object in r#"\{"[ab]":[0-9a-z"\\,{}\[\].+ \n-]{0,9}\}?"#) {
         for text in [text, object] {
             if members(&text).is_ok() {
                 prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{}", text);
             }
         }
+    }
+}
+
+#[test]
+fn numerals_are_those_of_json() {
+    for numeral in ["0", "-0", "10", "-1.50", "0.5e+3", "1E-3"] {
+        members(&format!(r#"{{"a":{numeral}}}"#)).expect(numeral);
+    }
+    for other in [
+        "00", "-01", "+1", ".5", "-.5", "1.", "1.e3", "1e", "1.5.5", "-", "--1", "1e999",
+    ] {
+        members(&format!(r#"{{"a":{other}}}"#)).expect_err(other);
     }
 }
 
@@ -60,6 +72,7 @@ fn escapes_are_those_of_json() {
         r#"{"a": "\ud83d"}"#,
         r#"{"a": "\ud83dx"}"#,
         r#"{"a": "\udc00"}"#,
+        "{\"a\": \"\n\"}",
     ] {
         members(lone).unwrap_err();
     }
