@@ -87,35 +87,34 @@ impl Problem {
     }
 
     /// Bytes below which no sequence is: each pair costs its share of the cheaper of the loads
-    /// that can bring it, and each node is loaded once.
+    /// that can bring it, each node is loaded once, and further loads cost what the lightest does.
     pub(crate) fn lower_bound(&self) -> u64 {
+        let lightest = self.weight.iter().copied().min().unwrap_or(0);
+        let bytes = self.pairs_cost(|node| self.weight[node] as f64, lightest as f64);
+        let loads = self.pairs_cost(|_| 1.0, 1.0).ceil() as u64;
+        let new = (0..self.nodes()).filter(|&node| !self.resident.contains(&node));
+        let (nodes, once) = new.fold((0, 0), |(n, sum), node| (n + 1, sum + self.weight[node]));
+        (bytes as u64).max(once + loads.saturating_sub(nodes) * lightest)
+    }
+
+    /// What the loads that bring all pairs cost at least, where a load of a node costs `cost` and
+    /// none less than `least`.
+    fn pairs_cost(&self, cost: impl Fn(usize) -> f64, least: f64) -> f64 {
+        let share = |node: usize| cost(node) / self.most_pairs(node);
         let is_resident = |node: usize| self.resident.contains(&node);
-        let mut bound = 0.0;
+        let mut sum = self.filling() * least;
         for a in 0..self.nodes() {
             let free = |b: usize| is_resident(a) && is_resident(b);
             for b in (0..a).filter(|&b| has(&self.partners[a], b) && !free(b)) {
-                bound += self.share(a).min(self.share(b));
+                sum += share(a).min(share(b));
             }
         }
-        let lightest = self.weight.iter().copied().min().unwrap_or(0);
-        bound = (bound + self.filling() * lightest as f64) * (1.0 - 1e-9);
-        let pairs = if lightest > 0 && self.weight.iter().all(|&w| w == lightest) {
-            (bound / lightest as f64).ceil() as u64 * lightest
-        } else {
-            bound as u64
-        };
-        let new = (0..self.nodes()).filter(|&node| !is_resident(node));
-        pairs.max(new.map(|node| self.weight[node]).sum())
+        sum * (1.0 - 1e-9)
     }
 
     /// Most pairs that a load of `node` can bring.
     fn most_pairs(&self, node: usize) -> f64 {
         f64::from(ones(&self.partners[node])).min((self.capacity - 1) as f64)
-    }
-
-    /// Bytes that a pair brought by a load of `node` costs at least.
-    fn share(&self, node: usize) -> f64 {
-        self.weight[node] as f64 / self.most_pairs(node)
     }
 
     /// The loads that fill the buffer bring fewer pairs than later ones, since the i-th finds i - 1
