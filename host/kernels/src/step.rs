@@ -28,6 +28,7 @@ use crate::accumulate::GradientRows;
 use crate::spec::{ModelSpec, SpecError};
 pub use evaluate::EvalStats;
 pub use execution::{Execution, has_fast_bf16};
+pub use job::Job;
 pub use memory::{TypeRows, negatives, slice_plan, worker_bytes};
 pub use pbg_core::batch_graph::Cluster;
 pub use times::ClusterTimes;

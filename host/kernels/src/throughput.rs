@@ -21,7 +21,8 @@ use crate::negatives::Draws;
 use crate::params::Params;
 use crate::spec::ModelSpec;
 use crate::step::{
-    Batch, Cluster, ClusterTimes, Execution, Relations, StepError, Tables, Trainer, TrainerError,
+    Batch, Cluster, ClusterTimes, Execution, Job, Relations, StepError, Tables, Trainer,
+    TrainerError,
 };
 use crate::table::Table;
 
@@ -335,7 +336,13 @@ impl<'a> Steps<'a> {
             lhs: self.table,
             rhs: self.table,
         };
-        trainer.train(&batch, &tables, self.params, self.loss, &self.draws)?;
+        trainer.train(&Job {
+            batch: &batch,
+            tables: &tables,
+            params: self.params,
+            loss: self.loss,
+            draws: &self.draws,
+        })?;
         Ok(())
     }
 }

@@ -3,14 +3,10 @@
 use std::sync::Arc;
 
 use pbg_core::config::{Config, Device, Precision};
-use pbg_core::strategy::Loss;
 use pbg_kernels::device::{DeviceTrainer, Place};
-use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{
-    Batch, BatchStats, ClusterTimes, StepError, Tables, Trainer, TrainerError,
-};
+use pbg_kernels::step::{BatchStats, ClusterTimes, Job, StepError, Trainer, TrainerError};
 
 use crate::error::RunError;
 use crate::settings::{device, execution, on_device, worker_count};
@@ -29,17 +25,10 @@ impl Executor {
     ///
     /// # Errors
     /// As [`Trainer::train`].
-    pub fn train(
-        &mut self,
-        batch: &Batch<'_>,
-        tables: &Tables<'_>,
-        params: &Params,
-        loss: &dyn Loss,
-        draws: &Draws,
-    ) -> Result<BatchStats, StepError> {
+    pub fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError> {
         match self {
-            Self::Core(trainer) => trainer.train(batch, tables, params, loss, draws),
-            Self::Device(trainer) => trainer.train(batch, tables, params, loss, draws),
+            Self::Core(trainer) => trainer.train(job),
+            Self::Device(trainer) => trainer.train(job),
         }
     }
 

@@ -6,7 +6,7 @@ use pbg_core::batching::{self, ByRelation};
 use pbg_core::event::RankStats;
 use pbg_core::seed::Purpose;
 use pbg_kernels::negatives::Draws;
-use pbg_kernels::step::{EvalStats, Trainer};
+use pbg_kernels::step::{EvalStats, Job, Trainer};
 use rand::RngExt;
 
 use crate::error::RunError;
@@ -83,11 +83,13 @@ fn evaluate_share(
             &mut rng,
         );
         let stats = evaluator.evaluate(
-            &batch,
-            &tables,
-            work.params,
-            work.loss,
-            &draws,
+            &Job {
+                batch: &batch,
+                tables: &tables,
+                params: work.params,
+                loss: work.loss,
+                draws: &draws,
+            },
             rng.random(),
         )?;
         total = total.merge(&means(&stats));

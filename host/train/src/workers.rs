@@ -15,7 +15,7 @@ use pbg_core::strategy::Loss;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::RelationSpec;
-use pbg_kernels::step::{Batch, BatchStats, Relations, StepError, Tables};
+use pbg_kernels::step::{Batch, BatchStats, Job, Relations, StepError, Tables};
 use pbg_kernels::table::Table;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -328,7 +328,13 @@ impl<'a, 'w> Shift<'a, 'w> {
             .draw(spec, template, batch.len(), candidates, &mut self.rng);
         let stats = self
             .trainer
-            .train(&batch, &tables, work.params, work.loss, &self.draws)
+            .train(&Job {
+                batch: &batch,
+                tables: &tables,
+                params: work.params,
+                loss: work.loss,
+                draws: &self.draws,
+            })
             .map_err(|error| self.locate(error))?;
         work.loss.observe(stats.count, stats.loss())?;
         let stats = sums(&stats);

@@ -5,7 +5,6 @@ use std::sync::{Arc, MutexGuard};
 use pbg_core::batch_graph::{Cluster, Pass, Step};
 use pbg_core::config::{Comparator, Precision};
 use pbg_core::graph::Side;
-use pbg_core::strategy::Loss;
 use tch::Tensor;
 
 use super::parameters::Parameters;
@@ -16,8 +15,7 @@ use super::tables::Rows;
 use super::touched::Touch;
 use super::transfer;
 use super::working_set::WorkingSet;
-use crate::batch::{Batch, Tables};
-use crate::negatives::Draws;
+use crate::batch::Tables;
 use crate::params::Params;
 use crate::spec::ModelSpec;
 use crate::step::job::{Graphs, Job};
@@ -99,22 +97,8 @@ impl DeviceTrainer {
     ///
     /// # Errors
     /// As there, or when a table is not resident.
-    pub fn train(
-        &mut self,
-        batch: &Batch<'_>,
-        tables: &Tables<'_>,
-        params: &Params,
-        loss: &dyn Loss,
-        draws: &Draws,
-    ) -> Result<BatchStats, StepError> {
-        let job = Job {
-            batch,
-            tables,
-            params,
-            loss,
-            draws,
-        };
-        self.work(&job, None)
+    pub fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError> {
+        self.work(job, None)
     }
 
     /// As [`DeviceTrainer::train`]; `observer` sees the scores before they become gradients.
@@ -123,21 +107,10 @@ impl DeviceTrainer {
     /// As [`DeviceTrainer::train`].
     pub fn train_observed(
         &mut self,
-        batch: &Batch<'_>,
-        tables: &Tables<'_>,
-        params: &Params,
-        loss: &dyn Loss,
-        draws: &Draws,
+        job: &Job<'_>,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {
-        let job = Job {
-            batch,
-            tables,
-            params,
-            loss,
-            draws,
-        };
-        self.work(&job, Some(observer))
+        self.work(job, Some(observer))
     }
 
     fn work(

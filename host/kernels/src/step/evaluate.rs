@@ -1,11 +1,8 @@
 //! Evaluation of a batch against sampled negatives: the step without its updates.
 
 use pbg_core::graph::Side;
-use pbg_core::strategy::{Loss, MASKED};
+use pbg_core::strategy::MASKED;
 
-use crate::batch::{Batch, Tables};
-use crate::negatives::Draws;
-use crate::params::Params;
 use crate::step::job::Job;
 use crate::step::side::pair;
 use crate::step::{StepError, Trainer};
@@ -114,22 +111,8 @@ impl Trainer {
     ///
     /// # Errors
     /// As [`Trainer::train`].
-    pub fn evaluate(
-        &mut self,
-        batch: &Batch<'_>,
-        tables: &Tables<'_>,
-        params: &Params,
-        loss: &dyn Loss,
-        draws: &Draws,
-        seed: u64,
-    ) -> Result<EvalStats, StepError> {
-        let job = Job {
-            batch,
-            tables,
-            params,
-            loss,
-            draws,
-        };
+    pub fn evaluate(&mut self, job: &Job<'_>, seed: u64) -> Result<EvalStats, StepError> {
+        let batch = job.batch;
         let mut stats = EvalStats {
             count: batch.len(),
             ..EvalStats::default()
@@ -137,15 +120,15 @@ impl Trainer {
         if batch.is_empty() {
             return Ok(stats);
         }
-        let plan = self.start(&job)?;
+        let plan = self.start(job)?;
         let weight = self.spec.relations[batch.spec_index()].weight;
         let mut samples = [Sample::default(), Sample::default()];
         for pass in plan.graph.loops.iter().map(|each| &each.pass) {
-            self.gather_once(&plan, pass, &job)?;
+            self.gather_once(&plan, pass, job)?;
             for slice in plan.slices() {
-                self.fill_slice(&plan, pass, &job, &slice)?;
+                self.fill_slice(&plan, pass, job, &slice)?;
                 for &side in pass.replaced {
-                    let direction = self.direction(&plan, pass, &job, &slice, side);
+                    let direction = self.direction(&plan, pass, job, &slice, side);
                     let (candidates, queries) = pair(&mut self.sides, side);
                     direction.score(candidates, queries, &mut self.scores)?;
                     let (positives, negatives) = self.scores.of(&slice);
@@ -159,7 +142,7 @@ impl Trainer {
                     );
                     let weights = batch.weight.map(|w| &w[slice.rows.clone()]);
                     stats.loss += direction
-                        .lose(&mut self.scores, loss, weight, weights)?
+                        .lose(&mut self.scores, job.loss, weight, weights)?
                         .loss;
                 }
             }

@@ -16,12 +16,17 @@ use crate::step::{Execution, StepError};
 
 /// What one batch is worked on with.
 #[derive(Clone, Copy)]
-pub(crate) struct Job<'a> {
-    pub(crate) batch: &'a Batch<'a>,
-    pub(crate) tables: &'a Tables<'a>,
-    pub(crate) params: &'a Params,
-    pub(crate) loss: &'a dyn Loss,
-    pub(crate) draws: &'a Draws,
+pub struct Job<'a> {
+    /// Edges.
+    pub batch: &'a Batch<'a>,
+    /// The rows of both sides' partitions.
+    pub tables: &'a Tables<'a>,
+    /// Relations' parameters and global embeddings.
+    pub params: &'a Params,
+    /// What scores become.
+    pub loss: &'a dyn Loss,
+    /// The negatives.
+    pub draws: &'a Draws,
 }
 
 impl<'a> Job<'a> {

@@ -3,13 +3,9 @@
 use pbg_core::batch_graph::{Cluster, Negatives, Pass, Step};
 use pbg_core::config::{Operator, Precision};
 use pbg_core::graph::Side;
-use pbg_core::strategy::Loss;
 
-use crate::batch::{Batch, Tables};
 use crate::comparators::Comparison;
-use crate::negatives::Draws;
 use crate::optimizer;
-use crate::params::Params;
 use crate::regularizer::N3;
 use crate::spec::ModelSpec;
 use crate::step::backward::{self, Sink};
@@ -35,15 +31,8 @@ impl Trainer {
     /// When the batch does not fit the model, the loss fails, or a value is not finite; nothing of the
     /// batch was applied then, except that a gradient that alone is not finite is left out of
     /// an otherwise complete update. `max_norm` acts when rows are looked up, as in PBG, and stays.
-    pub fn train(
-        &mut self,
-        batch: &Batch<'_>,
-        tables: &Tables<'_>,
-        params: &Params,
-        loss: &dyn Loss,
-        draws: &Draws,
-    ) -> Result<BatchStats, StepError> {
-        self.train_observed(batch, tables, params, loss, draws, &mut |_, _, _, _| {})
+    pub fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError> {
+        self.train_observed(job, &mut |_, _, _, _| {})
     }
 
     /// As [`Trainer::train`]; `observer` sees the scores before they become gradients.
@@ -52,20 +41,15 @@ impl Trainer {
     /// As [`Trainer::train`].
     pub fn train_observed(
         &mut self,
-        batch: &Batch<'_>,
-        tables: &Tables<'_>,
-        params: &Params,
-        loss: &dyn Loss,
-        draws: &Draws,
+        job: &Job<'_>,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {
-        let job = Job {
+        let Job {
             batch,
             tables,
             params,
-            loss,
-            draws,
-        };
+            ..
+        } = *job;
         let stats = BatchStats {
             count: batch.len(),
             ..BatchStats::default()
@@ -74,7 +58,7 @@ impl Trainer {
             return Ok(stats);
         }
         self.times.start();
-        let plan = self.start(&job)?;
+        let plan = self.start(job)?;
         self.gradients
             .reset(&self.spec, batch.spec_index(), params, batch.len())?;
         for side in Side::BOTH {
@@ -90,7 +74,7 @@ impl Trainer {
         }
         let mut walk = Walk {
             plan: &plan,
-            job: &job,
+            job,
             stats,
             observer,
         };

@@ -16,7 +16,7 @@ use pbg_kernels::losses::Traced;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, BatchStats, Execution, Relations, StepError, Tables, Trainer};
+use pbg_kernels::step::{Batch, BatchStats, Execution, Job, Relations, StepError, Tables, Trainer};
 use pbg_kernels::table::Table;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -137,7 +137,13 @@ fn train(case: &Case, place: Option<Place>) -> Result<After, StepError> {
         for _ in 0..case.steps {
             let (batch, tables) = (twin.batch(), twin.tables());
             let draws = &twin.edges.draws;
-            stats.push(trainer.train(&batch, &tables, &twin.params, loss.as_ref(), draws)?);
+            stats.push(trainer.train(&Job {
+                batch: &batch,
+                tables: &tables,
+                params: &twin.params,
+                loss: loss.as_ref(),
+                draws,
+            })?);
         }
         trainer.download(&twin.params)?;
         twin.tables.iter().try_for_each(Table::download)?;
@@ -157,7 +163,16 @@ fn train(case: &Case, place: Option<Place>) -> Result<After, StepError> {
                 }
             };
             let params = &twin.params;
-            stats.push(trainer.train_observed(&batch, &tables, params, loss, draws, &mut count)?);
+            stats.push(trainer.train_observed(
+                &Job {
+                    batch: &batch,
+                    tables: &tables,
+                    params,
+                    loss,
+                    draws,
+                },
+                &mut count,
+            )?);
             ties.push(tied);
         }
     }
@@ -343,16 +358,24 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             rhs: &rhs,
         };
         let stats = match place {
-            None => Trainer::new(Arc::clone(&spec)).expect("a trainer").train(
-                &batch,
-                &tables,
-                &params,
-                loss.as_ref(),
-                &draws,
-            ),
+            None => Trainer::new(Arc::clone(&spec))
+                .expect("a trainer")
+                .train(&Job {
+                    batch: &batch,
+                    tables: &tables,
+                    params: &params,
+                    loss: loss.as_ref(),
+                    draws: &draws,
+                }),
             Some(place) => DeviceTrainer::new(Arc::clone(&spec), Execution::default(), place)
                 .expect("a trainer")
-                .train(&batch, &tables, &params, loss.as_ref(), &draws),
+                .train(&Job {
+                    batch: &batch,
+                    tables: &tables,
+                    params: &params,
+                    loss: loss.as_ref(),
+                    draws: &draws,
+                }),
         };
         lhs.download().expect("room");
         rhs.download().expect("room");
@@ -425,7 +448,13 @@ fn what_is_not_finite_is_an_error_and_changes_nothing() {
     let before = rows_of(&table);
     let loss = loss(0);
     let draws = &twin.edges.draws;
-    let result = trainer.train(&twin.batch(), &tables, &twin.params, loss.as_ref(), draws);
+    let result = trainer.train(&Job {
+        batch: &twin.batch(),
+        tables: &tables,
+        params: &twin.params,
+        loss: loss.as_ref(),
+        draws,
+    });
     assert_eq!(result, Err(StepError::NonFinite("loss")));
     table.download().expect("room");
     assert_eq!(rows_of(&table), before);

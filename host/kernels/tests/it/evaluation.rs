@@ -6,7 +6,7 @@ use pbg_core::config::{Comparator, Operator};
 use pbg_core::graph::Side;
 use pbg_kernels::losses::direct::Softmax;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, EvalStats, Relations, StepError, Trainer};
+use pbg_kernels::step::{Batch, EvalStats, Job, Relations, StepError, Trainer};
 
 use crate::gradients::{Twin, native, rows_of, spec};
 use crate::reference::Kind;
@@ -60,11 +60,13 @@ fn metrics_equal_a_naive_count_at_any_slice_size() {
                 let draws = &twin.edges.draws;
                 let found = trainer
                     .evaluate(
-                        &twin.batch(),
-                        &twin.tables(),
-                        &twin.params,
-                        loss.as_ref(),
-                        draws,
+                        &Job {
+                            batch: &twin.batch(),
+                            tables: &twin.tables(),
+                            params: &twin.params,
+                            loss: loss.as_ref(),
+                            draws,
+                        },
                         1,
                     )
                     .expect("an evaluation");
@@ -122,11 +124,13 @@ fn the_area_under_the_curve_has_the_right_ends() {
         let mut trainer = Trainer::new(Arc::new(twin.model.spec.clone())).expect("a trainer");
         let stats = trainer
             .evaluate(
-                &twin.batch(),
-                &twin.tables(),
-                &twin.params,
-                &Softmax::new(),
-                &twin.edges.draws,
+                &Job {
+                    batch: &twin.batch(),
+                    tables: &twin.tables(),
+                    params: &twin.params,
+                    loss: &Softmax::new(),
+                    draws: &twin.edges.draws,
+                },
                 5,
             )
             .expect("an evaluation");
@@ -148,13 +152,13 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
     let mut trainer = Trainer::new(Arc::new(twin.model.spec.clone()))
         .expect("a trainer")
         .with_slice_bytes(1);
-    let error = trainer.train(
-        &twin.batch(),
-        &twin.tables(),
-        &twin.params,
-        &Softmax::new(),
-        &twin.edges.draws,
-    );
+    let error = trainer.train(&Job {
+        batch: &twin.batch(),
+        tables: &twin.tables(),
+        params: &twin.params,
+        loss: &Softmax::new(),
+        draws: &twin.edges.draws,
+    });
     assert_eq!(error, Err(StepError::NonFinite("loss")));
     assert_eq!(before, twin.tables.iter().map(rows_of).collect::<Vec<_>>());
     assert_eq!(
@@ -179,13 +183,13 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
         .with_slice_bytes(1);
     for (trainer, twin) in [(&mut trainer, &twin), (&mut other, &healthy)] {
         trainer
-            .train(
-                &twin.batch(),
-                &twin.tables(),
-                &twin.params,
-                &Softmax::new(),
-                &twin.edges.draws,
-            )
+            .train(&Job {
+                batch: &twin.batch(),
+                tables: &twin.tables(),
+                params: &twin.params,
+                loss: &Softmax::new(),
+                draws: &twin.edges.draws,
+            })
             .expect("a step");
     }
     let after = |twin: &Twin| twin.tables.iter().map(rows_of).collect::<Vec<_>>();
@@ -229,17 +233,23 @@ fn batches_that_do_not_fit_are_refused() {
         },
     ];
     for (i, batch) in bad.iter().enumerate() {
-        let found = trainer.train(
+        let found = trainer.train(&Job {
             batch,
-            &twin.tables(),
-            &twin.params,
-            &Softmax::new(),
-            &twin.edges.draws,
-        );
+            tables: &twin.tables(),
+            params: &twin.params,
+            loss: &Softmax::new(),
+            draws: &twin.edges.draws,
+        });
         assert!(matches!(found, Err(StepError::Batch(_))), "{i}: {found:?}");
     }
     let mut draws = twin.edges.draws.clone();
     draws.rhs[0] = 7;
-    let found = trainer.train(&good, &twin.tables(), &twin.params, &Softmax::new(), &draws);
+    let found = trainer.train(&Job {
+        batch: &good,
+        tables: &twin.tables(),
+        params: &twin.params,
+        loss: &Softmax::new(),
+        draws: &draws,
+    });
     assert!(matches!(found, Err(StepError::Batch(_))), "{found:?}");
 }

@@ -7,7 +7,8 @@ use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, BatchStats, Execution, Relations, Tables, Trainer, TypeRows, has_fast_bf16, worker_bytes,
+    Batch, BatchStats, Execution, Job, Relations, Tables, Trainer, TypeRows, has_fast_bf16,
+    worker_bytes,
 };
 use pbg_kernels::table::Table;
 use rand::RngExt;
@@ -76,7 +77,13 @@ fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, 
     let loss = native(Kind::Softmax);
     let params = Params::new(&spec);
     let stats = trainer
-        .train(&batch, &tables, &params, loss.as_ref(), &draws)
+        .train(&Job {
+            batch: &batch,
+            tables: &tables,
+            params: &params,
+            loss: loss.as_ref(),
+            draws: &draws,
+        })
         .expect("a step");
     let mut out = vec![0.0; ENTITIES * DIMENSION];
     for (row, out) in out.chunks_exact_mut(DIMENSION).enumerate() {
@@ -181,13 +188,13 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             weight: None,
         };
         let loss = native(Kind::Softmax);
-        trainer.train(
-            &batch,
-            &Tables { lhs, rhs },
-            &Params::new(&spec),
-            loss.as_ref(),
-            &draws,
-        )
+        trainer.train(&Job {
+            batch: &batch,
+            tables: &Tables { lhs, rhs },
+            params: &Params::new(&spec),
+            loss: loss.as_ref(),
+            draws: &draws,
+        })
     };
     let (lhs, rhs) = (Table::new(small, DIMENSION), Table::new(large, DIMENSION));
     // Left offsets 2 to 5 are the right partition's 0 to 3, right offsets 4 and 5 the left one's 0 and 1.

@@ -10,7 +10,7 @@ use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::step::{Batch, Relations, Tables, Trainer};
+use pbg_kernels::step::{Batch, Job, Relations, Tables, Trainer};
 use pbg_kernels::table::{Features, Table};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -257,13 +257,13 @@ fn check(name: &str, twin: &Twin, kind: Kind, slice_bytes: usize) {
         .with_slice_bytes(slice_bytes);
     let loss = native(kind);
     let stats = trainer
-        .train(
-            &twin.batch(),
-            &twin.tables(),
-            &twin.params,
-            loss.as_ref(),
-            &twin.edges.draws,
-        )
+        .train(&Job {
+            batch: &twin.batch(),
+            tables: &twin.tables(),
+            params: &twin.params,
+            loss: loss.as_ref(),
+            draws: &twin.edges.draws,
+        })
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     let close = |what: &str, found: f64, expected: f64| {
         assert!(

@@ -7,7 +7,7 @@ use pbg_kernels::losses::direct::Softmax;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, Relations, Tables, Trainer};
+use pbg_kernels::step::{Batch, Job, Relations, Tables, Trainer};
 use pbg_kernels::table::Table;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -44,7 +44,13 @@ fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> 
             weight: None,
         };
         let stats = trainer
-            .train(&batch, &tables, params, &Softmax::new(), &draws)
+            .train(&Job {
+                batch: &batch,
+                tables: &tables,
+                params,
+                loss: &Softmax::new(),
+                draws: &draws,
+            })
             .expect("a step");
         losses.push(stats.loss() / 20.0);
     }

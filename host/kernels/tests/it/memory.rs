@@ -6,7 +6,9 @@ use pbg_core::config::{Comparator, Operator, Precision};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, Execution, Relations, Tables, Trainer, TypeRows, worker_bytes};
+use pbg_kernels::step::{
+    Batch, Execution, Job, Relations, Tables, Trainer, TypeRows, worker_bytes,
+};
 use pbg_kernels::table::Table;
 use proptest::prelude::*;
 use rand::RngExt;
@@ -72,7 +74,13 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
             rhs: &tables[other],
         };
         trainer
-            .train(&batch, &tables, &params, loss.as_ref(), &draws)
+            .train(&Job {
+                batch: &batch,
+                tables: &tables,
+                params: &params,
+                loss: loss.as_ref(),
+                draws: &draws,
+            })
             .expect("a step");
     }
     trainer.bytes() as u64

@@ -15,7 +15,7 @@ use pbg_core::strategy::Loss;
 use pbg_kernels::device::Place;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
-use pbg_kernels::step::{Batch, Relations, Tables};
+use pbg_kernels::step::{Batch, Job, Relations, Tables};
 use pbg_kernels::table::Table;
 use serde_json::Value;
 
@@ -155,11 +155,13 @@ fn one_step(
     };
     let stats = trainer
         .train(
-            &batch,
-            &tables,
-            params,
-            loss,
-            &draws(case, step),
+            &Job {
+                batch: &batch,
+                tables: &tables,
+                params,
+                loss,
+                draws: &draws(case, step),
+            },
             &mut observe,
         )
         .unwrap_or_else(|error| panic!("{}: {error}", case.name));

@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use pbg_core::strategy::Loss;
 use pbg_kernels::device::{DeviceTrainer, Place};
-use pbg_kernels::negatives::Draws;
-use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, BatchStats, Execution, ScoreObserver, StepError, Tables, Trainer};
+use pbg_kernels::step::{BatchStats, Execution, Job, ScoreObserver, StepError, Trainer};
 use pbg_kernels::table::Table;
 
 /// Where a batch is trained.
@@ -50,21 +47,15 @@ impl Stepper {
 
     pub(crate) fn train(
         &mut self,
-        batch: &Batch<'_>,
-        tables: &Tables<'_>,
-        params: &Params,
-        loss: &dyn Loss,
-        draws: &Draws,
+        job: &Job<'_>,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {
         match self {
-            Self::Cores(trainer) => {
-                trainer.train_observed(batch, tables, params, loss, draws, observer)
-            }
+            Self::Cores(trainer) => trainer.train_observed(job, observer),
             Self::Device(trainer, _) => {
-                let stats = trainer.train_observed(batch, tables, params, loss, draws, observer)?;
-                tables.lhs.download()?;
-                trainer.download(params)?;
+                let stats = trainer.train_observed(job, observer)?;
+                job.tables.lhs.download()?;
+                trainer.download(job.params)?;
                 Ok(stats)
             }
         }
