@@ -32,7 +32,7 @@ pub(crate) fn forward(operator: Operator, packed: &[f32], x: &[f32], y: &mut [f3
             y.copy_from_slice(x);
             vector::add(y, packed);
         }
-        Operator::ComplexDiagonal => vector::complex_multiply(y, x, packed, false),
+        Operator::ComplexDiagonal => vector::complex_multiply(y, x, packed),
         Operator::Linear | Operator::Affine => {
             let (matrix, translation) = packed.split_at(dimension * dimension);
             for (y, row) in y.iter_mut().zip(matrix.chunks_exact(dimension)) {
@@ -59,15 +59,10 @@ pub(crate) fn backward(
         Operator::None => {}
         Operator::Translation => vector::add(packed_gradient, gradient),
         Operator::Diagonal => {
-            vector::multiply_add(packed_gradient, gradient, x);
-            vector::multiply(scratch, gradient, packed);
-            gradient.copy_from_slice(scratch);
+            vector::multiply_back(gradient, x, packed, packed_gradient);
         }
         Operator::ComplexDiagonal => {
-            vector::complex_multiply(scratch, gradient, x, true);
-            vector::add(packed_gradient, scratch);
-            vector::complex_multiply(scratch, gradient, packed, true);
-            gradient.copy_from_slice(scratch);
+            vector::complex_multiply_back(gradient, x, packed, packed_gradient);
         }
         Operator::Linear | Operator::Affine => {
             let matrix_gradient = &mut packed_gradient[..dimension * dimension];

@@ -69,21 +69,27 @@ pub(crate) fn apply_elements(
     scratch: &mut Vec<f32>,
 ) -> bool {
     let width = gradient.len();
-    let mut finite = true;
     scratch.resize(2 * width, 0.0);
     let (values, accumulators) = scratch.split_at_mut(width);
     tensor.values.read_row(row, values);
     tensor.adagrad.read_row(row, accumulators);
-    for ((value, accumulator), &g) in values.iter_mut().zip(accumulators.iter_mut()).zip(gradient) {
-        let sum = *accumulator + g * g;
-        if sum.is_finite() {
-            *accumulator = sum;
-            *value -= lr * g / (sum.sqrt() + EPSILON);
-        } else {
-            finite = false;
-        }
-    }
+    let finite = adagrad(values, accumulators, gradient, lr);
     tensor.values.write_row(row, values);
     tensor.adagrad.write_row(row, accumulators);
+    finite
+}
+
+#[multiversion::multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+fn adagrad(values: &mut [f32], accumulators: &mut [f32], gradient: &[f32], lr: f32) -> bool {
+    let mut finite = true;
+    for ((value, accumulator), &g) in values.iter_mut().zip(accumulators).zip(gradient) {
+        let sum = *accumulator + g * g;
+        // Without a branch, so that it vectorises.
+        let takes = sum.is_finite();
+        finite &= takes;
+        let step = lr * g / (sum.sqrt() + EPSILON);
+        *accumulator = if takes { sum } else { *accumulator };
+        *value -= if takes { step } else { 0.0 };
+    }
     finite
 }

@@ -36,12 +36,20 @@ const LANES: usize = 16;
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 fn add_real(row: &[f32], gradient: &mut [f32], factor: f32) -> f32 {
     let mut sums = [0.0; LANES];
-    for (row, gradient) in row.chunks(LANES).zip(gradient.chunks_mut(LANES)) {
-        for ((&x, g), sum) in row.iter().zip(gradient).zip(&mut sums) {
-            let product = x * x.abs();
-            *sum += product.abs() * x.abs();
-            *g += factor * product;
+    let add = |&x: &f32, g: &mut f32, sum: &mut f32| {
+        let product = x * x.abs();
+        *sum += product.abs() * x.abs();
+        *g += factor * product;
+    };
+    let ((rows, rest), (gradients, rest_gradient)) =
+        (row.as_chunks::<LANES>(), gradient.as_chunks_mut::<LANES>());
+    for (row, gradient) in rows.iter().zip(gradients) {
+        for i in 0..LANES {
+            add(&row[i], &mut gradient[i], &mut sums[i]);
         }
+    }
+    for ((x, g), sum) in rest.iter().zip(rest_gradient).zip(&mut sums) {
+        add(x, g, sum);
     }
     join_lanes(sums, |a, b| a + b)
 }
@@ -53,23 +61,30 @@ fn add_complex(
     factor: f32,
 ) -> f32 {
     let mut sums = [0.0; LANES];
-    let gradients = re_gradient
-        .chunks_mut(LANES)
-        .zip(im_gradient.chunks_mut(LANES));
-    for ((re, im), (re_gradient, im_gradient)) in
-        re.chunks(LANES).zip(im.chunks(LANES)).zip(gradients)
+    let add = |a: f32, b: f32, gradients: [&mut f32; 2], sum: &mut f32| {
+        let square = a * a + b * b;
+        let modulus = square.sqrt();
+        *sum += square * modulus;
+        *gradients[0] += factor * modulus * a;
+        *gradients[1] += factor * modulus * b;
+    };
+    let ((re, re_rest), (im, im_rest)) = (re.as_chunks::<LANES>(), im.as_chunks::<LANES>());
+    let (re_gradients, re_rest_gradient) = re_gradient.as_chunks_mut::<LANES>();
+    let (im_gradients, im_rest_gradient) = im_gradient.as_chunks_mut::<LANES>();
+    for ((re, im), (re_gradient, im_gradient)) in re
+        .iter()
+        .zip(im)
+        .zip(re_gradients.iter_mut().zip(im_gradients))
     {
-        let numbers = re
-            .iter()
-            .zip(im)
-            .zip(re_gradient.iter_mut().zip(im_gradient));
-        for (((&a, &b), (re_gradient, im_gradient)), sum) in numbers.zip(&mut sums) {
-            let square = a * a + b * b;
-            let modulus = square.sqrt();
-            *sum += square * modulus;
-            *re_gradient += factor * modulus * a;
-            *im_gradient += factor * modulus * b;
+        for i in 0..LANES {
+            let gradients = [&mut re_gradient[i], &mut im_gradient[i]];
+            add(re[i], im[i], gradients, &mut sums[i]);
         }
+    }
+    let rest = re_rest.iter().zip(im_rest);
+    let gradients = re_rest_gradient.iter_mut().zip(im_rest_gradient);
+    for (((&a, &b), (re_gradient, im_gradient)), sum) in rest.zip(gradients).zip(&mut sums) {
+        add(a, b, [re_gradient, im_gradient], sum);
     }
     join_lanes(sums, |a, b| a + b)
 }

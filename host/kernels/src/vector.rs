@@ -130,6 +130,13 @@ pub(crate) fn add(y: &mut [f32], x: &[f32]) {
     y.iter_mut().zip(x).for_each(|(y, &x)| *y += x);
 }
 
+/// `y = a * x`.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn scaled(y: &mut [f32], a: f32, x: &[f32]) {
+    debug_assert_eq!(x.len(), y.len());
+    y.iter_mut().zip(x).for_each(|(y, &x)| *y = a * x);
+}
+
 /// `y *= a`.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn scale(y: &mut [f32], a: f32) {
@@ -145,28 +152,49 @@ pub(crate) fn multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
         .for_each(|((o, &x), &y)| *o = x * y);
 }
 
-/// `out += x * y`, element by element.
+/// Back through [`multiply`]: `y_gradient += gradient * x`, and `gradient *= y`.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn multiply_add(out: &mut [f32], x: &[f32], y: &[f32]) {
-    out.iter_mut()
-        .zip(x)
-        .zip(y)
-        .for_each(|((o, &x), &y)| *o += x * y);
+pub(crate) fn multiply_back(gradient: &mut [f32], x: &[f32], y: &[f32], y_gradient: &mut [f32]) {
+    let operands = x.iter().zip(y).zip(y_gradient);
+    for (g, ((&x, &y), y_gradient)) in gradient.iter_mut().zip(operands) {
+        *y_gradient += *g * x;
+        *g *= y;
+    }
 }
 
-/// `out = (a + ib)(c + id)`, or `(a + ib)(c - id)` with `conjugate`; complex numbers as a half of
-/// real parts and a half of imaginary parts.
+/// `out = x y`; complex numbers as a half of real parts and a half of imaginary parts.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn complex_multiply(out: &mut [f32], x: &[f32], y: &[f32], conjugate: bool) {
+pub(crate) fn complex_multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
     let half = out.len() / 2;
-    let sign = if conjugate { -1.0 } else { 1.0 };
     let (out_re, out_im) = out.split_at_mut(half);
     let ((a, b), (c, d)) = (x.split_at(half), y.split_at(half));
     let (a, b, c, d) = (&a[..half], &b[..half], &c[..half], &d[..half]);
     for i in 0..half {
-        let d = sign * d[i];
-        out_re[i] = a[i] * c[i] - b[i] * d;
-        out_im[i] = a[i] * d + b[i] * c[i];
+        out_re[i] = a[i] * c[i] - b[i] * d[i];
+        out_im[i] = a[i] * d[i] + b[i] * c[i];
+    }
+}
+
+/// Back through [`complex_multiply`]: `y_gradient += gradient conj(x)`, and `gradient *= conj(y)`.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(crate) fn complex_multiply_back(
+    gradient: &mut [f32],
+    x: &[f32],
+    y: &[f32],
+    y_gradient: &mut [f32],
+) {
+    let half = gradient.len() / 2;
+    let ((g_re, g_im), (out_re, out_im)) =
+        (gradient.split_at_mut(half), y_gradient.split_at_mut(half));
+    let (g_im, out_re, out_im) = (&mut g_im[..half], &mut out_re[..half], &mut out_im[..half]);
+    let ((a, b), (c, d)) = (x.split_at(half), y.split_at(half));
+    let (a, b, c, d) = (&a[..half], &b[..half], &c[..half], &d[..half]);
+    for i in 0..half {
+        let (re, im) = (g_re[i], g_im[i]);
+        out_re[i] += re * a[i] + im * b[i];
+        out_im[i] += im * a[i] - re * b[i];
+        g_re[i] = re * c[i] + im * d[i];
+        g_im[i] = im * c[i] - re * d[i];
     }
 }
 
@@ -249,10 +277,15 @@ mod tests {
     fn complex_products_follow_the_definition() {
         let (x, y) = ([1.0, 2.0, 3.0, -4.0], [0.5, -1.0, 2.0, 3.0]);
         let mut out = [0.0; 4];
-        complex_multiply(&mut out, &x, &y, false);
+        complex_multiply(&mut out, &x, &y);
         // (1 + 3i)(0.5 + 2i) and (2 - 4i)(-1 + 3i)
         assert_eq!(out, [-5.5, 10.0, 3.5, 10.0]);
-        complex_multiply(&mut out, &x, &y, true);
-        assert_eq!(out, [6.5, -14.0, -0.5, -2.0]);
+        let mut y_gradient = [1.0; 4];
+        let mut gradient = x;
+        complex_multiply_back(&mut gradient, &[0.0, 1.0, -1.0, 0.0], &y, &mut y_gradient);
+        // (1 + 3i)(0.5 - 2i) and (2 - 4i)(-1 - 3i)
+        assert_eq!(gradient, [6.5, -14.0, -0.5, -2.0]);
+        // 1 + i + (1 + 3i)(0 + i) and 1 + i + (2 - 4i)(1 - 0i)
+        assert_eq!(y_gradient, [-2.0, 3.0, 2.0, -3.0]);
     }
 }

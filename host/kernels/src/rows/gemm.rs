@@ -7,6 +7,8 @@
 
 use std::cell::RefCell;
 
+use crate::buffer::FloatBuffer;
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -31,33 +33,22 @@ impl Matrix<'_> {
 
 /// Terms of a sum at a time.
 const DEPTH: usize = 512;
-/// A packed right factor of at most this many floats stays in the second-level cache, so that all of it is
-/// used for some rows of the result before the next ones; of a larger one, a panel at a time.
-const WHOLE: usize = 64 << 10;
-/// The widest panel.
-const WIDTH: usize = 48;
-/// Room for what is packed.
-const ROOM: usize = if DEPTH * WIDTH > WHOLE {
-    DEPTH * WIDTH
-} else {
-    WHOLE
-};
-
-/// Sixteen floats in a line of the cache.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([f32; 16]);
-
-/// The floats of lines.
-#[cfg(target_arch = "x86_64")]
-fn floats(lines: &mut [Line]) -> &mut [f32] {
-    let count = lines.len() * 16;
-    // SAFETY: a line is sixteen floats and nothing else, and the floats are borrowed as the lines were.
-    unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), count) }
-}
+/// As many floats of a factor stay in the second-level cache beside what passes through it.
+const KEPT: usize = 64 << 10;
+/// Floats that the packed right factor may take: they stay in the third-level cache.
+const ROOM: usize = 512 << 10;
 
 thread_local! {
-    static PACKED: RefCell<Box<[Line]>> = RefCell::new(vec![Line([0.0; 16]); ROOM / 16].into());
+    static PACKED: RefCell<FloatBuffer> = RefCell::new(FloatBuffer::zeros(ROOM));
+}
+
+/// Asks for a float's line of the cache, which will be written.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn prefetch(to: *const f32) {
+    use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+    // SAFETY: a prefetch reads nothing and never faults, whatever the address.
+    unsafe { _mm_prefetch::<_MM_HINT_ET0>(to.cast()) };
 }
 
 /// A product whose factors and result lie in their slices: `out [rows, columns]`, row-major, of
@@ -119,13 +110,13 @@ impl Product<'_> {
                 return PACKED.with_borrow_mut(|packed| {
                     // SAFETY: the processor has the instructions, and `multiply` has checked that matrices lie
                     // in their slices.
-                    unsafe { avx512::carry_out(self, floats(packed)) }
+                    unsafe { avx512::carry_out(self, packed.as_mut_slice()) }
                 });
             }
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
                 return PACKED.with_borrow_mut(|packed| {
                     // SAFETY: as above.
-                    unsafe { avx2::carry_out(self, floats(packed)) }
+                    unsafe { avx2::carry_out(self, packed.as_mut_slice()) }
                 });
             }
         }
@@ -186,7 +177,7 @@ mod tests {
             ways.push(|product| {
                 PACKED.with_borrow_mut(|packed| {
                     // SAFETY: the processor has the instructions; the tests' matrices lie in their slices.
-                    unsafe { avx2::carry_out(product, floats(packed)) }
+                    unsafe { avx2::carry_out(product, packed.as_mut_slice()) }
                 });
             });
         }
@@ -262,6 +253,9 @@ mod tests {
         for transposed in [[false, false], [false, true], [true, false], [true, true]] {
             assert_right([9, 1300, 200], transposed, true).unwrap();
             assert_right([3, 500, 300], transposed, false).unwrap();
+            // More rows than the second-level cache takes, and more columns than there is room for.
+            assert_right([170, 500, 260], transposed, false).unwrap();
+            assert_right([9, 511, 1100], transposed, true).unwrap();
         }
     }
 

@@ -37,6 +37,9 @@ pub(crate) struct Scores {
     pub(crate) columns: usize,
 }
 
+/// Scores that are turned into gradients at a time: 256 KiB.
+const SCORES_AT_ONCE: usize = 64 << 10;
+
 /// Sums over the rows of a slice.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sums {
@@ -334,21 +337,23 @@ impl Direction<'_> {
         let (rows, columns) = (self.slice.rows.len(), scores.columns);
         let negatives = scores.negatives.as_mut_slice();
         let mut sums = Sums::default();
-        if columns > 0 {
-            for (row, &positive) in negatives
-                .chunks_exact(columns)
-                .zip(&scores.positive[..rows])
-            {
+        // As many rows at a time as stay in the cache between their uses.
+        let at_once = (SCORES_AT_ONCE / columns.max(1)).max(1);
+        for first in (0..rows).step_by(at_once) {
+            let some = first..(first + at_once).min(rows);
+            let scored = &mut negatives[some.start * columns..some.end * columns];
+            let positive = &scores.positive[some.clone()];
+            for (row, &positive) in scored.chunks_exact(columns.max(1)).zip(positive) {
                 sums.violators += u64::from(vector::count_above(row, positive));
             }
+            loss.evaluate(
+                positive,
+                scored,
+                columns,
+                &mut scores.positive_gradient[some.clone()],
+                &mut scores.loss[some],
+            )?;
         }
-        loss.evaluate(
-            &scores.positive[..rows],
-            &mut negatives[..rows * columns],
-            columns,
-            &mut scores.positive_gradient[..rows],
-            &mut scores.loss[..rows],
-        )?;
         for row in 0..rows {
             let weight = weight * weights.map_or(1.0, |w| w[row]);
             sums.loss += f64::from(scores.loss[row]) * f64::from(weight);
@@ -521,9 +526,7 @@ impl Direction<'_> {
         queries: &mut SideBuffers,
         scores: &Scores,
     ) {
-        let dimension = self.plan.dimension;
-        candidates.positives.ensure(self.slice.padded(), dimension);
-        queries.positives.ensure(self.slice.padded(), dimension);
+        let (dimension, padded) = (self.plan.dimension, self.slice.padded());
         for row in 0..self.slice.rows.len() {
             let gradient = scores.positive_gradient[row];
             let factor = match self.comparison.is_distance() {
@@ -536,17 +539,8 @@ impl Direction<'_> {
             let k = candidates
                 .rows
                 .row(self.buffer_row(self.side, row), dimension);
-            let range = row * dimension..(row + 1) * dimension;
-            vector::axpy(
-                &mut queries.positives.values.as_mut_slice()[range.clone()],
-                factor,
-                k,
-            );
-            vector::axpy(
-                &mut candidates.positives.values.as_mut_slice()[range],
-                factor,
-                q,
-            );
+            queries.positives.add_scaled(row, factor, k);
+            candidates.positives.add_scaled(row, factor, q);
             for gradients in [&mut queries.positives, &mut candidates.positives] {
                 gradients.bias[row] += if self.comparison.bias { gradient } else { 0.0 };
                 gradients.pull[row] += if self.comparison.is_distance() {
@@ -555,6 +549,9 @@ impl Direction<'_> {
                     0.0
                 };
             }
+        }
+        for gradients in [&mut queries.positives, &mut candidates.positives] {
+            gradients.finish(self.slice.rows.len()..padded, dimension);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! One side of a slice: its rows gathered, transformed and prepared, and their gradients.
 
+use std::ops::Range;
+
 use pbg_core::config::Operator;
 use pbg_core::graph::Side;
 use tch::TchError;
@@ -118,6 +120,27 @@ impl Gradients {
             half.add_to(values);
         } else {
             half.store(values);
+        }
+    }
+
+    /// Adds `factor * values` to row `row`, or writes it if no row has a gradient yet; then every row needs
+    /// one before [`Gradients::finish`].
+    #[inline]
+    pub(crate) fn add_scaled(&mut self, row: usize, factor: f32, values: &[f32]) {
+        let width = values.len();
+        let row = &mut self.values.as_mut_slice()[row * width..(row + 1) * width];
+        match self.started {
+            true => vector::axpy(row, factor, values),
+            false => vector::scaled(row, factor, values),
+        }
+    }
+
+    /// After all rows but `padding` were written: now all have a gradient.
+    pub(crate) fn finish(&mut self, padding: Range<usize>, dimension: usize) {
+        if !self.started {
+            self.values.as_mut_slice()[padding.start * dimension..padding.end * dimension]
+                .fill(0.0);
+            self.started = true;
         }
     }
 

@@ -31,6 +31,10 @@ macro_rules! blocks {
         unsafe fn tile<const R: usize, const V: usize>(operands: Operands) {
             let Operands { depth, mut left, row_stride, column_stride, mut panel, out, out_stride, mask, accumulate } = operands;
             let mut sums = [[zero(); V]; R];
+            for i in 0..R {
+                // The sums will be stored, or added to, when all terms are done.
+                (0..V).for_each(|j| prefetch(out.wrapping_add(i * out_stride + j * LANES)));
+            }
             for _ in 0..depth {
                 let mut vectors = [zero(); V];
                 for (j, vector) in vectors.iter_mut().enumerate() {
@@ -149,56 +153,105 @@ macro_rules! blocks {
         /// As above, and the terms are the product's.
         #[target_feature(enable = $feature)]
         unsafe fn add_terms(product: &Product<'_>, out: *mut f32, terms: Range<usize>, accumulate: bool, packed: &mut [f32]) {
-            let &Product { rows, columns, a, b, .. } = product;
-            let depth = terms.len();
-            let vectors = columns.div_ceil(LANES);
-            let (panels, tiles) = (vectors.div_ceil(VECTORS), rows.div_ceil(TILES.len()));
-            let whole = depth * vectors * LANES <= WHOLE;
-            let room = depth * LANES * if whole { vectors } else { VECTORS };
-            let panel_room = &mut packed[..room];
-            let place = |panel: usize| if whole { panel_of(panel, columns).0 * depth } else { 0 };
-            let packed = panel_room.as_mut_ptr();
-            let pack = |panel: usize| {
-                let (first, width) = panel_of(panel, columns);
-                // SAFETY: the right factor has these terms and columns; with all panels each has its own place,
-                // else each takes the room of the widest.
+            const STEP: usize = VECTORS * LANES;
+            let most = packed.len() / terms.len() / STEP * STEP;
+            for first in (0..product.columns).step_by(most) {
+                let columns = first..(first + most).min(product.columns);
+                // SAFETY: the columns are some of the product's; the rest is the caller's promise.
+                unsafe { Part { product, out, terms: terms.clone(), columns, accumulate, packed: packed.as_mut_ptr() }.add() };
+            }
+        }
+
+        /// Some terms of the sums of some columns: no more of the right factor than there is room for.
+        struct Part<'p, 'a> {
+            product: &'p Product<'a>,
+            out: *mut f32,
+            terms: Range<usize>,
+            columns: Range<usize>,
+            accumulate: bool,
+            packed: *mut f32,
+        }
+
+        impl Part<'_, '_> {
+            /// Panels stay in the first- and second-level cache while all of some rows use them. If rows are
+            /// too many for that cache, all panels are packed before the first rows.
+            ///
+            /// # Safety
+            /// The processor has the instructions, and matrices and panels lie in their slices.
+            #[target_feature(enable = $feature)]
+            unsafe fn add(&self) {
+                let depth = self.terms.len();
+                let vectors = self.columns.len().div_ceil(LANES);
+                let (panels, tiles) = (vectors.div_ceil(VECTORS), self.product.rows.div_ceil(TILES.len()));
+                let at_once = match depth * vectors * LANES <= KEPT {
+                    true => 1,
+                    false => (KEPT / depth / TILES.len()).max(1),
+                };
+                let place = |panel: usize| self.panel(panel).0 * depth;
+                // SAFETY: the caller's promise. Each panel has its own place, or all the first one's.
                 unsafe {
-                    let from = b.values.as_ptr().add(terms.start * b.row_stride + first * b.column_stride);
-                    let to = packed.add(place(panel));
+                    if at_once >= tiles {
+                        for panel in 0..panels {
+                            self.pack(panel, 0);
+                            (0..tiles).for_each(|tile| self.run(tile, tiles, panel, 0));
+                        }
+                        return;
+                    }
+                    (0..panels).for_each(|panel| self.pack(panel, place(panel)));
+                    for first in (0..tiles).step_by(at_once) {
+                        for panel in 0..panels {
+                            for tile in first..(first + at_once).min(tiles) {
+                                self.run(tile, tiles, panel, place(panel));
+                            }
+                        }
+                    }
+                }
+            }
+
+            fn panel(&self, panel: usize) -> (usize, usize) {
+                panel_of(panel, self.columns.len())
+            }
+
+            /// # Safety
+            /// As above, and there is room for a panel at `place`.
+            #[target_feature(enable = $feature)]
+            unsafe fn pack(&self, panel: usize, place: usize) {
+                let (first, width) = self.panel(panel);
+                let (b, depth) = (&self.product.b, self.terms.len());
+                // SAFETY: the right factor has these terms and columns; there is room.
+                unsafe {
+                    let column = self.columns.start + first;
+                    let from = b.values.as_ptr().add(self.terms.start * b.row_stride + column * b.column_stride);
+                    let to = self.packed.add(place);
                     match b.column_stride {
                         1 => pack_rows(from, b.row_stride, depth, width, to),
                         stride => pack_columns(from, stride, depth, width, to),
                     }
                 }
-            };
-            let run = |tile: usize, panel: usize| {
-                let (first, width) = panel_of(panel, columns);
+            }
+
+            /// # Safety
+            /// As above, and the panel was packed to `place`.
+            #[target_feature(enable = $feature)]
+            unsafe fn run(&self, tile: usize, tiles: usize, panel: usize, place: usize) {
+                let &Product { rows, columns, a, .. } = self.product;
+                let (first, width) = self.panel(panel);
                 let of = |tile: usize| tile * rows / tiles;
                 let (top, count) = (of(tile), of(tile + 1) - of(tile));
-                // SAFETY: the left factor has these rows and terms, the result these rows and columns, and the panel
-                // was packed.
+                // SAFETY: the left factor has these rows and terms, the result these rows and columns.
                 unsafe {
                     let operands = Operands {
-                        depth,
-                        left: a.values.as_ptr().add(top * a.row_stride + terms.start * a.column_stride),
+                        depth: self.terms.len(),
+                        left: a.values.as_ptr().add(top * a.row_stride + self.terms.start * a.column_stride),
                         row_stride: a.row_stride,
                         column_stride: a.column_stride,
-                        panel: packed.add(place(panel)),
-                        out: out.add(top * columns + first),
+                        panel: self.packed.add(place),
+                        out: self.out.add(top * columns + self.columns.start + first),
                         out_stride: columns,
                         mask: mask(width),
-                        accumulate,
+                        accumulate: self.accumulate,
                     };
                     TILES[count - 1][width.div_ceil(LANES) - 1](operands);
-                }
-            };
-            if whole {
-                (0..panels).for_each(pack);
-                (0..tiles).for_each(|tile| (0..panels).for_each(|panel| run(tile, panel)));
-            } else {
-                for panel in 0..panels {
-                    pack(panel);
-                    (0..tiles).for_each(|tile| run(tile, panel));
                 }
             }
         }
