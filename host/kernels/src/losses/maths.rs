@@ -20,17 +20,43 @@ const LARGEST: f32 = 88.722_83;
 /// `e^x`. NaN stays NaN.
 #[inline(always)]
 pub(super) fn exp<const FMA: bool>(x: f32) -> f32 {
+    // Comparisons are false for NaN, so that it passes through.
+    let bounded = if x < SMALLEST { SMALLEST } else { x };
+    let bounded = if bounded > LARGEST { LARGEST } else { bounded };
+    let (p, n) = exp_parts::<FMA>(bounded);
+    // 2^n in two factors: n reaches 128, whose power of two is no f32.
+    let half = n >> 1;
+    let value = p * power_of_two(half) * power_of_two(n.wrapping_sub(half));
+    let value = if x < SMALLEST { 0.0 } else { value };
+    if x > LARGEST { f32::INFINITY } else { value }
+}
+
+/// `e^x` of an x that is not above 0. NaN stays NaN.
+#[inline(always)]
+pub(super) fn exp_of_negative<const FMA: bool>(x: f32) -> f32 {
+    let bounded = if x < SMALLEST { SMALLEST } else { x };
+    let (p, n) = exp_parts::<FMA>(bounded);
+    let value = p * power_of_two(n);
+    if x < SMALLEST { 0.0 } else { value }
+}
+
+/// `2^n` for an n from -126 to 127.
+#[inline(always)]
+fn power_of_two(n: i32) -> f32 {
+    f32::from_bits((n.wrapping_add(127) << 23) as u32)
+}
+
+/// `p` and `n` such that `e^x = p 2^n`.
+#[inline(always)]
+fn exp_parts<const FMA: bool>(x: f32) -> (f32, i32) {
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer, which then also sits in the
     // low bits of the sum.
     const ROUND: f32 = 12_582_912.0;
-    // Comparisons are false for NaN, so that it passes through.
-    let bounded = if x < SMALLEST { SMALLEST } else { x };
-    let bounded = if bounded > LARGEST { LARGEST } else { bounded };
-    let shifted = fma::<FMA>(bounded, std::f32::consts::LOG2_E, ROUND);
+    let shifted = fma::<FMA>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    let r = fma::<FMA>(n, -LN2_LOW, fma::<FMA>(n, -LN2_HIGH, bounded));
+    let r = fma::<FMA>(n, -LN2_LOW, fma::<FMA>(n, -LN2_HIGH, x));
     let mut p = 1.987_569_1e-4;
     for c in [
         1.398_2e-3,
@@ -42,13 +68,8 @@ pub(super) fn exp<const FMA: bool>(x: f32) -> f32 {
         p = fma::<FMA>(p, r, c);
     }
     let p = fma::<FMA>(p * r, r, r) + 1.0;
-    // 2^n in two factors: n reaches 128, whose power of two is no f32.
     let n = (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
-    let half = n >> 1;
-    let power = |n: i32| f32::from_bits(((n.wrapping_add(127)) << 23) as u32);
-    let value = p * power(half) * power(n.wrapping_sub(half));
-    let value = if x < SMALLEST { 0.0 } else { value };
-    if x > LARGEST { f32::INFINITY } else { value }
+    (p, n)
 }
 
 /// `ln(1 + f) - f` for f from sqrt 1/2 - 1 to sqrt 2 - 1.
@@ -158,7 +179,7 @@ pub(super) fn relu(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn sigmoid_and_softplus<const FMA: bool>(x: f32, factor: f32) -> (f32, f32) {
     // Of e^-|x| both follow without overflow.
-    let e = exp::<FMA>(-x.abs());
+    let e = exp_of_negative::<FMA>(-x.abs());
     // NaN is not at most 0, and comes through.
     let above = if x <= 0.0 { 0.0 } else { x };
     let numerator = if x > 0.0 { 1.0 } else { e };
@@ -212,8 +233,15 @@ mod tests {
             let mut row = [x];
             exp_in_place(&mut row, 0.0);
             worst = worst.max(ulps(row[0], f64::from(x).exp()));
+            if x <= 0.0 {
+                worst = worst.max(ulps(exp_of_negative::<false>(x), f64::from(x).exp()));
+            }
         }
         assert!(worst <= 2.0, "{worst}");
+        assert_eq!(exp_of_negative::<false>(0.0), 1.0);
+        assert_eq!(exp_of_negative::<false>(-88.0), 0.0);
+        assert_eq!(exp_of_negative::<false>(f32::NEG_INFINITY), 0.0);
+        assert!(exp_of_negative::<false>(f32::NAN).is_nan());
     }
 
     #[test]

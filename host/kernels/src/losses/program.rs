@@ -80,7 +80,7 @@ pub(super) enum Step {
         x: Tile,
         sums: [Option<Vector>; 2],
     },
-    /// `e^(x - shift)`, and its sum.
+    /// `e^(x - shift)`, and its sum; the shift is the largest value of each row.
     ExpShift {
         out: Tile,
         x: Tile,

@@ -8,7 +8,10 @@ use pbg_core::strategy::MASKED;
 
 use super::maths;
 use super::rows::{Lane, Vectors, WIDTH};
-use crate::vector::lanes as fold;
+use crate::vector::join_lanes;
+
+/// Lanes that a reduction works on at a time, so that it need not wait for the one before.
+const CHAINS: usize = 2;
 
 /// Loads rows of scores, `columns` each, with the rest of their last lane masked.
 #[inline(always)]
@@ -35,13 +38,12 @@ pub(super) fn load(tile: &mut [Lane], scores: &[f32], columns: usize, lanes: usi
 #[inline(always)]
 pub(super) fn largest_scores(tile: &[Lane], lanes: usize, out: &mut [f32]) {
     for (row, out) in tile.chunks_exact(lanes).zip(out) {
-        let row = row.as_flattened();
-        let largest = fold(row, f32::NEG_INFINITY, larger, larger);
+        let (largest, poisoned) = largest_of(row);
         // Masked scores are lower than any that occurs.
-        *out = if largest > MASKED && !poisoned(row) {
+        *out = if largest > MASKED && !poisoned {
             largest
         } else {
-            largest_present(row, row)
+            largest_present(row.as_flattened(), row.as_flattened())
         };
     }
 }
@@ -57,19 +59,14 @@ pub(super) fn max(
 ) {
     let rows = x.chunks_exact(lanes).zip(scores.chunks_exact(lanes));
     for ((x, scores), out) in rows.zip(out) {
-        let (x, scores) = (x.as_flattened(), scores.as_flattened());
         let present = &mut scratch[..lanes];
-        for ((present, &x), &score) in present.as_flattened_mut().iter_mut().zip(x).zip(scores) {
-            *present = if score == MASKED {
-                f32::NEG_INFINITY
-            } else {
-                x
-            };
-        }
-        let largest = fold(present.as_flattened(), f32::NEG_INFINITY, larger, larger);
-        *out = match poisoned(x) {
-            true => largest_present(x, scores),
-            false => largest,
+        zip(present, x, scores, |x, score| match score == MASKED {
+            true => f32::NEG_INFINITY,
+            false => x,
+        });
+        *out = match largest_of(present) {
+            (_, true) => largest_present(x.as_flattened(), scores.as_flattened()),
+            (largest, false) => largest,
         };
     }
 }
@@ -79,11 +76,30 @@ fn larger(a: f32, b: f32) -> f32 {
     if b > a { b } else { a }
 }
 
-/// Whether there may be a NaN, which loses every comparison: its product with 0 is NaN, as that of
-/// infinities.
+/// The largest value, and whether there is a NaN, which loses every comparison.
 #[inline(always)]
-fn poisoned(x: &[f32]) -> bool {
-    fold(x, 0.0, |a, v| a + v * 0.0, |a, b| a + b).is_nan()
+fn largest_of(row: &[Lane]) -> (f32, bool) {
+    let mut largest = [[f32::NEG_INFINITY; WIDTH]; CHAINS];
+    let mut poisoned = [[0; WIDTH]; CHAINS];
+    let mut see = |chain: usize, lane: &Lane| {
+        for (i, &value) in lane.iter().enumerate() {
+            largest[chain][i] = larger(largest[chain][i], value);
+            poisoned[chain][i] |= u32::from(value.is_nan());
+        }
+    };
+    let (rows, rest) = row.as_chunks::<CHAINS>();
+    for lanes in rows {
+        (0..CHAINS).for_each(|chain| see(chain, &lanes[chain]));
+    }
+    rest.iter()
+        .enumerate()
+        .for_each(|(chain, lane)| see(chain, lane));
+    let largest = largest.as_flattened().iter().copied();
+    let poisoned = poisoned.as_flattened().iter();
+    (
+        largest.fold(f32::NEG_INFINITY, larger),
+        poisoned.sum::<u32>() > 0,
+    )
 }
 
 #[cold]
@@ -100,7 +116,24 @@ fn largest_present(x: &[f32], scores: &[f32]) -> f32 {
 #[inline(always)]
 fn sum_all(x: &[Lane], lanes: usize, sums: &mut [f32]) {
     for (row, sum) in x.chunks_exact(lanes).zip(sums) {
-        *sum = fold(row.as_flattened(), 0.0, |a, v| a + v, |a, b| a + b);
+        let mut sums = [[0.0; WIDTH]; CHAINS];
+        let (rows, rest) = row.as_chunks::<CHAINS>();
+        let mut add = |chain: usize, lane: &Lane| {
+            for (sum, value) in sums[chain].iter_mut().zip(lane) {
+                *sum += value;
+            }
+        };
+        for lanes in rows {
+            (0..CHAINS).for_each(|chain| add(chain, &lanes[chain]));
+        }
+        rest.iter()
+            .enumerate()
+            .for_each(|(chain, lane)| add(chain, lane));
+        let [first, second] = sums;
+        *sum = join_lanes(
+            std::array::from_fn::<_, WIDTH, _>(|i| first[i] + second[i]),
+            |a, b| a + b,
+        );
     }
 }
 
@@ -181,7 +214,7 @@ pub(super) fn broadcast(out: &mut [Lane], lanes: usize, rows: &[f32]) {
     }
 }
 
-/// `e^(x - shift)`, 0 where masked, and the sums.
+/// `e^(x - shift)`, 0 where masked, and the sums; a shift is the largest value of its row.
 #[inline(always)]
 pub(super) fn exp_shift<const FMA: bool>(
     out: &mut [Lane],
@@ -197,7 +230,7 @@ pub(super) fn exp_shift<const FMA: bool>(
         .zip(scores.chunks_exact(lanes));
     for ((((out, x), scores), &shift), sum) in tiles.zip(shifts).zip(sums) {
         zip(out, x, scores, |x, score| {
-            unless_masked(maths::exp::<FMA>(x - shift), score)
+            unless_masked(maths::exp_of_negative::<FMA>(x - shift), score)
         });
         sum_all(out, lanes, std::slice::from_mut(sum));
     }

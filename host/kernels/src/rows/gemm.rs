@@ -45,10 +45,19 @@ thread_local! {
 /// Asks for a float's line of the cache, which will be written.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn prefetch(to: *const f32) {
+fn prefetch_write(to: *const f32) {
     use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
     // SAFETY: a prefetch reads nothing and never faults, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_ET0>(to.cast()) };
+}
+
+/// Asks for a float's line of the cache, which will be read.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn prefetch_read(from: *const f32) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: as above.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) };
 }
 
 /// A product whose factors and result lie in their slices: `out [rows, columns]`, row-major, of

@@ -10,7 +10,7 @@ use std::arch::x86_64::{
 use std::ops::Range;
 
 use super::blocks::blocks;
-use super::{DEPTH, KEPT, Product, prefetch};
+use super::{DEPTH, KEPT, Product, prefetch_read, prefetch_write};
 
 const LANES: usize = 8;
 

@@ -33,7 +33,7 @@ macro_rules! blocks {
             let mut sums = [[zero(); V]; R];
             for i in 0..R {
                 // The sums will be stored, or added to, when all terms are done.
-                (0..V).for_each(|j| prefetch(out.wrapping_add(i * out_stride + j * LANES)));
+                (0..V).for_each(|j| prefetch_write(out.wrapping_add(i * out_stride + j * LANES)));
             }
             for _ in 0..depth {
                 let mut vectors = [zero(); V];
@@ -78,27 +78,36 @@ macro_rules! blocks {
         /// By rows and vectors, less one.
         static TILES: [[Tile; VECTORS]; $rows] = [$([tile::<$r, 1>, tile::<$r, 2>, tile::<$r, 3>]),*];
 
-        /// A panel of the right factor whose rows are contiguous: `[depth, vectors]`, zero beyond its width.
+        /// Rows of a factor that are packed together, while the next ones are on their way from memory.
+        const ROWS_AT_ONCE: usize = 8;
+
+        /// Panels of the right factor whose rows are contiguous: each `[depth, vectors]`, zero beyond its width.
+        /// `panels` are their first columns, widths and places; some rows at a time, as memory is read fastest.
         ///
         /// # Safety
         /// There are as many rows and columns, and there is room.
         #[target_feature(enable = $feature)]
-        unsafe fn pack_rows(from: *const f32, stride: usize, depth: usize, width: usize, to: *mut f32) {
-            let vectors = width.div_ceil(LANES);
-            let mask = mask(width);
-            for k in 0..depth {
-                for j in 0..vectors {
-                    // SAFETY: as the caller promised; the mask leaves out what is beyond the width.
-                    unsafe {
-                        let from = from.add(k * stride + j * LANES);
-                        let vector = if j + 1 < vectors { load(from) } else { load_some(mask, from) };
-                        store(to.add((k * vectors + j) * LANES), vector);
+        unsafe fn pack_rows(from: *const f32, stride: usize, depth: usize, panels: impl Iterator<Item = (usize, usize, *mut f32)> + Clone) {
+            for some in (0..depth).step_by(ROWS_AT_ONCE) {
+                for (first, width, to) in panels.clone() {
+                    let vectors = width.div_ceil(LANES);
+                    let mask = mask(width);
+                    for k in some..(some + ROWS_AT_ONCE).min(depth) {
+                        for j in 0..vectors {
+                            // SAFETY: as the caller promised; the mask leaves out what is beyond the width.
+                            unsafe {
+                                let from = from.add(k * stride + first + j * LANES);
+                                prefetch_read(from.wrapping_add(ROWS_AT_ONCE * stride));
+                                let vector = if j + 1 < vectors { load(from) } else { load_some(mask, from) };
+                                store(to.add((k * vectors + j) * LANES), vector);
+                            }
+                        }
                     }
                 }
             }
         }
 
-        /// The same of a factor whose columns are contiguous.
+        /// One panel of a factor whose columns are contiguous.
         ///
         /// # Safety
         /// As above.
@@ -112,8 +121,10 @@ macro_rules! blocks {
                     let mask = mask(rows);
                     let mut block = [zero(); LANES];
                     for (c, column) in block.iter_mut().take(columns).enumerate() {
+                        let from = from.wrapping_add((j * LANES + c) * stride + k);
+                        prefetch_read(from.wrapping_add(LANES * stride));
                         // SAFETY: as the caller promised; the mask leaves out what is beyond the depth.
-                        *column = unsafe { load_some(mask, from.add((j * LANES + c) * stride + k)) };
+                        *column = unsafe { load_some(mask, from) };
                     }
                     let block = transpose(block);
                     for (r, &row) in block.iter().take(rows).enumerate() {
@@ -192,12 +203,12 @@ macro_rules! blocks {
                 unsafe {
                     if at_once >= tiles {
                         for panel in 0..panels {
-                            self.pack(panel, 0);
+                            self.pack(panel..panel + 1, |_| 0);
                             (0..tiles).for_each(|tile| self.run(tile, tiles, panel, 0));
                         }
                         return;
                     }
-                    (0..panels).for_each(|panel| self.pack(panel, place(panel)));
+                    self.pack(0..panels, place);
                     for first in (0..tiles).step_by(at_once) {
                         for panel in 0..panels {
                             for tile in first..(first + at_once).min(tiles) {
@@ -213,19 +224,24 @@ macro_rules! blocks {
             }
 
             /// # Safety
-            /// As above, and there is room for a panel at `place`.
+            /// As above, and there is room for each panel at its place.
             #[target_feature(enable = $feature)]
-            unsafe fn pack(&self, panel: usize, place: usize) {
-                let (first, width) = self.panel(panel);
+            unsafe fn pack(&self, panels: Range<usize>, place: impl Fn(usize) -> usize + Clone) {
                 let (b, depth) = (&self.product.b, self.terms.len());
+                let panels = panels.map(|panel| {
+                    let (first, width) = self.panel(panel);
+                    (first, width, self.packed.wrapping_add(place(panel)))
+                });
                 // SAFETY: the right factor has these terms and columns; there is room.
                 unsafe {
-                    let column = self.columns.start + first;
-                    let from = b.values.as_ptr().add(self.terms.start * b.row_stride + column * b.column_stride);
-                    let to = self.packed.add(place);
+                    let from = b.values.as_ptr().add(self.terms.start * b.row_stride + self.columns.start * b.column_stride);
                     match b.column_stride {
-                        1 => pack_rows(from, b.row_stride, depth, width, to),
-                        stride => pack_columns(from, stride, depth, width, to),
+                        1 => pack_rows(from, b.row_stride, depth, panels),
+                        stride => {
+                            for (first, width, to) in panels {
+                                pack_columns(from.add(first * stride), stride, depth, width, to);
+                            }
+                        }
                     }
                 }
             }
