@@ -129,6 +129,14 @@ fn compressed_and_columnar_files_with_faults() {
             .run(["import", "--edges", &format!("train={name}")])
             .fails(4, &[name]);
     }
+    let whole = include_bytes!("../../examples/wordnet/test.tsv.gz");
+    for damage in &DAMAGES[1..] {
+        let path = place.write("damaged.tsv.gz", whole);
+        (damage.1)(&path);
+        place
+            .run(["import", "--edges", "train=damaged.tsv.gz"])
+            .fails(4, &["damaged.tsv.gz", "fetch the file again"]);
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl From<RunError> for Failure {
 impl From<ImportError> for Failure {
     fn from(error: ImportError) -> Self {
         let kind = match &error {
-            ImportError::File(cause) if cause.is_not_found() => Kind::Data,
+            ImportError::File(cause) if cause.is_not_found() || cause.is_damage() => Kind::Data,
             ImportError::File(_) => Kind::Io,
             ImportError::Dictionary(DatasetError::File(_))
             | ImportError::Previous {

@@ -78,7 +78,15 @@ fn read(path: Option<&Path>) -> Result<(PathBuf, String)> {
         }
         Err(error) => {
             let text = format!("cannot read the configuration {}", path.display());
-            Err(Failure::new(Kind::Config, error).context(text))
+            let missing = error.kind() == io::ErrorKind::NotFound;
+            let failure = Failure::new(Kind::Config, error).context(text);
+            Err(match missing {
+                true => failure.help(format!(
+                    "`pbg-host config default > {}` writes one to start from",
+                    path.display()
+                )),
+                false => failure,
+            })
         }
     }
 }

@@ -38,6 +38,12 @@ impl FileError {
     pub fn is_not_found(&self) -> bool {
         self.cause.kind() == io::ErrorKind::NotFound
     }
+
+    /// Whether what the file holds is wrong, and not the reading of it.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        self.cause.kind() == io::ErrorKind::InvalidData
+    }
 }
 
 fn advice(cause: &io::Error) -> &'static str {

@@ -215,7 +215,10 @@ fn check_header(bytes: &[u8]) -> Result<(), String> {
         return Err(match bytes.trim_ascii_start().first() {
             None => "is empty".to_owned(),
             Some(b'(') => "is WebAssembly text; a plugin is a binary component".to_owned(),
-            Some(_) => "is not a WebAssembly file".to_owned(),
+            Some(_) => {
+                "is not a WebAssembly file; `pbg-host plugin build` makes one from a plugin's source"
+                    .to_owned()
+            }
         });
     };
     if version.starts_with(COMPONENT) {

@@ -81,10 +81,11 @@ impl Source {
         let reader: Box<dyn Read + Send> = match magic {
             [0x1f, 0x8b, ..] => {
                 let buffered = io::BufReader::with_capacity(128 << 10, counted);
-                Box::new(flate2::bufread::MultiGzDecoder::new(buffered))
+                Box::new(Decompressed(flate2::bufread::MultiGzDecoder::new(buffered)))
             }
             [0x28, 0xb5, 0x2f, 0xfd] => {
-                Box::new(zstd::stream::read::Decoder::new(counted).map_err(broken)?)
+                let decoder = zstd::stream::read::Decoder::new(counted).map_err(broken)?;
+                Box::new(Decompressed(decoder))
             }
             _ => {
                 let ending = path.extension().unwrap_or_default().to_string_lossy();
@@ -108,6 +109,23 @@ impl Read for Counted {
         let read = self.file.read(buffer)?;
         self.bytes.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
+    }
+}
+
+/// What a decoder gives, with errors of its own that say what to do.
+struct Decompressed<R>(R);
+
+impl<R: Read> Read for Decompressed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(|error| {
+            if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::Interrupted {
+                return error;
+            }
+            let what = format!(
+                "the compressed data is damaged or ends too early ({error}); fetch the file again"
+            );
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        })
     }
 }
 
