@@ -130,13 +130,10 @@ fn compressed_and_columnar_files_with_faults() {
             .fails(4, &[name]);
     }
     let whole = include_bytes!("../../examples/wordnet/test.tsv.gz");
-    for damage in &DAMAGES[1..] {
-        let path = place.write("damaged.tsv.gz", whole);
-        (damage.1)(&path);
-        place
-            .run(["import", "--edges", "train=damaged.tsv.gz"])
-            .fails(4, &["damaged.tsv.gz", "fetch the file again"]);
-    }
+    place.write("short.tsv.gz", &whole[..whole.len() / 2]);
+    place
+        .run(["import", "--edges", "train=short.tsv.gz"])
+        .fails(4, &["short.tsv.gz", "fetch the file again"]);
 }
 
 #[test]
