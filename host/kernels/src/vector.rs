@@ -18,7 +18,7 @@ pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 
 /// Folds `x` in [`LANES`] lanes, then the lanes pairwise.
 #[inline(always)]
-pub(crate) fn lanes(
+fn lanes(
     x: &[f32],
     initial: f32,
     step: impl Fn(f32, f32) -> f32,

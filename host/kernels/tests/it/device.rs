@@ -357,25 +357,20 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             lhs: &lhs,
             rhs: &rhs,
         };
+        let job = Job {
+            batch: &batch,
+            tables: &tables,
+            params: &params,
+            loss: loss.as_ref(),
+            draws: &draws,
+        };
         let stats = match place {
             None => Trainer::new(Arc::clone(&spec))
                 .expect("a trainer")
-                .train(&Job {
-                    batch: &batch,
-                    tables: &tables,
-                    params: &params,
-                    loss: loss.as_ref(),
-                    draws: &draws,
-                }),
+                .train(&job),
             Some(place) => DeviceTrainer::new(Arc::clone(&spec), Execution::default(), place)
                 .expect("a trainer")
-                .train(&Job {
-                    batch: &batch,
-                    tables: &tables,
-                    params: &params,
-                    loss: loss.as_ref(),
-                    draws: &draws,
-                }),
+                .train(&job),
         };
         lhs.download().expect("room");
         rhs.download().expect("room");
