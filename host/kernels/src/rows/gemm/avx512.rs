@@ -13,7 +13,7 @@ use super::{DEPTH, KEPT, Product, prefetch_read, prefetch_write};
 
 const LANES: usize = 16;
 
-type Vector = __m512;
+pub(super) type Vector = __m512;
 type Mask = __mmask16;
 
 #[inline]
@@ -87,7 +87,7 @@ fn mask(width: usize) -> Mask {
 /// Float `i` of vector `j` becomes float `j` of vector `i`.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn transpose(x: [Vector; LANES]) -> [Vector; LANES] {
+pub(super) fn transpose(x: [Vector; LANES]) -> [Vector; LANES] {
     // First within quarters of vectors: 2 x 2, then 4 x 4.
     let mut pairs = x;
     for (i, pair) in pairs.chunks_exact_mut(2).enumerate() {

@@ -1,0 +1,247 @@
+//! Products with AMX: sums of products of bfloat16, of which single precision is put together.
+//!
+//! A float is the sum of three numbers of bfloat16, exactly. Of the nine products of such parts six are added up;
+//! the other three are smaller than what rounding a product of floats leaves out (Henry, Tang, Heinecke: "Leveraging
+//! the bfloat16 artificial intelligence datatype for higher-precision computations", 2019). Sums are in single
+//! precision, as elsewhere.
+//!
+//! One factor stays in the second-level cache, packed, while the lines of the other one pass, two tiles at a time.
+
+mod pack;
+mod tiles;
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use super::{Matrix, Product};
+use pack::{Lines, Order, pack_step};
+use tiles::{LINES, Panel, STEP, TILE, Target, Tiles};
+
+/// Most terms of a sum at a time.
+const DEPTH: usize = 512;
+/// Numbers of 32 bits that the factor which stays may take: 1.25 MiB.
+const KEPT: usize = 320 << 10;
+
+/// Whether the processor has AMX for bfloat16, and the system lets this process use it.
+pub(super) fn is_usable() -> bool {
+    static USABLE: LazyLock<bool> = LazyLock::new(|| {
+        let others = is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512bf16");
+        others && tiles::processor_has_them() && tiles::system_permits()
+    });
+    *USABLE
+}
+
+/// Lines of a factor that are worked on, and how they are cut into tiles and panels of two tiles.
+#[derive(Clone)]
+struct Side {
+    lines: Lines,
+    range: Range<usize>,
+    height: usize,
+    order: Order,
+}
+
+impl Side {
+    fn rows_of(a: Matrix<'_>, rows: usize) -> Self {
+        let lines = Lines {
+            from: a.values.as_ptr(),
+            line_stride: a.row_stride,
+            term_stride: a.column_stride,
+        };
+        let height = rows.div_ceil(rows.div_ceil(LINES));
+        Self {
+            lines,
+            range: 0..rows,
+            height,
+            order: Order::Lines,
+        }
+    }
+
+    fn columns_of(b: Matrix<'_>, columns: usize) -> Self {
+        let lines = Lines {
+            from: b.values.as_ptr(),
+            line_stride: b.column_stride,
+            term_stride: b.row_stride,
+        };
+        Self {
+            lines,
+            range: 0..columns,
+            height: LINES,
+            order: Order::Pairs,
+        }
+    }
+
+    fn panels(&self) -> usize {
+        self.range.len().div_ceil(2 * self.height)
+    }
+
+    fn lines_of(&self, panel: usize) -> Range<usize> {
+        let first = self.range.start + panel * 2 * self.height;
+        first..(first + 2 * self.height).min(self.range.end)
+    }
+
+    fn packed(&self, panel: usize, start: *const u32) -> Panel {
+        let lines = self.lines_of(panel).len();
+        Panel {
+            start,
+            tiles: lines.div_ceil(self.height),
+            lines,
+        }
+    }
+
+    /// Packs terms of panels to their places, in the order in which they lie in memory.
+    ///
+    /// # Safety
+    /// The processor has the instructions, the lines have these terms, and there is room.
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn pack<const PLANES: usize>(
+        &self,
+        panels: Range<usize>,
+        terms: &Range<usize>,
+        place: impl Fn(usize) -> *mut u32,
+    ) {
+        let steps = terms.len().div_ceil(STEP);
+        for outer in 0..if self.lines.along() {
+            panels.len()
+        } else {
+            steps
+        } {
+            for inner in 0..if self.lines.along() {
+                steps
+            } else {
+                panels.len()
+            } {
+                let (panel, step) = if self.lines.along() {
+                    (outer, inner)
+                } else {
+                    (inner, outer)
+                };
+                let panel = panels.start + panel;
+                let (lines, first) = (self.lines_of(panel), terms.start + step * STEP);
+                let source = self.lines.from(lines.start, first);
+                let to = place(panel).wrapping_add(step * PLANES * 2 * TILE);
+                let terms = (terms.end - first).min(STEP);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    pack_step::<PLANES>(source, lines.len(), self.height, terms, self.order, to)
+                };
+            }
+        }
+    }
+}
+
+/// The product of factors of which each float is taken as the sum of `PLANES` numbers of bfloat16, 1 or 3.
+///
+/// # Safety
+/// The processor has AMX for bfloat16, the system lets this process use it, and the matrices lie in their slices.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) unsafe fn carry_out<const PLANES: usize>(product: Product<'_>, packed: &mut [f32]) {
+    let Product {
+        out,
+        rows,
+        inner,
+        columns,
+        a,
+        b,
+        accumulate,
+    } = product;
+    let (left, right) = (Side::rows_of(a, rows), Side::columns_of(b, columns));
+    let steps = inner.div_ceil(STEP).div_ceil(inner.div_ceil(DEPTH));
+    assert!(
+        KEPT + DEPTH * PLANES * LINES <= packed.len(),
+        "there is room for what stays and a panel that passes"
+    );
+    // SAFETY: the caller's promise.
+    unsafe {
+        let tiles = &Tiles::of_height(left.height);
+        for first in (0..inner).step_by(steps * STEP) {
+            let part = Part {
+                tiles,
+                terms: first..(first + steps * STEP).min(inner),
+                target: Target {
+                    start: out.as_mut_ptr(),
+                    stride: columns,
+                    accumulate: accumulate || first > 0,
+                },
+                packed: packed.as_mut_ptr().cast(),
+            };
+            part.add::<PLANES>(&left, &right);
+        }
+    }
+}
+
+/// Some terms of a product.
+struct Part<'t> {
+    tiles: &'t Tiles,
+    terms: Range<usize>,
+    target: Target,
+    packed: *mut u32,
+}
+
+impl Part<'_> {
+    fn steps(&self) -> usize {
+        self.terms.len().div_ceil(STEP)
+    }
+
+    /// Numbers of a packed panel.
+    fn panel_size<const PLANES: usize>(&self) -> usize {
+        self.steps() * PLANES * 2 * TILE
+    }
+
+    /// # Safety
+    /// As [`carry_out`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn add<const PLANES: usize>(&self, left: &Side, right: &Side) {
+        let most = (KEPT / self.panel_size::<PLANES>()).max(1);
+        let blocks = |side: &Side| side.panels().div_ceil(most);
+        // Lines that are packed if one side stays, or the other.
+        let left_stays = left.range.len() + right.range.len() * blocks(left);
+        let right_stays = right.range.len() + left.range.len() * blocks(right);
+        let (stays, passes) = if left_stays < right_stays {
+            (left, right)
+        } else {
+            (right, left)
+        };
+        let size = stays.panels().div_ceil(blocks(stays));
+        for first in (0..stays.panels()).step_by(size) {
+            let block = first..(first + size).min(stays.panels());
+            // SAFETY: the caller's promise.
+            unsafe { self.pass::<PLANES>(stays, block, passes) };
+        }
+    }
+
+    /// The products of some panels, which stay, with all of the other side.
+    ///
+    /// # Safety
+    /// As [`carry_out`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn pass<const PLANES: usize>(&self, stays: &Side, block: Range<usize>, passes: &Side) {
+        let size = self.panel_size::<PLANES>();
+        let (first, passing_place) = (block.start, self.packed);
+        let place = |panel: usize| self.packed.wrapping_add((1 + panel - first) * size);
+        // SAFETY: the caller's promise; there is room for the panels of `KEPT` and one more.
+        unsafe {
+            stays.pack::<PLANES>(block.clone(), &self.terms, place);
+            for passing in 0..passes.panels() {
+                passes.pack::<PLANES>(passing..passing + 1, &self.terms, |_| passing_place);
+                let passed = passes.packed(passing, passing_place);
+                for staying in block.clone() {
+                    let kept = stays.packed(staying, place(staying));
+                    let (stays_at, passes_at) = (
+                        stays.lines_of(staying).start,
+                        passes.lines_of(passing).start,
+                    );
+                    let (left, right, row, column) = match stays.order {
+                        Order::Lines => (kept, passed, stays_at, passes_at),
+                        Order::Pairs => (passed, kept, passes_at, stays_at),
+                    };
+                    self.tiles.multiply::<PLANES>(
+                        left,
+                        right,
+                        self.steps(),
+                        self.target.at(row, column),
+                    );
+                }
+            }
+        }
+    }
+}

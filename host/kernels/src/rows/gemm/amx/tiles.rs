@@ -1,0 +1,309 @@
+//! Tiles of a product: the instructions of AMX, which the compiler does not know yet.
+//!
+//! Eight tile registers, of up to 16 rows of 64 bytes. Four hold sums, `[2 x height, 2 x 16]`; two at a time
+//! hold a plane of the left factor, two one of the right. The compiler uses no tile registers, so they keep
+//! what one block of assembly left for the next.
+
+use std::arch::asm;
+
+/// Rows of a tile of the right factor, and most of one of the left: terms come in pairs.
+pub(super) const LINES: usize = 16;
+/// Terms of a sum that one instruction adds.
+pub(super) const STEP: usize = 32;
+/// Numbers of 32 bits in a tile: pairs of bfloat16, or sums.
+pub(super) const TILE: usize = 16 * LINES;
+
+pub(super) fn processor_has_them() -> bool {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    const BFLOAT16: u32 = 1 << 22;
+    const TILES: u32 = 1 << 24;
+    // Features are leaf 7, where there are as many.
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & (BFLOAT16 | TILES) == BFLOAT16 | TILES
+}
+
+/// Asks the system to save the registers with every change of threads, which it does only when asked.
+#[cfg(target_os = "linux")]
+pub(super) fn system_permits() -> bool {
+    const ARCH_PRCTL: i64 = 158;
+    const REQUEST_PERMISSION: i64 = 0x1023;
+    const TILE_DATA: i64 = 18;
+    let result: i64;
+    // SAFETY: the call reads and writes no memory of ours; it clobbers what every call of the system does.
+    unsafe {
+        asm!("syscall", inlateout("rax") ARCH_PRCTL => result, in("rdi") REQUEST_PERMISSION, in("rsi") TILE_DATA,
+            out("rcx") _, out("r11") _, options(nostack, nomem));
+    }
+    result == 0
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn system_permits() -> bool {
+    false
+}
+
+/// The shape of tiles, as the processor wants to be told.
+#[repr(C, align(64))]
+struct Shape {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+/// Tile registers in use by this thread, until dropped.
+pub(super) struct Tiles {
+    height: usize,
+}
+
+impl Tiles {
+    /// Sums and tiles of the left factor get `height` rows.
+    ///
+    /// # Safety
+    /// The processor has AMX, the system lets this process use it, and `height` is 1 to 16.
+    pub(super) unsafe fn of_height(height: usize) -> Self {
+        let mut shape = Shape {
+            palette: 1,
+            start_row: 0,
+            reserved: [0; 14],
+            row_bytes: [0; 16],
+            rows: [0; 16],
+        };
+        shape.row_bytes[..8].fill(64);
+        shape.rows[..6].fill(height as u8);
+        shape.rows[6..8].fill(LINES as u8);
+        // SAFETY: the instruction reads the 64 bytes of `shape`.
+        unsafe {
+            asm!("ldtilecfg [{}]", in(reg) &raw const shape, options(nostack, preserves_flags, readonly))
+        };
+        Self { height }
+    }
+}
+
+impl Drop for Tiles {
+    fn drop(&mut self) {
+        // SAFETY: `of_height` has made sure of AMX. What is not released is saved with every change of threads.
+        unsafe { asm!("tilerelease", options(nostack, preserves_flags, nomem)) };
+    }
+}
+
+/// A panel: `tiles` tiles of lines side by side, `[steps, planes, 2, TILE]`.
+#[derive(Clone, Copy)]
+pub(super) struct Panel {
+    pub(super) start: *const u32,
+    /// One or two.
+    pub(super) tiles: usize,
+    /// Lines that there are, at most `tiles` times the lines of a tile.
+    pub(super) lines: usize,
+}
+
+/// Where sums go.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) start: *mut f32,
+    pub(super) stride: usize,
+    pub(super) accumulate: bool,
+}
+
+impl Target {
+    /// From a row and a column on.
+    pub(super) fn at(self, row: usize, column: usize) -> Self {
+        let start = self.start.wrapping_add(row * self.stride + column);
+        Self { start, ..self }
+    }
+}
+
+macro_rules! load {
+    ($base:literal, $plane:literal, $($register:literal $offset:literal)*) => {
+        concat!($("tileloadd ", $register, ", [", $base, " + {line}*1 + ", $offset, " + ", $plane, "]\n"),*)
+    };
+}
+
+macro_rules! ahead {
+    ($base:literal, $offset:literal) => {
+        concat!(
+            ".set ahead, ",
+            $offset,
+            "\n.rept 32\nprefetcht0 [",
+            $base,
+            " + ahead]\n.set ahead, ahead + 64\n.endr\n"
+        )
+    };
+}
+
+macro_rules! kernel {
+    ($name:ident, [$($a:literal $a_offset:literal)*], [$($b:literal $b_offset:literal)*], [$($c:literal $x:literal $y:literal)*]) => {
+        /// Adds the products of two panels' terms to the sums in the registers.
+        ///
+        /// # Safety
+        /// Tiles are in use, and both panels have `steps` steps of `PLANES` planes, 1 or 3.
+        unsafe fn $name<const PLANES: usize>(left: *const u32, right: *const u32, steps: usize) {
+            macro_rules! a { ($plane:literal) => { load!("{left}", $plane, $($a $a_offset)*) }; }
+            macro_rules! b { ($plane:literal) => { load!("{right}", $plane, $($b $b_offset)*) }; }
+            macro_rules! add { () => { concat!($("tdpbf16ps ", $c, ", ", $x, ", ", $y, "\n"),*) }; }
+            // SAFETY: the instructions read the panels, and write tile registers, which nobody else uses.
+            unsafe {
+                if PLANES == 1 {
+                    asm!(
+                        "2:",
+                        concat!(a!("0"), b!("0"), add!()),
+                        "add {left}, 2048",
+                        "add {right}, 2048",
+                        "dec {steps}",
+                        "jnz 2b",
+                        left = inout(reg) left => _, right = inout(reg) right => _, steps = inout(reg) steps => _,
+                        line = in(reg) 64_usize, options(nostack, readonly),
+                    );
+                } else {
+                    // One factor's plane changes at a time: high x low, high x middle, middle x middle,
+                    // middle x high, high x high, low x high.
+                    asm!(
+                        "2:",
+                        concat!(ahead!("{right}", "6144"), a!("0"), b!("4096"), add!(), ahead!("{right}", "8192"), b!("2048"), add!(), ahead!("{right}", "10240"),  a!("2048"), add!()),
+                        concat!(ahead!("{left}", "6144"), b!("0"), add!(), ahead!("{left}", "8192"),  a!("0"), add!(), ahead!("{left}", "10240"),  a!("4096"), add!()),
+                        "add {left}, 6144",
+                        "add {right}, 6144",
+                        "dec {steps}",
+                        "jnz 2b",
+                        left = inout(reg) left => _, right = inout(reg) right => _, steps = inout(reg) steps => _,
+                        line = in(reg) 64_usize, options(nostack, readonly),
+                    );
+                }
+            }
+        }
+    };
+}
+
+kernel!(two_by_two, ["tmm4" "0" "tmm5" "1024"], ["tmm6" "0" "tmm7" "1024"],
+    ["tmm0" "tmm4" "tmm6" "tmm1" "tmm4" "tmm7" "tmm2" "tmm5" "tmm6" "tmm3" "tmm5" "tmm7"]);
+kernel!(two_by_one, ["tmm4" "0" "tmm5" "1024"], ["tmm6" "0"], ["tmm0" "tmm4" "tmm6" "tmm2" "tmm5" "tmm6"]);
+kernel!(one_by_two, ["tmm4" "0"], ["tmm6" "0" "tmm7" "1024"], ["tmm0" "tmm4" "tmm6" "tmm1" "tmm4" "tmm7"]);
+kernel!(one_by_one, ["tmm4" "0"], ["tmm6" "0"], ["tmm0" "tmm4" "tmm6"]);
+
+/// Tile `$index` of the sums by its register, whose number is part of the instruction.
+macro_rules! sums {
+    ($index:expr, $before:literal, $after:literal, $($operand:tt)*) => {
+        match $index {
+            0 => asm!(concat!($before, "tmm0", $after), $($operand)*),
+            1 => asm!(concat!($before, "tmm1", $after), $($operand)*),
+            2 => asm!(concat!($before, "tmm2", $after), $($operand)*),
+            _ => asm!(concat!($before, "tmm3", $after), $($operand)*),
+        }
+    };
+}
+
+#[repr(align(64))]
+struct Scratch([f32; TILE]);
+
+impl Tiles {
+    /// `target = left right`, or `+=`: the sums of two panels' terms.
+    ///
+    /// # Safety
+    /// The panels have `steps` steps of `PLANES` planes; the target has as many rows as `left` has lines, and as many
+    /// columns as `right`.
+    pub(super) unsafe fn multiply<const PLANES: usize>(
+        &self,
+        left: Panel,
+        right: Panel,
+        steps: usize,
+        target: Target,
+    ) {
+        // SAFETY: the panels are the caller's promise; tiles are in use while `self` lives.
+        unsafe {
+            self.each(left, right, |tile, at, rows, columns| {
+                self.begin(tile, target, at, rows, columns)
+            });
+            match (left.tiles, right.tiles) {
+                (2, 2) => two_by_two::<PLANES>(left.start, right.start, steps),
+                (2, _) => two_by_one::<PLANES>(left.start, right.start, steps),
+                (_, 2) => one_by_two::<PLANES>(left.start, right.start, steps),
+                _ => one_by_one::<PLANES>(left.start, right.start, steps),
+            }
+            self.each(left, right, |tile, at, rows, columns| {
+                self.end(tile, target, at, rows, columns)
+            });
+        }
+    }
+
+    /// Every tile of the sums: its register, first row and column, rows and columns.
+    fn each(
+        &self,
+        left: Panel,
+        right: Panel,
+        mut each: impl FnMut(usize, [usize; 2], usize, usize),
+    ) {
+        for i in 0..left.tiles {
+            for j in 0..right.tiles {
+                let at = [i * self.height, j * LINES];
+                let rows = self.height.min(left.lines - at[0]);
+                each(2 * i + j, at, rows, LINES.min(right.lines - at[1]));
+            }
+        }
+    }
+
+    /// Whether the target has all rows and columns of a tile.
+    fn is_whole(&self, rows: usize, columns: usize) -> bool {
+        (rows, columns) == (self.height, LINES)
+    }
+
+    /// Zero, or what is there already.
+    ///
+    /// # Safety
+    /// As [`Tiles::multiply`].
+    #[inline]
+    unsafe fn begin(
+        &self,
+        tile: usize,
+        target: Target,
+        [row, column]: [usize; 2],
+        rows: usize,
+        columns: usize,
+    ) {
+        let from = target.at(row, column).start;
+        // SAFETY: the target has these rows and columns.
+        unsafe {
+            if target.accumulate && self.is_whole(rows, columns) {
+                sums!(tile, "tileloadd ", ", [{from} + {stride}*1]", from = in(reg) from, stride = in(reg) 4 * target.stride,
+                    options(nostack, preserves_flags, readonly));
+            } else {
+                sums!(
+                    tile,
+                    "tilezero ",
+                    "",
+                    options(nostack, preserves_flags, nomem)
+                );
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Tiles::multiply`].
+    #[inline]
+    unsafe fn end(
+        &self,
+        tile: usize,
+        target: Target,
+        [row, column]: [usize; 2],
+        rows: usize,
+        columns: usize,
+    ) {
+        let to = target.at(row, column).start;
+        // SAFETY: the target has these rows and columns; the scratch has those of every tile.
+        unsafe {
+            if self.is_whole(rows, columns) {
+                sums!(tile, "tilestored [{to} + {stride}*1], ", "", to = in(reg) to, stride = in(reg) 4 * target.stride,
+                    options(nostack, preserves_flags));
+                return;
+            }
+            let mut scratch = Scratch([0.0; TILE]);
+            sums!(tile, "tilestored [{to} + {stride}*1], ", "", to = in(reg) scratch.0.as_mut_ptr(), stride = in(reg) 64_usize,
+                options(nostack, preserves_flags));
+            for (i, sums) in scratch.0.chunks_exact(LINES).take(rows).enumerate() {
+                let row = std::slice::from_raw_parts_mut(to.add(i * target.stride), columns);
+                for (to, &sum) in row.iter_mut().zip(sums) {
+                    *to = if target.accumulate { *to + sum } else { sum };
+                }
+            }
+        }
+    }
+}
