@@ -121,7 +121,7 @@ impl Product<'_> {
             if self.is_worth_packing() && amx::is_usable() {
                 return PACKED.with_borrow_mut(|packed| {
                     // SAFETY: AMX is usable, and `multiply` has checked that matrices lie in their slices.
-                    unsafe { amx::carry_out::<3>(self, packed.as_mut_slice()) }
+                    unsafe { amx::carry_out(self, packed.as_mut_slice()) }
                 });
             }
             if is_x86_feature_detected!("avx512f") {
@@ -203,7 +203,7 @@ mod tests {
             ways.push(|product| {
                 PACKED.with_borrow_mut(|packed| {
                     // SAFETY: AMX is usable; the tests' matrices lie in their slices.
-                    unsafe { amx::carry_out::<3>(product, packed.as_mut_slice()) }
+                    unsafe { amx::carry_out(product, packed.as_mut_slice()) }
                 });
             });
         }

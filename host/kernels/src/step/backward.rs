@@ -103,19 +103,97 @@ struct Group<'a> {
     edge: usize,
 }
 
-/// Adds N3 of a slice's positives to their gradients and returns its value.
-pub(crate) fn regularize(
-    n3: N3,
+/// Adds N3 of a slice's positives to their gradients, sends these and the gradients of sampled candidates to their
+/// sums, and returns the regulariser's value.
+pub(crate) fn slice(
     buffers: &mut SideBuffers,
     layout: Layout,
     slice: &Slice,
+    own: bool,
+    entities: SliceEntities<'_>,
+    transform: &Transform<'_>,
+    sink: &mut Sink<'_>,
+) -> Result<f64, TchError> {
+    let dimension = transform.dimension;
+    let own = own && buffers.candidates.started;
+    if own {
+        add_own(buffers, layout, slice, dimension);
+    }
+    if transform.regularizer.is_some() {
+        buffers.positives.ensure(slice.padded(), dimension);
+    }
+    let mut regularizer = 0.0;
+    if buffers.positives.started {
+        for group in positives(layout, slice, entities, transform) {
+            if let Some(n3) = transform.regularizer {
+                regularizer += regularize(n3, buffers, &group, transform);
+            }
+            back(
+                &buffers.rows,
+                &mut buffers.positives,
+                &group,
+                transform,
+                sink,
+            )?;
+        }
+    }
+    if buffers.candidates.started && layout.uniform > 0 {
+        let skipped = if own { layout.chunk } else { 0 };
+        for chunk in 0..slice.chunks {
+            let drawn = chunk * layout.uniform..(chunk + 1) * layout.uniform;
+            let group = Group {
+                first: layout.first(chunk) + layout.chunk,
+                from: chunk * (skipped + layout.uniform) + skipped,
+                count: layout.uniform,
+                entities: Some(&entities.draws[drawn]),
+                edge: 0,
+            };
+            back(
+                &buffers.rows,
+                &mut buffers.candidates,
+                &group,
+                transform,
+                sink,
+            )?;
+        }
+    }
+    Ok(regularizer)
+}
+
+/// The positives of a slice, chunk by chunk, as many at a time as are to go back together.
+fn positives<'a>(
+    layout: Layout,
+    slice: &'a Slice,
+    entities: SliceEntities<'a>,
+    transform: &Transform<'_>,
+) -> impl Iterator<Item = Group<'a>> + use<'a> {
+    let at_once = transform.rows_at_once(slice.chunk);
+    (0..slice.chunks).flat_map(move |chunk| {
+        let filled = slice.filled(chunk);
+        (0..filled).step_by(at_once).map(move |row| {
+            let (from, count) = (chunk * slice.chunk + row, at_once.min(filled - row));
+            Group {
+                first: layout.first(chunk) + row,
+                from,
+                count,
+                entities: Some(&entities.positives[from..from + count]),
+                edge: slice.rows.start + from,
+            }
+        })
+    })
+}
+
+/// Adds N3 of some positives to their gradients and returns its value.
+fn regularize(
+    n3: N3,
+    buffers: &mut SideBuffers,
+    group: &Group<'_>,
     transform: &Transform<'_>,
 ) -> f64 {
     let dimension = transform.dimension;
-    buffers.positives.ensure(slice.padded(), dimension);
     let mut value = 0.0;
-    for row in 0..slice.rows.len() {
-        let from = layout.first(row / slice.chunk) + row % slice.chunk;
+    for i in 0..group.count {
+        let (row, from) = (group.from + i, group.first + i);
         let gradient =
             &mut buffers.positives.values.as_mut_slice()[row * dimension..(row + 1) * dimension];
         let range = from * dimension..(from + 1) * dimension;
@@ -130,65 +208,6 @@ pub(crate) fn regularize(
         }
     }
     value
-}
-
-/// Sends the gradients of a slice's positives and sampled candidates to their sums.
-pub(crate) fn slice(
-    buffers: &mut SideBuffers,
-    layout: Layout,
-    slice: &Slice,
-    own: bool,
-    entities: SliceEntities<'_>,
-    transform: &Transform<'_>,
-    sink: &mut Sink<'_>,
-) -> Result<(), TchError> {
-    let dimension = transform.dimension;
-    let own = own && buffers.candidates.started;
-    if own {
-        add_own(buffers, layout, slice, dimension);
-    }
-    if buffers.positives.started {
-        for chunk in 0..slice.chunks {
-            let filled = slice.filled(chunk);
-            let from = chunk * slice.chunk;
-            let group = Group {
-                first: layout.first(chunk),
-                from,
-                count: filled,
-                entities: Some(&entities.positives[from..from + filled]),
-                edge: slice.rows.start + from,
-            };
-            back(
-                &buffers.rows,
-                &mut buffers.positives,
-                &group,
-                transform,
-                sink,
-            )?;
-        }
-    }
-    if buffers.candidates.started && layout.uniform > 0 {
-        let skipped = if own { layout.chunk } else { 0 };
-        for chunk in 0..slice.chunks {
-            let group = Group {
-                first: layout.first(chunk) + layout.chunk,
-                from: chunk * (skipped + layout.uniform) + skipped,
-                count: layout.uniform,
-                entities: Some(
-                    &entities.draws[chunk * layout.uniform..(chunk + 1) * layout.uniform],
-                ),
-                edge: 0,
-            };
-            back(
-                &buffers.rows,
-                &mut buffers.candidates,
-                &group,
-                transform,
-                sink,
-            )?;
-        }
-    }
-    Ok(())
 }
 
 /// Sends the gradients of all entities to their sums, at the end of a batch.

@@ -12,6 +12,7 @@ use crate::comparators::{Comparison, RowExtras};
 use crate::matmul::{Block, Factor, product};
 use crate::operators;
 use crate::params::ParamTensor;
+use crate::regularizer::N3;
 use crate::rows::HalfBuffer;
 use crate::step::plan::Slice;
 use crate::table::Table;
@@ -168,6 +169,8 @@ pub(crate) struct Transform<'a> {
     /// `Operator::None` on the side that is compared as it is.
     pub(crate) operator: Operator,
     pub(crate) parameters: Parameters<'a>,
+    /// What is added to the loss for every positive, prepared.
+    pub(crate) regularizer: Option<N3>,
 }
 
 /// Parameters of an operator for the rows of a slice.
@@ -186,6 +189,16 @@ impl Transform<'_> {
 
     fn is_matrix(&self) -> bool {
         matches!(self.operator, Operator::Linear | Operator::Affine)
+    }
+
+    /// Rows of a chunk that go through all that is done to them together, so that they stay in the cache. A matrix
+    /// operator multiplies all at once.
+    pub(crate) fn rows_at_once(&self, chunk: usize) -> usize {
+        const FLOATS: usize = 16 << 10;
+        match self.is_matrix() {
+            true => chunk,
+            false => (FLOATS / self.dimension).max(1),
+        }
     }
 }
 
@@ -258,19 +271,22 @@ pub(crate) fn fill(
         transform.dimension,
         transform.transforms(),
     )?;
+    let at_once = transform.rows_at_once(slice.chunk);
     for chunk in 0..slice.chunks {
         let (first, filled) = (layout.first(chunk), slice.filled(chunk));
-        let listed = &entities.positives[chunk * slice.chunk..chunk * slice.chunk + filled];
-        let edge = slice.rows.start + chunk * slice.chunk;
-        fill_block(
-            rows,
-            first,
-            Entities::Listed(listed),
-            edge,
-            source,
-            transform,
-            scratch,
-        )?;
+        let from = chunk * slice.chunk;
+        for row in (0..filled).step_by(at_once) {
+            let listed = from + row..from + (row + at_once).min(filled);
+            fill_block(
+                rows,
+                first + row,
+                Entities::Listed(&entities.positives[listed]),
+                slice.rows.start + from + row,
+                source,
+                transform,
+                scratch,
+            )?;
+        }
         let padding =
             (first + filled) * transform.dimension..(first + layout.chunk) * transform.dimension;
         rows.values.as_mut_slice()[padding.clone()].fill(0.0);
@@ -283,7 +299,7 @@ pub(crate) fn fill(
             rows,
             first + layout.chunk,
             Entities::Listed(drawn),
-            edge,
+            slice.rows.start + from,
             source,
             transform,
             scratch,

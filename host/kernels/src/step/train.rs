@@ -168,7 +168,7 @@ impl Trainer {
     fn regularize_parameters(&mut self, plan: &Plan, pass: &Pass, job: &Job<'_>) -> f64 {
         let side = pass.operator_side;
         let tensors = job.params.operator(job.batch.spec_index(), side);
-        match self.n3(plan) {
+        match n3(&self.spec, plan) {
             Some(n3) if !tensors.is_empty() => self.gradients.regularize(
                 n3,
                 &self.values,
@@ -179,14 +179,6 @@ impl Trainer {
             ),
             _ => 0.0,
         }
-    }
-
-    fn n3(&self, plan: &Plan) -> Option<N3> {
-        let coefficient = self.spec.regularization_coef;
-        (coefficient > 0.0).then_some(N3 {
-            coefficient,
-            complex: plan.operator == Operator::ComplexDiagonal,
-        })
     }
 
     fn comparison(&self) -> Comparison {
@@ -297,17 +289,6 @@ impl Trainer {
         side: Side,
     ) -> Result<f64, StepError> {
         let layout = layout(plan, pass, slice, side);
-        let mut reg = 0.0;
-        if let Some(n3) = self.n3(plan) {
-            let transform = transform(&self.spec, &self.values, plan, pass, job, side);
-            reg = backward::regularize(
-                n3,
-                &mut self.sides[side as usize],
-                layout,
-                slice,
-                &transform,
-            );
-        }
         self.with_sink(plan, pass, job, side, |buffers, transform, sink| {
             let entities = slice_entities(job, slice, side, layout.uniform);
             backward::slice(
@@ -319,8 +300,7 @@ impl Trainer {
                 transform,
                 sink,
             )
-        })?;
-        Ok(reg)
+        })
     }
 
     fn back_all(&mut self, plan: &Plan, pass: &Pass, job: &Job<'_>) -> Result<(), StepError> {
@@ -336,14 +316,14 @@ impl Trainer {
     }
 
     /// Runs `work` with one side's buffers, what was applied to them, and where their gradients go.
-    fn with_sink(
+    fn with_sink<T>(
         &mut self,
         plan: &Plan,
         pass: &Pass,
         job: &Job<'_>,
         side: Side,
-        work: impl FnOnce(&mut SideBuffers, &Transform<'_>, &mut Sink<'_>) -> Result<(), tch::TchError>,
-    ) -> Result<(), StepError> {
+        work: impl FnOnce(&mut SideBuffers, &Transform<'_>, &mut Sink<'_>) -> Result<T, tch::TchError>,
+    ) -> Result<T, StepError> {
         let transform = transform(&self.spec, &self.values, plan, pass, job, side);
         let index = side as usize;
         let (rows, other) = pair(&mut self.rows, side);
@@ -417,7 +397,16 @@ fn transform<'a>(
             job.params.operator(job.batch.spec_index(), side),
             job.relations(),
         ),
+        regularizer: n3(spec, plan),
     }
+}
+
+fn n3(spec: &ModelSpec, plan: &Plan) -> Option<N3> {
+    let coefficient = spec.regularization_coef;
+    (coefficient > 0.0).then_some(N3 {
+        coefficient,
+        complex: plan.operator == Operator::ComplexDiagonal,
+    })
 }
 
 /// Rows per chunk of one side: uniform negatives only where they are compared in this pass.

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 
 use super::{Matrix, Product};
 use pack::{Lines, Order, pack_step};
-use tiles::{LINES, Panel, STEP, TILE, Target, Tiles};
+use tiles::{LINES, PLANES, Panel, STEP, TILE, Target, Tiles};
 
 /// Most terms of a sum at a time.
 const DEPTH: usize = 512;
@@ -93,7 +93,7 @@ impl Side {
     /// # Safety
     /// The processor has the instructions, the lines have these terms, and there is room.
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn pack<const PLANES: usize>(
+    unsafe fn pack(
         &self,
         panels: Range<usize>,
         terms: &Range<usize>,
@@ -121,20 +121,16 @@ impl Side {
                 let to = place(panel).wrapping_add(step * PLANES * 2 * TILE);
                 let terms = (terms.end - first).min(STEP);
                 // SAFETY: the caller's promise.
-                unsafe {
-                    pack_step::<PLANES>(source, lines.len(), self.height, terms, self.order, to)
-                };
+                unsafe { pack_step(source, lines.len(), self.height, terms, self.order, to) };
             }
         }
     }
 }
 
-/// The product of factors of which each float is taken as the sum of `PLANES` numbers of bfloat16, 1 or 3.
-///
 /// # Safety
 /// The processor has AMX for bfloat16, the system lets this process use it, and the matrices lie in their slices.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn carry_out<const PLANES: usize>(product: Product<'_>, packed: &mut [f32]) {
+pub(super) unsafe fn carry_out(product: Product<'_>, packed: &mut [f32]) {
     let Product {
         out,
         rows,
@@ -164,7 +160,7 @@ pub(super) unsafe fn carry_out<const PLANES: usize>(product: Product<'_>, packed
                 },
                 packed: packed.as_mut_ptr().cast(),
             };
-            part.add::<PLANES>(&left, &right);
+            part.add(&left, &right);
         }
     }
 }
@@ -183,15 +179,15 @@ impl Part<'_> {
     }
 
     /// Numbers of a packed panel.
-    fn panel_size<const PLANES: usize>(&self) -> usize {
+    fn panel_size(&self) -> usize {
         self.steps() * PLANES * 2 * TILE
     }
 
     /// # Safety
     /// As [`carry_out`].
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn add<const PLANES: usize>(&self, left: &Side, right: &Side) {
-        let most = (KEPT / self.panel_size::<PLANES>()).max(1);
+    unsafe fn add(&self, left: &Side, right: &Side) {
+        let most = (KEPT / self.panel_size()).max(1);
         let blocks = |side: &Side| side.panels().div_ceil(most);
         // Lines that are packed if one side stays, or the other.
         let left_stays = left.range.len() + right.range.len() * blocks(left);
@@ -205,7 +201,7 @@ impl Part<'_> {
         for first in (0..stays.panels()).step_by(size) {
             let block = first..(first + size).min(stays.panels());
             // SAFETY: the caller's promise.
-            unsafe { self.pass::<PLANES>(stays, block, passes) };
+            unsafe { self.pass(stays, block, passes) };
         }
     }
 
@@ -214,15 +210,15 @@ impl Part<'_> {
     /// # Safety
     /// As [`carry_out`].
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn pass<const PLANES: usize>(&self, stays: &Side, block: Range<usize>, passes: &Side) {
-        let size = self.panel_size::<PLANES>();
+    unsafe fn pass(&self, stays: &Side, block: Range<usize>, passes: &Side) {
+        let size = self.panel_size();
         let (first, passing_place) = (block.start, self.packed);
         let place = |panel: usize| self.packed.wrapping_add((1 + panel - first) * size);
         // SAFETY: the caller's promise; there is room for the panels of `KEPT` and one more.
         unsafe {
-            stays.pack::<PLANES>(block.clone(), &self.terms, place);
+            stays.pack(block.clone(), &self.terms, place);
             for passing in 0..passes.panels() {
-                passes.pack::<PLANES>(passing..passing + 1, &self.terms, |_| passing_place);
+                passes.pack(passing..passing + 1, &self.terms, |_| passing_place);
                 let passed = passes.packed(passing, passing_place);
                 for staying in block.clone() {
                     let kept = stays.packed(staying, place(staying));
@@ -234,12 +230,8 @@ impl Part<'_> {
                         Order::Lines => (kept, passed, stays_at, passes_at),
                         Order::Pairs => (passed, kept, passes_at, stays_at),
                     };
-                    self.tiles.multiply::<PLANES>(
-                        left,
-                        right,
-                        self.steps(),
-                        self.target.at(row, column),
-                    );
+                    self.tiles
+                        .multiply(left, right, self.steps(), self.target.at(row, column));
                 }
             }
         }

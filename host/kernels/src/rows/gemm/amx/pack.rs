@@ -9,7 +9,7 @@ use std::arch::x86_64::{
 
 use super::super::avx512::{Vector, transpose};
 use super::super::prefetch_read;
-use super::tiles::{LINES, STEP, TILE};
+use super::tiles::{LINES, PLANES, STEP, TILE};
 
 /// Lines of a factor, rows of the left one or columns of the right one: how far apart lines and terms are, one of
 /// them 1.
@@ -50,7 +50,7 @@ pub(super) enum Order {
 /// # Safety
 /// The processor has the instructions, the lines have as many terms, and `to` has room.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn pack_step<const PLANES: usize>(
+pub(super) unsafe fn pack_step(
     source: Lines,
     lines: usize,
     height: usize,
@@ -64,12 +64,10 @@ pub(super) unsafe fn pack_step<const PLANES: usize>(
         // SAFETY: these lines are some of the caller's.
         unsafe {
             match (source.along(), order) {
-                (true, Order::Lines) => pack_tile::<PLANES, true, false>(source, lines, terms, to),
-                (true, Order::Pairs) => pack_tile::<PLANES, true, true>(source, lines, terms, to),
-                (false, Order::Lines) => pack_tile::<PLANES, false, true>(source, lines, terms, to),
-                (false, Order::Pairs) => {
-                    pack_tile::<PLANES, false, false>(source, lines, terms, to)
-                }
+                (true, Order::Lines) => pack_tile::<true, false>(source, lines, terms, to),
+                (true, Order::Pairs) => pack_tile::<true, true>(source, lines, terms, to),
+                (false, Order::Lines) => pack_tile::<false, true>(source, lines, terms, to),
+                (false, Order::Pairs) => pack_tile::<false, false>(source, lines, terms, to),
             }
         }
     }
@@ -81,7 +79,7 @@ pub(super) unsafe fn pack_step<const PLANES: usize>(
 /// As [`pack_step`], with at most 16 lines and 32 terms.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-unsafe fn pack_tile<const PLANES: usize, const ALONG: bool, const TRANSPOSED: bool>(
+unsafe fn pack_tile<const ALONG: bool, const TRANSPOSED: bool>(
     source: Lines,
     lines: usize,
     terms: usize,

@@ -10,6 +10,8 @@ use std::arch::asm;
 pub(super) const LINES: usize = 16;
 /// Terms of a sum that one instruction adds.
 pub(super) const STEP: usize = 32;
+/// Numbers of bfloat16 that make a float.
+pub(super) const PLANES: usize = 3;
 /// Numbers of 32 bits in a tile: pairs of bfloat16, or sums.
 pub(super) const TILE: usize = 16 * LINES;
 
@@ -136,39 +138,26 @@ macro_rules! kernel {
         /// Adds the products of two panels' terms to the sums in the registers.
         ///
         /// # Safety
-        /// Tiles are in use, and both panels have `steps` steps of `PLANES` planes, 1 or 3.
-        unsafe fn $name<const PLANES: usize>(left: *const u32, right: *const u32, steps: usize) {
+        /// Tiles are in use, and both panels have `steps` steps of `PLANES` planes.
+        unsafe fn $name(left: *const u32, right: *const u32, steps: usize) {
             macro_rules! a { ($plane:literal) => { load!("{left}", $plane, $($a $a_offset)*) }; }
             macro_rules! b { ($plane:literal) => { load!("{right}", $plane, $($b $b_offset)*) }; }
             macro_rules! add { () => { concat!($("tdpbf16ps ", $c, ", ", $x, ", ", $y, "\n"),*) }; }
             // SAFETY: the instructions read the panels, and write tile registers, which nobody else uses.
             unsafe {
-                if PLANES == 1 {
-                    asm!(
-                        "2:",
-                        concat!(a!("0"), b!("0"), add!()),
-                        "add {left}, 2048",
-                        "add {right}, 2048",
-                        "dec {steps}",
-                        "jnz 2b",
-                        left = inout(reg) left => _, right = inout(reg) right => _, steps = inout(reg) steps => _,
-                        line = in(reg) 64_usize, options(nostack, readonly),
-                    );
-                } else {
-                    // One factor's plane changes at a time: high x low, high x middle, middle x middle,
-                    // middle x high, high x high, low x high.
-                    asm!(
-                        "2:",
-                        concat!(ahead!("{right}", "6144"), a!("0"), b!("4096"), add!(), ahead!("{right}", "8192"), b!("2048"), add!(), ahead!("{right}", "10240"),  a!("2048"), add!()),
-                        concat!(ahead!("{left}", "6144"), b!("0"), add!(), ahead!("{left}", "8192"),  a!("0"), add!(), ahead!("{left}", "10240"),  a!("4096"), add!()),
-                        "add {left}, 6144",
-                        "add {right}, 6144",
-                        "dec {steps}",
-                        "jnz 2b",
-                        left = inout(reg) left => _, right = inout(reg) right => _, steps = inout(reg) steps => _,
-                        line = in(reg) 64_usize, options(nostack, readonly),
-                    );
-                }
+                // One factor's plane changes at a time: high x low, high x middle, middle x middle,
+                // middle x high, high x high, low x high.
+                asm!(
+                    "2:",
+                    concat!(ahead!("{right}", "6144"), a!("0"), b!("4096"), add!(), ahead!("{right}", "8192"), b!("2048"), add!(), ahead!("{right}", "10240"),  a!("2048"), add!()),
+                    concat!(ahead!("{left}", "6144"), b!("0"), add!(), ahead!("{left}", "8192"),  a!("0"), add!(), ahead!("{left}", "10240"),  a!("4096"), add!()),
+                    "add {left}, 6144",
+                    "add {right}, 6144",
+                    "dec {steps}",
+                    "jnz 2b",
+                    left = inout(reg) left => _, right = inout(reg) right => _, steps = inout(reg) steps => _,
+                    line = in(reg) 64_usize, options(nostack, readonly),
+                );
             }
         }
     };
@@ -180,20 +169,8 @@ kernel!(two_by_one, ["tmm4" "0" "tmm5" "1024"], ["tmm6" "0"], ["tmm0" "tmm4" "tm
 kernel!(one_by_two, ["tmm4" "0"], ["tmm6" "0" "tmm7" "1024"], ["tmm0" "tmm4" "tmm6" "tmm1" "tmm4" "tmm7"]);
 kernel!(one_by_one, ["tmm4" "0"], ["tmm6" "0"], ["tmm0" "tmm4" "tmm6"]);
 
-/// Tile `$index` of the sums by its register, whose number is part of the instruction.
-macro_rules! sums {
-    ($index:expr, $before:literal, $after:literal, $($operand:tt)*) => {
-        match $index {
-            0 => asm!(concat!($before, "tmm0", $after), $($operand)*),
-            1 => asm!(concat!($before, "tmm1", $after), $($operand)*),
-            2 => asm!(concat!($before, "tmm2", $after), $($operand)*),
-            _ => asm!(concat!($before, "tmm3", $after), $($operand)*),
-        }
-    };
-}
-
 #[repr(align(64))]
-struct Scratch([f32; TILE]);
+struct Scratch([f32; 4 * TILE]);
 
 impl Tiles {
     /// `target = left right`, or `+=`: the sums of two panels' terms.
@@ -201,109 +178,102 @@ impl Tiles {
     /// # Safety
     /// The panels have `steps` steps of `PLANES` planes; the target has as many rows as `left` has lines, and as many
     /// columns as `right`.
-    pub(super) unsafe fn multiply<const PLANES: usize>(
-        &self,
-        left: Panel,
-        right: Panel,
-        steps: usize,
-        target: Target,
-    ) {
-        // SAFETY: the panels are the caller's promise; tiles are in use while `self` lives.
+    #[inline(always)]
+    pub(super) unsafe fn multiply(&self, left: Panel, right: Panel, steps: usize, target: Target) {
+        let (below, stride) = (self.height * target.stride, 4 * target.stride);
+        // SAFETY: the panels and the target are the caller's promise; tiles are in use while `self` lives.
         unsafe {
-            self.each(left, right, |tile, at, rows, columns| {
-                self.begin(tile, target, at, rows, columns)
-            });
-            match (left.tiles, right.tiles) {
-                (2, 2) => two_by_two::<PLANES>(left.start, right.start, steps),
-                (2, _) => two_by_one::<PLANES>(left.start, right.start, steps),
-                (_, 2) => one_by_two::<PLANES>(left.start, right.start, steps),
-                _ => one_by_one::<PLANES>(left.start, right.start, steps),
-            }
-            self.each(left, right, |tile, at, rows, columns| {
-                self.end(tile, target, at, rows, columns)
-            });
-        }
-    }
-
-    /// Every tile of the sums: its register, first row and column, rows and columns.
-    fn each(
-        &self,
-        left: Panel,
-        right: Panel,
-        mut each: impl FnMut(usize, [usize; 2], usize, usize),
-    ) {
-        for i in 0..left.tiles {
-            for j in 0..right.tiles {
-                let at = [i * self.height, j * LINES];
-                let rows = self.height.min(left.lines - at[0]);
-                each(2 * i + j, at, rows, LINES.min(right.lines - at[1]));
-            }
-        }
-    }
-
-    /// Whether the target has all rows and columns of a tile.
-    fn is_whole(&self, rows: usize, columns: usize) -> bool {
-        (rows, columns) == (self.height, LINES)
-    }
-
-    /// Zero, or what is there already.
-    ///
-    /// # Safety
-    /// As [`Tiles::multiply`].
-    #[inline]
-    unsafe fn begin(
-        &self,
-        tile: usize,
-        target: Target,
-        [row, column]: [usize; 2],
-        rows: usize,
-        columns: usize,
-    ) {
-        let from = target.at(row, column).start;
-        // SAFETY: the target has these rows and columns.
-        unsafe {
-            if target.accumulate && self.is_whole(rows, columns) {
-                sums!(tile, "tileloadd ", ", [{from} + {stride}*1]", from = in(reg) from, stride = in(reg) 4 * target.stride,
-                    options(nostack, preserves_flags, readonly));
-            } else {
-                sums!(
-                    tile,
-                    "tilezero ",
-                    "",
-                    options(nostack, preserves_flags, nomem)
-                );
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`Tiles::multiply`].
-    #[inline]
-    unsafe fn end(
-        &self,
-        tile: usize,
-        target: Target,
-        [row, column]: [usize; 2],
-        rows: usize,
-        columns: usize,
-    ) {
-        let to = target.at(row, column).start;
-        // SAFETY: the target has these rows and columns; the scratch has those of every tile.
-        unsafe {
-            if self.is_whole(rows, columns) {
-                sums!(tile, "tilestored [{to} + {stride}*1], ", "", to = in(reg) to, stride = in(reg) 4 * target.stride,
-                    options(nostack, preserves_flags));
+            if (left.lines, right.lines) == (2 * self.height, 2 * LINES) {
+                match target.accumulate {
+                    true => load_sums(target.start, below, stride),
+                    false => zero_sums(),
+                }
+                two_by_two(left.start, right.start, steps);
+                store_sums(target.start, below, stride);
                 return;
             }
-            let mut scratch = Scratch([0.0; TILE]);
-            sums!(tile, "tilestored [{to} + {stride}*1], ", "", to = in(reg) scratch.0.as_mut_ptr(), stride = in(reg) 64_usize,
-                options(nostack, preserves_flags));
-            for (i, sums) in scratch.0.chunks_exact(LINES).take(rows).enumerate() {
-                let row = std::slice::from_raw_parts_mut(to.add(i * target.stride), columns);
+            zero_sums();
+            match (left.tiles, right.tiles) {
+                (2, 2) => two_by_two(left.start, right.start, steps),
+                (2, _) => two_by_one(left.start, right.start, steps),
+                (_, 2) => one_by_two(left.start, right.start, steps),
+                _ => one_by_one(left.start, right.start, steps),
+            }
+            self.hand_out(left.lines, right.lines, target);
+        }
+    }
+
+    /// The first rows and columns of the sums to the target.
+    ///
+    /// # Safety
+    /// The target has as many.
+    unsafe fn hand_out(&self, rows: usize, columns: usize, target: Target) {
+        const WIDTH: usize = 2 * LINES;
+        let mut scratch = Scratch([0.0; 4 * TILE]);
+        // SAFETY: the scratch has room for all sums; the target is the caller's promise.
+        unsafe {
+            store_sums(scratch.0.as_mut_ptr(), self.height * WIDTH, 4 * WIDTH);
+            for (i, sums) in scratch.0.chunks_exact(WIDTH).take(rows).enumerate() {
+                let to = target.start.wrapping_add(i * target.stride);
+                let row = std::slice::from_raw_parts_mut(to, columns);
                 for (to, &sum) in row.iter_mut().zip(sums) {
                     *to = if target.accumulate { *to + sum } else { sum };
                 }
             }
         }
+    }
+}
+
+/// # Safety
+/// Tiles are in use.
+#[inline(always)]
+unsafe fn zero_sums() {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            options(nostack, preserves_flags, nomem)
+        );
+    }
+}
+
+/// Loads the four tiles of sums, the lower two from `below` floats further on.
+///
+/// # Safety
+/// Tiles are in use, and so many rows of 32 floats are there, `stride` bytes apart.
+#[inline(always)]
+unsafe fn load_sums(from: *const f32, below: usize, stride: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "tileloadd tmm0, [{above} + {stride}*1]",
+            "tileloadd tmm1, [{above} + {stride}*1 + 64]",
+            "tileloadd tmm2, [{below} + {stride}*1]",
+            "tileloadd tmm3, [{below} + {stride}*1 + 64]",
+            above = in(reg) from, below = in(reg) from.wrapping_add(below), stride = in(reg) stride,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+}
+
+/// Stores them.
+///
+/// # Safety
+/// As [`load_sums`].
+#[inline(always)]
+unsafe fn store_sums(to: *mut f32, below: usize, stride: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "tilestored [{above} + {stride}*1], tmm0",
+            "tilestored [{above} + {stride}*1 + 64], tmm1",
+            "tilestored [{below} + {stride}*1], tmm2",
+            "tilestored [{below} + {stride}*1 + 64], tmm3",
+            above = in(reg) to, below = in(reg) to.wrapping_add(below), stride = in(reg) stride,
+            options(nostack, preserves_flags),
+        );
     }
 }
