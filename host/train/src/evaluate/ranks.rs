@@ -386,7 +386,12 @@ impl Counting<'_> {
     fn tally(&self, edge: &Edge, tally: &mut Tally, scores: &[f32], offsets: &[u32]) {
         let Job { model, known, .. } = self.job;
         let partition = self.slate.partition;
+        let [first, last] = [offsets.first(), offsets.last()].map(|end| end.copied());
         let standing = |offset: u32| {
+            // Most answers stand in other blocks, and there are many.
+            if Some(offset) < first || Some(offset) > last {
+                return None;
+            }
             let at = offsets.binary_search(&offset).ok()?;
             Some(Standing::among(tally.positive, &scores[at..=at]))
         };
