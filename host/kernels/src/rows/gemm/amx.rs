@@ -100,30 +100,37 @@ impl Side {
         place: impl Fn(usize) -> *mut u32,
     ) {
         let steps = terms.len().div_ceil(STEP);
-        for outer in 0..if self.lines.along() {
-            panels.len()
-        } else {
-            steps
-        } {
-            for inner in 0..if self.lines.along() {
-                steps
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.lines.along() {
+                for panel in panels {
+                    for step in 0..steps {
+                        self.pack_step(panel, step, terms, place(panel));
+                    }
+                }
             } else {
-                panels.len()
-            } {
-                let (panel, step) = if self.lines.along() {
-                    (outer, inner)
-                } else {
-                    (inner, outer)
-                };
-                let panel = panels.start + panel;
-                let (lines, first) = (self.lines_of(panel), terms.start + step * STEP);
-                let source = self.lines.from(lines.start, first);
-                let to = place(panel).wrapping_add(step * PLANES * 2 * TILE);
-                let terms = (terms.end - first).min(STEP);
-                // SAFETY: the caller's promise.
-                unsafe { pack_step(source, lines.len(), self.height, terms, self.order, to) };
+                for step in 0..steps {
+                    for panel in panels.clone() {
+                        self.pack_step(panel, step, terms, place(panel));
+                    }
+                }
             }
         }
+    }
+
+    /// Packs one step of a panel, whose place is `start`.
+    ///
+    /// # Safety
+    /// As [`Side::pack`].
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn pack_step(&self, panel: usize, step: usize, terms: &Range<usize>, start: *mut u32) {
+        let (lines, first) = (self.lines_of(panel), terms.start + step * STEP);
+        let source = self.lines.from(lines.start, first);
+        let to = start.wrapping_add(step * PLANES * 2 * TILE);
+        let terms = (terms.end - first).min(STEP);
+        // SAFETY: the caller's promise.
+        unsafe { pack_step(source, lines.len(), self.height, terms, self.order, to) };
     }
 }
 
