@@ -1,11 +1,11 @@
 //! The training step: one batch from offsets to updated rows.
 //!
-//! What is computed is a graph ([`pbg_core::batch_graph`]), whose clusters `train` walks. A batch is cut into
-//! chunks of positives that share negatives, and into slices of chunks that share buffers. Everything is inner products of prepared rows: scores are `Q K'`, and with the loss's
-//! derivatives `S` in place of the scores the gradients are `S K` and `S' Q`. Where a chunk's own
-//! positives are negatives, the diagonal, which is masked, carries the positives' derivatives, and
-//! their gradients come with the products. Gradients of table rows are summed over the batch and
-//! applied once at its end.
+//! What is computed is a graph ([`pbg_core::batch_graph`]), whose clusters `train` walks. A batch is cut
+//! into chunks of positives that share negatives, and into slices of chunks that share buffers. Everything
+//! is inner products of prepared rows: scores are `Q K'`, and with the loss's derivatives `S` in place of
+//! the scores the gradients are `S K` and `S' Q`. Where a chunk's own positives are negatives, the
+//! diagonal, which is masked, carries the positives' derivatives, and their gradients come with the
+//! products. Gradients of table rows are summed over the batch and applied once at its end.
 
 mod backward;
 mod direction;

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use tch::TchError;
 
 const CUDA: &str = "libtorch_cuda.so";
 const OTHER_HALF: &str = "libtorch_cpu.so";
@@ -53,12 +54,33 @@ pub enum OpenError {
 
 /// Opens the library, once.
 pub(super) fn open() -> Result<(), OpenError> {
+    opened().map(|_| ())
+}
+
+fn opened() -> Result<&'static Library, OpenError> {
     static OPENED: OnceLock<Result<Library, OpenError>> = OnceLock::new();
     OPENED
         .get_or_init(first_of_all)
         .as_ref()
-        .map(|_| ())
         .map_err(Clone::clone)
+}
+
+/// The library's function `name`.
+///
+/// # Errors
+/// When the library cannot be opened, or has no such function: it is of another version, then.
+///
+/// # Safety
+/// `F` must be the type of the function, as the library declares it.
+pub(super) unsafe fn function<F: Copy>(name: &str) -> Result<F, TchError> {
+    let library = opened().map_err(|error| TchError::Torch(error.to_string()))?;
+    // SAFETY: the caller vouches for the type, and the library is never closed.
+    unsafe { library.get::<F>(name.as_bytes()) }
+        .map(|function| *function)
+        .map_err(|error| {
+            let cause = cause(&error);
+            TchError::Torch(format!("{CUDA} is not that of torch 2.11.0: {cause}"))
+        })
 }
 
 /// Tries beside the other half of libtorch, then wherever the system looks for libraries.

@@ -32,6 +32,12 @@ impl Place {
         }
     }
 
+    /// The first GPU, whether or not there is one.
+    #[cfg(test)]
+    pub(super) const fn first_gpu() -> Self {
+        Self(Device::Cuda(0))
+    }
+
     pub(super) fn device(self) -> Device {
         self.0
     }

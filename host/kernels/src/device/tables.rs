@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tch::{TchError, Tensor};
 
 use super::place::Place;
+use super::stream::Copying;
 use super::transfer;
 use crate::step::StepError;
 use crate::table::Table;
@@ -21,6 +22,7 @@ pub(super) struct Rows {
     pub(super) embeddings: Tensor,
     /// `[rows]`
     pub(super) row_adagrad: Tensor,
+    place: Place,
     /// Whether they changed since they were carried last.
     changed: bool,
 }
@@ -38,6 +40,7 @@ impl Table {
     /// # Errors
     /// When libtorch fails: the device has too little memory, most likely.
     pub fn upload(&mut self, place: Place) -> Result<(), StepError> {
+        let _beside_kernels = Copying::begin(place)?;
         let rows = self.embeddings.rows();
         let embeddings = transfer::upload(self.embeddings.get_mut(), rows, place)?;
         let row_adagrad =
@@ -45,6 +48,7 @@ impl Table {
         self.resident = Some(Resident(Mutex::new(Rows {
             embeddings,
             row_adagrad,
+            place,
             changed: false,
         })));
         Ok(())
@@ -60,6 +64,7 @@ impl Table {
         };
         let mut rows = resident.lock();
         if rows.changed {
+            let _beside_kernels = Copying::begin(rows.place)?;
             transfer::download(&rows.embeddings, |first, values| {
                 self.embeddings.write_rows(first, values);
             })?;

@@ -234,7 +234,8 @@ fn finish(
     truth(&finite)
 }
 
-/// Whether all hold. Waits for the device.
+/// Whether all hold. Waits for the device: when a batch has ended, its tables may be carried over another
+/// stream ([`stream`](super::stream)).
 fn truth(flags: &[Tensor]) -> Result<bool, StepError> {
     let all = Tensor::f_stack(flags, 0)?.f_all()?;
     Ok(all.f_int64_value(&[])? != 0)

@@ -4,8 +4,8 @@ use tch::{TchError, Tensor};
 
 use super::place::Place;
 
-/// Floats that are carried at once. On a GPU, copies and kernels take turns: with blocks, neither waits
-/// long for the other, and the memory that libtorch copies through stays small.
+/// Floats that are carried at once: enough for a copy's rate, little beside a table, since libtorch copies
+/// through memory of its own.
 const BLOCK: usize = 4 << 20;
 
 /// A copy of `values`, which are `rows` rows, on `place`.

@@ -1,0 +1,129 @@
+//! The stream over which partitions come to a GPU and leave it, beside the one of its kernels.
+//!
+//! The bindings of libtorch know no streams. Its CUDA library has functions for them with C names and
+//! status codes, made for programs that are compiled apart from it (`torch/csrc/stable/c/shim.h` and
+//! `torch/csrc/inductor/aoti_torch/c/shim.h` of libtorch 2.11); these are called here.
+//!
+//! Nothing tells one stream to wait for the other, for nothing needs to: whoever carries a table waits
+//! for the copies before the table is handed on, and a batch waits for its kernels before it ends. So
+//! memory that is given back is in use by neither.
+
+#![expect(
+    unsafe_code,
+    reason = "functions of a library that is opened at run time, which the compiler cannot check"
+)]
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
+
+use tch::{Device, TchError};
+
+use super::library;
+use super::place::Place;
+
+/// A status: 0 where all went well.
+type Status = c_int;
+type FromPool = unsafe extern "C" fn(bool, i32, *mut *mut c_void) -> Status;
+type NewGuard = unsafe extern "C" fn(*mut c_void, i32, *mut *mut c_void) -> Status;
+type DeleteGuard = unsafe extern "C" fn(*mut c_void) -> Status;
+
+/// A stream of CUDA's.
+#[derive(Clone, Copy)]
+struct Stream(*mut c_void);
+
+// SAFETY: the pointer is never followed here. It is CUDA's name for a stream that lives as long as the
+// process, and CUDA lets all threads use a stream at any time.
+unsafe impl Send for Stream {}
+
+/// While it lives, what its thread asks of the GPU goes over the stream for copies.
+pub(super) struct Copying {
+    guard: *mut c_void,
+    delete: DeleteGuard,
+    /// What it changes belongs to the thread, so it must stay there.
+    _thread: PhantomData<*mut ()>,
+}
+
+impl Copying {
+    /// Lets this thread's work go over the stream for copies of `place`; nothing to do in main memory.
+    ///
+    /// # Errors
+    /// When libtorch fails.
+    pub(super) fn begin(place: Place) -> Result<Option<Self>, TchError> {
+        let Device::Cuda(index) = place.device() else {
+            return Ok(None);
+        };
+        let index = index as i32;
+        let stream = stream(index)?;
+        // SAFETY: the types are those of the functions' declarations.
+        let (create, delete) = unsafe {
+            (
+                library::function::<NewGuard>("aoti_torch_create_cuda_stream_guard")?,
+                library::function::<DeleteGuard>("aoti_torch_delete_cuda_stream_guard")?,
+            )
+        };
+        let mut guard = std::ptr::null_mut();
+        // SAFETY: the stream is one of this GPU's, and the guard is written to a place for it.
+        succeeded("aoti_torch_create_cuda_stream_guard", unsafe {
+            create(stream.0, index, &raw mut guard)
+        })?;
+        Ok(Some(Self {
+            guard,
+            delete,
+            _thread: PhantomData,
+        }))
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        // SAFETY: the guard was made by its counterpart, on this thread, and is deleted once. Deleting
+        // fails only where the GPU does, which the next operation says.
+        let _failed = unsafe { (self.delete)(self.guard) };
+    }
+}
+
+/// GPU `index`'s stream for copies: always the same one, since memory that libtorch keeps for later
+/// belongs to a stream.
+fn stream(index: i32) -> Result<Stream, TchError> {
+    static STREAMS: Mutex<BTreeMap<i32, Stream>> = Mutex::new(BTreeMap::new());
+    let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(stream) = streams.get(&index) {
+        return Ok(*stream);
+    }
+    let name = "torch_get_cuda_stream_from_pool";
+    let mut stream = std::ptr::null_mut();
+    // SAFETY: the type is that of the function's declaration, and the stream is written to a place for it.
+    succeeded(name, unsafe {
+        library::function::<FromPool>(name)?(false, index, &raw mut stream)
+    })?;
+    streams.insert(index, Stream(stream));
+    Ok(Stream(stream))
+}
+
+fn succeeded(name: &str, status: Status) -> Result<(), TchError> {
+    match status {
+        0 => Ok(()),
+        _ => Err(TchError::Torch(format!("{name} failed"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_in_main_memory_need_no_stream() {
+        assert!(matches!(Copying::begin(Place::MAIN_MEMORY), Ok(None)));
+    }
+
+    #[test]
+    fn a_stream_is_had_where_there_is_a_gpu_and_an_error_elsewhere() {
+        let begun = Copying::begin(Place::first_gpu());
+        match Place::cuda(0) {
+            Ok(_) => assert!(matches!(begun, Ok(Some(_)))),
+            Err(_) => assert!(begun.is_err()),
+        }
+    }
+}
