@@ -38,7 +38,9 @@ impl Matrix<'_> {
 const DEPTH: usize = 512;
 /// As many floats of a factor stay in the second-level cache beside what passes through it.
 const KEPT: usize = 64 << 10;
-/// Floats that the packed right factor may take: they stay in the third-level cache.
+/// Terms from which on it pays to pack rows of a left factor whose columns are contiguous.
+const MANY_TERMS: usize = 128;
+/// Floats that packed factors may take: they stay in the third-level cache.
 const ROOM: usize = 512 << 10;
 
 thread_local! {

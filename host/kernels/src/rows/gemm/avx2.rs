@@ -9,8 +9,8 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
-use super::blocks::blocks;
-use super::{DEPTH, KEPT, Product, prefetch_read, prefetch_write};
+use super::blocks::{blocks, tiles_of};
+use super::{DEPTH, KEPT, MANY_TERMS, Product, prefetch_read, prefetch_write};
 
 const LANES: usize = 8;
 
@@ -116,4 +116,4 @@ fn transpose(x: [Vector; LANES]) -> [Vector; LANES] {
     out
 }
 
-blocks!("avx2,fma", 4: 1 2 3 4);
+blocks!("avx2,fma", 6: 1 2 3 4 5 6, 2: [1 2]);

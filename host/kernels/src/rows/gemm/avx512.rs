@@ -8,8 +8,8 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
-use super::blocks::blocks;
-use super::{DEPTH, KEPT, Product, prefetch_read, prefetch_write};
+use super::blocks::{blocks, tiles_of};
+use super::{DEPTH, KEPT, MANY_TERMS, Product, prefetch_read, prefetch_write};
 
 const LANES: usize = 16;
 
@@ -122,4 +122,4 @@ pub(super) fn transpose(x: [Vector; LANES]) -> [Vector; LANES] {
     out
 }
 
-blocks!("avx512f", 8: 1 2 3 4 5 6 7 8);
+blocks!("avx512f", 8: 1 2 3 4 5 6 7 8, 3: [1 2 3]);

@@ -1,12 +1,12 @@
 //! The loops around tiles, for any vector of floats.
 
-/// What a processor's module needs besides its vectors: `LANES`, `Vector`, `Mask`, and `zero`, `splat`, `load`,
+/// Rows and vectors of the largest tile, each with the numbers up to it. What a processor's module needs besides: `LANES`, `Vector`, `Mask`, and `zero`, `splat`, `load`,
 /// `load_some`, `store`, `store_some`, `add`, `multiply_add`, `mask` and `transpose` of them.
 macro_rules! blocks {
-    ($feature:literal, $rows:literal: $($r:literal)*) => {
+    ($feature:literal, $rows:literal: $($r:literal)*, $vectors:literal: $v:tt) => {
         /// Vectors across a panel. With the rows of a tile they make as many sums as registers hold beside
         /// the vectors themselves and one factor.
-        const VECTORS: usize = 3;
+        const VECTORS: usize = $vectors;
 
         /// What a tile works on: `depth` terms of rows of the left factor and of a packed panel.
         #[derive(Clone, Copy)]
@@ -20,6 +20,8 @@ macro_rules! blocks {
             out_stride: usize,
             /// Of the last vector of the panel.
             mask: Mask,
+            /// Whether the mask leaves out nothing. Masked stores are slow on some processors.
+            whole: bool,
             accumulate: bool,
         }
 
@@ -29,7 +31,7 @@ macro_rules! blocks {
         /// The operands point to that many rows, terms and vectors.
         #[target_feature(enable = $feature)]
         unsafe fn tile<const R: usize, const V: usize>(operands: Operands) {
-            let Operands { depth, mut left, row_stride, column_stride, mut panel, out, out_stride, mask, accumulate } = operands;
+            let Operands { depth, mut left, row_stride, column_stride, mut panel, out, out_stride, mask, whole, accumulate } = operands;
             let mut sums = [[zero(); V]; R];
             for i in 0..R {
                 // The sums will be stored, or added to, when all terms are done.
@@ -57,7 +59,7 @@ macro_rules! blocks {
                     // that it has.
                     unsafe {
                         let to = out.add(i * out_stride + j * LANES);
-                        if j + 1 < V {
+                        if j + 1 < V || whole {
                             if accumulate {
                                 sum = add(sum, load(to));
                             }
@@ -76,7 +78,7 @@ macro_rules! blocks {
         type Tile = unsafe fn(Operands);
 
         /// By rows and vectors, less one.
-        static TILES: [[Tile; VECTORS]; $rows] = [$([tile::<$r, 1>, tile::<$r, 2>, tile::<$r, 3>]),*];
+        static TILES: [[Tile; VECTORS]; $rows] = [$(tiles_of!($r $v)),*];
 
         /// Rows of a factor that are packed together, while the next ones are on their way from memory.
         const ROWS_AT_ONCE: usize = 8;
@@ -135,6 +137,19 @@ macro_rules! blocks {
             }
         }
 
+        /// The rows of a tile, `[depth, rows]`, of a factor whose columns are contiguous.
+        ///
+        /// # Safety
+        /// There are as many, fewer than a vector has floats, and room for them and a vector.
+        #[target_feature(enable = $feature)]
+        unsafe fn pack_tile(from: *const f32, stride: usize, depth: usize, rows: usize, to: *mut f32) {
+            let mask = mask(rows);
+            for k in 0..depth {
+                // SAFETY: as the caller promised. What is beyond the rows is written over, or nobody's.
+                unsafe { store(to.add(k * rows), load_some(mask, from.add(k * stride))) };
+            }
+        }
+
         /// Where panel `panel` begins and how wide it is: as many vectors in each, more or less.
         fn panel_of(panel: usize, columns: usize) -> (usize, usize) {
             let vectors = columns.div_ceil(LANES);
@@ -165,11 +180,15 @@ macro_rules! blocks {
         #[target_feature(enable = $feature)]
         unsafe fn add_terms(product: &Product<'_>, out: *mut f32, terms: Range<usize>, accumulate: bool, packed: &mut [f32]) {
             const STEP: usize = VECTORS * LANES;
+            const { assert!(TILES.len() < LANES && TILES.len() * DEPTH <= KEPT, "tiles of the left factor have room") };
+            let (left, packed) = packed.split_at_mut(KEPT + LANES);
             let most = packed.len() / terms.len() / STEP * STEP;
             for first in (0..product.columns).step_by(most) {
                 let columns = first..(first + most).min(product.columns);
                 // SAFETY: the columns are some of the product's; the rest is the caller's promise.
-                unsafe { Part { product, out, terms: terms.clone(), columns, accumulate, packed: packed.as_mut_ptr() }.add() };
+                unsafe {
+                    Part { product, out, terms: terms.clone(), columns, accumulate, packed: packed.as_mut_ptr(), packed_left: left.as_mut_ptr() }.add();
+                }
             }
         }
 
@@ -180,7 +199,10 @@ macro_rules! blocks {
             terms: Range<usize>,
             columns: Range<usize>,
             accumulate: bool,
+            /// For panels of the right factor.
             packed: *mut f32,
+            /// For rows of the left one.
+            packed_left: *mut f32,
         }
 
         impl Part<'_, '_> {
@@ -193,30 +215,41 @@ macro_rules! blocks {
             unsafe fn add(&self) {
                 let depth = self.terms.len();
                 let vectors = self.columns.len().div_ceil(LANES);
-                let (panels, tiles) = (vectors.div_ceil(VECTORS), self.product.rows.div_ceil(TILES.len()));
+                let (panels, tiles) = (vectors.div_ceil(VECTORS), self.tiles());
                 let at_once = match depth * vectors * LANES <= KEPT {
                     true => 1,
                     false => (KEPT / depth / TILES.len()).max(1),
                 };
-                let place = |panel: usize| self.panel(panel).0 * depth;
+                let used_once = at_once >= tiles;
+                let place = |panel: usize| if used_once { 0 } else { self.panel(panel).0 * depth };
                 // SAFETY: the caller's promise. Each panel has its own place, or all the first one's.
                 unsafe {
-                    if at_once >= tiles {
-                        for panel in 0..panels {
-                            self.pack(panel..panel + 1, |_| 0);
-                            (0..tiles).for_each(|tile| self.run(tile, tiles, panel, 0));
-                        }
-                        return;
+                    if !used_once {
+                        self.pack(0..panels, place);
                     }
-                    self.pack(0..panels, place);
                     for first in (0..tiles).step_by(at_once) {
+                        let some = first..(first + at_once).min(tiles);
+                        self.pack_left(some.clone());
                         for panel in 0..panels {
-                            for tile in first..(first + at_once).min(tiles) {
-                                self.run(tile, tiles, panel, place(panel));
+                            if used_once {
+                                self.pack(panel..panel + 1, place);
+                            }
+                            for tile in some.clone() {
+                                self.run(tile, tile - first, panel, place(panel));
                             }
                         }
                     }
                 }
+            }
+
+            fn tiles(&self) -> usize {
+                self.product.rows.div_ceil(TILES.len())
+            }
+
+            /// The first row of tile `tile`, and how many it has: as many in each, more or less.
+            fn tile(&self, tile: usize) -> (usize, usize) {
+                let of = |tile: usize| tile * self.product.rows / self.tiles();
+                (of(tile), of(tile + 1) - of(tile))
             }
 
             fn panel(&self, panel: usize) -> (usize, usize) {
@@ -246,25 +279,65 @@ macro_rules! blocks {
                 }
             }
 
+            /// Where a tile's columns are contiguous, each of its terms is in another line, and lines of many
+            /// terms are gone from the first-level cache when the next panel wants them.
+            fn packs_left(&self) -> bool {
+                self.product.a.row_stride == 1 && self.terms.len() >= MANY_TERMS
+            }
+
+            /// Where the rows of the left factor are, from the first of these terms on.
+            ///
             /// # Safety
-            /// As above, and the panel was packed to `place`.
+            /// The left factor has row `top`.
+            unsafe fn left(&self, top: usize) -> *const f32 {
+                let a = &self.product.a;
+                // SAFETY: as the caller promised; it has these terms.
+                unsafe { a.values.as_ptr().add(top * a.row_stride + self.terms.start * a.column_stride) }
+            }
+
+            /// Packs the rows of some tiles, one after the other, if it pays.
+            ///
+            /// # Safety
+            /// As above, and there is room for as many.
             #[target_feature(enable = $feature)]
-            unsafe fn run(&self, tile: usize, tiles: usize, panel: usize, place: usize) {
-                let &Product { rows, columns, a, .. } = self.product;
+            unsafe fn pack_left(&self, some: Range<usize>) {
+                if !self.packs_left() {
+                    return;
+                }
+                for (place, tile) in some.enumerate() {
+                    let (top, count) = self.tile(tile);
+                    // SAFETY: the left factor has these rows and terms, and there is room.
+                    unsafe { pack_tile(self.left(top), self.product.a.column_stride, self.terms.len(), count, self.left_place(place)) };
+                }
+            }
+
+            fn left_place(&self, place: usize) -> *mut f32 {
+                self.packed_left.wrapping_add(place * self.terms.len() * TILES.len())
+            }
+
+            /// # Safety
+            /// As above, and the panel was packed to `place`, the tile's rows as the `nth` if they are packed.
+            #[target_feature(enable = $feature)]
+            unsafe fn run(&self, tile: usize, nth: usize, panel: usize, place: usize) {
+                let &Product { columns, a, .. } = self.product;
                 let (first, width) = self.panel(panel);
-                let of = |tile: usize| tile * rows / tiles;
-                let (top, count) = (of(tile), of(tile + 1) - of(tile));
+                let (top, count) = self.tile(tile);
                 // SAFETY: the left factor has these rows and terms, the result these rows and columns.
                 unsafe {
+                    let (left, column_stride) = match self.packs_left() {
+                        true => (self.left_place(nth).cast_const(), count),
+                        false => (self.left(top), a.column_stride),
+                    };
                     let operands = Operands {
                         depth: self.terms.len(),
-                        left: a.values.as_ptr().add(top * a.row_stride + self.terms.start * a.column_stride),
+                        left,
                         row_stride: a.row_stride,
-                        column_stride: a.column_stride,
+                        column_stride,
                         panel: self.packed.add(place),
                         out: self.out.add(top * columns + self.columns.start + first),
                         out_stride: columns,
                         mask: mask(width),
+                        whole: width.is_multiple_of(LANES),
                         accumulate: self.accumulate,
                     };
                     TILES[count - 1][width.div_ceil(LANES) - 1](operands);
@@ -274,4 +347,9 @@ macro_rules! blocks {
     };
 }
 
-pub(super) use blocks;
+/// The tiles of as many rows.
+macro_rules! tiles_of {
+    ($r:literal [$($v:literal)*]) => { [$(tile::<$r, $v>),*] };
+}
+
+pub(super) use {blocks, tiles_of};
