@@ -233,18 +233,20 @@ unsafe fn axpy_raw(target: *mut f32, factor: f32, values: &[f32]) {
 /// Bytes of a huge page on the processors that matter.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
-/// Zeroed floats that will be spread over huge pages: rows are read at random, and with small pages the
-/// translation of addresses costs as much as the reads.
+/// Zeroed floats, spread over huge pages as [`with_capacity`].
 #[must_use]
-pub fn zeroed(len: usize) -> Vec<f32> {
+pub(crate) fn zeroed(len: usize) -> Vec<f32> {
     // Fresh from the system, hence not touched yet, so that the advice holds for every page.
     let mut values = vec![0.0; len];
     advise_huge(values.as_mut_ptr(), len);
     values
 }
 
-/// Room for `len` floats, spread over huge pages.
-pub(crate) fn with_capacity(len: usize) -> Vec<f32> {
+/// Room for `len` floats, spread over huge pages: rows are read at random, and with small pages the
+/// translation of addresses costs as much as the reads. A table is best read into such room, since pages
+/// that were written stay as they are.
+#[must_use]
+pub fn with_capacity(len: usize) -> Vec<f32> {
     let mut values = Vec::with_capacity(len);
     advise_huge(values.as_mut_ptr(), len);
     values

@@ -19,6 +19,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use crate::negatives::Draws;
 use crate::params::Params;
+use crate::rows;
 use crate::spec::ModelSpec;
 use crate::step::{
     Batch, Cluster, ClusterTimes, Execution, Job, Relations, StepError, Tables, Trainer,
@@ -226,9 +227,8 @@ pub fn step_rate(
     let dimension = spec.entities[0].dimension;
     let spec = Arc::new(spec);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let values = (0..entities * dimension)
-        .map(|_| rng.random::<f32>() * 0.02 - 0.01)
-        .collect();
+    let mut values = rows::with_capacity(entities * dimension);
+    values.extend((0..entities * dimension).map(|_| rng.random::<f32>() * 0.02 - 0.01));
     let table = Table::new(values, dimension);
     let params = Params::new(&spec);
     let mut trainer = Trainer::new(Arc::clone(&spec))?.with_execution(execution);

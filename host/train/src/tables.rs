@@ -5,6 +5,7 @@ use std::path::Path;
 use pbg_core::config::Config;
 use pbg_core::seed::{self, Purpose};
 use pbg_kernels::device::Place;
+use pbg_kernels::rows;
 use pbg_kernels::table::{Features, Table};
 use pbg_store::checkpoint::{Checkpoint, PartitionData, ReadCheckpoint};
 use pbg_store::dataset::Dataset;
@@ -47,24 +48,31 @@ impl Initial {
         type_index: usize,
         partition: u32,
     ) -> Result<PartitionData, RunError> {
+        let mut data = room(layout, partition);
         if let Some(init) = &self.init
-            && let Some(data) = init.read_partition(&layout.name, partition)?
+            && init.read_partition_into(&layout.name, partition, &mut data)?
         {
             return Ok(data);
         }
-        let rows = layout.rows[partition as usize] as usize;
         let at = [type_index as u64, u64::from(partition)];
         let mut rng = seed::stream(self.seed, Purpose::Init, &at);
         let normal = StandardNormal;
-        let embeddings = (0..rows * layout.dimension)
-            .map(|_| Distribution::<f32>::sample(&normal, &mut rng) * self.scale)
-            .collect();
-        Ok(PartitionData {
-            rows,
-            dim: layout.dimension,
-            embeddings,
-            row_adagrad: vec![0.0; rows],
-        })
+        let drawn = (0..data.rows * data.dim)
+            .map(|_| Distribution::<f32>::sample(&normal, &mut rng) * self.scale);
+        data.embeddings.extend(drawn);
+        data.row_adagrad.resize(data.rows, 0.0);
+        Ok(data)
+    }
+}
+
+/// Room for a partition.
+pub(crate) fn room(layout: &TypeLayout, partition: u32) -> PartitionData {
+    let rows = layout.rows[partition as usize] as usize;
+    PartitionData {
+        rows,
+        dim: layout.dimension,
+        embeddings: rows::with_capacity(rows * layout.dimension),
+        row_adagrad: rows::with_capacity(rows),
     }
 }
 
@@ -144,16 +152,17 @@ impl TableStore for DiskTables {
 
     fn load(&self, (type_index, partition): TableKey) -> Result<(Table, u64), RunError> {
         let layout = &self.types[type_index];
-        let read = self.checkpoint.read_partition(&layout.name, partition)?;
-        let bytes = if read.is_some() {
-            layout.bytes(partition)
-        } else {
-            0
+        let mut data = room(layout, partition);
+        let read = self
+            .checkpoint
+            .read_partition_into(&layout.name, partition, &mut data)?;
+        let bytes = match read {
+            true => layout.bytes(partition),
+            false => 0,
         };
-        let data = match read {
-            Some(data) => data,
-            None => self.initial.partition(layout, type_index, partition)?,
-        };
+        if !read {
+            data = self.initial.partition(layout, type_index, partition)?;
+        }
         let mut table = table(layout, partition, data, self.features[type_index].clone())?;
         if let Some(place) = self.place {
             table.upload(place)?;

@@ -64,16 +64,17 @@ impl Trained {
     /// When the checkpoint does not have it, or it is damaged.
     pub fn table(&self, type_index: usize, partition: u32) -> Result<Table, RunError> {
         let layout = &self.blueprint.layout.types[type_index];
-        let data = self
+        let mut data = tables::room(layout, partition);
+        let found = self
             .checkpoint
-            .read_partition(&layout.name, partition)?
-            .ok_or_else(|| {
-                RunError::Mismatch(format!(
-                    "{} has no partition {partition} of {}",
-                    self.checkpoint.path().display(),
-                    layout.name
-                ))
-            })?;
+            .read_partition_into(&layout.name, partition, &mut data)?;
+        if !found {
+            return Err(RunError::Mismatch(format!(
+                "{} has no partition {partition} of {}",
+                self.checkpoint.path().display(),
+                layout.name
+            )));
+        }
         tables::table(layout, partition, data, self.features[type_index].clone())
     }
 
