@@ -63,8 +63,14 @@ pub(super) fn for_key(key: &str, fields: &[Field]) -> String {
     if let Some(home) = home(&snake, root(), "the top level", fields) {
         return format!("; `{snake}` is a key of {home}");
     }
-    match nearest(key, fields.iter().map(|f| f.key.as_str())) {
-        Some(near) => format!("; did you mean `{near}`?"),
+    if let Some(near) = nearest(key, fields.iter().map(|f| f.key.as_str())) {
+        return format!("; did you mean `{near}`?");
+    }
+    let mut everywhere = Vec::new();
+    keys(root(), &mut everywhere);
+    let near = nearest(key, everywhere.into_iter());
+    match near.and_then(|near| Some((near, home(near, root(), "the top level", fields)?))) {
+        Some((near, home)) => format!("; did you mean `{near}`, a key of {home}?"),
         None => String::new(),
     }
 }
@@ -126,6 +132,20 @@ fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
     }
 }
 
+/// The keys of a table and of all tables in it.
+fn keys<'a>(spec: &'a Spec, into: &mut Vec<&'a str>) {
+    match &spec.kind {
+        Kind::Record(fields) => {
+            for field in fields {
+                into.push(&field.key);
+                keys(&field.spec, into);
+            }
+        }
+        Kind::List { item, .. } | Kind::Map { item, .. } => keys(item, into),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +170,11 @@ mod tests {
             for_key("operator", root().fields()),
             "; `operator` is a key of the entries of `relations`"
         );
+        assert_eq!(
+            for_key("precison", root().fields()),
+            "; did you mean `precision`, a key of `execution`?"
+        );
+        assert_eq!(for_key("colour", root().fields()), "");
     }
 
     #[test]
