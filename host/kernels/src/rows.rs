@@ -244,11 +244,14 @@ pub(crate) fn zeroed(len: usize) -> Vec<f32> {
 
 /// Room for `len` floats, spread over huge pages: rows are read at random, and with small pages the
 /// translation of addresses costs as much as the reads. A table is best read into such room, since pages
-/// that were written stay as they are.
+/// that were written stay as they are. None where memory has not as much: `len` may be what a damaged
+/// file says, and whoever fills the room knows better how much it takes.
 #[must_use]
 pub fn with_capacity(len: usize) -> Vec<f32> {
-    let mut values = Vec::with_capacity(len);
-    advise_huge(values.as_mut_ptr(), len);
+    let mut values = Vec::new();
+    if values.try_reserve_exact(len).is_ok() {
+        advise_huge(values.as_mut_ptr(), len);
+    }
     values
 }
 
@@ -290,6 +293,12 @@ mod tests {
         rows.prefetch(7);
         assert_eq!(rows.get_mut()[..4], [9.0; 4]);
         assert_eq!(rows.into_vec()[8..], [6.0, 5.0, 4.0, 3.0]);
+    }
+
+    #[test]
+    fn room_that_there_is_not_is_no_fault() {
+        assert!(with_capacity(1000).capacity() >= 1000);
+        assert_eq!(with_capacity(usize::MAX / 8).capacity(), 0);
     }
 
     #[test]

@@ -304,15 +304,15 @@ macro_rules! blocks {
                 if !self.packs_left() {
                     return;
                 }
-                for (place, tile) in some.enumerate() {
+                for (nth, tile) in some.enumerate() {
                     let (top, count) = self.tile(tile);
                     // SAFETY: the left factor has these rows and terms, and there is room.
-                    unsafe { pack_tile(self.left(top), self.product.a.column_stride, self.terms.len(), count, self.left_place(place)) };
+                    unsafe { pack_tile(self.left(top), self.product.a.column_stride, self.terms.len(), count, self.left_place(nth)) };
                 }
             }
 
-            fn left_place(&self, place: usize) -> *mut f32 {
-                self.packed_left.wrapping_add(place * self.terms.len() * TILES.len())
+            fn left_place(&self, nth: usize) -> *mut f32 {
+                self.packed_left.wrapping_add(nth * self.terms.len() * TILES.len())
             }
 
             /// # Safety
