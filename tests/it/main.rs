@@ -12,6 +12,7 @@ mod bench;
 mod command_line;
 mod device;
 mod first_run;
+mod golden;
 mod hostile_plugins;
 mod orders;
 mod other_tools;
