@@ -14,6 +14,7 @@ mod device;
 mod first_run;
 mod golden;
 mod hostile_plugins;
+mod house;
 mod orders;
 mod other_tools;
 mod plugin_losses;

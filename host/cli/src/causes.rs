@@ -1,6 +1,6 @@
 //! From the errors of the layers beneath to a kind of failure and advice.
 
-use pbg_core::config::ConfigErrors;
+use pbg_config::ConfigErrors;
 use pbg_store::dataset::DatasetError;
 use pbg_store::export::ExportError;
 use pbg_store::import::ImportError;

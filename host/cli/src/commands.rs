@@ -15,15 +15,39 @@ pub(crate) mod report;
 pub(crate) mod score;
 pub(crate) mod train;
 
-use crate::arguments::Command;
+use clap::Subcommand;
+
 use crate::failure::Result;
 use crate::terminal::Terminal;
 
-/// Runs a command.
+/// What to do. The help of a command stands beside its code.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Import(import::Args),
+    Train(train::Args),
+    Eval(eval::Args),
+    Neighbors(neighbors::Args),
+    Score(score::Args),
+    Export(export::Args),
+    Check(check::Args),
+    #[command(subcommand)]
+    Config(config::Command),
+    #[command(subcommand)]
+    Plugin(plugin::Command),
+    #[command(subcommand)]
+    Bench(bench::Command),
+    Generate(generate::Args),
+    Report(report::Args),
+    #[command(subcommand)]
+    Orders(orders::Command),
+    Completions(completions::Args),
+}
+
+/// Runs a command; `tree` is the whole of what the program takes, for completions.
 ///
 /// # Errors
 /// Whatever made it fail.
-pub(crate) fn run(command: Command, terminal: Terminal) -> Result<()> {
+pub(crate) fn run(command: Command, tree: clap::Command, terminal: Terminal) -> Result<()> {
     match command {
         Command::Bench(command) => bench::run(&command, terminal),
         Command::Generate(args) => generate::run(&args, terminal),
@@ -38,6 +62,6 @@ pub(crate) fn run(command: Command, terminal: Terminal) -> Result<()> {
         Command::Plugin(command) => plugin::run(&command, terminal),
         Command::Report(args) => report::run(&args, terminal),
         Command::Orders(command) => orders::run(command, terminal),
-        Command::Completions(args) => completions::run(&args),
+        Command::Completions(args) => completions::run(&args, tree),
     }
 }

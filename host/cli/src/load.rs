@@ -4,11 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 
-use crate::arguments::ConfigArgs;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::options::ConfigArgs;
 use crate::plugins;
 use crate::terminal::Terminal;
 

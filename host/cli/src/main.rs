@@ -15,6 +15,7 @@ mod format;
 mod interrupt;
 mod load;
 mod metrics;
+mod options;
 mod output;
 mod plugins;
 mod progress;
@@ -49,11 +50,13 @@ fn main() -> ExitCode {
     };
     let terminal = Terminal::detect(arguments.global.color, arguments.global.verbose);
     let result =
-        panic::catch_unwind(|| commands::run(arguments.command, terminal)).unwrap_or_else(|_| {
-            let failure =
-                Failure::message(Kind::Internal, "a part of the program panicked, see above");
-            Err(failure.help("this is a defect of pbg-host; please report it with the lines above"))
-        });
+        panic::catch_unwind(|| commands::run(arguments.command, Arguments::command(), terminal))
+            .unwrap_or_else(|_| {
+                let failure =
+                    Failure::message(Kind::Internal, "a part of the program panicked, see above");
+                Err(failure
+                    .help("this is a defect of pbg-host; please report it with the lines above"))
+            });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pbg_core::config::{Config, OnFault};
+use pbg_config::{Config, OnFault};
 use pbg_core::event::Event;
 use pbg_core::strategy::Loss;
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};

@@ -6,8 +6,9 @@ mod pick;
 use std::time::{Duration, Instant};
 
 use pbg_core::graph::Bucket;
-use pbg_core::plan::{self, bound};
+use pbg_core::plan;
 use pbg_core::strategy::{BucketOrder, Pass, StrategyError};
+use pbg_lab::bound;
 
 use crate::finding::Report;
 use crate::timing::{Timing, time};

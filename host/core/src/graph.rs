@@ -1,5 +1,7 @@
 //! The words of the field: entities live in partitions, edges in buckets.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// The edges whose left side lies in partition `lhs` and whose right side lies in partition `rhs`.
@@ -92,4 +94,35 @@ impl Edges {
                 .map(|w| indices.iter().map(|&i| w[i as usize]).collect()),
         }
     }
+}
+
+/// What the edges of a dataset are of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schema {
+    /// Entity types by name.
+    pub entities: BTreeMap<String, EntityDecl>,
+    /// Relations; `*` stands for all that are not named.
+    pub relations: Vec<RelationDecl>,
+    /// One entry of `relations` is the template of all.
+    pub dynamic_relations: bool,
+}
+
+/// An entity type of a [`Schema`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntityDecl {
+    /// Partitions.
+    pub num_partitions: u32,
+    /// Whether its entities are bags of features.
+    pub featurized: bool,
+}
+
+/// A relation of a [`Schema`]: its name and the entity types of its sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelationDecl {
+    /// Name.
+    pub name: String,
+    /// Entity type of the left side.
+    pub lhs: String,
+    /// Entity type of the right side.
+    pub rhs: String,
 }

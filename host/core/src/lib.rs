@@ -1,7 +1,7 @@
 //! The pure heart of `pbg-host`: what is trained in which order, and under which rules.
 //!
 //! This crate does no I/O, knows no tensor library, no sandbox and no terminal.
-//! Modules, in reading order: the words ([`graph`]), the configuration tree ([`config`]), the
+//! Modules, in reading order: the words ([`graph`], [`model`]), the
 //! seams where strategies plug in ([`strategy`]), the schedule that walks
 //! epoch > edge set > edge chunk > bucket ([`schedule`]), losses as data ([`loss`]), how a bucket's edges become batches
 //! ([`batching`]), what a relation sampler owes ([`draws`]), when more training does not help
@@ -9,11 +9,13 @@
 
 pub mod batch_graph;
 pub mod batching;
-pub mod config;
 pub mod draws;
 pub mod event;
 pub mod graph;
+pub mod limits;
 pub mod loss;
+pub mod model;
+pub mod nearest;
 pub mod plan;
 pub mod plateau;
 pub mod schedule;

@@ -1,13 +1,4 @@
-//! Checks a plan and counts the partition loads that it asks for; the modules beneath tell the
-//! rest of what researchers compare orders by.
-
-pub mod analysis;
-pub mod bound;
-pub mod misses;
-pub mod replay;
-pub mod reuse;
-pub mod stall;
-pub mod structure;
+//! Checks a plan, counts the partition loads that it asks for, and evicts by what it says comes next.
 
 use serde::{Deserialize, Serialize};
 
@@ -216,12 +207,10 @@ impl Belady {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use proptest::prelude::*;
-
+mod tests {
     use super::*;
 
-    pub(crate) fn pass(partitions: u32, buffer: u32) -> Pass {
+    fn pass(partitions: u32, buffer: u32) -> Pass {
         Pass {
             lhs_partitions: partitions,
             rhs_partitions: partitions,
@@ -238,55 +227,10 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn lexicographic(n: u32) -> Vec<Bucket> {
+    fn lexicographic(n: u32) -> Vec<Bucket> {
         (0..n)
             .flat_map(|l| (0..n).map(move |r| Bucket::new(l, r)))
             .collect()
-    }
-
-    prop_compose! {
-        /// Grids of any shape, with empty buckets, partitions of different sizes and partitions in
-        /// the buffer, and a random plan.
-        pub(crate) fn any_pass_and_plan()(
-            lhs in 1_u32..9, other in 1_u32..9, shared: bool, buffer in 2_u32..7, seed: u64,
-            sizes in proptest::collection::vec(1_u64..50, 16),
-            edges in proptest::collection::vec(0_u64..4, 64),
-            resident in proptest::collection::vec((any::<bool>(), 0_u32..9), 0..4),
-        ) -> (Pass, Vec<Bucket>) {
-            let rhs = if shared { lhs } else { other };
-            let of = |from: usize, n: u32| sizes[from..from + n as usize].to_vec();
-            let lhs_bytes = of(0, lhs);
-            let rhs_bytes = if shared { lhs_bytes.clone() } else { of(8, rhs) };
-            let mut held = Vec::new();
-            for (left, p) in resident {
-                let (side, n) = if left || shared { (Side::Lhs, lhs) } else { (Side::Rhs, rhs) };
-                if p < n && !held.contains(&(side, p)) && held.len() < buffer as usize {
-                    held.push((side, p));
-                }
-            }
-            let mut plan: Vec<Bucket> = (0..lhs)
-                .flat_map(|l| (0..rhs).map(move |r| Bucket::new(l, r)))
-                .collect();
-            let mut rng = crate::seed::stream(seed, crate::seed::Purpose::Order, &[]);
-            let mut order: Vec<u32> = (0..plan.len() as u32).collect();
-            crate::batching::shuffle(&mut order, &mut rng);
-            plan = order.into_iter().map(|i| plan[i as usize]).collect();
-            let pass = Pass {
-                lhs_partitions: lhs,
-                rhs_partitions: rhs,
-                shared,
-                edges: edges[..(lhs * rhs) as usize].to_vec(),
-                lhs_bytes,
-                rhs_bytes,
-                buffer_partitions: buffer,
-                resident: held,
-                epoch: 0,
-                edge_set: 0,
-                edge_chunk: 0,
-                seed,
-            };
-            (pass, plan)
-        }
     }
 
     #[test]

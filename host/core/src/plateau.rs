@@ -5,7 +5,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::ValidationConfig;
+/// What follows from the ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// Training ends after this many rankings in a row without a higher MRR.
+    pub early_stop: Option<u32>,
+    /// What learning rates are multiplied by after `lr_patience` rankings in a row without a higher MRR.
+    pub lr_decay: Option<f32>,
+    /// See `lr_decay`.
+    pub lr_patience: u32,
+}
 
 /// What the ranks of validation edges said so far. Part of a checkpoint, so that a resumed run
 /// decides as an uninterrupted one.
@@ -41,7 +50,7 @@ impl Default for Plateau {
 impl Plateau {
     /// Takes in the MRR after `epochs` epochs. Learning rates are lowered after `lr_patience`
     /// rankings in a row that were not the best, and then again after as many.
-    pub fn observe(&mut self, epochs: u32, mrr: f64, rules: &ValidationConfig) {
+    pub fn observe(&mut self, epochs: u32, mrr: f64, rules: &Rules) {
         self.seen = epochs;
         if self.best_epoch == 0 || mrr > self.best_mrr {
             (self.best_mrr, self.best_epoch) = (mrr, epochs);
@@ -67,7 +76,7 @@ impl Plateau {
     /// Whether training should end before its last epoch: `early_stop` rankings in a row were not
     /// the best.
     #[must_use]
-    pub fn ends(&self, rules: &ValidationConfig) -> bool {
+    pub fn ends(&self, rules: &Rules) -> bool {
         rules
             .early_stop
             .is_some_and(|patience| self.since_best >= patience)
@@ -80,13 +89,11 @@ mod tests {
 
     use super::*;
 
-    fn rules(early_stop: Option<u32>, lr_decay: Option<f32>) -> ValidationConfig {
-        ValidationConfig {
-            edges: Some("valid".to_owned()),
+    fn rules(early_stop: Option<u32>, lr_decay: Option<f32>) -> Rules {
+        Rules {
             early_stop,
             lr_decay,
             lr_patience: 2,
-            ..ValidationConfig::default()
         }
     }
 

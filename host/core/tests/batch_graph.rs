@@ -6,8 +6,8 @@ use pbg_core::batch_graph::pipeline::{Device, ON_THEIR_WAY, Pipeline, SlicePlan}
 use pbg_core::batch_graph::{
     Cluster, Dim, Facts, Graph, Keep, Kind, Negatives, Operation, ShapeError, Sliced,
 };
-use pbg_core::config::{Comparator, Operator, Update};
 use pbg_core::graph::Side;
+use pbg_core::model::{Comparator, Operator, Update};
 use proptest::prelude::*;
 
 fn facts() -> Facts {

@@ -4,7 +4,7 @@
 //! by normalising; distances follow from `|q|^2 - 2 q k + |k|^2`; a bias is taken out of the row, which
 //! keeps a zero in its place, and added to the scores.
 
-use pbg_core::config::Comparator;
+use pbg_core::model::Comparator;
 
 use crate::vector;
 

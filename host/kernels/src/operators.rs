@@ -5,7 +5,7 @@
 //! `[matrix, translation]` or `[real, imag]`.
 
 pub(crate) use pbg_core::batch_graph::parameter_width as packed_width;
-use pbg_core::config::Operator;
+use pbg_core::model::Operator;
 
 use crate::params::ParamTensor;
 use crate::vector;

@@ -8,8 +8,8 @@
 
 use std::ops::Range;
 
-use pbg_core::config::Operator;
 use pbg_core::graph::Side;
+use pbg_core::model::Operator;
 
 use crate::rows::SharedRows;
 use crate::spec::ModelSpec;

@@ -9,8 +9,8 @@ mod kernel;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pbg_core::config::Operator;
 use pbg_core::graph::Side;
+use pbg_core::model::Operator;
 
 use crate::comparators::{Comparison, RowExtras};
 use crate::operators;

@@ -1,8 +1,8 @@
 //! What the kernels need to know of a model, and the rules that must hold before they start.
 
 use pbg_core::batch_graph::{Facts, Graph, Negatives, ShapeError};
-use pbg_core::config::{Comparator, Operator};
 use pbg_core::graph::Side;
+use pbg_core::model::{Comparator, Operator};
 
 /// An entity type.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ mod requests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pbg_core::config::Precision;
 use pbg_core::graph::Side;
+use pbg_core::model::Precision;
 use pbg_core::strategy::Loss;
 use rand::{Rng, RngExt};
 use rand_xoshiro::Xoshiro256PlusPlus;

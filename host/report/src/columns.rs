@@ -1,6 +1,6 @@
 //! The figures by which orders are compared: name, unit, meaning, value.
 
-use pbg_core::plan::analysis::Analysis;
+use pbg_lab::analysis::Analysis;
 
 /// One figure of an analysis.
 pub struct Column {

@@ -3,10 +3,10 @@
 use pbg_core::event::{CallSeconds, Event, IoStats, RankStats, TrainStats};
 use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanCost;
-use pbg_core::plan::replay::{Group, Replay};
-use pbg_core::plan::stall::{Span, Transfer};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::Pass;
+use pbg_lab::replay::{Group, Replay};
+use pbg_lab::stall::{Span, Transfer};
 use serde::Serialize;
 
 /// A run so far.
@@ -246,7 +246,7 @@ impl MeasuredPass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grid::Sizes;
+    use pbg_lab::grid::Sizes;
 
     fn bucket(position: u64, lhs: u32, rhs: u32, loads: u64) -> Event {
         Event::BucketFinished {

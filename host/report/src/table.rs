@@ -1,9 +1,9 @@
 //! Results as CSV.
 
 use crate::columns::COLUMNS;
-use crate::comparison::Comparison;
 use crate::run::RunReport;
-use crate::study::Study;
+use pbg_lab::comparison::Comparison;
+use pbg_lab::study::Study;
 
 /// One row per case, order and seed; one that refused has a reason instead of figures.
 ///

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use pbg_core::config::Config;
+use pbg_core::graph::Schema;
 
 use crate::dataset::manifest::{EntityType, Manifest};
 use crate::dataset::{Dataset, write};
@@ -38,11 +38,13 @@ pub use columns::Columns;
 pub use error::ImportError;
 pub use memory::LEAST as LEAST_MEMORY;
 
-/// What an import does beyond its configuration.
+/// Where an import writes, and how it works.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// Folder of the dataset. Default: `dataset` of the configuration.
-    pub target: Option<PathBuf>,
+    /// Folder of the dataset.
+    pub target: PathBuf,
+    /// Decides which partition an entity is in.
+    pub seed: u64,
     /// What the columns of the files are. Default: the names of tables with a header; `lhs, rel,
     /// rhs` for those without.
     pub columns: Option<Columns>,
@@ -147,7 +149,7 @@ pub struct TypeReport {
 /// # Errors
 /// When something is wrong with configuration, files or target, or the disk is full.
 pub fn run(
-    config: &Config,
+    schema: &Schema,
     sets: &[(String, Vec<PathBuf>)],
     options: &ImportOptions,
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
@@ -156,16 +158,13 @@ pub fn run(
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or_else(cores).max(1);
     let memory = memory::Memory::new(options.memory, threads)?;
-    let target = options
-        .target
-        .clone()
-        .unwrap_or_else(|| PathBuf::from(&config.dataset));
-    let old = previous(&target, options)?;
-    let types = types::Types::new(config, old.as_ref(), options)?;
-    let relations = relations::RelationTable::new(config, &types, old.as_ref())?;
-    let staging = target::Staging::create(&target)?;
+    let target = &options.target;
+    let old = previous(target, options)?;
+    let types = types::Types::new(schema, old.as_ref(), options)?;
+    let relations = relations::RelationTable::new(schema, &types, old.as_ref())?;
+    let staging = target::Staging::create(target)?;
     let job = Job {
-        config,
+        schema,
         options,
         types: &types,
         relations: &relations,
@@ -180,16 +179,16 @@ pub fn run(
     let entities = types.names.iter().map(|n| n.len() as u64).sum();
     tell(progress, ImportProgress::Assigning { entities })?;
     let (manifest, report) = job.write(spills, progress)?;
-    target::complete(staging, &target, &manifest)?;
+    target::complete(staging, target, &manifest)?;
     Ok(ImportReport {
-        path: target,
+        path: target.clone(),
         ..report
     })
 }
 
 /// What all steps of an import share.
 struct Job<'a> {
-    config: &'a Config,
+    schema: &'a Schema,
     options: &'a ImportOptions,
     types: &'a types::Types,
     relations: &'a relations::RelationTable,
@@ -209,7 +208,7 @@ impl Job<'_> {
     ) -> Result<(Manifest, ImportReport), ImportError> {
         let mut report = ImportReport::default();
         let mut manifest = Manifest {
-            dynamic_relations: self.config.dynamic_relations,
+            dynamic_relations: self.schema.dynamic_relations,
             entities: BTreeMap::new(),
             relations: self.relations.place(self.options.relation_min_count),
             edge_sets: BTreeMap::new(),
@@ -258,14 +257,14 @@ impl Job<'_> {
             };
             manifest.files.insert(file.clone(), summary);
             let features = features::import(self, index, &places, manifest, report)?;
-            let config = &self.config.entities[&name];
+            let entity = &self.schema.entities[&name];
             manifest.entities.insert(
                 name.clone(),
                 EntityType {
                     file,
-                    num_partitions: config.num_partitions,
+                    num_partitions: entity.num_partitions,
                     counts: places.counts.clone(),
-                    featurized: config.featurized,
+                    featurized: entity.featurized,
                     features,
                 },
             );

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Checkpoint, ReadCheckpoint, TensorRef};
 use pbg_store::dataset::Dataset;
@@ -127,7 +127,7 @@ fn import(folder: &Path) -> Dataset {
     });
     let [edges, of, words] = files;
     let options = ImportOptions {
-        target: Some(folder.join("data")),
+        target: folder.join("data"),
         features: vec![("f".to_owned(), words)],
         ..ImportOptions::default()
     };
@@ -135,7 +135,10 @@ fn import(folder: &Path) -> Dataset {
         ("train".to_owned(), vec![edges]),
         ("more".to_owned(), vec![of]),
     ];
-    import::run(&config, &sets, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+    import::run(&config.graph_schema(), &sets, &options, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     Dataset::open(&folder.join("data")).unwrap()
 }
 

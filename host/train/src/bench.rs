@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use pbg_core::config::{Comparator, Config, Operator, Precision};
+use pbg_config::Config;
+use pbg_core::model::{Comparator, Operator, Precision};
 use pbg_core::strategy::Loss;
 use pbg_kernels::losses::direct::{Ranking, Softmax};
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};

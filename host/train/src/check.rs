@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use pbg_config::Config;
 use pbg_core::batch_graph::pipeline::{ON_THEIR_WAY, Pipeline, SlicePlan};
-use pbg_core::config::{Config, Device};
 use pbg_core::graph::Side;
+use pbg_core::model::Device;
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Loss, Pass};

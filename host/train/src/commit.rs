@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_core::event::Resumed;
 use pbg_core::strategy::{Loss as _, StrategyId};
 use pbg_kernels::params::Params;

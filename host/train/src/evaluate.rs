@@ -6,7 +6,7 @@
 mod known;
 mod ranks;
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_core::event::RankStats;
 use pbg_core::graph::{Bucket, Side};
 use pbg_store::dataset::Dataset;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pbg_core::config::{Config, Device, Precision};
+use pbg_config::Config;
+use pbg_core::model::{Device, Precision};
 use pbg_kernels::device::{DeviceTrainer, Place};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;

@@ -4,7 +4,7 @@
 //! type is partitioned on both sides, left and right group `p` are one. Types with a single
 //! partition belong to no group and stay in memory throughout.
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};

@@ -1,6 +1,6 @@
 //! From a configuration and a dataset to the model that is trained: who is compared with whom.
 
-use pbg_core::config::{Config, RelationConfig};
+use pbg_config::{Config, RelationConfig};
 use pbg_core::graph::Side;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::table::Features;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use pbg_core::config::{Config, Operator};
+use pbg_config::Config;
 use pbg_core::graph::Side;
+use pbg_core::model::Operator;
 use pbg_kernels::params::Params;
 use pbg_kernels::rank::{self, Candidates, Queries, Ranker, Replacement};
 use pbg_kernels::spec::{ModelSpec, RelationSpec};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use pbg_config::Config;
 use pbg_core::batching;
-use pbg_core::config::Config;
 use pbg_core::event::{Event, IoStats, RankStats, Resumed, TrainStats};
 use pbg_core::graph::{Bucket, Edges, Side};
 use pbg_core::plan::{self, Belady};

@@ -1,7 +1,8 @@
 //! What the configuration leaves to the machine or to other keys, decided.
 
+use pbg_config::Config;
 use pbg_core::batching;
-use pbg_core::config::{Config, Device};
+use pbg_core::model::Device;
 use pbg_core::schedule::Extent;
 use pbg_kernels::device::DEFAULT_SLICE_BYTES;
 use pbg_kernels::spec::ModelSpec;

@@ -1,6 +1,6 @@
 //! What a checkpoint remembers of a run besides its tensors, and whether a run may go on from it.
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_core::event::{CallSeconds, IoStats, RankStats, TrainStats};
 use pbg_core::loss::LossState;
 use pbg_core::plateau::Plateau;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_core::seed::{self, Purpose};
 use pbg_kernels::device::Place;
 use pbg_kernels::rows;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_kernels::params::Params;
 use pbg_kernels::table::{Features, Table};
 use pbg_store::checkpoint::ReadCheckpoint;

@@ -6,9 +6,9 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use pbg_core::batching::{self, ByRelation};
-use pbg_core::config::NegativesFrom;
 use pbg_core::event::{Event, TrainStats};
 use pbg_core::graph::{Bucket, Edges, Side};
+use pbg_core::model::NegativesFrom;
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::Loss;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
 use pbg_kernels::device::Place;
 use pbg_store::checkpoint::{PartitionData, ReadCheckpoint};
@@ -69,7 +69,12 @@ fn dataset(folder: &Path, changes: &[(&str, &str)]) -> Config {
     std::fs::write(&list, edges()).expect("room on the disk");
     let sets = [("train".to_owned(), vec![list])];
     let mut go_on = |_| ControlFlow::Continue(());
-    import::run(&config, &sets, &ImportOptions::default(), &mut go_on).expect("an import");
+    let options = ImportOptions {
+        target: folder.join("data"),
+        seed: config.seed,
+        ..ImportOptions::default()
+    };
+    import::run(&config.graph_schema(), &sets, &options, &mut go_on).expect("an import");
     config
 }
 

@@ -1,6 +1,6 @@
 //! What a plugin may use.
 
-use pbg_core::config::PluginLimits;
+use pbg_core::limits::PluginLimits;
 use serde::{Deserialize, Serialize};
 
 /// Limits of one plugin. They hold for every call, the ones that load it included, and

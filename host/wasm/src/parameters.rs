@@ -1,6 +1,6 @@
 //! Parameters: declared by plugins, set by configurations, checked in between.
 
-use pbg_core::config::nearest;
+use pbg_core::nearest::nearest;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

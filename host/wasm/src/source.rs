@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use pbg_core::config::nearest;
+use pbg_core::nearest::nearest;
 
 use crate::error::LoadError;
 use crate::standard::{Standard, standard};

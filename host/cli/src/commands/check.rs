@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use pbg_config::Config;
 use pbg_core::batch_graph::pipeline::Device;
-use pbg_core::config::Config;
 use pbg_core::event::Event;
 use pbg_core::plan::PlanCost;
 use pbg_store::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
@@ -12,8 +12,8 @@ use pbg_store::dataset::Dataset;
 use pbg_train::{CheckReport, RunError};
 use serde::Serialize;
 
-use crate::arguments::ConfigArgs;
 use crate::failure::Result;
+use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{format, load, plugins};
 

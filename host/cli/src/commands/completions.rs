@@ -1,9 +1,7 @@
 //! `pbg-host completions`.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::arguments::Arguments;
 use crate::failure::Result;
 use crate::terminal;
 
@@ -19,18 +17,13 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Prints the script.
+/// Prints the script for `tree`, the whole of what the program takes.
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args, mut tree: clap::Command) -> Result<()> {
     // The generator panics where writing fails, so it writes to memory.
     let mut script = Vec::new();
-    clap_complete::generate(
-        args.shell,
-        &mut Arguments::command(),
-        "pbg-host",
-        &mut script,
-    );
+    clap_complete::generate(args.shell, &mut tree, "pbg-host", &mut script);
     terminal::print(|out| out.write_all(&script))
 }

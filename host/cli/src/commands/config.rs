@@ -1,6 +1,6 @@
 //! `pbg-host config`.
 
-use pbg_core::config;
+use pbg_config as config;
 
 use crate::failure::Result;
 use crate::terminal;

@@ -7,8 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pbg_core::event::RankStats;
 use pbg_train::{Candidates, EvalOptions, EvalReport};
 
-use crate::arguments::ConfigArgs;
 use crate::failure::Result;
+use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{format, load};
 

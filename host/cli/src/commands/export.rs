@@ -8,9 +8,9 @@ use pbg_store::dataset::Dataset;
 use pbg_store::export::{self, ExportFormat, ExportOptions};
 use pbg_train::RunError;
 
-use crate::arguments::ConfigArgs;
 use crate::failure::Result;
 use crate::load;
+use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 
 /// Write embeddings and relation parameters in formats that other tools read.

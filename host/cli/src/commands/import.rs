@@ -10,8 +10,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pbg_store::import::{self, Columns, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY};
 use serde_json::json;
 
-use crate::arguments::{self, ConfigArgs};
 use crate::failure::Result;
+use crate::options::{self, ConfigArgs};
 use crate::terminal::{self, Terminal};
 use crate::{format, interrupt, load};
 
@@ -74,7 +74,7 @@ pub(crate) struct Args {
 }
 
 fn memory(text: &str) -> Result<u64, String> {
-    match arguments::bytes(text)? {
+    match options::bytes(text)? {
         bytes if bytes < LEAST_MEMORY => Err(format!(
             "less than the {} that an import takes",
             format::bytes(LEAST_MEMORY)
@@ -99,6 +99,8 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let options = ImportOptions {
+        target: PathBuf::from(&config.dataset),
+        seed: config.seed,
         columns: args.columns.clone(),
         threads: args.threads.map(|n| n as usize),
         entity_min_count: args.entity_min_count,
@@ -107,21 +109,25 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         fresh: args.fresh,
         features: args.features.clone(),
         memory: args.memory,
-        ..ImportOptions::default()
     };
     let display = Display::new(terminal);
     let bar = display.bar.clone();
     let announce = Box::new(move |line: &str| bar.suspend(|| terminal.say(line)));
     let stop = interrupt::watch("stopping; the dataset stays as it was", announce)?;
     let start = Instant::now();
-    let result = import::run(&config, &sets(&args.edges), &options, &mut |progress| {
-        display.show(&progress);
-        if stop.load(Ordering::SeqCst) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    });
+    let result = import::run(
+        &config.graph_schema(),
+        &sets(&args.edges),
+        &options,
+        &mut |progress| {
+            display.show(&progress);
+            if stop.load(Ordering::SeqCst) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        },
+    );
     display.bar.finish_and_clear();
     let report = result?;
     if args.json {

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use pbg_train::Model;
 
-use crate::arguments::{ConfigArgs, Overrides};
 use crate::failure::Result;
 use crate::load;
+use crate::options::{ConfigArgs, Overrides};
 use crate::terminal::{self, Terminal};
 
 /// List the entities nearest to an entity.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table, presets};
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_core::strategy::Pass;
 use pbg_report::run::RunReport;
 use pbg_report::{pages, table};

@@ -4,10 +4,10 @@ use std::io::{self, BufRead, BufWriter, Read, Write};
 
 use pbg_train::Model;
 
-use crate::arguments::ConfigArgs;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::load;
+use crate::options::ConfigArgs;
 use crate::terminal::Terminal;
 
 /// Longest line that is read: three names and more.

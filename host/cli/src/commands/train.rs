@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use pbg_train::Outcome;
 
-use crate::arguments::ConfigArgs;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::options::ConfigArgs;
 use crate::progress::{self, Mode};
 use crate::tensorboard::EventFile;
 use crate::terminal::Terminal;

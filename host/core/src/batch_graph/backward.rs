@@ -5,8 +5,8 @@ use super::dimension::{Dim, Element};
 use super::error::ShapeError;
 use super::graph::{Cluster, Name, Operation, Pass};
 use super::infer::parameter_width;
-use crate::config::Operator;
 use crate::graph::Side;
+use crate::model::Operator;
 
 impl Builder {
     pub(super) fn query_gradients(

@@ -5,8 +5,8 @@ use super::dimension::{Dim, Element};
 use super::error::ShapeError;
 use super::facts::Facts;
 use super::graph::{Cluster, Graph, Kind, Name, Operation, Pass};
-use crate::config::Operator;
 use crate::graph::Side;
+use crate::model::Operator;
 
 impl Graph {
     /// The step of a relation.

@@ -2,8 +2,8 @@
 
 use super::dimension::{Dim, Sizes};
 use super::graph::Negatives;
-use crate::config::{Comparator, Operator};
 use crate::graph::Side;
+use crate::model::{Comparator, Operator};
 
 /// What the step of one relation depends on, but for the sizes of batches and partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::dimension::{Dim, Element, Shape};
 use super::facts::Facts;
-use crate::config::Operator;
 use crate::graph::Side;
+use crate::model::Operator;
 
 /// What a node or a buffer is called: what it is, and the side that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

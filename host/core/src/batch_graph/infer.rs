@@ -3,8 +3,8 @@
 use super::dimension::{Dim, Shape};
 use super::error::ShapeError;
 use super::graph::{Name, Operation};
-use crate::config::Operator;
 use crate::graph::Side;
+use crate::model::Operator;
 
 const COMPARED: &str =
     "the two sides of a relation are compared, so their embeddings have one dimension";

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::dimension::Sizes;
 use super::graph::Cluster;
 use super::slice::{Keep, Sliced};
-use crate::config::Update;
+use crate::model::Update;
 
 /// Partitions on their way between disk and buffer, at most, both ways together: a bucket may lack
 /// both of its own.

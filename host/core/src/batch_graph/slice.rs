@@ -11,8 +11,8 @@ use std::ops::RangeInclusive;
 use super::dimension::{Dim, Element, Sizes};
 use super::facts::Facts;
 use super::graph::{Cluster, Graph, Kind, Name, Node, Operation, Pass, Tensor};
-use crate::config::Update;
 use crate::graph::Side;
+use crate::model::Update;
 
 /// Positives per slice with all negatives: every slice reads all entities and their gradients once, so
 /// that fewer would leave the matrix product waiting for memory.

@@ -2,7 +2,7 @@
 //!
 //! With static relations all rows have the same parameters, with dynamic ones every row those of its edge.
 
-use pbg_core::config::Operator;
+use pbg_core::model::Operator;
 use tch::{TchError, Tensor};
 
 use super::parameters::Parameter;

@@ -1,6 +1,6 @@
 //! Rows of one side of a slice on a device: prepared for comparison, and their gradients.
 
-use pbg_core::config::{Comparator, Operator};
+use pbg_core::model::{Comparator, Operator};
 use tch::{TchError, Tensor};
 
 use super::operator::Transform;

@@ -2,7 +2,7 @@
 //! side's positives - and their gradients.
 
 use pbg_core::batch_graph::Negatives;
-use pbg_core::config::Comparator;
+use pbg_core::model::Comparator;
 use pbg_core::strategy::MASKED;
 use tch::{Kind, TchError, Tensor};
 

@@ -1,8 +1,8 @@
 //! One batch on a device: what each cluster of the graph does.
 
 use pbg_core::batch_graph::{Negatives, Pass};
-use pbg_core::config::Operator;
 use pbg_core::graph::Side;
+use pbg_core::model::Operator;
 use pbg_core::strategy::Formula;
 use tch::{Kind, TchError, Tensor};
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, MutexGuard};
 
 use pbg_core::batch_graph::{Cluster, Pass, Step};
-use pbg_core::config::{Comparator, Precision};
 use pbg_core::graph::Side;
+use pbg_core::model::{Comparator, Precision};
 use tch::Tensor;
 
 use super::parameters::Parameters;

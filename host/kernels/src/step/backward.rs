@@ -1,6 +1,6 @@
 //! From gradients of prepared rows back to the rows of tables and the parameters.
 
-use pbg_core::config::Operator;
+use pbg_core::model::Operator;
 use tch::TchError;
 
 use crate::accumulate::{GradientRows, ROWS_AHEAD};

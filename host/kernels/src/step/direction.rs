@@ -2,8 +2,8 @@
 //! positives - and their gradients.
 
 use pbg_core::batch_graph::Negatives;
-use pbg_core::config::Precision;
 use pbg_core::graph::Side;
+use pbg_core::model::Precision;
 use pbg_core::strategy::{Loss, MASKED};
 use tch::TchError;
 

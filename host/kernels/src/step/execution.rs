@@ -1,7 +1,7 @@
 //! How a worker lays out its work: the size of slices, the precision of products, when gradients are
 //! applied.
 
-use pbg_core::config::{Comparator, Precision, Update};
+use pbg_core::model::{Comparator, Precision, Update};
 
 use crate::spec::ModelSpec;
 use crate::step::plan::default_slice_bytes;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pbg_core::batch_graph::{Negatives, Sliced};
-use pbg_core::config::Precision;
 use pbg_core::graph::Side;
+use pbg_core::model::Precision;
 use pbg_core::strategy::Loss;
 
 use crate::batch::{Batch, Relations, Tables, check_below};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pbg_core::batch_graph::pipeline::SlicePlan;
 use pbg_core::batch_graph::{Element, Name};
-use pbg_core::config::Precision;
 use pbg_core::graph::Side;
+use pbg_core::model::Precision;
 
 use crate::rows::HUGE_PAGE;
 use crate::spec::{ModelSpec, SpecError, graph};

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pbg_core::batch_graph::{Facts, Negatives, Sizes, Sliced};
-use pbg_core::config::{Operator, Precision};
 use pbg_core::graph::Side;
+use pbg_core::model::{Operator, Precision};
 
 /// Bytes of buffers that a slice aims at unless told otherwise: half of the second-level cache, all of it with
 /// bf16, whose products cost libtorch more per call. A slice is never less than one chunk.

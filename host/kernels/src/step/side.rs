@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use pbg_core::config::Operator;
 use pbg_core::graph::Side;
+use pbg_core::model::Operator;
 use tch::TchError;
 
 use crate::accumulate::ROWS_AHEAD;

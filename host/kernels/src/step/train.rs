@@ -1,8 +1,8 @@
 //! Training and its common half with evaluation: the walk over passes, slices and directions.
 
 use pbg_core::batch_graph::{Cluster, Negatives, Pass, Step};
-use pbg_core::config::{Operator, Precision};
 use pbg_core::graph::Side;
+use pbg_core::model::{Operator, Precision};
 
 use crate::comparators::Comparison;
 use crate::optimizer;

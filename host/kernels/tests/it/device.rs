@@ -6,10 +6,10 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use pbg_core::config::{Comparator, Operator, Precision, Update};
 use pbg_core::graph::Side;
 use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
 use pbg_core::loss::{Definition, Parameter, TracedLoss};
+use pbg_core::model::{Comparator, Operator, Precision, Update};
 use pbg_core::strategy::{Loss, StrategyId};
 use pbg_kernels::device::{DeviceTrainer, OpenError, Place};
 use pbg_kernels::losses::Traced;

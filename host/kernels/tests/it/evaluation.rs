@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pbg_core::config::{Comparator, Operator};
 use pbg_core::graph::Side;
+use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::losses::direct::Softmax;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{Batch, EvalStats, Job, Relations, StepError, Trainer};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pbg_core::config::{Comparator, Operator, Precision, Update};
+use pbg_core::model::{Comparator, Operator, Precision, Update};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use pbg_core::config::{Comparator, Operator};
 use pbg_core::graph::Side;
+use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::Loss;
 use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 use pbg_kernels::negatives::Draws;

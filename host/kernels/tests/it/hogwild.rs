@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pbg_core::config::{Comparator, Operator};
+use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::losses::direct::Softmax;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;

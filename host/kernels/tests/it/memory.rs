@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pbg_core::config::{Comparator, Operator, Precision};
+use pbg_core::model::{Comparator, Operator, Precision};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pbg_core::config::{Comparator, Operator};
 use pbg_core::graph::Side;
+use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::rank::{Candidates, Queries, RankCounts, Ranker, Replacement};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::Relations;

@@ -1,7 +1,7 @@
 //! The training loss once more, written plainly in f64, edge by edge and score by score.
 
-use pbg_core::config::{Comparator, Operator};
 use pbg_core::graph::Side;
+use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::spec::ModelSpec;
 

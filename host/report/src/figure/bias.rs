@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::{Figure, axis, line, text, with};
-use crate::comparison::Case;
+use pbg_lab::comparison::Case;
 
 /// One line per order, with the first seed.
 #[must_use]
 pub fn bias(case: &Case) -> Figure {
-    let curve = |(index, entry): (usize, &crate::comparison::Entry)| {
+    let curve = |(index, entry): (usize, &pbg_lab::comparison::Entry)| {
         let samples = entry
             .seeds
             .first()

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Figure, text};
-use crate::comparison::Case;
+use pbg_lab::comparison::Case;
 
 /// Most buckets of a grid that is drawn: beyond, cells are smaller than a pixel.
 pub(crate) const MOST_BUCKETS: usize = 64 * 64;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Figure, axis, color, line, marker, text, with};
-use crate::study::{EpochPoint, OrderRuns, Study};
+use pbg_lab::study::{EpochPoint, OrderRuns, Study};
 
 /// A figure of a point.
 type Of = fn(&EpochPoint) -> f64;

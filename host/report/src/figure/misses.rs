@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Figure, line, log_axis, text, with};
-use crate::comparison::Case;
-use pbg_core::plan::bound;
+use pbg_lab::bound;
+use pbg_lab::comparison::Case;
 
 /// Two lines per order: with Belady's eviction, and thin with the least recently used evicted.
 #[must_use]

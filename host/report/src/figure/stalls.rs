@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Figure, RED, axis, text};
-use crate::comparison::{Case, Entry};
-use pbg_core::plan::analysis::Analysis;
-use pbg_core::plan::stall::Rates;
+use pbg_lab::analysis::Analysis;
+use pbg_lab::comparison::{Case, Entry};
+use pbg_lab::stall::Rates;
 
 /// One bar per order: computing, stalls with prefetch, further stalls without.
 #[must_use]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Figure, axis, color, line, log_axis, marker, text, with};
-use crate::comparison::{Case, Comparison, Entry};
+use pbg_lab::comparison::{Case, Comparison, Entry};
 
 const SWAPS: &str = "swaps per pass";
 

@@ -1,8 +1,8 @@
 //! The buffer on a time axis: what each slot holds, when it is loaded, when training waits.
 
 use pbg_core::graph::Side;
-use pbg_core::plan::replay::{Group, Load, Replay};
-use pbg_core::plan::stall::{Span, Transfer};
+use pbg_lab::replay::{Group, Load, Replay};
+use pbg_lab::stall::{Span, Transfer};
 use serde_json::{Value, json};
 
 use super::{Figure, RED, axis, text, viridis, with};

@@ -1,14 +1,14 @@
 //! The page of a comparison of orders.
 
-use pbg_core::plan::replay::Replay;
-use pbg_core::plan::stall::{Clock, Loading, Rates};
+use pbg_lab::replay::Replay;
+use pbg_lab::stall::{Clock, Loading, Rates};
 
 use super::{bytes, number};
 use crate::columns::COLUMNS;
-use crate::comparison::{Case, Comparison};
 use crate::figure::{self, Figure, Timeline};
 use crate::page::Page;
 use crate::table;
+use pbg_lab::comparison::{Case, Comparison};
 
 /// Most orders whose buffer is drawn: the ones with the fewest swaps.
 const TIMELINES: usize = 8;

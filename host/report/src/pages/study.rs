@@ -4,8 +4,8 @@ use super::comparison::PageError;
 use super::{bytes, number};
 use crate::figure;
 use crate::page::Page;
-use crate::study::{EpochPoint, OrderRuns, Study, mean_and_deviation};
 use crate::table;
+use pbg_lab::study::{EpochPoint, OrderRuns, Study, mean_and_deviation};
 
 /// Heads of the table of results, in the order of [`row`].
 pub const HEADS: [&str; 9] = [
@@ -49,7 +49,7 @@ pub fn row(order: &OrderRuns) -> Vec<String> {
     let last = |figure: fn(&EpochPoint) -> f64| mean_and_deviation(&order.last(figure));
     let spread = |(mean, deviation): (f64, f64)| format!("{mean:.4} ± {deviation:.4}");
     let sums = |figure: fn(&EpochPoint) -> u64| {
-        let of = |run: &crate::study::SeedRun| run.epochs.iter().map(figure).sum::<u64>() as f64;
+        let of = |run: &pbg_lab::study::SeedRun| run.epochs.iter().map(figure).sum::<u64>() as f64;
         mean_and_deviation(&order.runs.iter().map(of).collect::<Vec<_>>()).0
     };
     let surprised = order.surprises().next().is_some();

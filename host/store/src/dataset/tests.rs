@@ -3,7 +3,7 @@
 use std::fs;
 use std::ops::ControlFlow;
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_core::graph::{Bucket, Edges};
 use tempfile::TempDir;
 
@@ -25,11 +25,14 @@ fn dataset() -> TempDir {
     let edges = "lhs,rel,rhs,weight\na,r,b,0.5\nb,s,c,1\nc,r,a,2\nn,of,a,1\n";
     let sets = [("train".to_owned(), vec![file("edges.csv", edges)])];
     let options = ImportOptions {
-        target: Some(folder.path().join("data")),
+        target: folder.path().join("data"),
         features: vec![("f".to_owned(), file("words.tsv", "n\tx y\n"))],
         ..ImportOptions::default()
     };
-    import::run(&config, &sets, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+    import::run(&config.graph_schema(), &sets, &options, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     folder
 }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float32Type;
-use pbg_core::config::Config;
+use pbg_config::Config;
 use tempfile::TempDir;
 
 use super::*;
@@ -34,11 +34,14 @@ fn trained_with(edges: &str, parameters: &[TensorRef<'_>]) -> Trained {
     let path = folder.path().join("edges.csv");
     fs::write(&path, edges).unwrap();
     let options = ImportOptions {
-        target: Some(folder.path().join("data")),
+        target: folder.path().join("data"),
         ..ImportOptions::default()
     };
     let sets = [("train".to_owned(), vec![path])];
-    import::run(&config, &sets, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+    import::run(&config.graph_schema(), &sets, &options, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     let dataset = Dataset::open(&folder.path().join("data")).unwrap();
     let model = folder.path().join("model");
     let mut checkpoint = Checkpoint::open_or_create(&model).unwrap();

@@ -28,7 +28,7 @@ impl Places {
     pub(super) fn new(job: &Job<'_>, index: usize) -> Result<Self, ImportError> {
         let names = &job.types.names[index];
         let min_count = job.options.entity_min_count;
-        let seed = job.config.seed;
+        let seed = job.options.seed;
         let of_type = &names.entity_type;
         place(
             &names.interner,

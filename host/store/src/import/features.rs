@@ -55,7 +55,7 @@ pub(super) fn import(
         &known,
         &[count],
         1,
-        job.config.seed,
+        job.options.seed,
         "features",
     )?;
     let info = FeatureInfo {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-use pbg_core::config::{Config, RelationConfig};
+use pbg_core::graph::{RelationDecl, Schema};
 
 use super::ImportError;
 use super::types::Types;
@@ -57,7 +57,7 @@ pub(super) struct Resolved {
 
 impl RelationTable {
     pub(super) fn new(
-        config: &Config,
+        schema: &Schema,
         types: &Types,
         old: Option<&Dataset>,
     ) -> Result<Self, ImportError> {
@@ -67,13 +67,13 @@ impl RelationTable {
                 "the relation `{relation}` names the entity type `{name}`, which does not exist"
             ))),
         };
-        let template = config
+        let template = schema
             .relations
             .iter()
-            .find(|r| config.dynamic_relations || r.name == ANY);
+            .find(|r| schema.dynamic_relations || r.name == ANY);
         let template = match template {
             None => None,
-            Some(RelationConfig { name, lhs, rhs, .. }) => {
+            Some(RelationDecl { name, lhs, rhs }) => {
                 let sides = (side(name, lhs)?, side(name, rhs)?);
                 Some(Template {
                     lhs: lhs.clone(),
@@ -90,11 +90,11 @@ impl RelationTable {
             );
             found.push(relation.clone(), sides);
         }
-        let named = config
+        let named = schema
             .relations
             .iter()
-            .filter(|r| !config.dynamic_relations && r.name != ANY);
-        for RelationConfig { name, lhs, rhs, .. } in named {
+            .filter(|r| !schema.dynamic_relations && r.name != ANY);
+        for RelationDecl { name, lhs, rhs } in named {
             let sides = (side(name, lhs)?, side(name, rhs)?);
             let relation = Relation {
                 name: name.clone(),

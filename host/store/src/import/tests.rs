@@ -10,7 +10,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_core::graph::Bucket;
 use tempfile::TempDir;
 
@@ -59,10 +59,10 @@ impl Workshop {
     }
 
     fn target(&self) -> PathBuf {
-        self.options
-            .target
-            .clone()
-            .unwrap_or_else(|| self.path("data"))
+        match self.options.target.as_os_str().is_empty() {
+            true => self.path("data"),
+            false => self.options.target.clone(),
+        }
     }
 
     fn import(&self, sets: &[(&str, &[&Path])]) -> Result<ImportReport, ImportError> {
@@ -76,10 +76,10 @@ impl Workshop {
             })
             .collect();
         let options = ImportOptions {
-            target: Some(self.target()),
+            target: self.target(),
             ..self.options.clone()
         };
-        run(&self.config, &sets, &options, &mut |_| {
+        run(&self.config.graph_schema(), &sets, &options, &mut |_| {
             ControlFlow::Continue(())
         })
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pbg_core::config::Config;
+use pbg_core::graph::Schema;
 
 use super::intern::Interner;
 use super::{ImportError, ImportOptions};
@@ -26,16 +26,16 @@ pub(super) struct Names {
 
 impl Types {
     pub(super) fn new(
-        config: &Config,
+        schema: &Schema,
         old: Option<&Dataset>,
         options: &ImportOptions,
     ) -> Result<Self, ImportError> {
         let mut names = Vec::new();
         let mut index = BTreeMap::new();
         if let Some(old) = old {
-            check_types(config, old)?;
+            check_types(schema, old)?;
         }
-        for (name, entity) in &config.entities {
+        for (name, entity) in &schema.entities {
             check_name("entity type", name)?;
             let file = options.features.iter().find(|(of, _)| of == name);
             if entity.featurized && file.is_none() {
@@ -53,7 +53,7 @@ impl Types {
             names.push(Names::new(name, partitions, old)?);
         }
         for (name, _) in &options.features {
-            if !config
+            if !schema
                 .entities
                 .get(name)
                 .is_some_and(|entity| entity.featurized)
@@ -106,7 +106,7 @@ impl Names {
 }
 
 /// Stable ids need the same types, partitions and features.
-fn check_types(config: &Config, old: &Dataset) -> Result<(), ImportError> {
+fn check_types(schema: &Schema, old: &Dataset) -> Result<(), ImportError> {
     let path = old.path().display();
     let fail = |what: String| {
         let advice = "import without it, or with `--fresh` into its folder";
@@ -115,7 +115,7 @@ fn check_types(config: &Config, old: &Dataset) -> Result<(), ImportError> {
         )))
     };
     for (name, info) in &old.manifest().entities {
-        let Some(entity) = config.entities.get(name) else {
+        let Some(entity) = schema.entities.get(name) else {
             return fail(format!(
                 "has the entity type `{name}`, the configuration has not"
             ));
@@ -132,7 +132,7 @@ fn check_types(config: &Config, old: &Dataset) -> Result<(), ImportError> {
             ));
         }
     }
-    if old.manifest().dynamic_relations == config.dynamic_relations {
+    if old.manifest().dynamic_relations == schema.dynamic_relations {
         return Ok(());
     }
     fail("and the configuration disagree about `dynamic_relations`".to_owned())

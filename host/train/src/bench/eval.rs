@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use pbg_core::config::{Config, Precision};
+use pbg_config::Config;
+use pbg_core::model::Precision;
 use pbg_kernels::step::TrainerError;
 use pbg_kernels::throughput::{self, ProductShape};
 use pbg_store::dataset::Dataset;

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_store::files::FileError;
 use pbg_store::generate::Generated;
 use pbg_store::import::{self, ImportError, ImportOptions};
@@ -65,7 +65,14 @@ pub fn import(
     let config = config(folder, partitions)?;
     let (started, cpu) = (Instant::now(), process_cpu_seconds());
     let sets = [("train".to_owned(), vec![text])];
-    let report = import::run(&config, &sets, options, &mut |_| ControlFlow::Continue(()))?;
+    let options = ImportOptions {
+        target: PathBuf::from(&config.dataset),
+        seed: config.seed,
+        ..options.clone()
+    };
+    let report = import::run(&config.graph_schema(), &sets, &options, &mut |_| {
+        ControlFlow::Continue(())
+    })?;
     let wall_seconds = started.elapsed().as_secs_f64();
     let cpu_seconds = process_cpu_seconds() - cpu;
     let edges = graph.edges as f64;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
 use pbg_core::plateau::Plateau;
 use pbg_core::schedule::Schedule;
@@ -24,10 +24,10 @@ impl Run<'_> {
         };
         let started = Instant::now();
         let ranks = rank(self.config, edges)?;
-        let rules = &self.config.validation;
+        let rules = self.config.validation.rules();
         let plateau = &mut self.state.plateau;
         let before = plateau.lr_factor;
-        plateau.observe(self.state.schedule.pass().epoch, ranks.mrr, rules);
+        plateau.observe(self.state.schedule.pass().epoch, ranks.mrr, &rules);
         let plateau = *plateau;
         let event = Event::Validated {
             epochs: plateau.seen,
@@ -52,7 +52,7 @@ impl Run<'_> {
 
     /// Whether validation has not got better for too long.
     pub(super) fn ends_early(&self) -> bool {
-        self.state.plateau.ends(&self.config.validation)
+        self.state.plateau.ends(&self.config.validation.rules())
     }
 
     pub(super) fn announce_early_end(&self, emit: &mut dyn FnMut(Event)) {

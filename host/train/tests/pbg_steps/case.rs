@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pbg_core::config::{Comparator, Operator};
+use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::Loss;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};

@@ -9,8 +9,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use pbg_core::config::{Comparator, Operator};
 use pbg_core::graph::Side;
+use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::Loss;
 use pbg_kernels::device::Place;
 use pbg_kernels::negatives::Draws;

@@ -1,7 +1,6 @@
 //! The standard plugins in the sandbox answer what the same code answers natively.
 
 use crate::support::{Guest, list, load, pass, sandbox};
-use pbg_core::config;
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::strategy::{BucketOrder as _, Pass, SamplerFactory as _};
 use pbg_plugin_sdk as sdk;
@@ -130,13 +129,13 @@ fn every_standard_plugin_introduces_itself_by_its_name() {
         let plugins = standard().iter().filter(move |plugin| plugin.kind == kind);
         plugins.map(|plugin| plugin.name).collect::<Vec<_>>()
     };
-    let mut orders = config::STANDARD_ORDERS.to_vec();
+    let mut orders = pbg_config::STANDARD_ORDERS.to_vec();
     orders.sort_unstable();
     assert_eq!(named(Kind::BucketOrder), orders);
-    assert_eq!(named(Kind::RelationSampler), config::STANDARD_SAMPLERS);
+    assert_eq!(named(Kind::RelationSampler), pbg_config::STANDARD_SAMPLERS);
     let mut losses = [named(Kind::TracedLoss), named(Kind::ComputedLoss)].concat();
     losses.sort_unstable();
-    assert_eq!(losses, config::STANDARD_LOSSES);
+    assert_eq!(losses, pbg_config::STANDARD_LOSSES);
     for plugin in standard() {
         let opened = sandbox
             .open(PluginSource::Standard(plugin))

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use pbg_train::bench::{self, EvalSpeed};
 use pbg_train::{Candidates, EvalOptions};
 
-use crate::arguments::ConfigArgs;
 use crate::failure::Result;
+use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{format, load};
 

@@ -11,7 +11,7 @@ use super::scratch::Scratch;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::terminal;
-use crate::{arguments, format};
+use crate::{format, options};
 
 /// Measure how fast edges are imported.
 ///
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
     /// Memory for names and buffers, as for `import`.
-    #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = options::bytes)]
     memory: Option<u64>,
     /// Folder in which a folder is made and removed again.
     #[arg(long, value_name = "FOLDER", default_value = ".")]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use pbg_core::config::Precision;
+use pbg_core::model::Precision;
 use pbg_train::bench::{self, StepReport};
 
 use crate::commands::plugin;

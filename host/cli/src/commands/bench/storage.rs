@@ -8,7 +8,7 @@ use pbg_train::bench::{self, Rate, StorageReport};
 use super::scratch::Scratch;
 use crate::failure::Result;
 use crate::terminal;
-use crate::{arguments, format};
+use crate::{format, options};
 
 /// Measure how fast a partition of a checkpoint is written and read.
 ///
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
     /// Size of the partition.
-    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = arguments::bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = options::bytes)]
     size: u64,
     /// Print JSON.
     #[arg(long)]

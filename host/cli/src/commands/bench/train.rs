@@ -10,8 +10,8 @@ use pbg_train::bench;
 use serde::Serialize;
 
 use super::scratch::Scratch;
-use crate::arguments::ConfigArgs;
 use crate::failure::Result;
+use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{format, load, plugins};
 

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
-use pbg_report::comparison::{Comparison, compare};
+use pbg_lab::comparison::{Comparison, compare};
 use pbg_report::pages;
 use pbg_report::table::comparison_csv;
 
 use super::contestants::{Loader, Wanted, wanted};
 use super::setting::{GridArgs, RateArgs, Setting};
 use super::table;
-use crate::arguments::ConfigArgs;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::options::ConfigArgs;
 use crate::output;
 use crate::terminal::{self, Terminal};
 

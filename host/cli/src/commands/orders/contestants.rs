@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pbg_core::config::Config;
-use pbg_core::plan::stall::Rates;
+use pbg_config::Config;
 use pbg_core::strategy::BucketOrder;
-use pbg_report::comparison::Contestant;
+use pbg_lab::comparison::Contestant;
+use pbg_lab::stall::Rates;
 use pbg_wasm::{Kind as Slot, Limits, Plugin, PluginSource, Sandbox, standard};
 use serde_json::{Map, Value};
 

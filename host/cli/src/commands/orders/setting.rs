@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use pbg_core::config::Config;
-use pbg_core::plan::stall::Rates;
+use pbg_config::Config;
 use pbg_core::strategy::Pass;
-use pbg_report::grid::Sizes;
+use pbg_lab::grid::Sizes;
+use pbg_lab::stall::Rates;
 
-use crate::arguments::{ConfigArgs, Overrides};
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::load;
+use crate::options::{ConfigArgs, Overrides};
 use crate::terminal::Terminal;
 
 /// More buckets than this are no grid that a plugin can answer for.

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use pbg_core::graph::{Bucket, Side};
-use pbg_core::plan::analysis::Analysis;
-use pbg_core::plan::replay::{Group, Load, Replay};
 use pbg_core::strategy::Pass;
+use pbg_lab::analysis::Analysis;
+use pbg_lab::replay::{Group, Load, Replay};
 
 use super::contestants::{Loader, Wanted, wanted};
 use super::setting::{GridArgs, RateArgs};

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use pbg_core::plan::analysis::Analysis;
-use pbg_report::comparison::{Case, Comparison, Entry};
+use pbg_lab::analysis::Analysis;
+use pbg_lab::comparison::{Case, Comparison, Entry};
 
 use crate::format;
 

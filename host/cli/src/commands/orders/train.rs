@@ -6,16 +6,16 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets};
-use pbg_core::config::Config;
-use pbg_report::study::{OrderRuns, Study};
+use pbg_config::Config;
+use pbg_lab::study::{OrderRuns, Study};
 use pbg_report::{pages, table};
 use pbg_store::dataset::Dataset;
 use pbg_train::RunError;
 
 use super::contestants::{Wanted, wanted};
-use crate::arguments::ConfigArgs;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{interrupt, load, output};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::builder::styling::Style;
-use pbg_core::config::Config;
+use pbg_config::Config;
 use pbg_core::strategy::Loss;
 use pbg_store::dataset::{Dataset, Manifest};
 use pbg_train::RunError;
@@ -94,7 +94,7 @@ fn word(choice: &impl serde::Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::config::{Comparator, Operator};
+    use pbg_core::model::{Comparator, Operator};
 
     use super::*;
 

@@ -222,12 +222,15 @@ fn stopping_leaves_the_old_dataset() {
         vec![workshop.file("a.tsv", "a\tr\tc\n")],
     )];
     let options = ImportOptions {
-        target: Some(workshop.target()),
+        target: workshop.target(),
         ..workshop.options.clone()
     };
-    let result = run(&workshop.config, &sets, &options, &mut |_| {
-        ControlFlow::Break(())
-    });
+    let result = run(
+        &workshop.config.graph_schema(),
+        &sets,
+        &options,
+        &mut |_| ControlFlow::Break(()),
+    );
     assert!(matches!(result, Err(ImportError::Cancelled)));
     assert_eq!(workshop.dataset().identity(), before);
     assert!(workshop.is_tidy());

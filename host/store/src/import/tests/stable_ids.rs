@@ -36,7 +36,7 @@ fn a_dictionary_from_elsewhere() {
     let mut workshop = Workshop::new(2);
     workshop.import_text("a.tsv", "a\tr\tb\nc\tr\td\n").unwrap();
     workshop.options.dictionary = Some(workshop.target());
-    workshop.options.target = Some(workshop.path("elsewhere"));
+    workshop.options.target = workshop.path("elsewhere");
     let report = workshop
         .import(&[("test", &[&workshop.file("b.tsv", "d\tr\tx\n")])])
         .unwrap();

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use pbg_core::config::{Config, OnFault, ValidationConfig};
+use pbg_config::{Config, OnFault, ValidationConfig};
 use pbg_core::event::Event;
-use pbg_report::study::SeedRun;
+use pbg_lab::study::SeedRun;
 use pbg_train::{EvalOptions, Outcome};
 
 use crate::commands::orders::contestants::{self, Wanted};

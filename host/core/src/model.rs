@@ -1,57 +1,10 @@
-//! Entity types, relations, and how an edge becomes a score.
+//! The words in which a model and its training are described: what configuration, batch graph and
+//! kernels share.
+
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::default;
-
-/// An entity type.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EntityConfig {
-    /// Partitions of this type; 1 keeps it in memory throughout. All types with more than one
-    /// must agree per side.
-    #[schemars(range(min = 1, max = 65536))]
-    pub num_partitions: u32,
-    /// An entity is a bag of features: its embedding is the mean of theirs. Featurized types
-    /// have one partition.
-    #[serde(default)]
-    #[schemars(extend("x-rule" = "needs `num_partitions = 1`"))]
-    pub featurized: bool,
-    /// Dimension of this type's embeddings.
-    #[serde(default)]
-    #[schemars(range(min = 1, max = 65536), extend("x-unset" = "the top-level `dimension`", "x-rule" = "both sides of a relation agree"))]
-    pub dimension: Option<u32>,
-}
-
-/// A relation, or the template of many.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RelationConfig {
-    /// Name as in the relation column of the edges; `*` for all that are not named; any label
-    /// with dynamic relations.
-    #[schemars(length(min = 1), extend("x-rule" = "unique"))]
-    pub name: String,
-    /// Entity type of the left side.
-    #[schemars(length(min = 1), extend("x-rule" = "a key of `entities`"))]
-    pub lhs: String,
-    /// Entity type of the right side.
-    #[schemars(length(min = 1), extend("x-rule" = "a key of `entities`"))]
-    pub rhs: String,
-    /// Factor of the loss of this relation's edges.
-    #[serde(default = "default::weight")]
-    #[schemars(extend("exclusiveMinimum" = 0))]
-    pub weight: f32,
-    /// Transformation of the right side before it is compared (with dynamic relations: one for
-    /// either side).
-    #[serde(default)]
-    #[schemars(extend("x-rule" = "`complex_diagonal` needs an even dimension"))]
-    pub operator: Operator,
-    /// Every entity of the type in the current partition is a negative, instead of sampled ones.
-    #[serde(default)]
-    #[schemars(extend("x-rule" = "not with featurized types"))]
-    pub all_negs: bool,
-}
 
 /// How a relation transforms an embedding of dimension D.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -122,4 +75,73 @@ pub enum NegativesFrom {
     /// Both partitions of the bucket, where a relation has one entity type on both sides: scores become
     /// comparable between partitions, which they hardly are otherwise.
     Bucket,
+}
+
+impl NegativesFrom {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Partition, Self::Bucket];
+}
+
+/// Where batches are trained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Device {
+    /// On the cores, by Hogwild workers.
+    #[default]
+    Cpu,
+    /// On a GPU, counted from 0.
+    Cuda(u32),
+}
+
+impl Device {
+    /// The device that a configuration calls `text`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let index = match text {
+            "cpu" => return Some(Self::Cpu),
+            _ => text.strip_prefix("cuda:")?,
+        };
+        let plain = index.bytes().all(|digit| digit.is_ascii_digit());
+        index.parse().ok().filter(|_| plain).map(Self::Cuda)
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(index) => write!(f, "cuda:{index}"),
+        }
+    }
+}
+
+/// Precision of the factors of matrix products.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// 32 bits.
+    #[default]
+    Fp32,
+    /// bfloat16: several times faster where the processor multiplies it, and refused elsewhere.
+    Bf16,
+}
+
+impl Precision {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Fp32, Self::Bf16];
+}
+
+/// When the gradients of a batch are applied to embeddings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Update {
+    /// Once per batch, summed, as PBG does.
+    #[default]
+    Batch,
+    /// At the end of each slice of a batch, while its rows are in the cache.
+    Slice,
+}
+
+impl Update {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Batch, Self::Slice];
 }

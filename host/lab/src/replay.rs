@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use super::needs;
-use crate::graph::{Bucket, Side};
-use crate::strategy::Pass;
+use pbg_core::graph::{Bucket, Side};
+use pbg_core::plan::needs;
+use pbg_core::strategy::Pass;
 
 /// A unit of the buffer: a side and a partition; the left side where the sides are shared.
 pub type Group = (Side, u32);
@@ -210,9 +210,9 @@ pub(super) fn bytes(pass: &Pass, (side, partition): Group) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tests::{any_pass_and_plan, lexicographic, pass};
     use super::*;
-    use crate::plan::cost;
+    use crate::testing::{any_pass_and_plan, lexicographic, pass};
+    use pbg_core::plan::cost;
 
     proptest! {
         #[test]

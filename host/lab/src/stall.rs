@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::replay::{Load, Replay};
-use crate::graph::Bucket;
-use crate::strategy::Pass;
+use crate::replay::{Load, Replay};
+use pbg_core::graph::Bucket;
+use pbg_core::strategy::Pass;
 
 /// How fast things go.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -193,8 +193,8 @@ impl Disk {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tests::any_pass_and_plan;
     use super::*;
+    use crate::testing::any_pass_and_plan;
 
     const RATES: Rates = Rates {
         edges: 1.0,

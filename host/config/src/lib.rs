@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use pbg_core::graph::{EntityDecl, RelationDecl, Schema};
+use pbg_core::model::{Comparator, NegativesFrom, Regularizer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,13 +32,12 @@ mod validate;
 mod validation;
 
 pub use errors::{ConfigErrors, Problem};
-pub use execution::{Device, ExecutionConfig, Precision, Update};
-pub use model::{Comparator, EntityConfig, NegativesFrom, Operator, Regularizer, RelationConfig};
+pub use execution::ExecutionConfig;
+pub use model::{EntityConfig, RelationConfig};
 pub use overrides::split_override;
-pub use plugins::{OnFault, PluginGrant, PluginLimits, PluginPin, PluginsConfig};
+pub use plugins::{OnFault, PluginGrant, PluginPin, PluginsConfig};
 pub use reference::reference;
 pub use schema::{default_toml, schema};
-pub use suggest::nearest;
 pub use validate::{STANDARD_LOSSES, STANDARD_ORDERS, STANDARD_SAMPLERS};
 pub use validation::ValidationConfig;
 
@@ -233,6 +234,28 @@ impl Config {
     #[must_use]
     pub fn has_global_emb(&self) -> bool {
         self.global_emb.unwrap_or(!self.dynamic_relations)
+    }
+
+    /// What the edges of the dataset are of.
+    #[must_use]
+    pub fn graph_schema(&self) -> Schema {
+        let entity = |(name, entity): (&String, &EntityConfig)| {
+            let decl = EntityDecl {
+                num_partitions: entity.num_partitions,
+                featurized: entity.featurized,
+            };
+            (name.clone(), decl)
+        };
+        let relation = |relation: &RelationConfig| RelationDecl {
+            name: relation.name.clone(),
+            lhs: relation.lhs.clone(),
+            rhs: relation.rhs.clone(),
+        };
+        Schema {
+            entities: self.entities.iter().map(entity).collect(),
+            relations: self.relations.iter().map(relation).collect(),
+            dynamic_relations: self.dynamic_relations,
+        }
     }
 
     /// Learning rate of operators and global embeddings.

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::key_path::KeyPath;
 use super::node::excerpt;
-use super::{Comparator, Config, Operator, RelationConfig, suggest};
-use crate::graph::Side;
+use super::{Config, RelationConfig};
+use pbg_core::graph::Side;
+use pbg_core::model::{Comparator, Operator};
+use pbg_core::nearest::nearest;
 
 mod execution;
 mod negatives;
@@ -213,7 +215,7 @@ impl<'a> Rules<'a> {
                     continue;
                 }
                 let known = || self.config.entities.keys().map(String::as_str);
-                let advice = match suggest::nearest(name, known()) {
+                let advice = match nearest(name, known()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!(
                         "known are {}",
@@ -401,7 +403,7 @@ pub(super) fn is_plugin_path(name: &str) -> bool {
 }
 
 fn unknown_name(name: &str, known: &[&str], or: &str) -> String {
-    let advice = match suggest::nearest(name, known.iter().copied()) {
+    let advice = match nearest(name, known.iter().copied()) {
         Some(near) => format!("; did you mean `{near}`?"),
         None => String::new(),
     };

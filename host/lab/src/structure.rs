@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::needs;
-use super::replay::{Group, Replay, index};
-use crate::graph::{Bucket, Side};
-use crate::strategy::Pass;
+use crate::replay::{Group, Replay, index};
+use pbg_core::graph::{Bucket, Side};
+use pbg_core::plan::needs;
+use pbg_core::strategy::Pass;
 
 /// Pairs of different partitions that some bucket with edges needs together.
 #[derive(Clone, Debug)]
@@ -247,8 +247,8 @@ fn ratio(sum: u64, count: u64) -> f64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tests::{any_pass_and_plan, lexicographic, pass};
     use super::*;
+    use crate::testing::{any_pass_and_plan, lexicographic, pass};
 
     proptest! {
         #[test]

@@ -1,5 +1,7 @@
 //! What somebody who wrote an unknown name may have meant.
 
+use pbg_core::nearest::{nearest, snake_case};
+
 use super::spec::{Field, Kind, Spec, root};
 
 /// PBG's keys that have another name here, or none: the name, and what to do instead.
@@ -75,45 +77,6 @@ pub(super) fn for_key(key: &str, fields: &[Field]) -> String {
     }
 }
 
-/// The known name that `name` is most likely a misspelling of.
-#[must_use]
-pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer texts are no misspellings, and their distance costs quadratic time.
-    const LONGEST: usize = 64;
-    if name.chars().count() > LONGEST {
-        return None;
-    }
-    let snake = snake_case(name);
-    let length = snake.chars().count();
-    let close = |(distance, k): &(usize, &str)| {
-        let other = k.chars().count();
-        let part = length.min(other) >= 3 && (k.contains(&snake) || snake.contains(k));
-        part || *distance * 3 <= length.max(other)
-    };
-    known
-        .map(|k| (strsim::damerau_levenshtein(&snake, &k.to_lowercase()), k))
-        .filter(close)
-        .min()
-        .map(|(_, k)| k)
-}
-
-/// `name` as keys are written: PBG also takes camel case and enumeration names in capitals.
-fn snake_case(name: &str) -> String {
-    let mut snake = String::new();
-    let mut after_lower = false;
-    for c in name.trim().chars() {
-        if c.is_uppercase() && after_lower {
-            snake.push('_');
-        }
-        after_lower = c.is_lowercase();
-        match c {
-            '-' | ' ' => snake.push('_'),
-            c => snake.extend(c.to_lowercase()),
-        }
-    }
-    snake
-}
-
 /// Where a key is known, when it is not where it was written.
 fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
     match &spec.kind {
@@ -149,20 +112,6 @@ fn keys<'a>(spec: &'a Spec, into: &mut Vec<&'a str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn misspellings_are_recognised() {
-        let keys = ["num_epochs", "num_edge_chunks", "lr", "batch_size"];
-        let near = |name| nearest(name, keys.into_iter());
-        assert_eq!(near("num_epoch"), Some("num_epochs"));
-        assert_eq!(near("numEpochs"), Some("num_epochs"));
-        assert_eq!(near("batchsize"), Some("batch_size"));
-        assert_eq!(near("batch-size"), Some("batch_size"));
-        assert_eq!(near("epochs"), Some("num_epochs"));
-        assert_eq!(nearest("cosine", ["dot", "cos"].into_iter()), Some("cos"));
-        assert_eq!(near("colour"), None);
-        assert_eq!(near(&"x".repeat(100_000)), None);
-    }
 
     #[test]
     fn a_key_of_elsewhere_is_sent_home() {

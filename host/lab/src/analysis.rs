@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bound;
-use super::replay::Replay;
-use super::reuse::Reuse;
-use super::stall::{Clock, Loading, Rates};
-use super::structure::{Bias, States, new_pairs_per_swap};
-use crate::graph::Bucket;
-use crate::strategy::Pass;
+use crate::bound;
+use crate::replay::Replay;
+use crate::reuse::Reuse;
+use crate::stall::{Clock, Loading, Rates};
+use crate::structure::{Bias, States, new_pairs_per_swap};
+use pbg_core::graph::Bucket;
+use pbg_core::strategy::Pass;
 
 /// What a plan costs, and what it looks like.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -73,9 +73,9 @@ impl Analysis {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tests::{any_pass_and_plan, lexicographic, pass};
     use super::*;
-    use crate::plan::cost;
+    use crate::testing::{any_pass_and_plan, lexicographic, pass};
+    use pbg_core::plan::cost;
 
     const RATES: Rates = Rates {
         edges: 100.0,

@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
+use crate::analysis::Analysis;
+use crate::bound;
+use crate::misses::MissCurve;
+use crate::reuse::Reuse;
+use crate::stall::Rates;
 use pbg_core::graph::Bucket;
-use pbg_core::plan::analysis::Analysis;
-use pbg_core::plan::bound;
-use pbg_core::plan::misses::MissCurve;
-use pbg_core::plan::reuse::Reuse;
-use pbg_core::plan::stall::Rates;
 use pbg_core::strategy::{BucketOrder, Pass};
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Rules about negatives: there must be some, and of types that can give them.
 
 use super::{Rules, of_entity, of_relation, side_key, side_of, top};
-use crate::graph::Side;
+use pbg_core::graph::Side;
 
 impl Rules<'_> {
     /// `all_negs` enumerates the entities of a type.

@@ -1,67 +1,7 @@
-//! `[plugins]`: what plugins get and may use.
-
-use std::collections::BTreeMap;
+//! What a plugin may use: `[plugins.limits]` of a configuration, which the sandbox keeps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::default;
-
-/// What plugins get and may use.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PluginsConfig {
-    /// Parameters by plugin name: `[plugins.params.NAME]`.
-    #[serde(default)]
-    pub params: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
-    /// Limits of every call into a plugin.
-    #[serde(default)]
-    pub limits: PluginLimits,
-    /// What happens when a plugin fails while training.
-    #[serde(default)]
-    pub on_fault: OnFault,
-    /// Folders that plugins may read.
-    #[serde(default)]
-    pub grants: Vec<PluginGrant>,
-    /// Plugins that must be the very ones.
-    #[serde(default)]
-    pub pins: Vec<PluginPin>,
-}
-
-/// What happens when a plugin fails while training.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnFault {
-    /// The run ends; the last checkpoint is kept.
-    #[default]
-    End,
-    /// The run goes on from the same point with the slot's standard plugin, and says so.
-    Fallback,
-}
-
-/// Folders that a plugin may read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PluginGrant {
-    /// Name of the plugin, as it names itself.
-    #[schemars(length(min = 1))]
-    pub plugin: String,
-    /// Folders whose files it may read and list.
-    #[schemars(length(min = 1))]
-    pub read: Vec<String>,
-}
-
-/// A plugin that must be the very one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PluginPin {
-    /// Name of the plugin, as it names itself.
-    #[schemars(length(min = 1))]
-    pub plugin: String,
-    /// SHA-256 of its file in hexadecimal, as `pbg-host plugin inspect` shows it.
-    #[schemars(length(min = 1), extend("x-rule" = "64 hexadecimal digits"))]
-    pub sha256: String,
-}
 
 /// Limits of every call into a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -113,5 +53,39 @@ impl Default for PluginLimits {
             graph_nodes: default::graph_nodes(),
             log_lines: default::log_lines(),
         }
+    }
+}
+
+mod default {
+    pub(super) const fn deadline_ms() -> u64 {
+        1000
+    }
+
+    pub(super) const fn memory_mib() -> u64 {
+        64
+    }
+
+    pub(super) const fn table_elements() -> u64 {
+        100_000
+    }
+
+    pub(super) const fn stack_kib() -> u64 {
+        512
+    }
+
+    pub(super) const fn result_mib() -> u64 {
+        16
+    }
+
+    pub(super) const fn handles() -> u64 {
+        1000
+    }
+
+    pub(super) const fn graph_nodes() -> u64 {
+        1024
+    }
+
+    pub(super) const fn log_lines() -> u64 {
+        100
     }
 }

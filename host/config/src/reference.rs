@@ -7,7 +7,7 @@ use super::training::MAY_CHANGE;
 const INTRODUCTION: &str = "\
 # Configuration
 
-<!-- Generated from the types in host/core/src/config.rs: `UPDATE_DOCS=1 cargo test -p pbg-core`. -->
+<!-- Generated from the types in host/config/src/lib.rs: `UPDATE_DOCS=1 cargo test -p pbg-config`. -->
 
 A configuration is a TOML file. `pbg-host config default > pbg.toml` writes one with every key, and `pbg-host config schema` prints its JSON schema, with which editors complete and check it.
 Keys have the names that PBG gives them; [pbg-keys.md](pbg-keys.md) lists the differences.

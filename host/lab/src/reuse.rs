@@ -6,10 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::needs;
-use super::replay::Group;
-use crate::graph::Bucket;
-use crate::strategy::Pass;
+use crate::replay::Group;
+use pbg_core::graph::Bucket;
+use pbg_core::plan::needs;
+use pbg_core::strategy::Pass;
 
 /// How far apart the uses of partitions are, the buffer being empty before the first bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,9 +85,9 @@ impl Reuse {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tests::{any_pass_and_plan, lexicographic, pass};
     use super::*;
-    use crate::plan::replay::Replay;
+    use crate::replay::Replay;
+    use crate::testing::{any_pass_and_plan, lexicographic, pass};
 
     /// A buffer that evicts the least recently used, one size at a time. Of the two partitions of
     /// a bucket, the one used more recently is used first.

@@ -79,35 +79,3 @@ pub(super) fn checkpoint_interval() -> f64 {
 pub(super) fn weight() -> f32 {
     1.0
 }
-
-pub(super) fn deadline_ms() -> u64 {
-    1000
-}
-
-pub(super) fn memory_mib() -> u64 {
-    64
-}
-
-pub(super) fn table_elements() -> u64 {
-    100_000
-}
-
-pub(super) fn stack_kib() -> u64 {
-    512
-}
-
-pub(super) fn result_mib() -> u64 {
-    16
-}
-
-pub(super) fn handles() -> u64 {
-    1000
-}
-
-pub(super) fn graph_nodes() -> u64 {
-    1024
-}
-
-pub(super) fn log_lines() -> u64 {
-    100
-}

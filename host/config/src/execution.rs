@@ -1,7 +1,6 @@
 //! `[execution]`: how the work is laid out on the machine.
 
-use std::fmt;
-
+use pbg_core::model::{Precision, Update};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,60 +28,6 @@ pub struct ExecutionConfig {
     /// When the gradients of a batch are applied to embeddings.
     #[serde(default)]
     pub update: Update,
-}
-
-/// Where batches are trained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Device {
-    /// On the cores, by Hogwild workers.
-    #[default]
-    Cpu,
-    /// On a GPU, counted from 0.
-    Cuda(u32),
-}
-
-impl Device {
-    /// The device that a configuration calls `text`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let index = match text {
-            "cpu" => return Some(Self::Cpu),
-            _ => text.strip_prefix("cuda:")?,
-        };
-        let plain = index.bytes().all(|digit| digit.is_ascii_digit());
-        index.parse().ok().filter(|_| plain).map(Self::Cuda)
-    }
-}
-
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cpu => f.write_str("cpu"),
-            Self::Cuda(index) => write!(f, "cuda:{index}"),
-        }
-    }
-}
-
-/// Precision of the factors of matrix products.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Precision {
-    /// 32 bits.
-    #[default]
-    Fp32,
-    /// bfloat16: several times faster where the processor multiplies it, and refused elsewhere.
-    Bf16,
-}
-
-/// When the gradients of a batch are applied to embeddings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Update {
-    /// Once per batch, summed, as PBG does.
-    #[default]
-    Batch,
-    /// At the end of each slice of a batch, while its rows are in the cache.
-    Slice,
 }
 
 impl Default for ExecutionConfig {

@@ -7,11 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use pbg_core::config::{self, Comparator, Config, EntityConfig, Operator, RelationConfig};
+use pbg_config::{Config, EntityConfig, RelationConfig};
+use pbg_core::model::{Comparator, Operator};
 use proptest::prelude::*;
 
 fn base() -> Config {
-    Config::parse(&config::default_toml(), "default", &[]).unwrap()
+    Config::parse(&pbg_config::default_toml(), "default", &[]).unwrap()
 }
 
 fn positive() -> impl Strategy<Value = f32> {
@@ -89,7 +90,7 @@ prop_compose! {
             num_uniform_negs: uniform,
             batch_size: batch * chunk.max(1),
             dynamic_relations: dynamic,
-            plugins: config::PluginsConfig { params, ..base().plugins },
+            plugins: pbg_config::PluginsConfig { params, ..base().plugins },
             ..base()
         }
     }
@@ -182,7 +183,7 @@ proptest! {
 
     #[test]
     fn a_wrong_value_is_named(path in prop::sample::select(paths()), value in mutant()) {
-        if let Err(errors) = Config::parse(&config::default_toml(), "x", &[pair(&path, &value)]) {
+        if let Err(errors) = Config::parse(&pbg_config::default_toml(), "x", &[pair(&path, &value)]) {
             let key = path.rsplit('.').next().unwrap();
             let named = errors.problems().iter().any(|problem| {
                 let at = problem.path();
@@ -202,7 +203,7 @@ proptest! {
         let start = path.rfind('.').map_or(0, |dot| dot + 1);
         let mut changed = path.clone();
         changed.insert(start + at.index(path.len() - start + 1), letter);
-        let outcome = Config::parse(&config::default_toml(), "x", &[pair(&changed, "1")]);
+        let outcome = Config::parse(&pbg_config::default_toml(), "x", &[pair(&changed, "1")]);
         let names_are_free = path == "entities.entity" || path.starts_with("edge_sets.");
         if !names_are_free {
             let key = changed.rsplit('.').next().unwrap();
@@ -227,6 +228,6 @@ proptest! {
 
     #[test]
     fn any_override_is_read_or_refused(key in any::<String>(), value in any::<String>()) {
-        let _ = Config::parse(&config::default_toml(), "x", &[pair(&key, &value)]);
+        let _ = Config::parse(&pbg_config::default_toml(), "x", &[pair(&key, &value)]);
     }
 }

@@ -4,11 +4,11 @@
 //! (OSDI 2021), section 4: every pair of partitions must be in the buffer together once, and a
 //! load meets at most all others in the buffer.
 
-use super::needs;
-use super::replay::index;
-use super::structure::Pairs;
-use crate::graph::Bucket;
-use crate::strategy::Pass;
+use crate::replay::index;
+use crate::structure::Pairs;
+use pbg_core::graph::Bucket;
+use pbg_core::plan::needs;
+use pbg_core::strategy::Pass;
 
 /// A number of swaps that no order of the grid gets below: for a full grid with shared sides
 /// Marius's `ceil((p (p - 1) / 2 - c (c - 1) / 2) / (c - 1))`.
@@ -61,9 +61,9 @@ fn most_pairs(slots: u64, lhs: u64, rhs: u64) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tests::{any_pass_and_plan, pass};
     use super::*;
-    use crate::plan::cost;
+    use crate::testing::{any_pass_and_plan, pass};
+    use pbg_core::plan::cost;
 
     #[test]
     fn the_published_bounds() {

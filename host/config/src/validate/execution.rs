@@ -1,7 +1,7 @@
 //! What `[execution]` may ask for.
 
 use super::{Rules, top};
-use crate::config::Device;
+use pbg_core::model::Device;
 
 impl Rules<'_> {
     /// A device that there may be, and types that it can train.

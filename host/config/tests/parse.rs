@@ -1,6 +1,7 @@
 //! What a configuration file may say, and what a wrong one is told.
 
-use pbg_core::config::{Comparator, Config, ConfigErrors, Operator, split_override};
+use pbg_config::{Config, ConfigErrors, split_override};
+use pbg_core::model::{Comparator, Operator};
 
 const SMALL: &str = r#"
 dataset = "data"

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pbg_core::nearest::nearest;
 use serde_json::{Map, Value as Json};
 
 use super::errors::{MOST_SHOWN, Problem};
@@ -133,7 +134,7 @@ impl Findings {
         let misspelt = entries
             .keys()
             .take(MOST_SHOWN)
-            .any(|key| !known(key) && suggest::nearest(key, keys()) == Some(&*field.key));
+            .any(|key| !known(key) && nearest(key, keys()) == Some(&*field.key));
         self.made_up.push(path.clone());
         if !misspelt {
             let message = format!("missing: {}", lower_first(&field.doc));
@@ -242,7 +243,7 @@ fn choice(name: &str, choices: &[Choice]) -> Result<Json, String> {
         return Ok(Json::from(name));
     }
     let names = || choices.iter().map(|c| c.name.as_str());
-    let advice = match suggest::nearest(name, names()) {
+    let advice = match nearest(name, names()) {
         Some(near) => format!("; did you mean `{near}`?"),
         None => String::new(),
     };

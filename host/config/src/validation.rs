@@ -1,5 +1,6 @@
 //! `[validation]`: ranks between epochs, and what follows from them.
 
+use pbg_core::plateau::Rules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,18 @@ impl Default for ValidationConfig {
             early_stop: None,
             lr_decay: None,
             lr_patience: default::lr_patience(),
+        }
+    }
+}
+
+impl ValidationConfig {
+    /// What follows from the ranks.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        Rules {
+            early_stop: self.early_stop,
+            lr_decay: self.lr_decay,
+            lr_patience: self.lr_patience,
         }
     }
 }

@@ -7,11 +7,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::needs;
-use super::replay::index;
-use super::reuse::Reuse;
-use crate::graph::Bucket;
-use crate::strategy::Pass;
+use crate::replay::index;
+use crate::reuse::Reuse;
+use pbg_core::graph::Bucket;
+use pbg_core::plan::needs;
+use pbg_core::strategy::Pass;
 
 /// What one plan would swap with buffers of other sizes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -144,9 +144,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::replay::Replay;
-    use super::super::tests::{any_pass_and_plan, lexicographic, pass};
     use super::*;
-    use crate::plan::cost;
+    use crate::testing::{any_pass_and_plan, lexicographic, pass};
+    use pbg_core::plan::cost;
 
     fn curve(pass: &Pass, plan: &[Bucket]) -> MissCurve {
         MissCurve::new(pass, plan, &Reuse::new(pass, plan))

@@ -1,0 +1,171 @@
+//! The map in docs/architecture.md is true: every crate stands in it, and the invariants that the
+//! compiler does not hold are held here.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn map() -> String {
+    fs::read_to_string(root().join("docs/architecture.md")).unwrap()
+}
+
+/// Rust files of the program below `folder`, relative to the repository, with what they say.
+/// Tests and benches are left out.
+fn sources(folder: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![root().join(folder)];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && !["tests", "benches", "target", "templates"].contains(&&*name) {
+                open.push(path);
+            } else if name.ends_with(".rs") && name != "tests.rs" {
+                let short = path.strip_prefix(root()).unwrap().display().to_string();
+                found.push((short, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// Files below `folders` in which a line of code has one of `words`.
+fn files_with(folders: &[&str], words: &[&str]) -> BTreeSet<String> {
+    let says = |text: &str| {
+        let code = text.lines().map(str::trim_start);
+        code.filter(|line| !line.starts_with("//"))
+            .any(|line| words.iter().any(|word| names(line, word)))
+    };
+    let all = folders.iter().flat_map(|folder| sources(folder));
+    all.filter(|(_, text)| says(text))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// Whether `word` is in `line`, and not as the end of a longer one.
+fn names(line: &str, word: &str) -> bool {
+    let joins = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word)
+        .any(|(at, _)| !line[..at].ends_with(joins))
+}
+
+#[track_caller]
+fn only_in(words: &[&str], allowed: &[&str]) {
+    let found = files_with(&["host", "plugins", "xtask"], words);
+    assert!(!found.is_empty(), "{words:?} is nowhere");
+    for file in found {
+        let is_allowed = allowed.iter().any(|folder| file.starts_with(folder));
+        assert!(
+            is_allowed,
+            "{file} names {words:?}, which only {allowed:?} may"
+        );
+    }
+}
+
+#[test]
+fn libraries_stay_behind_their_walls() {
+    only_in(&["tch::"], &["host/kernels/", "host/bench/"]);
+    only_in(&["wasmtime::"], &["host/wasm/"]);
+}
+
+#[test]
+fn only_terminal_programs_print_and_exit() {
+    let printing = [
+        "println!(",
+        "eprintln!(",
+        "print!(",
+        "eprint!(",
+        "process::exit(",
+    ];
+    only_in(&printing, &["host/cli/", "xtask/"]);
+}
+
+/// What `unsafe` code begins with.
+const UNSAFE: [&str; 4] = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"];
+
+/// The paths that the list behind the heading of this name begins its lines with.
+fn listed(heading: &str) -> Vec<String> {
+    let text = map();
+    let (_, section) = text.split_once(heading).expect("the list is in the map");
+    let lines = section
+        .lines()
+        .skip(1)
+        .skip_while(|line| !line.starts_with("* `"));
+    lines
+        .take_while(|line| line.starts_with("* `"))
+        .map(|line| line.split('`').nth(1).unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn every_file_with_unsafe_code_is_listed_with_its_reason() {
+    let listed = listed("## Where `unsafe` is");
+    let found = files_with(&["host", "plugins", "xtask"], &UNSAFE);
+    for file in &found {
+        let is_listed = listed.iter().any(|place| file.starts_with(place.as_str()));
+        assert!(
+            is_listed,
+            "{file} has unsafe code, docs/architecture.md does not list it"
+        );
+    }
+    for place in &listed {
+        let is_used = found.iter().any(|file| file.starts_with(place.as_str()));
+        assert!(
+            is_used,
+            "docs/architecture.md lists {place}, which has no unsafe code"
+        );
+    }
+}
+
+#[test]
+fn every_crate_has_its_line_in_the_map() {
+    let map = map();
+    for crates in ["host", "plugins"] {
+        for entry in fs::read_dir(root().join(crates)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.join("Cargo.toml").exists() {
+                let name = path.strip_prefix(root()).unwrap().display().to_string();
+                assert!(
+                    map.contains(&format!("`{name}`")),
+                    "{name} is not in the map"
+                );
+            }
+        }
+    }
+}
+
+/// Which crates a crate's manifest depends on, by folder; not those that only its tests use.
+fn dependencies(folder: &str) -> Vec<String> {
+    let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
+    let (_, section) = manifest.split_once("\n[dependencies]\n").unwrap();
+    let lines = section.lines().take_while(|line| !line.starts_with('['));
+    lines
+        .filter_map(|line| line.strip_prefix("pbg-")?.split_once(" = "))
+        .map(|(name, _)| format!("host/{name}"))
+        .collect()
+}
+
+#[test]
+fn crates_use_only_those_above_them_in_the_map() {
+    let text = map();
+    let rows = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `host/"));
+    let order: Vec<String> = rows
+        .map(|row| format!("host/{}", row.split('`').next().unwrap()))
+        .collect();
+    assert!(order.len() > 8, "{order:?}");
+    for (position, name) in order.iter().enumerate() {
+        for dependency in dependencies(name) {
+            let above = order[..position].contains(&dependency);
+            assert!(
+                above,
+                "{name} uses {dependency}, which is not above it in the map"
+            );
+        }
+    }
+}
