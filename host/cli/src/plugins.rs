@@ -145,7 +145,6 @@ pub(crate) fn fill(
             sampler: Box::new(configure(sampler, config, Plugin::into_sampler)?),
             loss: GuardedLoss::new(loss, standby_loss),
             fallbacks,
-            may_differ: false,
         },
         log,
         warnings,

@@ -1,21 +1,17 @@
 //! Measurements, each beside its ceiling taken in the same run.
 
-use std::path::Path;
 use std::time::Duration;
 
-use pbg_config::Config;
 use pbg_core::model::{Comparator, Operator, Precision};
 use pbg_core::strategy::Loss;
 use pbg_kernels::losses::direct::{Ranking, Softmax};
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::step::{Cluster, Execution, StepError, TrainerError};
 use pbg_kernels::throughput::{self, MeasureError, StepRate, Synthetic};
-use pbg_store::dataset::Dataset;
 use serde::Serialize;
 
 use crate::error::RunError;
-use crate::model::Blueprint;
-use crate::settings;
+use crate::resolved::Resolved;
 
 pub use pbg_kernels::throughput::{peak_bytes, process_cpu_seconds};
 
@@ -201,24 +197,22 @@ fn measure(
     })
 }
 
-/// Edges per CPU-second that the matrix products of `config`'s first relation alone would allow.
+/// Edges per CPU-second that the matrix products of the first relation alone would allow.
 ///
 /// # Errors
-/// When the configuration does not fit its dataset.
-pub fn ceiling(config: &Config) -> Result<f64, RunError> {
+/// When libtorch fails.
+pub fn ceiling(resolved: &Resolved) -> Result<f64, RunError> {
     pbg_kernels::use_one_torch_thread();
-    let dataset = Dataset::open(Path::new(&config.dataset))?;
-    let blueprint = Blueprint::new(config, &dataset)?;
-    let execution = settings::execution(config);
+    let blueprint = resolved.blueprint();
     let relation = &blueprint.spec.relations[0];
     let rows = &blueprint.layout.types[relation.rhs].rows;
     let entities = rows.iter().copied().max().unwrap_or(1) as usize;
     throughput::ceiling(
         &blueprint.spec,
         0,
-        config.batch_size as usize,
+        resolved.config().batch_size as usize,
         entities,
-        execution.precision,
+        resolved.settings().execution.precision,
     )
     .map(|ceiling| ceiling.edges)
     .map_err(|e| RunError::Worker(TrainerError::Tensor(e.to_string())))

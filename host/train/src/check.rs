@@ -1,7 +1,6 @@
 //! What a run will need, and whether everything is there, before it starts.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use pbg_config::Config;
 use pbg_core::batch_graph::pipeline::{ON_THEIR_WAY, Pipeline, SlicePlan};
@@ -13,13 +12,13 @@ use pbg_core::strategy::{BucketOrder, Loss, Pass};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{ModelSpec, SpecError};
 use pbg_kernels::step::{self, TypeRows};
-use pbg_store::dataset::{Dataset, EdgeSet};
+use pbg_store::dataset::EdgeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::layout::Layout;
 use crate::model::Blueprint;
-use crate::settings::{self, training_threads, worker_count};
+use crate::resolved::Resolved;
 
 /// What libtorch and this program occupy before any data: measured, with some room.
 const PROGRAM: u64 = 190 << 20;
@@ -56,157 +55,154 @@ pub struct CheckReport {
     pub slices: SlicePlan,
 }
 
-/// Resolves `config` against its dataset and adds up what training with `loss` will need; without
-/// it, all but the loss's buffers.
-///
-/// # Errors
-/// When the dataset is missing or the configuration does not fit it.
-pub fn check(config: &Config, loss: Option<&dyn Loss>) -> Result<CheckReport, RunError> {
-    let dataset = Dataset::open(Path::new(&config.dataset))?;
-    let blueprint = Blueprint::new(config, &dataset)?;
-    let edge_sets = config
-        .edge_sets
-        .iter()
-        .map(|name| dataset.edge_set(name))
-        .collect::<Result<Vec<_>, _>>()?;
-    let extent = settings::extent(config, &blueprint, &edge_sets)?;
-    let params = Params::new(&blueprint.spec);
-    let parameters: u64 = params
-        .tensors()
-        .iter()
-        .map(|t| 8 * t.shape.iter().product::<usize>() as u64)
-        .sum();
-    let workers = worker_count(config) as u64;
-    let (slices, worker) = worker_needs(config, &blueprint)?;
-    let (resident, coming) = partition_bytes(config, &blueprint.layout);
-    let mut execution = Pipeline::new(
-        config.execution.prefetch,
-        coming,
-        training_threads(config),
-        config.execution.update,
-        slices.slices_per_batch,
-    );
-    let mut device_memory = None;
-    if let Device::Cuda(index) = settings::device(config) {
-        execution = execution.on_gpu(index);
-        let tables = resident + coming;
-        device_memory = Some(DeviceMemory {
-            device: config.execution.device.clone(),
-            parts: vec![
-                ("CUDA and libtorch".to_owned(), CUDA),
-                ("partitions".to_owned(), tables),
-                ("relations and their optimizer".to_owned(), parameters),
-                // Copies of the rows that it touches, and their gradients before and after scaling.
-                ("a batch".to_owned(), 3 * slices.batch_bytes),
-                (
-                    "a slice, about".to_owned(),
-                    INTERMEDIATE * slices.slice_bytes(),
-                ),
-            ],
-        });
+impl Resolved {
+    /// Adds up what training with `loss` will need; without it, all but the loss's buffers.
+    ///
+    /// # Errors
+    /// When the dataset lacks an edge set, or the model cannot be trained.
+    pub fn check(&self, loss: Option<&dyn Loss>) -> Result<CheckReport, RunError> {
+        let (config, blueprint, settings) = (self.config(), self.blueprint(), self.settings());
+        let edge_sets = self.edge_sets()?;
+        let extent = self.extent(&edge_sets)?;
+        let params = Params::new(&blueprint.spec);
+        let parameters: u64 = params
+            .tensors()
+            .iter()
+            .map(|t| 8 * t.shape.iter().product::<usize>() as u64)
+            .sum();
+        let workers = settings.workers as u64;
+        let (slices, worker) = worker_needs(self)?;
+        let (resident, coming) = partition_bytes(config, &blueprint.layout);
+        let mut execution = Pipeline::new(
+            config.execution.prefetch,
+            coming,
+            settings.training_threads(),
+            config.execution.update,
+            slices.slices_per_batch,
+        );
+        let mut device_memory = None;
+        if let Device::Cuda(index) = settings.device {
+            execution = execution.on_gpu(index);
+            let tables = resident + coming;
+            device_memory = Some(DeviceMemory {
+                device: config.execution.device.clone(),
+                parts: vec![
+                    ("CUDA and libtorch".to_owned(), CUDA),
+                    ("partitions".to_owned(), tables),
+                    ("relations and their optimizer".to_owned(), parameters),
+                    // Copies of the rows that it touches, and their gradients before and after scaling.
+                    ("a batch".to_owned(), 3 * slices.batch_bytes),
+                    (
+                        "a slice, about".to_owned(),
+                        INTERMEDIATE * slices.slice_bytes(),
+                    ),
+                ],
+            });
+        }
+        let pipes: u64 = execution.pipes.iter().map(|pipe| pipe.bytes).sum();
+        let mut memory = vec![
+            ("program and libtorch".to_owned(), PROGRAM),
+            ("partitions in the buffer".to_owned(), resident),
+            (
+                "edges of a bucket".to_owned(),
+                edge_bytes(blueprint, &edge_sets, extent.edge_chunks),
+            ),
+            ("relations and their optimizer".to_owned(), 2 * parameters),
+            (format!("{workers} workers"), workers * worker),
+            // The bucket order, whoever updates the parameters of a loss, and samplers of all workers.
+            (
+                "plugins".to_owned(),
+                (2 + workers) * (config.plugins.limits.memory_mib << 20),
+            ),
+        ];
+        if pipes > 0 {
+            memory.insert(2, ("partitions on their way".to_owned(), pipes));
+        }
+        if let Some(loss) = loss {
+            let columns = most_negatives(self)?;
+            let bytes = workers * loss.worker_bytes(columns) as u64;
+            memory.push((format!("loss {}", loss.id()), bytes));
+        }
+        let tables: u64 = blueprint
+            .layout
+            .all_tables()
+            .map(|(t, p)| blueprint.layout.types[t].bytes(p))
+            .sum();
+        let version = tables + parameters;
+        let mut disk = vec![
+            ("checkpoint".to_owned(), version),
+            ("next version while it is written".to_owned(), version),
+        ];
+        if let Some(interval) = config.checkpoint_preservation_interval {
+            let copies = u64::from(config.num_epochs / interval.max(1));
+            disk.push((format!("{copies} preserved epochs"), copies * version));
+        }
+        Ok(CheckReport {
+            memory,
+            device_memory,
+            disk,
+            execution,
+            slices,
+        })
     }
-    let pipes: u64 = execution.pipes.iter().map(|pipe| pipe.bytes).sum();
-    let mut memory = vec![
-        ("program and libtorch".to_owned(), PROGRAM),
-        ("partitions in the buffer".to_owned(), resident),
-        (
-            "edges of a bucket".to_owned(),
-            edge_bytes(&blueprint, &edge_sets, extent.edge_chunks),
-        ),
-        ("relations and their optimizer".to_owned(), 2 * parameters),
-        (format!("{workers} workers"), workers * worker),
-        // The bucket order, whoever updates the parameters of a loss, and samplers of all workers.
-        (
-            "plugins".to_owned(),
-            (2 + workers) * (config.plugins.limits.memory_mib << 20),
-        ),
-    ];
-    if pipes > 0 {
-        memory.insert(2, ("partitions on their way".to_owned(), pipes));
-    }
-    if let Some(loss) = loss {
-        let columns = most_negatives(config, &blueprint)?;
-        let bytes = workers * loss.worker_bytes(columns) as u64;
-        memory.push((format!("loss {}", loss.id()), bytes));
-    }
-    let tables: u64 = blueprint
-        .layout
-        .all_tables()
-        .map(|(t, p)| blueprint.layout.types[t].bytes(p))
-        .sum();
-    let version = tables + parameters;
-    let mut disk = vec![
-        ("checkpoint".to_owned(), version),
-        ("next version while it is written".to_owned(), version),
-    ];
-    if let Some(interval) = config.checkpoint_preservation_interval {
-        let copies = u64::from(config.num_epochs / interval.max(1));
-        disk.push((format!("{copies} preserved epochs"), copies * version));
-    }
-    Ok(CheckReport {
-        memory,
-        device_memory,
-        disk,
-        execution,
-        slices,
-    })
-}
 
-/// Reads every file that training will read and compares it with its checksum.
-///
-/// # Errors
-/// The first file that is missing or damaged.
-pub fn verify(config: &Config) -> Result<(), RunError> {
-    let dataset = Dataset::open(Path::new(&config.dataset))?;
-    let blueprint = Blueprint::new(config, &dataset)?;
-    blueprint.features(&dataset)?;
-    for name in config.entities.keys() {
-        dataset.dictionary(name)?;
-    }
-    for name in &config.edge_sets {
-        let set = dataset.edge_set(name)?;
-        for bucket in blueprint.layout.grid() {
-            for start in (0..set.bucket_len(bucket)).step_by(READ_ROWS as usize) {
-                set.read(
-                    bucket,
-                    start..(start + READ_ROWS).min(set.bucket_len(bucket)),
-                )?;
+    /// Reads every file of the dataset, those included that training leaves alone, and compares it
+    /// with its checksum.
+    ///
+    /// # Errors
+    /// The first file that is missing or damaged.
+    pub fn verify(&self) -> Result<(), RunError> {
+        let (dataset, blueprint) = (self.dataset(), self.blueprint());
+        blueprint.features(dataset)?;
+        for name in self.config().entities.keys() {
+            dataset.dictionary(name)?;
+        }
+        for name in dataset.manifest().edge_sets.keys() {
+            let set = dataset.edge_set(name)?;
+            for bucket in blueprint.layout.grid() {
+                for start in (0..set.bucket_len(bucket)).step_by(READ_ROWS as usize) {
+                    set.read(
+                        bucket,
+                        start..(start + READ_ROWS).min(set.bucket_len(bucket)),
+                    )?;
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
-}
 
-/// What the first pass of `order` will cost.
-///
-/// # Errors
-/// When the order fails or its plan is no permutation of the grid.
-pub fn first_plan(config: &Config, order: &mut dyn BucketOrder) -> Result<PlanCost, RunError> {
-    let pass = first_pass(config)?;
-    let buckets = order.plan(&pass)?;
-    plan::check(&pass, &buckets).map_err(|source| RunError::Plan {
-        strategy: order.id().clone(),
-        source,
-    })?;
-    Ok(plan::cost(&pass, &buckets))
-}
+    /// What the first pass of `order` will cost.
+    ///
+    /// # Errors
+    /// When the order fails or its plan is no permutation of the grid.
+    pub fn first_plan(&self, order: &mut dyn BucketOrder) -> Result<PlanCost, RunError> {
+        let pass = self.first_pass()?;
+        let buckets = order.plan(&pass)?;
+        plan::check(&pass, &buckets).map_err(|source| RunError::Plan {
+            strategy: order.id().clone(),
+            source,
+        })?;
+        Ok(plan::cost(&pass, &buckets))
+    }
 
-/// What an order is asked first when `config` is trained from the start.
-///
-/// # Errors
-/// When the dataset is missing or the configuration does not fit it.
-pub fn first_pass(config: &Config) -> Result<Pass, RunError> {
-    let dataset = Dataset::open(Path::new(&config.dataset))?;
-    let blueprint = Blueprint::new(config, &dataset)?;
-    let set = dataset.edge_set(config.edge_sets.first().map_or("train", String::as_str))?;
-    let edges = blueprint
-        .layout
-        .grid()
-        .map(|bucket| set.bucket_len(bucket))
-        .collect();
-    Ok(blueprint
-        .layout
-        .pass(config, PassId::default(), edges, Vec::new()))
+    /// What an order is asked first when training begins.
+    ///
+    /// # Errors
+    /// When the dataset lacks the edge set.
+    pub fn first_pass(&self) -> Result<Pass, RunError> {
+        let (config, blueprint) = (self.config(), self.blueprint());
+        let set = self
+            .dataset()
+            .edge_set(config.edge_sets.first().map_or("train", String::as_str))?;
+        let edges = blueprint
+            .layout
+            .grid()
+            .map(|bucket| set.bucket_len(bucket))
+            .collect();
+        Ok(blueprint
+            .layout
+            .pass(config, PassId::default(), edges, Vec::new()))
+    }
 }
 
 /// The fixed tables and as many of the largest groups as the buffer has slots; and those that may be on
@@ -250,28 +246,28 @@ fn edge_bytes(blueprint: &Blueprint, edge_sets: &[EdgeSet], chunks: u32) -> u64 
 }
 
 /// How one worker cuts a batch, and the bytes of its buffers.
-fn worker_needs(config: &Config, blueprint: &Blueprint) -> Result<(SlicePlan, u64), SpecError> {
+fn worker_needs(resolved: &Resolved) -> Result<(SlicePlan, u64), SpecError> {
+    let (blueprint, settings) = (resolved.blueprint(), resolved.settings());
     let rows = rows(blueprint);
-    let execution = settings::execution(config);
-    let batch = config.batch_size as usize;
-    let trains = settings::training_execution(config);
-    let slices = step::slice_plan(&blueprint.spec, batch, &trains, &rows)?;
+    let batch = resolved.config().batch_size as usize;
+    let slices = step::slice_plan(&blueprint.spec, batch, &settings.training_execution, &rows)?;
     let mut bytes = 0;
-    for (spec, batch) in batches(config, blueprint) {
-        bytes += step::worker_bytes(&spec, batch, &execution, &rows)?;
+    for (spec, batch) in batches(resolved) {
+        bytes += step::worker_bytes(&spec, batch, &settings.execution, &rows)?;
     }
     Ok((slices, bytes))
 }
 
 /// Negatives of a row of scores, at most.
-fn most_negatives(config: &Config, blueprint: &Blueprint) -> Result<usize, SpecError> {
+fn most_negatives(resolved: &Resolved) -> Result<usize, SpecError> {
+    let blueprint = resolved.blueprint();
     let rows = rows(blueprint);
-    let execution = settings::execution(config);
+    let execution = &resolved.settings().execution;
     // A guest sees a device's scores too, as many rows at a time as on a core.
-    let batch = config.batch_size as usize;
-    let mut most = step::negatives(&blueprint.spec, batch, &execution, &rows)?;
-    for (spec, batch) in batches(config, blueprint) {
-        most = step::negatives(&spec, batch, &execution, &rows)?.max(most);
+    let batch = resolved.config().batch_size as usize;
+    let mut most = step::negatives(&blueprint.spec, batch, execution, &rows)?;
+    for (spec, batch) in batches(resolved) {
+        most = step::negatives(&spec, batch, execution, &rows)?.max(most);
     }
     Ok(most)
 }
@@ -289,14 +285,16 @@ fn rows(blueprint: &Blueprint) -> Vec<TypeRows> {
 
 /// The batches that a worker has buffers for, by model: of training, and of evaluation where edges
 /// are held out.
-fn batches<'a>(config: &Config, blueprint: &'a Blueprint) -> Vec<(Cow<'a, ModelSpec>, usize)> {
+fn batches(resolved: &Resolved) -> Vec<(Cow<'_, ModelSpec>, usize)> {
+    let (config, settings) = (resolved.config(), resolved.settings());
     let mut batches = Vec::new();
-    if settings::device(config) == Device::Cpu {
-        batches.push((Cow::Borrowed(&blueprint.spec), config.batch_size as usize));
+    if settings.device == Device::Cpu {
+        let spec = &resolved.blueprint().spec;
+        batches.push((Cow::Borrowed(spec), config.batch_size as usize));
     }
     if config.eval_fraction > 0.0 {
-        let spec = settings::eval_spec(config, blueprint);
-        batches.push((Cow::Owned(spec), settings::eval_batch_size(config)));
+        let spec = resolved.eval_spec();
+        batches.push((Cow::Owned(spec), settings.eval_batch_size));
     }
     batches
 }

@@ -8,9 +8,9 @@ use pbg_core::strategy::{Loss as _, StrategyId};
 use pbg_kernels::params::Params;
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Checkpoint, Tensor, TensorRef};
-use pbg_store::dataset::Dataset;
 
 use crate::error::RunError;
+use crate::resolved::Resolved;
 use crate::run::Strategies;
 use crate::state::{RunState, dictionaries};
 
@@ -24,15 +24,22 @@ pub(crate) struct Commits {
     config: Config,
     dataset: String,
     strategies: Vec<StrategyId>,
-    /// Whether a run may go on that was trained with other strategies.
-    may_differ: bool,
+    allowed: Allowed,
+}
+
+/// What may differ from what trained a checkpoint that is gone on from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allowed {
+    /// The strategies and their parameters.
+    pub plugin_change: bool,
 }
 
 /// What the strategies of a checkpoint are, in their order.
 const SLOTS: [&str; 3] = ["bucket order", "relation sampler", "loss"];
 
 impl Commits {
-    pub(crate) fn new(config: &Config, dataset: &Dataset, strategies: &Strategies) -> Self {
+    pub(crate) fn new(resolved: &Resolved, strategies: &Strategies, allowed: Allowed) -> Self {
+        let config = resolved.config();
         let ids = [
             strategies.order.id(),
             strategies.sampler.id(),
@@ -43,9 +50,9 @@ impl Commits {
                 .unwrap_or(Duration::MAX),
             last: Instant::now(),
             config: config.clone(),
-            dataset: dictionaries(config, dataset),
+            dataset: dictionaries(config, resolved.dataset()),
             strategies: ids.into_iter().cloned().collect(),
-            may_differ: strategies.may_differ,
+            allowed,
         }
     }
 
@@ -84,7 +91,9 @@ impl Commits {
         if run.config_hash != self.config.training_hash() {
             let differences =
                 match Config::parse(&run.config, "the checkpoint's configuration", &[]) {
-                    Ok(old) if self.may_differ => old.differences_beside_strategies(&self.config),
+                    Ok(old) if self.allowed.plugin_change => {
+                        old.differences_beside_strategies(&self.config)
+                    }
                     Ok(old) => old.training_differences(&self.config),
                     Err(_) => vec!["keys that this version does not know".to_owned()],
                 };
@@ -103,7 +112,7 @@ impl Commits {
                 run.dataset, self.dataset
             )));
         }
-        if self.may_differ {
+        if self.allowed.plugin_change {
             return Ok(());
         }
         let strategies = run.strategies.iter().zip(&self.strategies);

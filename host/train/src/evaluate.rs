@@ -6,7 +6,6 @@
 mod known;
 mod ranks;
 
-use pbg_config::Config;
 use pbg_core::event::RankStats;
 use pbg_core::graph::{Bucket, Side};
 use pbg_store::dataset::Dataset;
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::layout::Layout;
+use crate::resolved::Resolved;
 use crate::settings::cores;
 use crate::trained::Trained;
 use known::Known;
@@ -73,68 +73,71 @@ pub struct EvalReport {
     pub seconds: f64,
 }
 
-/// Ranks the edges of a set; `progress` hears of rankings done and to do.
-///
-/// # Errors
-/// When the model or an edge set cannot be read, or a score is not finite.
-pub fn evaluate(
-    config: &Config,
-    options: &EvalOptions,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<EvalReport, RunError> {
-    let started = std::time::Instant::now();
-    let model = Trained::open(config)?;
-    let mut edges = read_edges(&model.dataset, &model.blueprint.layout, &options.edges)?;
-    if let Some(limit) = options.limit {
-        sample(&mut edges, limit, config.seed);
-    }
-    if edges.is_empty() {
-        return Err(RunError::Config(format!(
-            "the edge set `{}` has no edges to rank",
-            options.edges
-        )));
-    }
-    let known = Known::read(&model, &edges, &options.filter)?;
-    let job = Job::new(
-        &model,
-        &known,
-        options,
-        config.seed,
-        options.threads.unwrap_or_else(cores),
-    )?;
-    let mut sums = [RankSums::default(), RankSums::default()];
-    let total = 2 * edges.len() as u64;
-    let mut done = 0;
-    for block in edges.chunks(BLOCK) {
-        for side in Side::BOTH {
-            let mut step = |n: u64| {
-                done += n;
-                progress(done, total);
-            };
-            sums[side as usize].add(&job.rank(block, side, &mut step)?);
+impl Resolved {
+    /// Ranks the edges of a set; `progress` hears of rankings done and to do.
+    ///
+    /// # Errors
+    /// When the model or an edge set cannot be read, or a score is not finite.
+    pub fn evaluate(
+        &self,
+        options: &EvalOptions,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<EvalReport, RunError> {
+        let started = std::time::Instant::now();
+        let seed = self.config().seed;
+        let model = Trained::open(self)?;
+        let mut edges = read_edges(model.dataset, &model.blueprint.layout, &options.edges)?;
+        if let Some(limit) = options.limit {
+            sample(&mut edges, limit, seed);
         }
+        if edges.is_empty() {
+            return Err(RunError::Config(format!(
+                "the edge set `{}` has no edges to rank",
+                options.edges
+            )));
+        }
+        let known = Known::read(&model, &edges, &options.filter)?;
+        let job = Job::new(
+            &model,
+            &known,
+            options,
+            seed,
+            options.threads.unwrap_or_else(cores),
+        )?;
+        let mut sums = [RankSums::default(), RankSums::default()];
+        let total = 2 * edges.len() as u64;
+        let mut done = 0;
+        for block in edges.chunks(BLOCK) {
+            for side in Side::BOTH {
+                let mut step = |n: u64| {
+                    done += n;
+                    progress(done, total);
+                };
+                sums[side as usize].add(&job.rank(block, side, &mut step)?);
+            }
+        }
+        let [lhs, rhs] = &sums;
+        let halves = |a: RankStats, b: RankStats| RankStats {
+            count: a.count,
+            ..a.merge(&b)
+        };
+        Ok(EvalReport {
+            edges: options.edges.clone(),
+            filter: options.filter.clone(),
+            version: model.checkpoint.version(),
+            sampled: match options.candidates {
+                Candidates::All => None,
+                Candidates::Sample(n) => Some(n),
+            },
+            raw_lhs: lhs.raw.means(),
+            raw_rhs: rhs.raw.means(),
+            raw: halves(lhs.raw.means(), rhs.raw.means()),
+            filtered_lhs: lhs.filtered.means(),
+            filtered_rhs: rhs.filtered.means(),
+            filtered: halves(lhs.filtered.means(), rhs.filtered.means()),
+            seconds: started.elapsed().as_secs_f64(),
+        })
     }
-    let [lhs, rhs] = &sums;
-    let halves = |a: RankStats, b: RankStats| RankStats {
-        count: a.count,
-        ..a.merge(&b)
-    };
-    Ok(EvalReport {
-        edges: options.edges.clone(),
-        filter: options.filter.clone(),
-        version: model.checkpoint.version(),
-        sampled: match options.candidates {
-            Candidates::All => None,
-            Candidates::Sample(n) => Some(n),
-        },
-        raw_lhs: lhs.raw.means(),
-        raw_rhs: rhs.raw.means(),
-        raw: halves(lhs.raw.means(), rhs.raw.means()),
-        filtered_lhs: lhs.filtered.means(),
-        filtered_rhs: rhs.filtered.means(),
-        filtered: halves(lhs.filtered.means(), rhs.filtered.means()),
-        seconds: started.elapsed().as_secs_f64(),
-    })
 }
 
 /// An edge with the partitions of its sides.

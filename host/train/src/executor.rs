@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pbg_config::Config;
 use pbg_core::model::{Device, Precision};
 use pbg_kernels::device::{DeviceTrainer, Place};
 use pbg_kernels::params::Params;
@@ -10,7 +9,8 @@ use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchStats, ClusterTimes, Job, StepError, Trainer, TrainerError};
 
 use crate::error::RunError;
-use crate::settings::{device, execution, on_device, worker_count};
+use crate::resolved::Resolved;
+use crate::settings::on_device;
 
 /// Trains batches on one thread.
 #[derive(Debug)]
@@ -55,59 +55,65 @@ impl Executor {
 
 /// One executor per thread that trains: one for a device, else one per worker.
 pub(crate) fn executors(
-    config: &Config,
+    resolved: &Resolved,
     spec: &ModelSpec,
     place: Option<Place>,
 ) -> Result<Vec<Executor>, TrainerError> {
     let Some(place) = place else {
-        let cores = trainers(config, spec)?;
+        let cores = trainers(resolved, spec)?;
         let on_core = |trainer| Executor::Core(Box::new(trainer));
         return Ok(cores.into_iter().map(on_core).collect());
     };
-    let execution = on_device(config, execution(config));
+    let execution = on_device(resolved.config(), resolved.settings().execution);
     let trainer = DeviceTrainer::new(Arc::new(spec.clone()), execution, place)?;
     Ok(vec![Executor::Device(Box::new(trainer))])
 }
 
 /// One trainer per core that trains or evaluates.
-pub(crate) fn trainers(config: &Config, spec: &ModelSpec) -> Result<Vec<Trainer>, TrainerError> {
+pub(crate) fn trainers(
+    resolved: &Resolved,
+    spec: &ModelSpec,
+) -> Result<Vec<Trainer>, TrainerError> {
     let spec = Arc::new(spec.clone());
-    let mut execution = execution(config);
-    if device(config) != Device::Cpu {
+    let settings = resolved.settings();
+    let mut execution = settings.execution;
+    if settings.device != Device::Cpu {
         // What a device multiplies fast, the cores may not.
         execution.precision = Precision::Fp32;
     }
     let trainer = |_| Ok(Trainer::new(Arc::clone(&spec))?.with_execution(execution));
-    (0..worker_count(config)).map(trainer).collect()
+    (0..settings.workers).map(trainer).collect()
 }
 
 /// Opens the configured device; none for the cores.
 ///
 /// # Errors
 /// When it cannot be opened, or what the configuration asks for cannot be trained there.
-pub(crate) fn place(config: &Config) -> Result<Option<Place>, RunError> {
-    match device(config) {
+pub(crate) fn place(resolved: &Resolved) -> Result<Option<Place>, RunError> {
+    match resolved.settings().device {
         Device::Cpu => Ok(None),
         Device::Cuda(index) => Place::cuda(index)
             .map(Some)
             .map_err(|source| RunError::Device {
-                device: config.execution.device.clone(),
+                device: resolved.config().execution.device.clone(),
                 source,
             }),
     }
 }
 
-/// Whether the configured device can be used.
-///
-/// # Errors
-/// Why not.
-pub fn check_device(config: &Config) -> Result<(), RunError> {
-    place(config).map(|_| ())
+impl Resolved {
+    /// Whether the configured device can be used.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_device(&self) -> Result<(), RunError> {
+        place(self).map(|_| ())
+    }
 }
 
-/// Why `spec` cannot be trained as configured, if so.
-pub(crate) fn refusal(config: &Config, spec: &ModelSpec, on_device: bool) -> Option<String> {
-    let execution = execution(config);
+/// Why the model cannot be trained as configured, if so.
+pub(crate) fn refusal(resolved: &Resolved, on_device: bool) -> Option<String> {
+    let (spec, execution) = (&resolved.blueprint().spec, resolved.settings().execution);
     if on_device {
         let reason = DeviceTrainer::refusal(spec, execution.precision)?;
         return Some(format!("execution.device: {reason}"));

@@ -1,5 +1,7 @@
 //! The training loop, and what is done with what it made.
 //!
+//! Everything begins with a configuration that is resolved against its dataset ([`Resolved`]).
+//!
 //! In reading order: the loop ([`run`]), the model it trains ([`model`], [`layout`]), the partition
 //! buffer ([`buffer`]), the Hogwild workers ([`workers`]), when it commits (`commit`), evaluation
 //! and failures ([`error`]).
@@ -18,6 +20,7 @@ mod losses;
 mod memory;
 pub mod model;
 pub mod query;
+mod resolved;
 pub mod run;
 mod settings;
 mod state;
@@ -26,10 +29,11 @@ pub mod trained;
 mod transfer;
 pub mod workers;
 
-pub use check::{CheckReport, check, first_pass, first_plan, verify};
+pub use check::CheckReport;
+pub use commit::Allowed;
 pub use error::{ErrorKind, RunError};
-pub use evaluate::{Candidates, EvalOptions, EvalReport, evaluate};
-pub use executor::check_device;
+pub use evaluate::{Candidates, EvalOptions, EvalReport};
 pub use losses::{GuardedLoss, traced};
 pub use query::{Model, Neighbor};
-pub use run::{Fallbacks, Outcome, Strategies, train, train_at};
+pub use resolved::Resolved;
+pub use run::{Fallbacks, Outcome, Strategies};

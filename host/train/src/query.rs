@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pbg_config::Config;
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 use pbg_kernels::params::Params;
@@ -14,6 +13,7 @@ use pbg_store::dataset::{Dictionary, EntityId};
 use serde::Serialize;
 
 use crate::error::RunError;
+use crate::resolved::Resolved;
 use crate::trained::Trained;
 
 /// How alike two names are that may be meant for each other, of 1.
@@ -31,33 +31,30 @@ pub struct Neighbor {
 }
 
 /// A model to ask. Tables are read as questions need them and kept.
-pub struct Model {
-    trained: Trained,
+pub struct Model<'a> {
+    trained: Trained<'a>,
     dictionaries: Vec<Option<Dictionary>>,
     tables: Vec<((usize, u32), Arc<Table>)>,
 }
 
-impl Model {
-    /// Opens what `config` trained.
+impl Resolved {
+    /// Opens what was trained, for questions.
     ///
     /// # Errors
     /// As [`Trained::open`].
-    pub fn open(config: &Config) -> Result<Self, RunError> {
-        let trained = Trained::open(config)?;
-        let dictionaries = trained
-            .blueprint
-            .layout
-            .types
-            .iter()
-            .map(|_| None)
-            .collect();
-        Ok(Self {
+    pub fn query(&self) -> Result<Model<'_>, RunError> {
+        let trained = Trained::open(self)?;
+        let types = trained.blueprint.layout.types.iter();
+        let dictionaries = types.map(|_| None).collect();
+        Ok(Model {
             trained,
             dictionaries,
             tables: Vec::new(),
         })
     }
+}
 
+impl Model<'_> {
     /// The `k` entities of the same type whose embeddings score highest with that of `name`,
     /// without the operator of any relation, highest first; the entity itself is left out.
     ///

@@ -18,10 +18,10 @@ use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
 use pbg_kernels::step::{Cluster, Trainer};
 use pbg_store::checkpoint::Checkpoint;
-use pbg_store::dataset::{Dataset, EdgeSet};
+use pbg_store::dataset::EdgeSet;
 
 use crate::buffer::PartitionBuffer;
-use crate::commit::{self, Commits};
+use crate::commit::{self, Allowed, Commits};
 use crate::draws::Samplers;
 use crate::error::RunError;
 use crate::executor::{self, Executor, executors};
@@ -29,7 +29,7 @@ use crate::holdout;
 use crate::losses::GuardedLoss;
 use crate::memory;
 use crate::model::Blueprint;
-use crate::settings::{eval_batch_size, eval_spec, extent};
+use crate::resolved::Resolved;
 use crate::state::RunState;
 use crate::tables::{DiskTables, Initial};
 use crate::workers::{self, Work};
@@ -50,8 +50,6 @@ pub struct Strategies {
     pub loss: GuardedLoss,
     /// What goes on in the place of a strategy that fails.
     pub fallbacks: Fallbacks,
-    /// Whether a run may go on that was trained with other ones.
-    pub may_differ: bool,
 }
 
 /// What goes on in the place of a strategy that fails, by slot; where there is nothing, the run
@@ -79,43 +77,49 @@ pub enum Outcome {
     },
 }
 
-/// Trains `config` to its last epoch, from where its checkpoint stands.
-///
-/// Once `stop` is set, the current bucket is finished and committed.
-///
-/// # Errors
-/// When the configuration does not fit the dataset or the checkpoint, a file cannot be read or
-/// written, a strategy fails, or the loss is not finite. The last commit stays.
-pub fn train(
-    config: &Config,
-    strategies: Strategies,
-    stop: &AtomicBool,
-    emit: &mut dyn FnMut(Event),
-) -> Result<Outcome, RunError> {
-    // First of all: what libtorch can do is settled when it is first used.
-    let place = executor::place(config)?;
-    train_at(config, strategies, place, stop, emit)
-}
+impl Resolved {
+    /// Trains to the last epoch of the configuration, from where its checkpoint stands.
+    ///
+    /// Once `stop` is set, the current bucket is finished and committed.
+    ///
+    /// # Errors
+    /// When the configuration does not fit the checkpoint, a file cannot be read or written, a
+    /// strategy fails, or the loss is not finite. The last commit stays.
+    pub fn train(
+        &self,
+        strategies: Strategies,
+        allowed: Allowed,
+        stop: &AtomicBool,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<Outcome, RunError> {
+        // First of all: what libtorch can do is settled when it is first used.
+        let place = executor::place(self)?;
+        self.train_at(strategies, allowed, place, stop, emit)
+    }
 
-/// As [`train`], at `place` rather than where `execution.device` says; none: on the cores.
-///
-/// # Errors
-/// As [`train`].
-pub fn train_at(
-    config: &Config,
-    strategies: Strategies,
-    place: Option<Place>,
-    stop: &AtomicBool,
-    emit: &mut dyn FnMut(Event),
-) -> Result<Outcome, RunError> {
-    pbg_kernels::use_one_torch_thread();
-    Run::open(config, strategies, place)?.train(stop, emit)
+    /// As [`Resolved::train`], at `place` rather than where `execution.device` says; none: on the
+    /// cores.
+    ///
+    /// # Errors
+    /// As [`Resolved::train`].
+    pub fn train_at(
+        &self,
+        strategies: Strategies,
+        allowed: Allowed,
+        place: Option<Place>,
+        stop: &AtomicBool,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<Outcome, RunError> {
+        pbg_kernels::use_one_torch_thread();
+        Run::open(self, strategies, allowed, place)?.train(stop, emit)
+    }
 }
 
 struct Run<'a> {
+    resolved: &'a Resolved,
     config: &'a Config,
+    blueprint: &'a Blueprint,
     strategies: Strategies,
-    blueprint: Blueprint,
     edge_sets: Vec<EdgeSet>,
     extent: Extent,
     buffer: PartitionBuffer<DiskTables>,
@@ -133,29 +137,25 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn open(
-        config: &'a Config,
+        resolved: &'a Resolved,
         strategies: Strategies,
+        allowed: Allowed,
         place: Option<Place>,
     ) -> Result<Self, RunError> {
-        let dataset = Dataset::open(Path::new(&config.dataset))?;
-        let blueprint = Blueprint::new(config, &dataset)?;
-        if let Some(reason) = executor::refusal(config, &blueprint.spec, place.is_some()) {
+        let (config, blueprint) = (resolved.config(), resolved.blueprint());
+        if let Some(reason) = executor::refusal(resolved, place.is_some()) {
             return Err(RunError::Config(reason));
         }
-        let edge_sets = config
-            .edge_sets
-            .iter()
-            .map(|name| dataset.edge_set(name))
-            .collect::<Result<Vec<_>, _>>()?;
-        validation::check(config, &dataset)?;
-        let extent = extent(config, &blueprint, &edge_sets)?;
+        let edge_sets = resolved.edge_sets()?;
+        validation::check(config, resolved.dataset())?;
+        let extent = resolved.extent(&edge_sets)?;
         let checkpoint = Checkpoint::open_or_create(Path::new(&config.checkpoint_path))?;
         let initial = Initial::new(config)?;
         let mut params = Params::new(&blueprint.spec);
         if let Some(init) = initial.checkpoint() {
             commit::read_model(init.model()?, &mut params)?;
         }
-        let commits = Commits::new(config, &dataset, &strategies);
+        let commits = Commits::new(resolved, &strategies, allowed);
         let (mut state, resumed) = commits.resume(&checkpoint, &mut params)?;
         if let Some(remembered) = &state.loss {
             strategies.loss.restore(remembered).map_err(|reason| {
@@ -164,19 +164,19 @@ impl<'a> Run<'a> {
             })?;
         }
         state.schedule.release_all();
-        let tables = DiskTables::new(&blueprint, &dataset, checkpoint, initial, place)?;
+        let tables = DiskTables::new(resolved, checkpoint, initial, place)?;
         let capacity = config.buffer_partitions as usize;
         let mut buffer = PartitionBuffer::new(blueprint.layout.clone(), capacity, tables)?;
         buffer.restore(&state.resident)?;
         let spec = validation::with_rates_of(&state.plateau, &blueprint.spec);
-        let eval_spec = eval_spec(config, &blueprint);
         Ok(Self {
+            resolved,
             config,
-            trainers: executors(config, &spec, place)?,
+            trainers: executors(resolved, &spec, place)?,
             place,
             earlier: Default::default(),
             evaluators: if config.eval_fraction > 0.0 {
-                executor::trainers(config, &eval_spec)?
+                executor::trainers(resolved, &resolved.eval_spec())?
             } else {
                 Vec::new()
             },
@@ -337,7 +337,7 @@ impl<'a> Run<'a> {
         let buffer = &self.buffer;
         let table = |entity, partition| buffer.table((entity, partition));
         let work = Work {
-            blueprint: &self.blueprint,
+            blueprint: self.blueprint,
             table: &table,
             params: &self.params,
             loss: &self.strategies.loss,
@@ -347,7 +347,7 @@ impl<'a> Run<'a> {
             bucket,
             seed: self.config.seed,
         };
-        let eval_batch = eval_batch_size(self.config);
+        let eval_batch = self.resolved.settings().eval_batch_size;
         if !held.is_empty() {
             self.settle(bucket)?;
         }

@@ -5,29 +5,58 @@ use pbg_core::batching;
 use pbg_core::model::Device;
 use pbg_core::schedule::Extent;
 use pbg_kernels::device::DEFAULT_SLICE_BYTES;
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::Execution;
 use pbg_store::dataset::EdgeSet;
 
 use crate::error::RunError;
 use crate::model::Blueprint;
 
-/// How workers lay out their work.
-pub(crate) fn execution(config: &Config) -> Execution {
+/// What is decided before anything is opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Where batches are trained.
+    pub(crate) device: Device,
+    /// Hogwild workers: as configured, else one per core.
+    pub(crate) workers: usize,
+    /// How workers lay out their work.
+    pub(crate) execution: Execution,
+    /// How whatever trains lays out its work: workers, or a device.
+    pub(crate) training_execution: Execution,
+    /// Edges per evaluation batch: `batch_size`, rounded up to whole chunks.
+    pub(crate) eval_batch_size: usize,
+}
+
+impl Settings {
+    pub(crate) fn new(config: &Config) -> Self {
+        let device = Device::parse(&config.execution.device).unwrap_or_default();
+        let execution = execution(config);
+        Self {
+            device,
+            workers: config.workers.map_or_else(cores, |n| n as usize).max(1),
+            execution,
+            training_execution: match device {
+                Device::Cpu => execution,
+                Device::Cuda(_) => on_device(config, execution),
+            },
+            eval_batch_size: eval_batch_size(config),
+        }
+    }
+
+    /// Threads that train: one where a device does the work.
+    pub(crate) fn training_threads(&self) -> usize {
+        match self.device {
+            Device::Cpu => self.workers,
+            Device::Cuda(_) => 1,
+        }
+    }
+}
+
+fn execution(config: &Config) -> Execution {
     let default = Execution::with_precision(config.execution.precision);
     Execution {
         slice_bytes: wanted_slice_bytes(config).unwrap_or(default.slice_bytes),
         update: config.execution.update,
         ..default
-    }
-}
-
-/// How whatever trains lays out its work: workers, or a device.
-pub(crate) fn training_execution(config: &Config) -> Execution {
-    let execution = execution(config);
-    match device(config) {
-        Device::Cpu => execution,
-        Device::Cuda(_) => on_device(config, execution),
     }
 }
 
@@ -44,39 +73,12 @@ fn wanted_slice_bytes(config: &Config) -> Option<usize> {
     Some(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// Where batches are trained.
-pub(crate) fn device(config: &Config) -> Device {
-    Device::parse(&config.execution.device).unwrap_or_default()
-}
-
-/// Threads that train: one where a device does the work.
-pub(crate) fn training_threads(config: &Config) -> usize {
-    match device(config) {
-        Device::Cpu => worker_count(config),
-        Device::Cuda(_) => 1,
-    }
-}
-
-/// The model with the negatives of evaluation.
-pub(crate) fn eval_spec(config: &Config, blueprint: &Blueprint) -> ModelSpec {
-    blueprint.spec.with_negatives(
-        config.eval_num_batch_negs as usize,
-        config.eval_num_uniform_negs as usize,
-    )
-}
-
-/// Edges per evaluation batch: `batch_size`, rounded up to whole chunks.
-pub(crate) fn eval_batch_size(config: &Config) -> usize {
+fn eval_batch_size(config: &Config) -> usize {
     let chunk = match config.eval_num_batch_negs {
         0 => config.eval_num_uniform_negs.max(1),
         n => n,
     };
     config.batch_size.div_ceil(chunk) as usize * chunk as usize
-}
-
-/// Hogwild workers: as configured, else one per core.
-pub(crate) fn worker_count(config: &Config) -> usize {
-    config.workers.map_or_else(cores, |n| n as usize).max(1)
 }
 
 /// Cores that this process may use.

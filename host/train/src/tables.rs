@@ -8,13 +8,12 @@ use pbg_kernels::device::Place;
 use pbg_kernels::rows;
 use pbg_kernels::table::{Features, Table};
 use pbg_store::checkpoint::{Checkpoint, PartitionData, ReadCheckpoint};
-use pbg_store::dataset::Dataset;
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::buffer::TableStore;
 use crate::error::RunError;
 use crate::layout::{TableKey, TypeLayout};
-use crate::model::Blueprint;
+use crate::resolved::Resolved;
 
 /// The first state of tables: those of `init_path` where it has them, else normal draws.
 pub(crate) struct Initial {
@@ -108,13 +107,13 @@ pub(crate) struct DiskTables {
 
 impl DiskTables {
     pub(crate) fn new(
-        blueprint: &Blueprint,
-        dataset: &Dataset,
+        resolved: &Resolved,
         checkpoint: Checkpoint,
         initial: Initial,
         place: Option<Place>,
     ) -> Result<Self, RunError> {
-        let features = blueprint.features(dataset)?;
+        let blueprint = resolved.blueprint();
+        let features = blueprint.features(resolved.dataset())?;
         Ok(Self {
             checkpoint,
             initial,

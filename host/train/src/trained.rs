@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use pbg_config::Config;
 use pbg_kernels::params::Params;
 use pbg_kernels::table::{Features, Table};
 use pbg_store::checkpoint::ReadCheckpoint;
@@ -11,15 +10,16 @@ use pbg_store::dataset::{Dataset, Dictionary};
 use crate::commit;
 use crate::error::RunError;
 use crate::model::Blueprint;
+use crate::resolved::Resolved;
 use crate::state;
 use crate::tables;
 
 /// The committed state of a run, open for reading.
-pub struct Trained {
+pub struct Trained<'a> {
     /// Dataset the ids belong to.
-    pub dataset: Dataset,
+    pub dataset: &'a Dataset,
     /// The model.
-    pub blueprint: Blueprint,
+    pub blueprint: &'a Blueprint,
     /// The committed version.
     pub checkpoint: ReadCheckpoint,
     /// Operators and global embeddings.
@@ -27,17 +27,17 @@ pub struct Trained {
     features: Vec<Option<Features>>,
 }
 
-impl Trained {
-    /// Opens what `config` trained, and verifies that it fits.
+impl<'a> Trained<'a> {
+    /// Opens the checkpoint of `resolved`, and verifies that it fits.
     ///
     /// # Errors
     /// When there is no checkpoint, it belongs to another configuration or dataset, or it is damaged.
-    pub fn open(config: &Config) -> Result<Self, RunError> {
+    pub fn open(resolved: &'a Resolved) -> Result<Self, RunError> {
         pbg_kernels::use_one_torch_thread();
-        let dataset = Dataset::open(Path::new(&config.dataset))?;
-        let blueprint = Blueprint::new(config, &dataset)?;
+        let config = resolved.config();
+        let (dataset, blueprint) = (resolved.dataset(), resolved.blueprint());
         let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path))?;
-        let ids = state::dictionaries(config, &dataset);
+        let ids = state::dictionaries(config, dataset);
         if checkpoint.run().dataset != ids {
             return Err(RunError::Mismatch(format!(
                 "{} was trained on another dataset than {} ({}, now {ids})",
@@ -48,7 +48,7 @@ impl Trained {
         }
         let mut params = Params::new(&blueprint.spec);
         commit::read_model(checkpoint.model()?, &mut params)?;
-        let features = blueprint.features(&dataset)?;
+        let features = blueprint.features(dataset)?;
         Ok(Self {
             dataset,
             blueprint,

@@ -11,7 +11,7 @@ use pbg_core::event::{Event, RankStats};
 use pbg_kernels::device::Place;
 use pbg_store::checkpoint::{PartitionData, ReadCheckpoint};
 use pbg_store::import::{self, ImportOptions};
-use pbg_train::{Fallbacks, GuardedLoss, Outcome, Strategies};
+use pbg_train::{Allowed, Fallbacks, GuardedLoss, Outcome, Resolved, Strategies};
 use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
 use serde_json::Value;
 
@@ -97,7 +97,6 @@ fn strategies(config: &Config) -> Strategies {
         sampler: Box::new(sampler.expect("a sampler")),
         loss: GuardedLoss::new(loss, None),
         fallbacks: Fallbacks::default(),
-        may_differ: false,
     }
 }
 
@@ -120,7 +119,9 @@ fn train(config: &Config, place: Option<Place>) -> Ran {
         }
     };
     let stop = AtomicBool::new(false);
-    let outcome = pbg_train::train_at(config, strategies(config), place, &stop, &mut watch);
+    let resolved = Resolved::new(config.clone()).expect("they fit");
+    let (strategies, allowed) = (strategies(config), Allowed::default());
+    let outcome = resolved.train_at(strategies, allowed, place, &stop, &mut watch);
     assert!(
         matches!(outcome, Ok(Outcome::Finished { .. })),
         "{outcome:?}"

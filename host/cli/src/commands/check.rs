@@ -3,13 +3,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use pbg_config::Config;
 use pbg_core::batch_graph::pipeline::Device;
 use pbg_core::event::Event;
 use pbg_core::plan::PlanCost;
 use pbg_store::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
-use pbg_store::dataset::Dataset;
-use pbg_train::{CheckReport, RunError};
+use pbg_train::{CheckReport, Resolved, RunError};
 use serde::Serialize;
 
 use crate::failure::Result;
@@ -48,11 +46,12 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let filled = plugins::fill(&config, &args.plugins, None, terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
-    let needs = pbg_train::check(&config, Some(&filled.strategies.loss))?;
+    let resolved = Resolved::new(config)?;
+    let needs = resolved.check(Some(&filled.strategies.loss))?;
     let mut order = filled.strategies.order;
-    verify_dataset(&config)?;
-    verify_checkpoint(Path::new(&config.checkpoint_path))?;
-    let plan = pbg_train::first_plan(&config, order.as_mut());
+    resolved.verify()?;
+    verify_checkpoint(Path::new(&resolved.config().checkpoint_path))?;
+    let plan = resolved.first_plan(order.as_mut());
     for line in filled.log.drain() {
         if let Event::PluginLog {
             plugin, message, ..
@@ -71,7 +70,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     } else {
         terminal::print(|out| print_report(out, &report))?;
     }
-    Ok(pbg_train::check_device(&config)?)
+    Ok(resolved.check_device()?)
 }
 
 /// What was found out.
@@ -81,16 +80,6 @@ struct Report {
     needs: CheckReport,
     order: String,
     plan: PlanCost,
-}
-
-/// Reads every file of the dataset, those included that training leaves alone.
-fn verify_dataset(config: &Config) -> Result<()> {
-    let dataset = Dataset::open(Path::new(&config.dataset)).map_err(RunError::from)?;
-    let edge_sets = dataset.manifest().edge_sets.keys().cloned().collect();
-    Ok(pbg_train::verify(&Config {
-        edge_sets,
-        ..config.clone()
-    })?)
 }
 
 /// Reads every file of the checkpoint, if there is one.

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use pbg_core::event::RankStats;
-use pbg_train::{Candidates, EvalOptions, EvalReport};
+use pbg_train::{Candidates, EvalOptions, EvalReport, Resolved};
 
 use crate::failure::Result;
 use crate::options::ConfigArgs;
@@ -65,7 +65,7 @@ fn candidates(text: &str) -> Result<Candidates, String> {
 /// # Errors
 /// When there is no such edge set or no checkpoint.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let config = load::config(&args.config, terminal)?;
+    let resolved = Resolved::new(load::config(&args.config, terminal)?)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     } else {
         ProgressBar::hidden()
     };
-    let result = pbg_train::evaluate(&config, &options, &mut |done, of| {
+    let result = resolved.evaluate(&options, &mut |done, of| {
         bar.set_length(of);
         bar.set_position(done);
     });

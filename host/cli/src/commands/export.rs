@@ -1,12 +1,11 @@
 //! `pbg-host export`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use indicatif::ProgressBar;
-use pbg_store::checkpoint::ReadCheckpoint;
-use pbg_store::dataset::Dataset;
 use pbg_store::export::{self, ExportFormat, ExportOptions};
-use pbg_train::RunError;
+use pbg_train::Resolved;
+use pbg_train::trained::Trained;
 
 use crate::failure::Result;
 use crate::load;
@@ -69,10 +68,8 @@ impl From<Format> for ExportFormat {
 /// # Errors
 /// When there is no checkpoint, it does not belong to the dataset, or a file cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let config = load::config(&args.config, terminal)?;
-    let dataset = Dataset::open(Path::new(&config.dataset)).map_err(RunError::from)?;
-    let checkpoint =
-        ReadCheckpoint::open(Path::new(&config.checkpoint_path)).map_err(RunError::from)?;
+    let resolved = Resolved::new(load::config(&args.config, terminal)?)?;
+    let model = Trained::open(&resolved)?;
     let options = ExportOptions {
         format: args.format.into(),
         overwrite: args.overwrite,
@@ -83,8 +80,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         ProgressBar::hidden()
     };
     let written = export::run(
-        &dataset,
-        &checkpoint,
+        model.dataset,
+        &model.checkpoint,
         &args.out,
         &options,
         &mut |done, of| {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pbg_train::Model;
+use pbg_train::Resolved;
 
 use crate::failure::Result;
 use crate::load;
@@ -48,8 +48,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         config: Some(args.config.clone()),
         overrides: args.overrides.clone(),
     };
-    let config = load::config(&which, terminal)?;
-    let mut model = Model::open(&config)?;
+    let resolved = Resolved::new(load::config(&which, terminal)?)?;
+    let mut model = resolved.query()?;
     let found = model.neighbors(
         &args.name,
         args.neighbors as usize,

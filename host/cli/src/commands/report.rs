@@ -9,7 +9,7 @@ use pbg_core::strategy::Pass;
 use pbg_report::run::RunReport;
 use pbg_report::{pages, table};
 use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
-use pbg_train::RunError;
+use pbg_train::{Resolved, RunError};
 
 use crate::failure::Result;
 use crate::terminal::{self, Terminal};
@@ -98,14 +98,17 @@ impl Known {
         self.fact("epochs", config.num_epochs);
         self.fact("partitions in the buffer", config.buffer_partitions);
         self.fact("seed", config.seed);
-        match pbg_train::check(config, None) {
+        let needs = Resolved::new(config.clone()).and_then(|resolved| {
+            self.first_pass = resolved.first_pass().ok();
+            resolved.check(None)
+        });
+        match needs {
             Ok(needs) => {
                 let memory = needs.memory.iter().map(|(_, bytes)| bytes).sum();
                 self.fact("memory, at most", format::bytes(memory));
             }
             Err(error) => terminal.warn(error),
         }
-        self.first_pass = pbg_train::first_pass(config).ok();
     }
 
     fn fact(&mut self, name: &str, value: impl std::fmt::Display) {

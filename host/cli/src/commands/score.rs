@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufWriter, Read, Write};
 
-use pbg_train::Model;
+use pbg_train::Resolved;
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
@@ -34,8 +34,8 @@ pub(crate) struct Args {
 /// # Errors
 /// When the model cannot be opened, a line has no three columns or a name is unknown.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let config = load::config(&args.config, terminal)?;
-    let mut model = Model::open(&config)?;
+    let resolved = Resolved::new(load::config(&args.config, terminal)?)?;
+    let mut model = resolved.query()?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut input = io::stdin().lock();
     for number in 1_u64.. {

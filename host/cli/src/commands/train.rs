@@ -4,7 +4,7 @@ mod introduction;
 
 use std::path::{Path, PathBuf};
 
-use pbg_train::Outcome;
+use pbg_train::{Allowed, Outcome, Resolved};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
@@ -56,11 +56,11 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let quiet = matches!(args.progress, Mode::None);
     let faults = Path::new(&config.checkpoint_path).join("faults");
-    let mut filled = plugins::fill(&config, &args.plugins, Some(faults), terminal)?;
-    filled.strategies.may_differ = args.allow_plugin_change;
+    let filled = plugins::fill(&config, &args.plugins, Some(faults), terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
+    let resolved = Resolved::new(config)?;
     if !quiet {
-        introduction::print(&config, &filled.strategies.loss, terminal)?;
+        introduction::print(&resolved, &filled.strategies.loss, terminal)?;
     }
     let mut reporter = progress::reporter(args.progress, terminal);
     let stop = interrupt::watch(
@@ -81,7 +81,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             curves.event(&event);
         }
     };
-    let outcome = pbg_train::train(&config, filled.strategies, &stop, &mut emit);
+    let allowed = Allowed {
+        plugin_change: args.allow_plugin_change,
+    };
+    let outcome = resolved.train(filled.strategies, allowed, &stop, &mut emit);
     // What a plugin said last explains its failure.
     for line in filled.log.drain() {
         reporter.event(&line);
@@ -98,7 +101,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             terminal.say(format_args!(
                 "stopped; checkpoint version {version} in {} holds everything trained so far: \
                  the same command resumes",
-                config.checkpoint_path
+                resolved.config().checkpoint_path
             ));
             Err(Failure::message(Kind::Interrupted, "interrupted"))
         }

@@ -1,19 +1,16 @@
 //! How fast edges are ranked, beside the matrix products that score candidates.
 
-use std::path::Path;
 use std::time::Duration;
 
-use pbg_config::Config;
 use pbg_core::model::Precision;
 use pbg_kernels::step::TrainerError;
 use pbg_kernels::throughput::{self, ProductShape};
-use pbg_store::dataset::Dataset;
 use serde::Serialize;
 
 use super::{peak_bytes, process_cpu_seconds};
 use crate::error::RunError;
-use crate::evaluate::{Candidates, EvalOptions, EvalReport, evaluate};
-use crate::model::Blueprint;
+use crate::evaluate::{Candidates, EvalOptions, EvalReport};
+use crate::resolved::Resolved;
 
 /// Queries and candidates of the product that is the ceiling.
 const QUERIES: i64 = 512;
@@ -38,17 +35,16 @@ pub struct EvalSpeed {
     pub peak_bytes: Option<u64>,
 }
 
-/// Ranks as [`evaluate`] does, on a clock.
+/// Ranks as [`Resolved::evaluate`] does, on a clock.
 ///
 /// # Errors
 /// When the edges cannot be ranked, or libtorch fails.
 pub fn eval(
-    config: &Config,
+    resolved: &Resolved,
     options: &EvalOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<EvalSpeed, RunError> {
-    let dataset = Dataset::open(Path::new(&config.dataset))?;
-    let blueprint = Blueprint::new(config, &dataset)?;
+    let blueprint = resolved.blueprint();
     let relation = &blueprint.spec.relations[0];
     let of_type = |entity: usize| blueprint.layout.types[entity].rows.iter().sum::<u64>() as f64;
     let candidates = match options.candidates {
@@ -58,7 +54,7 @@ pub fn eval(
     let dimension = blueprint.spec.entities[relation.rhs].dimension;
 
     let cpu = process_cpu_seconds();
-    let report = evaluate(config, options, progress)?;
+    let report = resolved.evaluate(options, progress)?;
     let cpu_seconds = process_cpu_seconds() - cpu;
     let scores = report.raw.count as f64 * candidates;
     let shape = ProductShape {

@@ -23,7 +23,7 @@ pub(crate) struct Known {
 impl Known {
     /// Collects the answers that the edge sets `filter` give to the questions of `edges`.
     pub(crate) fn read(
-        model: &Trained,
+        model: &Trained<'_>,
         edges: &[Edge],
         filter: &[String],
     ) -> Result<Self, RunError> {
@@ -40,7 +40,7 @@ impl Known {
             }
         }
         for name in filter {
-            for edge in read_edges(&model.dataset, &model.blueprint.layout, name)? {
+            for edge in read_edges(model.dataset, &model.blueprint.layout, name)? {
                 for side in Side::BOTH {
                     if let Some(answers) = known.answers.get_mut(&question(model, &edge, side)) {
                         answers.push(entity(model, &edge, side));
@@ -58,7 +58,7 @@ impl Known {
     /// Offsets in `partition` of the known answers to what `edge` asks about `side`.
     pub(crate) fn answers<'a>(
         &'a self,
-        model: &Trained,
+        model: &Trained<'_>,
         edge: &Edge,
         side: Side,
         partition: u32,
@@ -75,12 +75,12 @@ impl Known {
     }
 }
 
-fn question(model: &Trained, edge: &Edge, side: Side) -> Question {
+fn question(model: &Trained<'_>, edge: &Edge, side: Side) -> Question {
     (side, edge.rel, entity(model, edge, side.other()))
 }
 
 /// The entity on `side` of `edge`.
-pub(crate) fn entity(model: &Trained, edge: &Edge, side: Side) -> Entity {
+pub(crate) fn entity(model: &Trained<'_>, edge: &Edge, side: Side) -> Entity {
     let blueprint = &model.blueprint;
     let entity_type = blueprint.type_of(edge.rel, side);
     (

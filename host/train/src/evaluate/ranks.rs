@@ -140,7 +140,7 @@ impl Standing {
 
 /// An evaluation's constant parts.
 pub(super) struct Job<'a> {
-    model: &'a Trained,
+    model: &'a Trained<'a>,
     spec: Arc<ModelSpec>,
     known: &'a Known,
     /// Sampled candidates per type: sorted (partition, offset); absent when all are ranked.
@@ -157,7 +157,7 @@ struct Slate {
 
 impl<'a> Job<'a> {
     pub(super) fn new(
-        model: &'a Trained,
+        model: &'a Trained<'a>,
         known: &'a Known,
         options: &EvalOptions,
         seed: u64,
@@ -415,7 +415,7 @@ impl Counting<'_> {
 }
 
 /// Distinct entities of every type, drawn uniformly.
-fn draw_candidates(model: &Trained, count: u32, seed: u64) -> Vec<Vec<known::Entity>> {
+fn draw_candidates(model: &Trained<'_>, count: u32, seed: u64) -> Vec<Vec<known::Entity>> {
     let types = model.blueprint.layout.types.iter().enumerate();
     types
         .map(|(index, layout)| {
@@ -438,7 +438,7 @@ fn draw_candidates(model: &Trained, count: u32, seed: u64) -> Vec<Vec<known::Ent
         .collect()
 }
 
-fn entities(model: &Trained, entity: usize, partition: u32) -> u64 {
+fn entities(model: &Trained<'_>, entity: usize, partition: u32) -> u64 {
     let name = &model.blueprint.layout.types[entity].name;
     let info = model.dataset.manifest().entities.get(name);
     info.and_then(|i| i.counts.get(partition as usize))

@@ -11,9 +11,9 @@ use pbg_store::dataset::Dataset;
 
 use super::Run;
 use crate::error::RunError;
-use crate::evaluate::{Candidates, EvalOptions, evaluate};
+use crate::evaluate::{Candidates, EvalOptions};
 use crate::executor::executors;
-use crate::settings::worker_count;
+use crate::resolved::Resolved;
 
 impl Run<'_> {
     /// Ranks the validation edges if an epoch has ended whose ranks are due. A run that was stopped
@@ -23,7 +23,7 @@ impl Run<'_> {
             return Ok(());
         };
         let started = Instant::now();
-        let ranks = rank(self.config, edges)?;
+        let ranks = rank(self.resolved, edges)?;
         let rules = self.config.validation.rules();
         let plateau = &mut self.state.plateau;
         let before = plateau.lr_factor;
@@ -44,7 +44,7 @@ impl Run<'_> {
         if plateau.lr_factor < before {
             self.earlier = self.cluster_times();
             let spec = with_rates_of(&plateau, &self.blueprint.spec);
-            self.trainers = executors(self.config, &spec, self.place)?;
+            self.trainers = executors(self.resolved, &spec, self.place)?;
         }
         self.commit(emit)?;
         Ok(())
@@ -110,14 +110,15 @@ fn due<'a>(config: &'a Config, schedule: &Schedule, plateau: &Plateau) -> Option
 }
 
 /// Filtered ranks of both sides of `edges`, with the committed checkpoint.
-fn rank(config: &Config, edges: &str) -> Result<RankStats, RunError> {
+fn rank(resolved: &Resolved, edges: &str) -> Result<RankStats, RunError> {
+    let config = resolved.config();
     let rules = &config.validation;
     let options = EvalOptions {
         edges: edges.to_owned(),
         filter: filter(config),
         candidates: rules.candidates.map_or(Candidates::All, Candidates::Sample),
-        threads: Some(worker_count(config)),
+        threads: Some(resolved.settings().workers),
         limit: rules.limit.map(|limit| limit as usize),
     };
-    Ok(evaluate(config, &options, &mut |_, _| ())?.filtered)
+    Ok(resolved.evaluate(&options, &mut |_, _| ())?.filtered)
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use pbg_train::bench::{self, EvalSpeed};
-use pbg_train::{Candidates, EvalOptions};
+use pbg_train::{Candidates, EvalOptions, Resolved};
 
 use crate::failure::Result;
 use crate::options::ConfigArgs;
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When there is no such edge set or no checkpoint.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let config = load::config(&args.config, terminal)?;
+    let resolved = Resolved::new(load::config(&args.config, terminal)?)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         threads: args.threads.map(|n| n as usize),
         limit: args.limit.map(|n| n as usize),
     };
-    let speed = bench::eval(&config, &options, &mut |_, _| ())?;
+    let speed = bench::eval(&resolved, &options, &mut |_, _| ())?;
     if args.json {
         return terminal::print_json(&speed);
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use pbg_core::event::{Event, IoStats};
 use pbg_train::bench;
+use pbg_train::{Allowed, Resolved};
 use serde::Serialize;
 
 use super::scratch::Scratch;
@@ -72,10 +73,16 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let filled = plugins::fill(&config, &args.plugins, None, terminal)?;
     let mut watch = Watch::default();
     let never = AtomicBool::new(false);
-    pbg_train::train(&config, filled.strategies, &never, &mut |event| {
-        watch.see(&event);
-    })?;
-    let ceiling = bench::ceiling(&config)?;
+    let resolved = Resolved::new(config)?;
+    resolved.train(
+        filled.strategies,
+        Allowed::default(),
+        &never,
+        &mut |event| {
+            watch.see(&event);
+        },
+    )?;
+    let ceiling = bench::ceiling(&resolved)?;
     let report = watch.report(ceiling);
     if args.json {
         return terminal::print_json(&report);

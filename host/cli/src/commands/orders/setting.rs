@@ -6,6 +6,7 @@ use pbg_config::Config;
 use pbg_core::strategy::Pass;
 use pbg_lab::grid::Sizes;
 use pbg_lab::stall::Rates;
+use pbg_train::Resolved;
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
@@ -90,7 +91,7 @@ impl GridArgs {
 /// Where passes come from.
 pub(super) enum Setting {
     /// A configuration and its dataset.
-    Config(Box<Config>),
+    Config(Box<Resolved>),
     /// Sizes alone.
     Grid(GridArgs),
 }
@@ -99,7 +100,7 @@ impl Setting {
     /// A grid if one is asked for, otherwise the configuration.
     ///
     /// # Errors
-    /// When the configuration cannot be read, or both are asked for.
+    /// When the configuration cannot be read or does not fit its dataset, or both are asked for.
     pub(super) fn new(config: &ConfigArgs, grid: &GridArgs, terminal: Terminal) -> Result<Self> {
         if grid.partitions.is_empty() {
             let GridArgs {
@@ -122,7 +123,8 @@ impl Setting {
                 let help = "name a configuration, or a grid: --partitions 16 --buffer 4";
                 return Err(Failure::message(Kind::Usage, text).help(help));
             }
-            return Ok(Self::Config(Box::new(load::config(config, terminal)?)));
+            let resolved = Resolved::new(load::config(config, terminal)?)?;
+            return Ok(Self::Config(Box::new(resolved)));
         }
         let Overrides { set } = &config.overrides;
         if config.config.is_some() || !set.is_empty() {
@@ -136,7 +138,7 @@ impl Setting {
     /// The configuration, if there is one.
     pub(super) fn config(&self) -> Option<&Config> {
         match self {
-            Self::Config(config) => Some(config),
+            Self::Config(resolved) => Some(resolved.config()),
             Self::Grid(_) => None,
         }
     }
@@ -152,7 +154,7 @@ impl Setting {
     /// The buffers to try where none is asked for: the configured one, or a quarter of a grid.
     pub(super) fn buffers(&self, partitions: Option<u32>) -> Vec<u32> {
         match self {
-            Self::Config(config) => vec![config.buffer_partitions],
+            Self::Config(resolved) => vec![resolved.config().buffer_partitions],
             Self::Grid(_) => vec![(partitions.unwrap_or(2) / 4).max(2)],
         }
     }
@@ -171,14 +173,9 @@ impl Setting {
         let numbers = (0..seeds).map(|n| first.wrapping_add(n));
         let pass = |seed| match self {
             Self::Grid(grid) => Ok(grid.pass(partitions.unwrap_or(1), buffer, seed)),
-            Self::Config(config) => {
-                let config = Config {
-                    seed,
-                    buffer_partitions: buffer,
-                    ..config.as_ref().clone()
-                };
-                pbg_train::first_pass(&config)
-            }
+            Self::Config(resolved) => resolved
+                .with(|config| (config.seed, config.buffer_partitions) = (seed, buffer))
+                .and_then(|resolved| resolved.first_pass()),
         };
         numbers.map(|seed| Ok((seed, pass(seed)?))).collect()
     }

@@ -9,8 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use pbg_config::Config;
 use pbg_lab::study::{OrderRuns, Study};
 use pbg_report::{pages, table};
-use pbg_store::dataset::Dataset;
-use pbg_train::RunError;
+use pbg_train::Resolved;
 
 use super::contestants::{Wanted, wanted};
 use crate::exit_codes::Kind;
@@ -72,8 +71,9 @@ pub(crate) struct Args {
 /// # Errors
 /// When a run fails, is interrupted, or swaps otherwise than predicted.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let config = load::config(&args.config, terminal)?;
-    let ranking = ranking(args, &config)?;
+    let resolved = Resolved::new(load::config(&args.config, terminal)?)?;
+    let config = resolved.config();
+    let ranking = ranking(args, &resolved)?;
     let folder = args
         .study
         .clone()
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         Box::new(move |line| terminal.say(line)),
     )?;
     let runs = runs::Runs {
-        config: &config,
+        resolved: &resolved,
         ranking: &ranking,
         folder: &folder,
         keep_checkpoints: args.keep_checkpoints,
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         terminal,
     };
     let mut study = Study {
-        setting: setting(args, &config, &ranking),
+        setting: setting(args, config, &ranking),
         orders: Vec::new(),
     };
     for wanted in &args.order {
@@ -111,9 +111,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 }
 
 /// What is ranked after each epoch.
-fn ranking(args: &Args, config: &Config) -> Result<pbg_train::EvalOptions> {
-    let dataset = Dataset::open(config.dataset.as_ref()).map_err(RunError::from)?;
-    let sets = &dataset.manifest().edge_sets;
+fn ranking(args: &Args, resolved: &Resolved) -> Result<pbg_train::EvalOptions> {
+    let sets = &resolved.dataset().manifest().edge_sets;
     let default = || {
         ["valid", "test"]
             .into_iter()

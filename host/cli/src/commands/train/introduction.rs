@@ -1,13 +1,12 @@
 //! What a run says before it starts: what is trained, how, and in how much memory.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use clap::builder::styling::Style;
 use pbg_config::Config;
 use pbg_core::strategy::Loss;
-use pbg_store::dataset::{Dataset, Manifest};
-use pbg_train::RunError;
+use pbg_store::dataset::Manifest;
+use pbg_train::Resolved;
 
 use crate::failure::Result;
 use crate::format;
@@ -16,16 +15,17 @@ use crate::terminal::Terminal;
 /// Prints it.
 ///
 /// # Errors
-/// When the dataset cannot be opened or does not fit the configuration.
-pub(crate) fn print(config: &Config, loss: &dyn Loss, terminal: Terminal) -> Result<()> {
-    let dataset = Dataset::open(Path::new(&config.dataset)).map_err(RunError::from)?;
-    let memory: u64 = pbg_train::check(config, Some(loss))?
+/// When the dataset lacks an edge set.
+pub(crate) fn print(resolved: &Resolved, loss: &dyn Loss, terminal: Terminal) -> Result<()> {
+    let config = resolved.config();
+    let memory: u64 = resolved
+        .check(Some(loss))?
         .memory
         .iter()
         .map(|(_, bytes)| bytes)
         .sum();
     let lines = [
-        ("dataset", graph(config, dataset.manifest())),
+        ("dataset", graph(config, resolved.dataset().manifest())),
         ("model", model(config, &loss.id().name)),
         (
             "memory",

@@ -9,7 +9,7 @@ use std::time::Instant;
 use pbg_config::{Config, OnFault, ValidationConfig};
 use pbg_core::event::Event;
 use pbg_lab::study::SeedRun;
-use pbg_train::{EvalOptions, Outcome};
+use pbg_train::{Allowed, EvalOptions, Outcome, Resolved};
 
 use crate::commands::orders::contestants::{self, Wanted};
 use crate::exit_codes::Kind;
@@ -19,7 +19,7 @@ use crate::{format, metrics, plugins};
 
 /// What all runs share.
 pub(super) struct Runs<'a> {
-    pub(super) config: &'a Config,
+    pub(super) resolved: &'a Resolved,
     pub(super) ranking: &'a EvalOptions,
     pub(super) folder: &'a Path,
     pub(super) keep_checkpoints: bool,
@@ -38,7 +38,7 @@ impl Runs<'_> {
             .join(name_of(&wanted.label))
             .join(format!("seed-{seed}"));
         let checkpoint = folder.join("checkpoint");
-        let mut config = self.config.clone();
+        let mut config = self.resolved.config().clone();
         config.seed = seed;
         // What another order trained is no result of this one.
         config.plugins.on_fault = OnFault::End;
@@ -80,8 +80,9 @@ impl Runs<'_> {
             );
             return Err(Failure::message(Kind::Checkpoint, text).help(help));
         }
+        let resolved = self.resolved.with(|changed| *changed = config)?;
         for epoch in done..epochs {
-            self.epoch(&config, epoch, &mut run, &label)?;
+            self.epoch(&resolved, epoch, &mut run, &label)?;
             store(&folder, RESULT, &run)?;
         }
         self.finish(&folder, &checkpoint)?;
@@ -89,13 +90,11 @@ impl Runs<'_> {
     }
 
     /// Trains one epoch and ranks the edges after it.
-    fn epoch(&self, config: &Config, epoch: u32, run: &mut SeedRun, label: &str) -> Result<()> {
+    fn epoch(&self, resolved: &Resolved, epoch: u32, run: &mut SeedRun, label: &str) -> Result<()> {
         let started = Instant::now();
-        let config = Config {
-            num_epochs: epoch + 1,
-            ..config.clone()
-        };
-        let filled = plugins::fill(&config, &[], None, self.terminal)?;
+        let resolved = resolved.with(|config| config.num_epochs = epoch + 1)?;
+        let config = resolved.config();
+        let filled = plugins::fill(config, &[], None, self.terminal)?;
         let log = filled.log;
         let mut emit = |_event: Event| {
             for line in log.drain() {
@@ -107,7 +106,8 @@ impl Runs<'_> {
                 }
             }
         };
-        match pbg_train::train(&config, filled.strategies, self.stop, &mut emit)? {
+        let allowed = Allowed::default();
+        match resolved.train(filled.strategies, allowed, self.stop, &mut emit)? {
             Outcome::Finished { .. } => {}
             Outcome::Interrupted { .. } => {
                 self.terminal
@@ -115,7 +115,7 @@ impl Runs<'_> {
                 return Err(Failure::message(Kind::Interrupted, "interrupted"));
             }
         }
-        let ranks = pbg_train::evaluate(&config, self.ranking, &mut |_, _| ())?.filtered;
+        let ranks = resolved.evaluate(self.ranking, &mut |_, _| ())?.filtered;
         let path = Path::new(&config.checkpoint_path).join(METRICS);
         if !run.add_epoch(epoch, &metrics::read(&path)?, ranks.mrr, ranks.hits_at_10) {
             let text = format!("{} lacks epoch {}", path.display(), epoch + 1);
@@ -125,7 +125,7 @@ impl Runs<'_> {
             self.terminal.say(format_args!(
                 "{label}: epoch {}/{}  loss {}  MRR {:.4}  {} of {} swaps predicted  {}",
                 epoch + 1,
-                self.config.num_epochs,
+                self.resolved.config().num_epochs,
                 format::loss(point.loss),
                 point.mrr,
                 point.swaps(),
