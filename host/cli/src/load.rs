@@ -5,10 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pbg_config::Config;
+use pbg_store::dataset::Dataset;
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
-use crate::options::ConfigArgs;
+use crate::options::{ConfigArgs, TrainedOptions};
 use crate::plugins;
 use crate::terminal::Terminal;
 
@@ -23,10 +24,71 @@ const MAX_BYTES: u64 = 64 << 20;
 /// When there is none, it cannot be read, or anything in it is wrong.
 pub(crate) fn config(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
     let (path, text) = read(args.config.as_deref())?;
-    let (origin, overrides) = (path.display().to_string(), &args.overrides.set);
+    parse(&path, &text, &args.overrides.set, None, terminal)
+}
+
+/// The configuration with which a trained model is asked: that of its checkpoint, changed by what
+/// the command line and the configuration that it names set.
+///
+/// # Errors
+/// As [`config()`], and when a checkpoint is named that cannot be read.
+pub(crate) fn trained(
+    named: Option<&Path>,
+    options: &TrainedOptions,
+    terminal: Terminal,
+) -> Result<Config> {
+    let overrides = &options.overrides.set;
+    if let (None, Some(folder)) = (named, &options.checkpoint) {
+        return of_checkpoint(folder, overrides);
+    }
+    let (path, text) = read(named)?;
+    let mut config = parse(&path, &text, overrides, None, terminal)?;
+    if let Some(folder) = options.checkpoint.as_deref().and_then(Path::to_str) {
+        folder.clone_into(&mut config.checkpoint_path);
+    }
+    // Without a checkpoint the command says so when it opens it.
+    if let Ok(trained) = pbg_train::trained_config(Path::new(&config.checkpoint_path)) {
+        let checkpoint = config.checkpoint_path;
+        config = parse(&path, &text, overrides, Some(&trained), terminal)?;
+        config.checkpoint_path = checkpoint;
+    }
+    Ok(config)
+}
+
+/// The configuration that trained the checkpoint in `folder`, changed by `overrides`.
+fn of_checkpoint(folder: &Path, overrides: &[(String, String)]) -> Result<Config> {
+    let trained = pbg_train::trained_config(folder)?;
+    let text = trained
+        .to_toml()
+        .map_err(|error| Failure::new(Kind::Checkpoint, error))?;
+    let origin = format!("the configuration in {}", folder.display());
+    let config = Config::parse(&text, &origin, overrides)?;
+    if Dataset::is_at(Path::new(&config.dataset)) {
+        return Ok(config);
+    }
+    let text = format!(
+        "the dataset that {} was trained on is neither beside it nor at {}",
+        folder.display(),
+        config.dataset
+    );
+    Err(Failure::message(Kind::Data, text).help("say where it is: `--set dataset=FOLDER`"))
+}
+
+/// A configuration with paths and names resolved; what its text leaves open is as `trained` has it.
+fn parse(
+    path: &Path,
+    text: &str,
+    overrides: &[(String, String)],
+    trained: Option<&Config>,
+    terminal: Terminal,
+) -> Result<Config> {
+    let origin = path.display().to_string();
     let installed = plugins::search_path().files();
     let names: Vec<String> = installed.iter().filter_map(|file| bare(file)).collect();
-    let mut config = Config::parse_with(&text, &origin, overrides, &names)?;
+    let mut config = match trained {
+        Some(trained) => Config::parse_for(trained, text, &origin, overrides, &names)?,
+        None => Config::parse_with(text, &origin, overrides, &names)?,
+    };
     let folder = path.parent().unwrap_or(Path::new(""));
     config.resolve_paths(folder, overrides)?;
     for slot in [
@@ -36,7 +98,9 @@ pub(crate) fn config(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
     ] {
         name_file(slot, &installed);
     }
-    for warning in config.warnings() {
+    // They were printed when the text was read by itself.
+    let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
+    for warning in warnings {
         terminal.warn(format_args!("{}: {warning}", path.display()));
     }
     Ok(config)

@@ -15,6 +15,7 @@ mod format;
 mod interrupt;
 mod load;
 mod metrics;
+mod notes;
 mod options;
 mod output;
 mod plugins;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pbg_config::split_override;
+use pbg_train::Allowed;
 
 /// Which configuration, and what to change in it.
 #[derive(Debug, Args)]
@@ -14,6 +15,52 @@ pub(crate) struct ConfigArgs {
     /// Options that change it.
     #[command(flatten)]
     pub(crate) overrides: Overrides,
+}
+
+/// Which trained model: by its configuration, by its checkpoint, or by both.
+#[derive(Debug, Args)]
+pub(crate) struct TrainedArgs {
+    /// Configuration [default: that of --checkpoint, otherwise pbg.toml of the working folder]. What
+    /// it says nothing about is as it was trained.
+    #[arg(value_name = "CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Options that name the checkpoint or change the configuration.
+    #[command(flatten)]
+    pub(crate) which: TrainedOptions,
+}
+
+/// The options of [`TrainedArgs`].
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TrainedOptions {
+    /// Checkpoint [default: that of the configuration]; it brings along the configuration that
+    /// trained it.
+    #[arg(long, value_name = "FOLDER", display_order = 899)]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Options that change the configuration.
+    #[command(flatten)]
+    pub(crate) overrides: Overrides,
+}
+
+/// What may differ from what trained a checkpoint.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct AllowArgs {
+    /// Go on from a checkpoint that other plugins trained, or the same ones with other parameters.
+    #[arg(long)]
+    allow_plugin_change: bool,
+    /// Go on from a checkpoint that was trained on other edges. An epoch that was interrupted begins
+    /// again, and earlier ranks of validation edges are forgotten if those changed.
+    #[arg(long)]
+    allow_data_change: bool,
+}
+
+impl AllowArgs {
+    /// As the training loop takes it.
+    pub(crate) const fn allowed(self) -> Allowed {
+        Allowed {
+            plugin_change: self.allow_plugin_change,
+            data_change: self.allow_data_change,
+        }
+    }
 }
 
 /// Changes to a configuration.

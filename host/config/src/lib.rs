@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 mod check;
 mod default;
+mod defaults;
 mod errors;
 mod execution;
 mod key_path;
@@ -256,6 +257,18 @@ impl Config {
             relations: self.relations.iter().map(relation).collect(),
             dynamic_relations: self.dynamic_relations,
         }
+    }
+
+    /// Edge sets whose edges are no wrong candidates when validation edges are ranked.
+    #[must_use]
+    pub fn validation_filter(&self) -> Vec<String> {
+        let rules = &self.validation;
+        let default = || {
+            let mut sets = self.edge_sets.clone();
+            sets.extend(rules.edges.clone());
+            sets
+        };
+        rules.filter.clone().unwrap_or_else(default)
     }
 
     /// Learning rate of operators and global embeddings.

@@ -4,7 +4,7 @@ use super::check::{self, Findings};
 use super::errors::{ConfigErrors, Problem};
 use super::key_path::KeyPath;
 use super::node::{Node, Place, excerpt};
-use super::{Config, overrides, spec, validate};
+use super::{Config, defaults, overrides, spec, validate};
 
 impl Config {
     /// Reads a configuration in TOML and applies `overrides`, pairs of key path and value as
@@ -36,20 +36,28 @@ impl Config {
     ) -> Result<Self, ConfigErrors> {
         // Editors on Windows like to begin a file with a byte-order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut tree = Node::parse(text).map_err(|errors| syntax_errors(origin, errors))?;
-        let mut problems = Vec::new();
-        for (key, value) in overrides {
-            let (path, outcome) = match KeyPath::parse(key) {
-                Some(path) => {
-                    let outcome = overrides::apply(&mut tree, &path, value);
-                    (path, outcome)
-                }
-                None => (KeyPath::default(), Err(not_a_key(key))),
-            };
-            if let Err(message) = outcome {
-                problems.push(Problem::new(&path, Place::Set, message));
-            }
-        }
+        let (tree, problems) = changed(text, origin, overrides)?;
+        from_tree(&tree, origin, problems, installed)
+    }
+
+    /// As [`Config::parse_with`], where the keys that say what a trained model means, and `seed`, are
+    /// as `trained` has them unless the text or an override sets them.
+    ///
+    /// # Errors
+    /// As [`Config::parse_with`], and when `trained` cannot be written as TOML.
+    pub fn parse_for(
+        trained: &Self,
+        text: &str,
+        origin: &str,
+        overrides: &[(String, String)],
+        installed: &[String],
+    ) -> Result<Self, ConfigErrors> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let (mut tree, problems) = changed(text, origin, overrides)?;
+        let defaults = toml::to_string(trained).map_err(|e| unreadable(origin, &e))?;
+        let mut defaults = Node::parse(&defaults).map_err(|e| syntax_errors(origin, e))?;
+        defaults.move_to(Place::Nowhere);
+        defaults::take(&mut tree, &defaults);
         from_tree(&tree, origin, problems, installed)
     }
 
@@ -65,6 +73,29 @@ impl Config {
         tree.move_to(Place::Nowhere);
         from_tree(&tree, origin, vec![], &[]).map(|_| ())
     }
+}
+
+/// The tree of a text with overrides, and those that could not be applied.
+fn changed(
+    text: &str,
+    origin: &str,
+    overrides: &[(String, String)],
+) -> Result<(Node, Vec<Problem>), ConfigErrors> {
+    let mut tree = Node::parse(text).map_err(|errors| syntax_errors(origin, errors))?;
+    let mut problems = Vec::new();
+    for (key, value) in overrides {
+        let (path, outcome) = match KeyPath::parse(key) {
+            Some(path) => {
+                let outcome = overrides::apply(&mut tree, &path, value);
+                (path, outcome)
+            }
+            None => (KeyPath::default(), Err(not_a_key(key))),
+        };
+        if let Err(message) = outcome {
+            problems.push(Problem::new(&path, Place::Set, message));
+        }
+    }
+    Ok((tree, problems))
 }
 
 fn from_tree(

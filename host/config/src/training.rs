@@ -40,6 +40,24 @@ const STRATEGIES: [&str; 5] = [
     "margin",
 ];
 
+/// Keys that say what the numbers of a trained model mean: read with another value, the same
+/// checkpoint is another model. [`MODEL_OF_RELATIONS`] are those of each entry of `relations`.
+pub(super) const MODEL: [&str; 7] = [
+    "dimension",
+    "comparator",
+    "bias",
+    "global_emb",
+    "max_norm",
+    "dynamic_relations",
+    "entities",
+];
+
+/// The keys of an entry of `relations` that belong to the model.
+pub(super) const MODEL_OF_RELATIONS: [&str; 4] = ["name", "lhs", "rhs", "operator"];
+
+/// The keys of the model that decide its shape: what initial embeddings must share.
+const SHAPE: [&str; 3] = ["dimension", "dynamic_relations", "entities"];
+
 /// The margin that `ranking` has where none is set.
 const RANKING_MARGIN: f32 = 0.1;
 
@@ -97,6 +115,31 @@ impl Config {
         differences
     }
 
+    /// The keys that differ, of those that say what embeddings and parameters mean, each as in
+    /// [`Config::training_differences`].
+    #[must_use]
+    pub fn model_differences(&self, other: &Self) -> Vec<String> {
+        self.differences_of(&MODEL, other)
+    }
+
+    /// As [`Config::model_differences`], of the keys alone that embeddings and parameters must share
+    /// to become the initial ones of another run.
+    #[must_use]
+    pub fn shape_differences(&self, other: &Self) -> Vec<String> {
+        self.differences_of(&SHAPE, other)
+    }
+
+    fn differences_of(&self, keys: &[&str], other: &Self) -> Vec<String> {
+        let mut differences = Vec::new();
+        compare(
+            &only(&self.decisive(), keys),
+            &only(&other.decisive(), keys),
+            &KeyPath::default(),
+            &mut differences,
+        );
+        differences
+    }
+
     /// The keys that a resumed run must not change, with defaults that depend on other keys filled in.
     fn decisive(&self) -> Json {
         let mut filled = self.clone();
@@ -119,6 +162,22 @@ impl Config {
         }
         json
     }
+}
+
+/// The entries of `keys`, and of every relation what belongs to the model.
+fn only(json: &Json, keys: &[&str]) -> Json {
+    let entries = json.as_object().into_iter().flatten();
+    let mut kept: serde_json::Map<_, _> = entries
+        .filter(|(key, _)| keys.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let relations = json["relations"].as_array().into_iter().flatten();
+    let of_model = |relation: &Json| -> Json {
+        let value = |key| (key, relation[key].clone());
+        MODEL_OF_RELATIONS.map(value).into_iter().collect()
+    };
+    kept.insert("relations".to_owned(), relations.map(of_model).collect());
+    kept.into()
 }
 
 fn remove(json: &mut Json, path: &str) {
@@ -320,6 +379,45 @@ mod tests {
         }
         let other = with("seed", "5");
         assert_eq!(other.differences_beside_strategies(&base()).len(), 1);
+    }
+
+    #[test]
+    fn what_embeddings_mean_is_told_apart_from_how_they_were_trained() {
+        for (key, value) in [
+            ("lr", "0.5"),
+            ("seed", "5"),
+            ("loss_fn", "softmax"),
+            ("batch_size", "50"),
+            ("relations.0.weight", "2"),
+            ("edge_sets", "a,b"),
+        ] {
+            assert_eq!(
+                with(key, value).model_differences(&base()),
+                [""; 0],
+                "{key}"
+            );
+        }
+        for (key, value, expected) in [
+            ("comparator", "dot", r#"comparator: "dot", not "cos""#),
+            ("max_norm", "1", "max_norm: 1, not unset"),
+            (
+                "relations.0.operator",
+                "diagonal",
+                r#"relations.0.operator: "diagonal", not "none""#,
+            ),
+            (
+                "entities.user.dimension",
+                "9",
+                "entities.user.dimension: 9, not 8",
+            ),
+        ] {
+            assert_eq!(with(key, value).model_differences(&base()), [expected]);
+        }
+        assert_eq!(
+            with("comparator", "dot").shape_differences(&base()),
+            [""; 0]
+        );
+        assert_eq!(with("dimension", "9").shape_differences(&base()).len(), 2);
     }
 
     #[test]

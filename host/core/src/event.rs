@@ -1,6 +1,8 @@
 //! What a run reports. The training loop emits events; the terminal, `metrics.jsonl` and
 //! `--progress json` are readers of the same stream.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::graph::Bucket;
@@ -165,6 +167,19 @@ pub enum Event {
         workers: u32,
         /// Where an earlier run stopped.
         resumed: Option<Resumed>,
+    },
+    /// The dataset has more than it had when the checkpoint was committed: rows and parameters were
+    /// drawn for it.
+    Grown {
+        /// New rows by entity type: entities, or features of a featurized type.
+        rows: BTreeMap<String, u64>,
+        /// New relations.
+        relations: u64,
+    },
+    /// Training goes on with other edges than those before, as it was asked to.
+    DataChanged {
+        /// What is not as it was.
+        changes: Vec<String>,
     },
     /// A bucket order planned a pass.
     PassPlanned {

@@ -67,6 +67,12 @@ impl Plateau {
         }
     }
 
+    /// Earlier ranks compare with later ones no more: the next one is the best so far.
+    pub fn forget_best(&mut self) {
+        (self.best_mrr, self.best_epoch) = (0.0, 0);
+        (self.since_best, self.since_change) = (0, 0);
+    }
+
     /// Whether the last ranking was the best.
     #[must_use]
     pub fn is_best(&self) -> bool {

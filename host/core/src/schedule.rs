@@ -164,6 +164,19 @@ impl Schedule {
         }
     }
 
+    /// Whether some of the current epoch is trained and some is not.
+    #[must_use]
+    pub fn is_within_epoch(&self) -> bool {
+        (self.pass.edge_set, self.pass.edge_chunk) != (0, 0) || !self.plan.is_empty()
+    }
+
+    /// Goes back to the first pass of the current epoch, as if nothing of it were trained.
+    pub fn restart_epoch(&mut self) {
+        (self.pass.edge_set, self.pass.edge_chunk) = (0, 0);
+        self.plan.clear();
+        self.leases.clear();
+    }
+
     /// Moves on to the next pass if every bucket of this one is done; says whether it did.
     pub fn advance(&mut self, extent: Extent) -> bool {
         if self.plan.is_empty() || self.leases.iter().any(|l| *l != Lease::Done) {
@@ -237,6 +250,22 @@ mod tests {
             let passes: Vec<PassId> = seen.iter().map(|(p, _)| *p).collect();
             prop_assert!(passes.is_sorted());
         }
+    }
+
+    #[test]
+    fn an_epoch_can_begin_again() {
+        let extent = Extent {
+            epochs: 1,
+            edge_sets: 2,
+            edge_chunks: 1,
+        };
+        let mut schedule = Schedule::new();
+        schedule.set_plan(grid(1, 1));
+        schedule.complete(0);
+        assert!(schedule.advance(extent));
+        schedule.set_plan(grid(1, 1));
+        schedule.restart_epoch();
+        assert_eq!(schedule, Schedule::new());
     }
 
     #[test]

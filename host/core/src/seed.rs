@@ -30,6 +30,8 @@ pub enum Purpose {
     Assign = 9,
     /// A made-up graph.
     Generate = 10,
+    /// The first embedding of what a dataset gained since the run began: entity type, name.
+    NewRow = 11,
 }
 
 /// A 64-bit seed for `purpose` and the coordinates `at`.
@@ -40,6 +42,19 @@ pub fn derive(seed: u64, purpose: Purpose, at: &[u64]) -> u64 {
         state = mix(state.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ mix(coordinate));
     }
     state
+}
+
+/// A 64-bit seed for `purpose` and a text. It stays the same in all versions: ids depend on it.
+#[must_use]
+pub fn of_text(seed: u64, purpose: Purpose, text: &[u8]) -> u64 {
+    let (words, rest) = text.as_chunks::<8>();
+    let seed = words.iter().fold(seed, |seed, word| {
+        derive(seed, purpose, &[u64::from_le_bytes(*word)])
+    });
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let at = [u64::from_le_bytes(last), text.len() as u64];
+    derive(seed, purpose, &at)
 }
 
 /// A generator for `purpose` and the coordinates `at`.

@@ -1,5 +1,7 @@
 //! Orders side by side in training.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use pbg_core::event::{Event, IoStats, TrainStats};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,9 @@ pub struct SeedRun {
     pub seed: u64,
     /// What was trained; a run with another fingerprint is another run.
     pub fingerprint: String,
+    /// What it was trained and ranked on: what tells the dictionaries and each edge set from others.
+    #[serde(default)]
+    pub data: BTreeMap<String, String>,
     /// One per trained epoch.
     pub epochs: Vec<EpochPoint>,
 }
@@ -75,6 +80,20 @@ impl EpochPoint {
 }
 
 impl SeedRun {
+    /// What of `data` is not as it was when the run was trained; nothing where that is not known.
+    #[must_use]
+    pub fn other_data(&self, data: &BTreeMap<String, String>) -> Vec<String> {
+        let unknown = self.data.is_empty();
+        let keys: BTreeSet<_> = self.data.keys().chain(data.keys()).collect();
+        let value = |of: &BTreeMap<String, String>, key| of.get(key).cloned();
+        let shown = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+        keys.into_iter()
+            .map(|key| (key, value(&self.data, key), value(data, key)))
+            .filter(|(_, was, is)| !unknown && was != is)
+            .map(|(key, was, is)| format!("{key}: {}, not {}", shown(is), shown(was)))
+            .collect()
+    }
+
     /// Adds an epoch from the lines of `metrics.jsonl`: the sums of the run so far come from the
     /// epoch before. Says whether the lines had that epoch.
     pub fn add_epoch(&mut self, epoch: u32, events: &[Event], mrr: f64, hits_at_10: f64) -> bool {

@@ -11,6 +11,7 @@ use crate::sealed::{self, SealError};
 mod dictionary;
 mod edges;
 mod features;
+mod ids;
 pub mod manifest;
 mod relations;
 pub(crate) mod write;
@@ -18,6 +19,8 @@ pub(crate) mod write;
 pub use dictionary::{Dictionary, EntityId};
 pub use edges::{EdgeSet, ReadError};
 pub use features::Features;
+pub(crate) use ids::NameSum;
+pub use ids::{Ids, NameList, Succession};
 pub use manifest::Manifest;
 pub use relations::Relation;
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint, Tensor};
 use crate::dataset::manifest::EntityType;
-use crate::dataset::{Dataset, DatasetError};
+use crate::dataset::{Dataset, DatasetError, Ids};
 use crate::files::{self, FileError};
 
 mod npy;
@@ -89,7 +89,8 @@ pub enum ExportError {
 }
 
 /// Exports the embeddings of all entities, or for featurized types of all features, and the
-/// parameters of the model into folder `out`. A type's global embedding is added to its rows, so
+/// parameters of the model into folder `out`; of a dataset that has grown since, those that
+/// `earlier` has. A type's global embedding is added to its rows, so
 /// that they are what operators and comparators see. Gives the files written. `progress` gets the rows
 /// written so far and their total.
 ///
@@ -98,6 +99,7 @@ pub enum ExportError {
 pub fn run(
     dataset: &Dataset,
     checkpoint: &ReadCheckpoint,
+    earlier: Option<&Ids>,
     out: &Path,
     options: &ExportOptions,
     progress: &mut dyn FnMut(u64, u64),
@@ -106,33 +108,34 @@ pub fn run(
     let export = Export {
         dataset,
         checkpoint,
+        earlier,
         out,
         options,
         model: checkpoint.model()?,
     };
     let types = &dataset.manifest().entities;
-    let total = types.values().map(rows).sum();
+    let rows = |(name, info): (&String, &EntityType)| -> u64 {
+        let partitions = 0..info.num_partitions;
+        partitions.map(|p| export.rows(name, info, p) as u64).sum()
+    };
+    let total = types.iter().map(rows).sum();
     let (mut written, mut done) = (Vec::new(), 0);
     for (name, info) in types {
-        if rows(info) > 0 {
+        let of_type = rows((name, info));
+        if of_type > 0 {
             written.extend(export.entities(name, info, &mut |rows| progress(done + rows, total))?);
         }
-        done += rows(info);
+        done += of_type;
     }
     written.extend(export.parameters()?);
     Ok(written)
 }
 
-/// Rows of all tables of a type.
-fn rows(info: &EntityType) -> u64 {
-    (0..info.num_partitions)
-        .map(|partition| u64::from(info.table_rows(partition)))
-        .sum()
-}
-
 struct Export<'a> {
     dataset: &'a Dataset,
     checkpoint: &'a ReadCheckpoint,
+    /// What the checkpoint's rows stand for, where the dataset has more.
+    earlier: Option<&'a Ids>,
     out: &'a Path,
     options: &'a ExportOptions,
     /// Parameters of the model, accumulators included.
@@ -176,21 +179,36 @@ impl Export<'_> {
         Ok(path)
     }
 
+    /// Rows of a partition that the checkpoint has.
+    fn rows(&self, entity_type: &str, info: &EntityType, partition: u32) -> usize {
+        let earlier = self.earlier.and_then(|ids| ids.rows.get(entity_type));
+        let all = info.table_rows(partition);
+        earlier.map_or(all, |names| names.count(partition)) as usize
+    }
+
+    /// Names of the rows of a type that the checkpoint has, in global order.
+    fn names_of(&self, entity_type: &str, info: &EntityType) -> Result<Vec<String>, ExportError> {
+        let mut names = Vec::new();
+        let mut keep = |partition: u32, offset: u32, name: &str| {
+            if (offset as usize) < self.rows(entity_type, info, partition) {
+                names.push(name.to_owned());
+            }
+        };
+        self.dataset.visit_rows(entity_type, &mut keep)?;
+        Ok(names)
+    }
+
     fn entities(
         &self,
         entity_type: &str,
         info: &EntityType,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Vec<PathBuf>, ExportError> {
-        let (stem, names) = if info.featurized {
-            let features = self.dataset.features(entity_type)?;
-            (format!("features_{entity_type}"), features.names().to_vec())
-        } else {
-            (
-                format!("entities_{entity_type}"),
-                self.dataset.entity_names(entity_type)?,
-            )
+        let stem = match info.featurized {
+            true => format!("features_{entity_type}"),
+            false => format!("entities_{entity_type}"),
         };
+        let names = self.names_of(entity_type, info)?;
         let format = self.options.format;
         let file = match format {
             ExportFormat::Npy => format!("{stem}.npy"),
@@ -282,7 +300,7 @@ impl Export<'_> {
             let what = format!("it has no partition {partition} of `{entity_type}`");
             return Err(self.mismatch(what));
         }
-        let rows = info.table_rows(partition) as usize;
+        let rows = self.rows(entity_type, info, partition);
         if data.rows != rows || dim.is_some_and(|dim| dim != data.dim) || data.dim == 0 {
             let what = format!(
                 "partition {partition} of `{entity_type}` is [{}, {}] and not [{rows}, {}]",

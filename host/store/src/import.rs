@@ -138,6 +138,26 @@ pub struct TypeReport {
     pub absent: u64,
     /// Names left out for being in too few edges.
     pub dropped: u64,
+    /// Entities of each partition.
+    pub counts: Vec<u32>,
+}
+
+/// How much larger than the mean a partition may be. Beyond it the largest decides what memory and
+/// time cost, and a fresh import, which cuts anew, is worth the training that it forgets.
+pub const MOST_OVER_MEAN: f64 = 1.25;
+
+impl TypeReport {
+    /// How many times the mean the largest partition has, if that is more than [`MOST_OVER_MEAN`].
+    /// New entities go where there is room, but old ones stay where they are.
+    #[must_use]
+    pub fn imbalance(&self) -> Option<f64> {
+        let largest = self.counts.iter().max()?;
+        let smallest = self.counts.iter().min()?;
+        let mean = self.entities as f64 / self.counts.len() as f64;
+        let ratio = f64::from(*largest) / mean;
+        // One more or less is as equal as can be.
+        (largest - smallest > 1 && ratio > MOST_OVER_MEAN).then_some(ratio)
+    }
 }
 
 /// Imports edge sets: name and files of each. `progress` is called now and then on the calling
@@ -255,7 +275,7 @@ impl Job<'_> {
                 let listed = places.order.iter().map(|&id| names.name(id));
                 write::dictionary(&self.folder.join(&file), listed, &places.counts)?
             };
-            manifest.files.insert(file.clone(), summary);
+            manifest.files.insert(file.clone(), summary.0);
             let features = features::import(self, index, &places, manifest, report)?;
             let entity = &self.schema.entities[&name];
             manifest.entities.insert(
@@ -264,6 +284,7 @@ impl Job<'_> {
                     file,
                     num_partitions: entity.num_partitions,
                     counts: places.counts.clone(),
+                    names_crc32: summary.1,
                     featurized: entity.featurized,
                     features,
                 },
@@ -274,6 +295,7 @@ impl Job<'_> {
                 known: names.known.len() as u64,
                 absent: names.absent(),
                 dropped: names.len() as u64 - places.order.len() as u64,
+                counts: places.counts.clone(),
             });
             all.push(places);
         }

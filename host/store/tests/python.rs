@@ -92,7 +92,7 @@ fn python_opens_everything() {
             overwrite: false,
         };
         let out = folder.path().join(name);
-        export::run(&dataset, &checkpoint, &out, &options, &mut |_, _| {}).unwrap();
+        export::run(&dataset, &checkpoint, None, &out, &options, &mut |_, _| {}).unwrap();
     }
     let output = Command::new(python)
         .arg("-c")
@@ -171,6 +171,7 @@ fn train(folder: &Path, dataset: &Dataset) -> ReadCheckpoint {
             dataset: dataset.identity().to_owned(),
             strategies: Vec::new(),
             state: serde_json::Value::Null,
+            ..RunInfo::default()
         })
         .unwrap();
     drop(checkpoint);

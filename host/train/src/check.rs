@@ -1,6 +1,7 @@
 //! What a run will need, and whether everything is there, before it starts.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use pbg_config::Config;
 use pbg_core::batch_graph::pipeline::{ON_THEIR_WAY, Pipeline, SlicePlan};
@@ -12,13 +13,18 @@ use pbg_core::strategy::{BucketOrder, Loss, Pass};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{ModelSpec, SpecError};
 use pbg_kernels::step::{self, TypeRows};
+use pbg_store::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
 use pbg_store::dataset::EdgeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
+use crate::identity::{Allowed, Purpose, admit};
 use crate::layout::Layout;
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
+use crate::run::Strategies;
+use crate::tables::Initial;
+use crate::trained::Missing;
 
 /// What libtorch and this program occupy before any data: measured, with some room.
 const PROGRAM: u64 = 190 << 20;
@@ -37,6 +43,15 @@ pub struct DeviceMemory {
     pub device: String,
     /// By component, in bytes. What libtorch needs for intermediate results is an estimate.
     pub parts: Vec<(String, u64)>,
+}
+
+/// What training would do first with the checkpoint that is there.
+#[derive(Clone, Debug, Default)]
+pub struct Verified {
+    /// What it would draw: the dataset has grown.
+    pub missing: Missing,
+    /// What is not as it was in the edges that it would go on with.
+    pub changes: Vec<String>,
 }
 
 /// Memory and disk that a run will need at most, by component, in bytes.
@@ -169,6 +184,44 @@ impl Resolved {
             }
         }
         Ok(())
+    }
+
+    /// Compares the checkpoint with what training would go on with, and reads every file of it; where
+    /// there is none, compares that of `init_path`.
+    ///
+    /// # Errors
+    /// Why training would refuse it, or the first file that is damaged.
+    pub fn verify_checkpoint(
+        &self,
+        strategies: &Strategies,
+        allowed: Allowed,
+    ) -> Result<Verified, RunError> {
+        let checkpoint = match ReadCheckpoint::open(Path::new(&self.config().checkpoint_path)) {
+            Ok(checkpoint) => checkpoint,
+            Err(CheckpointError::Missing { .. }) => {
+                Initial::new(self, true)?;
+                return Ok(Verified::default());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let strategies = &strategies.ids();
+        let purpose = Purpose::Resume {
+            strategies,
+            allowed,
+        };
+        let admitted = admit(self, checkpoint.path(), checkpoint.run(), &purpose)?;
+        checkpoint.model()?;
+        let mut data = PartitionData::default();
+        for (entity_type, partition) in checkpoint.manifest().partitions() {
+            checkpoint.read_partition_into(&entity_type, partition, &mut data)?;
+        }
+        Ok(Verified {
+            missing: match &admitted.earlier {
+                Some(earlier) => Missing::of(earlier, &self.ids()?),
+                None => Missing::default(),
+            },
+            changes: admitted.changes,
+        })
     }
 
     /// What the first pass of `order` will cost.

@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use pbg_config::Config;
 use pbg_core::event::Resumed;
-use pbg_core::strategy::{Loss as _, StrategyId};
-use pbg_kernels::params::Params;
+use pbg_kernels::params::{ParamTensor, Params};
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Checkpoint, Tensor, TensorRef};
 
 use crate::error::RunError;
+use crate::identity::{self, Admitted, Allowed, Purpose};
 use crate::resolved::Resolved;
 use crate::run::Strategies;
-use crate::state::{RunState, dictionaries};
+use crate::state::{EpochSums, RunState, dictionaries};
+use crate::stored;
 
 /// Ending of the name of a parameter's accumulators.
 const ACCUMULATOR: &str = ".adagrad";
@@ -21,39 +21,45 @@ const ACCUMULATOR: &str = ".adagrad";
 pub(crate) struct Commits {
     interval: Duration,
     last: Instant,
-    config: Config,
-    dataset: String,
-    strategies: Vec<StrategyId>,
+    /// What each commit says of its run, but for where it stands.
+    run: RunInfo,
     allowed: Allowed,
 }
 
-/// What may differ from what trained a checkpoint that is gone on from.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Allowed {
-    /// The strategies and their parameters.
-    pub plugin_change: bool,
+/// Where a run begins.
+#[derive(Default)]
+pub(crate) struct Start {
+    pub(crate) state: RunState,
+    /// Where an earlier run stopped.
+    pub(crate) resumed: Option<Resumed>,
+    /// What its checkpoint lacks, and what is not as it was then.
+    pub(crate) admitted: Admitted,
 }
 
-/// What the strategies of a checkpoint are, in their order.
-const SLOTS: [&str; 3] = ["bucket order", "relation sampler", "loss"];
-
 impl Commits {
-    pub(crate) fn new(resolved: &Resolved, strategies: &Strategies, allowed: Allowed) -> Self {
+    pub(crate) fn new(
+        resolved: &Resolved,
+        strategies: &Strategies,
+        allowed: Allowed,
+    ) -> Result<Self, RunError> {
         let config = resolved.config();
-        let ids = [
-            strategies.order.id(),
-            strategies.sampler.id(),
-            strategies.loss.id(),
-        ];
-        Self {
+        let to_toml = config.to_toml();
+        Ok(Self {
             interval: Duration::try_from_secs_f64(config.checkpoint_interval)
                 .unwrap_or(Duration::MAX),
             last: Instant::now(),
-            config: config.clone(),
-            dataset: dictionaries(config, resolved.dataset()),
-            strategies: ids.into_iter().cloned().collect(),
+            run: RunInfo {
+                config: to_toml.map_err(|e| RunError::Config(e.to_string()))?,
+                config_hash: config.training_hash(),
+                dataset_path: stored::path_of_dataset(config),
+                dataset: dictionaries(config, resolved.dataset()),
+                ids: Some(resolved.ids()?),
+                edges: resolved.edges_read(),
+                strategies: strategies.ids(),
+                state: serde_json::Value::Null,
+            },
             allowed,
-        }
+        })
     }
 
     /// Whether the last commit is older than `checkpoint_interval`.
@@ -64,15 +70,20 @@ impl Commits {
     /// The state to go on from, with `params` as they were; a fresh one before the first commit.
     pub(crate) fn resume(
         &self,
+        resolved: &Resolved,
         checkpoint: &Checkpoint,
         params: &mut Params,
-    ) -> Result<(RunState, Option<Resumed>), RunError> {
+    ) -> Result<Start, RunError> {
         let Some(run) = checkpoint.run() else {
-            return Ok((RunState::default(), None));
+            return Ok(Start::default());
         };
-        self.check(checkpoint, run)?;
+        let purpose = Purpose::Resume {
+            strategies: &self.run.strategies,
+            allowed: self.allowed,
+        };
+        let admitted = identity::admit(resolved, checkpoint.path(), run, &purpose)?;
         read_model(checkpoint.model()?, params)?;
-        let state: RunState = serde_json::from_value(run.state.clone()).map_err(|e| {
+        let mut state: RunState = serde_json::from_value(run.state.clone()).map_err(|e| {
             let path = checkpoint.path().display();
             RunError::Mismatch(format!(
                 "{path}: the position in its manifest cannot be read: {e}"
@@ -83,52 +94,19 @@ impl Commits {
             done: state.schedule.done() as u64,
             version: checkpoint.version(),
         };
-        Ok((state, Some(resumed)))
-    }
-
-    fn check(&self, checkpoint: &Checkpoint, run: &RunInfo) -> Result<(), RunError> {
-        let path = checkpoint.path().display();
-        if run.config_hash != self.config.training_hash() {
-            let differences =
-                match Config::parse(&run.config, "the checkpoint's configuration", &[]) {
-                    Ok(old) if self.allowed.plugin_change => {
-                        old.differences_beside_strategies(&self.config)
-                    }
-                    Ok(old) => old.training_differences(&self.config),
-                    Err(_) => vec!["keys that this version does not know".to_owned()],
-                };
-            if !differences.is_empty() {
-                return Err(RunError::Mismatch(format!(
-                    "{path} was trained with another configuration; what differs: {}. Set them back, or choose \
-                     another checkpoint_path (and init_path to start from these embeddings)",
-                    differences.join(", ")
-                )));
-            }
+        if admitted.other_training && state.schedule.is_within_epoch() {
+            // Of the interrupted epoch, nobody could say which edges were trained.
+            state.schedule.restart_epoch();
+            state.epoch = EpochSums::default();
         }
-        if run.dataset != self.dataset {
-            return Err(RunError::Mismatch(format!(
-                "{path} was trained on a dataset with other entities or relations ({}, now {}); choose another \
-                 checkpoint_path, or import with the old dictionary",
-                run.dataset, self.dataset
-            )));
+        if admitted.other_validation {
+            state.plateau.forget_best();
         }
-        if self.allowed.plugin_change {
-            return Ok(());
-        }
-        let strategies = run.strategies.iter().zip(&self.strategies);
-        let different: Vec<String> = SLOTS
-            .iter()
-            .zip(strategies)
-            .filter(|(_, (old, new))| old != new)
-            .map(|(slot, (old, new))| format!("the {slot} was {}, is {}", named(old), named(new)))
-            .collect();
-        if different.is_empty() {
-            return Ok(());
-        }
-        Err(RunError::Mismatch(format!(
-            "{path} was trained with other plugins: {}; `--allow-plugin-change` goes on all the same",
-            different.join("; ")
-        )))
+        Ok(Start {
+            state,
+            resumed: Some(resumed),
+            admitted,
+        })
     }
 
     /// Writes the parameters and makes everything written so far the new version.
@@ -142,25 +120,11 @@ impl Commits {
         let state = serde_json::to_value(state)
             .map_err(|e| RunError::Mismatch(format!("the position cannot be written: {e}")))?;
         let version = checkpoint.commit(RunInfo {
-            config: self
-                .config
-                .to_toml()
-                .map_err(|e| RunError::Config(e.to_string()))?,
-            config_hash: self.config.training_hash(),
-            dataset: self.dataset.clone(),
-            strategies: self.strategies.clone(),
             state,
+            ..self.run.clone()
         })?;
         self.last = Instant::now();
         Ok(version)
-    }
-}
-
-/// A strategy with enough of its hash to tell two files of one name apart.
-fn named(id: &StrategyId) -> String {
-    match id.sha256.get(..12) {
-        Some(start) => format!("{id} (sha256 {start}...)"),
-        None => id.to_string(),
     }
 }
 
@@ -195,16 +159,31 @@ fn write_model(checkpoint: &mut Checkpoint, params: &Params) -> Result<(), RunEr
     Ok(checkpoint.write_model(&tensors)?)
 }
 
-/// Sets `params` to what a checkpoint holds.
+/// Sets `params` to what a checkpoint holds. Relations that it has not met keep what they have.
 pub(crate) fn read_model(tensors: Vec<Tensor>, params: &mut Params) -> Result<(), RunError> {
     let find = |name: &str| tensors.iter().find(|t| t.name == name);
     for tensor in tensors.iter().filter(|t| !t.name.ends_with(ACCUMULATOR)) {
-        let adagrad = find(&format!("{}{ACCUMULATOR}", tensor.name)).map(|t| t.values.as_slice());
+        let adagrad = find(&format!("{}{ACCUMULATOR}", tensor.name));
+        let initial = params.tensor(&tensor.name).filter(|p| is_longer(p, tensor));
+        let (more, more_adagrad) = initial.map_or_else(Default::default, |initial| {
+            let behind = |values: Vec<f32>| values[tensor.values.len()..].to_vec();
+            (behind(initial.to_vec()), behind(initial.adagrad_to_vec()))
+        });
+        let values = [tensor.values.as_slice(), &more].concat();
+        let adagrad = adagrad.map(|t| [t.values.as_slice(), &more_adagrad].concat());
         params
-            .set(&tensor.name, &tensor.values, adagrad)
+            .set(&tensor.name, &values, adagrad.as_deref())
             .map_err(|e| {
                 RunError::Mismatch(format!("the checkpoint does not fit the model: {e}"))
             })?;
     }
     Ok(())
+}
+
+/// Whether the model has rows of a parameter, one per relation, behind those of a checkpoint.
+fn is_longer(of_model: &ParamTensor, stored: &Tensor) -> bool {
+    match (&of_model.shape[..], &stored.shape[..]) {
+        ([now, row @ ..], [was, stored_row @ ..]) => now > was && row == stored_row,
+        _ => false,
+    }
 }

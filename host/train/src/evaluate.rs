@@ -8,14 +8,13 @@ mod ranks;
 
 use pbg_core::event::RankStats;
 use pbg_core::graph::{Bucket, Side};
-use pbg_store::dataset::Dataset;
+use pbg_store::dataset::EntityId;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
-use crate::layout::Layout;
 use crate::resolved::Resolved;
 use crate::settings::cores;
-use crate::trained::Trained;
+use crate::trained::{Missing, Trained};
 use known::Known;
 use ranks::{Job, RankSums};
 
@@ -69,6 +68,12 @@ pub struct EvalReport {
     pub filtered_rhs: RankStats,
     /// Both sides, filtered.
     pub filtered: RankStats,
+    /// What the dataset has and the checkpoint has no embedding of: it is no candidate.
+    #[serde(default, skip_serializing_if = "Missing::is_empty")]
+    pub missing: Missing,
+    /// Edges of the set that were left out for it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub without_embedding: u64,
     /// Seconds.
     pub seconds: f64,
 }
@@ -86,13 +91,17 @@ impl Resolved {
         let started = std::time::Instant::now();
         let seed = self.config().seed;
         let model = Trained::open(self)?;
-        let mut edges = read_edges(model.dataset, &model.blueprint.layout, &options.edges)?;
+        let (mut edges, without_embedding) = read_edges(&model, &options.edges)?;
         if let Some(limit) = options.limit {
             sample(&mut edges, limit, seed);
         }
         if edges.is_empty() {
+            let why = match without_embedding {
+                0 => "",
+                _ => "; those that it has are of entities or relations that were not trained yet",
+            };
             return Err(RunError::Config(format!(
-                "the edge set `{}` has no edges to rank",
+                "the edge set `{}` has no edges to rank{why}",
                 options.edges
             )));
         }
@@ -135,9 +144,16 @@ impl Resolved {
             filtered_lhs: lhs.filtered.means(),
             filtered_rhs: rhs.filtered.means(),
             filtered: halves(lhs.filtered.means(), rhs.filtered.means()),
+            missing: model.missing.clone(),
+            without_embedding,
             seconds: started.elapsed().as_secs_f64(),
         })
     }
+}
+
+/// Serde passes what it may leave out by reference.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// An edge with the partitions of its sides.
@@ -159,19 +175,37 @@ impl Edge {
     }
 }
 
-fn read_edges(dataset: &Dataset, layout: &Layout, name: &str) -> Result<Vec<Edge>, RunError> {
-    let set = dataset.edge_set(name)?;
+/// The edges of a set of which both entities and the relation have been trained, and how many have
+/// not.
+fn read_edges(model: &Trained<'_>, name: &str) -> Result<(Vec<Edge>, u64), RunError> {
+    let set = model.dataset.edge_set(name)?;
     let mut edges = Vec::with_capacity(set.len() as usize);
-    for bucket in layout.grid() {
+    for bucket in model.blueprint.layout.grid() {
         let read = set.read(bucket, 0..set.bucket_len(bucket))?;
-        edges.extend((0..read.len()).map(|i| Edge {
+        let all = (0..read.len()).map(|i| Edge {
             bucket,
             lhs: read.lhs[i],
             rel: read.rel[i],
             rhs: read.rhs[i],
-        }));
+        });
+        edges.extend(all.filter(|edge| model.missing.is_empty() || is_trained(model, edge)));
     }
-    Ok(edges)
+    let left_out = set.len() - edges.len() as u64;
+    Ok((edges, left_out))
+}
+
+fn is_trained(model: &Trained<'_>, edge: &Edge) -> bool {
+    let known = model.blueprint.relation_names.len();
+    edge.rel < known as u32
+        && Side::BOTH.into_iter().all(|side| {
+            let entity_type = model.blueprint.type_of(edge.rel, side);
+            let partition = model
+                .blueprint
+                .layout
+                .partition(entity_type, side, edge.bucket);
+            let offset = edge.offset(side);
+            model.has(entity_type, EntityId { partition, offset })
+        })
 }
 
 /// Keeps a uniform sample of `limit` edges, in their order.

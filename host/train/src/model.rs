@@ -4,7 +4,7 @@ use pbg_config::{Config, RelationConfig};
 use pbg_core::graph::Side;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::table::Features;
-use pbg_store::dataset::{Dataset, Relation};
+use pbg_store::dataset::{Dataset, Ids, Relation};
 
 use crate::error::RunError;
 use crate::layout::Layout;
@@ -43,6 +43,24 @@ impl Blueprint {
         })
     }
 
+    /// The same model with the rows and relations alone that an earlier, smaller dataset had.
+    #[must_use]
+    pub fn as_of(&self, earlier: &Ids) -> Self {
+        let mut blueprint = self.clone();
+        for layout in &mut blueprint.layout.types {
+            if let Some(known) = earlier.rows.get(&layout.name) {
+                layout.rows = known.counts.iter().map(|&rows| u64::from(rows)).collect();
+            }
+        }
+        let relations = earlier.relations.total() as usize;
+        blueprint.relation_names.truncate(relations);
+        match &mut blueprint.spec.dynamic_relations {
+            Some(count) => *count = relations,
+            None => blueprint.spec.relations.truncate(relations),
+        }
+        blueprint
+    }
+
     /// Index of the entity type called `name`.
     #[must_use]
     pub fn entity_type(&self, name: &str) -> Option<usize> {
@@ -55,7 +73,7 @@ impl Blueprint {
         self.spec.relation(relation).entity(side)
     }
 
-    /// The features of every featurized type, by type.
+    /// The features of every featurized type, by type; without those that the model has no rows of.
     ///
     /// # Errors
     /// When they cannot be read or do not fit.
@@ -71,7 +89,8 @@ impl Blueprint {
                 let stored = dataset.features(&layout.name)?;
                 let (mut offsets, mut ids) = (vec![0], Vec::new());
                 for offset in 0..stored.len() as u32 {
-                    ids.extend_from_slice(stored.of(offset));
+                    let known = |id: &u32| u64::from(*id) < layout.rows[0];
+                    ids.extend(stored.of(offset).iter().copied().filter(known));
                     offsets.push(ids.len() as u64);
                 }
                 let features = Features::new(offsets, ids, layout.rows[0] as usize);

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::error::RunError;
 use crate::resolved::Resolved;
-use crate::trained::Trained;
+use crate::trained::{Missing, Trained};
 
 /// How alike two names are that may be meant for each other, of 1.
 const SIMILAR: f64 = 0.7;
@@ -55,6 +55,12 @@ impl Resolved {
 }
 
 impl Model<'_> {
+    /// What the dataset has and the model has no embedding of.
+    #[must_use]
+    pub fn missing(&self) -> &Missing {
+        &self.trained.missing
+    }
+
     /// The `k` entities of the same type whose embeddings score highest with that of `name`,
     /// without the operator of any relation, highest first; the entity itself is left out.
     ///
@@ -172,6 +178,12 @@ impl Model<'_> {
             .position(|n| n == name)
             .map(|i| i as u32)
             .ok_or_else(|| {
+                if self.trained.dataset.relation_names().iter().any(|n| n == name) {
+                    let path = self.trained.checkpoint.path().display();
+                    return RunError::Unknown(format!(
+                        "the relation `{name}` has no parameters in {path} yet: it came to the dataset later"
+                    ));
+                }
                 RunError::Unknown(format!(
                     "the dataset {} has no relation `{name}`; it has {}",
                     self.trained.dataset.path().display(),
@@ -210,6 +222,10 @@ impl Model<'_> {
             }
         }
         match found[..] {
+            [(index, id)] if !self.trained.has(index, id) => Err(RunError::Unknown(format!(
+                "`{name}` has no embedding in {} yet: it came to the dataset later; `pbg-host train` draws one",
+                self.trained.checkpoint.path().display()
+            ))),
             [only] => Ok(only),
             [] => Err(RunError::Unknown(format!(
                 "there is no entity `{name}`{}",

@@ -13,7 +13,7 @@ use pbg_core::graph::{Bucket, Edges, Side};
 use pbg_core::plan::{self, Belady};
 use pbg_core::schedule::{Acquired, Extent};
 use pbg_core::seed::{self, Purpose};
-use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory, StrategyError};
+use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory, StrategyError, StrategyId};
 use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
 use pbg_kernels::step::{Cluster, Trainer};
@@ -21,17 +21,20 @@ use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::EdgeSet;
 
 use crate::buffer::PartitionBuffer;
-use crate::commit::{self, Allowed, Commits};
+use crate::commit::{self, Commits, Start};
 use crate::draws::Samplers;
 use crate::error::RunError;
 use crate::executor::{self, Executor, executors};
+use crate::grow::NewRows;
 use crate::holdout;
+use crate::identity::{Admitted, Allowed};
 use crate::losses::GuardedLoss;
 use crate::memory;
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
 use crate::state::RunState;
 use crate::tables::{DiskTables, Initial};
+use crate::trained::Missing;
 use crate::workers::{self, Work};
 
 mod faults;
@@ -50,6 +53,14 @@ pub struct Strategies {
     pub loss: GuardedLoss,
     /// What goes on in the place of a strategy that fails.
     pub fallbacks: Fallbacks,
+}
+
+impl Strategies {
+    /// What they are: bucket order, relation sampler, loss.
+    pub(crate) fn ids(&self) -> Vec<StrategyId> {
+        let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
+        ids.into_iter().cloned().collect()
+    }
 }
 
 /// What goes on in the place of a strategy that fails, by slot; where there is nothing, the run
@@ -133,6 +144,8 @@ struct Run<'a> {
     state: RunState,
     commits: Commits,
     resumed: Option<Resumed>,
+    /// What is not as it was when the checkpoint was committed.
+    admitted: Admitted,
 }
 
 impl<'a> Run<'a> {
@@ -150,13 +163,21 @@ impl<'a> Run<'a> {
         validation::check(config, resolved.dataset())?;
         let extent = resolved.extent(&edge_sets)?;
         let checkpoint = Checkpoint::open_or_create(Path::new(&config.checkpoint_path))?;
-        let initial = Initial::new(config)?;
+        let initial = Initial::new(resolved, checkpoint.run().is_none())?;
         let mut params = Params::new(&blueprint.spec);
         if let Some(init) = initial.checkpoint() {
             commit::read_model(init.model()?, &mut params)?;
         }
-        let commits = Commits::new(resolved, &strategies, allowed);
-        let (mut state, resumed) = commits.resume(&checkpoint, &mut params)?;
+        let commits = Commits::new(resolved, &strategies, allowed)?;
+        let Start {
+            mut state,
+            resumed,
+            admitted,
+        } = commits.resume(resolved, &checkpoint, &mut params)?;
+        if let Some(earlier) = &admitted.earlier {
+            let new = NewRows::behind(earlier, resolved)?;
+            new.add_to(&checkpoint, &blueprint.layout.types)?;
+        }
         if let Some(remembered) = &state.loss {
             strategies.loss.restore(remembered).map_err(|reason| {
                 let path = &config.checkpoint_path;
@@ -189,6 +210,7 @@ impl<'a> Run<'a> {
             state,
             commits,
             resumed,
+            admitted,
         })
     }
 
@@ -200,6 +222,7 @@ impl<'a> Run<'a> {
         let started = Instant::now();
         let (mut edges, mut io) = (0, IoStats::default());
         self.announce(emit);
+        self.announce_changes(emit)?;
         self.make_up_for_preserving(emit)?;
         self.validate(emit)?;
         while !self.state.schedule.finished(self.extent) && !self.ends_early() {
@@ -266,6 +289,25 @@ impl<'a> Run<'a> {
             workers: self.trainers.len() as u32,
             resumed: self.resumed,
         });
+    }
+
+    /// Tells what is not as it was when the run was left, and commits it, so that it is told once.
+    fn announce_changes(&mut self, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        let Admitted {
+            earlier, changes, ..
+        } = std::mem::take(&mut self.admitted);
+        if let Some(earlier) = &earlier {
+            let Missing { rows, relations } = Missing::of(earlier, &self.resolved.ids()?);
+            self.report(Event::Grown { rows, relations }, emit)?;
+        }
+        if !changes.is_empty() {
+            let changes = changes.clone();
+            self.report(Event::DataChanged { changes }, emit)?;
+        }
+        if earlier.is_some() || !changes.is_empty() {
+            self.commit(emit)?;
+        }
+        Ok(())
     }
 
     /// The current pass, with a plan: its own from the checkpoint, or a new one of the order.

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use pbg_config::Config;
-use pbg_core::seed::{self, Purpose};
+use pbg_core::seed;
 use pbg_kernels::device::Place;
 use pbg_kernels::rows;
 use pbg_kernels::table::{Features, Table};
@@ -12,24 +11,36 @@ use rand_distr::{Distribution, StandardNormal};
 
 use crate::buffer::TableStore;
 use crate::error::RunError;
+use crate::grow::NewRows;
+use crate::identity::{Purpose, admit};
 use crate::layout::{TableKey, TypeLayout};
 use crate::resolved::Resolved;
 
 /// The first state of tables: those of `init_path` where it has them, else normal draws.
 pub(crate) struct Initial {
     init: Option<ReadCheckpoint>,
+    /// What the dataset has and the one of `init` had not.
+    new: NewRows,
     scale: f32,
     seed: u64,
 }
 
 impl Initial {
-    pub(crate) fn new(config: &Config) -> Result<Self, RunError> {
-        let init = config
-            .init_path
-            .as_ref()
-            .map(|path| ReadCheckpoint::open(Path::new(path)));
+    /// That of a run; where it goes on, its checkpoint is complete and `init_path` is not opened.
+    pub(crate) fn new(resolved: &Resolved, begins: bool) -> Result<Self, RunError> {
+        let config = resolved.config();
+        let (mut init, mut new) = (None, NewRows::default());
+        if let Some(path) = config.init_path.as_ref().filter(|_| begins) {
+            let opened = ReadCheckpoint::open(Path::new(path))?;
+            let admitted = admit(resolved, opened.path(), opened.run(), &Purpose::Start)?;
+            if let Some(earlier) = &admitted.earlier {
+                new = NewRows::behind(earlier, resolved)?;
+            }
+            init = Some(opened);
+        }
         Ok(Self {
-            init: init.transpose()?,
+            init,
+            new,
             scale: config.init_scale,
             seed: config.seed,
         })
@@ -51,10 +62,11 @@ impl Initial {
         if let Some(init) = &self.init
             && init.read_partition_into(&layout.name, partition, &mut data)?
         {
+            self.new.append((type_index, partition), &mut data);
             return Ok(data);
         }
         let at = [type_index as u64, u64::from(partition)];
-        let mut rng = seed::stream(self.seed, Purpose::Init, &at);
+        let mut rng = seed::stream(self.seed, seed::Purpose::Init, &at);
         let normal = StandardNormal;
         let drawn = (0..data.rows * data.dim)
             .map(|_| Distribution::<f32>::sample(&normal, &mut rng) * self.scale);
@@ -82,17 +94,27 @@ pub(crate) fn table(
     data: PartitionData,
     features: Option<Features>,
 ) -> Result<Table, RunError> {
-    let rows = layout.rows[partition as usize];
-    if data.rows as u64 != rows || data.dim != layout.dimension {
-        return Err(RunError::Mismatch(format!(
-            "partition {partition} of {} is [{}, {}] in the checkpoint, but [{rows}, {}] in this run; use another \
-             checkpoint_path, or the dataset and configuration it was trained with",
-            layout.name, data.rows, data.dim, layout.dimension
-        )));
-    }
+    check_shape(layout, partition, &data)?;
     let mut table = Table::with_state(data.embeddings, data.row_adagrad, data.dim);
     table.features = features;
     Ok(table)
+}
+
+/// Whether a partition has the shape that the run wants.
+pub(crate) fn check_shape(
+    layout: &TypeLayout,
+    partition: u32,
+    data: &PartitionData,
+) -> Result<(), RunError> {
+    let rows = layout.rows[partition as usize];
+    if data.rows as u64 == rows && data.dim == layout.dimension {
+        return Ok(());
+    }
+    Err(RunError::Mismatch(format!(
+        "partition {partition} of {} is [{}, {}] in the checkpoint, but [{rows}, {}] in this run; use another \
+         checkpoint_path, or the dataset and configuration it was trained with",
+        layout.name, data.rows, data.dim, layout.dimension
+    )))
 }
 
 /// The tables of a run in its checkpoint.

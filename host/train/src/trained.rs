@@ -1,25 +1,63 @@
 //! A trained model: its dataset, its parameters, and its tables one at a time.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use pbg_kernels::params::Params;
 use pbg_kernels::table::{Features, Table};
 use pbg_store::checkpoint::ReadCheckpoint;
-use pbg_store::dataset::{Dataset, Dictionary};
+use pbg_store::dataset::{Dataset, Dictionary, EntityId, Ids, NameList};
+use serde::{Deserialize, Serialize};
 
 use crate::commit;
 use crate::error::RunError;
+use crate::identity::{Purpose, admit};
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
-use crate::state;
 use crate::tables;
+
+/// What a dataset has gained since a checkpoint was committed, and has no embedding in it yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// Entities, or features of a featurized type, by entity type.
+    pub rows: BTreeMap<String, u64>,
+    /// Relations.
+    pub relations: u64,
+}
+
+impl Missing {
+    /// What `now` has behind `earlier`.
+    pub(crate) fn of(earlier: &Ids, now: &Ids) -> Self {
+        let new = |(name, list): (&String, &NameList)| {
+            let known = earlier.rows.get(name).map_or(0, NameList::total);
+            let new = list.total().saturating_sub(known);
+            (new > 0).then(|| (name.clone(), new))
+        };
+        let relations = now.relations.total();
+        Self {
+            rows: now.rows.iter().filter_map(new).collect(),
+            relations: relations.saturating_sub(earlier.relations.total()),
+        }
+    }
+
+    /// Whether everything has its embedding.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.relations == 0
+    }
+}
 
 /// The committed state of a run, open for reading.
 pub struct Trained<'a> {
     /// Dataset the ids belong to.
     pub dataset: &'a Dataset,
-    /// The model.
-    pub blueprint: &'a Blueprint,
+    /// The model as it was trained: without what the dataset has gained since.
+    pub blueprint: Cow<'a, Blueprint>,
+    /// What its rows stand for, where the dataset has more.
+    pub earlier: Option<Ids>,
+    /// What has no row in it yet.
+    pub missing: Missing,
     /// The committed version.
     pub checkpoint: ReadCheckpoint,
     /// Operators and global embeddings.
@@ -35,16 +73,19 @@ impl<'a> Trained<'a> {
     pub fn open(resolved: &'a Resolved) -> Result<Self, RunError> {
         pbg_kernels::use_one_torch_thread();
         let config = resolved.config();
-        let (dataset, blueprint) = (resolved.dataset(), resolved.blueprint());
+        let dataset = resolved.dataset();
         let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path))?;
-        let ids = state::dictionaries(config, dataset);
-        if checkpoint.run().dataset != ids {
-            return Err(RunError::Mismatch(format!(
-                "{} was trained on another dataset than {} ({}, now {ids})",
-                checkpoint.path().display(),
-                dataset.path().display(),
-                checkpoint.run().dataset
-            )));
+        let admitted = admit(
+            resolved,
+            checkpoint.path(),
+            checkpoint.run(),
+            &Purpose::Read,
+        )?;
+        let (mut blueprint, mut missing) =
+            (Cow::Borrowed(resolved.blueprint()), Missing::default());
+        if let Some(earlier) = &admitted.earlier {
+            missing = Missing::of(earlier, &resolved.ids()?);
+            blueprint = Cow::Owned(resolved.blueprint().as_of(earlier));
         }
         let mut params = Params::new(&blueprint.spec);
         commit::read_model(checkpoint.model()?, &mut params)?;
@@ -52,6 +93,8 @@ impl<'a> Trained<'a> {
         Ok(Self {
             dataset,
             blueprint,
+            earlier: admitted.earlier,
+            missing,
             checkpoint,
             params,
             features,
@@ -76,6 +119,29 @@ impl<'a> Trained<'a> {
             )));
         }
         tables::table(layout, partition, data, self.features[type_index].clone())
+    }
+
+    /// Entities of a partition that may be candidates.
+    #[must_use]
+    pub fn entities(&self, type_index: usize, partition: u32) -> u64 {
+        let rows = &self.blueprint.layout.types[type_index].rows;
+        match &self.features[type_index] {
+            Some(features) => features.entities() as u64,
+            None => rows.get(partition as usize).copied().unwrap_or(0),
+        }
+    }
+
+    /// Whether an entity of type `type_index` has an embedding: a row, or a feature that has one.
+    #[must_use]
+    pub fn has(&self, type_index: usize, id: EntityId) -> bool {
+        match &self.features[type_index] {
+            Some(features) => !features.of(id.offset).is_empty(),
+            None => {
+                let rows = &self.blueprint.layout.types[type_index].rows;
+                let rows = rows.get(id.partition as usize);
+                rows.is_some_and(|&rows| u64::from(id.offset) < rows)
+            }
+        }
     }
 
     /// Partitions of entity type `type_index`.

@@ -1,19 +1,17 @@
 //! `pbg-host check`.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use pbg_core::batch_graph::pipeline::Device;
 use pbg_core::event::Event;
 use pbg_core::plan::PlanCost;
-use pbg_store::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
-use pbg_train::{CheckReport, Resolved, RunError};
+use pbg_train::{CheckReport, Resolved};
 use serde::Serialize;
 
 use crate::failure::Result;
-use crate::options::ConfigArgs;
+use crate::options::{AllowArgs, ConfigArgs};
 use crate::terminal::{self, Terminal};
-use crate::{format, load, plugins};
+use crate::{format, load, notes, plugins};
 
 /// Check everything and show the memory and disk that training will need; starts nothing.
 ///
@@ -33,6 +31,9 @@ pub(crate) struct Args {
     /// Component that takes the place of a standard strategy, as for `train`; can be repeated.
     #[arg(long = "plugin", value_name = "FILE|NAME")]
     plugins: Vec<String>,
+    /// What may differ from what trained the checkpoint.
+    #[command(flatten)]
+    allow: AllowArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -48,9 +49,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
     let needs = resolved.check(Some(&filled.strategies.loss))?;
-    let mut order = filled.strategies.order;
     resolved.verify()?;
-    verify_checkpoint(Path::new(&resolved.config().checkpoint_path))?;
+    let next = resolved.verify_checkpoint(&filled.strategies, args.allow.allowed())?;
+    let mut order = filled.strategies.order;
     let plan = resolved.first_plan(order.as_mut());
     for line in filled.log.drain() {
         if let Event::PluginLog {
@@ -59,6 +60,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         {
             terminal.say(format_args!("[{plugin}] {message}"));
         }
+    }
+    if !next.missing.is_empty() {
+        let gained = notes::gained(next.missing.rows.iter(), next.missing.relations);
+        terminal.say(format_args!(
+            "training will draw {gained}, which the checkpoint lacks"
+        ));
+    }
+    for change in &next.changes {
+        terminal.say(format_args!(
+            "training will go on with other edges: {change}"
+        ));
     }
     let report = Report {
         order: order.id().to_string(),
@@ -80,23 +92,6 @@ struct Report {
     needs: CheckReport,
     order: String,
     plan: PlanCost,
-}
-
-/// Reads every file of the checkpoint, if there is one.
-fn verify_checkpoint(path: &Path) -> Result<()> {
-    let checkpoint = match ReadCheckpoint::open(path) {
-        Ok(checkpoint) => checkpoint,
-        Err(CheckpointError::Missing { .. }) => return Ok(()),
-        Err(error) => return Err(RunError::from(error).into()),
-    };
-    checkpoint.model().map_err(RunError::from)?;
-    let mut data = PartitionData::default();
-    for (entity_type, partition) in checkpoint.manifest().partitions() {
-        checkpoint
-            .read_partition_into(&entity_type, partition, &mut data)
-            .map_err(RunError::from)?;
-    }
-    Ok(())
 }
 
 fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {

@@ -8,9 +8,9 @@ use pbg_core::event::RankStats;
 use pbg_train::{Candidates, EvalOptions, EvalReport, Resolved};
 
 use crate::failure::Result;
-use crate::options::ConfigArgs;
+use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
-use crate::{format, load};
+use crate::{format, load, notes};
 
 /// Measure how well edges are ranked.
 ///
@@ -26,11 +26,12 @@ use crate::{format, load};
 Examples:
   pbg-host eval pbg.toml --edges test --filter train,valid,test
   pbg-host eval pbg.toml --edges test --candidates 10000
+  pbg-host eval --checkpoint model --edges test
   pbg-host eval pbg.toml --edges valid --json")]
 pub(crate) struct Args {
-    /// Which configuration.
+    /// Which model.
     #[command(flatten)]
-    config: ConfigArgs,
+    model: TrainedArgs,
     /// Edge set to rank.
     #[arg(long, value_name = "NAME", default_value = "test")]
     edges: String,
@@ -65,7 +66,8 @@ fn candidates(text: &str) -> Result<Candidates, String> {
 /// # Errors
 /// When there is no such edge set or no checkpoint.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let resolved = Resolved::new(load::config(&args.config, terminal)?)?;
+    let TrainedArgs { config, which } = &args.model;
+    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),
@@ -84,6 +86,14 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     });
     bar.finish_and_clear();
     let report = result?;
+    notes::missing(&report.missing, &resolved, terminal);
+    if report.without_embedding > 0 {
+        terminal.warn(format_args!(
+            "{} of the edge set {} are left out: their entities or relations have no embedding yet",
+            format::plural(report.without_embedding, "edge"),
+            report.edges
+        ));
+    }
     if args.json {
         return terminal::print_json(&report);
     }

@@ -8,9 +8,9 @@ use pbg_train::Resolved;
 use pbg_train::trained::Trained;
 
 use crate::failure::Result;
-use crate::load;
-use crate::options::ConfigArgs;
+use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
+use crate::{load, notes};
 
 /// Write embeddings and relation parameters in formats that other tools read.
 ///
@@ -25,9 +25,9 @@ Examples:
   pbg-host export pbg.toml --format parquet --out embeddings --overwrite
   pbg-host export pbg.toml --format tsv --out embeddings")]
 pub(crate) struct Args {
-    /// Which configuration.
+    /// Which model.
     #[command(flatten)]
-    config: ConfigArgs,
+    model: TrainedArgs,
     /// Format of the files.
     #[arg(long, value_name = "FORMAT")]
     format: Format,
@@ -68,7 +68,8 @@ impl From<Format> for ExportFormat {
 /// # Errors
 /// When there is no checkpoint, it does not belong to the dataset, or a file cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let resolved = Resolved::new(load::config(&args.config, terminal)?)?;
+    let TrainedArgs { config, which } = &args.model;
+    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
     let model = Trained::open(&resolved)?;
     let options = ExportOptions {
         format: args.format.into(),
@@ -82,6 +83,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let written = export::run(
         model.dataset,
         &model.checkpoint,
+        model.earlier.as_ref(),
         &args.out,
         &options,
         &mut |done, of| {
@@ -91,6 +93,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     );
     bar.finish_and_clear();
     let written = written?;
+    notes::missing(&model.missing, &resolved, terminal);
     terminal::print(|out| {
         written
             .iter()

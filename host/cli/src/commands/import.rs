@@ -130,6 +130,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     );
     display.bar.finish_and_clear();
     let report = result?;
+    warn_of_imbalance(&report, terminal);
     if args.json {
         return terminal::print_json(&as_json(&report));
     }
@@ -255,6 +256,19 @@ fn print_report(out: &mut dyn Write, report: &ImportReport, time: Duration) -> i
     Ok(())
 }
 
+/// Says of which types the partitions are too unequal to go on with.
+fn warn_of_imbalance(report: &ImportReport, terminal: Terminal) {
+    for entities in &report.types {
+        if let Some(ratio) = entities.imbalance() {
+            terminal.warn(format_args!(
+                "the partitions of {} are unequal: the largest has {ratio:.1} times the entities of the mean, and old \
+                 entities stay where they are; `--fresh` cuts them anew, for a model that is trained anew",
+                entities.name
+            ));
+        }
+    }
+}
+
 fn as_json(report: &ImportReport) -> serde_json::Value {
     let sets = report
         .sets
@@ -263,6 +277,7 @@ fn as_json(report: &ImportReport) -> serde_json::Value {
     let types = report.types.iter().map(|t| {
         json!({
             "name": t.name, "entities": t.entities, "known": t.known, "absent": t.absent, "dropped": t.dropped,
+            "partitions": t.counts,
         })
     });
     json!({

@@ -4,27 +4,30 @@ use std::path::PathBuf;
 
 use pbg_train::Resolved;
 
-use crate::failure::Result;
-use crate::load;
-use crate::options::{ConfigArgs, Overrides};
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::options::TrainedOptions;
 use crate::terminal::{self, Terminal};
+use crate::{load, notes};
 
 /// List the entities nearest to an entity.
 ///
 /// Compares embeddings with the comparator of the configuration, within the entity type of NAME.
 /// One line per neighbour, nearest first: score, tab, name.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "pbg-host neighbors [OPTIONS] [CONFIG] NAME",
+    after_help = "\
 Examples:
   pbg-host neighbors pbg.toml dog.n.01
-  pbg-host neighbors pbg.toml 'New York' -k 25 --entity-type city --json")]
+  pbg-host neighbors --checkpoint model dog.n.01
+  pbg-host neighbors pbg.toml 'New York' -k 25 --entity-type city --json"
+)]
 pub(crate) struct Args {
-    /// Configuration.
-    #[arg(value_name = "CONFIG")]
-    config: PathBuf,
-    /// Name of an entity, as in the edge lists.
-    #[arg(value_name = "NAME")]
-    name: String,
+    /// Configuration, which may be left out [default: that of --checkpoint, otherwise pbg.toml of the
+    /// working folder], and the name of an entity, as in the edge lists.
+    #[arg(value_names = ["CONFIG", "NAME"], required = true, num_args = 1..=2)]
+    names: Vec<PathBuf>,
     /// How many.
     #[arg(short = 'k', long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     neighbors: u32,
@@ -34,9 +37,9 @@ pub(crate) struct Args {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Changes to the configuration.
+    /// Which model.
     #[command(flatten)]
-    overrides: Overrides,
+    which: TrainedOptions,
 }
 
 /// Lists them.
@@ -44,17 +47,19 @@ pub(crate) struct Args {
 /// # Errors
 /// When the model cannot be opened or the name is unknown.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let which = ConfigArgs {
-        config: Some(args.config.clone()),
-        overrides: args.overrides.clone(),
+    let (config, name) = match args.names.as_slice() {
+        [config, name] => (Some(config.as_path()), name),
+        [name] => (None, name),
+        _ => return Err(Failure::message(Kind::Usage, "name an entity")),
     };
-    let resolved = Resolved::new(load::config(&which, terminal)?)?;
+    let name = name.to_str().ok_or_else(|| {
+        let text = format!("the name {} is not valid UTF-8", name.display());
+        Failure::message(Kind::Usage, text)
+    })?;
+    let resolved = Resolved::new(load::trained(config, &args.which, terminal)?)?;
     let mut model = resolved.query()?;
-    let found = model.neighbors(
-        &args.name,
-        args.neighbors as usize,
-        args.entity_type.as_deref(),
-    )?;
+    let found = model.neighbors(name, args.neighbors as usize, args.entity_type.as_deref())?;
+    notes::missing(model.missing(), &resolved, terminal);
     if args.json {
         return terminal::print_json(&found);
     }

@@ -7,7 +7,7 @@ use pbg_train::Resolved;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::load;
-use crate::options::ConfigArgs;
+use crate::options::TrainedArgs;
 use crate::terminal::Terminal;
 
 /// Longest line that is read: three names and more.
@@ -24,9 +24,9 @@ Examples:
   printf 'dog.n.01\\t_hypernym\\tanimal.n.01\\n' | pbg-host score pbg.toml
   cut -f1-3 test.tsv | pbg-host score pbg.toml | paste test.tsv - > scored.tsv")]
 pub(crate) struct Args {
-    /// Which configuration.
+    /// Which model.
     #[command(flatten)]
-    config: ConfigArgs,
+    model: TrainedArgs,
 }
 
 /// Scores.
@@ -34,7 +34,8 @@ pub(crate) struct Args {
 /// # Errors
 /// When the model cannot be opened, a line has no three columns or a name is unknown.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let resolved = Resolved::new(load::config(&args.config, terminal)?)?;
+    let TrainedArgs { config, which } = &args.model;
+    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
     let mut model = resolved.query()?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut input = io::stdin().lock();

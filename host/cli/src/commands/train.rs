@@ -4,11 +4,11 @@ mod introduction;
 
 use std::path::{Path, PathBuf};
 
-use pbg_train::{Allowed, Outcome, Resolved};
+use pbg_train::{Outcome, Resolved};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
-use crate::options::ConfigArgs;
+use crate::options::{AllowArgs, ConfigArgs};
 use crate::progress::{self, Mode};
 use crate::tensorboard::EventFile;
 use crate::terminal::Terminal;
@@ -37,9 +37,9 @@ pub(crate) struct Args {
     /// standard plugin; can be repeated. Which slot it fills is written in it.
     #[arg(long = "plugin", value_name = "FILE|NAME")]
     plugins: Vec<String>,
-    /// Go on from a checkpoint that other plugins trained, or the same ones with other parameters.
-    #[arg(long)]
-    allow_plugin_change: bool,
+    /// What may differ from what trained the checkpoint.
+    #[command(flatten)]
+    allow: AllowArgs,
     /// How to show what happens.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     progress: Mode,
@@ -81,9 +81,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             curves.event(&event);
         }
     };
-    let allowed = Allowed {
-        plugin_change: args.allow_plugin_change,
-    };
+    let allowed = args.allow.allowed();
     let outcome = resolved.train(filled.strategies, allowed, &stop, &mut emit);
     // What a plugin said last explains its failure.
     for line in filled.log.drain() {

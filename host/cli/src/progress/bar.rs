@@ -80,6 +80,8 @@ impl Reporter for Bar {
             | Event::StoppedEarly { .. }
             | Event::Committed { .. }
             | Event::Preserved { .. }
+            | Event::Grown { .. }
+            | Event::DataChanged { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. } => self.draw(),
         }

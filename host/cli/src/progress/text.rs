@@ -4,8 +4,8 @@ use clap::builder::styling::{AnsiColor, Style};
 use pbg_core::event::{Event, IoStats, RankStats};
 
 use super::tracker::Tracker;
-use crate::format;
 use crate::terminal::Terminal;
+use crate::{format, notes};
 
 /// The line that reports `event`; `tracker` has seen it already.
 pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<String> {
@@ -118,6 +118,14 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             "stopped early after {}: MRR was highest after {} ({best_mrr:.4}); that checkpoint is in the folder `best`",
             format::plural(u64::from(*epochs), "epoch"),
             format::plural(u64::from(*best_epoch), "epoch"),
+        )),
+        Event::Grown { rows, relations } => Some(format!(
+            "the dataset has grown since the checkpoint was written: drew {}",
+            notes::gained(rows.iter(), *relations)
+        )),
+        Event::DataChanged { changes } => Some(format!(
+            "going on with other edges than before: {}",
+            changes.join("; ")
         )),
         Event::Preserved { epoch } => Some(format!(
             "the checkpoint after {} is kept",

@@ -105,6 +105,8 @@ impl Tracker {
             | Event::Validated { .. }
             | Event::StoppedEarly { .. }
             | Event::Preserved { .. }
+            | Event::Grown { .. }
+            | Event::DataChanged { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. }
             | Event::Interrupted { .. }

@@ -6,6 +6,8 @@ use pbg_core::strategy::StrategyId;
 use serde::{Deserialize, Serialize};
 
 use super::names;
+use crate::dataset::Ids;
+use crate::dataset::manifest::EdgesId;
 use crate::files::Summary;
 use crate::sealed::Format;
 
@@ -29,14 +31,23 @@ pub struct Manifest {
 }
 
 /// What a commit says about its run, so that another can go on from it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
     /// The configuration, in TOML.
     pub config: String,
     /// Hash of the part of it that a resumed run must share.
     pub config_hash: String,
+    /// Folder of the dataset, seen from that of the checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataset_path: Option<String>,
     /// Identity of the dataset's ids.
     pub dataset: String,
+    /// What the ids stand for, so that a dataset that has grown is recognised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Ids>,
+    /// The edge sets that the run reads.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub edges: BTreeMap<String, EdgesId>,
     /// The strategies that took part.
     pub strategies: Vec<StrategyId>,
     /// Where the run stands; the training loop knows what it means.

@@ -21,6 +21,7 @@ fn run_info(step: u64) -> RunInfo {
             sha256: "00".to_owned(),
         }],
         state: json!({ "step": step, "pass": { "epoch": 1 } }),
+        ..RunInfo::default()
     }
 }
 

@@ -35,60 +35,16 @@ pub struct Dictionary {
 
 impl Dictionary {
     pub(super) fn read(dataset: &Dataset, entity_type: &str) -> Result<Self, DatasetError> {
-        let manifest = dataset.manifest();
-        let info = manifest.entities.get(entity_type);
+        let info = dataset.manifest().entities.get(entity_type);
         let info = info.ok_or_else(|| dataset.unknown_type(entity_type))?;
-        let (path, file) = open_verified(dataset.path(), manifest, &info.file)?;
-        let damaged = |e: arrow_schema::ArrowError| DatasetError::damaged(&path, e.to_string());
-        let mut dictionary = Self::with_counts(&info.counts);
-        for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
-            let batch = batch.map_err(damaged)?;
-            let names = batch
-                .column_by_name("name")
-                .and_then(|c| c.as_string_opt::<i32>());
-            let integers = |name| {
-                batch
-                    .column_by_name(name)
-                    .and_then(|c| c.as_primitive_opt::<UInt32Type>())
-            };
-            let (Some(names), Some(partitions), Some(offsets)) =
-                (names, integers("partition"), integers("offset"))
-            else {
-                return Err(DatasetError::damaged(&path, "it lacks a column"));
-            };
-            for i in 0..batch.num_rows() {
-                let at = EntityId {
-                    partition: partitions.value(i),
-                    offset: offsets.value(i),
-                };
-                if dictionary.checked_id(dictionary.len()) != Some(at) {
-                    return Err(DatasetError::damaged(&path, "an entity is out of place"));
-                }
-                dictionary.push(names.value(i));
-            }
-        }
-        if dictionary.len() != info.total() {
-            return Err(DatasetError::damaged(
-                &path,
-                "it has not the entities of the manifest",
-            ));
-        }
-        Ok(dictionary)
-    }
-
-    fn with_counts(counts: &[u32]) -> Self {
-        let mut starts = vec![0];
-        let mut end = 0;
-        for &count in counts {
-            end += u64::from(count);
-            starts.push(end);
-        }
-        Self {
+        let mut dictionary = Self {
             bytes: String::new(),
             ends: Vec::new(),
-            starts,
+            starts: starts(&info.counts),
             index: OnceLock::new(),
-        }
+        };
+        read_names(dataset, entity_type, &mut |_, name| dictionary.push(name))?;
+        Ok(dictionary)
     }
 
     fn push(&mut self, name: &str) {
@@ -165,24 +121,88 @@ impl Dictionary {
     }
 
     fn checked_id(&self, global: u64) -> Option<EntityId> {
-        let partition = self
-            .starts
-            .partition_point(|&start| start <= global)
-            .checked_sub(1)?;
-        if partition + 1 >= self.starts.len() {
-            return None;
-        }
-        let offset = (global - self.starts[partition]) as u32;
-        Some(EntityId {
-            partition: partition as u32,
-            offset,
-        })
+        place(&self.starts, global)
     }
 
     fn at(&self, at: usize) -> &str {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[start..self.ends[at]]
     }
+}
+
+/// Calls `visit` with the place and the name of every entity of a type, in global order, without
+/// keeping them.
+pub(super) fn read_names(
+    dataset: &Dataset,
+    entity_type: &str,
+    visit: &mut dyn FnMut(EntityId, &str),
+) -> Result<(), DatasetError> {
+    let manifest = dataset.manifest();
+    let info = manifest.entities.get(entity_type);
+    let info = info.ok_or_else(|| dataset.unknown_type(entity_type))?;
+    let (path, file) = open_verified(dataset.path(), manifest, &info.file)?;
+    let damaged = |e: arrow_schema::ArrowError| DatasetError::damaged(&path, e.to_string());
+    let (starts, mut read) = (starts(&info.counts), 0);
+    for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
+        let batch = batch.map_err(damaged)?;
+        let names = batch
+            .column_by_name("name")
+            .and_then(|c| c.as_string_opt::<i32>());
+        let integers = |name| {
+            batch
+                .column_by_name(name)
+                .and_then(|c| c.as_primitive_opt::<UInt32Type>())
+        };
+        let (Some(names), Some(partitions), Some(offsets)) =
+            (names, integers("partition"), integers("offset"))
+        else {
+            return Err(DatasetError::damaged(&path, "it lacks a column"));
+        };
+        for i in 0..batch.num_rows() {
+            let at = EntityId {
+                partition: partitions.value(i),
+                offset: offsets.value(i),
+            };
+            if place(&starts, read) != Some(at) {
+                return Err(DatasetError::damaged(&path, "an entity is out of place"));
+            }
+            read += 1;
+            visit(at, names.value(i));
+        }
+    }
+    if read != info.total() {
+        return Err(DatasetError::damaged(
+            &path,
+            "it has not the entities of the manifest",
+        ));
+    }
+    Ok(())
+}
+
+/// Global number of the first entity of each partition, and of the one behind the last.
+fn starts(counts: &[u32]) -> Vec<u64> {
+    let mut starts = vec![0];
+    let mut end = 0;
+    for &count in counts {
+        end += u64::from(count);
+        starts.push(end);
+    }
+    starts
+}
+
+/// Where the entity with global number `global` lies, if there is one.
+fn place(starts: &[u64], global: u64) -> Option<EntityId> {
+    let partition = starts
+        .partition_point(|&start| start <= global)
+        .checked_sub(1)?;
+    if partition + 1 >= starts.len() {
+        return None;
+    }
+    let offset = (global - starts[partition]) as u32;
+    Some(EntityId {
+        partition: partition as u32,
+        offset,
+    })
 }
 
 fn hash(name: &str) -> u64 {

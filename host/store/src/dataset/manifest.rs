@@ -38,6 +38,10 @@ pub struct EntityType {
     pub num_partitions: u32,
     /// Entities in each partition.
     pub counts: Vec<u32>,
+    /// CRC-32 of the names of each partition, each name after its length; empty where an earlier
+    /// version imported them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub names_crc32: Vec<u32>,
     /// Whether its entities are bags of features.
     pub featurized: bool,
     /// The features, for a featurized type.
@@ -72,6 +76,9 @@ pub struct FeatureInfo {
     pub names_file: String,
     /// Number of features.
     pub count: u32,
+    /// CRC-32 of their names, as of those of entities.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub names_crc32: Option<u32>,
 }
 
 /// The relations.
@@ -102,6 +109,16 @@ pub struct EdgeSetInfo {
     pub frame_crc32: u32,
     /// Record batches in the order of the file, which is that of buckets (`lhs`, then `rhs`).
     pub batches: Vec<Batch>,
+}
+
+/// What tells the edges of a set from others: computed from counts and checksums, without reading
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EdgesId {
+    /// How many.
+    pub edges: u64,
+    /// CRC-32 of the buckets, counts and checksums of the record batches.
+    pub crc32: u32,
 }
 
 /// A record batch of edges: all of a bucket, or a part of a large one.
@@ -162,6 +179,23 @@ impl Manifest {
 }
 
 impl EdgeSetInfo {
+    /// What tells these edges from others.
+    #[must_use]
+    pub fn id(&self) -> EdgesId {
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&[u8::from(self.has_weight)]);
+        for batch in &self.batches {
+            for number in [batch.bucket.lhs, batch.bucket.rhs, batch.crc32] {
+                sum.update(&number.to_le_bytes());
+            }
+            sum.update(&batch.rows.to_le_bytes());
+        }
+        EdgesId {
+            edges: self.edges,
+            crc32: sum.finalize(),
+        }
+    }
+
     fn check(&self, size: u64) -> Result<(), String> {
         let mut end = self.header_size;
         let mut edges = 0_u64;

@@ -9,6 +9,7 @@ use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use pbg_core::graph::{Bucket, Edges};
 
+use super::NameSum;
 use super::edges;
 use super::manifest::{Batch, EdgeSetInfo};
 use super::relations::Relation;
@@ -152,12 +153,13 @@ impl<'a> EdgeFile<'a> {
     }
 }
 
-/// Writes `entities_<type>.arrow`: `names` in global order, cut into partitions by `counts`.
+/// Writes `entities_<type>.arrow`: `names` in global order, cut into partitions by `counts`. Gives its
+/// summary, and the checksum of the names of each partition.
 pub(crate) fn dictionary<'n>(
     path: &Path,
     mut names: impl Iterator<Item = &'n str>,
     counts: &[u32],
-) -> Result<Summary, FileError> {
+) -> Result<(Summary, Vec<u32>), FileError> {
     let column = |name, data_type| Field::new(name, data_type, false);
     let schema = Schema::new(vec![
         column("name", DataType::Utf8),
@@ -165,11 +167,14 @@ pub(crate) fn dictionary<'n>(
         column("offset", DataType::UInt32),
     ]);
     let mut file = ArrowFile::create(path, Arc::new(schema))?;
+    let mut sums = Vec::with_capacity(counts.len());
     for (partition, &count) in counts.iter().enumerate() {
         let mut first = 0;
+        let mut sum = NameSum::default();
         while first < count {
             let rows = (count - first).min(DICTIONARY_ROWS);
             let batch: Vec<&str> = names.by_ref().take(rows as usize).collect();
+            batch.iter().for_each(|name| sum.add(name));
             file.write(vec![
                 Arc::new(StringArray::from(batch)),
                 Arc::new(UInt32Array::from_value(partition as u32, rows as usize)),
@@ -177,26 +182,30 @@ pub(crate) fn dictionary<'n>(
             ])?;
             first += rows;
         }
+        sums.push(sum.finish());
     }
-    Ok(file.finish()?.1)
+    Ok((file.finish()?.1, sums))
 }
 
 /// Rows of the largest batch of names: 32-bit offsets must do for names of any allowed length.
 const DICTIONARY_ROWS: u32 = 1 << 15;
 
-/// Writes a list of names, as `feature_names_<type>.arrow`.
+/// Writes a list of names, as `feature_names_<type>.arrow`. Gives its summary, and the checksum of
+/// the names.
 pub(crate) fn names<'n>(
     path: &Path,
     names: impl ExactSizeIterator<Item = &'n str>,
-) -> Result<Summary, FileError> {
+) -> Result<(Summary, u32), FileError> {
     let schema = Schema::new(vec![Field::new("name", DataType::Utf8, false)]);
     let mut file = ArrowFile::create(path, Arc::new(schema))?;
     let mut names = names.peekable();
+    let mut sum = NameSum::default();
     while names.peek().is_some() {
         let batch: Vec<&str> = names.by_ref().take(DICTIONARY_ROWS as usize).collect();
+        batch.iter().for_each(|name| sum.add(name));
         file.write(vec![Arc::new(StringArray::from(batch))])?;
     }
-    Ok(file.finish()?.1)
+    Ok((file.finish()?.1, sum.finish()))
 }
 
 /// Writes `relations.arrow`.

@@ -39,7 +39,11 @@ impl Export<'_> {
             }
             ExportFormat::Tsv => vec![self.parameter_lines(&tensors)?],
         };
-        written.push(self.names("relations.names.json", self.dataset.relation_names())?);
+        let names = self.dataset.relation_names();
+        let known = self
+            .earlier
+            .map_or(names.len(), |ids| ids.relations.total() as usize);
+        written.push(self.names("relations.names.json", &names[..known.min(names.len())])?);
         Ok(written)
     }
 

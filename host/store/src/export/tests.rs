@@ -77,6 +77,7 @@ fn trained_with(edges: &str, parameters: &[TensorRef<'_>]) -> Trained {
             dataset: String::new(),
             strategies: Vec::new(),
             state: serde_json::Value::Null,
+            ..RunInfo::default()
         })
         .unwrap();
     drop(checkpoint);
@@ -106,6 +107,7 @@ fn export(trained: &Trained, format: ExportFormat) -> (PathBuf, Vec<String>) {
     let written = run(
         &trained.dataset,
         &trained.checkpoint,
+        None,
         &out,
         &options(format),
         &mut |done, total| {
@@ -236,6 +238,7 @@ fn what_cannot_be_exported() {
         run(
             &first.dataset,
             &first.checkpoint,
+            None,
             &out,
             options,
             &mut |_, _| {},

@@ -3,7 +3,7 @@
 //! New entities are shuffled by a hash of seed and name, so that the result depends on nothing
 //! else, and dealt to the partitions in contiguous ranges; known ones stay where they are.
 
-use pbg_core::seed::{Purpose, derive};
+use pbg_core::seed::{self, Purpose};
 
 use super::intern::{Interner, NameMap};
 use super::{ImportError, Job};
@@ -107,33 +107,20 @@ fn shuffled(
     seed: u64,
     purpose: &str,
 ) -> Vec<u32> {
-    let seed = hash(seed, purpose.as_bytes());
+    let seed = seed::of_text(seed, Purpose::Assign, purpose.as_bytes());
     let names = names.read();
     // A name without an occurrence was only looked for.
     let is_new = |id, count| known.get(id) == DROPPED && count >= min_count.max(1);
     let new = names.iter().filter(|&(id, _, count)| is_new(id, count));
-    let mut new: Vec<_> = new.map(|(id, name, _)| (hash(seed, name), id)).collect();
+    let mut new: Vec<_> = new
+        .map(|(id, name, _)| (seed::of_text(seed, Purpose::Assign, name), id))
+        .collect();
     new.sort_unstable();
     // Equal hashes are next to each other; only among them do the names decide.
     for equal in new.chunk_by_mut(|a, b| a.0 == b.0) {
         equal.sort_unstable_by_key(|&(_, id)| names.name(id));
     }
     new.into_iter().map(|(_, id)| id).collect()
-}
-
-/// A hash that stays the same in all versions: ids depend on it.
-fn hash(seed: u64, name: &[u8]) -> u64 {
-    let (words, rest) = name.as_chunks::<8>();
-    let seed = words.iter().fold(seed, |seed, word| {
-        derive(seed, Purpose::Assign, &[u64::from_le_bytes(*word)])
-    });
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    derive(
-        seed,
-        Purpose::Assign,
-        &[u64::from_le_bytes(last), name.len() as u64],
-    )
 }
 
 /// How many of `new` entities each partition gets, so that the sizes become as equal as can be.

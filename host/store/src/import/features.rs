@@ -58,10 +58,11 @@ pub(super) fn import(
         job.options.seed,
         "features",
     )?;
-    let info = FeatureInfo {
+    let mut info = FeatureInfo {
         file: format!("features_{entity_type}.arrow"),
         names_file: format!("feature_names_{entity_type}.arrow"),
         count: placed.order.len() as u32,
+        names_crc32: None,
     };
     for id in &mut bags.ids {
         *id = placed.global(*id);
@@ -74,7 +75,8 @@ pub(super) fn import(
     manifest.files.insert(info.file.clone(), summary);
     let feature_names = bags.interner.read();
     let listed = placed.order.iter().map(|&id| feature_names.name(id));
-    let summary = write::names(&job.folder.join(&info.names_file), listed)?;
+    let (summary, sum) = write::names(&job.folder.join(&info.names_file), listed)?;
+    info.names_crc32 = Some(sum);
     manifest.files.insert(info.names_file.clone(), summary);
     Ok(Some(info))
 }

@@ -125,6 +125,7 @@ fn write(folder: &Path, data: &PartitionData) -> Result<(), CheckpointError> {
         dataset: String::new(),
         strategies: Vec::new(),
         state: serde_json::Value::Null,
+        ..RunInfo::default()
     })?;
     Ok(())
 }

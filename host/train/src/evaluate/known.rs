@@ -40,7 +40,7 @@ impl Known {
             }
         }
         for name in filter {
-            for edge in read_edges(model.dataset, &model.blueprint.layout, name)? {
+            for edge in read_edges(model, name)?.0 {
                 for side in Side::BOTH {
                     if let Some(answers) = known.answers.get_mut(&question(model, &edge, side)) {
                         answers.push(entity(model, &edge, side));

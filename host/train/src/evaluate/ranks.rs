@@ -420,15 +420,15 @@ fn draw_candidates(model: &Trained<'_>, count: u32, seed: u64) -> Vec<Vec<known:
     types
         .map(|(index, layout)| {
             let total: u64 = (0..layout.rows.len())
-                .map(|p| entities(model, index, p as u32))
+                .map(|p| model.entities(index, p as u32))
                 .sum();
             let mut rng = seed::stream(seed, Purpose::Candidates, &[0, index as u64]);
             let mut drawn = std::collections::BTreeSet::new();
             while (drawn.len() as u64) < u64::from(count).min(total) {
                 let mut at = rng.random_range(0..total);
                 let mut partition = 0;
-                while at >= entities(model, index, partition) {
-                    at -= entities(model, index, partition);
+                while at >= model.entities(index, partition) {
+                    at -= model.entities(index, partition);
                     partition += 1;
                 }
                 drawn.insert((partition, at as u32));
@@ -436,13 +436,6 @@ fn draw_candidates(model: &Trained<'_>, count: u32, seed: u64) -> Vec<Vec<known:
             drawn.into_iter().collect()
         })
         .collect()
-}
-
-fn entities(model: &Trained<'_>, entity: usize, partition: u32) -> u64 {
-    let name = &model.blueprint.layout.types[entity].name;
-    let info = model.dataset.manifest().entities.get(name);
-    info.and_then(|i| i.counts.get(partition as usize))
-        .map_or(0, |&n| u64::from(n))
 }
 
 fn not_finite(edge: &Edge) -> RunError {

@@ -76,24 +76,13 @@ pub(super) fn with_rates_of(plateau: &Plateau, spec: &ModelSpec) -> ModelSpec {
     }
 }
 
-/// Edge sets whose edges are no wrong candidates.
-fn filter(config: &Config) -> Vec<String> {
-    let rules = &config.validation;
-    let default = || {
-        let mut sets = config.edge_sets.clone();
-        sets.extend(rules.edges.clone());
-        sets
-    };
-    rules.filter.clone().unwrap_or_else(default)
-}
-
 /// Whether the dataset has the edge sets that validation reads: better asked before an epoch is
 /// trained than after.
 pub(super) fn check(config: &Config, dataset: &Dataset) -> Result<(), RunError> {
     let Some(edges) = &config.validation.edges else {
         return Ok(());
     };
-    for name in filter(config).iter().chain([edges]) {
+    for name in config.validation_filter().iter().chain([edges]) {
         dataset.edge_set(name)?;
     }
     Ok(())
@@ -115,7 +104,7 @@ fn rank(resolved: &Resolved, edges: &str) -> Result<RankStats, RunError> {
     let rules = &config.validation;
     let options = EvalOptions {
         edges: edges.to_owned(),
-        filter: filter(config),
+        filter: config.validation_filter(),
         candidates: rules.candidates.map_or(Candidates::All, Candidates::Sample),
         threads: Some(resolved.settings().workers),
         limit: rules.limit.map(|limit| limit as usize),

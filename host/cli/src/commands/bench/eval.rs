@@ -6,7 +6,7 @@ use pbg_train::bench::{self, EvalSpeed};
 use pbg_train::{Candidates, EvalOptions, Resolved};
 
 use crate::failure::Result;
-use crate::options::ConfigArgs;
+use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
 use crate::{format, load};
 
@@ -20,9 +20,9 @@ Examples:
   pbg-host bench eval pbg.toml
   pbg-host bench eval pbg.toml --edges valid --filter train,valid --limit 1000 --json")]
 pub(crate) struct Args {
-    /// Which configuration.
+    /// Which model.
     #[command(flatten)]
-    config: ConfigArgs,
+    model: TrainedArgs,
     /// Edge set to rank.
     #[arg(long, value_name = "NAME", default_value = "test")]
     edges: String,
@@ -45,7 +45,8 @@ pub(crate) struct Args {
 /// # Errors
 /// When there is no such edge set or no checkpoint.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let resolved = Resolved::new(load::config(&args.config, terminal)?)?;
+    let TrainedArgs { config, which } = &args.model;
+    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),

@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use pbg_config::Config;
 use pbg_lab::study::{OrderRuns, Study};
 use pbg_report::{pages, table};
-use pbg_train::Resolved;
+use pbg_train::{Allowed, Resolved};
 
 use super::contestants::{Wanted, wanted};
 use crate::exit_codes::Kind;
@@ -52,6 +52,10 @@ pub(crate) struct Args {
     /// Rank only a random sample of this many edges.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
+    /// Show runs that were trained or ranked on other edges than those of the dataset now, and go on
+    /// with them.
+    #[arg(long)]
+    allow_data_change: bool,
     /// Keep the checkpoints of finished runs.
     #[arg(long)]
     keep_checkpoints: bool,
@@ -85,6 +89,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let runs = runs::Runs {
         resolved: &resolved,
         ranking: &ranking,
+        allowed: Allowed {
+            data_change: args.allow_data_change,
+            ..Allowed::default()
+        },
         folder: &folder,
         keep_checkpoints: args.keep_checkpoints,
         stop: &stop,

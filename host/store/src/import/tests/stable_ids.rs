@@ -105,3 +105,100 @@ fn another_partitioning_needs_a_fresh_start() {
     let dataset = workshop.import_text("a.tsv", "a\tr\tb\n").unwrap();
     assert_eq!(dataset.manifest().entities["e"].counts, [1, 1, 0]);
 }
+
+/// The ids of type `e` of the dataset of a workshop.
+fn ids(workshop: &Workshop) -> crate::dataset::Ids {
+    workshop.dataset().ids(&["e".to_owned()]).unwrap()
+}
+
+#[test]
+fn growth_is_told_from_change() {
+    use crate::dataset::Succession;
+
+    let mut workshop = Workshop::new(3);
+    workshop
+        .import_text("a.tsv", "a\tr\tb\nc\tr\td\ne\tr\tf\ng\tz\ta\n")
+        .unwrap();
+    let old = ids(&workshop);
+    let succession = |workshop: &Workshop, old| {
+        let now = ids(workshop);
+        workshop.dataset().succession(old, &now).unwrap()
+    };
+    assert_eq!(succession(&workshop, &old), Succession::Same);
+    // The edges are another matter, and so is their order.
+    workshop
+        .import_text("b.tsv", "g\tz\ta\nc\tr\td\na\tr\tb\n")
+        .unwrap();
+    assert_eq!(succession(&workshop, &old), Succession::Same);
+    workshop
+        .import_text("c.tsv", "a\tr\tnew\nc\tq\td\n")
+        .unwrap();
+    assert_eq!(succession(&workshop, &old), Succession::Grown);
+    let grown = ids(&workshop);
+    assert_eq!(grown.relations.total(), old.relations.total() + 1);
+    assert_eq!(grown.rows["e"].total(), old.rows["e"].total() + 1);
+
+    (workshop.options.fresh, workshop.options.seed) = (true, 9);
+    workshop
+        .import_text("d.tsv", "a\tr\tb\nc\tr\td\ne\tr\tf\ng\tz\ta\nh\tq\th\n")
+        .unwrap();
+    assert!(matches!(succession(&workshop, &old), Succession::Other(_)));
+    assert!(matches!(
+        succession(&workshop, &grown),
+        Succession::Other(_)
+    ));
+}
+
+#[test]
+fn an_older_manifest_without_checksums_gives_the_same_ids() {
+    let workshop = Workshop::new(2);
+    let dataset = workshop
+        .import_text("a.tsv", "a\tr\tb\nc\tr\td\ne\tr\tf\n")
+        .unwrap();
+    let mut manifest = dataset.manifest().clone();
+    let entities = manifest.entities.get_mut("e").unwrap();
+    assert_eq!(std::mem::take(&mut entities.names_crc32).len(), 2);
+    let sealed = crate::sealed::seal(crate::dataset::manifest::FORMAT, &manifest).unwrap();
+    let expected = ids(&workshop);
+    fs::write(workshop.target().join(crate::dataset::MANIFEST), sealed).unwrap();
+    assert_eq!(ids(&workshop), expected);
+}
+
+#[test]
+fn partitions_that_cannot_be_levelled_are_reported() {
+    let report = |counts: &[u32]| crate::import::TypeReport {
+        entities: counts.iter().map(|&n| u64::from(n)).sum(),
+        counts: counts.to_vec(),
+        ..Default::default()
+    };
+    assert_eq!(report(&[10, 10, 11]).imbalance(), None);
+    assert_eq!(report(&[1, 0, 1, 0]).imbalance(), None);
+    assert_eq!(report(&[12, 10, 10]).imbalance(), None);
+    assert_eq!(report(&[30, 10, 20]).imbalance(), Some(1.5));
+
+    // A dictionary from elsewhere with nearly everything in one partition.
+    let workshop = Workshop::new(2);
+    let dataset = workshop
+        .import_text("a.tsv", "a\tr\tb\nc\tr\td\ne\tr\tf\ng\tr\th\n")
+        .unwrap();
+    let mut manifest = dataset.manifest().clone();
+    let (folder, entities) = (workshop.target(), manifest.entities.get_mut("e").unwrap());
+    entities.counts = vec![7, 1];
+    let names = dataset.entity_names("e").unwrap();
+    let written = crate::dataset::write::dictionary(
+        &folder.join(&entities.file),
+        names.iter().map(String::as_str),
+        &entities.counts,
+    );
+    let (summary, sums) = written.unwrap();
+    entities.names_crc32 = sums;
+    manifest.files.insert(entities.file.clone(), summary);
+    manifest.edge_sets.clear();
+    let sealed = crate::sealed::seal(crate::dataset::manifest::FORMAT, &manifest).unwrap();
+    fs::write(folder.join(crate::dataset::MANIFEST), sealed).unwrap();
+
+    let two_more = workshop.file("b.tsv", "a\tr\tx\nb\tr\ty\n");
+    let report = workshop.import(&[("train", &[&two_more])]).unwrap();
+    assert_eq!(report.types[0].counts, [7, 3]);
+    assert_eq!(report.types[0].imbalance(), Some(1.4));
+}

@@ -1,5 +1,6 @@
 //! The runs of a study: one folder each, trained epoch by epoch.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use crate::{format, metrics, plugins};
 pub(super) struct Runs<'a> {
     pub(super) resolved: &'a Resolved,
     pub(super) ranking: &'a EvalOptions,
+    pub(super) allowed: Allowed,
     pub(super) folder: &'a Path,
     pub(super) keep_checkpoints: bool,
     pub(super) stop: &'a AtomicBool,
@@ -49,6 +51,7 @@ impl Runs<'_> {
         contestants::set_parameters(&mut config, wanted, self.terminal)?;
         let epochs = config.num_epochs;
         let fingerprint = self.fingerprint(&config)?;
+        let data = self.data();
         let mut run = read(&folder.join(RESULT))?.unwrap_or_default();
         if run.fingerprint != fingerprint {
             if !run.fingerprint.is_empty() {
@@ -60,9 +63,12 @@ impl Runs<'_> {
             run = SeedRun {
                 seed,
                 fingerprint,
+                data: data.clone(),
                 epochs: Vec::new(),
             };
         }
+        self.compare_data(&folder, &run, &data)?;
+        run.data = data;
         let label = format!("{}, seed {seed}", wanted.label);
         let done = run.epochs.len() as u32;
         if done >= epochs {
@@ -89,6 +95,36 @@ impl Runs<'_> {
         Ok(run)
     }
 
+    fn data(&self) -> BTreeMap<String, String> {
+        let mut ranked = self.ranking.filter.clone();
+        ranked.push(self.ranking.edges.clone());
+        self.resolved.data(&ranked)
+    }
+
+    /// Results on other data are shown, and gone on from, only when that was asked for.
+    fn compare_data(
+        &self,
+        folder: &Path,
+        run: &SeedRun,
+        data: &BTreeMap<String, String>,
+    ) -> Result<()> {
+        let changes = run.other_data(data);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "{} holds a run on other data: {}",
+            folder.display(),
+            changes.join("; ")
+        );
+        if self.allowed.data_change {
+            self.terminal.warn(text);
+            return Ok(());
+        }
+        let help = "`--allow-data-change` goes on all the same; or choose another folder with --study, or remove this one";
+        Err(Failure::message(Kind::Checkpoint, text).help(help))
+    }
+
     /// Trains one epoch and ranks the edges after it.
     fn epoch(&self, resolved: &Resolved, epoch: u32, run: &mut SeedRun, label: &str) -> Result<()> {
         let started = Instant::now();
@@ -106,8 +142,7 @@ impl Runs<'_> {
                 }
             }
         };
-        let allowed = Allowed::default();
-        match resolved.train(filled.strategies, allowed, self.stop, &mut emit)? {
+        match resolved.train(filled.strategies, self.allowed, self.stop, &mut emit)? {
             Outcome::Finished { .. } => {}
             Outcome::Interrupted { .. } => {
                 self.terminal

@@ -1,0 +1,111 @@
+//! Keys that a configuration leaves open, as a trained model has them.
+
+use super::node::{Node, Value};
+use super::training::{MODEL, MODEL_OF_RELATIONS};
+
+/// Gives `tree` the keys of `trained` that say what its embeddings mean, and its seed, where it has
+/// none of its own. An entry of `relations` takes them from the entry of the same name.
+pub(super) fn take(tree: &mut Node, trained: &Node) {
+    for key in MODEL.into_iter().chain(["seed"]) {
+        fill(tree, trained, key);
+    }
+    let (Some(own), Some(known)) = (relations(tree), table(trained).get("relations")) else {
+        return;
+    };
+    let known = match &known.value {
+        Value::List(known) => known.as_slice(),
+        _ => &[],
+    };
+    for relation in own {
+        let name = table(relation).get("name").map(|node| node.value.clone());
+        let same = |other: &&Node| table(other).get("name").map(|n| &n.value) == name.as_ref();
+        if let Some(known) = known.iter().find(same) {
+            for key in MODEL_OF_RELATIONS {
+                fill(relation, known, key);
+            }
+        }
+    }
+}
+
+/// Sets what `node` has not at `key` to what `from` has there; in tables, entry by entry.
+fn fill(node: &mut Node, from: &Node, key: &str) {
+    let Some(value) = table(from).get(key) else {
+        return;
+    };
+    let Value::Table(entries) = &mut node.value else {
+        return;
+    };
+    match entries.get_mut(key) {
+        None => drop(entries.insert(key.to_owned(), value.clone())),
+        Some(own) => {
+            let keys: Vec<String> = table(value).keys().cloned().collect();
+            keys.iter().for_each(|key| fill(own, value, key));
+        }
+    }
+}
+
+fn relations(tree: &mut Node) -> Option<&mut Vec<Node>> {
+    let Value::Table(entries) = &mut tree.value else {
+        return None;
+    };
+    match &mut entries.get_mut("relations")?.value {
+        Value::List(items) => Some(items),
+        _ => None,
+    }
+}
+
+fn table(node: &Node) -> &std::collections::BTreeMap<String, Node> {
+    static NONE: std::collections::BTreeMap<String, Node> = std::collections::BTreeMap::new();
+    match &node.value {
+        Value::Table(entries) => entries,
+        _ => &NONE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Config;
+    use pbg_core::model::{Comparator, Operator};
+
+    const TEXT: &str = r#"
+        dataset = "data"
+        checkpoint_path = "model"
+        dimension = 8
+        entities.user.num_partitions = 1
+        relations = [{ name = "follows", lhs = "user", rhs = "user" }]
+    "#;
+
+    fn set(changes: &[(&str, &str)]) -> Vec<(String, String)> {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        changes.iter().map(owned).collect()
+    }
+
+    #[test]
+    fn what_is_left_open_is_as_it_was_trained() {
+        let trained = set(&[
+            ("comparator", "dot"),
+            ("relations.0.operator", "diagonal"),
+            ("entities.user.dimension", "6"),
+            ("lr", "0.5"),
+            ("seed", "3"),
+        ]);
+        let trained = Config::parse(TEXT, "test", &trained).unwrap();
+        let read = Config::parse_for(&trained, TEXT, "test", &[], &[]).unwrap();
+        assert_eq!(read.comparator, Comparator::Dot);
+        assert_eq!(read.relations[0].operator, Operator::Diagonal);
+        assert_eq!((read.entity_dimension("user"), read.seed), (6, 3));
+        assert_eq!(read.model_differences(&trained), [""; 0]);
+        assert!(read.lr < 0.1, "how it was trained is not read");
+    }
+
+    #[test]
+    fn what_is_set_stays() {
+        let trained = Config::parse(TEXT, "test", &set(&[("comparator", "dot")])).unwrap();
+        let other = set(&[("comparator", "cos")]);
+        let read = Config::parse_for(&trained, TEXT, "test", &other, &[]).unwrap();
+        assert_eq!(
+            read.model_differences(&trained),
+            [r#"comparator: "cos", not "dot""#]
+        );
+    }
+}

@@ -1,0 +1,195 @@
+//! Which names the rows of a model stand for, so that rows are never taken for those of others.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::manifest::EntityType;
+use super::{Dataset, DatasetError};
+
+/// A list of names that is cut into partitions: how many each has, and a checksum of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameList {
+    /// Names per partition.
+    pub counts: Vec<u32>,
+    /// CRC-32 of the names of each partition.
+    pub crc32: Vec<u32>,
+}
+
+impl NameList {
+    /// Number of names.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts.iter().map(|&n| u64::from(n)).sum()
+    }
+
+    /// Names of a partition; 0 for one that does not exist.
+    #[must_use]
+    pub fn count(&self, partition: u32) -> u32 {
+        self.counts.get(partition as usize).copied().unwrap_or(0)
+    }
+}
+
+/// What the ids of a model stand for: relations by id, and the rows of tables by partition and
+/// offset, which are entities, or features of a featurized type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ids {
+    /// Relations: one partition, with their entity types.
+    pub relations: NameList,
+    /// Rows of the table of each entity type.
+    pub rows: BTreeMap<String, NameList>,
+}
+
+/// How the ids of a dataset follow from earlier ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Succession {
+    /// They are the same.
+    Same,
+    /// Every earlier id stands for what it stood for, and there are more.
+    Grown,
+    /// An id stands for something else: which.
+    Other(String),
+}
+
+/// A checksum over names in their order: none can be shifted into the next.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NameSum(crc32fast::Hasher);
+
+impl NameSum {
+    pub(crate) fn add(&mut self, name: &str) {
+        self.0.update(&(name.len() as u32).to_le_bytes());
+        self.0.update(name.as_bytes());
+    }
+
+    pub(crate) fn finish(&self) -> u32 {
+        self.0.clone().finalize()
+    }
+}
+
+impl Dataset {
+    /// What the ids of relations, and of the rows of `types`, stand for. The dictionaries are read
+    /// only if an earlier version of this program imported the dataset.
+    ///
+    /// # Errors
+    /// When there is no such type, or a dictionary is damaged.
+    pub fn ids<'n>(
+        &self,
+        types: impl IntoIterator<Item = &'n String>,
+    ) -> Result<Ids, DatasetError> {
+        let relations = self.relations().len() as u32;
+        let mut rows = BTreeMap::new();
+        for name in types {
+            let info = self.manifest().entities.get(name);
+            let info = info.ok_or_else(|| self.unknown_type(name))?;
+            let counts = row_counts(info);
+            let crc32 = match stored_sums(info) {
+                Some(sums) => sums,
+                None => self.sums_of_first(name, &counts)?,
+            };
+            rows.insert(name.clone(), NameList { counts, crc32 });
+        }
+        Ok(Ids {
+            relations: NameList {
+                counts: vec![relations],
+                crc32: vec![self.relations_sum(relations)],
+            },
+            rows,
+        })
+    }
+
+    /// How `now`, which are ids of this dataset, follow from `earlier` ones. Dictionaries are read
+    /// only of types that have grown.
+    ///
+    /// # Errors
+    /// When a dictionary is damaged.
+    pub fn succession(&self, earlier: &Ids, now: &Ids) -> Result<Succession, DatasetError> {
+        if earlier == now {
+            return Ok(Succession::Same);
+        }
+        let known = earlier.relations.total() as u32;
+        let relations = u64::from(known) <= now.relations.total()
+            && [self.relations_sum(known)] == earlier.relations.crc32[..];
+        if !relations {
+            let what = "relations are others, or in another order";
+            return Ok(Succession::Other(what.to_owned()));
+        }
+        for (name, earlier) in &earlier.rows {
+            let Some(now) = now.rows.get(name) else {
+                return Ok(Succession::Other(format!("there is no type `{name}`")));
+            };
+            if earlier == now {
+                continue;
+            }
+            let fewer = |(earlier, now): (&u32, &u32)| earlier > now;
+            if earlier.counts.len() != now.counts.len()
+                || earlier.counts.iter().zip(&now.counts).any(fewer)
+                || self.sums_of_first(name, &earlier.counts)? != earlier.crc32
+            {
+                let (was, is) = (earlier.total(), now.total());
+                let what = format!("rows of `{name}` stand for others ({was} then, {is} now)");
+                return Ok(Succession::Other(what));
+            }
+        }
+        Ok(Succession::Grown)
+    }
+
+    /// Calls `visit` with partition, offset and name of every row of the table of `entity_type`, in
+    /// global order.
+    ///
+    /// # Errors
+    /// When there is no such type or its dictionary is damaged.
+    pub fn visit_rows(
+        &self,
+        entity_type: &str,
+        visit: &mut dyn FnMut(u32, u32, &str),
+    ) -> Result<(), DatasetError> {
+        let info = self.manifest().entities.get(entity_type);
+        let info = info.ok_or_else(|| self.unknown_type(entity_type))?;
+        if info.featurized {
+            let features = self.features(entity_type)?;
+            let names = features.names().iter().zip(0..);
+            names.for_each(|(name, offset)| visit(0, offset, name));
+            return Ok(());
+        }
+        let mut visit = |at: super::EntityId, name: &str| visit(at.partition, at.offset, name);
+        super::dictionary::read_names(self, entity_type, &mut visit)
+    }
+
+    /// Checksums of the first `counts[p]` names of each partition.
+    fn sums_of_first(&self, entity_type: &str, counts: &[u32]) -> Result<Vec<u32>, DatasetError> {
+        let mut sums = vec![NameSum::default(); counts.len()];
+        self.visit_rows(entity_type, &mut |partition, offset, name| {
+            let partition = partition as usize;
+            if counts.get(partition).is_some_and(|&count| offset < count) {
+                sums[partition].add(name);
+            }
+        })?;
+        Ok(sums.iter().map(NameSum::finish).collect())
+    }
+
+    /// Checksum of the first `count` relations.
+    fn relations_sum(&self, count: u32) -> u32 {
+        let mut sum = NameSum::default();
+        for relation in self.relations().iter().take(count as usize) {
+            [&relation.name, &relation.lhs, &relation.rhs]
+                .into_iter()
+                .for_each(|name| sum.add(name));
+        }
+        sum.finish()
+    }
+}
+
+/// Rows of the table of each partition.
+fn row_counts(info: &EntityType) -> Vec<u32> {
+    (0..info.num_partitions)
+        .map(|partition| info.table_rows(partition))
+        .collect()
+}
+
+/// The checksums that the import took.
+fn stored_sums(info: &EntityType) -> Option<Vec<u32>> {
+    match &info.features {
+        Some(features) => features.names_crc32.map(|sum| vec![sum]),
+        None => Some(info.names_crc32.clone()).filter(|s| s.len() == info.counts.len()),
+    }
+}

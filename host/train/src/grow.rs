@@ -1,0 +1,95 @@
+//! Rows for names that a checkpoint has not met: the dataset has grown since it was trained.
+
+use std::collections::BTreeMap;
+
+use pbg_core::seed::{self, Purpose};
+use pbg_store::checkpoint::{Checkpoint, PartitionData};
+use pbg_store::dataset::Ids;
+use rand_distr::{Distribution, StandardNormal};
+
+use crate::error::RunError;
+use crate::layout::{TableKey, TypeLayout};
+use crate::resolved::Resolved;
+use crate::tables;
+
+/// The rows behind those of an earlier dataset, to be drawn: each from the seed and its name alone,
+/// whatever else is new.
+#[derive(Debug, Default)]
+pub(crate) struct NewRows {
+    /// A seed per new row, in the order of offsets.
+    seeds: BTreeMap<TableKey, Vec<u64>>,
+    scale: f32,
+}
+
+impl NewRows {
+    /// The rows that the dataset has and `earlier` has not.
+    ///
+    /// # Errors
+    /// When a dictionary is damaged.
+    pub(crate) fn behind(earlier: &Ids, resolved: &Resolved) -> Result<Self, RunError> {
+        let config = resolved.config();
+        let mut seeds: BTreeMap<TableKey, Vec<u64>> = BTreeMap::new();
+        for (index, layout) in resolved.blueprint().layout.types.iter().enumerate() {
+            let Some(known) = earlier.rows.get(&layout.name) else {
+                continue;
+            };
+            let count = |partition: u32| u64::from(known.count(partition));
+            if (0..).zip(&layout.rows).all(|(p, &rows)| rows == count(p)) {
+                continue;
+            }
+            let of_type = seed::of_text(config.seed, Purpose::NewRow, layout.name.as_bytes());
+            let mut visit = |partition: u32, offset: u32, name: &str| {
+                if u64::from(offset) >= count(partition) {
+                    let seed = seed::of_text(of_type, Purpose::NewRow, name.as_bytes());
+                    seeds.entry((index, partition)).or_default().push(seed);
+                }
+            };
+            resolved.dataset().visit_rows(&layout.name, &mut visit)?;
+        }
+        let scale = config.init_scale;
+        Ok(Self { seeds, scale })
+    }
+
+    /// Draws the new rows of a table behind those in `data`.
+    pub(crate) fn append(&self, key: TableKey, data: &mut PartitionData) {
+        for &seed in self.seeds.get(&key).into_iter().flatten() {
+            let mut rng = seed::stream(seed, Purpose::NewRow, &[]);
+            let normal = StandardNormal;
+            let row =
+                (0..data.dim).map(|_| Distribution::<f32>::sample(&normal, &mut rng) * self.scale);
+            data.embeddings.extend(row);
+            data.row_adagrad.push(0.0);
+            data.rows += 1;
+        }
+    }
+
+    /// Writes the partitions of `checkpoint` that lack rows again, with them. They belong to the next
+    /// commit.
+    ///
+    /// # Errors
+    /// When a partition cannot be read or written, or has not the rows of the earlier dataset.
+    pub(crate) fn add_to(
+        &self,
+        checkpoint: &Checkpoint,
+        types: &[TypeLayout],
+    ) -> Result<(), RunError> {
+        for &(index, partition) in self.seeds.keys() {
+            let layout = &types[index];
+            let mut data = tables::room(layout, partition);
+            let name = &layout.name;
+            if !checkpoint.read_partition_into(name, partition, &mut data)? {
+                continue;
+            }
+            self.append((index, partition), &mut data);
+            tables::check_shape(layout, partition, &data)?;
+            checkpoint.write_partition(
+                name,
+                partition,
+                data.dim,
+                &data.embeddings,
+                &data.row_adagrad,
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,343 @@
+//! The one door to a checkpoint: whoever goes on from one, starts from one or asks one compares it
+//! here with the configuration and the dataset that it is opened with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use pbg_config::Config;
+use pbg_core::strategy::StrategyId;
+use pbg_store::checkpoint::manifest::RunInfo;
+use pbg_store::dataset::manifest::EdgesId;
+use pbg_store::dataset::{Ids, Succession};
+
+use crate::error::RunError;
+use crate::resolved::Resolved;
+use crate::state;
+
+/// What may differ from what trained a checkpoint that is gone on from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allowed {
+    /// The strategies and their parameters.
+    pub plugin_change: bool,
+    /// The edges, and which edge sets are trained or validated.
+    pub data_change: bool,
+}
+
+/// What a checkpoint is opened for.
+pub(crate) enum Purpose<'a> {
+    /// Training goes on from it, with these strategies.
+    Resume {
+        strategies: &'a [StrategyId],
+        allowed: Allowed,
+    },
+    /// Its embeddings become the initial ones of another run.
+    Start,
+    /// It is evaluated, exported or asked.
+    Read,
+}
+
+/// What is known of a checkpoint that was let in.
+#[derive(Debug, Default)]
+pub(crate) struct Admitted {
+    /// What its ids stand for, where the dataset has grown since.
+    pub(crate) earlier: Option<Ids>,
+    /// What is new about the edges: each an observation for the user.
+    pub(crate) changes: Vec<String>,
+    /// Whether edges that are trained are among it.
+    pub(crate) other_training: bool,
+    /// Whether ranks of validation edges compare with earlier ones no more.
+    pub(crate) other_validation: bool,
+}
+
+/// What the strategies of a checkpoint are, in their order.
+const SLOTS: [&str; 3] = ["bucket order", "relation sampler", "loss"];
+
+/// Compares the checkpoint in folder `path`, whose last commit says `run`, with what it is opened
+/// with.
+///
+/// # Errors
+/// When it was trained with another configuration, dataset, edges or plugins than `purpose` allows;
+/// the message names what differs.
+pub(crate) fn admit(
+    resolved: &Resolved,
+    path: &Path,
+    run: &RunInfo,
+    purpose: &Purpose<'_>,
+) -> Result<Admitted, RunError> {
+    let door = Door {
+        resolved,
+        path,
+        run,
+        old: Config::parse(&run.config, "the checkpoint's configuration", &[]).ok(),
+    };
+    let mut admitted = Admitted::default();
+    match *purpose {
+        Purpose::Resume {
+            strategies,
+            allowed,
+        } => {
+            door.compare_training(allowed, &mut admitted)?;
+            admitted.earlier = door.compare_ids()?;
+            door.compare_edges(&mut admitted);
+            if !allowed.data_change && !admitted.changes.is_empty() {
+                return Err(door.mismatch(format_args!(
+                    "was trained on other edges: {}; `--allow-data-change` goes on all the same",
+                    admitted.changes.join("; ")
+                )));
+            }
+            if !allowed.plugin_change {
+                door.compare_strategies(strategies)?;
+            }
+        }
+        Purpose::Start => {
+            let differences = door.differences(Config::shape_differences);
+            door.refuse(&differences, |differences| {
+                format!(
+                    "is named by init_path, and its embeddings have another shape; what differs: {differences}. Set \
+                     them as they were there, or leave out init_path"
+                )
+            })?;
+            admitted.earlier = door.compare_ids()?;
+        }
+        Purpose::Read => {
+            let differences = door.differences(Config::model_differences);
+            door.refuse(&differences, |differences| {
+                format!(
+                    "holds another model; what differs: {differences}. Leave these keys out: those of the checkpoint \
+                     are the default"
+                )
+            })?;
+            admitted.earlier = door.compare_ids()?;
+        }
+    }
+    Ok(admitted)
+}
+
+/// A checkpoint and what it is compared with.
+struct Door<'a> {
+    resolved: &'a Resolved,
+    path: &'a Path,
+    run: &'a RunInfo,
+    /// The configuration that trained it; none if this version cannot read it.
+    old: Option<Config>,
+}
+
+impl Door<'_> {
+    fn mismatch(&self, what: impl std::fmt::Display) -> RunError {
+        RunError::Mismatch(format!("{} {what}", self.path.display()))
+    }
+
+    fn refuse(
+        &self,
+        differences: &[String],
+        what: impl FnOnce(String) -> String,
+    ) -> Result<(), RunError> {
+        match differences {
+            [] => Ok(()),
+            some => Err(self.mismatch(what(some.join(", ")))),
+        }
+    }
+
+    /// What `compare` finds between the configuration and that of the checkpoint.
+    fn differences(&self, compare: impl Fn(&Config, &Config) -> Vec<String>) -> Vec<String> {
+        match &self.old {
+            Some(old) => compare(&self.without_new_relations(old), old),
+            None => vec!["keys that this version does not know".to_owned()],
+        }
+    }
+
+    /// The configuration without entries for relations that the checkpoint has not met.
+    fn without_new_relations(&self, old: &Config) -> Config {
+        let names = self.resolved.dataset().relation_names();
+        let met = match &self.run.ids {
+            Some(ids) => ids.relations.total() as usize,
+            None => names.len(),
+        };
+        let new = names.get(met..).unwrap_or_default();
+        let configured = |name: &str| old.relations.iter().any(|r| r.name == name);
+        let mut config = self.resolved.config().clone();
+        config
+            .relations
+            .retain(|r| configured(&r.name) || !new.contains(&r.name));
+        config
+    }
+
+    /// Keys that a resumed run must not change; those about edges are taken down in `admitted`.
+    fn compare_training(&self, allowed: Allowed, admitted: &mut Admitted) -> Result<(), RunError> {
+        if self.run.config_hash == self.resolved.config().training_hash() {
+            return Ok(());
+        }
+        let compare = match allowed.plugin_change {
+            true => Config::differences_beside_strategies,
+            false => Config::training_differences,
+        };
+        let (of_data, others): (Vec<_>, Vec<_>) = self
+            .differences(compare)
+            .into_iter()
+            .partition(|difference| DATA.iter().any(|key| difference.starts_with(key)));
+        admitted.other_training = of_data.iter().any(|text| text.starts_with("edge_sets"));
+        admitted.other_validation = of_data.iter().any(|text| text.starts_with("validation"));
+        admitted.changes = of_data;
+        self.refuse(&others, |differences| {
+            format!(
+                "was trained with another configuration; what differs: {differences}. Set them back, or choose another \
+                 checkpoint_path (and init_path to start from these embeddings)"
+            )
+        })
+    }
+
+    /// What the ids of the checkpoint stand for, if the dataset has grown since.
+    fn compare_ids(&self) -> Result<Option<Ids>, RunError> {
+        let (resolved, run) = (self.resolved, self.run);
+        let now = state::dictionaries(resolved.config(), resolved.dataset());
+        if run.dataset == now {
+            return Ok(None);
+        }
+        let succession = match &run.ids {
+            Some(earlier) => {
+                let now = resolved.ids()?;
+                resolved.dataset().succession(earlier, &now)?
+            }
+            None => Succession::Other(format!("{}, now {now}", run.dataset)),
+        };
+        match succession {
+            Succession::Same => Ok(None),
+            Succession::Grown => Ok(run.ids.clone()),
+            Succession::Other(what) => Err(self.mismatch(format_args!(
+                "was trained on another dataset than {}, with other entities or relations: {what}; use the dataset that \
+                 it was trained on, or import with its dictionary (`--dictionary`)",
+                resolved.dataset().path().display()
+            ))),
+        }
+    }
+
+    /// Takes down which edge sets are not what they were.
+    fn compare_edges(&self, admitted: &mut Admitted) {
+        let config = self.resolved.config();
+        let now = self.resolved.edges_read();
+        let other = |name: &&String| {
+            let (was, is) = (self.run.edges.get(*name), now.get(*name));
+            was.is_some() && is.is_some() && was != is
+        };
+        let trained: BTreeSet<_> = config.edge_sets.iter().filter(other).collect();
+        let validated = validated(config);
+        let ranked: BTreeSet<_> = match self.ranks_matter() {
+            true => validated.iter().filter(other).collect(),
+            false => BTreeSet::new(),
+        };
+        admitted.other_training |= !trained.is_empty();
+        admitted.other_validation |= !ranked.is_empty();
+        if let Some(other) = self.other_validation_set() {
+            admitted.other_validation = true;
+            admitted.changes.push(other);
+        }
+        for name in trained.union(&ranked) {
+            let (was, is) = (self.run.edges[*name].edges, now[*name].edges);
+            admitted.changes.push(match was == is {
+                true => format!("the edge set `{name}` has other edges, {is} as before"),
+                false => format!("the edge set `{name}` had {was} edges and has {is}"),
+            });
+        }
+    }
+
+    /// Whether anything follows from ranks that were taken before: both configurations validate,
+    /// and this one stops or slows down by it.
+    fn ranks_matter(&self) -> bool {
+        let rules = &self.resolved.config().validation;
+        let before = self.old.as_ref().map(|old| &old.validation.edges);
+        rules.edges.is_some()
+            && before.is_none_or(Option::is_some)
+            && (rules.early_stop.is_some() || rules.lr_decay.is_some())
+    }
+
+    /// Whether another edge set is ranked, where the configuration's hash does not tell.
+    fn other_validation_set(&self) -> Option<String> {
+        let rules = &self.resolved.config().validation;
+        let old = &self.old.as_ref()?.validation.edges;
+        let differs = self.ranks_matter() && rules.lr_decay.is_none() && *old != rules.edges;
+        differs.then(|| {
+            let name = |edges: &Option<String>| edges.clone().unwrap_or_default();
+            format!(
+                "validation.edges: `{}`, not `{}`",
+                name(&rules.edges),
+                name(old)
+            )
+        })
+    }
+
+    fn compare_strategies(&self, strategies: &[StrategyId]) -> Result<(), RunError> {
+        let pairs = self.run.strategies.iter().zip(strategies);
+        let different: Vec<String> = SLOTS
+            .iter()
+            .zip(pairs)
+            .filter(|(_, (old, new))| old != new)
+            .map(|(slot, (old, new))| format!("the {slot} was {}, is {}", named(old), named(new)))
+            .collect();
+        if different.is_empty() {
+            return Ok(());
+        }
+        Err(self.mismatch(format_args!(
+            "was trained with other plugins: {}; `--allow-plugin-change` goes on all the same",
+            different.join("; ")
+        )))
+    }
+}
+
+/// Starts of what is said about keys that name edge sets.
+const DATA: [&str; 3] = ["edge_sets", "validation.edges", "validation.filter"];
+
+/// A strategy with enough of its hash to tell two files of one name apart.
+fn named(id: &StrategyId) -> String {
+    match id.sha256.get(..12) {
+        Some(start) => format!("{id} (sha256 {start}...)"),
+        None => id.to_string(),
+    }
+}
+
+/// The edge sets that validation reads.
+fn validated(config: &Config) -> BTreeSet<String> {
+    match &config.validation.edges {
+        Some(edges) => {
+            let mut names: BTreeSet<_> = config.validation_filter().into_iter().collect();
+            names.insert(edges.clone());
+            names
+        }
+        None => BTreeSet::new(),
+    }
+}
+
+impl Resolved {
+    /// What the rows of this run stand for.
+    ///
+    /// # Errors
+    /// When a dictionary is damaged.
+    pub(crate) fn ids(&self) -> Result<Ids, RunError> {
+        Ok(self.dataset().ids(self.config().entities.keys())?)
+    }
+
+    /// What tells the data of a run from others, for results that are kept outside of its checkpoint:
+    /// the dictionaries, the edge sets that it trains, and those of `ranked`.
+    #[must_use]
+    pub fn data(&self, ranked: &[String]) -> BTreeMap<String, String> {
+        let dictionaries = state::dictionaries(self.config(), self.dataset());
+        let sets = &self.dataset().manifest().edge_sets;
+        let names: BTreeSet<_> = self.config().edge_sets.iter().chain(ranked).collect();
+        let id = |name: &&String| {
+            let EdgesId { edges, crc32 } = sets.get(*name)?.id();
+            let text = format!("{edges} edges ({crc32:08x})");
+            Some((format!("edge set {name}"), text))
+        };
+        let mut data: BTreeMap<_, _> = names.iter().filter_map(id).collect();
+        data.insert("entities and relations".to_owned(), dictionaries);
+        data
+    }
+
+    /// The edge sets that a run reads, as far as the dataset has them.
+    pub(crate) fn edges_read(&self) -> BTreeMap<String, EdgesId> {
+        let mut names = validated(self.config());
+        names.extend(self.config().edge_sets.iter().cloned());
+        let sets = &self.dataset().manifest().edge_sets;
+        let id = |name: String| sets.get(&name).map(|set| (name, set.id()));
+        names.into_iter().filter_map(id).collect()
+    }
+}

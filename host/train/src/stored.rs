@@ -1,0 +1,80 @@
+//! The configuration that a checkpoint brings along, so that it can be asked by itself.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use pbg_config::Config;
+use pbg_store::checkpoint::ReadCheckpoint;
+use pbg_store::dataset::Dataset;
+
+use crate::error::RunError;
+
+/// The configuration that trained the checkpoint in `folder`, with that folder as its
+/// `checkpoint_path` and its dataset where it is found now: beside the checkpoint as it was then,
+/// otherwise where the configuration says.
+///
+/// # Errors
+/// When there is no checkpoint, it is damaged, or this version cannot read its configuration.
+pub fn trained_config(folder: &Path) -> Result<Config, RunError> {
+    let checkpoint = ReadCheckpoint::open(folder)?;
+    let run = checkpoint.run();
+    let origin = format!("the configuration in {}", folder.display());
+    let mut config = Config::parse(&run.config, &origin, &[]).map_err(|problems| {
+        RunError::Mismatch(format!(
+            "{} was written by another version of pbg-host: {problems}",
+            folder.display()
+        ))
+    })?;
+    if let Some(path) = &run.dataset_path {
+        // A preserved version lies one folder deeper than the checkpoint that it is of.
+        let beside = [folder.join(path), folder.join("..").join(path)];
+        let found = beside.iter().find(|path| Dataset::is_at(path));
+        if let Some(found) = found.and_then(|path| path.to_str()) {
+            config.dataset = found.to_owned();
+        }
+    }
+    if let Some(folder) = folder.to_str() {
+        config.checkpoint_path = folder.to_owned();
+    }
+    // It was read when the run began; the checkpoint has everything since.
+    config.init_path = None;
+    Ok(config)
+}
+
+/// The folder of the dataset, seen from that of the checkpoint; none where there is no such path.
+pub(crate) fn path_of_dataset(config: &Config) -> Option<String> {
+    let absolute = |path: &str| fs::canonicalize(path).ok();
+    let path = relative(
+        &absolute(&config.dataset)?,
+        &absolute(&config.checkpoint_path)?,
+    );
+    path.into_os_string().into_string().ok()
+}
+
+/// `to`, seen from `from`; both are absolute and without `..`.
+fn relative(to: &Path, from: &Path) -> PathBuf {
+    let (to, from): (Vec<_>, Vec<_>) = (to.components().collect(), from.components().collect());
+    let common = to.iter().zip(&from).take_while(|(a, b)| a == b).count();
+    let up = from[common..].iter().map(|_| Component::ParentDir);
+    up.chain(to[common..].iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_from_one_folder_to_another() {
+        for (to, from, expected) in [
+            ("/a/data", "/a/model", "../data"),
+            ("/a/data", "/a/runs/one/model", "../../../data"),
+            ("/b", "/a/model", "../../b"),
+            ("/a/model/data", "/a/model", "data"),
+        ] {
+            assert_eq!(
+                relative(Path::new(to), Path::new(from)),
+                Path::new(expected)
+            );
+        }
+    }
+}
