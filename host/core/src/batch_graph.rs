@@ -4,7 +4,7 @@
 //! positives that share negatives. [`Graph::new`] builds the graph and checks its shapes;
 //! [`Graph::slice`] rewrites it to a loop over slices, whose nodes have lost the batch dimension;
 //! [`Sliced`] knows which buffers that takes, and how many chunks make a slice of a wanted size. Nodes
-//! form [`Cluster`]s, which the kernels walk in order; clusters form groups, one per device, which
+//! form [`Cluster`]s, which the kernels compile to stages; clusters form groups, one per device, which
 //! [`pipeline`] joins by pipes.
 
 mod backward;

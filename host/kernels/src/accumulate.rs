@@ -1,6 +1,8 @@
 //! Sums of a batch's gradients, one row per table row that the batch touched.
 
-use crate::{rows, vector};
+use pbg_gemm::{pages, prefetch};
+
+use crate::vector;
 
 const NONE: u32 = u32::MAX;
 
@@ -28,7 +30,7 @@ impl GradientRows {
         self.width = width;
         let floats = expected.min(rows) * width;
         if self.values.capacity() < floats {
-            self.values = rows::with_capacity(floats);
+            self.values = pages::with_capacity(floats);
             self.touched.reserve_exact(expected.min(rows));
         }
         if self.slot_of_row.len() < rows {
@@ -53,7 +55,7 @@ impl GradientRows {
     pub(crate) fn prefetch(&self, row: u32) {
         let first = self.slot_of_row[row as usize] as usize * self.width;
         if let Some(sum) = self.values.get(first..first + self.width) {
-            rows::prefetch(sum);
+            prefetch(sum);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use pbg_core::graph::Side;
 
+use crate::error::StepError;
 use crate::spec::ModelSpec;
-use crate::step::StepError;
 use crate::table::Table;
 
 /// Edges of one batch, in columns.
@@ -49,12 +49,7 @@ impl<'a> Tables<'a> {
     }
 
     /// The table of the other side, if it holds other entities of the same type: negatives may come from it.
-    pub(crate) fn beyond(
-        &self,
-        spec: &ModelSpec,
-        relation: usize,
-        side: Side,
-    ) -> Option<&'a Table> {
+    pub(crate) fn other(&self, spec: &ModelSpec, relation: usize, side: Side) -> Option<&'a Table> {
         let relation = &spec.relations[relation];
         (relation.lhs == relation.rhs && !self.shared()).then(|| self.side(side.other()))
     }

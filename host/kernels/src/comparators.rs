@@ -6,6 +6,7 @@
 
 use pbg_core::model::Comparator;
 
+use crate::spec::ModelSpec;
 use crate::vector;
 
 /// Smallest squared distance: keeps the derivative of the square root finite.
@@ -30,6 +31,14 @@ pub(crate) struct RowExtras {
 }
 
 impl Comparison {
+    /// What `spec` compares with.
+    pub(crate) fn of(spec: &ModelSpec) -> Self {
+        Self {
+            comparator: spec.comparator,
+            bias: spec.bias,
+        }
+    }
+
     /// Whether scores are distances.
     pub(crate) fn is_distance(self) -> bool {
         matches!(self.comparator, Comparator::L2 | Comparator::SquaredL2)
@@ -67,7 +76,7 @@ impl Comparison {
 
     /// Replaces the gradient of a prepared row by that of the row before.
     #[inline]
-    pub(crate) fn unprepare(
+    pub(crate) fn prepare_backward(
         self,
         prepared: &[f32],
         extras: RowExtras,

@@ -23,11 +23,11 @@ mod stream;
 mod sums;
 mod tables;
 mod touched;
-mod trainer;
 mod transfer;
+mod worker;
 mod working_set;
 
 pub use library::OpenError;
 pub use place::Place;
 pub use tables::Resident;
-pub use trainer::{DEFAULT_SLICE_BYTES, DeviceTrainer};
+pub use worker::{DEFAULT_SLICE_BYTES, DeviceWorker};

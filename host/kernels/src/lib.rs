@@ -5,15 +5,16 @@
 //! ([`negatives`]) and losses ([`losses`]), the same step on a GPU ([`device`]), and ranking against all
 //! entities ([`rank`]).
 //!
-//! Every Hogwild worker is one thread with one torch thread: a [`Trainer`](step::Trainer) calls
+//! Every Hogwild worker is one thread with one torch thread: a [`StepWorker`](step::StepWorker) calls
 //! [`use_one_torch_thread`], or libtorch's own threads would fight the workers for the cores.
 
 mod accumulate;
 mod batch;
-mod buffer;
 pub mod cache;
 mod comparators;
 pub mod device;
+mod error;
+mod half;
 pub mod losses;
 mod matmul;
 pub mod negatives;
@@ -34,7 +35,7 @@ use std::cell::Cell;
 /// Makes libtorch compute every operation of this thread on this thread.
 ///
 /// OpenMP keeps the number of threads per thread: a worker that has not said so itself would have a
-/// team of its own spinning beside it. [`step::Trainer`] says so whenever it works on a new thread.
+/// team of its own spinning beside it. [`step::StepWorker`] says so whenever it works on a new thread.
 pub fn use_one_torch_thread() {
     thread_local! {
         static DONE: Cell<bool> = const { Cell::new(false) };

@@ -1,9 +1,10 @@
 //! Batched matrix products between preallocated buffers: of floats on this thread, of bfloat16 by libtorch.
 
+use pbg_gemm::buffer::FloatBuffer;
+use pbg_gemm::{Matrix, multiply};
 use tch::{TchError, Tensor};
 
-use crate::buffer::FloatBuffer;
-use crate::rows::{HalfBuffer, Matrix, multiply};
+use crate::half::HalfBuffer;
 
 /// Memory in which matrices lie.
 pub(crate) trait Matrices: Sized {

@@ -12,13 +12,12 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 
+use crate::batch::Relations;
 use crate::comparators::{Comparison, RowExtras};
 use crate::operators;
 use crate::params::{ParamTensor, Params};
 use crate::spec::{ModelSpec, SpecError};
-use crate::step::Relations;
-use crate::step::side::look_up;
-use crate::table::Table;
+use crate::table::{LookUp, Table};
 use crate::vector;
 
 /// Queries whose scores against a block are computed at once: they and the scores share the
@@ -139,10 +138,7 @@ impl Ranker {
     /// When the specification breaks a rule.
     pub fn new(spec: Arc<ModelSpec>) -> Result<Self, SpecError> {
         spec.validate()?;
-        let comparison = Comparison {
-            comparator: spec.comparator,
-            bias: spec.bias,
-        };
+        let comparison = Comparison::of(&spec);
         let [rows, row, packed, scratch, scores, distances] = Default::default();
         Ok(Self {
             spec,
@@ -440,14 +436,11 @@ impl Ranker {
         out: &mut [f32],
     ) -> RowExtras {
         self.row.resize(out.len(), 0.0);
-        look_up(
-            table,
-            entity,
-            self.spec.max_norm,
-            false,
-            out,
-            &mut self.scratch,
-        );
+        let look_up = LookUp {
+            max_norm: self.spec.max_norm,
+            in_place: false,
+        };
+        look_up.row(table, entity, out, &mut self.scratch);
         if !recipe.global.is_empty() {
             vector::add(out, &recipe.global);
         }

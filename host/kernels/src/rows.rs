@@ -1,5 +1,4 @@
-//! Where kernels are `unsafe`: rows of floats that Hogwild workers share without locks, the memory of
-//! libtorch's tensors as slices, and products of matrices in slices.
+//! Rows of floats that Hogwild workers read and update without locks.
 //!
 //! # Why unsynchronised access is acceptable here
 //!
@@ -7,41 +6,30 @@
 //! update now and then, or mixes floats of two updates in one row; stochastic gradient descent
 //! with sparse updates converges all the same, and nearly as fast as if it had been serialised
 //! (Niu, Recht, Ré, Wright: "HOGWILD!: A Lock-Free Approach to Parallelizing Stochastic Gradient
-//! Descent", 2011). A float is written by one aligned 4-byte store or by a wider store made of
-//! such, which no supported processor tears within an aligned float, so a reader sees one
-//! worker's value or another's, never a mixture of bits.
+//! Descent", 2011).
 //!
-//! What keeps this within what the compiler may assume: while a table is shared, its memory is
-//! reached through raw pointers into `UnsafeCell`s only. No `&[f32]` or `&mut [f32]` to it ever
-//! exists, so no optimisation may rely on its floats being frozen or unaliased. Values are copied to
-//! a worker's private memory before anything is computed from them, and nothing but floats is ever
-//! read this way: no length, index or pointer depends on what a race left behind.
+//! While a table is shared, every access to one of its floats is a relaxed atomic one ([`relaxed`]), so a
+//! reader sees one worker's value or another's, never a mixture of bits. Values are copied to a worker's
+//! private memory before anything is computed from them, and nothing but floats is ever read this way: no
+//! length, index or pointer depends on what a race left behind.
 
 #![expect(
     unsafe_code,
-    reason = "memory that threads share, and of tensors; see above"
+    reason = "floats in place as atomics; vectors of relaxed accesses"
 )]
 
-mod gemm;
-mod half;
+mod relaxed;
 
-use std::cell::UnsafeCell;
-use std::ptr;
+use std::sync::atomic::AtomicU32;
 
-pub(crate) use gemm::{Matrix, multiply};
-pub(crate) use half::HalfBuffer;
+use pbg_gemm::pages;
 
 /// A matrix of `rows` x `width` floats, shared by threads that read and update rows without locks.
 pub struct SharedRows {
-    cells: Box<[UnsafeCell<f32>]>,
+    cells: Box<[AtomicU32]>,
     rows: usize,
     width: usize,
 }
-
-// SAFETY: the cells hold plain floats, which any thread may own. Through `&SharedRows` they are only
-// accessed by the methods below, which copy single floats through raw pointers (see the module's
-// documentation); exclusive slices need `&mut SharedRows`.
-unsafe impl Sync for SharedRows {}
 
 impl std::fmt::Debug for SharedRows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -67,18 +55,19 @@ impl SharedRows {
             "a whole number of rows of {width} floats"
         );
         let rows = values.len() / width;
-        let raw = Box::into_raw(values.into_boxed_slice());
-        advise_huge(raw.cast(), raw.len());
-        // SAFETY: `UnsafeCell<f32>` has the representation of `f32` (it is `repr(transparent)`), so the
-        // box's layout does not change; `raw` was just released by `Box::into_raw`.
-        let cells = unsafe { Box::from_raw(raw as *mut [UnsafeCell<f32>]) };
+        let mut values = values.into_boxed_slice();
+        pages::advise(&mut values);
+        let raw = Box::into_raw(values);
+        // SAFETY: both have 4 bytes, aligned to 4 (checked below), and any bits are either of them, so the box's
+        // layout does not change; `raw` was just released by `Box::into_raw`.
+        let cells = unsafe { Box::from_raw(raw as *mut [AtomicU32]) };
         Self { cells, rows, width }
     }
 
     /// `rows` rows of zeros.
     #[must_use]
     pub fn zeros(rows: usize, width: usize) -> Self {
-        Self::from_vec(zeroed(rows * width), width)
+        Self::from_vec(pages::zeroed(rows * width), width)
     }
 
     /// The values, row after row. They are not copied.
@@ -105,12 +94,12 @@ impl SharedRows {
     /// All values, when nobody else can reach them.
     pub fn get_mut(&mut self) -> &mut [f32] {
         let start = self.cells.as_mut_ptr().cast::<f32>();
-        // SAFETY: `&mut self` proves that no other thread has access; the cells are `len` contiguous
-        // floats, and the slice borrows from `self`.
+        // SAFETY: `&mut self` proves that no other thread has access; the cells are `len` contiguous numbers of the
+        // size and alignment of floats, and the slice borrows from `self`.
         unsafe { std::slice::from_raw_parts_mut(start, self.cells.len()) }
     }
 
-    /// Copies row `row` into `out`. Racy: see the module's documentation.
+    /// Copies row `row` into `out`. Racy: see above.
     ///
     /// # Panics
     /// If there is no such row or `out` is not one row long.
@@ -126,12 +115,7 @@ impl SharedRows {
     /// If they reach beyond the last row.
     #[inline]
     pub fn read_rows(&self, first: usize, out: &mut [f32]) {
-        let source = self.cells(first, out.len());
-        // SAFETY: `cells` checked that `out.len()` floats start at `source`; `out` is exclusively
-        // borrowed, hence a different allocation. Racing writers are covered by the module's documentation.
-        unsafe {
-            ptr::copy_nonoverlapping(source, out.as_mut_ptr(), out.len());
-        }
+        relaxed::read(self.cells(first, out.len()), out);
     }
 
     /// Overwrites row `row`. Racy.
@@ -150,12 +134,7 @@ impl SharedRows {
     /// If they reach beyond the last row.
     #[inline]
     pub fn write_rows(&self, first: usize, values: &[f32]) {
-        let target = self.cells(first, values.len());
-        // SAFETY: `cells` checked that as many floats start at `target`; `values` is a shared borrow, and no
-        // shared borrow of our cells exists, so they do not overlap. Races: the module's documentation.
-        unsafe {
-            ptr::copy_nonoverlapping(values.as_ptr(), target, values.len());
-        }
+        relaxed::write(self.cells(first, values.len()), values);
     }
 
     /// Adds `factor * values` to row `row`. Racy.
@@ -165,11 +144,7 @@ impl SharedRows {
     #[inline]
     pub fn add_to_row(&self, row: usize, factor: f32, values: &[f32]) {
         assert_eq!(values.len(), self.width, "one row");
-        let target = self.cells(row, values.len());
-        // SAFETY: `cells` checked that one row starts at `target`.
-        unsafe {
-            axpy_raw(target, factor, values);
-        }
+        relaxed::add_scaled(self.cells(row, values.len()), factor, values);
     }
 
     /// Asks the processor to bring row `row` into its cache. No effect on values; a row that does
@@ -179,103 +154,21 @@ impl SharedRows {
         if row >= self.rows {
             return;
         }
-        prefetch_floats(self.cells(row, self.width).cast_const(), self.width);
+        pbg_gemm::prefetch_at(self.cells(row, self.width).as_ptr().cast(), self.width);
     }
 
-    /// Pointer to row `first`, from which `len` floats may be accessed.
+    /// `len` floats from row `first` on.
     #[inline]
-    fn cells(&self, first: usize, len: usize) -> *mut f32 {
+    fn cells(&self, first: usize, len: usize) -> &[AtomicU32] {
         let start = first * self.width;
-        let cells = &self.cells[start..start + len];
-        UnsafeCell::raw_get(cells.as_ptr())
+        &self.cells[start..start + len]
     }
 }
 
-/// Asks the processor to bring floats into its cache that will be read or written soon.
-#[inline]
-pub(crate) fn prefetch(values: &[f32]) {
-    prefetch_floats(values.as_ptr(), values.len());
-}
-
-#[inline]
-fn prefetch_floats(start: *const f32, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        const LINE: usize = 16;
-        for offset in (0..len).step_by(LINE) {
-            // SAFETY: a prefetch reads nothing and never faults, whatever the address.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset).cast());
-            }
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (start, len);
-}
-
-/// `target[i] += factor * values[i]`, reading and writing each float of `target` once.
-///
-/// # Safety
-/// `values.len()` floats of a live [`SharedRows`] start at `target`.
-#[multiversion::multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-unsafe fn axpy_raw(target: *mut f32, factor: f32, values: &[f32]) {
-    for (i, value) in values.iter().enumerate() {
-        // SAFETY: the caller promises as many floats as there are values; races are covered by the
-        // module's documentation.
-        unsafe {
-            let cell = target.add(i);
-            cell.write(cell.read() + factor * value);
-        }
-    }
-}
-
-/// Bytes of a huge page on the processors that matter.
-pub(crate) const HUGE_PAGE: usize = 2 << 20;
-
-/// Zeroed floats, spread over huge pages as [`with_capacity`].
-#[must_use]
-pub(crate) fn zeroed(len: usize) -> Vec<f32> {
-    // Fresh from the system, hence not touched yet, so that the advice holds for every page.
-    let mut values = vec![0.0; len];
-    advise_huge(values.as_mut_ptr(), len);
-    values
-}
-
-/// Room for `len` floats, spread over huge pages: rows are read at random, and with small pages the
-/// translation of addresses costs as much as the reads. A table is best read into such room, since pages
-/// that were written stay as they are. None where memory has not as much: `len` may be what a damaged
-/// file says, and whoever fills the room knows better how much it takes.
-#[must_use]
-pub fn with_capacity(len: usize) -> Vec<f32> {
-    let mut values = Vec::new();
-    if values.try_reserve_exact(len).is_ok() {
-        advise_huge(values.as_mut_ptr(), len);
-    }
-    values
-}
-
-/// Asks the system for huge pages. Without them everything works as well, only slower.
-fn advise_huge(start: *mut f32, len: usize) {
-    #[cfg(target_os = "linux")]
-    {
-        const SMALL_PAGE: usize = 4096;
-        let bytes = len * size_of::<f32>();
-        let skipped = (start as usize).next_multiple_of(SMALL_PAGE) - start as usize;
-        if bytes >= HUGE_PAGE / 2 {
-            // SAFETY: the advice changes no byte and no permission; the range lies in an allocation.
-            let _best_effort = unsafe {
-                rustix::mm::madvise(
-                    start.wrapping_byte_add(skipped).cast(),
-                    bytes - skipped,
-                    rustix::mm::Advice::LinuxHugepage,
-                )
-            };
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (start, len);
-}
+const _: () = assert!(
+    size_of::<AtomicU32>() == size_of::<f32>() && align_of::<AtomicU32>() == align_of::<f32>(),
+    "floats can be atomics in place"
+);
 
 #[cfg(test)]
 mod tests {
@@ -293,12 +186,6 @@ mod tests {
         rows.prefetch(7);
         assert_eq!(rows.get_mut()[..4], [9.0; 4]);
         assert_eq!(rows.into_vec()[8..], [6.0, 5.0, 4.0, 3.0]);
-    }
-
-    #[test]
-    fn room_that_there_is_not_is_no_fault() {
-        assert!(with_capacity(1000).capacity() >= 1000);
-        assert_eq!(with_capacity(usize::MAX / 8).capacity(), 0);
     }
 
     #[test]

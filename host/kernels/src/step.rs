@@ -1,132 +1,50 @@
 //! The training step: one batch from offsets to updated rows.
 //!
-//! What is computed is a graph ([`pbg_core::batch_graph`]), whose clusters `train` walks. A batch is cut
-//! into chunks of positives that share negatives, and into slices of chunks that share buffers. Everything
-//! is inner products of prepared rows: scores are `Q K'`, and with the loss's derivatives `S` in place of
-//! the scores the gradients are `S K` and `S' Q`. Where a chunk's own positives are negatives, the
-//! diagonal, which is masked, carries the positives' derivatives, and their gradients come with the
-//! products. Gradients of table rows are summed over the batch and applied once at its end.
+//! What is computed is a graph ([`pbg_core::batch_graph`]), which is compiled once to a list of stages
+//! ([`program`]). [`executor`] walks them, in training and in evaluation; [`cores`] and
+//! [`device`](crate::device) compute them. A batch is cut into chunks of positives that share negatives, and into
+//! slices of chunks that share buffers. Everything is inner products of prepared rows: scores are `Q K'`, and with
+//! the loss's derivatives `S` in place of the scores the gradients are `S K` and `S' Q`. Where a chunk's own
+//! positives are negatives, the diagonal, which is masked, carries the positives' derivatives, and their gradients
+//! come with the products. Gradients of table rows are summed over the batch and applied once at its end.
 
-mod backward;
-mod direction;
+mod buffers;
+mod cores;
+mod differentiate;
 mod evaluate;
-mod execution;
+pub(crate) mod execution;
+pub(crate) mod executor;
+mod gather;
 pub(crate) mod job;
 mod memory;
 mod parameters;
 pub(crate) mod plan;
-pub(crate) mod side;
+pub(crate) mod program;
+mod scatter;
+mod scores;
+mod stats;
 mod times;
-mod train;
 
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
-use pbg_core::strategy::StrategyError;
 
-use crate::accumulate::GradientRows;
-use crate::spec::{ModelSpec, SpecError};
-pub use evaluate::EvalStats;
+use crate::spec::ModelSpec;
 pub use execution::{Execution, has_fast_bf16};
 pub use job::Job;
 pub use memory::{TypeRows, negatives, slice_plan, worker_bytes};
 pub use pbg_core::batch_graph::Cluster;
+pub use stats::{BatchStats, EvalStats};
 pub use times::ClusterTimes;
 
-use direction::Scores;
-use job::Graphs;
-use parameters::{ParameterGradients, ParameterValues};
-use side::SideBuffers;
+use buffers::EntitySide;
+pub(crate) use buffers::pair;
+use cores::{CoreStep, SliceBuffers, Sums};
+use executor::Memory;
+use job::Programs;
 
 pub use crate::batch::{Batch, Relations, Tables};
-
-/// Why a batch was not trained.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum StepError {
-    /// The loss or a gradient is infinite or not a number.
-    #[error("the {0} is not finite: lower lr, or set max_norm")]
-    NonFinite(&'static str),
-    /// The batch does not fit the model or the tables.
-    #[error("batch: {0}")]
-    Batch(String),
-    /// The loss plugin failed.
-    #[error(transparent)]
-    Strategy(#[from] StrategyError),
-    /// A relation cannot be trained.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// libtorch failed: out of memory, most likely.
-    #[error("libtorch: {0}")]
-    Tensor(String),
-}
-
-impl From<tch::TchError> for StepError {
-    fn from(error: tch::TchError) -> Self {
-        Self::Tensor(error.to_string())
-    }
-}
-
-/// Why a worker could not be made.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum TrainerError {
-    /// The model cannot be trained.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// libtorch failed.
-    #[error("libtorch: {0}")]
-    Tensor(String),
-}
-
-/// Sums over the edges of one batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct BatchStats {
-    /// Edges.
-    pub count: usize,
-    /// Loss of the negatives that replace the left side, with all weights.
-    pub loss_lhs: f64,
-    /// Loss of those that replace the right side.
-    pub loss_rhs: f64,
-    /// Regulariser.
-    pub reg: f64,
-    /// Negatives that replace the left side and score above their positive.
-    pub violators_lhs: u64,
-    /// Negatives that replace the right side and score above their positive.
-    pub violators_rhs: u64,
-}
-
-impl BatchStats {
-    /// Loss of both sides, without the regulariser.
-    #[must_use]
-    pub fn loss(&self) -> f64 {
-        self.loss_lhs + self.loss_rhs
-    }
-}
-
-impl BatchStats {
-    fn add(&mut self, side: Side, loss: f64, violators: u64) {
-        match side {
-            Side::Lhs => {
-                (self.loss_lhs, self.violators_lhs) =
-                    (self.loss_lhs + loss, self.violators_lhs + violators)
-            }
-            Side::Rhs => {
-                (self.loss_rhs, self.violators_rhs) =
-                    (self.loss_rhs + loss, self.violators_rhs + violators)
-            }
-        }
-    }
-}
-
-impl std::ops::AddAssign for BatchStats {
-    fn add_assign(&mut self, other: Self) {
-        self.count += other.count;
-        self.loss_lhs += other.loss_lhs;
-        self.loss_rhs += other.loss_rhs;
-        self.reg += other.reg;
-        self.violators_lhs += other.violators_lhs;
-        self.violators_rhs += other.violators_rhs;
-    }
-}
+pub use crate::error::{CompileError, StepError, WorkerError};
 
 /// Scores of part of a batch, for tests and inspection: the side that is replaced, the first edge, the
 /// positives' scores, and the negatives' `[edges, columns]`, masked ones as
@@ -138,41 +56,34 @@ pub type ScoreObserver<'a> = dyn FnMut(Side, usize, &[f32], &[f32]) + 'a;
 /// Buffers grow to what the largest batch so far needed; after that a batch allocates nothing but the
 /// headers of tensor views.
 #[derive(Debug)]
-pub struct Trainer {
+pub struct StepWorker {
     spec: Arc<ModelSpec>,
     execution: Execution,
-    graphs: Graphs,
-    sides: [SideBuffers; 2],
-    scores: Scores,
-    /// Per table; the first one serves both sides when they share it.
-    rows: [GradientRows; 2],
-    values: ParameterValues,
-    gradients: ParameterGradients,
-    scratch: Vec<f32>,
+    programs: Programs,
+    entities: [EntitySide; 2],
+    slice: SliceBuffers,
+    sums: Sums,
     times: ClusterTimes,
 }
 
-impl Trainer {
+impl StepWorker {
     /// A worker for `spec`.
     ///
     /// # Errors
     /// When the specification breaks a rule, or libtorch fails.
-    pub fn new(spec: Arc<ModelSpec>) -> Result<Self, TrainerError> {
+    pub fn new(spec: Arc<ModelSpec>) -> Result<Self, WorkerError> {
         spec.validate()?;
-        Self::with_buffers(spec).map_err(|e| TrainerError::Tensor(e.to_string()))
+        Self::with_buffers(spec).map_err(|e| WorkerError::Tensor(e.to_string()))
     }
 
     fn with_buffers(spec: Arc<ModelSpec>) -> Result<Self, tch::TchError> {
         Ok(Self {
-            graphs: Graphs::default(),
+            programs: Programs::default(),
             spec,
             execution: Execution::default(),
-            sides: [SideBuffers::new()?, SideBuffers::new()?],
-            scores: Scores::new()?,
-            rows: Default::default(),
-            values: ParameterValues::new()?,
-            gradients: ParameterGradients::new()?,
-            scratch: Vec::new(),
+            entities: [EntitySide::new()?, EntitySide::new()?],
+            slice: SliceBuffers::new()?,
+            sums: Sums::new(),
             times: ClusterTimes::new(),
         })
     }
@@ -182,7 +93,7 @@ impl Trainer {
     pub fn with_execution(self, execution: Execution) -> Self {
         Self {
             execution,
-            graphs: Graphs::default(),
+            programs: Programs::default(),
             ..self
         }
     }
@@ -194,6 +105,76 @@ impl Trainer {
         self
     }
 
+    /// Trains one batch: all gradients from the values before, summed, applied at the end.
+    ///
+    /// # Errors
+    /// When the batch does not fit the model, the loss fails, or a value is not finite; nothing of the
+    /// batch was applied then, except that a gradient that alone is not finite is left out of
+    /// an otherwise complete update. `max_norm` acts when rows are looked up, as in PBG, and stays.
+    pub fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError> {
+        self.step(job, None)
+    }
+
+    /// As [`StepWorker::train`]; `observer` sees the scores before they become gradients.
+    ///
+    /// # Errors
+    /// As [`StepWorker::train`].
+    pub fn train_observed(
+        &mut self,
+        job: &Job<'_>,
+        observer: &mut ScoreObserver<'_>,
+    ) -> Result<BatchStats, StepError> {
+        self.step(job, Some(observer))
+    }
+
+    fn step(
+        &mut self,
+        job: &Job<'_>,
+        observer: Option<&mut ScoreObserver<'_>>,
+    ) -> Result<BatchStats, StepError> {
+        if job.batch.is_empty() {
+            return Ok(BatchStats::default());
+        }
+        self.times.start();
+        crate::use_one_torch_thread();
+        let (spec, execution) = (&*self.spec, &self.execution);
+        let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
+        let executor = CoreStep::trained(spec, &plan, job, &mut self.sums);
+        let memory = Memory {
+            pass: &mut self.entities,
+            slice: &mut self.slice,
+        };
+        let work = (&*program, &plan);
+        executor::train(executor, work, memory, &mut self.times, observer)
+    }
+
+    /// Ranks the positives of a batch among its negatives. Nothing is updated (but `max_norm` acts on rows
+    /// that are looked up).
+    ///
+    /// `seed` chooses the negatives that enter the area under the curve.
+    ///
+    /// # Errors
+    /// As [`StepWorker::train`].
+    pub fn evaluate(&mut self, job: &Job<'_>, seed: u64) -> Result<EvalStats, StepError> {
+        let mut evaluation = evaluate::Evaluation::new(job.batch.len(), seed);
+        if job.batch.is_empty() {
+            return Ok(evaluation.finish(&self.spec, 0.0));
+        }
+        crate::use_one_torch_thread();
+        let (spec, execution) = (&*self.spec, &self.execution);
+        let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
+        let executor = CoreStep::new(spec, &plan, job, &mut self.sums);
+        let memory = Memory {
+            pass: &mut self.entities,
+            slice: &mut self.slice,
+        };
+        let measure = &mut |side, first, positives: &[f32], negatives: &[f32]| {
+            evaluation.measure(side, first, positives, negatives);
+        };
+        let loss = executor::evaluate(executor, (&*program, &plan), memory, measure)?;
+        Ok(evaluation.finish(&self.spec, loss))
+    }
+
     /// Where training spent its time so far.
     #[must_use]
     pub fn cluster_times(&self) -> &ClusterTimes {
@@ -203,9 +184,8 @@ impl Trainer {
     /// Bytes of the buffers as they are now; they grow to what the largest batch needs.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let sides: usize = self.sides.iter().map(SideBuffers::bytes).sum();
-        let rows: usize = self.rows.iter().map(GradientRows::bytes).sum();
-        sides + rows + self.scores.bytes() + self.gradients.bytes()
+        let entities: usize = self.entities.iter().map(EntitySide::bytes).sum();
+        entities + self.slice.bytes() + self.sums.bytes()
     }
 
     /// The model's rules.

@@ -2,6 +2,7 @@
 
 use crate::device::Resident;
 use crate::rows::SharedRows;
+use crate::vector;
 
 /// One partition of an entity type, shared by all Hogwild workers.
 #[derive(Debug)]
@@ -68,7 +69,7 @@ impl Table {
                     let ids = features.of(offset);
                     for &id in ids {
                         self.embeddings.read_row(id as usize, &mut feature);
-                        crate::vector::axpy(out, 1.0 / ids.len() as f32, &feature);
+                        vector::axpy(out, 1.0 / ids.len() as f32, &feature);
                     }
                 }
             }
@@ -82,6 +83,47 @@ impl Table {
         self.features
             .as_ref()
             .map_or(self.embeddings.rows(), Features::entities)
+    }
+}
+
+/// How embeddings are looked up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LookUp {
+    /// Rows that are longer are scaled down to this length.
+    pub(crate) max_norm: Option<f32>,
+    /// Whether they are in the table, too: in training, as PBG does.
+    pub(crate) in_place: bool,
+}
+
+impl LookUp {
+    /// The embedding of one entity of `table`.
+    #[inline]
+    pub(crate) fn row(self, table: &Table, entity: u32, out: &mut [f32], scratch: &mut Vec<f32>) {
+        let Some(features) = &table.features else {
+            return self.read(table, entity as usize, out);
+        };
+        out.fill(0.0);
+        let ids = features.of(entity);
+        scratch.resize(out.len(), 0.0);
+        for &id in ids {
+            self.read(table, id as usize, scratch);
+            vector::axpy(out, 1.0 / ids.len() as f32, scratch);
+        }
+    }
+
+    #[inline]
+    fn read(self, table: &Table, row: usize, out: &mut [f32]) {
+        table.embeddings.read_row(row, out);
+        if let Some(max) = self.max_norm {
+            let norm = vector::dot(out, out).sqrt();
+            if norm > max {
+                // As torch does, so that rounding does not leave the row a little too long.
+                vector::scale(out, max / (norm + 1e-7));
+                if self.in_place {
+                    table.embeddings.write_row(row, out);
+                }
+            }
+        }
     }
 }
 

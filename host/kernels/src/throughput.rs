@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
 use pbg_core::strategy::Loss;
+use pbg_gemm::pages;
 use rand::{Rng, RngExt};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -19,11 +20,10 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use crate::negatives::Draws;
 use crate::params::Params;
-use crate::rows;
 use crate::spec::ModelSpec;
 use crate::step::{
-    Batch, Cluster, ClusterTimes, Execution, Job, Relations, StepError, Tables, Trainer,
-    TrainerError,
+    Batch, Cluster, ClusterTimes, Execution, Job, Relations, StepError, StepWorker, Tables,
+    WorkerError,
 };
 use crate::table::Table;
 
@@ -178,7 +178,7 @@ pub fn ceiling(
 pub enum MeasureError {
     /// The worker cannot be made.
     #[error(transparent)]
-    Trainer(#[from] TrainerError),
+    Worker(#[from] WorkerError),
     /// A step failed.
     #[error(transparent)]
     Step(#[from] StepError),
@@ -227,23 +227,23 @@ pub fn step_rate(
     let dimension = spec.entities[0].dimension;
     let spec = Arc::new(spec);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    let mut values = rows::with_capacity(entities * dimension);
+    let mut values = pages::with_capacity(entities * dimension);
     values.extend((0..entities * dimension).map(|_| rng.random::<f32>() * 0.02 - 0.01));
     let table = Table::new(values, dimension);
     let params = Params::new(&spec);
-    let mut trainer = Trainer::new(Arc::clone(&spec))?.with_execution(execution);
+    let mut worker = StepWorker::new(Arc::clone(&spec))?.with_execution(execution);
     let mut steps = Steps::new(&spec, synthetic, &table, &params, loss);
     // The first steps grow the buffers.
-    steps.run(&mut trainer, &mut rng, Duration::ZERO)?;
-    let before = *trainer.cluster_times();
+    steps.run(&mut worker, &mut rng, Duration::ZERO)?;
+    let before = *worker.cluster_times();
     let counter = Counter::start();
-    let (trained, seconds) = steps.run(&mut trainer, &mut rng, duration)?;
+    let (trained, seconds) = steps.run(&mut worker, &mut rng, duration)?;
     let requests = counter.per_batch(trained);
     let edges = (trained * batch) as f64;
     Ok(StepRate {
         edges: edges / seconds,
-        stages: shares(trainer.cluster_times(), &before, seconds / edges),
-        bytes: trainer.bytes(),
+        stages: shares(worker.cluster_times(), &before, seconds / edges),
+        bytes: worker.bytes(),
         requests,
     })
 }
@@ -294,20 +294,20 @@ impl<'a> Steps<'a> {
     /// At least five batches, for at least `duration`; gives their number and their CPU seconds.
     fn run(
         &mut self,
-        trainer: &mut Trainer,
+        worker: &mut StepWorker,
         rng: &mut impl Rng,
         duration: Duration,
     ) -> Result<(usize, f64), StepError> {
         let (start, cpu) = (Instant::now(), thread_cpu_seconds());
         let mut batches = 0;
         while batches < 5 || start.elapsed() < duration {
-            self.step(trainer, rng)?;
+            self.step(worker, rng)?;
             batches += 1;
         }
         Ok((batches, thread_cpu_seconds() - cpu))
     }
 
-    fn step(&mut self, trainer: &mut Trainer, rng: &mut impl Rng) -> Result<(), StepError> {
+    fn step(&mut self, worker: &mut StepWorker, rng: &mut impl Rng) -> Result<(), StepError> {
         let Synthetic { entities, batch } = self.synthetic;
         let limits = [entities, entities, self.spec.relation_count()];
         for (column, limit) in self.columns.iter_mut().zip(limits) {
@@ -336,7 +336,7 @@ impl<'a> Steps<'a> {
             lhs: self.table,
             rhs: self.table,
         };
-        trainer.train(&Job {
+        worker.train(&Job {
             batch: &batch,
             tables: &tables,
             params: self.params,

@@ -6,7 +6,7 @@ use pbg_core::model::{Comparator, Operator, Precision};
 use pbg_core::strategy::Loss;
 use pbg_kernels::losses::direct::{Ranking, Softmax};
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::step::{Cluster, Execution, StepError, TrainerError};
+use pbg_kernels::step::{Cluster, Execution, StepError, WorkerError};
 use pbg_kernels::throughput::{self, MeasureError, StepRate, Synthetic};
 use serde::Serialize;
 
@@ -169,7 +169,7 @@ pub fn step(
     report.loss_by_hand = of_loss.map_or(0.0, |&(_, us)| us);
     report.edges_per_cpu_second = rate.edges;
     report.ceiling = throughput::ceiling(&case.spec, 0, BATCH, ENTITIES, precision)
-        .map_err(|e| RunError::Worker(TrainerError::Tensor(e.to_string())))?
+        .map_err(|e| RunError::Worker(WorkerError::Tensor(e.to_string())))?
         .edges;
     report.stages = rate.stages.iter().map(|&(s, us)| (s.name(), us)).collect();
     report.buffer_bytes = rate.bytes;
@@ -190,7 +190,7 @@ fn measure(
     };
     let measured = throughput::step_rate(case.spec.clone(), synthetic, loss, execution, duration);
     measured.map_err(|error| match error {
-        MeasureError::Trainer(error) => RunError::Worker(error),
+        MeasureError::Worker(error) => RunError::Worker(error),
         MeasureError::Step(StepError::Strategy(error)) => RunError::Strategy(error),
         MeasureError::Step(error) => RunError::Step(error),
         MeasureError::Refused(reason) => RunError::Config(reason.to_owned()),
@@ -215,5 +215,5 @@ pub fn ceiling(resolved: &Resolved) -> Result<f64, RunError> {
         resolved.settings().execution.precision,
     )
     .map(|ceiling| ceiling.edges)
-    .map_err(|e| RunError::Worker(TrainerError::Tensor(e.to_string())))
+    .map_err(|e| RunError::Worker(WorkerError::Tensor(e.to_string())))
 }

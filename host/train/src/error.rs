@@ -6,7 +6,7 @@ use pbg_core::schedule::PassId;
 use pbg_core::strategy::{StrategyError, StrategyId};
 use pbg_kernels::device::OpenError;
 use pbg_kernels::spec::SpecError;
-use pbg_kernels::step::{StepError, TrainerError};
+use pbg_kernels::step::{StepError, WorkerError};
 use pbg_store::checkpoint::CheckpointError;
 use pbg_store::dataset::{DatasetError, ReadError};
 
@@ -98,7 +98,7 @@ pub enum RunError {
     Step(#[from] StepError),
     /// A worker cannot be made.
     #[error("training worker: {0}")]
-    Worker(#[from] TrainerError),
+    Worker(#[from] WorkerError),
     /// The system gives no thread.
     #[error("cannot start a thread: {0}; allow this user more processes (ulimit -u)")]
     Thread(String),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pbg_core::model::{Device, Precision};
-use pbg_kernels::device::{DeviceTrainer, Place};
+use pbg_kernels::device::{DeviceWorker, Place};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{BatchStats, ClusterTimes, Job, StepError, Trainer, TrainerError};
+use pbg_kernels::step::{BatchStats, ClusterTimes, Job, StepError, StepWorker, WorkerError};
 
 use crate::error::RunError;
 use crate::resolved::Resolved;
@@ -16,20 +16,20 @@ use crate::settings::on_device;
 #[derive(Debug)]
 pub enum Executor {
     /// On the core that runs the thread.
-    Core(Box<Trainer>),
+    Core(Box<StepWorker>),
     /// On a device that the thread gives work to.
-    Device(Box<DeviceTrainer>),
+    Device(Box<DeviceWorker>),
 }
 
 impl Executor {
     /// Trains one batch.
     ///
     /// # Errors
-    /// As [`Trainer::train`].
+    /// As [`StepWorker::train`].
     pub fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError> {
         match self {
-            Self::Core(trainer) => trainer.train(job),
-            Self::Device(trainer) => trainer.train(job),
+            Self::Core(worker) => worker.train(job),
+            Self::Device(worker) => worker.train(job),
         }
     }
 
@@ -40,15 +40,15 @@ impl Executor {
     pub(crate) fn settle(&self, params: &Params) -> Result<(), StepError> {
         match self {
             Self::Core(_) => Ok(()),
-            Self::Device(trainer) => trainer.download(params),
+            Self::Device(worker) => worker.download(params),
         }
     }
 
     /// Where training spent its time so far.
     pub(crate) fn cluster_times(&self) -> &ClusterTimes {
         match self {
-            Self::Core(trainer) => trainer.cluster_times(),
-            Self::Device(trainer) => trainer.cluster_times(),
+            Self::Core(worker) => worker.cluster_times(),
+            Self::Device(worker) => worker.cluster_times(),
         }
     }
 }
@@ -58,22 +58,22 @@ pub(crate) fn executors(
     resolved: &Resolved,
     spec: &ModelSpec,
     place: Option<Place>,
-) -> Result<Vec<Executor>, TrainerError> {
+) -> Result<Vec<Executor>, WorkerError> {
     let Some(place) = place else {
         let cores = trainers(resolved, spec)?;
-        let on_core = |trainer| Executor::Core(Box::new(trainer));
+        let on_core = |worker| Executor::Core(Box::new(worker));
         return Ok(cores.into_iter().map(on_core).collect());
     };
     let execution = on_device(resolved.config(), resolved.settings().execution);
-    let trainer = DeviceTrainer::new(Arc::new(spec.clone()), execution, place)?;
-    Ok(vec![Executor::Device(Box::new(trainer))])
+    let worker = DeviceWorker::new(Arc::new(spec.clone()), execution, place)?;
+    Ok(vec![Executor::Device(Box::new(worker))])
 }
 
-/// One trainer per core that trains or evaluates.
+/// One worker per core that trains or evaluates.
 pub(crate) fn trainers(
     resolved: &Resolved,
     spec: &ModelSpec,
-) -> Result<Vec<Trainer>, TrainerError> {
+) -> Result<Vec<StepWorker>, WorkerError> {
     let spec = Arc::new(spec.clone());
     let settings = resolved.settings();
     let mut execution = settings.execution;
@@ -81,8 +81,8 @@ pub(crate) fn trainers(
         // What a device multiplies fast, the cores may not.
         execution.precision = Precision::Fp32;
     }
-    let trainer = |_| Ok(Trainer::new(Arc::clone(&spec))?.with_execution(execution));
-    (0..settings.workers).map(trainer).collect()
+    let worker = |_| Ok(StepWorker::new(Arc::clone(&spec))?.with_execution(execution));
+    (0..settings.workers).map(worker).collect()
 }
 
 /// Opens the configured device; none for the cores.
@@ -115,7 +115,7 @@ impl Resolved {
 pub(crate) fn refusal(resolved: &Resolved, on_device: bool) -> Option<String> {
     let (spec, execution) = (&resolved.blueprint().spec, resolved.settings().execution);
     if on_device {
-        let reason = DeviceTrainer::refusal(spec, execution.precision)?;
+        let reason = DeviceWorker::refusal(spec, execution.precision)?;
         return Some(format!("execution.device: {reason}"));
     }
     let reason = execution.refusal(spec)?;

@@ -6,7 +6,7 @@ use pbg_core::batching::{self, ByRelation};
 use pbg_core::event::RankStats;
 use pbg_core::seed::Purpose;
 use pbg_kernels::negatives::Draws;
-use pbg_kernels::step::{EvalStats, Job, Trainer};
+use pbg_kernels::step::{EvalStats, Job, StepWorker};
 use rand::RngExt;
 
 use crate::error::RunError;
@@ -20,7 +20,7 @@ use crate::workers::{Columns, Work};
 /// # Errors
 /// When a step fails.
 pub(crate) fn evaluate(
-    evaluators: &mut [Trainer],
+    evaluators: &mut [StepWorker],
     work: &Work<'_>,
     indices: &[u32],
     batch_size: usize,
@@ -52,7 +52,7 @@ pub(crate) fn evaluate(
 }
 
 fn evaluate_share(
-    evaluator: &mut Trainer,
+    evaluator: &mut StepWorker,
     work: &Work<'_>,
     share: &[u32],
     worker: usize,

@@ -16,7 +16,7 @@ use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory, StrategyError, StrategyId};
 use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
-use pbg_kernels::step::{Cluster, Trainer};
+use pbg_kernels::step::{Cluster, StepWorker};
 use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::EdgeSet;
 
@@ -140,7 +140,7 @@ struct Run<'a> {
     place: Option<Place>,
     /// Time in each stage of trainers that others have replaced.
     earlier: [Duration; Cluster::ALL.len()],
-    evaluators: Vec<Trainer>,
+    evaluators: Vec<StepWorker>,
     state: RunState,
     commits: Commits,
     resumed: Option<Resumed>,

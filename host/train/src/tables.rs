@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use pbg_core::seed;
+use pbg_gemm::pages;
 use pbg_kernels::device::Place;
-use pbg_kernels::rows;
 use pbg_kernels::table::{Features, Table};
 use pbg_store::checkpoint::{Checkpoint, PartitionData, ReadCheckpoint};
 use rand_distr::{Distribution, StandardNormal};
@@ -82,8 +82,8 @@ pub(crate) fn room(layout: &TypeLayout, partition: u32) -> PartitionData {
     PartitionData {
         rows,
         dim: layout.dimension,
-        embeddings: rows::with_capacity(rows * layout.dimension),
-        row_adagrad: rows::with_capacity(rows),
+        embeddings: pages::with_capacity(rows * layout.dimension),
+        row_adagrad: pages::with_capacity(rows),
     }
 }
 

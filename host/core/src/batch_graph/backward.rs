@@ -88,10 +88,6 @@ impl Builder {
         };
         self.cluster = Cluster::Scatter;
         let mut gradients = positives[side as usize];
-        if let (Some(positives), true) = (gradients, self.facts().regularized) {
-            let inputs = [positives, rows.rows, rows.extras];
-            gradients = Some(self.in_place(name("regularize"), Operation::Regularize, &inputs)?);
-        }
         let own = pass.replaced.contains(&side) && self.facts().own(side);
         if let (Some(candidates), true) = (candidates, own) {
             let result = [(name("gradients of positives"), gradients)];
@@ -100,6 +96,10 @@ impl Builder {
             let joined = self.node(name("join"), operation, &inputs, &result)?[0];
             self.positives_begin(side, gradients);
             gradients = Some(joined);
+        }
+        if let (Some(positives), true) = (gradients, self.facts().regularized) {
+            let inputs = [positives, rows.rows, rows.extras];
+            gradients = Some(self.in_place(name("regularize"), Operation::Regularize, &inputs)?);
         }
         if let Some(gradients) = gradients {
             self.back(pass, side, rows, gradients)?;

@@ -35,7 +35,9 @@ pub struct Facts {
 }
 
 impl Facts {
-    pub(super) fn is_distance(&self) -> bool {
+    /// Whether scores are distances.
+    #[must_use]
+    pub fn is_distance(&self) -> bool {
         matches!(self.comparator, Comparator::L2 | Comparator::SquaredL2)
     }
 

@@ -30,7 +30,7 @@ pub(super) struct Gradients {
     /// Of the biases, `[rows]`.
     pub(super) bias: Option<Tensor>,
     /// For distances: sums of the factors with which a row itself is subtracted.
-    pub(super) pull: Option<Tensor>,
+    pub(super) row_factors: Option<Tensor>,
 }
 
 impl Prepared {
@@ -83,7 +83,7 @@ impl Prepared {
         Ok(Gradients {
             values: self.values.f_zeros_like()?,
             bias: comparison.bias.then(zeros).transpose()?,
-            pull: comparison.is_distance().then(zeros).transpose()?,
+            row_factors: comparison.is_distance().then(zeros).transpose()?,
         })
     }
 
@@ -117,10 +117,10 @@ impl Prepared {
         let Gradients {
             mut values,
             bias,
-            pull,
+            row_factors,
         } = gradients;
-        if let Some(pull) = pull {
-            values = values.f_sub(&self.values.f_mul(&pull.f_unsqueeze(1)?)?)?;
+        if let Some(row_factors) = row_factors {
+            values = values.f_sub(&self.values.f_mul(&row_factors.f_unsqueeze(1)?)?)?;
         }
         // The bias took no part in the comparison; what is there came from the regulariser.
         let mut regularizer = None;

@@ -19,7 +19,7 @@ pub(super) struct Direction<'a> {
     /// Whether products have bf16 factors.
     pub(super) half: bool,
     /// With all negatives: the true entity of each row.
-    pub(super) truth: Tensor,
+    pub(super) positive_entities: Tensor,
 }
 
 /// What is compared: rows of the side that is replaced, with all negatives every entity too, and rows of
@@ -238,10 +238,10 @@ impl Direction<'_> {
     fn mask(&self, scores: &Tensor, negative: &Tensor) -> Result<(), TchError> {
         let masked = f64::from(MASKED);
         if self.all() {
-            let truth = self.truth.f_unsqueeze(1)?;
+            let positive_entities = self.positive_entities.f_unsqueeze(1)?;
             let _same = negative
                 .shallow_clone()
-                .f_scatter_value_(1, &truth, masked)?;
+                .f_scatter_value_(1, &positive_entities, masked)?;
         }
         if self.sampled().0 {
             let _same = self.own(scores)?.f_fill_(masked)?;
@@ -301,7 +301,7 @@ impl Direction<'_> {
             let _same = self.positives(q)?.f_add_(&of_queries)?;
             self.add_candidates(k, &along(&factors, 1)?)?;
         }
-        if let (Some(q), Some(k)) = (&sums.queries.pull, &mut target.pull) {
+        if let (Some(q), Some(k)) = (&sums.queries.row_factors, &mut target.row_factors) {
             factors = slope(&factors, scores.distances.as_ref())?;
             let of_queries = self.flat(&along(&factors, 2)?)?;
             let _same = self.positives(q)?.f_add_(&of_queries)?;
@@ -332,7 +332,7 @@ impl Direction<'_> {
             if let Some(bias) = &sums.bias {
                 let _same = self.positives(bias)?.f_add_(gradients)?;
             }
-            if let Some(pull) = &sums.pull {
+            if let Some(pull) = &sums.row_factors {
                 let _same = self.positives(pull)?.f_add_(&factors)?;
             }
         }

@@ -1,6 +1,9 @@
-//! One batch on a device: what each cluster of the graph does.
+//! The stages of a step on a device: each a handful of libtorch's operations.
 
-use pbg_core::batch_graph::{Negatives, Pass};
+use std::borrow::Cow;
+use std::sync::MutexGuard;
+
+use pbg_core::batch_graph::{Facts, Negatives, Operation};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 use pbg_core::strategy::Formula;
@@ -8,71 +11,90 @@ use tch::{Kind, TchError, Tensor};
 
 use super::formula::{self, Losses};
 use super::operator::Transform;
-use super::parameters::Read;
+use super::parameters::{Parameters, Read};
 use super::place::Place;
 use super::rows::{Gradients, Prepared, cubes};
 use super::scores::{Compared, Direction, Scores};
 use super::sums::{POSITIVE_GRADIENTS, REGULARIZER, Sums};
+use super::tables::Rows;
 use super::touched::Touched;
 use super::transfer;
 use super::working_set::WorkingSet;
 use crate::comparators::Comparison;
+use crate::error::StepError;
 use crate::regularizer::N3;
 use crate::spec::ModelSpec;
+use crate::step::execution::NO_ROUNDED_DISTANCES;
+use crate::step::executor::{SliceStages, StepExecutor};
 use crate::step::job::Job;
 use crate::step::plan::{Plan, Slice};
-use crate::step::side::pair;
-use crate::step::{ScoreObserver, StepError};
+use crate::step::program::{Compare, Gather, PassStages};
+use crate::step::{BatchStats, pair};
 
-/// What one batch is worked on with, and what there is of it so far.
-pub(super) struct Work<'a> {
-    pub(super) spec: &'a ModelSpec,
-    pub(super) plan: &'a Plan,
-    pub(super) job: &'a Job<'a>,
+const NO_FEATURES: &str =
+    "featurized entity types are trained on the cores only; use execution.device = \"cpu\"";
+
+/// Scores that a guest is asked about at once: as many as a slice on a core has.
+const ASKED_AT_ONCE: i64 = 1 << 18;
+
+/// A batch on a device.
+pub(super) struct DeviceStep<'b> {
+    pub(super) spec: &'b ModelSpec,
+    pub(super) plan: &'b Plan,
+    pub(super) job: &'b Job<'b>,
     pub(super) place: Place,
-    pub(super) half: bool,
     pub(super) formula: Option<Formula>,
     pub(super) touched: Touched,
     pub(super) set: WorkingSet,
     pub(super) read: Read,
     /// Factors of the edges' losses, `[edges]`, where any is not 1.
     pub(super) weights: Option<Tensor>,
-    /// With all negatives: every entity that replaces a side, and its gradients over the whole batch.
-    pub(super) all: [Option<(Prepared, Gradients)>; 2],
-    pub(super) current: Option<Current>,
     pub(super) sums: Sums,
+    /// Where the rows go back to; none of the right side if both are one table.
+    pub(super) tables: [Option<MutexGuard<'b, Rows>>; 2],
+    pub(super) parameters: &'b mut Parameters,
 }
 
-/// The slice that is being worked on.
-pub(super) struct Current {
+/// Every entity of a side, prepared, and their gradients.
+pub(super) struct EntireSide {
+    rows: Prepared,
+    gradients: Gradients,
+}
+
+/// Both sides of a slice.
+pub(super) struct SliceRows {
     rows: [Prepared; 2],
     gradients: [Gradients; 2],
-    scores: Option<Scores>,
 }
 
-/// Scores that a guest is asked about at once: as many as a slice on a core has.
-const ASKED_AT_ONCE: i64 = 1 << 18;
+/// Scores, and what was compared.
+pub(super) struct Scored<'m> {
+    scores: Scores,
+    rows: &'m mut SliceRows,
+    /// Every entity, where all are negatives.
+    entities: Option<&'m mut EntireSide>,
+}
 
-impl Work<'_> {
+/// The same after the loss.
+pub(super) struct ScoreGradients<'m>(Scored<'m>);
+
+/// Rows of the working set that go through the same.
+struct Selection<'t> {
+    side: Side,
+    /// Where the working set has them.
+    places: Tensor,
+    transform: Transform<'t>,
+}
+
+impl DeviceStep<'_> {
     fn comparison(&self) -> Comparison {
-        Comparison {
-            comparator: self.spec.comparator,
-            bias: self.spec.bias,
-        }
+        Comparison::of(self.spec)
     }
 
-    fn n3(&self) -> Option<N3> {
-        let coefficient = self.spec.regularization_coef;
-        (coefficient > 0.0).then_some(N3 {
-            coefficient,
+    fn n3(&self) -> N3 {
+        N3 {
+            coefficient: self.spec.regularization_coef,
             complex: self.plan.operator == Operator::ComplexDiagonal,
-        })
-    }
-
-    fn operator(&self, pass: &Pass, side: Side) -> Operator {
-        match side == pass.operator_side {
-            true => self.plan.operator,
-            false => Operator::None,
         }
     }
 
@@ -84,270 +106,107 @@ impl Work<'_> {
         }
     }
 
-    /// Looks up, transforms and prepares the rows at `places`.
-    fn prepare(
-        &mut self,
-        side: Side,
-        operator: Operator,
-        places: &Tensor,
-        relations: Option<&Tensor>,
-    ) -> Result<Prepared, TchError> {
+    /// Looks up, transforms and prepares rows.
+    fn prepare(&mut self, selection: &Selection<'_>) -> Result<Prepared, TchError> {
+        let Selection {
+            side,
+            places,
+            transform,
+        } = selection;
         let mut rows = self.set.look_up(places, self.spec.max_norm)?;
-        if let Some(global) = self.read.global(side) {
+        if let Some(global) = self.read.global(*side) {
             let _same = rows.f_add_(&global.values)?;
         }
-        let transform = Transform {
-            operator,
-            relations,
-        };
         let comparison = self.comparison();
-        Prepared::new(rows, &transform, self.read.operator(side), comparison)
+        Prepared::new(rows, transform, self.read.operator(*side), comparison)
     }
 
-    /// Where the working set has every entity that replaces `side`.
-    fn places_of_all(&self, side: Side) -> Result<Tensor, TchError> {
+    /// Every entity of a side.
+    fn all(&self, side: Side, operator: Operator) -> Result<Selection<'static>, TchError> {
         let first = match side == Side::Rhs && !self.job.tables.shared() {
             true => self.touched.rows[0].size()[0],
             false => 0,
         };
         let count = self.job.tables.side(side).entities() as i64;
         let places = (Kind::Int64, self.place.device());
-        Tensor::f_arange_start(first, first + count, places)
-    }
-
-    /// Gather, before the slices: prepares every entity where all are negatives.
-    pub(super) fn gather_all(&mut self, pass: &Pass) -> Result<(), TchError> {
-        for &side in pass.replaced {
-            if self.plan.negatives[side as usize] == Negatives::All {
-                let places = self.places_of_all(side)?;
-                let operator = self.operator(pass, side);
-                let rows = self.prepare(side, operator, &places, None)?;
-                let gradients = rows.gradients(self.comparison())?;
-                self.all[side as usize] = Some((rows, gradients));
-            }
-        }
-        Ok(())
-    }
-
-    /// Gather: both sides of a slice.
-    pub(super) fn gather(&mut self, pass: &Pass, slice: &Slice) -> Result<(), TchError> {
-        // The buffers of the slice before are free first.
-        self.current = None;
-        let relations = self.relations(slice)?;
-        let mut side = |side| {
-            let places = self.places(pass, slice, side)?;
-            let operator = self.operator(pass, side);
-            self.prepare(side, operator, &places, relations.as_ref())
-        };
-        let rows = [side(Side::Lhs)?, side(Side::Rhs)?];
-        let comparison = self.comparison();
-        let gradients = [
-            rows[0].gradients(comparison)?,
-            rows[1].gradients(comparison)?,
-        ];
-        self.current = Some(Current {
-            rows,
-            gradients,
-            scores: None,
-        });
-        Ok(())
-    }
-
-    /// Where the working set has a slice's positives on `side`, and the draws that replace them.
-    fn places(&self, pass: &Pass, slice: &Slice, side: Side) -> Result<Tensor, TchError> {
-        let positives = part(&self.touched.positives[side as usize], slice)?;
-        let uniform = match pass.replaced.contains(&side) {
-            true => self.plan.uniform(side),
-            false => 0,
-        };
-        if uniform == 0 {
-            return Ok(positives);
-        }
-        let first = (slice.first_chunk * uniform) as i64;
-        let count = (slice.chunks * uniform) as i64;
-        let draws = self.touched.draws[side as usize].f_narrow(0, first, count)?;
-        Tensor::f_cat(&[positives, draws], 0)
-    }
-
-    fn direction<'s>(&self, slice: &'s Slice, side: Side) -> Result<Direction<'s>, TchError> {
-        let negatives = self.plan.negatives[side as usize];
-        let truth = &self.touched.truth[side as usize];
-        Ok(Direction {
-            slice,
-            negatives,
-            comparison: self.comparison(),
-            half: self.half,
-            truth: match negatives {
-                Negatives::All => part(truth, slice)?,
-                Negatives::None | Negatives::Sampled { .. } => truth.shallow_clone(),
+        Ok(Selection {
+            side,
+            places: Tensor::f_arange_start(first, first + count, places)?,
+            transform: Transform {
+                operator,
+                relations: None,
             },
         })
     }
 
-    /// Score.
-    pub(super) fn score(
-        &mut self,
-        slice: &Slice,
+    /// A slice's positives on `side`, and the draws that replace them.
+    fn of_slice<'t>(
+        &self,
+        at: SliceStages<'_>,
         side: Side,
-        observer: Option<&mut ScoreObserver<'_>>,
-    ) -> Result<(), TchError> {
-        let direction = self.direction(slice, side)?;
-        if let Some(current) = &mut self.current {
-            let (candidates, queries) = pair(&mut current.rows, side);
-            let all = self.all[side as usize].as_mut().map(|(rows, _)| rows);
-            let scores = direction.score(&Compared {
-                candidates,
-                all,
-                queries,
-            })?;
-            if let Some(observer) = observer {
-                let (positive, negative) = (
-                    transfer::to_host(&scores.positive)?,
-                    transfer::to_host(&scores.negative)?,
-                );
-                observer(side, slice.rows.start, &positive, &negative);
-            }
-            current.scores = Some(scores);
+        relations: Option<&'t Tensor>,
+    ) -> Result<Selection<'t>, TchError> {
+        let (slice, stage) = (at.slice, &at.stages.gather[side as usize]);
+        let &Gather {
+            uniform, operator, ..
+        } = stage;
+        let mut places = part(&self.touched.positives[side as usize], slice)?;
+        if uniform > 0 {
+            let first = (slice.first_chunk * uniform) as i64;
+            let count = (slice.chunks * uniform) as i64;
+            let draws = self.touched.draws[side as usize].f_narrow(0, first, count)?;
+            places = Tensor::f_cat(&[places, draws], 0)?;
         }
-        Ok(())
-    }
-
-    /// Loss: scores become gradients.
-    pub(super) fn lose(&mut self, slice: &Slice, side: Side) -> Result<(), StepError> {
-        let Some(scores) = self.current.as_mut().and_then(|c| c.scores.as_mut()) else {
-            return Ok(());
-        };
-        let above = scores
-            .negative
-            .f_gt_tensor(&scores.positive.f_unsqueeze(1)?)?;
-        let violators = above.f_sum(Kind::Int64)?;
-        let mut losses = match &self.formula {
-            Some(formula) => formula::evaluate(
-                formula,
-                &formula::Scores {
-                    positive: &scores.positive,
-                    negative: &scores.negative,
-                },
-            )?,
-            None => ask(self.job, scores, self.place)?,
-        };
-        if let Some(weights) = &self.weights {
-            let weights = part(weights, slice)?;
-            losses.loss = losses.loss.f_mul(&weights)?;
-            losses.positive = losses.positive.f_mul(&weights)?;
-            losses.negative = losses.negative.f_mul(&weights.f_unsqueeze(1)?)?;
-        }
-        let Losses {
-            loss,
-            positive,
-            negative,
-        } = losses;
-        self.sums.add(side as usize, &loss.f_sum(Kind::Double)?)?;
-        self.sums.add(2 + side as usize, &violators)?;
-        self.sums
-            .add(POSITIVE_GRADIENTS, &positive.f_sum(Kind::Float)?)?;
-        (scores.positive, scores.negative) = (positive, negative);
-        Ok(())
-    }
-
-    /// Differentiate.
-    pub(super) fn differentiate(&mut self, slice: &Slice, side: Side) -> Result<(), TchError> {
-        let direction = self.direction(slice, side)?;
-        let Some(current) = &mut self.current else {
-            return Ok(());
-        };
-        let Some(scores) = current.scores.take() else {
-            return Ok(());
-        };
-        let (all_rows, all_gradients) = match &mut self.all[side as usize] {
-            Some((rows, gradients)) => (Some(rows), Some(gradients)),
-            None => (None, None),
-        };
-        let (candidates, queries) = pair(&mut current.rows, side);
-        let rows = Compared {
-            candidates,
-            all: all_rows,
-            queries,
-        };
-        let (candidates, queries) = pair(&mut current.gradients, side);
-        let mut sums = Compared {
-            candidates,
-            all: all_gradients,
-            queries,
-        };
-        direction.differentiate(&scores, &rows, &mut sums)
-    }
-
-    /// Scatter: the gradients of a slice's rows go back and are summed.
-    pub(super) fn scatter(&mut self, pass: &Pass, slice: &Slice) -> Result<(), TchError> {
-        let Some(current) = self.current.take() else {
-            return Ok(());
-        };
-        let Current {
-            rows, gradients, ..
-        } = current;
-        let relations = self.relations(slice)?;
-        for ((side, rows), mut gradients) in Side::BOTH.into_iter().zip(rows).zip(gradients) {
-            if let Some(n3) = self.n3() {
-                let value = rows.regularize(n3, slice.rows.len() as i64, &mut gradients)?;
-                self.sums.add(REGULARIZER, &value)?;
-            }
-            let places = self.places(pass, slice, side)?;
-            let operator = self.operator(pass, side);
-            self.back(
-                side,
+        Ok(Selection {
+            side,
+            places,
+            transform: Transform {
                 operator,
-                &places,
-                relations.as_ref(),
-                &rows,
-                gradients,
-            )?;
-        }
-        Ok(())
+                relations,
+            },
+        })
     }
 
-    /// Scatter, after the slices: the gradients of all entities, and N3 of the operator.
-    pub(super) fn scatter_all(&mut self, pass: &Pass) -> Result<(), TchError> {
-        for &side in pass.replaced {
-            if let Some((rows, gradients)) = self.all[side as usize].take() {
-                let places = self.places_of_all(side)?;
-                let operator = self.operator(pass, side);
-                self.back(side, operator, &places, None, &rows, gradients)?;
-            }
-        }
-        self.regularize_parameters(pass)
+    fn direction<'s>(
+        &self,
+        at: SliceStages<'s>,
+        stage: &Compare,
+    ) -> Result<Direction<'s>, TchError> {
+        let negatives = self.plan.negatives[stage.side as usize];
+        let positive_entities = &self.touched.positive_entities[stage.side as usize];
+        Ok(Direction {
+            slice: at.slice,
+            negatives,
+            comparison: self.comparison(),
+            half: stage.rounded,
+            positive_entities: match negatives {
+                Negatives::All => part(positive_entities, at.slice)?,
+                Negatives::None | Negatives::Sampled { .. } => positive_entities.shallow_clone(),
+            },
+        })
     }
 
+    /// Gradients of prepared rows go back through operators and are summed.
     fn back(
         &mut self,
-        side: Side,
-        operator: Operator,
-        places: &Tensor,
-        relations: Option<&Tensor>,
+        selection: &Selection<'_>,
         rows: &Prepared,
         gradients: Gradients,
     ) -> Result<(), TchError> {
-        let transform = Transform {
-            operator,
-            relations,
-        };
-        let gradients = rows.back(gradients, &transform, self.read.operator(side))?;
+        let side = selection.side;
+        let operator = self.read.operator(side);
+        let gradients = rows.back(gradients, &selection.transform, operator)?;
         if let Some(global) = self.read.global(side) {
             let sum = gradients.f_sum_dim_intlist(0_i64, true, None)?;
             let _same = global.gradients.f_add_(&sum)?;
         }
-        self.set.add(places, &gradients)
+        self.set.add(&selection.places, &gradients)
     }
 
     /// N3 of the operator's parameters, those of each relation as often as it is counted.
-    fn regularize_parameters(&mut self, pass: &Pass) -> Result<(), TchError> {
-        let Some(n3) = self.n3() else {
-            return Ok(());
-        };
-        let parameters = self.read.operator(pass.operator_side);
-        if parameters.is_empty() {
-            return Ok(());
-        }
+    fn regularize_parameters(&mut self, side: Side) -> Result<(), TchError> {
+        let n3 = self.n3();
+        let parameters = self.read.operator(side);
         let counts = transfer::floats(&self.touched.relation_counts, self.place)?;
         let packed: Vec<&Tensor> = parameters.iter().map(|p| &p.values).collect();
         let (values, gradients) = cubes(n3, &Tensor::f_cat(&packed, 1)?)?;
@@ -361,6 +220,237 @@ impl Work<'_> {
         }
         let value = values.f_mul(&counts)?.f_sum(Kind::Double)?;
         self.sums.add(REGULARIZER, &value)
+    }
+
+    /// What the loss makes of scores, with all weights.
+    fn losses(&self, slice: &Slice, scores: &Scores) -> Result<Losses, StepError> {
+        let losses = match &self.formula {
+            Some(formula) => formula::evaluate(
+                formula,
+                &formula::Scores {
+                    positive: &scores.positive,
+                    negative: &scores.negative,
+                },
+            )?,
+            None => ask(self.job, scores, self.place)?,
+        };
+        let Some(weights) = &self.weights else {
+            return Ok(losses);
+        };
+        let weights = part(weights, slice)?;
+        Ok(Losses {
+            loss: losses.loss.f_mul(&weights)?,
+            positive: losses.positive.f_mul(&weights)?,
+            negative: losses.negative.f_mul(&weights.f_unsqueeze(1)?)?,
+        })
+    }
+}
+
+impl StepExecutor for DeviceStep<'_> {
+    type PassMemory = ();
+    type SliceMemory = ();
+    type Entities<'m> = [Option<EntireSide>; 2];
+    type Rows<'m> = SliceRows;
+    type Scores<'m> = Scored<'m>;
+    type ScoreGradients<'m> = ScoreGradients<'m>;
+
+    fn lacks(operation: Operation, side: Option<Side>, facts: &Facts) -> Option<&'static str> {
+        let featurized = side.is_some_and(|side| facts.featurized[side as usize]);
+        match operation {
+            Operation::Gather | Operation::GatherAll if featurized => Some(NO_FEATURES),
+            Operation::Round if facts.is_distance() => Some(NO_ROUNDED_DISTANCES),
+            _ => None,
+        }
+    }
+
+    fn begin<'m>(
+        &mut self,
+        stages: &PassStages,
+        (): &'m mut (),
+    ) -> Result<Self::Entities<'m>, StepError> {
+        let mut side = |side: Side| match &stages.entities[side as usize] {
+            Some((gather, _)) => {
+                let all = self.all(side, gather.operator)?;
+                let rows = self.prepare(&all)?;
+                let gradients = rows.gradients(self.comparison())?;
+                Ok(Some(EntireSide { rows, gradients }))
+            }
+            None => Ok::<_, TchError>(None),
+        };
+        Ok([side(Side::Lhs)?, side(Side::Rhs)?])
+    }
+
+    fn gather(&mut self, at: SliceStages<'_>, (): &mut ()) -> Result<SliceRows, StepError> {
+        let relations = self.relations(at.slice)?;
+        let mut side = |side| {
+            let selection = self.of_slice(at, side, relations.as_ref())?;
+            self.prepare(&selection)
+        };
+        let rows = [side(Side::Lhs)?, side(Side::Rhs)?];
+        let comparison = self.comparison();
+        let gradients = [
+            rows[0].gradients(comparison)?,
+            rows[1].gradients(comparison)?,
+        ];
+        Ok(SliceRows { rows, gradients })
+    }
+
+    fn score<'m>(
+        &mut self,
+        at: SliceStages<'_>,
+        stage: &Compare,
+        entities: &'m mut Self::Entities<'_>,
+        rows: &'m mut SliceRows,
+    ) -> Result<Scored<'m>, StepError> {
+        let direction = self.direction(at, stage)?;
+        let mut entities = entities[stage.side as usize].as_mut();
+        let (candidates, queries) = pair(&mut rows.rows, stage.side);
+        let scores = direction.score(&Compared {
+            candidates,
+            all: entities.as_mut().map(|entities| &mut entities.rows),
+            queries,
+        })?;
+        Ok(Scored {
+            scores,
+            rows,
+            entities,
+        })
+    }
+
+    fn scores<'s>(
+        &self,
+        _: SliceStages<'_>,
+        scored: &'s Scored<'_>,
+    ) -> Result<[Cow<'s, [f32]>; 2], StepError> {
+        let Scores {
+            positive, negative, ..
+        } = &scored.scores;
+        Ok([
+            transfer::to_host(positive)?.into(),
+            transfer::to_host(negative)?.into(),
+        ])
+    }
+
+    fn loss<'m>(
+        &mut self,
+        at: SliceStages<'_>,
+        stage: &Compare,
+        mut scored: Self::Scores<'m>,
+    ) -> Result<Self::ScoreGradients<'m>, StepError> {
+        let scores = &mut scored.scores;
+        let above = scores
+            .negative
+            .f_gt_tensor(&scores.positive.f_unsqueeze(1)?)?;
+        let violators = above.f_sum(Kind::Int64)?;
+        let Losses {
+            loss,
+            positive,
+            negative,
+        } = self.losses(at.slice, scores)?;
+        let side = stage.side as usize;
+        self.sums.add(side, &loss.f_sum(Kind::Double)?)?;
+        self.sums.add(2 + side, &violators)?;
+        self.sums
+            .add(POSITIVE_GRADIENTS, &positive.f_sum(Kind::Float)?)?;
+        (scores.positive, scores.negative) = (positive, negative);
+        Ok(ScoreGradients(scored))
+    }
+
+    fn differentiate(
+        &mut self,
+        at: SliceStages<'_>,
+        stage: &Compare,
+        gradients: ScoreGradients<'_>,
+    ) -> Result<(), StepError> {
+        let direction = self.direction(at, stage)?;
+        let ScoreGradients(Scored {
+            scores,
+            rows,
+            entities,
+        }) = gradients;
+        let (all, all_gradients) = match entities {
+            Some(EntireSide { rows, gradients }) => (Some(rows), Some(gradients)),
+            None => (None, None),
+        };
+        let (candidates, queries) = pair(&mut rows.rows, stage.side);
+        let compared = Compared {
+            candidates,
+            all,
+            queries,
+        };
+        let (candidates, queries) = pair(&mut rows.gradients, stage.side);
+        let mut sums = Compared {
+            candidates,
+            all: all_gradients,
+            queries,
+        };
+        Ok(direction.differentiate(&scores, &compared, &mut sums)?)
+    }
+
+    fn scatter(&mut self, at: SliceStages<'_>, slice: SliceRows) -> Result<(), StepError> {
+        let SliceRows { rows, gradients } = slice;
+        let relations = self.relations(at.slice)?;
+        for ((side, rows), mut gradients) in Side::BOTH.into_iter().zip(rows).zip(gradients) {
+            if at.stages.scatter[side as usize].regularized {
+                let edges = at.slice.rows.len() as i64;
+                let value = rows.regularize(self.n3(), edges, &mut gradients)?;
+                self.sums.add(REGULARIZER, &value)?;
+            }
+            let selection = self.of_slice(at, side, relations.as_ref())?;
+            self.back(&selection, &rows, gradients)?;
+        }
+        Ok(())
+    }
+
+    fn update_rows(&mut self) -> Result<(), StepError> {
+        // Nothing is applied that is not finite.
+        self.sums.stats(0)?;
+        let finite = self.set.update(self.spec.lr)?;
+        check(&[finite])
+    }
+
+    fn finish(
+        &mut self,
+        stages: &PassStages,
+        entities: [Option<EntireSide>; 2],
+    ) -> Result<(), StepError> {
+        for ((side, entities), stages) in Side::BOTH.into_iter().zip(entities).zip(&stages.entities)
+        {
+            if let (Some(EntireSide { rows, gradients }), Some((gather, _))) = (entities, stages) {
+                let all = self.all(side, gather.operator)?;
+                self.back(&all, &rows, gradients)?;
+            }
+        }
+        if stages.regularize_parameters {
+            self.regularize_parameters(stages.pass.operator_side)?;
+        }
+        Ok(())
+    }
+
+    fn total_loss(&self) -> Result<f64, StepError> {
+        Ok(self.sums.stats(0)?.loss())
+    }
+
+    fn update(mut self) -> Result<BatchStats, StepError> {
+        let stats = self.sums.stats(self.job.batch.len())?;
+        let lr = self.spec.relation_lr;
+        let mut finite = self.parameters.update(self.read, &self.touched, lr)?;
+        finite.push(self.set.update(self.spec.lr)?);
+        let [lhs, rhs] = &mut self.tables;
+        self.set
+            .store([lhs.as_deref_mut(), rhs.as_deref_mut()], &self.touched)?;
+        check(&finite)?;
+        Ok(stats)
+    }
+}
+
+/// An error unless all gradients were finite. Waits for the device: when a batch has ended, its tables may be carried
+/// over another stream ([`stream`](super::stream)).
+fn check(finite: &[Tensor]) -> Result<(), StepError> {
+    let all = Tensor::f_stack(finite, 0)?.f_all()?;
+    match all.f_int64_value(&[])? {
+        0 => Err(StepError::NonFinite("gradient")),
+        _ => Ok(()),
     }
 }
 

@@ -3,7 +3,8 @@
 use tch::{Kind, TchError, Tensor};
 
 use super::place::Place;
-use crate::step::{BatchStats, StepError};
+use crate::error::StepError;
+use crate::step::BatchStats;
 
 /// Where the regulariser is; the two losses and the two counts of violators come before it.
 pub(super) const REGULARIZER: usize = 4;

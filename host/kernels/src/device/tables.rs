@@ -7,7 +7,7 @@ use tch::{TchError, Tensor};
 use super::place::Place;
 use super::stream::Copying;
 use super::transfer;
-use crate::step::StepError;
+use crate::error::StepError;
 use crate::table::Table;
 
 /// A table's rows on a device. They are the table while they are there: what is in main memory is what

@@ -61,7 +61,7 @@ pub(super) struct Touched {
     /// The same of draws that replace each side.
     pub(super) draws: [Tensor; 2],
     /// With all negatives: the positives' offsets in their own table.
-    pub(super) truth: [Tensor; 2],
+    pub(super) positive_entities: [Tensor; 2],
     /// Rows of the operator's tensors: of the relations that occur, or the only one.
     pub(super) relations: Tensor,
     /// Which of them each edge has; empty with static relations.
@@ -119,7 +119,7 @@ impl Touch {
             rows: [part(0)?, part(1)?],
             positives: [part(2)?, part(3)?],
             draws: [part(4)?, part(5)?],
-            truth: [part(6)?, part(7)?],
+            positive_entities: [part(6)?, part(7)?],
             relations: part(8)?,
             relation_of_edge: part(9)?,
             relation_counts: counts,

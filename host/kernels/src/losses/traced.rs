@@ -1,6 +1,7 @@
 //! A loss that is a graph, run on rows of scores.
 
 mod schedule;
+mod steps;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -9,11 +10,11 @@ use multiversion::target::target_cfg_f;
 use pbg_core::loss::{Derived, LossState, TracedLoss};
 use pbg_core::strategy::{Formula, Loss, StrategyError, StrategyId};
 
-use super::program::{Gradient, Operand, POSITIVE, Pair, Program, SCORES, Step};
-use super::rows::{self, Lane, ROWS, WIDTH, with_binary, with_unary};
+use super::program::{Gradient, POSITIVE, Program, SCORES};
+use super::rows::{Lane, ROWS, WIDTH};
 use super::tile::{self, numbers};
-use crate::losses::maths;
 use schedule::Schedule;
+use steps::Tiles;
 
 /// Lanes of a tile, where a row has fewer: 16 KiB, so that a few tiles fit the first-level cache.
 const TILE_LANES: usize = 256;
@@ -37,6 +38,22 @@ struct Buffers {
     scratch: Vec<Lane>,
     /// Sums on their way, or that nobody wants.
     sums: [Vec<f32>; 2],
+}
+
+impl Buffers {
+    /// Tiles of `rows` rows of `lanes` lanes.
+    #[inline(always)]
+    fn tiles(&mut self, lanes: usize, rows: usize) -> Tiles<'_> {
+        let [first, second] = &mut self.sums;
+        Tiles {
+            tiles: &mut self.tiles,
+            vectors: &mut self.vectors,
+            scratch: &mut self.scratch,
+            sums: [first, second],
+            lanes,
+            rows,
+        }
+    }
 }
 
 /// A few rows.
@@ -141,7 +158,7 @@ impl Loss for Traced {
             .chunks(rows)
             .zip(positive_gradient.chunks_mut(rows))
             .zip(loss.chunks_mut(rows));
-        run_prologue(&self.program, &mut buffers);
+        run_prologue(&self.program, &mut buffers, lanes);
         for ((positive, positive_gradient), loss) in blocks {
             let (scores, rest) = negative.split_at_mut(positive.len() * columns);
             negative = rest;
@@ -204,13 +221,13 @@ impl Loss for Traced {
 }
 
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-fn run_prologue(program: &Program, buffers: &mut Buffers) {
-    let (vectors, lanes) = (&mut buffers.vectors, ROWS / WIDTH);
+fn run_prologue(program: &Program, buffers: &mut Buffers, lanes: usize) {
+    let mut tiles = buffers.tiles(lanes, ROWS);
     for step in &program.prologue {
         if target_cfg_f!(target_feature = "fma") {
-            vector_step::<true>(step, vectors, lanes);
+            tiles.step::<true>(step);
         } else {
-            vector_step::<false>(step, vectors, lanes);
+            tiles.step::<false>(step);
         }
     }
 }
@@ -235,27 +252,16 @@ fn block_of<const FMA: bool>(program: &Program, buffers: &mut Buffers, block: Bl
         loss,
     } = block;
     let rows = positive.len();
-    let Buffers {
-        tiles,
-        vectors,
-        scratch,
-        sums,
-    } = buffers;
-    vectors[POSITIVE].as_flattened_mut()[..rows].copy_from_slice(positive);
-    let loaded = &mut tiles[SCORES][..rows * lanes];
-    tile::load(loaded, scores, columns, lanes);
+    let mut tiles = buffers.tiles(lanes, rows);
+    tiles.vector(POSITIVE).copy_from_slice(positive);
+    tile::load(tiles.tile(SCORES), scores, columns, lanes);
     if let Some(out) = program.largest {
-        let out = &mut vectors[out].as_flattened_mut()[..rows];
-        tile::largest_scores(loaded, lanes, out);
+        tiles.largest_scores(out);
     }
     for step in &program.steps {
-        match step {
-            Step::VectorUnary { .. } | Step::VectorBinary { .. } | Step::VectorSelect { .. } => {
-                vector_step::<FMA>(step, vectors, rows.div_ceil(WIDTH));
-            }
-            step => tile_step::<FMA>(step, tiles, vectors, (scratch, sums), lanes, rows),
-        }
+        tiles.step::<FMA>(step);
     }
+    let Buffers { tiles, vectors, .. } = buffers;
     loss.copy_from_slice(numbers(vectors, program.loss, rows));
     positive_gradient.copy_from_slice(numbers(vectors, program.positive, rows));
     let loaded = &tiles[SCORES][..rows * lanes];
@@ -282,127 +288,5 @@ fn block_of<const FMA: bool>(program: &Program, buffers: &mut Buffers, block: Bl
             let value = numbers(vectors, vector, rows);
             tile::store(scores, columns, loaded, loaded, lanes, value, |_, v| v);
         }
-    }
-}
-
-#[inline(always)]
-fn vector_step<const FMA: bool>(step: &Step, vectors: &mut rows::Vectors, lanes: usize) {
-    match *step {
-        Step::VectorUnary { op, out, x } => rows::unary::<FMA>(vectors, lanes, op, out, x),
-        Step::VectorBinary { op, out, a, b } => rows::binary(vectors, lanes, op, out, [a, b]),
-        Step::VectorSelect { out, operands } => rows::select(vectors, lanes, out, operands),
-        _ => {}
-    }
-}
-
-/// One step over the first `rows` rows. No step writes a tile that it reads, so the tile is taken out.
-#[inline(always)]
-fn tile_step<const FMA: bool>(
-    step: &Step,
-    tiles: &mut [Vec<Lane>],
-    vectors: &mut rows::Vectors,
-    (scratch, [first, second]): (&mut [Lane], &mut [Vec<f32>; 2]),
-    lanes: usize,
-    rows: usize,
-) {
-    let size = rows * lanes;
-    match *step {
-        Step::Unary { op, out, x, sum } => {
-            let mut taken = std::mem::take(&mut tiles[out]);
-            let (x, scores) = (&tiles[x][..size], &tiles[SCORES][..size]);
-            let made = &mut taken[..size];
-            match sum {
-                Some(sum) => {
-                    let sums = &mut vectors[sum].as_flattened_mut()[..rows];
-                    with_unary!(op, FMA, f => tile::map_sum(made, x, scores, lanes, sums, f));
-                }
-                None => with_unary!(op, FMA, f => tile::map(made, x, f)),
-            }
-            tiles[out] = taken;
-        }
-        Step::Binary { op, out, a, b } => {
-            let mut taken = std::mem::take(&mut tiles[out]);
-            let made = &mut taken[..size];
-            match (a, b) {
-                (Operand::Tile(a), Operand::Tile(b)) => {
-                    with_binary!(op, f => tile::zip(made, &tiles[a], &tiles[b], f));
-                }
-                (Operand::Tile(a), Operand::Vector(b)) => {
-                    let b = numbers(vectors, b, rows);
-                    with_binary!(op, f => tile::zip_rows(made, &tiles[a], lanes, b, f));
-                }
-                (Operand::Vector(a), Operand::Tile(b)) => {
-                    let a = numbers(vectors, a, rows);
-                    with_binary!(op, f => tile::zip_rows(made, &tiles[b], lanes, a, |b, a| f(a, b)));
-                }
-                (Operand::Vector(_), Operand::Vector(_)) => {}
-            }
-            tiles[out] = taken;
-        }
-        Step::Product { out, a, b, sum } => {
-            let mut taken = std::mem::take(&mut tiles[out]);
-            let (a, b, scores) = (&tiles[a][..size], &tiles[b][..size], &tiles[SCORES][..size]);
-            match sum {
-                Some(sum) => {
-                    let sums = &mut vectors[sum].as_flattened_mut()[..rows];
-                    tile::product_sum(&mut taken[..size], a, b, scores, lanes, sums);
-                }
-                None => tile::zip(&mut taken[..size], a, b, |a, b| a * b),
-            }
-            tiles[out] = taken;
-        }
-        Step::Select { out, operands } => {
-            let mut taken = std::mem::take(&mut tiles[out]);
-            let operands = operands.map(|tile| &tiles[tile][..size]);
-            tile::select(&mut taken[..size], operands);
-            tiles[out] = taken;
-        }
-        Step::Broadcast { out, x } => {
-            let rows = numbers(vectors, x, rows);
-            tile::broadcast(&mut tiles[out][..size], lanes, rows);
-        }
-        Step::Pair { op, out, x, sums } => {
-            let mut taken = out.map(|tile| std::mem::take(&mut tiles[tile]));
-            let (x, scores) = (&tiles[x][..size], &tiles[SCORES][..size]);
-            let made = taken.each_mut().map(|tile| &mut tile[..size]);
-            let found = [&mut first[..rows], &mut second[..rows]];
-            match op {
-                Pair::Softplus => tile::map_two(made, x, scores, lanes, found, |x| {
-                    let (sigmoid, softplus) = maths::sigmoid_and_softplus::<FMA>(x, 1.0);
-                    [softplus, sigmoid]
-                }),
-                Pair::Relu => tile::map_two(made, x, scores, lanes, found, |x| {
-                    [maths::relu(x), if x >= 0.0 { 1.0 } else { 0.0 }]
-                }),
-            }
-            for (tile, taken) in out.into_iter().zip(taken) {
-                tiles[tile] = taken;
-            }
-            for (wanted, found) in sums.into_iter().zip([first, second]) {
-                if let Some(vector) = wanted {
-                    vectors[vector].as_flattened_mut()[..rows].copy_from_slice(&found[..rows]);
-                }
-            }
-        }
-        Step::ExpShift { out, x, shift, sum } => {
-            let mut taken = std::mem::take(&mut tiles[out]);
-            let (x, scores) = (&tiles[x][..size], &tiles[SCORES][..size]);
-            let shifts = numbers(vectors, shift, rows);
-            let (made, sums) = (&mut taken[..size], &mut first[..rows]);
-            tile::exp_shift::<FMA>(made, x, scores, lanes, shifts, sums);
-            vectors[sum].as_flattened_mut()[..rows].copy_from_slice(&first[..rows]);
-            tiles[out] = taken;
-        }
-        Step::Sum { out, x } => {
-            let sums = &mut vectors[out].as_flattened_mut()[..rows];
-            let (x, scores) = (&tiles[x][..size], &tiles[SCORES][..size]);
-            tile::sum(x, scores, lanes, scratch, sums);
-        }
-        Step::Max { out, x } => {
-            let largest = &mut vectors[out].as_flattened_mut()[..rows];
-            let (x, scores) = (&tiles[x][..size], &tiles[SCORES][..size]);
-            tile::max(x, scores, lanes, scratch, largest);
-        }
-        Step::VectorUnary { .. } | Step::VectorBinary { .. } | Step::VectorSelect { .. } => {}
     }
 }

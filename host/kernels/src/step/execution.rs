@@ -6,6 +6,9 @@ use pbg_core::model::{Comparator, Precision, Update};
 use crate::spec::ModelSpec;
 use crate::step::plan::default_slice_bytes;
 
+/// Why neither cores nor devices compute distances from bf16.
+pub(crate) const NO_ROUNDED_DISTANCES: &str = "bf16 would lose small distances in the difference of large numbers; with the comparators l2 and squared_l2 use fp32";
+
 /// How a worker lays out its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execution {
@@ -42,9 +45,7 @@ impl Execution {
             return None;
         }
         if matches!(spec.comparator, Comparator::L2 | Comparator::SquaredL2) {
-            return Some(
-                "bf16 would lose small distances in the difference of large numbers; with the comparators l2 and squared_l2 use fp32",
-            );
+            return Some(NO_ROUNDED_DISTANCES);
         }
         (!has_fast_bf16())
             .then_some("this processor multiplies no bf16 (it has neither avx512_bf16 nor amx-bf16), which would be slower than fp32; use fp32")

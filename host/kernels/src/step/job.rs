@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use pbg_core::batch_graph::{Negatives, Sliced};
+use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
 use pbg_core::strategy::Loss;
 
 use crate::batch::{Batch, Relations, Tables, check_below};
+use crate::error::{StepError, WorkerError};
 use crate::negatives::Draws;
 use crate::params::Params;
-use crate::spec::{self, ModelSpec, SpecError};
+use crate::spec::{self, ModelSpec};
+use crate::step::Execution;
+use crate::step::executor::StepExecutor;
 use crate::step::plan::Plan;
-use crate::step::{Execution, StepError};
+use crate::step::program::Program;
 
 /// What one batch is worked on with.
 #[derive(Clone, Copy)]
@@ -38,27 +41,28 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The sliced graphs of a model's relations, each from its first batch on; the same one where facts are
+/// The compiled steps of a model's relations, each from its first batch on; the same one where facts are
 /// the same.
 #[derive(Debug, Default)]
-pub(crate) struct Graphs(Vec<Option<Arc<Sliced>>>);
+pub(crate) struct Programs(Vec<Option<Arc<Program>>>);
 
-impl Graphs {
+impl Programs {
     /// Checks a batch and plans it.
-    pub(crate) fn plan(
+    pub(crate) fn plan<E: StepExecutor>(
         &mut self,
         spec: &ModelSpec,
         execution: &Execution,
         job: &Job<'_>,
-    ) -> Result<Plan, StepError> {
+    ) -> Result<(Arc<Program>, Plan), StepError> {
         job.batch.check(spec, job.tables)?;
         let relation = job.batch.spec_index();
         let entities = Side::BOTH.map(|side| job.tables.side(side).entities());
         let rows = Side::BOTH.map(|side| job.tables.side(side).embeddings.rows());
-        let graph = self.of(spec, execution, relation)?;
+        let program = self.of::<E>(spec, execution, relation)?;
+        let graph = &program.graph;
         let shared = job.tables.shared();
         let sizes = graph.facts().sizes(job.batch.len(), entities, rows, shared);
-        let plan = Plan::new(graph, sizes, execution.slice_bytes.max(1));
+        let plan = Plan::new(Arc::clone(graph), sizes, execution.slice_bytes.max(1));
         for side in Side::BOTH {
             let draws = job.draws.side(side);
             let wanted = match plan.negatives[side as usize] {
@@ -71,31 +75,34 @@ impl Graphs {
                     "{found} negatives drawn for the {side:?} side, not {wanted}"
                 )));
             }
-            let beyond = job.tables.beyond(spec, relation, side);
-            let limit = entities[side as usize] + beyond.map_or(0, |table| table.entities());
+            let other = job.tables.other(spec, relation, side);
+            let limit = entities[side as usize] + other.map_or(0, |table| table.entities());
             check_below("drawn negative", draws, limit)?;
         }
-        Ok(plan)
+        Ok((program, plan))
     }
 
-    /// The sliced graph of `relation`.
-    fn of(
+    /// The compiled step of `relation`.
+    pub(crate) fn of<E: StepExecutor>(
         &mut self,
         spec: &ModelSpec,
         execution: &Execution,
         relation: usize,
-    ) -> Result<Arc<Sliced>, SpecError> {
+    ) -> Result<Arc<Program>, WorkerError> {
         self.0.resize(spec.relations.len(), None);
-        if let Some(graph) = &self.0[relation] {
-            return Ok(Arc::clone(graph));
+        if let Some(program) = &self.0[relation] {
+            return Ok(Arc::clone(program));
         }
         let facts = spec.facts(relation, execution.precision == Precision::Bf16);
-        let same = |other: &&Arc<Sliced>| other.facts() == &facts;
-        let graph = match self.0.iter().flatten().find(same) {
+        let same = |other: &&Arc<Program>| other.graph.facts() == &facts;
+        let program = match self.0.iter().flatten().find(same) {
             Some(known) => Arc::clone(known),
-            None => Arc::new(spec::graph(relation, &facts)?.slice(execution.update)),
+            None => {
+                let sliced = spec::graph(relation, &facts)?.slice(execution.update);
+                Arc::new(Program::compile::<E>(Arc::new(sliced))?)
+            }
         };
-        self.0[relation] = Some(Arc::clone(&graph));
-        Ok(graph)
+        self.0[relation] = Some(Arc::clone(&program));
+        Ok(program)
     }
 }

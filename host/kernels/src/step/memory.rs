@@ -7,10 +7,10 @@ use pbg_core::batch_graph::{Element, Name};
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
 
-use crate::rows::HUGE_PAGE;
 use crate::spec::{ModelSpec, SpecError, graph};
 use crate::step::Execution;
 use crate::step::plan::Plan;
+use pbg_gemm::pages::HUGE_PAGE;
 
 /// How large the tables of one entity type are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct TypeRows {
     pub partitioned: bool,
 }
 
-/// Bytes of the buffers of one [`Trainer`](super::Trainer) for batches of `batch_size` edges laid out as
+/// Bytes of the buffers of one [`StepWorker`](super::StepWorker) for batches of `batch_size` edges laid out as
 /// `execution` says, between tables of entity type `t` as large as `rows[t]` says.
 ///
 /// An upper bound: every buffer at the size of the relation that needs most of it.
@@ -34,7 +34,7 @@ pub fn worker_bytes(
     execution: &Execution,
     rows: &[TypeRows],
 ) -> Result<u64, SpecError> {
-    // A trainer keeps one buffer of each name, which grows to the largest need.
+    // A worker keeps one buffer of each name, which grows to the largest need.
     let mut needs: Vec<((Name, Element, usize), usize)> = Vec::new();
     for plan in plans(spec, batch_size, execution, rows)? {
         let chunks = chunks_per_slice(&plan);

@@ -1,16 +1,15 @@
 //! A worker's copies of the shared parameters for one batch, and the sums of their gradients.
 
 use pbg_core::graph::Side;
-use tch::TchError;
+use pbg_gemm::buffer::FloatBuffer;
 
-use crate::buffer::FloatBuffer;
 use crate::operators;
 use crate::optimizer;
 use crate::params::{ParamTensor, Params};
 use crate::regularizer::N3;
 use crate::spec::ModelSpec;
-use crate::step::backward::OperatorGradients;
-use crate::step::side::Parameters;
+use crate::step::gather::Parameters;
+use crate::step::scatter::OperatorGradients;
 use crate::vector;
 
 /// Copies of the parameters a batch needs.
@@ -30,21 +29,28 @@ pub(crate) struct ParameterGradients {
     scratch: Vec<f32>,
 }
 
+/// The operator on one side, to be regularised.
+#[derive(Clone, Copy)]
+pub(crate) struct Regularized<'a> {
+    pub(crate) n3: N3,
+    pub(crate) side: Side,
+    pub(crate) tensors: &'a [ParamTensor],
+    /// With dynamic relations: those of the edges, each of which counts its own.
+    pub(crate) relations: Option<&'a [u32]>,
+    /// With static relations: how often the only one counts.
+    pub(crate) weight: usize,
+}
+
 impl ParameterValues {
-    pub(crate) fn new() -> Result<Self, TchError> {
-        Ok(Self {
+    pub(crate) fn new() -> Self {
+        Self {
             packed: FloatBuffer::zeros(0),
             globals: Default::default(),
-        })
+        }
     }
 
     /// Copies what a batch of `relation` needs.
-    pub(crate) fn read(
-        &mut self,
-        spec: &ModelSpec,
-        relation: usize,
-        params: &Params,
-    ) -> Result<(), TchError> {
+    pub(crate) fn read(&mut self, spec: &ModelSpec, relation: usize, params: &Params) {
         let rules = &spec.relations[relation];
         if !spec.is_dynamic() {
             let width = operators::packed_width(rules.operator, spec.entities[rules.rhs].dimension);
@@ -60,7 +66,6 @@ impl ParameterValues {
                 global.values.read_row(0, copy);
             }
         }
-        Ok(())
     }
 
     /// Parameters for the rows of a batch with these relations.
@@ -77,13 +82,12 @@ impl ParameterValues {
 }
 
 impl ParameterGradients {
-    pub(crate) fn new() -> Result<Self, TchError> {
-        let operators = [OperatorGradients::new()?, OperatorGradients::new()?];
-        Ok(Self {
+    pub(crate) fn new() -> Self {
+        Self {
             globals: Default::default(),
-            operators,
+            operators: [OperatorGradients::new(), OperatorGradients::new()],
             scratch: Vec::new(),
-        })
+        }
     }
 
     /// Zero for a batch of `edges` edges of `relation`.
@@ -93,12 +97,12 @@ impl ParameterGradients {
         relation: usize,
         params: &Params,
         edges: usize,
-    ) -> Result<(), TchError> {
+    ) {
         let rules = &spec.relations[relation];
         let width = operators::packed_width(rules.operator, spec.entities[rules.rhs].dimension);
         for side in Side::BOTH {
             if !params.operator(relation, side).is_empty() {
-                self.operators[side as usize].reset(width, spec.dynamic_relations, edges)?;
+                self.operators[side as usize].reset(width, spec.dynamic_relations, edges);
             }
             let sum = &mut self.globals[side as usize];
             sum.clear();
@@ -109,24 +113,25 @@ impl ParameterGradients {
                 0.0,
             );
         }
-        Ok(())
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.operators.iter().map(OperatorGradients::bytes).sum()
     }
 
-    /// N3 of the parameters of the operator on `side`: for each edge those of its relation, or with
-    /// static relations those of the one relation `weight` times.
+    /// Adds the gradients of N3 of an operator's parameters to their sums and returns its value.
     pub(crate) fn regularize(
         &mut self,
-        n3: N3,
         values: &ParameterValues,
-        tensors: &[ParamTensor],
-        side: Side,
-        weight: usize,
-        relations: Option<&[u32]>,
+        operator: Regularized<'_>,
     ) -> f64 {
+        let Regularized {
+            n3,
+            side,
+            tensors,
+            relations,
+            weight,
+        } = operator;
         let width = tensors.iter().map(|t| t.values.width()).sum();
         let sums = &mut self.operators[side as usize];
         let Some(relations) = relations else {

@@ -78,13 +78,8 @@ impl Plan {
         }
     }
 
-    /// Uniform draws per chunk that replace `side`.
-    pub(crate) fn uniform(&self, side: Side) -> usize {
-        self.graph.facts().uniform(side)
-    }
-
     /// Whether a chunk's own positives are negatives that replace `side`.
-    pub(crate) fn own(&self, side: Side) -> bool {
+    pub(crate) fn in_batch(&self, side: Side) -> bool {
         matches!(
             self.negatives[side as usize],
             Negatives::Sampled { own: true, .. }

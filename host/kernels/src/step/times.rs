@@ -30,9 +30,9 @@ impl ClusterTimes {
         self.since = Instant::now();
     }
 
-    /// Books the time since the last call on `cluster`. A slice books a handful of times, each some tens
+    /// Adds the time since the last call to that of `cluster`. A slice does so a handful of times, each some tens
     /// of nanoseconds.
-    pub(crate) fn book(&mut self, cluster: Cluster) {
+    pub(crate) fn record(&mut self, cluster: Cluster) {
         let now = Instant::now();
         self.total[cluster as usize] += now - self.since;
         self.since = now;

@@ -11,12 +11,14 @@ use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
 use pbg_core::loss::{Definition, Parameter, TracedLoss};
 use pbg_core::model::{Comparator, Operator, Precision, Update};
 use pbg_core::strategy::{Loss, StrategyId};
-use pbg_kernels::device::{DeviceTrainer, OpenError, Place};
+use pbg_kernels::device::{DeviceWorker, OpenError, Place};
 use pbg_kernels::losses::Traced;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, BatchStats, Execution, Job, Relations, StepError, Tables, Trainer};
+use pbg_kernels::step::{
+    Batch, BatchStats, Execution, Job, Relations, StepError, StepWorker, Tables,
+};
 use pbg_kernels::table::Table;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -133,11 +135,11 @@ fn train(case: &Case, place: Option<Place>) -> Result<After, StepError> {
         twin.tables
             .iter_mut()
             .try_for_each(|table| table.upload(place))?;
-        let mut trainer = DeviceTrainer::new(spec, case.execution, place).expect("a trainer");
+        let mut worker = DeviceWorker::new(spec, case.execution, place).expect("a worker");
         for _ in 0..case.steps {
             let (batch, tables) = (twin.batch(), twin.tables());
             let draws = &twin.edges.draws;
-            stats.push(trainer.train(&Job {
+            stats.push(worker.train(&Job {
                 batch: &batch,
                 tables: &tables,
                 params: &twin.params,
@@ -145,11 +147,11 @@ fn train(case: &Case, place: Option<Place>) -> Result<After, StepError> {
                 draws,
             })?);
         }
-        trainer.download(&twin.params)?;
+        worker.download(&twin.params)?;
         twin.tables.iter().try_for_each(Table::download)?;
     } else {
-        let trainer = Trainer::new(spec).expect("a trainer");
-        let mut trainer = trainer.with_execution(case.execution);
+        let worker = StepWorker::new(spec).expect("a worker");
+        let mut worker = worker.with_execution(case.execution);
         for _ in 0..case.steps {
             let (batch, tables) = (twin.batch(), twin.tables());
             let (loss, draws) = (loss.as_ref(), &twin.edges.draws);
@@ -163,7 +165,7 @@ fn train(case: &Case, place: Option<Place>) -> Result<After, StepError> {
                 }
             };
             let params = &twin.params;
-            stats.push(trainer.train_observed(
+            stats.push(worker.train_observed(
                 &Job {
                     batch: &batch,
                     tables: &tables,
@@ -365,11 +367,11 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             draws: &draws,
         };
         let stats = match place {
-            None => Trainer::new(Arc::clone(&spec))
-                .expect("a trainer")
+            None => StepWorker::new(Arc::clone(&spec))
+                .expect("a worker")
                 .train(&job),
-            Some(place) => DeviceTrainer::new(Arc::clone(&spec), Execution::default(), place)
-                .expect("a trainer")
+            Some(place) => DeviceWorker::new(Arc::clone(&spec), Execution::default(), place)
+                .expect("a worker")
                 .train(&job),
         };
         lhs.download().expect("room");
@@ -401,15 +403,15 @@ fn bf16_products_are_near() {
     let apart = (rounded.stats[0].loss() / exact.stats[0].loss() - 1.0).abs();
     assert!(apart > 0.0 && apart < 0.02, "{apart}");
     let distances = spec(true, true, Operator::None, Comparator::L2);
-    assert!(DeviceTrainer::refusal(&distances, Precision::Bf16).is_some());
-    assert!(DeviceTrainer::refusal(&distances, Precision::Fp32).is_none());
+    assert!(DeviceWorker::refusal(&distances, Precision::Bf16).is_some());
+    assert!(DeviceWorker::refusal(&distances, Precision::Fp32).is_none());
 }
 
 #[test]
 fn features_are_refused() {
     let mut spec = spec(false, true, Operator::None, Comparator::Dot);
     spec.entities[0].featurized = true;
-    let reason = DeviceTrainer::refusal(&spec, Precision::Fp32).expect("a reason");
+    let reason = DeviceWorker::refusal(&spec, Precision::Fp32).expect("a reason");
     assert!(reason.contains("execution.device = \"cpu\""), "{reason}");
 }
 
@@ -434,8 +436,7 @@ fn what_is_not_finite_is_an_error_and_changes_nothing() {
     );
     table.upload(Place::MAIN_MEMORY).expect("room");
     let spec = Arc::new(case.spec);
-    let mut trainer =
-        DeviceTrainer::new(spec, case.execution, Place::MAIN_MEMORY).expect("a trainer");
+    let mut worker = DeviceWorker::new(spec, case.execution, Place::MAIN_MEMORY).expect("a worker");
     let tables = Tables {
         lhs: &table,
         rhs: &table,
@@ -443,7 +444,7 @@ fn what_is_not_finite_is_an_error_and_changes_nothing() {
     let before = rows_of(&table);
     let loss = loss(0);
     let draws = &twin.edges.draws;
-    let result = trainer.train(&Job {
+    let result = worker.train(&Job {
         batch: &twin.batch(),
         tables: &tables,
         params: &twin.params,

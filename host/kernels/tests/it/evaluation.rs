@@ -6,7 +6,7 @@ use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::losses::direct::Softmax;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, EvalStats, Job, Relations, StepError, Trainer};
+use pbg_kernels::step::{Batch, EvalStats, Job, Relations, StepError, StepWorker};
 
 use crate::gradients::{Twin, native, rows_of, spec};
 use crate::reference::Kind;
@@ -53,12 +53,12 @@ fn metrics_equal_a_naive_count_at_any_slice_size() {
             let before = rows_of(&twin.tables[0]);
             for slice_bytes in [1, 1 << 20] {
                 let spec = Arc::new(twin.model.spec.clone());
-                let mut trainer = Trainer::new(spec)
-                    .expect("a trainer")
+                let mut worker = StepWorker::new(spec)
+                    .expect("a worker")
                     .with_slice_bytes(slice_bytes);
                 let loss = native(Kind::Softmax);
                 let draws = &twin.edges.draws;
-                let found = trainer
+                let found = worker
                     .evaluate(
                         &Job {
                             batch: &twin.batch(),
@@ -121,8 +121,8 @@ fn the_area_under_the_curve_has_the_right_ends() {
         twin.edges.sides = [vec![0; 8], vec![0; 8]];
         twin.edges.draws.lhs.fill(3);
         twin.edges.draws.rhs.fill(4);
-        let mut trainer = Trainer::new(Arc::new(twin.model.spec.clone())).expect("a trainer");
-        let stats = trainer
+        let mut worker = StepWorker::new(Arc::new(twin.model.spec.clone())).expect("a worker");
+        let stats = worker
             .evaluate(
                 &Job {
                     batch: &twin.batch(),
@@ -149,10 +149,10 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
     twin.tables[0].embeddings.get_mut()[hit * 6] = f32::INFINITY;
     let before: Vec<_> = twin.tables.iter().map(rows_of).collect();
     let parameters: Vec<_> = twin.params.tensors().iter().map(|t| t.to_vec()).collect();
-    let mut trainer = Trainer::new(Arc::new(twin.model.spec.clone()))
-        .expect("a trainer")
+    let mut worker = StepWorker::new(Arc::new(twin.model.spec.clone()))
+        .expect("a worker")
         .with_slice_bytes(1);
-    let error = trainer.train(&Job {
+    let error = worker.train(&Job {
         batch: &twin.batch(),
         tables: &twin.tables(),
         params: &twin.params,
@@ -178,11 +178,11 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
     );
     let mut healthy = fresh;
     healthy.tables[0].embeddings.get_mut()[hit * 6] = 0.5;
-    let mut other = Trainer::new(Arc::new(healthy.model.spec.clone()))
-        .expect("a trainer")
+    let mut other = StepWorker::new(Arc::new(healthy.model.spec.clone()))
+        .expect("a worker")
         .with_slice_bytes(1);
-    for (trainer, twin) in [(&mut trainer, &twin), (&mut other, &healthy)] {
-        trainer
+    for (worker, twin) in [(&mut worker, &twin), (&mut other, &healthy)] {
+        worker
             .train(&Job {
                 batch: &twin.batch(),
                 tables: &twin.tables(),
@@ -203,7 +203,7 @@ fn batches_that_do_not_fit_are_refused() {
         false,
         9,
     );
-    let mut trainer = Trainer::new(Arc::new(twin.model.spec.clone())).expect("a trainer");
+    let mut worker = StepWorker::new(Arc::new(twin.model.spec.clone())).expect("a worker");
     let good = twin.batch();
     let bad = [
         Batch {
@@ -233,7 +233,7 @@ fn batches_that_do_not_fit_are_refused() {
         },
     ];
     for (i, batch) in bad.iter().enumerate() {
-        let found = trainer.train(&Job {
+        let found = worker.train(&Job {
             batch,
             tables: &twin.tables(),
             params: &twin.params,
@@ -244,7 +244,7 @@ fn batches_that_do_not_fit_are_refused() {
     }
     let mut draws = twin.edges.draws.clone();
     draws.rhs[0] = 7;
-    let found = trainer.train(&Job {
+    let found = worker.train(&Job {
         batch: &good,
         tables: &twin.tables(),
         params: &twin.params,

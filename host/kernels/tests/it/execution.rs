@@ -7,7 +7,7 @@ use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, BatchStats, Execution, Job, Relations, Tables, Trainer, TypeRows, has_fast_bf16,
+    Batch, BatchStats, Execution, Job, Relations, StepWorker, Tables, TypeRows, has_fast_bf16,
     worker_bytes,
 };
 use pbg_kernels::table::Table;
@@ -71,12 +71,12 @@ fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, 
         lhs: &table,
         rhs: &table,
     };
-    let mut trainer = Trainer::new(Arc::clone(&spec))
-        .expect("a trainer")
+    let mut worker = StepWorker::new(Arc::clone(&spec))
+        .expect("a worker")
         .with_execution(execution);
     let loss = native(Kind::Softmax);
     let params = Params::new(&spec);
-    let stats = trainer
+    let stats = worker
         .train(&Job {
             batch: &batch,
             tables: &tables,
@@ -89,7 +89,7 @@ fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, 
     for (row, out) in out.chunks_exact_mut(DIMENSION).enumerate() {
         table.embeddings.read_row(row, out);
     }
-    (stats, out, trainer.bytes() as u64)
+    (stats, out, worker.bytes() as u64)
 }
 
 fn furthest(a: &[f32], b: &[f32]) -> f32 {
@@ -180,7 +180,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
     let both = [small.clone(), large.clone()].concat();
     let step = |lhs: &Table, rhs: &Table, ids: [u32; 2], draws: Draws| {
         let spec = Arc::new(spec.clone());
-        let mut trainer = Trainer::new(Arc::clone(&spec)).expect("a trainer");
+        let mut worker = StepWorker::new(Arc::clone(&spec)).expect("a worker");
         let batch = Batch {
             lhs: &ids[..1],
             rhs: &ids[1..],
@@ -188,7 +188,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             weight: None,
         };
         let loss = native(Kind::Softmax);
-        trainer.train(&Job {
+        worker.train(&Job {
             batch: &batch,
             tables: &Tables { lhs, rhs },
             params: &Params::new(&spec),

@@ -10,7 +10,7 @@ use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::step::{Batch, Job, Relations, Tables, Trainer};
+use pbg_kernels::step::{Batch, Job, Relations, StepWorker, Tables};
 use pbg_kernels::table::{Features, Table};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -252,11 +252,11 @@ fn random_edges(model: &Model, weighted: bool, rng: &mut Xoshiro256PlusPlus) -> 
 /// Trains one step and compares every number's move with the slope of the plain loss.
 fn check(name: &str, twin: &Twin, kind: Kind, slice_bytes: usize) {
     let spec = Arc::new(twin.model.spec.clone());
-    let mut trainer = Trainer::new(spec)
-        .expect("a trainer")
+    let mut worker = StepWorker::new(spec)
+        .expect("a worker")
         .with_slice_bytes(slice_bytes);
     let loss = native(kind);
-    let stats = trainer
+    let stats = worker
         .train(&Job {
             batch: &twin.batch(),
             tables: &twin.tables(),

@@ -7,7 +7,7 @@ use pbg_kernels::losses::direct::Softmax;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, Job, Relations, Tables, Trainer};
+use pbg_kernels::step::{Batch, Job, Relations, StepWorker, Tables};
 use pbg_kernels::table::Table;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -20,7 +20,7 @@ const ENTITIES: u32 = 40;
 /// A ring: entity `i` is followed by entity `i + 1`.
 fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> (f64, f64) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(worker);
-    let mut trainer = Trainer::new(Arc::clone(spec)).expect("a trainer");
+    let mut worker = StepWorker::new(Arc::clone(spec)).expect("a worker");
     let mut draws = Draws::default();
     let tables = Tables {
         lhs: table,
@@ -43,7 +43,7 @@ fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> 
             relation: Relations::PerEdge(&[0; 20]),
             weight: None,
         };
-        let stats = trainer
+        let stats = worker
             .train(&Job {
                 batch: &batch,
                 tables: &tables,

@@ -7,7 +7,7 @@ use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, Execution, Job, Relations, Tables, Trainer, TypeRows, worker_bytes,
+    Batch, Execution, Job, Relations, StepWorker, Tables, TypeRows, worker_bytes,
 };
 use pbg_kernels::table::Table;
 use proptest::prelude::*;
@@ -42,8 +42,8 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
             width,
         )
     });
-    let mut trainer = Trainer::new(Arc::clone(&spec))
-        .expect("a trainer")
+    let mut worker = StepWorker::new(Arc::clone(&spec))
+        .expect("a worker")
         .with_execution(execution);
     let (loss, params) = (native(Kind::Softmax), Params::new(&spec));
     for (index, &edges) in batches.iter().enumerate() {
@@ -73,7 +73,7 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
             lhs: &tables[0],
             rhs: &tables[other],
         };
-        trainer
+        worker
             .train(&Job {
                 batch: &batch,
                 tables: &tables,
@@ -83,7 +83,7 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
             })
             .expect("a step");
     }
-    trainer.bytes() as u64
+    worker.bytes() as u64
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn the_bound_holds_and_is_close() {
                         "{operator:?} {comparator:?} dynamic {dynamic} all {all_negs} {uniform}"
                     );
                     assert!(used <= bound, "{case}: {used} of {bound}");
-                    // Huge pages, and the columns that a worker keeps of its batch, are not the trainer's.
+                    // Huge pages, and the columns that a worker keeps of its batch, are not the worker's.
                     assert!(bound <= 2 * used + (30 << 20), "{case}: {used} of {bound}");
                 }
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pbg_core::model::Precision;
-use pbg_kernels::step::TrainerError;
+use pbg_kernels::step::WorkerError;
 use pbg_kernels::throughput::{self, ProductShape};
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ pub fn eval(
         columns: CANDIDATES,
     };
     let rate = throughput::bmm_rate(shape, Precision::Fp32, Duration::from_secs(1))
-        .map_err(|e| RunError::Worker(TrainerError::Tensor(e.to_string())))?;
+        .map_err(|e| RunError::Worker(WorkerError::Tensor(e.to_string())))?;
     Ok(EvalSpeed {
         scores,
         wall_seconds: report.seconds,

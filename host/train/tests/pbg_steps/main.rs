@@ -47,9 +47,9 @@ fn draws(case: &Case, step: &Step) -> Draws {
 fn run(case: &Case, losses: &Losses, slice_bytes: usize, at: Where) -> (Vec<String>, usize) {
     let spec = Arc::new(case.spec());
     let loss = case.loss(losses);
-    let mut trainer = Stepper::new(&spec, slice_bytes, at);
+    let mut worker = Stepper::new(&spec, slice_bytes, at);
     let mut table = Table::new(case.initial.embeddings.concat(), case.config.dimension);
-    trainer.begin(&mut table);
+    worker.begin(&mut table);
     let mut params = Params::new(&spec);
     for (name, values) in &case.initial.parameters {
         params
@@ -73,7 +73,7 @@ fn run(case: &Case, losses: &Losses, slice_bytes: usize, at: Where) -> (Vec<Stri
         one_step(
             case,
             step,
-            &mut trainer,
+            &mut worker,
             &table,
             &params,
             loss.as_ref(),
@@ -126,7 +126,7 @@ fn forgive_zero_distances(
 fn one_step(
     case: &Case,
     step: &Step,
-    trainer: &mut Stepper,
+    worker: &mut Stepper,
     table: &Table,
     params: &Params,
     loss: &dyn Loss,
@@ -153,7 +153,7 @@ fn one_step(
         seen.positives[side as usize].extend_from_slice(positives);
         seen.negatives[side as usize].extend_from_slice(negatives);
     };
-    let stats = trainer
+    let stats = worker
         .train(
             &Job {
                 batch: &batch,

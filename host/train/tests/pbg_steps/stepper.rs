@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use pbg_kernels::device::{DeviceTrainer, Place};
+use pbg_kernels::device::{DeviceWorker, Place};
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{BatchStats, Execution, Job, ScoreObserver, StepError, Trainer};
+use pbg_kernels::step::{BatchStats, Execution, Job, ScoreObserver, StepError, StepWorker};
 use pbg_kernels::table::Table;
 
 /// Where a batch is trained.
@@ -16,8 +16,8 @@ pub(crate) enum Where {
 
 /// What trains it.
 pub(crate) enum Stepper {
-    Cores(Box<Trainer>),
-    Device(Box<DeviceTrainer>, Place),
+    Cores(Box<StepWorker>),
+    Device(Box<DeviceWorker>, Place),
 }
 
 impl Stepper {
@@ -29,12 +29,12 @@ impl Stepper {
         let spec = Arc::clone(spec);
         match at {
             Where::Cores => {
-                let trainer = Trainer::new(spec).expect("a trainer");
-                Self::Cores(Box::new(trainer.with_execution(execution)))
+                let worker = StepWorker::new(spec).expect("a worker");
+                Self::Cores(Box::new(worker.with_execution(execution)))
             }
             Where::Device(place) => {
-                let trainer = DeviceTrainer::new(spec, execution, place);
-                Self::Device(Box::new(trainer.expect("a trainer")), place)
+                let worker = DeviceWorker::new(spec, execution, place);
+                Self::Device(Box::new(worker.expect("a worker")), place)
             }
         }
     }
@@ -51,11 +51,11 @@ impl Stepper {
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {
         match self {
-            Self::Cores(trainer) => trainer.train_observed(job, observer),
-            Self::Device(trainer, _) => {
-                let stats = trainer.train_observed(job, observer)?;
+            Self::Cores(worker) => worker.train_observed(job, observer),
+            Self::Device(worker, _) => {
+                let stats = worker.train_observed(job, observer)?;
                 job.tables.lhs.download()?;
-                trainer.download(job.params)?;
+                worker.download(job.params)?;
                 Ok(stats)
             }
         }

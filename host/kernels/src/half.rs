@@ -1,5 +1,7 @@
 //! Factors of matrix products with half the bits: bfloat16, the upper half of a float.
 
+#![expect(unsafe_code, reason = "the memory of libtorch's tensors as slices")]
+
 use tch::{Device, Kind, TchError, Tensor};
 
 /// A preallocated bfloat16 tensor in main memory that floats are rounded into and widened from.

@@ -137,7 +137,7 @@ impl Side {
 /// # Safety
 /// The processor has AMX for bfloat16, the system lets this process use it, and the matrices lie in their slices.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn carry_out(product: Product<'_>, packed: &mut [f32]) {
+pub(super) unsafe fn run(product: Product<'_>, packed: &mut [f32]) {
     let Product {
         out,
         rows,
@@ -191,7 +191,7 @@ impl Part<'_> {
     }
 
     /// # Safety
-    /// As [`carry_out`].
+    /// As [`run`].
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn add(&self, left: &Side, right: &Side) {
         let most = (KEPT / self.panel_size()).max(1);
@@ -215,7 +215,7 @@ impl Part<'_> {
     /// The products of some panels, which stay, with all of the other side.
     ///
     /// # Safety
-    /// As [`carry_out`].
+    /// As [`run`].
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn pass(&self, stays: &Side, block: Range<usize>, passes: &Side) {
         let size = self.panel_size();

@@ -1,10 +1,10 @@
 //! Preallocated floats.
 
-use crate::rows::{HUGE_PAGE, zeroed};
+use crate::pages::{HUGE_PAGE, zeroed};
 
 /// Floats that are allocated once and used for slice after slice. A large buffer starts on a huge page, so
 /// that few translations of addresses cover it.
-pub(crate) struct FloatBuffer {
+pub struct FloatBuffer {
     values: Vec<f32>,
     /// Where the floats start within the allocation.
     start: usize,
@@ -19,7 +19,8 @@ impl std::fmt::Debug for FloatBuffer {
 
 impl FloatBuffer {
     /// A zeroed buffer of `len` floats.
-    pub(crate) fn zeros(len: usize) -> Self {
+    #[must_use]
+    pub fn zeros(len: usize) -> Self {
         if size_of::<f32>() * len < HUGE_PAGE / 2 {
             let values = vec![0.0; len];
             let start = 0;
@@ -35,26 +36,28 @@ impl FloatBuffer {
 
     /// Makes room for at least `len` floats; only ever allocates when a batch is larger than all before.
     /// What it held is lost then.
-    pub(crate) fn reserve(&mut self, len: usize) {
+    pub fn reserve(&mut self, len: usize) {
         if self.len < len {
             *self = Self::zeros(len);
         }
     }
 
     /// Number of floats.
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn floats(&self) -> usize {
         self.len
     }
 
     /// The floats.
+    #[must_use]
     #[inline]
-    pub(crate) fn as_slice(&self) -> &[f32] {
+    pub fn as_slice(&self) -> &[f32] {
         &self.values[self.start..self.start + self.len]
     }
 
     /// The floats, to be changed.
     #[inline]
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [f32] {
+    pub fn as_mut_slice(&mut self) -> &mut [f32] {
         &mut self.values[self.start..self.start + self.len]
     }
 }
@@ -80,6 +83,6 @@ mod tests {
         let mut buffer = FloatBuffer::zeros(2);
         buffer.reserve(5);
         buffer.reserve(3);
-        assert_eq!(buffer.len(), 5);
+        assert_eq!(buffer.floats(), 5);
     }
 }

@@ -1,7 +1,8 @@
 //! The loops around tiles, for any vector of floats.
 
-/// Rows and vectors of the largest tile, each with the numbers up to it. What a processor's module needs besides: `LANES`, `Vector`, `Mask`, and `zero`, `splat`, `load`,
-/// `load_some`, `store`, `store_some`, `add`, `multiply_add`, `mask` and `transpose` of them.
+/// Rows and vectors of the largest tile, each with the numbers up to it. What a processor's module needs besides:
+/// `LANES`, `Vector`, `Mask`, and `zero`, `splat`, `load`, `load_some`, `store`, `store_some`, `add`, `multiply_add`,
+/// `mask` and `transpose` of them.
 macro_rules! blocks {
     ($feature:literal, $rows:literal: $($r:literal)*, $vectors:literal: $v:tt) => {
         /// Vectors across a panel. With the rows of a tile they make as many sums as registers hold beside
@@ -162,7 +163,7 @@ macro_rules! blocks {
         /// # Safety
         /// The processor has the instructions of this module, and the matrices lie in their slices.
         #[target_feature(enable = $feature)]
-        pub(super) unsafe fn carry_out(product: Product<'_>, packed: &mut [f32]) {
+        pub(super) unsafe fn run(product: Product<'_>, packed: &mut [f32]) {
             let parts = product.inner.div_ceil(DEPTH);
             let out = product.out.as_mut_ptr();
             for part in 0..parts {
@@ -180,8 +181,8 @@ macro_rules! blocks {
         #[target_feature(enable = $feature)]
         unsafe fn add_terms(product: &Product<'_>, out: *mut f32, terms: Range<usize>, accumulate: bool, packed: &mut [f32]) {
             const STEP: usize = VECTORS * LANES;
-            const { assert!(TILES.len() < LANES && TILES.len() * DEPTH <= KEPT, "tiles of the left factor have room") };
-            let (left, packed) = packed.split_at_mut(KEPT + LANES);
+            const { assert!(TILES.len() < LANES && TILES.len() * DEPTH <= L2_FLOATS, "tiles of the left factor have room") };
+            let (left, packed) = packed.split_at_mut(L2_FLOATS + LANES);
             let most = packed.len() / terms.len() / STEP * STEP;
             for first in (0..product.columns).step_by(most) {
                 let columns = first..(first + most).min(product.columns);
@@ -216,9 +217,9 @@ macro_rules! blocks {
                 let depth = self.terms.len();
                 let vectors = self.columns.len().div_ceil(LANES);
                 let (panels, tiles) = (vectors.div_ceil(VECTORS), self.tiles());
-                let at_once = match depth * vectors * LANES <= KEPT {
+                let at_once = match depth * vectors * LANES <= L2_FLOATS {
                     true => 1,
-                    false => (KEPT / depth / TILES.len()).max(1),
+                    false => (L2_FLOATS / depth / TILES.len()).max(1),
                 };
                 let used_once = at_once >= tiles;
                 let place = |panel: usize| if used_once { 0 } else { self.panel(panel).0 * depth };
@@ -235,7 +236,7 @@ macro_rules! blocks {
                                 self.pack(panel..panel + 1, place);
                             }
                             for tile in some.clone() {
-                                self.run(tile, tile - first, panel, place(panel));
+                                self.add_tile(tile, tile - first, panel, place(panel));
                             }
                         }
                     }
@@ -318,7 +319,7 @@ macro_rules! blocks {
             /// # Safety
             /// As above, and the panel was packed to `place`, the tile's rows as the `nth` if they are packed.
             #[target_feature(enable = $feature)]
-            unsafe fn run(&self, tile: usize, nth: usize, panel: usize, place: usize) {
+            unsafe fn add_tile(&self, tile: usize, nth: usize, panel: usize, place: usize) {
                 let &Product { columns, a, .. } = self.product;
                 let (first, width) = self.panel(panel);
                 let (top, count) = self.tile(tile);

@@ -7,9 +7,9 @@ use std::arch::x86_64::{
     _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
 };
 
-use super::super::avx512::{Vector, transpose};
-use super::super::prefetch_read;
 use super::tiles::{LINES, PLANES, STEP, TILE};
+use crate::avx512::{Vector, transpose};
+use crate::prefetch::prefetch_read;
 
 /// Lines of a factor, rows of the left one or columns of the right one: how far apart lines and terms are, one of
 /// them 1.

@@ -1,0 +1,87 @@
+//! Floating-point operations per second of every kernel, of the products of a training step and of evaluation: the
+//! scores of positives with negatives, and both their gradients. `cargo bench -p pbg-gemm`.
+
+#![expect(clippy::print_stdout, reason = "a bench is a terminal program")]
+
+use std::time::{Duration, Instant};
+
+use pbg_gemm::buffer::FloatBuffer;
+use pbg_gemm::{Kernel, Matrix};
+
+/// Positives, dimension and negatives.
+const SHAPES: [[usize; 3]; 4] = [
+    [50, 400, 1050],
+    [1000, 400, 1000],
+    [256, 200, 14541],
+    [50, 100, 100],
+];
+/// Each rate is the best of as many rounds, which leaves out most of what else the machine does.
+const ROUNDS: usize = 5;
+const ROUND: Duration = Duration::from_millis(100);
+
+/// A product of a step: what it is called, its shape, and whether each factor is transposed.
+type Case = (&'static str, [usize; 3], [bool; 2]);
+
+fn main() {
+    let kernels: Vec<Kernel> = Kernel::ALL
+        .into_iter()
+        .filter(|&kernel| kernel != Kernel::Portable && kernel.is_usable())
+        .collect();
+    println!("GFLOP/s of {kernels:?}");
+    for [rows, dimension, negatives] in SHAPES {
+        let cases: [Case; 3] = [
+            ("scores", [rows, dimension, negatives], [false, true]),
+            ("lhs gradient", [rows, negatives, dimension], [false, false]),
+            ("rhs gradient", [negatives, rows, dimension], [true, false]),
+        ];
+        for case in cases {
+            let rates: Vec<String> = kernels
+                .iter()
+                .map(|&kernel| format!("{:8.1}", rate(kernel, case)))
+                .collect();
+            let (name, shape, _) = case;
+            println!("{:24} {name:14} {}", format!("{shape:?}"), rates.join(" "));
+        }
+    }
+}
+
+fn rate(kernel: Kernel, (_, shape, transposed): Case) -> f64 {
+    let [rows, inner, columns] = shape;
+    let (left, right) = (filled(rows * inner), filled(inner * columns));
+    let a = matrix(left.as_slice(), rows, inner, transposed[0]);
+    let b = matrix(right.as_slice(), inner, columns, transposed[1]);
+    let mut out = FloatBuffer::zeros(rows * columns);
+    let mut once = || kernel.multiply(out.as_mut_slice(), shape, a, b, false);
+    once();
+    let operations = 2.0 * (rows * inner) as f64 * columns as f64;
+    let round = |_| {
+        let (start, mut products) = (Instant::now(), 0.0);
+        while start.elapsed() < ROUND {
+            once();
+            products += 1.0;
+        }
+        products * operations / start.elapsed().as_secs_f64()
+    };
+    1e-9 * (0..ROUNDS).map(round).fold(0.0, f64::max)
+}
+
+fn filled(len: usize) -> FloatBuffer {
+    let mut buffer = FloatBuffer::zeros(len);
+    for (i, value) in buffer.as_mut_slice().iter_mut().enumerate() {
+        *value = (i * 37 % 101) as f32 / 50.0 - 1.0;
+    }
+    buffer
+}
+
+/// A matrix of `rows` x `columns` that is stored row-major, or its transpose so.
+fn matrix(values: &[f32], rows: usize, columns: usize, transposed: bool) -> Matrix<'_> {
+    let (row_stride, column_stride) = match transposed {
+        false => (columns, 1),
+        true => (1, rows),
+    };
+    Matrix {
+        values,
+        row_stride,
+        column_stride,
+    }
+}

@@ -1,0 +1,261 @@
+//! Products of single-precision matrices on the calling thread, and memory for them on huge pages.
+//!
+//! [`multiply`] chooses the fastest [`Kernel`] of the processor for the shape. Kernels with vectors follow Goto and
+//! van de Geijn ("Anatomy of high-performance matrix multiplication", 2008): tiles whose sums stay in registers,
+//! factors packed into panels as wide as a tile. A thread allocates memory for packed factors on its first product
+//! and nothing afterwards. Why these products are not libtorch's, and how fast they are: `docs/gemm.md`.
+//!
+//! [`buffer::FloatBuffer`] is the memory that matrices lie in, [`pages`] spreads memory over huge pages.
+
+#![expect(
+    unsafe_code,
+    reason = "instructions of the processor on raw pointers, and advice to the system about pages"
+)]
+
+#[cfg(target_arch = "x86_64")]
+use std::cell::RefCell;
+
+#[cfg(target_arch = "x86_64")]
+use buffer::FloatBuffer;
+
+#[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod blocks;
+pub mod buffer;
+pub mod pages;
+mod prefetch;
+
+pub use prefetch::{prefetch, prefetch_at};
+#[cfg(target_arch = "x86_64")]
+use prefetch::{prefetch_read, prefetch_write};
+
+/// A matrix in a slice: element `[i, j]` is `values[i * row_stride + j * column_stride]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a> {
+    /// The slice.
+    pub values: &'a [f32],
+    /// Floats from one row to the next.
+    pub row_stride: usize,
+    /// Floats from one column to the next.
+    pub column_stride: usize,
+}
+
+impl Matrix<'_> {
+    fn holds(&self, rows: usize, columns: usize) -> bool {
+        let last = (rows - 1) * self.row_stride + (columns - 1) * self.column_stride;
+        last < self.values.len()
+    }
+}
+
+/// Terms of a sum that are added up before the result is touched, except by AMX.
+#[cfg(target_arch = "x86_64")]
+const DEPTH: usize = 512;
+/// Floats of a packed factor that stay in the second-level cache beside what passes through it.
+#[cfg(target_arch = "x86_64")]
+const L2_FLOATS: usize = 64 << 10;
+/// Terms from which on it pays to pack rows of a left factor whose columns are contiguous.
+#[cfg(target_arch = "x86_64")]
+const MANY_TERMS: usize = 128;
+/// Floats that packed factors of a thread may take: they stay in the third-level cache.
+#[cfg(target_arch = "x86_64")]
+const PACKED_FLOATS: usize = 512 << 10;
+
+#[cfg(target_arch = "x86_64")]
+thread_local! {
+    static PACKED: RefCell<FloatBuffer> = RefCell::new(FloatBuffer::zeros(PACKED_FLOATS));
+}
+
+/// A product whose factors and result lie in their slices: `out [rows, columns]`, row-major, of
+/// `a [rows, inner]` and `b [inner, columns]`, whose columns or rows are contiguous. No extent is 0.
+struct Product<'a> {
+    out: &'a mut [f32],
+    rows: usize,
+    inner: usize,
+    columns: usize,
+    a: Matrix<'a>,
+    b: Matrix<'a>,
+    accumulate: bool,
+}
+
+/// `out = a b`, or `out += a b` with `accumulate`: `[rows, columns]`, row-major, of `a [rows, inner]` and
+/// `b [inner, columns]`, each of them row-major or the transpose of a row-major matrix.
+///
+/// # Panics
+/// If a matrix does not lie in its slice, or neither its rows nor its columns are contiguous.
+pub fn multiply(
+    out: &mut [f32],
+    [rows, inner, columns]: [usize; 3],
+    a: Matrix<'_>,
+    b: Matrix<'_>,
+    accumulate: bool,
+) {
+    if let Some(product) = Product::new(out, [rows, inner, columns], a, b, accumulate) {
+        let fastest = Kernel::fastest(rows, columns);
+        product.run(fastest);
+    }
+}
+
+/// The instructions that a product is computed with. Each of them is as precise as single precision, and rounds
+/// differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// Loops without instructions of a particular processor.
+    Portable,
+    /// AVX2 and fused multiplication and addition.
+    Avx2,
+    /// AVX-512.
+    Avx512,
+    /// AMX for bfloat16, of which single precision is put together.
+    Amx,
+}
+
+impl Kernel {
+    /// All of them, slowest first.
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
+
+    /// Whether the processor has the instructions, and the system lets this process use them.
+    #[must_use]
+    pub fn is_usable(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => is_x86_feature_detected!("avx512f"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx => amx::is_usable(),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+
+    /// [`multiply`] with this kernel whatever the shape, for tests and measurements.
+    ///
+    /// # Panics
+    /// As [`multiply`], and if the kernel is not usable.
+    pub fn multiply(
+        self,
+        out: &mut [f32],
+        shape: [usize; 3],
+        a: Matrix<'_>,
+        b: Matrix<'_>,
+        accumulate: bool,
+    ) {
+        if let Some(product) = Product::new(out, shape, a, b, accumulate) {
+            product.run(self);
+        }
+    }
+
+    /// What [`multiply`] chooses for a result of this shape.
+    fn fastest(rows: usize, columns: usize) -> Self {
+        let suits = |kernel: &Self| *kernel != Self::Amx || pays_to_pack_both(rows, columns);
+        let mut fastest_first = Self::ALL.into_iter().rev();
+        fastest_first
+            .find(|kernel| suits(kernel) && kernel.is_usable())
+            .unwrap_or(Self::Portable)
+    }
+}
+
+/// Whether AMX is faster although it wants both factors packed. Measured, packing a float takes 48 times what AMX
+/// gains where one of its products is added: less than it gains in all if `1 / rows + 1 / columns < 1 / 48`.
+fn pays_to_pack_both(rows: usize, columns: usize) -> bool {
+    48 * (rows + columns) < rows * columns
+}
+
+impl<'a> Product<'a> {
+    /// What there is to compute, or none if `out` is complete already.
+    fn new(
+        out: &'a mut [f32],
+        [rows, inner, columns]: [usize; 3],
+        a: Matrix<'a>,
+        b: Matrix<'a>,
+        accumulate: bool,
+    ) -> Option<Self> {
+        if rows == 0 || columns == 0 {
+            return None;
+        }
+        let out = &mut out[..rows * columns];
+        if inner == 0 {
+            if !accumulate {
+                out.fill(0.0);
+            }
+            return None;
+        }
+        let contiguous = |m: &Matrix<'_>| m.row_stride == 1 || m.column_stride == 1;
+        assert!(
+            a.holds(rows, inner) && contiguous(&a),
+            "the left factor lies in its slice"
+        );
+        assert!(
+            b.holds(inner, columns) && contiguous(&b),
+            "the right factor lies in its slice"
+        );
+        Some(Self {
+            out,
+            rows,
+            inner,
+            columns,
+            a,
+            b,
+            accumulate,
+        })
+    }
+
+    fn run(self, kernel: Kernel) {
+        assert!(kernel.is_usable(), "the processor has {kernel:?}");
+        #[cfg(target_arch = "x86_64")]
+        if kernel != Kernel::Portable {
+            return PACKED.with_borrow_mut(|packed| self.run_with_vectors(kernel, packed));
+        }
+        self.run_portably();
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn run_with_vectors(self, kernel: Kernel, packed: &mut FloatBuffer) {
+        let packed = packed.as_mut_slice();
+        // SAFETY: `run` has checked that the kernel is usable, and `new` that matrices lie in their slices.
+        unsafe {
+            match kernel {
+                Kernel::Amx => amx::run(self, packed),
+                Kernel::Avx512 => avx512::run(self, packed),
+                Kernel::Avx2 => avx2::run(self, packed),
+                Kernel::Portable => self.run_portably(),
+            }
+        }
+    }
+
+    fn run_portably(self) {
+        let at =
+            |m: &Matrix<'_>, i: usize, j: usize| m.values[i * m.row_stride + j * m.column_stride];
+        for (i, out) in self.out.chunks_exact_mut(self.columns).enumerate() {
+            if !self.accumulate {
+                out.fill(0.0);
+            }
+            for k in 0..self.inner {
+                let factor = at(&self.a, i, k);
+                for (j, out) in out.iter_mut().enumerate() {
+                    *out += factor * at(&self.b, k, j);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thin_products_are_not_packed_for_amx() {
+        let usable = |kernel: Kernel| kernel.is_usable();
+        let fastest = |rows, columns| Kernel::fastest(rows, columns);
+        assert_eq!(fastest(1000, 1000) == Kernel::Amx, usable(Kernel::Amx));
+        assert_ne!(fastest(40, 4000), Kernel::Amx);
+        assert_eq!(fastest(40, 40) == Kernel::Avx512, usable(Kernel::Avx512));
+    }
+}

@@ -1,0 +1,65 @@
+//! Floats that are spread over huge pages, where the system has them.
+//!
+//! Rows are read at random, and with small pages the translation of addresses costs as much as the reads.
+
+/// Bytes of a huge page on the processors that matter.
+pub const HUGE_PAGE: usize = 2 << 20;
+
+/// Zeroed floats on huge pages.
+#[must_use]
+pub fn zeroed(len: usize) -> Vec<f32> {
+    // Fresh from the system, hence not touched yet, so that the advice holds for every page.
+    let mut values = vec![0.0; len];
+    advise(&mut values);
+    values
+}
+
+/// An empty vector with capacity for `len` floats on huge pages. A table is best read into it, since pages that were
+/// written stay as they are. Its capacity is 0 where memory has not as much: `len` may be what a damaged file says,
+/// and the caller, who fills it, knows better how much it takes.
+#[must_use]
+pub fn with_capacity(len: usize) -> Vec<f32> {
+    let mut values = Vec::new();
+    if values.try_reserve_exact(len).is_ok() {
+        advise_range(values.as_mut_ptr(), len);
+    }
+    values
+}
+
+/// Asks the system for huge pages under `values`. Without them everything works as well, only slower.
+pub fn advise(values: &mut [f32]) {
+    advise_range(values.as_mut_ptr(), values.len());
+}
+
+/// [`advise`] for `len` floats of an allocation of the caller's.
+fn advise_range(start: *mut f32, len: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        const SMALL_PAGE: usize = 4096;
+        let bytes = len * size_of::<f32>();
+        let skipped = (start as usize).next_multiple_of(SMALL_PAGE) - start as usize;
+        if bytes >= HUGE_PAGE / 2 {
+            // SAFETY: the advice changes no byte and no permission; the range lies in an allocation.
+            let _best_effort = unsafe {
+                rustix::mm::madvise(
+                    start.wrapping_byte_add(skipped).cast(),
+                    bytes - skipped,
+                    rustix::mm::Advice::LinuxHugepage,
+                )
+            };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, len);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_there_is_not_is_no_fault() {
+        assert!(with_capacity(1000).capacity() >= 1000);
+        assert_eq!(with_capacity(usize::MAX / 8).capacity(), 0);
+    }
+}

@@ -1,0 +1,119 @@
+//! Every kernel that this processor has, against sums in double precision.
+
+use pbg_gemm::{Kernel, Matrix, multiply};
+use proptest::prelude::*;
+
+/// The sums in double precision, and the sums of the terms' sizes, which rounding is relative to.
+fn exact(
+    [rows, inner, columns]: [usize; 3],
+    a: Matrix<'_>,
+    b: Matrix<'_>,
+    before: &[f32],
+) -> Vec<(f64, f64)> {
+    let at = |m: &Matrix<'_>, i: usize, j: usize| {
+        f64::from(m.values[i * m.row_stride + j * m.column_stride])
+    };
+    let sums = |(place, &before): (usize, &f32)| {
+        let (i, j) = (place / columns, place % columns);
+        let terms = (0..inner).map(|k| at(&a, i, k) * at(&b, k, j));
+        let terms = terms.chain([f64::from(before)]);
+        terms.fold((0.0, 0.0), |(sum, size), term| {
+            (sum + term, size + term.abs())
+        })
+    };
+    assert_eq!(before.len(), rows * columns);
+    before.iter().enumerate().map(sums).collect()
+}
+
+fn numbers(count: usize, phase: usize) -> Vec<f32> {
+    let number = |i: usize| ((i * 37 + phase) % 101) as f32 / 50.0 - 1.0;
+    (0..count).map(number).collect()
+}
+
+/// A matrix of `rows` x `columns` that is stored row-major, or its transpose so.
+fn matrix(values: &[f32], rows: usize, columns: usize, transposed: bool) -> Matrix<'_> {
+    let (row_stride, column_stride) = match transposed {
+        false => (columns, 1),
+        true => (1, rows),
+    };
+    Matrix {
+        values,
+        row_stride,
+        column_stride,
+    }
+}
+
+fn assert_right(
+    shape: [usize; 3],
+    transposed: [bool; 2],
+    accumulate: bool,
+) -> Result<(), TestCaseError> {
+    let [rows, inner, columns] = shape;
+    let (left, right) = (numbers(rows * inner, 1), numbers(inner * columns, 2));
+    let a = matrix(&left, rows, inner, transposed[0]);
+    let b = matrix(&right, inner, columns, transposed[1]);
+    let start = numbers(rows * columns, 3);
+    let before = match accumulate {
+        true => start.clone(),
+        false => vec![0.0; rows * columns],
+    };
+    let expected = exact(shape, a, b, &before);
+    let check = |out: &[f32]| {
+        // As precise as single precision, whatever the numbers are put together from.
+        let rounding = f64::from(f32::EPSILON) * (inner as f64 + 2.0);
+        for (&got, (sum, size)) in out.iter().zip(&expected) {
+            let error = (f64::from(got) - sum).abs();
+            prop_assert!(error <= rounding * size, "{got} {sum}");
+        }
+        Ok(())
+    };
+    let mut out = start.clone();
+    multiply(&mut out, shape, a, b, accumulate);
+    check(&out)?;
+    for kernel in Kernel::ALL.into_iter().filter(|kernel| kernel.is_usable()) {
+        out.copy_from_slice(&start);
+        kernel.multiply(&mut out, shape, a, b, accumulate);
+        check(&out)?;
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn products_are_sums_of_products(
+        shape in [1_usize..70, 1_usize..70, 1_usize..150],
+        transposed in any::<[bool; 2]>(),
+        accumulate in any::<bool>(),
+    ) {
+        assert_right(shape, transposed, accumulate)?;
+    }
+}
+
+#[test]
+fn sums_of_many_terms_and_wide_factors() {
+    for transposed in [[false, false], [false, true], [true, false], [true, true]] {
+        assert_right([9, 1300, 200], transposed, true).unwrap();
+        assert_right([3, 500, 300], transposed, false).unwrap();
+        // More rows than the second-level cache takes, and more columns than panels have memory for.
+        assert_right([170, 500, 260], transposed, false).unwrap();
+        assert_right([9, 511, 1100], transposed, true).unwrap();
+    }
+}
+
+#[test]
+fn a_sum_of_nothing_is_zero() {
+    let empty = matrix(&[], 0, 0, false);
+    let mut out = [1.0; 6];
+    multiply(&mut out, [2, 0, 3], empty, empty, true);
+    assert_eq!(out, [1.0; 6]);
+    multiply(&mut out, [2, 0, 3], empty, empty, false);
+    assert_eq!(out, [0.0; 6]);
+}
+
+#[test]
+#[should_panic(expected = "the right factor lies in its slice")]
+fn a_factor_beyond_its_slice_is_refused() {
+    let values = numbers(12, 0);
+    let (a, b) = (matrix(&values, 3, 4, false), matrix(&values, 4, 4, false));
+    multiply(&mut [0.0; 12], [3, 4, 4], a, b, false);
+}

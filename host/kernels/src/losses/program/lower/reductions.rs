@@ -1,0 +1,122 @@
+//! Reductions of the negatives of a row, and what is made with them.
+
+use pbg_core::loss::node::{Binary, Reduction, Unary};
+
+use super::{Lowering, Value};
+use crate::losses::program::{SCORES, Step, Tile, Vector};
+
+/// Largest value, exponentials and their inverse sum of a row of values.
+#[derive(Clone, Copy)]
+pub(super) struct Exponentials {
+    largest: Vector,
+    tile: Tile,
+    total: Vector,
+}
+
+impl Lowering<'_> {
+    pub(super) fn softmax(&mut self, x: Tile) -> Value {
+        let Exponentials { tile, total, .. } = self.exponentials(x);
+        // Where there are no terms their sum is 0, and nothing is divided.
+        let one = self.number(1.0);
+        let zero = self.number(0.0);
+        let inverse = self.vector_binary(Binary::Div, one, total, false);
+        let out = self.vector();
+        self.program.steps.push(Step::VectorSelect {
+            out,
+            operands: [total, inverse, zero],
+        });
+        Value::Scaled(tile, out)
+    }
+
+    pub(super) fn reduce(&mut self, op: Reduction, value: Value) -> Vector {
+        match op {
+            Reduction::Sum | Reduction::Mean => match value {
+                Value::Scaled(tile, factor) => {
+                    let sum = self.sum(tile);
+                    self.vector_binary(Binary::Mul, sum, factor, false)
+                }
+                value => {
+                    let tile = self.as_tile(value);
+                    self.sum(tile)
+                }
+            },
+            Reduction::Max => {
+                let x = self.as_tile(value);
+                self.largest(x)
+            }
+            Reduction::LogSumExp => {
+                let x = self.as_tile(value);
+                let Exponentials { largest, total, .. } = self.exponentials(x);
+                let rest = self.vector_unary(Unary::Log, total, false);
+                let out = self.vector_binary(Binary::Add, largest, rest, false);
+                self.logsums.insert(out, (largest, rest));
+                out
+            }
+        }
+    }
+
+    /// The sum of a tile, by the step that makes it where that can.
+    fn sum(&mut self, tile: Tile) -> Vector {
+        if let Some(&known) = self.sums.get(&tile) {
+            return known;
+        }
+        let out = self.vector();
+        let maker = self.makers[tile].map(|step| &mut self.program.steps[step]);
+        let slot = match maker {
+            Some(Step::Unary { sum, .. } | Step::Product { sum, .. }) => Some(sum),
+            Some(Step::Pair {
+                out: made, sums, ..
+            }) => {
+                let [of_function, of_slope] = sums;
+                Some(if made[0] == tile {
+                    of_function
+                } else {
+                    of_slope
+                })
+            }
+            _ => None,
+        };
+        match slot {
+            Some(slot) => *slot = Some(out),
+            None => self.program.steps.push(Step::Sum { out, x: tile }),
+        }
+        self.sums.insert(tile, out);
+        out
+    }
+
+    fn largest(&mut self, x: Tile) -> Vector {
+        if x == SCORES {
+            if let Some(known) = self.program.largest {
+                return known;
+            }
+            let out = self.vector();
+            self.program.largest = Some(out);
+            return out;
+        }
+        let out = self.vector();
+        self.program.steps.push(Step::Max { out, x });
+        out
+    }
+
+    fn exponentials(&mut self, x: Tile) -> Exponentials {
+        if let Some(&known) = self.exponentials.get(&x) {
+            return known;
+        }
+        let largest = self.largest(x);
+        let (tile, total) = (self.tile(), self.vector());
+        self.program.steps.push(Step::ExpShift {
+            out: tile,
+            x,
+            shift: largest,
+            sum: total,
+        });
+        self.sums.insert(tile, total);
+        let made = Exponentials {
+            largest,
+            tile,
+            total,
+        };
+        self.exponentials.insert(x, made);
+        made
+    }
+}

@@ -1,0 +1,460 @@
+//! The stages of a step on a core: slices of floats in buffers that a worker keeps.
+
+use std::borrow::Cow;
+
+use pbg_core::batch_graph::{Facts, Operation};
+use pbg_core::graph::Side;
+use pbg_core::model::Operator;
+use tch::TchError;
+
+use crate::accumulate::GradientRows;
+use crate::comparators::Comparison;
+use crate::error::StepError;
+use crate::optimizer;
+use crate::regularizer::N3;
+use crate::spec::ModelSpec;
+use crate::step::BatchStats;
+use crate::step::buffers::{EntitySide, PreparedRows, SliceSide, pair};
+use crate::step::executor::{SliceStages, StepExecutor};
+use crate::step::gather::{Gatherer, Layout, SideOfSlice, Source, Transform};
+use crate::step::job::Job;
+use crate::step::parameters::{ParameterGradients, ParameterValues, Regularized};
+use crate::step::plan::{Plan, Slice};
+use crate::step::program::{Compare, Gather, PassStages, Scatter};
+use crate::step::scatter::{RowSums, Scatterer};
+use crate::step::scores::{Compared, Direction, ScoreBuffers, Weights};
+use crate::table::LookUp;
+
+/// Buffers of a slice.
+#[derive(Debug)]
+pub(crate) struct SliceBuffers {
+    sides: [SliceSide; 2],
+    scores: ScoreBuffers,
+}
+
+impl SliceBuffers {
+    pub(crate) fn new() -> Result<Self, TchError> {
+        Ok(Self {
+            sides: [SliceSide::new()?, SliceSide::new()?],
+            scores: ScoreBuffers::new()?,
+        })
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.scores.bytes() + self.sides.iter().map(SliceSide::bytes).sum::<usize>()
+    }
+}
+
+/// What a worker keeps beside the buffers of passes and slices: copies of parameters, and sums of gradients.
+#[derive(Debug)]
+pub(crate) struct Sums {
+    pub(crate) values: ParameterValues,
+    pub(crate) gradients: ParameterGradients,
+    /// Per table; the first one serves both sides when they share it.
+    pub(crate) rows: [GradientRows; 2],
+    pub(crate) scratch: Vec<f32>,
+}
+
+impl Sums {
+    pub(crate) fn new() -> Self {
+        Self {
+            values: ParameterValues::new(),
+            gradients: ParameterGradients::new(),
+            rows: Default::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let rows: usize = self.rows.iter().map(GradientRows::bytes).sum();
+        rows + self.gradients.bytes()
+    }
+}
+
+/// A batch on a core.
+pub(crate) struct CoreStep<'b> {
+    spec: &'b ModelSpec,
+    plan: &'b Plan,
+    job: &'b Job<'b>,
+    sums: &'b mut Sums,
+    stats: BatchStats,
+    /// Losses in the order in which they were computed, as evaluation adds them up.
+    loss: f64,
+}
+
+/// Both sides of a slice, gathered.
+pub(crate) struct Rows<'m>(&'m mut SliceBuffers);
+
+/// Scores, and what was compared.
+pub(crate) struct Scores<'m>(Compared<'m>);
+
+/// Gradients of scores, in their place.
+pub(crate) struct ScoreGradients<'m>(Compared<'m>);
+
+impl<'b> CoreStep<'b> {
+    /// A batch that is looked at only.
+    pub(crate) fn new(
+        spec: &'b ModelSpec,
+        plan: &'b Plan,
+        job: &'b Job<'b>,
+        sums: &'b mut Sums,
+    ) -> Self {
+        Self {
+            spec,
+            plan,
+            job,
+            sums,
+            stats: BatchStats {
+                count: job.batch.len(),
+                ..BatchStats::default()
+            },
+            loss: 0.0,
+        }
+    }
+
+    /// A batch that is trained: sums of gradients begin at zero.
+    pub(crate) fn trained(
+        spec: &'b ModelSpec,
+        plan: &'b Plan,
+        job: &'b Job<'b>,
+        sums: &'b mut Sums,
+    ) -> Self {
+        let relation = job.batch.spec_index();
+        sums.gradients
+            .reset(spec, relation, job.params, job.batch.len());
+        for side in Side::BOTH {
+            let embeddings = &job.tables.side(side).embeddings;
+            // A table on both sides has one sum per row.
+            let rows = match job.tables.shared() && side == Side::Rhs {
+                true => 0,
+                false => embeddings.rows(),
+            };
+            let expected = plan.sizes.touched[side as usize];
+            sums.rows[side as usize].reset(rows, embeddings.width(), expected);
+        }
+        Self::new(spec, plan, job, sums)
+    }
+
+    fn relation(&self) -> usize {
+        self.job.batch.spec_index()
+    }
+
+    fn n3(&self) -> N3 {
+        N3 {
+            coefficient: self.spec.regularization_coef,
+            complex: self.plan.operator == Operator::ComplexDiagonal,
+        }
+    }
+
+    /// The entities of one side of a slice, and where their rows are.
+    fn side<'s>(&self, stage: &Gather, slice: &'s Slice, side: Side) -> SideOfSlice<'s>
+    where
+        'b: 's,
+    {
+        let (job, uniform) = (self.job, stage.uniform);
+        let first = slice.first_chunk * uniform;
+        SideOfSlice {
+            slice,
+            layout: Layout {
+                chunk: slice.chunk,
+                uniform,
+            },
+            positives: &job.batch.side(side)[slice.rows.clone()],
+            draws: &job.draws.side(side)[first..first + slice.chunks * uniform],
+        }
+    }
+
+    fn direction<'s>(&self, at: SliceStages<'s>, stage: &Compare) -> Direction<'s>
+    where
+        'b: 's,
+    {
+        let slice = at.slice;
+        Direction {
+            plan: self.plan,
+            slice,
+            side: stage.side,
+            layouts: at.stages.gather.map(|gather| Layout {
+                chunk: slice.chunk,
+                uniform: gather.uniform,
+            }),
+            comparison: Comparison::of(self.spec),
+            rounded: stage.rounded,
+            pairs: stage.pairs,
+            positive_entities: &self.job.batch.side(stage.side)[slice.rows.clone()],
+            entities: self.job.tables.side(stage.side).entities(),
+        }
+    }
+
+    /// What fills the rows of one side.
+    fn gatherer<'g>(
+        &'g mut self,
+        stage: &Gather,
+        side: Side,
+        rows: &'g mut PreparedRows,
+    ) -> Gatherer<'g> {
+        let (tables, relation) = (self.job.tables, self.relation());
+        let Sums {
+            values, scratch, ..
+        } = &mut *self.sums;
+        Gatherer {
+            rows,
+            source: Source {
+                table: tables.side(side),
+                other: tables.other(self.spec, relation, side),
+            },
+            look_up: LookUp {
+                max_norm: self.spec.max_norm,
+                in_place: true,
+            },
+            transform: Transform {
+                dimension: self.plan.dimension,
+                comparison: Comparison::of(self.spec),
+                global: match stage.global {
+                    true => &values.globals[side as usize],
+                    false => &[],
+                },
+                operator: stage.operator,
+                parameters: values.view(
+                    self.job.params.operator(relation, side),
+                    self.job.relations(),
+                ),
+                regularizer: None,
+            },
+            scratch,
+        }
+    }
+
+    /// What sends gradients of one side to their sums.
+    fn scatterer<'s>(&'s mut self, stage: &Scatter, side: Side) -> Scatterer<'s> {
+        let (tables, relation, index) = (self.job.tables, self.relation(), side as usize);
+        let regularizer = stage.regularized.then(|| self.n3());
+        let Sums {
+            values,
+            gradients,
+            rows,
+            ..
+        } = &mut *self.sums;
+        let (own, other) = pair(rows, side);
+        let (rows, other) = match (tables.shared(), side) {
+            (true, Side::Rhs) => (other, None),
+            (true, Side::Lhs) => (own, None),
+            (false, _) => (own, Some(other)),
+        };
+        Scatterer {
+            transform: Transform {
+                dimension: self.plan.dimension,
+                comparison: Comparison::of(self.spec),
+                global: &[],
+                operator: stage.operator,
+                parameters: values.view(
+                    self.job.params.operator(relation, side),
+                    self.job.relations(),
+                ),
+                regularizer,
+            },
+            sums: RowSums {
+                table: tables.side(side),
+                rows,
+                other,
+            },
+            global: &mut gradients.globals[index],
+            operator: &mut gradients.operators[index],
+        }
+    }
+}
+
+/// The sides of which every entity is a negative.
+fn entire(stages: &PassStages) -> impl Iterator<Item = (Side, &Gather, &Scatter)> {
+    Side::BOTH
+        .into_iter()
+        .zip(&stages.entities)
+        .filter_map(|(side, stages)| {
+            let (gather, scatter) = stages.as_ref()?;
+            Some((side, gather, scatter))
+        })
+}
+
+fn finite(finite: bool, what: &'static str) -> Result<(), StepError> {
+    match finite {
+        true => Ok(()),
+        false => Err(StepError::NonFinite(what)),
+    }
+}
+
+impl StepExecutor for CoreStep<'_> {
+    type PassMemory = [EntitySide; 2];
+    type SliceMemory = SliceBuffers;
+    type Entities<'m> = &'m mut [EntitySide; 2];
+    type Rows<'m> = Rows<'m>;
+    type Scores<'m> = Scores<'m>;
+    type ScoreGradients<'m> = ScoreGradients<'m>;
+
+    fn lacks(operation: Operation, _: Option<Side>, facts: &Facts) -> Option<&'static str> {
+        let rounds_distances = operation == Operation::Round && facts.is_distance();
+        rounds_distances.then_some(super::execution::NO_ROUNDED_DISTANCES)
+    }
+
+    fn begin<'m>(
+        &mut self,
+        stages: &PassStages,
+        memory: &'m mut [EntitySide; 2],
+    ) -> Result<Self::Entities<'m>, StepError> {
+        if stages.read {
+            let (spec, job) = (self.spec, self.job);
+            self.sums.values.read(spec, self.relation(), job.params);
+        }
+        let dimension = self.plan.dimension;
+        for (side, gather, _) in entire(stages) {
+            let entities = self.job.tables.side(side).entities();
+            let buffers = &mut memory[side as usize];
+            self.gatherer(gather, side, &mut buffers.rows).all()?;
+            if gather.rounded {
+                buffers.rows.round(entities * dimension)?;
+            }
+            buffers.gradients.start(entities, dimension);
+        }
+        Ok(memory)
+    }
+
+    fn gather<'m>(
+        &mut self,
+        at: SliceStages<'_>,
+        memory: &'m mut SliceBuffers,
+    ) -> Result<Rows<'m>, StepError> {
+        let (dimension, slice) = (self.plan.dimension, at.slice);
+        for (side, gather) in Side::BOTH.into_iter().zip(&at.stages.gather) {
+            let buffers = &mut memory.sides[side as usize];
+            let entities = self.side(gather, slice, side);
+            self.gatherer(gather, side, &mut buffers.rows)
+                .slice(&entities)?;
+            if gather.rounded {
+                let rows = slice.chunks * entities.layout.rows();
+                buffers.rows.round(rows * dimension)?;
+            }
+            buffers.positives.start(slice.padded(), dimension);
+            let columns = match at.stages.pass.replaced.contains(&side) {
+                true => self.plan.columns(side),
+                false => 0,
+            };
+            buffers.candidates.start(slice.chunks * columns, dimension);
+        }
+        Ok(Rows(memory))
+    }
+
+    fn score<'m>(
+        &mut self,
+        at: SliceStages<'_>,
+        stage: &Compare,
+        entities: &'m mut Self::Entities<'_>,
+        rows: &'m mut Rows<'_>,
+    ) -> Result<Scores<'m>, StepError> {
+        let SliceBuffers { sides, scores } = &mut *rows.0;
+        let (candidates, queries) = pair(sides, stage.side);
+        let mut compared = Compared {
+            candidates,
+            entities: &mut entities[stage.side as usize],
+            queries,
+            scores,
+        };
+        self.direction(at, stage).score(&mut compared)?;
+        Ok(Scores(compared))
+    }
+
+    fn scores<'s>(
+        &self,
+        at: SliceStages<'_>,
+        scores: &'s Scores<'_>,
+    ) -> Result<[Cow<'s, [f32]>; 2], StepError> {
+        let (positive, negative) = scores.0.scores.of(at.slice);
+        Ok([positive.into(), negative.into()])
+    }
+
+    fn loss<'m>(
+        &mut self,
+        at: SliceStages<'_>,
+        stage: &Compare,
+        scores: Self::Scores<'m>,
+    ) -> Result<Self::ScoreGradients<'m>, StepError> {
+        let Scores(compared) = scores;
+        let weights = Weights {
+            relation: self.spec.relations[self.relation()].weight,
+            edges: self.job.batch.weight.map(|w| &w[at.slice.rows.clone()]),
+        };
+        let sums = compared.scores.loss(at.slice, self.job.loss, weights)?;
+        self.stats.add(stage.side, sums.loss, sums.violators);
+        self.loss += sums.loss;
+        Ok(ScoreGradients(compared))
+    }
+
+    fn differentiate(
+        &mut self,
+        at: SliceStages<'_>,
+        stage: &Compare,
+        gradients: ScoreGradients<'_>,
+    ) -> Result<(), StepError> {
+        let ScoreGradients(mut compared) = gradients;
+        Ok(self.direction(at, stage).differentiate(&mut compared)?)
+    }
+
+    fn scatter(&mut self, at: SliceStages<'_>, rows: Rows<'_>) -> Result<(), StepError> {
+        for side in Side::BOTH {
+            let gather = &at.stages.gather[side as usize];
+            let scatter = &at.stages.scatter[side as usize];
+            let entities = self.side(gather, at.slice, side);
+            let buffers = &mut rows.0.sides[side as usize];
+            let mut scatterer = self.scatterer(scatter, side);
+            let regularizer = scatterer.slice(buffers, &entities, scatter.joined)?;
+            self.stats.reg += regularizer;
+        }
+        Ok(())
+    }
+
+    fn update_rows(&mut self) -> Result<(), StepError> {
+        let mut all = true;
+        for side in Side::BOTH {
+            let table = self.job.tables.side(side);
+            all &= optimizer::apply_rows(&mut self.sums.rows[side as usize], table, self.spec.lr);
+        }
+        finite(all, "gradient")
+    }
+
+    fn finish(
+        &mut self,
+        stages: &PassStages,
+        entities: Self::Entities<'_>,
+    ) -> Result<(), StepError> {
+        for (side, _, scatter) in entire(stages) {
+            let buffers = &mut entities[side as usize];
+            self.scatterer(scatter, side).all(buffers)?;
+        }
+        if stages.regularize_parameters {
+            let side = stages.pass.operator_side;
+            let operator = Regularized {
+                n3: self.n3(),
+                side,
+                tensors: self.job.params.operator(self.relation(), side),
+                relations: self.job.relations(),
+                weight: self.plan.parameter_weight,
+            };
+            let Sums {
+                values, gradients, ..
+            } = &mut *self.sums;
+            self.stats.reg += gradients.regularize(values, operator);
+        }
+        Ok(())
+    }
+
+    fn total_loss(&self) -> Result<f64, StepError> {
+        Ok(self.loss)
+    }
+
+    fn update(mut self) -> Result<BatchStats, StepError> {
+        let stats = self.stats;
+        finite((stats.loss() + stats.reg).is_finite(), "loss")?;
+        let (spec, relation) = (self.spec, self.relation());
+        let parameters = self.sums.gradients.apply(spec, relation, self.job.params);
+        self.update_rows()?;
+        finite(parameters, "gradient")?;
+        Ok(stats)
+    }
+}

@@ -1,0 +1,200 @@
+//! From gradients of a slice's scores to gradients of the rows that were compared.
+
+use pbg_core::batch_graph::Negatives;
+use tch::TchError;
+
+use crate::matmul::{Block, Factor, product};
+use crate::step::scores::{Compared, Direction, ScoreBuffers};
+use crate::vector;
+
+impl Direction<'_> {
+    /// Gradients of both sides' rows from the gradients of the scores.
+    pub(crate) fn differentiate(&self, compared: &mut Compared<'_>) -> Result<(), TchError> {
+        if !self.pairs {
+            self.put_on_diagonal(compared.scores);
+        }
+        if self.comparison.has_epilogue() {
+            self.undo_finish(compared);
+        }
+        if compared.scores.columns > 0 {
+            self.differentiate_queries(compared)?;
+            self.differentiate_candidates(compared)?;
+        }
+        if self.pairs {
+            self.differentiate_positives(compared);
+        }
+        Ok(())
+    }
+
+    fn differentiate_queries(&self, compared: &mut Compared<'_>) -> Result<(), TchError> {
+        let Compared {
+            candidates,
+            entities,
+            queries,
+            scores,
+        } = compared;
+        let dimension = self.plan.dimension;
+        let (rows, block, _) = self.candidates(candidates, entities);
+        let queried = Block {
+            offset: 0,
+            count: self.slice.chunks,
+            stride: self.slice.chunk * dimension,
+            rows: self.slice.chunk,
+            columns: dimension,
+        };
+        let gradients = &mut queries.positives;
+        match self.rounded {
+            false => product(
+                &mut gradients.values,
+                queried,
+                Factor::plain(&scores.negatives, self.score_block()),
+                Factor::plain(&rows.values, block),
+                gradients.started,
+            )?,
+            true => {
+                let floats = self.slice.padded() * scores.columns;
+                scores.half.load(&scores.negatives.as_slice()[..floats]);
+                scores.half_gradients.reserve(queried.floats())?;
+                product(
+                    &mut scores.half_gradients,
+                    queried,
+                    Factor::plain(&scores.half, self.score_block()),
+                    Factor::plain(&rows.half, block),
+                    false,
+                )?;
+                gradients.receive(&scores.half_gradients, queried.floats());
+            }
+        }
+        gradients.started = true;
+        Ok(())
+    }
+
+    fn differentiate_candidates(&self, compared: &mut Compared<'_>) -> Result<(), TchError> {
+        let Compared {
+            candidates,
+            entities,
+            queries,
+            scores,
+        } = compared;
+        let queries = &queries.rows;
+        let (columns, dimension) = (scores.columns, self.plan.dimension);
+        let block = Block {
+            offset: 0,
+            count: self.slice.chunks,
+            stride: columns * dimension,
+            rows: columns,
+            columns: dimension,
+        };
+        let gradients = match self.negatives() {
+            Negatives::All => &mut entities.gradients,
+            _ => &mut candidates.candidates,
+        };
+        // Only gradients of all entities outlive their slice.
+        gradients.started &= self.negatives() == Negatives::All;
+        let (of_scores, of_queries) = (self.score_block(), self.positives(self.side.other()));
+        match self.rounded {
+            false => product(
+                &mut gradients.values,
+                block,
+                Factor::transposed(&scores.negatives, of_scores),
+                Factor::plain(&queries.values, of_queries),
+                gradients.started,
+            )?,
+            true => {
+                scores.half_gradients.reserve(block.floats())?;
+                product(
+                    &mut scores.half_gradients,
+                    block,
+                    Factor::transposed(&scores.half, of_scores),
+                    Factor::plain(&queries.half, of_queries),
+                    false,
+                )?;
+                gradients.receive(&scores.half_gradients, block.floats());
+            }
+        }
+        gradients.started = true;
+        Ok(())
+    }
+
+    fn put_on_diagonal(&self, scores: &mut ScoreBuffers) {
+        let columns = scores.columns;
+        let negatives = scores.negatives.as_mut_slice();
+        for row in 0..self.slice.rows.len() {
+            negatives[row * columns + row % self.slice.chunk] = scores.positive_gradient[row];
+        }
+    }
+
+    /// Gradients of biases, and of distances: what remains are factors of inner products.
+    fn undo_finish(&self, compared: &mut Compared<'_>) {
+        let Compared {
+            candidates,
+            entities,
+            queries,
+            scores,
+        } = compared;
+        let columns = scores.columns;
+        let all = self.negatives() == Negatives::All;
+        let gradients = if all {
+            &mut entities.gradients
+        } else {
+            &mut candidates.candidates
+        };
+        for row in 0..self.slice.rows.len() {
+            let range = row * columns..(row + 1) * columns;
+            let factors = &mut scores.negatives.as_mut_slice()[range.clone()];
+            let first = if all {
+                0
+            } else {
+                (row / self.slice.chunk) * columns
+            };
+            if self.comparison.bias {
+                queries.positives.bias[row] += vector::sum(factors);
+                vector::add(&mut gradients.bias[first..first + columns], factors);
+            }
+            if self.comparison.is_distance() {
+                for (factor, &distance) in factors.iter_mut().zip(&scores.distances[range]) {
+                    *factor *= self.comparison.slope(distance);
+                }
+                queries.positives.row_factors[row] += vector::sum(factors);
+                vector::add(&mut gradients.row_factors[first..first + columns], factors);
+            }
+        }
+    }
+
+    /// Gradients through the positives' scores where the products do not carry them.
+    fn differentiate_positives(&self, compared: &mut Compared<'_>) {
+        let Compared {
+            candidates,
+            queries,
+            scores,
+            ..
+        } = compared;
+        let (dimension, padded) = (self.plan.dimension, self.slice.padded());
+        for row in 0..self.slice.rows.len() {
+            let gradient = scores.positive_gradient[row];
+            let factor = match self.comparison.is_distance() {
+                true => gradient * self.comparison.slope(scores.positive_distance[row]),
+                false => gradient,
+            };
+            let q = queries
+                .rows
+                .row(self.buffer_row(self.side.other(), row), dimension);
+            let k = candidates
+                .rows
+                .row(self.buffer_row(self.side, row), dimension);
+            queries.positives.add_scaled(row, factor, k);
+            candidates.positives.add_scaled(row, factor, q);
+            for gradients in [&mut queries.positives, &mut candidates.positives] {
+                gradients.bias[row] += if self.comparison.bias { gradient } else { 0.0 };
+                gradients.row_factors[row] += if self.comparison.is_distance() {
+                    factor
+                } else {
+                    0.0
+                };
+            }
+        }
+        for gradients in [&mut queries.positives, &mut candidates.positives] {
+            gradients.finish(self.slice.rows.len()..padded, dimension);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What computes the stages of a step, and the walk over them.
+//!
+//! Each stage has a function, whose arguments are what earlier stages made. So the compiler sees to it that nothing
+//! is scored that was not gathered, and nothing differentiated that has no loss. Cores and devices are the two
+//! implementations.
+
+use std::borrow::Cow;
+
+use pbg_core::batch_graph::{Cluster, Facts, Operation};
+use pbg_core::graph::Side;
+
+use crate::error::StepError;
+use crate::step::plan::{Plan, Slice};
+use crate::step::program::{Compare, PassStages, Program};
+use crate::step::{BatchStats, ClusterTimes, ScoreObserver};
+
+/// One batch in the hands of what computes it. Made when the batch begins, used up by [`StepExecutor::update`].
+pub(crate) trait StepExecutor: Sized {
+    /// Buffers that are kept from batch to batch, of a pass and of a slice.
+    type PassMemory;
+    /// See above.
+    type SliceMemory;
+    /// With all negatives: every entity that replaces a side, prepared, and its gradients.
+    type Entities<'m>;
+    /// Both sides of a slice, prepared, and their gradients.
+    type Rows<'m>;
+    /// Scores of one comparison, with the rows that were compared.
+    type Scores<'m>;
+    /// The same after the loss.
+    type ScoreGradients<'m>;
+
+    /// Why there is no kernel for an operation on the rows of `side`, if so. Asked once, when a graph is compiled.
+    fn lacks(operation: Operation, side: Option<Side>, facts: &Facts) -> Option<&'static str>;
+
+    /// Before the slices of a pass: copies parameters, prepares every entity where all are negatives.
+    fn begin<'m>(
+        &mut self,
+        stages: &PassStages,
+        memory: &'m mut Self::PassMemory,
+    ) -> Result<Self::Entities<'m>, StepError>;
+
+    /// Looks up, transforms and prepares both sides of a slice.
+    fn gather<'m>(
+        &mut self,
+        at: SliceStages<'_>,
+        memory: &'m mut Self::SliceMemory,
+    ) -> Result<Self::Rows<'m>, StepError>;
+
+    /// Scores of positives and negatives, masks included.
+    fn score<'m>(
+        &mut self,
+        at: SliceStages<'_>,
+        stage: &Compare,
+        entities: &'m mut Self::Entities<'_>,
+        rows: &'m mut Self::Rows<'_>,
+    ) -> Result<Self::Scores<'m>, StepError>;
+
+    /// The scores of the positives, `[edges]`, and of the negatives, `[edges, columns]`, without padding.
+    fn scores<'s>(
+        &self,
+        at: SliceStages<'_>,
+        scores: &'s Self::Scores<'_>,
+    ) -> Result<[Cow<'s, [f32]>; 2], StepError>;
+
+    /// Evaluates the loss: scores become gradients, weighted.
+    fn loss<'m>(
+        &mut self,
+        at: SliceStages<'_>,
+        stage: &Compare,
+        scores: Self::Scores<'m>,
+    ) -> Result<Self::ScoreGradients<'m>, StepError>;
+
+    /// Gradients of both sides' rows.
+    fn differentiate(
+        &mut self,
+        at: SliceStages<'_>,
+        stage: &Compare,
+        gradients: Self::ScoreGradients<'_>,
+    ) -> Result<(), StepError>;
+
+    /// Gradients of a slice's rows go back through operators and are summed by table row.
+    fn scatter(&mut self, at: SliceStages<'_>, rows: Self::Rows<'_>) -> Result<(), StepError>;
+
+    /// Applies the sums of table rows after a slice.
+    fn update_rows(&mut self) -> Result<(), StepError>;
+
+    /// After the slices of a pass: gradients of all entities go back, parameters are regularised.
+    fn finish(
+        &mut self,
+        stages: &PassStages,
+        entities: Self::Entities<'_>,
+    ) -> Result<(), StepError>;
+
+    /// The losses so far, added up. Waits for a device.
+    fn total_loss(&self) -> Result<f64, StepError>;
+
+    /// The end of the batch: applies what was summed. Nothing is applied before the loss is known to be finite.
+    fn update(self) -> Result<BatchStats, StepError>;
+}
+
+/// A slice, and the stages of the pass that it belongs to.
+#[derive(Clone, Copy)]
+pub(crate) struct SliceStages<'s> {
+    pub(crate) stages: &'s PassStages,
+    pub(crate) slice: &'s Slice,
+}
+
+/// A worker's buffers while it works on a batch.
+pub(crate) struct Memory<'w, E: StepExecutor> {
+    pub(crate) pass: &'w mut E::PassMemory,
+    pub(crate) slice: &'w mut E::SliceMemory,
+}
+
+/// Trains one batch; `observer` sees the scores before they become gradients.
+pub(crate) fn train<E: StepExecutor>(
+    mut executor: E,
+    (program, plan): (&Program, &Plan),
+    memory: Memory<'_, E>,
+    times: &mut ClusterTimes,
+    mut observer: Option<&mut ScoreObserver<'_>>,
+) -> Result<BatchStats, StepError> {
+    for stages in &program.passes {
+        let mut entities = executor.begin(stages, memory.pass)?;
+        times.record(Cluster::Gather);
+        for slice in plan.slices() {
+            let at = SliceStages {
+                stages,
+                slice: &slice,
+            };
+            let mut rows = executor.gather(at, memory.slice)?;
+            times.record(Cluster::Gather);
+            for stage in &stages.compare {
+                let scores = executor.score(at, stage, &mut entities, &mut rows)?;
+                if let Some(observer) = &mut observer {
+                    let [positive, negative] = executor.scores(at, &scores)?;
+                    observer(stage.side, slice.rows.start, &positive, &negative);
+                }
+                times.record(Cluster::Score);
+                let gradients = executor.loss(at, stage, scores)?;
+                times.record(Cluster::Loss);
+                executor.differentiate(at, stage, gradients)?;
+                times.record(Cluster::Differentiate);
+            }
+            executor.scatter(at, rows)?;
+            times.record(Cluster::Scatter);
+            if stages.update_rows {
+                executor.update_rows()?;
+                times.record(Cluster::Update);
+            }
+        }
+        executor.finish(stages, entities)?;
+        times.record(Cluster::Scatter);
+    }
+    let stats = executor.update()?;
+    times.record(Cluster::Update);
+    Ok(stats)
+}
+
+/// Scores every comparison of a batch without training; `measure` sees a slice's scores before the loss is evaluated.
+/// Returns the losses, added up.
+pub(crate) fn evaluate<E: StepExecutor>(
+    mut executor: E,
+    (program, plan): (&Program, &Plan),
+    memory: Memory<'_, E>,
+    measure: &mut ScoreObserver<'_>,
+) -> Result<f64, StepError> {
+    for stages in &program.passes {
+        let mut entities = executor.begin(stages, memory.pass)?;
+        for slice in plan.slices() {
+            let at = SliceStages {
+                stages,
+                slice: &slice,
+            };
+            let mut rows = executor.gather(at, memory.slice)?;
+            for stage in &stages.compare {
+                let scores = executor.score(at, stage, &mut entities, &mut rows)?;
+                let [positive, negative] = executor.scores(at, &scores)?;
+                measure(stage.side, slice.rows.start, &positive, &negative);
+                executor.loss(at, stage, scores)?;
+            }
+        }
+    }
+    executor.total_loss()
+}

@@ -1,0 +1,320 @@
+//! One side of a slice on its way from the table to the comparison: looked up, transformed and prepared.
+
+use std::ops::Range;
+
+use pbg_core::model::Operator;
+use pbg_gemm::buffer::FloatBuffer;
+use tch::TchError;
+
+use crate::accumulate::ROWS_AHEAD;
+use crate::comparators::{Comparison, RowExtras};
+use crate::matmul::{Block, Factor, product};
+use crate::operators;
+use crate::params::ParamTensor;
+use crate::regularizer::N3;
+use crate::step::buffers::PreparedRows;
+use crate::step::plan::Slice;
+use crate::table::{LookUp, Table};
+use crate::vector;
+
+/// What is applied to embeddings on the way from the table to the comparison.
+#[derive(Clone, Copy)]
+pub(crate) struct Transform<'a> {
+    pub(crate) dimension: usize,
+    pub(crate) comparison: Comparison,
+    /// Global embedding, or empty.
+    pub(crate) global: &'a [f32],
+    /// `Operator::None` on the side that is compared as it is.
+    pub(crate) operator: Operator,
+    pub(crate) parameters: Parameters<'a>,
+    /// What is added to the loss for every positive, prepared.
+    pub(crate) regularizer: Option<N3>,
+}
+
+/// Parameters of an operator for the rows of a slice.
+#[derive(Clone, Copy)]
+pub(crate) enum Parameters<'a> {
+    /// The same packed row for all: static relations.
+    Shared(&'a FloatBuffer),
+    /// A row of the tensors per edge: dynamic relations. Only positives pass through the operator.
+    PerEdge(&'a [ParamTensor], &'a [u32]),
+}
+
+impl Transform<'_> {
+    pub(crate) fn transforms(&self) -> bool {
+        self.operator != Operator::None
+    }
+
+    pub(crate) fn is_matrix(&self) -> bool {
+        matches!(self.operator, Operator::Linear | Operator::Affine)
+    }
+
+    /// Floats of the operator's packed parameters.
+    pub(crate) fn packed_width(&self) -> usize {
+        operators::packed_width(self.operator, self.dimension)
+    }
+
+    /// Rows of a chunk that go through all that is done to them together, so that they stay in the cache. A matrix
+    /// operator multiplies all at once.
+    pub(crate) fn rows_at_once(&self, chunk: usize) -> usize {
+        const FLOATS: usize = 16 << 10;
+        match self.is_matrix() {
+            true => chunk,
+            false => (FLOATS / self.dimension).max(1),
+        }
+    }
+}
+
+/// Where in a slice's buffers the positives and the uniform negatives of a chunk are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Positives per chunk.
+    pub(crate) chunk: usize,
+    /// Uniform negatives per chunk.
+    pub(crate) uniform: usize,
+}
+
+impl Layout {
+    /// Rows per chunk.
+    pub(crate) fn rows(&self) -> usize {
+        self.chunk + self.uniform
+    }
+
+    /// First row of chunk `chunk`.
+    pub(crate) fn first(&self, chunk: usize) -> usize {
+        chunk * self.rows()
+    }
+}
+
+/// The entities of one side of a slice, and where their rows are.
+#[derive(Clone, Copy)]
+pub(crate) struct SideOfSlice<'a> {
+    pub(crate) slice: &'a Slice,
+    pub(crate) layout: Layout,
+    /// Its positives, without padding.
+    pub(crate) positives: &'a [u32],
+    /// The uniform negatives of its chunks.
+    pub(crate) draws: &'a [u32],
+}
+
+impl<'a> SideOfSlice<'a> {
+    /// The uniform negatives of chunk `chunk`.
+    pub(crate) fn drawn(&self, chunk: usize) -> &'a [u32] {
+        let uniform = self.layout.uniform;
+        &self.draws[chunk * uniform..(chunk + 1) * uniform]
+    }
+}
+
+/// Where the rows of one side are: offsets beyond the side's own table count on into the other one.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) table: &'a Table,
+    /// The other side's table, if it holds other entities of the same type.
+    pub(crate) other: Option<&'a Table>,
+}
+
+impl<'a> Source<'a> {
+    /// The table of `entity`, and its offset there.
+    #[inline]
+    fn locate(&self, entity: u32) -> (&'a Table, u32) {
+        match (self.other, entity.checked_sub(self.table.entities() as u32)) {
+            (Some(other), Some(offset)) => (other, offset),
+            _ => (self.table, entity),
+        }
+    }
+}
+
+/// Entities of consecutive rows.
+#[derive(Clone, Copy)]
+enum Entities<'a> {
+    Listed(&'a [u32]),
+    First(usize),
+}
+
+impl Entities<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Listed(ids) => ids.len(),
+            Self::First(n) => *n,
+        }
+    }
+
+    fn get(&self, index: usize) -> u32 {
+        match self {
+            Self::Listed(ids) => ids[index],
+            Self::First(_) => index as u32,
+        }
+    }
+}
+
+/// Rows that go the whole way together.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    /// First row of the buffers.
+    first: usize,
+    entities: Entities<'a>,
+    /// First edge, for parameters per edge.
+    edge: usize,
+}
+
+/// Fills one side's buffers.
+pub(crate) struct Gatherer<'a> {
+    pub(crate) rows: &'a mut PreparedRows,
+    pub(crate) source: Source<'a>,
+    pub(crate) look_up: LookUp,
+    pub(crate) transform: Transform<'a>,
+    pub(crate) scratch: &'a mut Vec<f32>,
+}
+
+impl Gatherer<'_> {
+    /// The positives and uniform negatives of a slice. Padding is zero.
+    pub(crate) fn slice(&mut self, side: &SideOfSlice<'_>) -> Result<(), TchError> {
+        let &SideOfSlice { slice, layout, .. } = side;
+        let dimension = self.transform.dimension;
+        self.rows.reserve(
+            slice.chunks * layout.rows(),
+            dimension,
+            self.transform.transforms(),
+        );
+        let at_once = self.transform.rows_at_once(slice.chunk);
+        for chunk in 0..slice.chunks {
+            let (first, filled) = (layout.first(chunk), slice.filled(chunk));
+            let from = chunk * slice.chunk;
+            for row in (0..filled).step_by(at_once) {
+                let listed = from + row..from + (row + at_once).min(filled);
+                self.run(Run {
+                    first: first + row,
+                    entities: Entities::Listed(&side.positives[listed]),
+                    edge: slice.rows.start + from + row,
+                })?;
+            }
+            self.pad(first + filled, first + layout.chunk);
+            self.run(Run {
+                first: first + layout.chunk,
+                entities: Entities::Listed(side.drawn(chunk)),
+                edge: slice.rows.start + from,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Every entity of the side's table.
+    pub(crate) fn all(&mut self) -> Result<(), TchError> {
+        let entities = self.source.table.entities();
+        let dimension = self.transform.dimension;
+        self.rows
+            .reserve(entities, dimension, self.transform.transforms());
+        self.run(Run {
+            first: 0,
+            entities: Entities::First(entities),
+            edge: 0,
+        })
+    }
+
+    fn pad(&mut self, first: usize, end: usize) {
+        let dimension = self.transform.dimension;
+        let padding = first * dimension..end * dimension;
+        self.rows.values.as_mut_slice()[padding.clone()].fill(0.0);
+        if self.transform.transforms() {
+            self.rows.input.as_mut_slice()[padding].fill(0.0);
+        }
+        self.rows.extras[first..end].fill(RowExtras::default());
+    }
+
+    fn run(&mut self, run: Run<'_>) -> Result<(), TchError> {
+        let dimension = self.transform.dimension;
+        let range = run.first * dimension..(run.first + run.entities.len()) * dimension;
+        self.look_up(run, range.clone());
+        if self.transform.transforms() {
+            self.apply_operator(run, range.clone())?;
+        }
+        let comparison = self.transform.comparison;
+        if !comparison.is_plain() {
+            let values = &mut self.rows.values.as_mut_slice()[range];
+            for (row, extras) in values
+                .chunks_exact_mut(dimension)
+                .zip(&mut self.rows.extras[run.first..])
+            {
+                *extras = comparison.prepare(row);
+            }
+        }
+        Ok(())
+    }
+
+    fn look_up(&mut self, run: Run<'_>, range: Range<usize>) {
+        let source = self.source;
+        let target = if self.transform.transforms() {
+            &mut self.rows.input
+        } else {
+            &mut self.rows.values
+        };
+        for (i, row) in target.as_mut_slice()[range]
+            .chunks_exact_mut(self.transform.dimension)
+            .enumerate()
+        {
+            if let Entities::Listed(ids) = run.entities
+                && let Some(&ahead) = ids.get(i + ROWS_AHEAD)
+                && source.table.features.is_none()
+            {
+                let (table, offset) = source.locate(ahead);
+                table.embeddings.prefetch(offset as usize);
+            }
+            let (table, offset) = source.locate(run.entities.get(i));
+            self.look_up.row(table, offset, row, self.scratch);
+            if !self.transform.global.is_empty() {
+                vector::add(row, self.transform.global);
+            }
+        }
+    }
+
+    /// `values = f(input)` for the rows of a run, which are `range` of the buffers' floats.
+    fn apply_operator(&mut self, run: Run<'_>, range: Range<usize>) -> Result<(), TchError> {
+        let Transform {
+            dimension,
+            operator,
+            parameters,
+            ..
+        } = self.transform;
+        let width = self.transform.packed_width();
+        match parameters {
+            Parameters::Shared(packed) if self.transform.is_matrix() => {
+                return self.multiply(run, packed);
+            }
+            Parameters::Shared(packed) => {
+                let packed = &packed.as_slice()[..width];
+                let inputs = self.rows.input.as_slice()[range.clone()].chunks_exact(dimension);
+                let values = self.rows.values.as_mut_slice()[range].chunks_exact_mut(dimension);
+                for (y, x) in values.zip(inputs) {
+                    operators::forward(operator, packed, x, y);
+                }
+            }
+            Parameters::PerEdge(tensors, relations) => {
+                self.scratch.resize(width, 0.0);
+                let inputs = self.rows.input.as_slice()[range.clone()].chunks_exact(dimension);
+                let values = self.rows.values.as_mut_slice()[range].chunks_exact_mut(dimension);
+                for ((y, x), &relation) in values.zip(inputs).zip(&relations[run.edge..]) {
+                    operators::read_packed(tensors, relation as usize, self.scratch);
+                    operators::forward(operator, self.scratch, x, y);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for a matrix shared by all rows, perhaps with a translation behind it.
+    fn multiply(&mut self, run: Run<'_>, packed: &FloatBuffer) -> Result<(), TchError> {
+        let dimension = self.transform.dimension;
+        let block = Block::one(run.first * dimension, run.entities.len(), dimension);
+        let matrix = Factor::transposed(packed, Block::one(0, dimension, dimension));
+        let inputs = Factor::plain(&self.rows.input, block);
+        product(&mut self.rows.values, block, inputs, matrix, false)?;
+        if self.transform.operator == Operator::Affine {
+            let range = block.offset..block.offset + block.floats();
+            let translation = &packed.as_slice()[dimension * dimension..][..dimension];
+            for row in self.rows.values.as_mut_slice()[range].chunks_exact_mut(dimension) {
+                vector::add(row, translation);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,393 @@
+//! From gradients of prepared rows back to the sums of table rows and parameters.
+
+use pbg_core::model::Operator;
+use pbg_gemm::buffer::FloatBuffer;
+use tch::TchError;
+
+use crate::accumulate::{GradientRows, ROWS_AHEAD};
+use crate::comparators::RowExtras;
+use crate::matmul::{Block, Factor, product};
+use crate::operators;
+use crate::regularizer::N3;
+use crate::step::buffers::{EntitySide, PreparedRows, RowGradients, SliceSide};
+use crate::step::gather::{Parameters, SideOfSlice, Transform};
+use crate::table::Table;
+use crate::vector;
+
+/// Sums of gradients per table row, for the entities of one side.
+pub(crate) struct RowSums<'a> {
+    pub(crate) table: &'a Table,
+    /// Of the side's own table.
+    pub(crate) rows: &'a mut GradientRows,
+    /// Of the other side's table, where offsets count on into it.
+    pub(crate) other: Option<&'a mut GradientRows>,
+}
+
+impl RowSums<'_> {
+    /// The sums that `entity` belongs to, and its row there.
+    #[inline]
+    fn locate(&mut self, entity: u32) -> (&mut GradientRows, u32) {
+        match (
+            &mut self.other,
+            entity.checked_sub(self.table.entities() as u32),
+        ) {
+            (Some(other), Some(row)) => (other, row),
+            _ => (self.rows, entity),
+        }
+    }
+
+    #[inline]
+    fn prefetch(&mut self, entity: Option<&u32>) {
+        if let Some(&entity) = entity
+            && self.table.features.is_none()
+        {
+            let (sums, row) = self.locate(entity);
+            sums.prefetch(row);
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, entity: u32, gradient: &[f32]) {
+        match &self.table.features {
+            None => {
+                let (sums, row) = self.locate(entity);
+                sums.add(row, gradient);
+            }
+            Some(features) => {
+                let ids = features.of(entity);
+                ids.iter()
+                    .for_each(|&id| self.rows.add_scaled(id, 1.0 / ids.len() as f32, gradient));
+            }
+        }
+    }
+}
+
+/// Sums for an operator's parameters.
+#[derive(Debug)]
+pub(crate) struct OperatorGradients {
+    /// Static relations: the packed gradient of the batch's relation.
+    pub(crate) shared: FloatBuffer,
+    /// Dynamic relations: a packed gradient per relation.
+    pub(crate) per_edge: GradientRows,
+    /// Gradients of a block's rows before a matrix operator.
+    block: FloatBuffer,
+    packed: Vec<f32>,
+    row: Vec<f32>,
+}
+
+impl OperatorGradients {
+    pub(crate) fn new() -> Self {
+        Self {
+            shared: FloatBuffer::zeros(0),
+            per_edge: GradientRows::default(),
+            block: FloatBuffer::zeros(0),
+            packed: Vec::new(),
+            row: Vec::new(),
+        }
+    }
+
+    /// Zero for `edges` edges, an operator with `width` packed parameters and, with dynamic relations,
+    /// `relations`.
+    pub(crate) fn reset(&mut self, width: usize, relations: Option<usize>, edges: usize) {
+        match relations {
+            Some(relations) => self.per_edge.reset(relations, width, edges),
+            None => {
+                self.shared.reserve(width);
+                self.shared.as_mut_slice()[..width].fill(0.0);
+            }
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        4 * (self.shared.floats() + self.block.floats()) + self.per_edge.bytes()
+    }
+}
+
+/// Rows whose gradients go back together.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    /// First row within the prepared rows.
+    first: usize,
+    /// First row within the gradients.
+    from: usize,
+    /// How many.
+    count: usize,
+    /// Their entities; none: row `i` is entity `i`.
+    entities: Option<&'a [u32]>,
+    /// First edge, for parameters per edge.
+    edge: usize,
+}
+
+/// Sends the gradients of one side's rows to their sums.
+pub(crate) struct Scatterer<'a> {
+    pub(crate) transform: Transform<'a>,
+    pub(crate) sums: RowSums<'a>,
+    /// Sum for the global embedding, or empty.
+    pub(crate) global: &'a mut [f32],
+    pub(crate) operator: &'a mut OperatorGradients,
+}
+
+impl Scatterer<'_> {
+    /// Adds N3 of a slice's positives to their gradients, sends these and the gradients of sampled candidates to
+    /// their sums, and returns the regulariser's value. With `joined` positives were in-batch negatives, too.
+    pub(crate) fn slice(
+        &mut self,
+        buffers: &mut SliceSide,
+        side: &SideOfSlice<'_>,
+        joined: bool,
+    ) -> Result<f64, TchError> {
+        let joined = joined && buffers.candidates.started;
+        if joined {
+            join(buffers, side, self.transform.dimension);
+        }
+        if self.transform.regularizer.is_some() {
+            let padded = side.slice.padded();
+            buffers.positives.ensure(padded, self.transform.dimension);
+        }
+        let mut regularizer = 0.0;
+        if buffers.positives.started {
+            for run in positives(side, self.transform.rows_at_once(side.slice.chunk)) {
+                if let Some(n3) = self.transform.regularizer {
+                    regularizer += self.regularize(n3, buffers, run);
+                }
+                self.run(&buffers.rows, &mut buffers.positives, run)?;
+            }
+        }
+        if buffers.candidates.started && side.layout.uniform > 0 {
+            let skipped = if joined { side.layout.chunk } else { 0 };
+            for run in draws(side, skipped) {
+                self.run(&buffers.rows, &mut buffers.candidates, run)?;
+            }
+        }
+        Ok(regularizer)
+    }
+
+    /// The gradients of all entities, at the end of a pass.
+    pub(crate) fn all(&mut self, buffers: &mut EntitySide) -> Result<(), TchError> {
+        if !buffers.gradients.started {
+            return Ok(());
+        }
+        let run = Run {
+            first: 0,
+            from: 0,
+            count: self.sums.table.entities(),
+            entities: None,
+            edge: 0,
+        };
+        self.run(&buffers.rows, &mut buffers.gradients, run)
+    }
+
+    /// Adds N3 of some positives to their gradients and returns its value.
+    fn regularize(&self, n3: N3, buffers: &mut SliceSide, run: Run<'_>) -> f64 {
+        let (dimension, bias) = (self.transform.dimension, self.transform.comparison.bias);
+        let mut value = 0.0;
+        for i in 0..run.count {
+            let (row, from) = (run.from + i, run.first + i);
+            let gradients = buffers.positives.values.as_mut_slice();
+            let gradient = &mut gradients[row * dimension..(row + 1) * dimension];
+            let range = from * dimension..(from + 1) * dimension;
+            let prepared = &mut buffers.rows.values.as_mut_slice()[range];
+            // A bias counts like any coordinate; while rows are compared a zero is in its place.
+            if bias {
+                prepared[0] = buffers.rows.extras[from].bias;
+            }
+            value += n3.add(prepared, gradient);
+            if bias {
+                prepared[0] = 0.0;
+            }
+        }
+        value
+    }
+
+    /// Sends the gradients of a run back through comparison, operator and look-up.
+    fn run(
+        &mut self,
+        rows: &PreparedRows,
+        gradients: &mut RowGradients,
+        run: Run<'_>,
+    ) -> Result<(), TchError> {
+        let dimension = self.transform.dimension;
+        let range = run.from * dimension..(run.from + run.count) * dimension;
+        if !self.transform.comparison.is_plain() {
+            self.undo_preparation(rows, gradients, run);
+        }
+        if self.transform.transforms() {
+            self.undo_operator(rows, &mut gradients.values, run)?;
+        }
+        let values = &gradients.values.as_slice()[range];
+        for (i, gradient) in values.chunks_exact(dimension).enumerate() {
+            if !self.global.is_empty() {
+                vector::add(self.global, gradient);
+            }
+            let ahead = run.entities.and_then(|ids| ids.get(i + ROWS_AHEAD));
+            self.sums.prefetch(ahead);
+            let entity = run.entities.map_or(i as u32, |entities| entities[i]);
+            self.sums.add(entity, gradient);
+        }
+        Ok(())
+    }
+
+    /// Gradients of prepared rows become those of the rows before.
+    fn undo_preparation(&self, rows: &PreparedRows, gradients: &mut RowGradients, run: Run<'_>) {
+        let (dimension, comparison) = (self.transform.dimension, self.transform.comparison);
+        let range = run.from * dimension..(run.from + run.count) * dimension;
+        let values = &mut gradients.values.as_mut_slice()[range];
+        for (i, gradient) in values.chunks_exact_mut(dimension).enumerate() {
+            let prepared = rows.row(run.first + i, dimension);
+            let extras: RowExtras = rows.extras[run.first + i];
+            if comparison.is_distance() {
+                vector::axpy(gradient, -gradients.row_factors[run.from + i], prepared);
+            }
+            let bias = gradients.bias[run.from + i];
+            comparison.prepare_backward(prepared, extras, gradient, bias);
+        }
+    }
+
+    /// Gradients of `y = f(x)` become those of `x`; those of the parameters are summed.
+    fn undo_operator(
+        &mut self,
+        rows: &PreparedRows,
+        gradients: &mut FloatBuffer,
+        run: Run<'_>,
+    ) -> Result<(), TchError> {
+        let (dimension, operator) = (self.transform.dimension, self.transform.operator);
+        let width = self.transform.packed_width();
+        let inputs = &rows.input.as_slice()[run.first * dimension..][..run.count * dimension];
+        let range = run.from * dimension..(run.from + run.count) * dimension;
+        let sums = &mut *self.operator;
+        sums.row.resize(dimension, 0.0);
+        match self.transform.parameters {
+            Parameters::Shared(packed) if self.transform.is_matrix() => {
+                return self.undo_matrix(rows, gradients, run, packed);
+            }
+            Parameters::Shared(packed) => {
+                let packed = &packed.as_slice()[..width];
+                let sum = &mut sums.shared.as_mut_slice()[..width];
+                for (g, x) in gradients.as_mut_slice()[range]
+                    .chunks_exact_mut(dimension)
+                    .zip(inputs.chunks_exact(dimension))
+                {
+                    operators::backward(operator, packed, x, g, sum, &mut sums.row);
+                }
+            }
+            Parameters::PerEdge(tensors, relations) => {
+                sums.packed.resize(width, 0.0);
+                let gradients = gradients.as_mut_slice()[range].chunks_exact_mut(dimension);
+                for ((g, x), &relation) in gradients
+                    .zip(inputs.chunks_exact(dimension))
+                    .zip(&relations[run.edge..])
+                {
+                    operators::read_packed(tensors, relation as usize, &mut sums.packed);
+                    let sum = sums.per_edge.row_mut(relation);
+                    operators::backward(operator, &sums.packed, x, g, sum, &mut sums.row);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for a matrix shared by all rows, with matrix products.
+    fn undo_matrix(
+        &mut self,
+        rows: &PreparedRows,
+        gradients: &mut FloatBuffer,
+        run: Run<'_>,
+        packed: &FloatBuffer,
+    ) -> Result<(), TchError> {
+        let dimension = self.transform.dimension;
+        let sums = &mut *self.operator;
+        let matrix = Block::one(0, dimension, dimension);
+        let outer = Block::one(run.from * dimension, run.count, dimension);
+        let inputs = Block::one(run.first * dimension, run.count, dimension);
+        let (g, x) = (
+            Factor::transposed(gradients, outer),
+            Factor::plain(&rows.input, inputs),
+        );
+        product(&mut sums.shared, matrix, g, x, true)?;
+        let range = outer.offset..outer.offset + outer.floats();
+        if self.transform.operator == Operator::Affine {
+            let translation = &mut sums.shared.as_mut_slice()[dimension * dimension..][..dimension];
+            for g in gradients.as_slice()[range.clone()].chunks_exact(dimension) {
+                vector::add(translation, g);
+            }
+        }
+        sums.block.reserve(outer.floats());
+        let inner = Block::one(0, run.count, dimension);
+        let (g, m) = (
+            Factor::plain(gradients, outer),
+            Factor::plain(packed, matrix),
+        );
+        product(&mut sums.block, inner, g, m, false)?;
+        gradients.as_mut_slice()[range].copy_from_slice(&sums.block.as_slice()[..inner.floats()]);
+        Ok(())
+    }
+}
+
+/// The positives of a slice, chunk by chunk, as many at a time as are to go back together.
+fn positives<'a>(
+    side: &SideOfSlice<'a>,
+    at_once: usize,
+) -> impl Iterator<Item = Run<'a>> + use<'a> {
+    let SideOfSlice {
+        slice,
+        layout,
+        positives,
+        ..
+    } = *side;
+    (0..slice.chunks).flat_map(move |chunk| {
+        let filled = slice.filled(chunk);
+        (0..filled).step_by(at_once).map(move |row| {
+            let (from, count) = (chunk * slice.chunk + row, at_once.min(filled - row));
+            Run {
+                first: layout.first(chunk) + row,
+                from,
+                count,
+                entities: Some(&positives[from..from + count]),
+                edge: slice.rows.start + from,
+            }
+        })
+    })
+}
+
+/// The uniform negatives of a slice, chunk by chunk; their gradients come after `skipped` of each chunk.
+fn draws<'a>(side: &SideOfSlice<'a>, skipped: usize) -> impl Iterator<Item = Run<'a>> + use<'a> {
+    let side = *side;
+    let layout = side.layout;
+    (0..side.slice.chunks).map(move |chunk| Run {
+        first: layout.first(chunk) + layout.chunk,
+        from: chunk * (skipped + layout.uniform) + skipped,
+        count: layout.uniform,
+        entities: Some(side.drawn(chunk)),
+        edge: 0,
+    })
+}
+
+/// Positives that were also candidates have gradients in two places: joins them.
+fn join(buffers: &mut SliceSide, side: &SideOfSlice<'_>, dimension: usize) {
+    let (slice, columns) = (side.slice, side.layout.rows());
+    let started = buffers.positives.started;
+    let positives = &mut buffers.positives;
+    let target = positives
+        .values
+        .as_mut_slice()
+        .chunks_exact_mut(slice.chunk * dimension);
+    let source = buffers
+        .candidates
+        .values
+        .as_slice()
+        .chunks_exact(columns * dimension);
+    for (target, source) in target.zip(source).take(slice.chunks) {
+        let source = &source[..slice.chunk * dimension];
+        if started {
+            vector::add(target, source);
+        } else {
+            target.copy_from_slice(source);
+        }
+    }
+    positives.started = true;
+    for row in 0..slice.rows.len() {
+        let from = (row / slice.chunk) * columns + row % slice.chunk;
+        positives.bias[row] += buffers.candidates.bias[from];
+        positives.row_factors[row] += buffers.candidates.row_factors[from];
+    }
+}

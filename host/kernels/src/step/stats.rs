@@ -1,0 +1,122 @@
+//! What training and evaluation of a batch add up to.
+
+use pbg_core::graph::Side;
+
+/// Sums over the edges of one batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BatchStats {
+    /// Edges.
+    pub count: usize,
+    /// Loss of the negatives that replace the left side, with all weights.
+    pub loss_lhs: f64,
+    /// Loss of those that replace the right side.
+    pub loss_rhs: f64,
+    /// Regulariser.
+    pub reg: f64,
+    /// Negatives that replace the left side and score above their positive.
+    pub violators_lhs: u64,
+    /// Negatives that replace the right side and score above their positive.
+    pub violators_rhs: u64,
+}
+
+impl BatchStats {
+    /// Loss of both sides, without the regulariser.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        self.loss_lhs + self.loss_rhs
+    }
+
+    /// Counts a slice of the comparison that replaces `side`.
+    pub(crate) fn add(&mut self, side: Side, loss: f64, violators: u64) {
+        match side {
+            Side::Lhs => {
+                (self.loss_lhs, self.violators_lhs) =
+                    (self.loss_lhs + loss, self.violators_lhs + violators)
+            }
+            Side::Rhs => {
+                (self.loss_rhs, self.violators_rhs) =
+                    (self.loss_rhs + loss, self.violators_rhs + violators)
+            }
+        }
+    }
+}
+
+impl std::ops::AddAssign for BatchStats {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.loss_lhs += other.loss_lhs;
+        self.loss_rhs += other.loss_rhs;
+        self.reg += other.reg;
+        self.violators_lhs += other.violators_lhs;
+        self.violators_rhs += other.violators_rhs;
+    }
+}
+
+/// Metrics of one batch, summed over its edges; for each, the mean of the two sides.
+///
+/// A side without negatives is left out of the mean. Divide by `count` for means.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EvalStats {
+    /// Edges.
+    pub count: usize,
+    /// Loss with all weights: the sum, not the mean, of the two sides, as in training.
+    pub loss: f64,
+    /// Rank of the positive among itself and its negatives: 1 plus those above plus half of those that
+    /// score the same (PBG counts these in full).
+    pub pos_rank: f64,
+    /// Reciprocal ranks.
+    pub mrr: f64,
+    /// Ranks of at most 1.
+    pub r1: f64,
+    /// Ranks of at most 3.
+    pub r3: f64,
+    /// Ranks of at most 10.
+    pub r10: f64,
+    /// Ranks of at most 50.
+    pub r50: f64,
+    /// Probability that a positive of the batch scores above a negative of the batch, times edges;
+    /// estimated from one negative per positive.
+    pub auc: f64,
+}
+
+impl std::ops::AddAssign for EvalStats {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.loss += other.loss;
+        self.pos_rank += other.pos_rank;
+        self.mrr += other.mrr;
+        self.r1 += other.r1;
+        self.r3 += other.r3;
+        self.r10 += other.r10;
+        self.r50 += other.r50;
+        self.auc += other.auc;
+    }
+}
+
+impl EvalStats {
+    /// Counts one edge whose positive has `above` negatives above it and `equal` at its score.
+    pub(super) fn rank(&mut self, above: u32, equal: u32) {
+        let rank = 1.0 + f64::from(above) + f64::from(equal) / 2.0;
+        self.pos_rank += rank;
+        self.mrr += 1.0 / rank;
+        self.r1 += f64::from(u8::from(rank <= 1.0));
+        self.r3 += f64::from(u8::from(rank <= 3.0));
+        self.r10 += f64::from(u8::from(rank <= 10.0));
+        self.r50 += f64::from(u8::from(rank <= 50.0));
+    }
+
+    /// Half of each metric but the count and the loss: the mean of two sides that were summed.
+    pub(super) fn halve(&mut self) {
+        for metric in [
+            &mut self.pos_rank,
+            &mut self.mrr,
+            &mut self.r1,
+            &mut self.r3,
+            &mut self.r10,
+            &mut self.r50,
+            &mut self.auc,
+        ] {
+            *metric /= 2.0;
+        }
+    }
+}
