@@ -43,7 +43,12 @@ pub fn check_order(mut open: impl FnMut() -> Opened) -> Report {
         "deterministic",
         again(order.as_mut(), &mut open, &passes, &plans),
     );
-    report.promise("pick", pick::check(order.as_mut()));
+    let played = pick::check(order.as_mut());
+    let tried = played.as_ref().map(pick::Played::tried);
+    report.promise("pick", tried.map_err(Clone::clone));
+    if let Ok(played) = &played {
+        report.note("affinity", played.affinity());
+    }
     report.note("seed", seeds(&passes, &plans));
     report.note("swaps", swaps(order.as_mut()));
     report.note("time", slowest);

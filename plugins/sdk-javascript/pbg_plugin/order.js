@@ -57,6 +57,14 @@ export class Pass {
     return [...new Set([b.lhs, b.rhs])].filter((p) => held.has(p)).length;
   }
 
+  /** Bytes of a bucket's partitions that are not resident, a bigint; 0n where it has no edges. */
+  bytesToLoad({ lhs, rhs }) {
+    if (this.edges[this.index({ lhs, rhs })] === 0n) return 0n;
+    const onLeft = (p) => (this.residentLhs.includes(p) ? 0n : this.lhsBytes[p]);
+    if (this.shared) return onLeft(lhs) + (lhs === rhs ? 0n : onLeft(rhs));
+    return onLeft(lhs) + (this.residentRhs.includes(rhs) ? 0n : this.rhsBytes[rhs]);
+  }
+
   /** The generator that belongs to this pass. */
   rng() {
     return new Rng(this.seed);
@@ -83,19 +91,19 @@ export class Order {
   }
 
   /** Several trainers share one grid: index of the bucket of `free` to train next. */
-  pick(pass, held, free) {
-    return pickByPlan(pass, this.plan(pass), held, free);
+  pick(pass, _held, free) {
+    const empty = new Pass({ ...pass, residentLhs: [], residentRhs: [] });
+    return pickByPlan(pass, this.plan(empty), free);
   }
 }
 
-/** The free bucket with most partitions in common with a held one, then first in `plan`. */
-export function pickByPlan(pass, plan, held, free) {
+/** The free bucket with fewest bytes to load, then first in `plan`. */
+export function pickByPlan(pass, plan, free) {
   const position = new Map(plan.map((bucket, at) => [pass.index(bucket), at]));
   let best = 0;
   let bestRank;
   free.forEach((bucket, index) => {
-    const common = Math.max(0, ...held.map((h) => pass.inCommon(h, bucket)));
-    const rank = [-common, position.get(pass.index(bucket))];
+    const rank = [pass.bytesToLoad(bucket), position.get(pass.index(bucket))];
     if (!bestRank || rank[0] < bestRank[0] || (rank[0] === bestRank[0] && rank[1] < bestRank[1])) {
       [best, bestRank] = [index, rank];
     }

@@ -1,7 +1,7 @@
 """Bucket orders."""
 
 from collections import namedtuple
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import List, Set, Tuple
 
 from . import component
@@ -66,6 +66,14 @@ class Pass:
             return (a.lhs == b.lhs) + (a.rhs == b.rhs)
         return len({a.lhs, a.rhs} & {b.lhs, b.rhs})
 
+    def bytes_to_load(self, bucket):
+        """Bytes of a bucket's partitions that are not resident; 0 where it has no edges."""
+        if not self.edges_of(bucket):
+            return 0
+        keys = {("lhs", bucket.lhs), ("lhs" if self.shared else "rhs", bucket.rhs)}
+        sizes = {"lhs": self.lhs_bytes, "rhs": self.rhs_bytes}
+        return sum(sizes[side][p] for side, p in keys - set(self.resident))
+
     def rng(self):
         """The generator that belongs to this pass."""
         return Rng(self.seed)
@@ -92,16 +100,16 @@ class Order:
 
     def pick(self, grid_pass, held, free):
         """Several trainers share one grid: index of the bucket of `free` to train next."""
-        return pick_by_plan(grid_pass, self.plan(grid_pass), held, free)
+        plan = self.plan(replace(grid_pass, resident=set()))
+        return pick_by_plan(grid_pass, plan, free)
 
 
-def pick_by_plan(grid_pass, plan, held, free):
-    """The free bucket with most partitions in common with a held one, then first in `plan`."""
+def pick_by_plan(grid_pass, plan, free):
+    """The free bucket with fewest bytes to load, then first in `plan`."""
     position = {bucket: at for at, bucket in enumerate(plan)}
 
     def rank(index):
-        common = max((grid_pass.in_common(h, free[index]) for h in held), default=0)
-        return -common, position[free[index]]
+        return grid_pass.bytes_to_load(free[index]), position[free[index]]
 
     return min(range(len(free)), key=rank)
 

@@ -54,52 +54,46 @@ pub trait Order: Default + 'static {
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>>;
 
     /// Several trainers share one grid: which of the `free` buckets (never empty) to train next,
-    /// as an index, while other trainers hold `held`.
+    /// as an index, while other trainers hold `held`. What the asker has in its buffer is resident in `pass`.
     ///
-    /// The default body follows [`pick_by_plan`].
+    /// The default body follows [`pick_by_plan`], with the plan of the pass for an empty buffer: the same
+    /// for every trainer at any time.
     ///
     /// # Errors
     /// As [`Order::plan`].
     fn pick(&mut self, pass: &Pass, held: &[Bucket], free: &[Bucket]) -> Result<usize> {
-        let plan = self.plan(pass)?;
-        pick_by_plan(pass, &plan, held, free).ok_or_else(|| "no bucket is free".to_owned())
+        let _ = held;
+        let empty = Pass {
+            resident: Vec::new(),
+            ..pass.clone()
+        };
+        let plan = self.plan(&empty)?;
+        pick_by_plan(pass, &plan, free).ok_or_else(|| "no bucket is free".to_owned())
     }
 }
 
-/// The free bucket with most partitions in common with a held one, and of those the first in
-/// `plan`; `None` where nothing is free.
+/// The free bucket with fewest bytes to load, and of those the first in `plan`; `None` where
+/// nothing is free.
 ///
 /// ```
-/// use pbg_plugin_sdk::{Bucket, Pass, pick_by_plan};
-/// let pass = Pass::uniform(3, 3, 0);
+/// use pbg_plugin_sdk::{Bucket, Pass, Side, pick_by_plan};
+/// let mut pass = Pass::uniform(3, 3, 0);
 /// let plan = pass.grid();
-/// let free = [Bucket::new(2, 2), Bucket::new(0, 2), Bucket::new(1, 2)];
-/// assert_eq!(pick_by_plan(&pass, &plan, &[Bucket::new(1, 1)], &free), Some(2));
-/// assert_eq!(pick_by_plan(&pass, &plan, &[], &free), Some(1));
+/// let free = [Bucket::new(2, 0), Bucket::new(0, 2), Bucket::new(1, 2)];
+/// assert_eq!(pick_by_plan(&pass, &plan, &free), Some(1));
+/// pass.resident = vec![(Side::Lhs, 1), (Side::Lhs, 2)];
+/// assert_eq!(pick_by_plan(&pass, &plan, &free), Some(2));
 /// ```
 #[must_use]
-pub fn pick_by_plan(
-    pass: &Pass,
-    plan: &[Bucket],
-    held: &[Bucket],
-    free: &[Bucket],
-) -> Option<usize> {
+pub fn pick_by_plan(pass: &Pass, plan: &[Bucket], free: &[Bucket]) -> Option<usize> {
     let mut position = vec![usize::MAX; pass.grid().len()];
     for (at, &bucket) in plan.iter().enumerate().filter(|&(_, &b)| pass.contains(b)) {
         position[pass.index(bucket)] = at;
     }
-    let rank = |&(_, &bucket): &(usize, &Bucket)| {
-        let common = held
-            .iter()
-            .map(|&h| pass.in_common(h, bucket))
-            .max()
-            .unwrap_or(0);
-        (std::cmp::Reverse(common), position[pass.index(bucket)])
-    };
     free.iter()
         .enumerate()
         .filter(|&(_, &bucket)| pass.contains(bucket))
-        .min_by_key(rank)
+        .min_by_key(|&(_, &bucket)| (pass.bytes_to_load(bucket), position[pass.index(bucket)]))
         .map(|(index, _)| index)
 }
 
@@ -136,29 +130,57 @@ macro_rules! export_order {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Side;
 
     #[test]
-    fn pick_prefers_partitions_that_other_trainers_already_moved() {
-        let pass = Pass::uniform(4, 4, 0);
+    fn pick_prefers_what_is_in_the_buffer() {
+        let mut pass = Pass::uniform(4, 4, 0);
+        pass.resident = vec![(Side::Lhs, 2), (Side::Lhs, 3)];
         let plan = pass.grid();
-        let held = [Bucket::new(2, 3)];
         let free = [Bucket::new(0, 0), Bucket::new(3, 1), Bucket::new(3, 2)];
-        assert_eq!(pick_by_plan(&pass, &plan, &held, &free), Some(2));
+        assert_eq!(pick_by_plan(&pass, &plan, &free), Some(2));
+        // Bytes count, not partitions: two small ones before a large one.
+        pass.lhs_bytes = vec![100, 100, 1, 1000];
+        pass.resident.clear();
+        let free = [Bucket::new(3, 3), Bucket::new(0, 1)];
+        assert_eq!(pick_by_plan(&pass, &plan, &free), Some(1));
     }
 
     #[test]
     fn pick_ignores_what_lies_outside_the_grid() {
         let pass = Pass::uniform(2, 2, 0);
         let outside = [Bucket::new(9, 9)];
-        assert_eq!(
-            pick_by_plan(
-                &pass,
-                &outside,
-                &[],
-                &[Bucket::new(9, 0), Bucket::new(1, 1)]
-            ),
-            Some(1)
-        );
-        assert_eq!(pick_by_plan(&pass, &pass.grid(), &[], &[]), None);
+        let free = [Bucket::new(9, 0), Bucket::new(1, 1)];
+        assert_eq!(pick_by_plan(&pass, &outside, &free), Some(1));
+        assert_eq!(pick_by_plan(&pass, &pass.grid(), &[]), None);
+    }
+
+    #[test]
+    fn the_default_pick_does_not_depend_on_what_the_plan_makes_of_the_buffer() {
+        #[derive(Default)]
+        struct Backwards;
+
+        impl Order for Backwards {
+            fn metadata() -> Metadata {
+                Metadata::new(
+                    "backwards",
+                    "0.1.0",
+                    "Backwards where something is resident.",
+                )
+            }
+
+            fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
+                let mut plan = pass.grid();
+                if !pass.resident.is_empty() {
+                    plan.reverse();
+                }
+                Ok(plan)
+            }
+        }
+
+        let mut pass = Pass::uniform(4, 4, 0);
+        pass.resident = vec![(Side::Lhs, 3)];
+        let free = [Bucket::new(1, 0), Bucket::new(0, 1)];
+        assert_eq!(Backwards.pick(&pass, &[], &free), Ok(1));
     }
 }

@@ -183,6 +183,38 @@ impl Pass {
         u32::from(held(b.lhs)) + u32::from(b.rhs != b.lhs && held(b.rhs))
     }
 
+    /// Bytes of the partitions of `bucket` that are not resident; 0 where it has no edges.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::{Bucket, Pass, Side};
+    /// let mut pass = Pass::uniform(4, 4, 0);
+    /// pass.resident = vec![(Side::Lhs, 1)];
+    /// assert_eq!(pass.bytes_to_load(Bucket::new(0, 1)), 1 << 20);
+    /// assert_eq!(pass.bytes_to_load(Bucket::new(1, 1)), 0);
+    /// assert_eq!(pass.bytes_to_load(Bucket::new(3, 3)), 1 << 20);
+    /// ```
+    #[must_use]
+    pub fn bytes_to_load(&self, bucket: Bucket) -> u64 {
+        if self.edges_of(bucket) == 0 {
+            return 0;
+        }
+        let rhs_side = if self.shared { Side::Lhs } else { Side::Rhs };
+        let (lhs, rhs) = ((Side::Lhs, bucket.lhs), (rhs_side, bucket.rhs));
+        let lacks = |key, bytes: u64| {
+            if self.resident.contains(&key) {
+                0
+            } else {
+                bytes
+            }
+        };
+        let of_rhs = if lhs == rhs {
+            0
+        } else {
+            lacks(rhs, self.rhs_bytes[bucket.rhs as usize])
+        };
+        lacks(lhs, self.lhs_bytes[bucket.lhs as usize]) + of_rhs
+    }
+
     /// The grid in layers around its first corner: layer `i` holds the buckets whose smaller
     /// partition number is `i`, so the corner `(i, i)` and, for every `j > i`, the mirrored pair
     /// `(j, i)`, `(i, j)`. Pairs stay together and are shuffled, inside and among each other.
