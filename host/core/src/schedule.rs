@@ -7,6 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::graph::Bucket;
+use crate::plan;
+use crate::strategy::Pass;
 
 /// How far the loops go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,16 +115,17 @@ impl Schedule {
         self.plan = plan;
     }
 
-    /// Whether two buckets need the same partition; `shared` as in [`crate::strategy::Pass`].
+    /// Whether two buckets need the same partition. One that is never swapped is nobody's: every
+    /// trainer has it.
     #[must_use]
-    pub fn conflict(a: Bucket, b: Bucket, shared: bool) -> bool {
-        a.lhs == b.lhs || a.rhs == b.rhs || (shared && (a.lhs == b.rhs || a.rhs == b.lhs))
+    pub fn conflict(pass: &Pass, a: Bucket, b: Bucket) -> bool {
+        plan::needs(pass, a).any(|group| plan::needs(pass, b).any(|other| other == group))
     }
 
     /// Positions of the buckets that `trainer` may take now: to do, and of partitions that no
     /// other trainer holds.
     #[must_use]
-    pub fn free(&self, trainer: u32, shared: bool) -> Vec<usize> {
+    pub fn free(&self, trainer: u32, pass: &Pass) -> Vec<usize> {
         let held: Vec<Bucket> = self
             .leases
             .iter()
@@ -132,17 +135,14 @@ impl Schedule {
             .collect();
         (0..self.plan.len())
             .filter(|&i| self.leases[i] == Lease::Todo)
-            .filter(|&i| {
-                held.iter()
-                    .all(|&h| !Self::conflict(self.plan[i], h, shared))
-            })
+            .filter(|&i| held.iter().all(|&h| !Self::conflict(pass, self.plan[i], h)))
             .collect()
     }
 
     /// Leases the next bucket in plan order that `trainer` may take; `None` when there is none
     /// now (the pass is over, or others hold what is left).
-    pub fn acquire(&mut self, trainer: u32, shared: bool) -> Option<Acquired> {
-        let position = *self.free(trainer, shared).first()?;
+    pub fn acquire(&mut self, trainer: u32, pass: &Pass) -> Option<Acquired> {
+        let position = *self.free(trainer, pass).first()?;
         self.leases[position] = Lease::Held { trainer };
         Some(Acquired {
             bucket: self.plan[position],
@@ -204,6 +204,25 @@ mod tests {
 
     use super::*;
 
+    /// A grid whose sides are shared where it is square; a side of one partition is never swapped.
+    fn pass(n: u32, m: u32) -> Pass {
+        let bytes = |n: u32| vec![if n == 1 { 0 } else { 100 }; n as usize];
+        Pass {
+            lhs_partitions: n,
+            rhs_partitions: m,
+            shared: n == m,
+            edges: vec![1; (n * m) as usize],
+            lhs_bytes: bytes(n),
+            rhs_bytes: bytes(m),
+            buffer_partitions: 2,
+            resident: Vec::new(),
+            epoch: 0,
+            edge_set: 0,
+            edge_chunk: 0,
+            seed: 0,
+        }
+    }
+
     fn grid(n: u32, m: u32) -> Vec<Bucket> {
         (0..n)
             .flat_map(|l| (0..m).map(move |r| Bucket::new(l, r)))
@@ -229,10 +248,10 @@ mod tests {
                 step += 1;
                 let trainer = choice % trainers;
                 if !held.iter().any(|(t, _)| *t == trainer)
-                    && let Some(acquired) = schedule.acquire(trainer, n == m)
+                    && let Some(acquired) = schedule.acquire(trainer, &pass(n, m))
                 {
                     for (_, other) in &held {
-                        prop_assert!(!Schedule::conflict(other.bucket, acquired.bucket, n == m));
+                        prop_assert!(!Schedule::conflict(&pass(n, m), other.bucket, acquired.bucket));
                     }
                     held.push((trainer, acquired));
                 } else if let Some(index) = (!held.is_empty()).then(|| choice as usize % held.len()) {
@@ -272,13 +291,13 @@ mod tests {
     fn a_serialised_schedule_goes_on_where_it_was() {
         let mut schedule = Schedule::new();
         schedule.set_plan(grid(2, 2));
-        let first = schedule.acquire(0, true).map(|a| a.position);
+        let first = schedule.acquire(0, &pass(2, 2)).map(|a| a.position);
         schedule.complete(first.unwrap_or_default());
-        let _held = schedule.acquire(0, true);
+        let _held = schedule.acquire(0, &pass(2, 2));
         let text = serde_json::to_string(&schedule).unwrap();
         let mut back: Schedule = serde_json::from_str(&text).unwrap();
         assert_eq!(back, schedule);
         back.release_all();
-        assert_eq!(back.acquire(0, true).map(|a| a.position), Some(1));
+        assert_eq!(back.acquire(0, &pass(2, 2)).map(|a| a.position), Some(1));
     }
 }

@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
         while !self.state.schedule.finished(self.extent) && !self.ends_early() {
             let pass = self.plan(emit)?;
             let mut eviction = Belady::new(&pass, self.state.schedule.plan());
-            while let Some(acquired) = self.state.schedule.acquire(TRAINER, pass.shared) {
+            while let Some(acquired) = self.state.schedule.acquire(TRAINER, &pass) {
                 let trained = self.train_bucket(&pass, acquired, &mut eviction, emit)?;
                 self.state.schedule.complete(acquired.position);
                 self.record(acquired, &trained, emit)?;
