@@ -11,6 +11,7 @@ mod bad_input;
 mod bench;
 mod command_line;
 mod device;
+mod documents;
 mod first_run;
 mod golden;
 mod growth;

@@ -97,10 +97,10 @@ pub struct Config {
     #[schemars(extend("x-rule" = "needs exactly one entry in `relations`"))]
     pub dynamic_relations: bool,
 
-    /// Loss: `ranking`, `logistic`, `softmax`, `self_adversarial`, `bce`,
-    /// `sampled_softmax_temperature` or the path of a component (`*.wasm`).
+    /// Loss: the name of a standard one or of a component in `PBG_PLUGIN_PATH`, or the path of a
+    /// component (`*.wasm`).
     #[serde(default = "default::loss_fn")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("x-standard" = STANDARD_LOSSES))]
     pub loss_fn: String,
     /// The parameter `margin` of the loss, where it has one and
     /// `[plugins.params.LOSS]` does not set it.
@@ -128,15 +128,15 @@ pub struct Config {
     #[serde(default = "default::max_edges_per_chunk")]
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub max_edges_per_chunk: u64,
-    /// Order of buckets: `inside_out`, `outside_in`, `affinity`, `random` or the path of a
-    /// component (`*.wasm`).
+    /// Order of buckets: the name of a standard one or of a component in `PBG_PLUGIN_PATH`, or the
+    /// path of a component (`*.wasm`).
     #[serde(default = "default::bucket_order")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("x-standard" = STANDARD_ORDERS))]
     pub bucket_order: String,
-    /// Which relation the next batch is of, without dynamic relations: `proportional`, `uniform`,
-    /// `round_robin`, `hard_first` or the path of a component (`*.wasm`).
+    /// Which relation the next batch is of, without dynamic relations: the name of a standard
+    /// sampler or of a component in `PBG_PLUGIN_PATH`, or the path of a component (`*.wasm`).
     #[serde(default = "default::relation_sampler")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("x-standard" = STANDARD_SAMPLERS))]
     pub relation_sampler: String,
     /// Partitions that are in memory at once; more save loads.
     #[serde(default = "default::buffer_partitions")]

@@ -200,7 +200,7 @@ const SAMPLES: &[(&str, &str)] = &[
 /// The JSON schema of the configuration, for editors that complete and check TOML.
 ///
 /// Beyond the standard: `x-unset` says what leaving out a key means that has no default, `x-rule`
-/// which rules concern other keys too.
+/// which rules concern other keys too, `x-standard` which strategies come with the program.
 #[must_use]
 pub fn schema() -> Json {
     let mut schema = spec::raw_schema();

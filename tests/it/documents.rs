@@ -1,0 +1,187 @@
+//! What is written about the program agrees with the program and with itself.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use pbg_wasm::Kind;
+use serde_json::Value;
+
+use crate::support::Workplace;
+
+/// A document of the repository.
+fn document(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fs::read_to_string(root.join(path)).unwrap()
+}
+
+/// Names of the standard plugins of these kinds.
+fn standard(kinds: &[Kind]) -> Vec<&'static str> {
+    let plugins = pbg_wasm::standard().iter();
+    let plugins = plugins.filter(|plugin| kinds.contains(&plugin.kind));
+    plugins.map(|plugin| plugin.name).collect()
+}
+
+/// The rows below the table header that begins with `header`, each as its cells.
+fn table(text: &str, header: &str) -> Vec<Vec<String>> {
+    let (_, rest) = text.split_once(header).expect("the document has the table");
+    let rows = rest.lines().skip(2).take_while(|row| row.starts_with('|'));
+    let cells = |row: &str| row.split('|').map(|cell| cell.trim().to_owned()).collect();
+    rows.map(cells).collect()
+}
+
+/// Every decimal number in a text.
+fn numbers(text: &str) -> Vec<f64> {
+    let words = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Words in backticks.
+fn code(text: &str) -> BTreeSet<String> {
+    text.split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Every command and subcommand, from the program's own help.
+fn commands(place: &Workplace, parent: &[String]) -> Vec<Vec<String>> {
+    let mut arguments = parent.to_vec();
+    arguments.push("--help".to_owned());
+    let help = place.run(&arguments).succeeds().stdout;
+    let Some((_, list)) = help.split_once("\nCommands:\n") else {
+        return vec![parent.to_vec()];
+    };
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    // A line that is indented further goes on with the explanation of the one above.
+    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    let below = names.filter(|name| *name != "help").flat_map(|name| {
+        let mut path = parent.to_vec();
+        path.push(name.to_owned());
+        commands(place, &path)
+    });
+    below.collect()
+}
+
+#[test]
+fn the_readme_claims_the_speed_of_its_table() {
+    let readme = document("README.md");
+    let rows = table(
+        &readme,
+        "| | PBG 1.0.0 | pbg-host | ratio | AVX-512 | AVX2 |",
+    );
+    let speeds = rows.iter().filter(|cells| !cells[1].contains("memory"));
+    let ratios: Vec<f64> = speeds
+        .flat_map(|cells| numbers(&cells[4..].join(" ")))
+        .collect();
+    assert!(ratios.len() >= 12, "{ratios:?}");
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    let claim = format!("with {least:.1} to {most:.1} times the edges per CPU-second of PBG");
+    assert!(readme.contains(&claim), "README.md lacks: {claim}");
+}
+
+#[test]
+fn the_readme_counts_the_orders_that_are_installed() {
+    const WORDS: [&str; 8] = [
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+    ];
+    let others = standard(&[Kind::BucketOrder]).len() - 4;
+    let count = format!("[{} others](docs/orders.md)", WORDS[others - 12]);
+    assert!(document("README.md").contains(&count), "lacks: {count}");
+}
+
+#[test]
+fn the_configuration_names_every_strategy_that_is_installed() {
+    let place = Workplace::empty();
+    let schema = place.run(["config", "schema"]).succeeds().stdout;
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let sample = place.run(["config", "default"]).succeeds().stdout;
+    let reference = document("docs/config.md");
+    for (key, kinds) in [
+        ("bucket_order", &[Kind::BucketOrder][..]),
+        ("relation_sampler", &[Kind::RelationSampler]),
+        ("loss_fn", &[Kind::TracedLoss, Kind::ComputedLoss]),
+    ] {
+        let description = schema["properties"][key]["description"].as_str().unwrap();
+        let mut row = reference
+            .lines()
+            .filter(|line| line.starts_with(&format!("| `{key}`")));
+        let row = code(row.next().unwrap());
+        let named = code(description);
+        for name in standard(kinds) {
+            assert!(named.contains(name), "the schema's {key} lacks {name}");
+            assert!(row.contains(name), "docs/config.md: {key} lacks {name}");
+            assert!(sample.contains(&format!("`{name}`")), "{key} lacks {name}");
+        }
+    }
+}
+
+#[test]
+fn every_order_and_loss_has_a_row_in_its_document() {
+    let orders = table(
+        &document("docs/orders.md"),
+        "| order | source | idea | parameters |",
+    );
+    let losses = document("docs/plugins/losses.md");
+    let rows = table(&losses, "| name | loss of one row | parameters |");
+    for (rows, names, document) in [
+        (orders, standard(&[Kind::BucketOrder]), "orders.md"),
+        (rows, standard(&[Kind::TracedLoss]), "plugins/losses.md"),
+    ] {
+        let described: BTreeSet<String> = rows.iter().flat_map(|row| code(&row[1])).collect();
+        let installed = names.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(described, installed, "docs/{document}");
+    }
+    for name in standard(&[Kind::ComputedLoss]) {
+        assert!(code(&losses).contains(name), "losses.md lacks {name}");
+    }
+}
+
+#[test]
+fn the_changelog_names_every_command() {
+    let log = document("CHANGELOG.md");
+    let commands = commands(&Workplace::empty(), &[]);
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        let whole = format!("`pbg-host {}", command.join(" "));
+        let short = format!("`{}", command.join(" "));
+        let named = log.contains(&whole) || (command.len() > 1 && log.contains(&short));
+        assert!(named, "CHANGELOG.md lacks `pbg-host {}`", command.join(" "));
+    }
+}
+
+#[test]
+fn the_changelog_names_every_key_that_pbg_lacks_and_every_strategy() {
+    let log = document("CHANGELOG.md");
+    let words = code(&log);
+    let named = |name: &str| {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        words
+            .iter()
+            .any(|code| code.split(|c| !is_word(c)).any(|word| word == name))
+    };
+    let ours = table(
+        &document("docs/pbg-keys.md"),
+        "## Top level\n\n| PBG | pbg-host | difference, and why |",
+    );
+    let ours = ours.iter().filter(|cells| cells[1].is_empty());
+    let keys: Vec<String> = ours.flat_map(|cells| code(&cells[2])).collect();
+    assert!(keys.len() > 6, "{keys:?}");
+    for key in keys {
+        assert!(named(&key), "CHANGELOG.md lacks the key `{key}`");
+    }
+    let kinds = [Kind::RelationSampler, Kind::TracedLoss, Kind::ComputedLoss];
+    for name in standard(&kinds) {
+        assert!(named(name), "CHANGELOG.md lacks `{name}`");
+    }
+}
