@@ -9,7 +9,9 @@
 mod authoring;
 mod bad_input;
 mod bench;
+mod browser;
 mod command_line;
+mod crash;
 mod device;
 mod documents;
 mod first_run;
@@ -23,6 +25,8 @@ mod other_tools;
 mod plugin_losses;
 mod plugin_rights;
 mod resume;
+mod runs;
 mod support;
 mod tutorials;
 mod validation;
+mod worlds;

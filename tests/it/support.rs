@@ -1,11 +1,14 @@
 //! A working folder per test, a small graph, and the program.
 
+pub(crate) mod faults;
 pub(crate) mod graph;
 pub(crate) mod loss;
 pub(crate) mod plugin;
+pub(crate) mod world;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -60,6 +63,26 @@ impl Workplace {
             ])
             .succeeds();
         place
+    }
+
+    /// Another folder with the same files.
+    pub(crate) fn copied(&self) -> Self {
+        let copy = Self::empty();
+        let mut open = vec![self.folder.path().to_owned()];
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.strip_prefix(self.folder.path()).unwrap();
+                let to = copy.folder.path().join(name);
+                if path.is_dir() {
+                    fs::create_dir_all(to).unwrap();
+                    open.push(path);
+                } else {
+                    fs::copy(&path, to).unwrap();
+                }
+            }
+        }
+        copy
     }
 
     /// Path of a file in the folder.
@@ -129,6 +152,12 @@ impl Workplace {
     }
 }
 
+/// How long a test that can go on for ever goes on: what `cargo xtask crash --minutes` and its like set.
+pub(crate) fn minutes() -> Option<u64> {
+    let minutes = std::env::var("PBG_TEST_MINUTES").ok()?;
+    Some(minutes.parse().expect("PBG_TEST_MINUTES is a number"))
+}
+
 /// Runs a command to its end.
 pub(crate) fn finish(command: &mut Command) -> Finished {
     let output = command.output().unwrap();
@@ -151,6 +180,11 @@ impl Finished {
             self.stderr
         );
         self
+    }
+
+    /// The signal that ended it.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        self.status.signal()
     }
 
     /// The exit code.
@@ -192,6 +226,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Waits until `ready` holds or the program ended; says whether it still runs.
+    #[must_use]
     pub(crate) fn wait_until(&mut self, mut ready: impl FnMut() -> bool) -> bool {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
@@ -214,10 +249,12 @@ impl Running {
         assert!(sent.unwrap().success());
     }
 
-    /// Ends the program the hard way.
+    /// Ends the program the hard way. That it was still running is part of the test.
+    #[track_caller]
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.signal(), Some(9), "{status}:\n{}", self.stderr());
     }
 
     /// What it said so far.

@@ -27,7 +27,8 @@ use repo::Repo;
 /// Sets up, builds, shows and tests pbg-host.
 ///
 /// Every step is announced before it is done. Nothing is installed outside of this folder,
-/// except the compilation target for plugins (by rustup, or as Debian packages where rustup cannot fetch it).
+/// except the compilation target for plugins (by rustup, or as Debian packages where rustup cannot fetch it)
+/// and, by `test` as root on Debian, the packages clang, lld and chromium.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask", max_term_width = 100)]
 struct Cli {
@@ -50,6 +51,10 @@ enum Task {
     Demo,
     /// Sets up, builds, and checks format, lints and all tests.
     Test,
+    /// Kills training, import and export at every operation on files, fills the disk, and lets operations fail.
+    ///
+    /// The tests do so at a part of the operations; here they go on for as long as they are given.
+    Crash(Long),
     /// Compares speeds with those of other programs, measured in turn in one run.
     #[command(subcommand)]
     Bench(Bench),
@@ -62,6 +67,13 @@ enum Task {
         #[arg(long, default_value = "examples/wordnet")]
         out: PathBuf,
     },
+}
+
+#[derive(Debug, clap::Args)]
+struct Long {
+    /// How long each kind of test goes on.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    minutes: u64,
 }
 
 #[derive(Debug, Subcommand)]
@@ -87,6 +99,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Build => build::run(&repo),
         Task::Demo => demo::run(&repo),
         Task::Test => test::run(&repo),
+        Task::Crash(Long { minutes }) => test::long(&repo, "pbg-host", "crash", minutes),
         Task::Bench(Bench::VsPbg(args)) => bench::vs_pbg(&repo, &args),
         Task::Wordnet { dict, out } => wordnet::run(&dict, &out),
     }

@@ -1,6 +1,8 @@
 //! Installs what is missing: nothing when everything is there.
 
 mod compiler;
+mod debian;
+mod javascript;
 mod libtorch;
 mod python;
 mod wasm_target;
@@ -12,7 +14,8 @@ use anyhow::{Context, Result};
 use crate::repo::Repo;
 use crate::step;
 
-pub(crate) use python::{packages as python_packages, test_python};
+pub(crate) use javascript::test_programs as test_javascript;
+pub(crate) use python::test_python;
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
 
 /// Everything that building needs.
@@ -21,6 +24,14 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
     let _lock = lock(repo)?;
     libtorch::install(repo)?;
     wasm_target::install(repo)
+}
+
+/// What tests need beyond that. Only Python is required; tests say what they skip without the others.
+pub(crate) fn for_tests(repo: &Repo) -> Result<()> {
+    python::packages(repo)?;
+    javascript::packages(repo)?;
+    debian::install();
+    Ok(())
 }
 
 /// Two set-ups of one checkout take turns; the lock goes with the file handle.

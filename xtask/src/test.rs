@@ -2,12 +2,13 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::process::Command;
 
 use anyhow::Result;
 
 use crate::repo::Repo;
 use crate::step::{self, Times};
-use crate::{plugins, setup};
+use crate::{build, plugins, setup};
 
 const SEE_ABOVE: &str = "see the messages above";
 
@@ -27,7 +28,7 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
 fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
     times.step("setting up", || {
         setup::run(repo)?;
-        setup::python_packages(repo)
+        setup::for_tests(repo)
     })?;
     times.step("checking the format", || {
         let mut cargo = repo.plain_cargo("fmt");
@@ -58,8 +59,7 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
         )
     })?;
     times.step("running the tests", || {
-        let mut cargo = repo.cargo("test");
-        cargo.env("PBG_TEST_PYTHON", setup::test_python(repo));
+        let mut cargo = tests(repo);
         step::run(
             cargo.args(["--release", "--workspace", "--tests"]),
             SEE_ABOVE,
@@ -71,6 +71,24 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
         cargo.env("LD_LIBRARY_PATH", with_libtorch(repo));
         step::run(cargo.args(["--release", "--workspace", "--doc"]), SEE_ABOVE)
     })
+}
+
+/// `cargo test`, with what tests look for.
+fn tests(repo: &Repo) -> Command {
+    let mut cargo = repo.cargo("test");
+    cargo.env("PBG_TEST_PYTHON", setup::test_python(repo));
+    cargo.env("PBG_TEST_JAVASCRIPT", setup::test_javascript(repo));
+    cargo
+}
+
+/// Tests that go on for as long as they are given: those of the workspace whose names have `filter`.
+pub(crate) fn long(repo: &Repo, package: &str, filter: &str, minutes: u64) -> Result<()> {
+    build::run(repo)?;
+    step::announce(&format!("testing for {minutes} minutes"));
+    let mut cargo = tests(repo);
+    cargo.env("PBG_TEST_MINUTES", minutes.to_string());
+    cargo.args(["--release", "--package", package, "--tests", "--", filter]);
+    step::run(cargo.arg("--nocapture"), SEE_ABOVE)
 }
 
 fn with_libtorch(repo: &Repo) -> OsString {

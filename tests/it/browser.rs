@@ -1,0 +1,75 @@
+//! The pages that the program writes, opened in a browser where there is one.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Workplace, finish, graph::CONFIG};
+
+/// The name of an installed browser that runs without a screen.
+fn browser() -> Option<&'static str> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let starts = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    names.into_iter().find(starts)
+}
+
+/// What a page is once its scripts have run, and what the browser said.
+fn opened(browser: &str, place: &Workplace, page: &Path) -> (String, String) {
+    let mut command = Command::new(browser);
+    command
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .args(["--disable-dev-shm-usage", "--enable-logging=stderr"])
+        // Scripts have this much of the browser's own time, which does not depend on the machine's.
+        .arg("--virtual-time-budget=60000")
+        .arg(format!(
+            "--user-data-dir={}",
+            place.path("browser").display()
+        ))
+        .arg(format!("file://{}", page.display()));
+    let finished = finish(&mut command).succeeds();
+    (finished.stdout, finished.stderr)
+}
+
+#[test]
+fn reports_draw_their_figures_in_a_browser() {
+    let Some(browser) = browser() else {
+        eprintln!("skipped: there is no Chromium");
+        return;
+    };
+    let place = Workplace::with_dataset(CONFIG);
+    let comparison = [
+        "orders",
+        "compare",
+        "--partitions",
+        "4,6",
+        "--buffer",
+        "2,3",
+        "--html",
+        "orders.html",
+    ];
+    place.run(comparison).succeeds();
+    let study = [
+        "orders",
+        "train",
+        "--order",
+        "random",
+        "--order",
+        "beta",
+        "--edges",
+        "test",
+        "--html",
+        "study.html",
+    ];
+    place.run(study).succeeds();
+    place.run(["train", "--progress", "none"]).succeeds();
+    place
+        .run(["report", "model", "--html", "run.html"])
+        .succeeds();
+    for (page, figures) in [("orders.html", 5), ("study.html", 3), ("run.html", 3)] {
+        let (dom, said) = opened(browser, &place, &place.path(page));
+        let drawn = dom.matches("class=\"main-svg\"").count();
+        assert!(drawn >= figures, "{page} shows {drawn} figures:\n{said}");
+        // What scripts and the content security policy complain of.
+        let complaint = said.lines().find(|line| line.contains("CONSOLE"));
+        assert_eq!(complaint, None, "{page}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Whatever happens at whatever operation on the file system, the same command goes on from there, and
+//! what it leaves is what an undisturbed one leaves.
+//!
+//! In the test command a part of the operations is tried. `cargo xtask crash --minutes N` sets
+//! `PBG_TEST_MINUTES`, and tries them in random order until the time is over.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::support::faults::{Fault, inject};
+use crate::support::graph::CONFIG;
+use crate::support::{Finished, Workplace, finish, minutes};
+
+/// What is disturbed.
+struct Scenario {
+    name: &'static str,
+    /// A folder in which the command can start; cases start in copies of it.
+    start: fn() -> Workplace,
+    command: &'static [&'static str],
+    /// What it leaves, by name.
+    leaves: fn(&Workplace) -> BTreeMap<String, Vec<u8>>,
+    /// Whether its results are readable after the fault: asked before it is started again.
+    whole: fn(&Workplace),
+}
+
+/// Every file below a folder, by its path.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open: Vec<PathBuf> = vec![folder.to_owned()];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()));
+        } else {
+            let name = path.strip_prefix(folder).unwrap().display().to_string();
+            found.insert(name, fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+fn trained(place: &Workplace) -> BTreeMap<String, Vec<u8>> {
+    let folders = ["model", "model/epoch_1", "model/best"];
+    let mut all = BTreeMap::new();
+    for folder in folders {
+        let tensors = place.committed(folder).into_iter();
+        all.extend(tensors.map(|(name, bytes)| (format!("{folder}/{name}"), bytes)));
+    }
+    // Nothing half-written stays, and nothing that no version names.
+    for path in files(&place.path("model")).into_keys() {
+        let left = path.ends_with(".tmp") || path.contains(".old");
+        assert!(!left, "{path} was left behind");
+    }
+    all
+}
+
+const TRAINING: Scenario = Scenario {
+    name: "train",
+    start: || Workplace::with_dataset(CONFIG),
+    command: &[
+        "train",
+        "--progress",
+        "none",
+        "--set",
+        "checkpoint_interval=0",
+        "--set",
+        "checkpoint_preservation_interval=1",
+        "--set",
+        "validation.edges=test",
+        "--set",
+        "validation.early_stop=5",
+    ],
+    leaves: trained,
+    whole: |place| {
+        place.run(["check"]).succeeds();
+    },
+};
+
+const IMPORT: Scenario = Scenario {
+    name: "import",
+    start: || Workplace::with_dataset(CONFIG),
+    command: &[
+        "import",
+        "--edges",
+        "train=test.tsv",
+        "--edges",
+        "more=train.tsv",
+    ],
+    leaves: |place| {
+        let names = fs::read_dir(place.path("")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name());
+        let hidden: Vec<_> = names
+            .filter(|name| name.as_encoded_bytes()[0] == b'.')
+            .collect();
+        assert!(hidden.is_empty(), "{hidden:?} was left behind");
+        files(&place.path("data"))
+    },
+    whole: |place| {
+        // The dataset is the old one or the new one.
+        place.run(["check"]).succeeds();
+    },
+};
+
+const EXPORT: Scenario = Scenario {
+    name: "export",
+    start: || {
+        let place = Workplace::with_dataset(CONFIG);
+        place.run(["train", "--progress", "none"]).succeeds();
+        place
+    },
+    command: &["export", "--format", "npy", "--out", "out", "--overwrite"],
+    leaves: |place| files(&place.path("out")),
+    whole: |_| {},
+};
+
+/// The scenario with a fault at an operation; 0 for none.
+fn run(scenario: &Scenario, place: &Workplace, fault: Fault, at: usize) -> (Finished, Vec<String>) {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = place.command(scenario.command);
+    inject(&mut command, &place.path(""), log.path(), fault, at);
+    let finished = finish(&mut command);
+    let log = fs::read_to_string(log.path()).unwrap();
+    (finished, log.lines().map(str::to_owned).collect())
+}
+
+/// A fault at an operation, and what must hold then.
+fn disturb(
+    scenario: &Scenario,
+    start: &Workplace,
+    fault: Fault,
+    at: usize,
+    expected: &BTreeMap<String, Vec<u8>>,
+) {
+    let place = start.copied();
+    let (finished, operations) = run(scenario, &place, fault, at);
+    // Threads take turns: a run may have fewer operations than the one that was counted.
+    let Some(operation) = operations.get(at - 1) else {
+        finished.succeeds();
+        return;
+    };
+    let case = format!("{}: {fault:?} at operation {operation}", scenario.name);
+    eprintln!("{case}");
+    match (fault, finished.code()) {
+        (Fault::Kill, code) => {
+            assert_eq!(
+                (finished.signal(), code),
+                (Some(9), None),
+                "{case}\n{}",
+                finished.stderr
+            );
+        }
+        // What only makes room, or only tells, may go without.
+        (_, Some(0)) => {}
+        (_, Some(8)) => assert!(finished.stderr.contains("error: "), "{case}"),
+        (_, code) => panic!("{case}: exit code {code:?}\n{}", finished.stderr),
+    }
+    (scenario.whole)(&place);
+    place.run(scenario.command).succeeds();
+    let left = (scenario.leaves)(&place);
+    let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&left), names(expected), "{case}");
+    for (name, bytes) in expected {
+        assert!(left[name] == *bytes, "{case}: {name} differs");
+    }
+}
+
+/// As many faults as `cases`, spread over all operations; with `PBG_TEST_MINUTES` all that fit the time.
+fn disturbed_anywhere(scenario: &Scenario, cases: usize) {
+    let start = (scenario.start)();
+    let place = start.copied();
+    let (finished, operations) = run(scenario, &place, Fault::Kill, 0);
+    finished.succeeds();
+    let expected = (scenario.leaves)(&place);
+    let all = operations.len();
+    assert!(all > 5, "{operations:?}");
+    let Some(minutes) = minutes() else {
+        for case in 0..cases {
+            let fault = Fault::CRASHES[case % Fault::CRASHES.len()];
+            disturb(scenario, &start, fault, 1 + case * all / cases, &expected);
+        }
+        return;
+    };
+    let end = Instant::now() + Duration::from_secs(60 * minutes);
+    // Every fault of every operation once, in an order that is spread; then once more.
+    let faults = 3 * all;
+    let stride = (faults / 2..).find(|s| gcd(*s, faults) == 1).unwrap_or(1);
+    for case in 0.. {
+        if Instant::now() > end {
+            eprintln!("{}: {case} faults at {all} operations", scenario.name);
+            return;
+        }
+        let chosen = case * stride % faults;
+        disturb(
+            scenario,
+            &start,
+            Fault::CRASHES[chosen % 3],
+            1 + chosen / 3,
+            &expected,
+        );
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[test]
+fn a_crash_while_training() {
+    disturbed_anywhere(&TRAINING, 18);
+}
+
+#[test]
+fn a_crash_while_importing() {
+    disturbed_anywhere(&IMPORT, 9);
+}
+
+#[test]
+fn a_crash_while_exporting() {
+    disturbed_anywhere(&EXPORT, 6);
+}

@@ -1,0 +1,386 @@
+//! What a whole run does with the parts of a graph that the small one has not: edges that are known one by one,
+//! weights, several entity types and features, edge sets and chunks, workers, another checkpoint to begin with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::support::Workplace;
+use crate::support::graph::{self, CONFIG};
+
+const TRAIN: [&str; 3] = ["train", "--progress", "none"];
+
+fn events(place: &Workplace, kind: &str) -> Vec<Value> {
+    let text = place.read("model/metrics.jsonl");
+    let all = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    all.filter(|event: &Value| event["event"] == kind).collect()
+}
+
+/// The numbers of a tensor of the committed version, by file and name.
+fn tensors(place: &Workplace, folder: &str) -> BTreeMap<(String, String), Vec<f32>> {
+    let mut all = BTreeMap::new();
+    for (file, bytes) in place.committed(folder) {
+        let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+        for (name, tensor) in header.as_object().unwrap() {
+            let at = |end: usize| tensor["data_offsets"][end].as_u64().map(|at| at as usize);
+            if let (Some(from), Some(to)) = (at(0), at(1)) {
+                let numbers = bytes[8 + length..][from..to].chunks_exact(4);
+                let numbers = numbers.map(|four| f32::from_le_bytes(four.try_into().unwrap()));
+                all.insert((file.clone(), name.clone()), numbers.collect());
+            }
+        }
+    }
+    all
+}
+
+/// The embeddings alone.
+fn embeddings(place: &Workplace, folder: &str) -> Vec<Vec<f32>> {
+    let all = tensors(place, folder).into_iter();
+    all.filter(|((_, name), _)| name == "embeddings")
+        .map(|(_, numbers)| numbers)
+        .collect()
+}
+
+/// Trains with more keys.
+fn train(place: &Workplace, keys: &[&str]) {
+    let set = keys.iter().flat_map(|key| ["--set", key]);
+    place.run(TRAIN.into_iter().chain(set)).succeeds();
+}
+
+/// Every edge has a relation of its own, whose operator moves when the edge is trained. As many edges are
+/// counted as there are, and each was trained: so each was trained once.
+#[test]
+fn an_epoch_trains_every_edge_once() {
+    let edges = 300;
+    let list: String = (0..edges)
+        .map(|edge| format!("e{}\trelation {edge}\te{}\n", edge * 7 % 90, edge * 31 % 90))
+        .collect();
+    for keys in [
+        &["workers=1"][..],
+        &["workers=3", "num_edge_chunks=3", "bucket_order=random"],
+        &[
+            "num_edge_chunks=2",
+            "buffer_partitions=3",
+            "execution.prefetch=false",
+        ],
+    ] {
+        let place = Workplace::empty();
+        let config = CONFIG.replace("\"translation\"", "\"diagonal\"");
+        place.write(
+            "pbg.toml",
+            config.replace("num_epochs = 2", "num_epochs = 1"),
+        );
+        place.write("train.tsv", &list);
+        place
+            .run(["import", "--edges", "train=train.tsv"])
+            .succeeds();
+        train(&place, keys);
+        let epoch = &events(&place, "epoch_finished")[0];
+        assert_eq!(epoch["stats"]["count"], edges);
+        let tensors = tensors(&place, "model");
+        for side in ["lhs", "rhs"] {
+            let name = format!("relations/0/operator/{side}/diagonals.adagrad");
+            let moved = &tensors[&("model".to_owned(), name)];
+            let untrained = moved
+                .chunks_exact(16)
+                .filter(|row| row.iter().all(|&x| x == 0.0));
+            assert_eq!(untrained.count(), 0, "{keys:?}");
+        }
+    }
+}
+
+#[test]
+fn sets_and_chunks_are_trained_one_after_the_other() {
+    let place = Workplace::with_edges(CONFIG);
+    let import = [
+        "import",
+        "--edges",
+        "train=train.tsv",
+        "--edges",
+        "more=test.tsv",
+    ];
+    place.run(import).succeeds();
+    let keys = [
+        "edge_sets=train,more",
+        "num_edge_chunks=3",
+        "checkpoint_interval=0",
+    ];
+    train(&place, &keys);
+    let number = |event: &Value, key: &str| event[key].as_u64().unwrap();
+    let pass = |event: &Value| ["epoch", "edge_set", "edge_chunk"].map(|key| number(event, key));
+    let buckets = events(&place, "bucket_finished");
+    let passes: Vec<_> = buckets.iter().map(pass).collect();
+    assert!(passes.is_sorted(), "{passes:?}");
+    let all: BTreeSet<_> = passes.iter().copied().collect();
+    assert_eq!(all.len(), 2 * 2 * 3);
+    for all in all {
+        let visits = passes.iter().filter(|pass| **pass == all).count();
+        assert_eq!(visits, 9, "{all:?}");
+    }
+    for epoch in 0..2 {
+        for (set, expected) in [(0, 324), (1, 36)] {
+            let of_set = |event: &&Value| pass(event)[..2] == [epoch, set];
+            let edges = buckets.iter().filter(of_set);
+            let edges: u64 = edges.map(|event| number(&event["stats"], "count")).sum();
+            assert_eq!(edges, expected);
+        }
+    }
+}
+
+/// A folder with the small graph and a weight for each edge.
+fn weighted(config: &str, weight: impl Fn(usize) -> &'static str) -> Workplace {
+    let place = Workplace::empty();
+    place.write("pbg.toml", config);
+    let lines = graph::tsv().0;
+    let lines = lines.lines().enumerate();
+    let list: String = lines
+        .map(|(at, line)| format!("{line}\t{}\n", weight(at)))
+        .collect();
+    place.write("train.tsv", list);
+    let import = [
+        "import",
+        "--columns",
+        "lhs,rel,rhs,weight",
+        "--edges",
+        "train=train.tsv",
+    ];
+    place.run(import).succeeds();
+    place.run(TRAIN).succeeds();
+    place
+}
+
+#[test]
+fn weights_of_edges_weigh_their_loss() {
+    let plain = Workplace::with_edges(CONFIG);
+    plain
+        .run(["import", "--edges", "train=train.tsv"])
+        .succeeds();
+    train(&plain, &[]);
+    let ones = weighted(CONFIG, |_| "1");
+    assert_eq!(ones.committed("model"), plain.committed("model"));
+    // The weight of all edges is that of their relation.
+    let twos = weighted(CONFIG, |_| "2");
+    let relation = Workplace::with_edges(&format!("{CONFIG}weight = 2.0\n"));
+    relation
+        .run(["import", "--edges", "train=train.tsv"])
+        .succeeds();
+    train(&relation, &[]);
+    assert_eq!(twos.committed("model"), relation.committed("model"));
+    assert_ne!(twos.committed("model"), plain.committed("model"));
+    // What weighs nothing teaches nothing.
+    let nothing = weighted(CONFIG, |_| "0");
+    train(&plain, &["checkpoint_path=still", "lr=0", "relation_lr=0"]);
+    assert_eq!(embeddings(&nothing, "model"), embeddings(&plain, "still"));
+    let uneven = weighted(CONFIG, |at| ["0.25", "1", "4"][at % 3]);
+    assert_ne!(embeddings(&uneven, "model"), embeddings(&plain, "model"));
+}
+
+#[test]
+fn a_run_begins_with_the_checkpoint_of_init_path() {
+    let place = Workplace::with_dataset(CONFIG);
+    train(&place, &[]);
+    let still = [
+        "checkpoint_path=still",
+        "num_epochs=1",
+        "lr=0",
+        "relation_lr=0",
+    ];
+    train(&place, &[&still[..], &["init_path=model"]].concat());
+    assert_eq!(embeddings(&place, "still"), embeddings(&place, "model"));
+    let parameters = |folder: &str| {
+        let mut all = tensors(&place, folder);
+        all.retain(|(file, name), _| file == "model" && !name.ends_with(".adagrad"));
+        all
+    };
+    assert_eq!(parameters("still"), parameters("model"));
+    train(
+        &place,
+        &[&still[..3], &["relation_lr=0", "checkpoint_path=random"]].concat(),
+    );
+    assert_ne!(embeddings(&place, "random"), embeddings(&place, "model"));
+}
+
+/// Users read texts, which are bags of words; texts cite texts; users know users.
+const TYPES: &str = r#"
+dataset = "data"
+checkpoint_path = "model"
+dimension = 6
+comparator = "dot"
+loss_fn = "softmax"
+num_epochs = 8
+lr = 0.1
+workers = 1
+global_emb = false
+batch_size = 20
+num_batch_negs = 10
+num_uniform_negs = 10
+eval_fraction = 0.0
+
+[entities.user]
+num_partitions = 3
+
+[entities.text]
+num_partitions = 1
+featurized = true
+
+[entities.place]
+num_partitions = 3
+dimension = 4
+
+[[relations]]
+name = "reads"
+lhs = "user"
+rhs = "text"
+
+[[relations]]
+name = "cites"
+lhs = "text"
+rhs = "text"
+
+[[relations]]
+name = "near"
+lhs = "place"
+rhs = "place"
+operator = "diagonal"
+"#;
+
+fn typed() -> Workplace {
+    let place = Workplace::empty();
+    place.write("pbg.toml", TYPES);
+    let mut edges = String::new();
+    for index in 0..60 {
+        edges.push_str(&format!("user {index}\treads\ttext {}\n", index % 12));
+        edges.push_str(&format!(
+            "text {}\tcites\ttext {}\n",
+            index % 12,
+            (index + 1) % 12
+        ));
+        edges.push_str(&format!(
+            "place {}\tnear\tplace {}\n",
+            index % 20,
+            (index + 1) % 20
+        ));
+    }
+    place.write("train.tsv", edges);
+    let words =
+        (0..12).map(|text| format!("text {text}\tword{}\tword{}\n", text % 3, 3 + text % 4));
+    place.write("text.features", words.collect::<String>());
+    let import = [
+        "import",
+        "--edges",
+        "train=train.tsv",
+        "--features",
+        "text=text.features",
+    ];
+    place.run(import).succeeds();
+    place
+}
+
+/// Rows by name out of an exported file.
+fn exported(place: &Workplace, file: &str) -> BTreeMap<String, Vec<f64>> {
+    let text = place.read(file);
+    let row = |line: &str| {
+        let (name, numbers) = line.split_once('\t').unwrap();
+        let numbers = numbers.split('\t').map(|number| number.parse().unwrap());
+        (name.to_owned(), numbers.collect())
+    };
+    text.lines().map(row).collect()
+}
+
+#[test]
+fn types_of_all_kinds_are_trained_together() {
+    let place = typed();
+    // Types of two and of three partitions cannot be on the same side.
+    place
+        .run(["check", "--set", "entities.place.num_partitions=2"])
+        .fails(3, &["num_partitions"]);
+    train(&place, &[]);
+    let epochs = events(&place, "epoch_finished");
+    let loss = |event: &Value| event["stats"]["loss"].as_f64().unwrap();
+    assert!(epochs.iter().all(|event| event["stats"]["count"] == 180));
+    assert!(loss(&epochs[7]) < loss(&epochs[0]));
+    // Every entity, and every word, was trained.
+    let accumulators = tensors(&place, "model").into_iter();
+    let accumulators = accumulators.filter(|((_, name), _)| name == "row_adagrad");
+    let rows: Vec<f32> = accumulators.flat_map(|(_, rows)| rows).collect();
+    assert_eq!(rows.len(), 60 + 20 + 7);
+    assert!(rows.iter().all(|&row| row > 0.0));
+    // Each type has its own dimension and its own neighbours.
+    let near = place
+        .run(["neighbors", "pbg.toml", "place 3", "-k", "30"])
+        .succeeds();
+    let names: Vec<&str> = near
+        .stdout
+        .lines()
+        .filter_map(|l| l.split('\t').nth(1))
+        .collect();
+    assert_eq!(names.len(), 19);
+    assert!(
+        names.iter().all(|name| name.starts_with("place ")),
+        "{names:?}"
+    );
+    place
+        .run(["export", "--format", "tsv", "--out", "out"])
+        .succeeds();
+    let places = exported(&place, "out/entities_place.tsv");
+    assert!(places.len() == 20 && places.values().all(|row| row.len() == 4));
+}
+
+#[test]
+fn a_featurized_entity_is_the_mean_of_its_features() {
+    let place = typed();
+    train(&place, &[]);
+    place
+        .run(["export", "--format", "tsv", "--out", "out"])
+        .succeeds();
+    let words = exported(&place, "out/features_text.tsv");
+    let users = exported(&place, "out/entities_user.tsv");
+    assert_eq!((words.len(), users.len()), (7, 60));
+    let text = |index: usize| -> Vec<f64> {
+        let (a, b) = (
+            format!("word{}", index % 3),
+            format!("word{}", 3 + index % 4),
+        );
+        let both = words[&a].iter().zip(&words[&b]);
+        both.map(|(a, b)| (a + b) / 2.0).collect()
+    };
+    let dot = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+    let mut lines = String::new();
+    let mut expected = Vec::new();
+    for index in 0..12 {
+        let user = format!("user {index}");
+        lines.push_str(&format!("{user}\treads\ttext {index}\n"));
+        expected.push(dot(&users[&user], &text(index)));
+        lines.push_str(&format!("text {index}\tcites\ttext {}\n", (index + 5) % 12));
+        expected.push(dot(&text(index), &text((index + 5) % 12)));
+    }
+    let edges = place.write("asked.tsv", lines);
+    let mut score = place.command(["score", "pbg.toml"]);
+    score.stdin(std::fs::File::open(edges).unwrap());
+    let scores = crate::support::finish(&mut score).succeeds().stdout;
+    let scores: Vec<f64> = scores.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(scores.len(), expected.len());
+    for (found, expected) in scores.iter().zip(expected) {
+        assert!(
+            (found - expected).abs() < 1e-4 * (1.0 + expected.abs()),
+            "{found} {expected}"
+        );
+    }
+}
+
+#[test]
+fn workers_share_the_work_and_learn_alike() {
+    let place = Workplace::with_dataset(CONFIG);
+    let last = |workers: u32| {
+        let keys = [format!("workers={workers}"), "num_epochs=20".to_owned()];
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        train(&place, &keys);
+        let epochs = events(&place, "epoch_finished");
+        assert!(epochs.iter().all(|event| event["stats"]["count"] == 324));
+        std::fs::remove_dir_all(place.path("model")).unwrap();
+        epochs[19]["stats"]["loss"].as_f64().unwrap() / 324.0
+    };
+    let (one, three) = (last(1), last(3));
+    assert!((one - three).abs() < 0.1 * one, "{one} {three}");
+}
