@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -323,6 +324,101 @@ fn a_study_trains_each_order_once_and_does_what_plans_predict() {
     place
         .run(study(&["--set", "lr=0.2"]))
         .fails(5, &["another configuration", "--study"]);
+}
+
+/// Version of the newest commit of every run in a study.
+fn study_versions(place: &Workplace, orders: &[&str]) -> Vec<String> {
+    let manifest = |order: &&str| {
+        let run = place.path("model-study").join(order).join("seed-7");
+        let manifest = fs::read_to_string(run.join("checkpoint/manifest.json"));
+        let manifest: Value =
+            serde_json::from_str(&manifest.unwrap_or_default()).unwrap_or_default();
+        format!(
+            "{} {}",
+            manifest["version"],
+            run.join("result.json").exists()
+        )
+    };
+    orders.iter().map(manifest).collect()
+}
+
+/// What a study measured that does not depend on the clock.
+fn results(place: &Workplace) -> Vec<Value> {
+    let study: Value = serde_json::from_str(&place.read("s.json")).unwrap();
+    let mut epochs = Vec::new();
+    for order in study["orders"].as_array().unwrap() {
+        for epoch in order["runs"][0]["epochs"].as_array().unwrap() {
+            let mut epoch = epoch.clone();
+            for seconds in ["seconds", "stall_seconds"] {
+                epoch.as_object_mut().unwrap().remove(seconds);
+            }
+            epochs.push(epoch);
+        }
+    }
+    epochs
+}
+
+#[test]
+fn a_study_that_was_stopped_again_and_again_has_the_table_of_one_that_was_not() {
+    let orders = ["random", "inside_out"];
+    let study = [
+        "orders",
+        "train",
+        "--order",
+        orders[0],
+        "--order",
+        orders[1],
+        "--json",
+        "s.json",
+        "--set",
+        "num_epochs=3",
+        "--set",
+        "checkpoint_interval=0",
+    ];
+    let whole = Workplace::with_dataset(CONFIG);
+    // A study that is not disturbed may save as seldom as it likes.
+    whole
+        .run(study.iter().chain(&["--set", "checkpoint_interval=600"]))
+        .succeeds();
+    let whole = results(&whole);
+    assert_eq!(whole.len(), 6);
+
+    let place = Workplace::with_dataset(CONFIG);
+    let mut stopped = 0;
+    for round in 0..24_u64 {
+        let mut run = place.start(study);
+        let before = study_versions(&place, &orders);
+        // Every round gets somewhere, and ends at another moment between two commits.
+        if !run.wait_until(|| study_versions(&place, &orders) != before) {
+            break;
+        }
+        let (pause, start) = (Duration::from_millis(round * 7 % 23), Instant::now());
+        if !run.wait_until(|| start.elapsed() >= pause) {
+            break;
+        }
+        if round % 3 == 0 {
+            run.signal("INT");
+            let finished = run.finish();
+            assert!(
+                matches!(finished.code(), Some(0 | 130)),
+                "{}",
+                finished.stderr
+            );
+        } else {
+            run.kill();
+        }
+        stopped += 1;
+    }
+    assert!(stopped >= 8, "stopped {stopped} times only");
+    place.run(study).succeeds();
+    assert_eq!(results(&place), whole);
+    for order in orders {
+        let run = place.path("model-study").join(order).join("seed-7");
+        let names = fs::read_dir(&run).unwrap().map(|e| e.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(names, ["metrics.jsonl", "result.json"], "{order}");
+    }
 }
 
 #[test]

@@ -163,6 +163,84 @@ fn kill_at_any_moment_never_loses_the_checkpoint() {
     goes_on_to_the_same_bytes(&place);
 }
 
+/// Events of a kind in the metrics of the run.
+fn events(place: &Workplace, kind: &str) -> Vec<Value> {
+    let metrics = fs::read_to_string(place.path("model/metrics.jsonl")).unwrap_or_default();
+    let complete = metrics.rfind('\n').map_or("", |end| &metrics[..end]);
+    let events = complete
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    events
+        .filter(|event: &Value| event["event"] == kind)
+        .collect()
+}
+
+#[test]
+fn without_an_interval_it_saves_within_an_epoch() {
+    let train = ["train", "--set", "num_epochs=6", "--progress", "none"];
+    for hard in [true, false] {
+        let place = Workplace::with_dataset(CONFIG);
+        let mut run = place.start(train);
+        assert!(
+            run.wait_until(|| !events(&place, "committed").is_empty()),
+            "{}",
+            run.stderr()
+        );
+        if hard {
+            run.kill();
+        } else {
+            // The second one ends it at once, if it still runs.
+            run.signal("INT");
+            run.signal("INT");
+            assert_eq!(run.finish().code(), Some(130));
+        }
+        let resumed = place.run(["train", "--set", "num_epochs=6", "--progress", "json"]);
+        let first = resumed.succeeds().stdout;
+        let first: Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
+        assert_eq!(first["event"], "run_started");
+        assert!(
+            first["resumed"]["version"].as_u64().unwrap() >= 1,
+            "{first}"
+        );
+        assert_eq!(&place.committed("model"), uninterrupted());
+    }
+}
+
+#[test]
+fn commits_are_in_the_metrics_and_in_the_accounts_of_time() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.run(TRAIN).succeeds();
+    let commits = events(&place, "committed");
+    // After each of nine buckets in six epochs.
+    let versions: Vec<u64> = commits
+        .iter()
+        .map(|c| c["version"].as_u64().unwrap())
+        .collect();
+    assert_eq!(versions, (1..=54).collect::<Vec<_>>());
+    assert_eq!(version(&place), 54);
+    let stood: f64 = commits.iter().map(|c| c["seconds"].as_f64().unwrap()).sum();
+    assert!(
+        stood > 0.0
+            && commits
+                .iter()
+                .all(|c| c["writing_seconds"].as_f64().unwrap() > 0.0)
+    );
+    let counted: f64 = events(&place, "epoch_finished")
+        .iter()
+        .map(|epoch| {
+            let waited = epoch["io"]["commit_seconds"].as_f64().unwrap();
+            assert!(waited > 0.0 && waited <= epoch["seconds"].as_f64().unwrap());
+            waited
+        })
+        .sum();
+    // But for the commit behind the last epoch.
+    assert!(counted <= stood + 1e-6, "{counted} of {stood}");
+    place
+        .run(["report", "model", "--html", "run.html"])
+        .succeeds();
+    assert!(place.read("run.html").contains("commits"));
+}
+
 #[test]
 fn kill_before_the_first_commit_leaves_nothing_in_the_way() {
     let place = Workplace::with_dataset(CONFIG);
@@ -209,4 +287,39 @@ fn an_epoch_that_was_to_be_kept_is_kept_by_the_next_run() {
     fs::remove_dir_all(place.path("model/epoch_2")).unwrap();
     place.run(epochs("num_epochs=3")).succeeds();
     assert_eq!(place.committed("model/epoch_2"), kept);
+}
+
+#[test]
+fn an_export_that_was_killed_leaves_nothing_for_good() {
+    let config = CONFIG.replace("num_partitions = 3", "num_partitions = 1");
+    let place = Workplace::with_edges(&config);
+    let lines = (0..60_000).map(|i| format!("left {i}\tnear\tright {i}\n"));
+    place.write("train.tsv", lines.collect::<String>());
+    place
+        .run(["import", "--edges", "train=train.tsv"])
+        .succeeds();
+    let quick = ["--set", "num_epochs=1", "--set", "batch_size=10000"];
+    place.run(TRAIN.iter().chain(&quick)).succeeds();
+    let export = ["export", "--format", "tsv", "--out", "out"];
+    let staged = || {
+        let Ok(entries) = fs::read_dir(place.path("out")) else {
+            return Vec::new();
+        };
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| name.ends_with(".tmp"))
+            .collect::<Vec<_>>()
+    };
+    let mut run = place.start(export);
+    assert!(run.wait_until(|| !staged().is_empty()), "{}", run.stderr());
+    run.kill();
+    assert_eq!(staged(), ["entities_place.tsv.tmp"]);
+    place.write("out/mine.tsv.tmp", "somebody else's");
+    place.run(export).succeeds();
+    assert_eq!(
+        staged(),
+        ["mine.tsv.tmp"],
+        "only what an export left is removed"
+    );
+    assert!(place.path("out/entities_place.tsv").exists());
 }

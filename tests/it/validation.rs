@@ -1,5 +1,8 @@
 //! Validation between epochs: training ends when it gets no better, and learning rates decay.
 
+use std::fs;
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use crate::support::Workplace;
@@ -63,6 +66,54 @@ fn training_ends_when_validation_gets_no_better_and_the_best_is_kept() {
     assert!(of_kind(&again, "epoch_finished").is_empty(), "{again}");
     let patient = place.run(with(&train, &["validation.early_stop=4"]));
     assert!(!of_kind(&patient.succeeds().stdout, "epoch_finished").is_empty());
+}
+
+#[test]
+fn a_best_checkpoint_is_there_at_every_moment() {
+    let place = Workplace::with_dataset(CONFIG);
+    let keys = [
+        "num_epochs=40",
+        "validation.edges=test",
+        "validation.early_stop=40",
+        "validation.limit=10",
+    ];
+    let train = with(&["train", "--progress", "none"], &keys);
+    let best = with(
+        &["eval", "--edges", "test", "--json"],
+        &["checkpoint_path=model/best"],
+    );
+    let manifest = || fs::read_to_string(place.path("model/best/manifest.json"));
+    for round in 0..6_u64 {
+        let mut run = place.start(&train);
+        let before = manifest().ok();
+        if !run.wait_until(|| manifest().is_ok_and(|now| before.as_ref() != Some(&now))) {
+            break;
+        }
+        let (pause, start) = (Duration::from_millis(round * 5 % 13), Instant::now());
+        while start.elapsed() < pause {
+            // At no moment is there none.
+            manifest().unwrap();
+        }
+        run.kill();
+        place.run(&best).succeeds();
+    }
+    // The run that goes on clears up what was left, and keeps nothing but one best version.
+    place.run(&train).succeeds();
+    let named: Value = serde_json::from_str(&manifest().unwrap()).unwrap();
+    let mut expected: Vec<String> = named["files"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .cloned()
+        .collect();
+    expected.push("manifest.json".to_owned());
+    let found = fs::read_dir(place.path("model/best")).unwrap();
+    let mut found: Vec<String> = found
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    expected.sort();
+    found.sort();
+    assert_eq!(found, expected);
 }
 
 #[test]

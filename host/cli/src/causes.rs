@@ -62,6 +62,7 @@ impl From<ExportError> for Failure {
             ExportError::Checkpoint(cause) => return RunError::from(cause).into(),
             ExportError::File(_) => Kind::Io,
             ExportError::Exists { .. } => Kind::Usage,
+            ExportError::Busy { .. } => Kind::Locked,
             ExportError::Mismatch { .. } => Kind::Checkpoint,
             ExportError::Name { .. } => Kind::Data,
         };

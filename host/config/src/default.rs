@@ -72,10 +72,6 @@ pub(super) fn lr_patience() -> u32 {
     2
 }
 
-pub(super) fn checkpoint_interval() -> f64 {
-    600.0
-}
-
 pub(super) fn weight() -> f32 {
     1.0
 }

@@ -205,9 +205,9 @@ pub struct Config {
 
     /// Seconds after which the next finished bucket commits a checkpoint; every epoch does in
     /// any case. 0: after every bucket.
-    #[serde(default = "default::checkpoint_interval")]
-    #[schemars(range(min = 0, max = 1_000_000_000))]
-    pub checkpoint_interval: f64,
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1_000_000_000), extend("x-unset" = "after every bucket, as long as commits cost less than 2 % of the time"))]
+    pub checkpoint_interval: Option<f64>,
     /// Keeps a copy of the checkpoint every so many epochs.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000_000_000), extend("x-unset" = "no copies"))]

@@ -95,19 +95,22 @@ impl RankStats {
     }
 }
 
-/// Partition traffic and the time training waited for it.
+/// Partition traffic, and the time that training stood still. Commits are no traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IoStats {
-    /// Partitions read.
+    /// Partitions that entered the buffer.
     pub loads: u64,
-    /// Partitions written.
+    /// Partitions that left the buffer changed.
     pub writes: u64,
-    /// Bytes read.
+    /// Bytes of the former, read or drawn anew.
     pub bytes_read: u64,
-    /// Bytes written.
+    /// Bytes of the latter, written then or by a commit before.
     pub bytes_written: u64,
     /// Seconds that training stood still for partitions and edges.
     pub wait_seconds: f64,
+    /// Seconds that training stood still for commits.
+    #[serde(default)]
+    pub commit_seconds: f64,
 }
 
 impl IoStats {
@@ -118,6 +121,13 @@ impl IoStats {
         self.bytes_read += other.bytes_read;
         self.bytes_written += other.bytes_written;
         self.wait_seconds += other.wait_seconds;
+        self.commit_seconds += other.commit_seconds;
+    }
+
+    /// Seconds that training stood still, for whatever reason.
+    #[must_use]
+    pub fn stood_still(&self) -> f64 {
+        self.wait_seconds + self.commit_seconds
     }
 }
 
@@ -289,6 +299,9 @@ pub enum Event {
         version: u64,
         /// Seconds that training stood still for it.
         seconds: f64,
+        /// Seconds that writing its tables took beside training.
+        #[serde(default)]
+        writing_seconds: f64,
     },
     /// A copy of the checkpoint is kept.
     Preserved {

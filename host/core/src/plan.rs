@@ -1,5 +1,7 @@
 //! Checks a plan, counts the partition loads that it asks for, and evicts by what it says comes next.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{Bucket, Side};
@@ -186,10 +188,27 @@ impl Belady {
         let after = uses.partition_point(|&u| u <= position);
         uses.get(after).copied().unwrap_or(usize::MAX)
     }
+}
+
+/// Decides what leaves a full buffer.
+pub trait Eviction: fmt::Debug + Send + Sync {
+    /// The bucket at `position`, which needs `groups`, is about to be trained.
+    fn used(&mut self, groups: &[(Side, u32)], position: usize);
 
     /// Index into `resident` of the partition to evict at `position`, never one of `keep`;
     /// `None` when everything must stay.
-    pub fn victim(
+    fn victim(
+        &mut self,
+        resident: &[(Side, u32)],
+        keep: &[(Side, u32)],
+        position: usize,
+    ) -> Option<usize>;
+}
+
+impl Eviction for Belady {
+    fn used(&mut self, _groups: &[(Side, u32)], _position: usize) {}
+
+    fn victim(
         &mut self,
         resident: &[(Side, u32)],
         keep: &[(Side, u32)],
@@ -203,6 +222,32 @@ impl Belady {
                     std::cmp::Reverse(resident[i]),
                 )
             })
+    }
+}
+
+/// Evicts what was not used for longest: where nobody knows what comes next.
+#[derive(Clone, Debug, Default)]
+pub struct LeastRecentlyUsed {
+    /// Least recent first.
+    used: Vec<(Side, u32)>,
+}
+
+impl Eviction for LeastRecentlyUsed {
+    fn used(&mut self, groups: &[(Side, u32)], _position: usize) {
+        self.used.retain(|group| !groups.contains(group));
+        self.used.extend(groups);
+    }
+
+    fn victim(
+        &mut self,
+        resident: &[(Side, u32)],
+        keep: &[(Side, u32)],
+        _position: usize,
+    ) -> Option<usize> {
+        let age = |group| self.used.iter().position(|used| used == group);
+        (0..resident.len())
+            .filter(|&i| !keep.contains(&resident[i]))
+            .min_by_key(|&i| age(&resident[i]))
     }
 }
 
@@ -248,6 +293,24 @@ mod tests {
                 "p={p} c={c}"
             );
         }
+    }
+
+    #[test]
+    fn without_a_known_future_the_least_recent_leaves() {
+        let mut eviction = LeastRecentlyUsed::default();
+        let group = |p| (Side::Lhs, p);
+        eviction.used(&[group(0), group(1)], 0);
+        eviction.used(&[group(0), group(2)], 1);
+        let resident = [group(2), group(1), group(0)];
+        assert_eq!(eviction.victim(&resident, &[], 2), Some(1));
+        assert_eq!(eviction.victim(&resident, &[group(1)], 2), Some(2));
+        let unused = [group(2), group(7)];
+        assert_eq!(
+            eviction.victim(&unused, &[], 2),
+            Some(1),
+            "what was resident before the pass"
+        );
+        assert_eq!(eviction.victim(&unused[..1], &unused, 2), None);
     }
 
     #[test]

@@ -50,6 +50,16 @@ pub struct Acquired {
     pub position: usize,
 }
 
+/// A report that does not fit the schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("trainer {trainer} reports position {position} of the plan, which it does not hold")]
+pub struct NotHeld {
+    /// Who reports.
+    pub trainer: u32,
+    /// What.
+    pub position: usize,
+}
+
 /// The schedule of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
@@ -150,9 +160,18 @@ impl Schedule {
         })
     }
 
-    /// Marks the bucket at `position` as trained.
-    pub fn complete(&mut self, position: usize) {
-        self.leases[position] = Lease::Done;
+    /// Marks the bucket at `position`, which `trainer` holds, as trained.
+    ///
+    /// # Errors
+    /// When it does not hold it: its lease was given to another, or is done.
+    pub fn complete(&mut self, trainer: u32, position: usize) -> Result<(), NotHeld> {
+        match self.leases.get_mut(position) {
+            Some(lease) if *lease == (Lease::Held { trainer }) => {
+                *lease = Lease::Done;
+                Ok(())
+            }
+            _ => Err(NotHeld { trainer, position }),
+        }
     }
 
     /// Gives back every lease that is not completed, as after a crash or an interruption.
@@ -175,6 +194,14 @@ impl Schedule {
         (self.pass.edge_set, self.pass.edge_chunk) = (0, 0);
         self.plan.clear();
         self.leases.clear();
+    }
+
+    /// Whether every bucket of the last pass of an epoch is done.
+    #[must_use]
+    pub fn epoch_is_done(&self, extent: Extent) -> bool {
+        let last = (extent.edge_sets, extent.edge_chunks);
+        let pass = (self.pass.edge_set + 1, self.pass.edge_chunk + 1);
+        pass == last && self.leases.iter().all(|lease| *lease == Lease::Done)
     }
 
     /// Moves on to the next pass if every bucket of this one is done; says whether it did.
@@ -236,6 +263,7 @@ mod tests {
             epochs in 1_u32..3, choices in proptest::collection::vec(any::<u32>(), 64),
         ) {
             let extent = Extent { epochs, edge_sets: sets, edge_chunks: chunks };
+            let grid_of = pass(n, m);
             let mut schedule = Schedule::new();
             let mut seen = Vec::new();
             let mut held: Vec<(u32, Acquired)> = Vec::new();
@@ -248,15 +276,21 @@ mod tests {
                 step += 1;
                 let trainer = choice % trainers;
                 if !held.iter().any(|(t, _)| *t == trainer)
-                    && let Some(acquired) = schedule.acquire(trainer, &pass(n, m))
+                    && let Some(acquired) = schedule.acquire(trainer, &grid_of)
                 {
+                    let (a, swapped) = (acquired.bucket, |n: u32| n > 1);
                     for (_, other) in &held {
-                        prop_assert!(!Schedule::conflict(&pass(n, m), other.bucket, acquired.bucket));
+                        let b = other.bucket;
+                        prop_assert!(!swapped(n) || a.lhs != b.lhs);
+                        prop_assert!(!swapped(m) || a.rhs != b.rhs);
+                        prop_assert!(n != m || n == 1 || (a.lhs != b.rhs && a.rhs != b.lhs));
                     }
                     held.push((trainer, acquired));
                 } else if let Some(index) = (!held.is_empty()).then(|| choice as usize % held.len()) {
-                    let (_, acquired) = held.swap_remove(index);
-                    schedule.complete(acquired.position);
+                    let (holder, acquired) = held.swap_remove(index);
+                    prop_assert!(schedule.complete(holder + 1, acquired.position).is_err());
+                    prop_assert_eq!(schedule.complete(holder, acquired.position), Ok(()));
+                    prop_assert!(schedule.complete(holder, acquired.position).is_err());
                     seen.push((schedule.pass(), acquired.bucket));
                     schedule.advance(extent);
                 }
@@ -280,7 +314,9 @@ mod tests {
         };
         let mut schedule = Schedule::new();
         schedule.set_plan(grid(1, 1));
-        schedule.complete(0);
+        let whole = pass(1, 1);
+        let position = schedule.acquire(0, &whole).map(|a| a.position);
+        schedule.complete(0, position.unwrap_or_default()).unwrap();
         assert!(schedule.advance(extent));
         schedule.set_plan(grid(1, 1));
         schedule.restart_epoch();
@@ -288,16 +324,46 @@ mod tests {
     }
 
     #[test]
-    fn a_serialised_schedule_goes_on_where_it_was() {
+    fn a_side_that_is_never_swapped_lets_trainers_work_side_by_side() {
+        let pass = pass(1, 4);
+        let mut schedule = Schedule::new();
+        schedule.set_plan(grid(1, 4));
+        let taken: Vec<_> = (0..4)
+            .map(|trainer| schedule.acquire(trainer, &pass))
+            .collect();
+        let positions = taken.iter().flatten().map(|acquired| acquired.position);
+        assert_eq!(positions.collect::<Vec<_>>(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn what_another_holds_is_not_reported_done() {
         let mut schedule = Schedule::new();
         schedule.set_plan(grid(2, 2));
-        let first = schedule.acquire(0, &pass(2, 2)).map(|a| a.position);
-        schedule.complete(first.unwrap_or_default());
-        let _held = schedule.acquire(0, &pass(2, 2));
+        let position = schedule
+            .acquire(0, &pass(2, 2))
+            .map(|a| a.position)
+            .unwrap();
+        let trainer = 1;
+        assert_eq!(
+            schedule.complete(trainer, position),
+            Err(NotHeld { trainer, position })
+        );
+        assert_eq!(schedule.done(), 0);
+        assert!(schedule.complete(0, 99).is_err());
+    }
+
+    #[test]
+    fn a_serialised_schedule_goes_on_where_it_was() {
+        let pass = pass(2, 2);
+        let mut schedule = Schedule::new();
+        schedule.set_plan(grid(2, 2));
+        let first = schedule.acquire(0, &pass).map(|a| a.position);
+        schedule.complete(0, first.unwrap_or_default()).unwrap();
+        let _held = schedule.acquire(0, &pass);
         let text = serde_json::to_string(&schedule).unwrap();
         let mut back: Schedule = serde_json::from_str(&text).unwrap();
         assert_eq!(back, schedule);
         back.release_all();
-        assert_eq!(back.acquire(0, &pass(2, 2)).map(|a| a.position), Some(1));
+        assert_eq!(back.acquire(0, &pass).map(|a| a.position), Some(1));
     }
 }

@@ -46,7 +46,7 @@ pub struct EpochPoint {
     pub edges: u64,
     /// Seconds of training so far, waiting for the disk included.
     pub seconds: f64,
-    /// Seconds so far that training stood still for partitions and edges.
+    /// Seconds so far that training stood still.
     pub stall_seconds: f64,
     /// Bytes read and written so far.
     pub io_bytes: u64,
@@ -124,7 +124,7 @@ impl SeedRun {
         point.epoch = epoch + 1;
         point.edges += stats.count;
         point.seconds += seconds;
-        point.stall_seconds += io.wait_seconds;
+        point.stall_seconds += io.stood_still();
         point.io_bytes += io.bytes_read + io.bytes_written;
         point.loss = stats.mean_loss();
         point.loads = io.loads;

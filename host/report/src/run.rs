@@ -22,6 +22,8 @@ pub struct RunReport {
     pub epochs: Vec<EpochRow>,
     /// Ranks of validation edges, in order, with the epochs trained by then.
     pub validation: Vec<(u32, RankStats)>,
+    /// Seconds that each took, with the epochs trained by then.
+    pub validation_seconds: Vec<(u32, f64)>,
 }
 
 /// A planned pass.
@@ -125,7 +127,15 @@ impl RunReport {
                         io: *io,
                     });
                 }
-                Event::Validated { epochs, ranks, .. } => report.validation.push((*epochs, *ranks)),
+                Event::Validated {
+                    epochs,
+                    ranks,
+                    seconds,
+                    ..
+                } => {
+                    report.validation.push((*epochs, *ranks));
+                    report.validation_seconds.push((*epochs, *seconds));
+                }
                 _ => {}
             }
         }
@@ -216,14 +226,14 @@ impl MeasuredPass {
         let mut stalls = Vec::new();
         let mut now = 0.0;
         for (position, row) in rows.iter().enumerate() {
-            let start = now + row.io.wait_seconds;
+            let start = now + row.io.stood_still();
             let loads = replay.loads.iter().filter(|load| load.position == position);
             transfers.extend(loads.map(|_| Transfer {
                 leaves: now,
                 enters: start,
                 ..Transfer::default()
             }));
-            if row.io.wait_seconds > 0.0 {
+            if row.io.stood_still() > 0.0 {
                 stalls.push(Span {
                     start: now,
                     end: start,

@@ -150,7 +150,7 @@ pub fn run_csv(report: &RunReport) -> Result<String, csv::Error> {
                 row.eval_before
                     .map_or(String::new(), |eval| eval.mrr.to_string()),
                 row.seconds.to_string(),
-                row.io.wait_seconds.to_string(),
+                row.io.stood_still().to_string(),
                 row.io.loads.to_string(),
                 row.io.bytes_read.to_string(),
                 row.io.bytes_written.to_string(),

@@ -46,7 +46,7 @@ pub fn records(event: &Event, wall_time: f64) -> Vec<u8> {
             ..
         } => {
             // Seconds of an epoch include those of waiting.
-            let training = seconds - io.wait_seconds;
+            let training = seconds - io.stood_still();
             let step = u64::from(*epoch) + 1;
             scalars(
                 "epoch",
@@ -87,7 +87,7 @@ fn scalars(
 ) -> Vec<u8> {
     let mut values = vec![
         ("seconds", seconds),
-        ("stall_seconds", io.wait_seconds),
+        ("stall_seconds", io.stood_still()),
         ("partition_loads", io.loads as f64),
         ("bytes_read", io.bytes_read as f64),
         ("bytes_written", io.bytes_written as f64),

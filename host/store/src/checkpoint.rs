@@ -3,17 +3,19 @@
 //! Every write makes a new file; a commit makes sure that all of them are on the disk and then
 //! replaces the manifest in one step. What the manifest does not name does not exist: it is
 //! removed after the commit, or when the folder is opened the next time.
+//!
+//! A commit may take its time while the run goes on ([`Checkpoint::begin`]): what is written
+//! meanwhile belongs to the commit after it.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use crate::files::{self, Summary};
-use crate::sealed;
+use crate::files::{self, FileError, Summary};
 
+mod commit;
 mod error;
 mod lock;
 pub mod manifest;
@@ -23,13 +25,15 @@ mod preserve;
 mod read;
 pub(crate) mod tensors;
 
+pub use commit::Belongs;
+use commit::Versions;
 pub use error::CheckpointError;
 use lock::Lock;
 pub use manifest::Manifest;
-use manifest::{FORMAT, RunInfo};
+use manifest::RunInfo;
 use metrics::Metrics;
 pub use read::ReadCheckpoint;
-pub use tensors::{PartitionData, Tensor, TensorRef};
+pub use tensors::{CopyRows, PartitionData, PartitionRows, Tensor, TensorRef};
 
 /// Name of the manifest in its folder.
 pub const MANIFEST: &str = "manifest.json";
@@ -38,20 +42,9 @@ pub const MANIFEST: &str = "manifest.json";
 #[derive(Debug)]
 pub struct Checkpoint {
     path: PathBuf,
-    /// The version that a crash would leave.
-    committed: Option<Manifest>,
-    pending: Mutex<Pending>,
+    versions: Mutex<Versions>,
     metrics: Mutex<Metrics>,
     _lock: Lock,
-}
-
-/// What was written since the last commit.
-#[derive(Debug, Default)]
-struct Pending {
-    /// File name and summary, by key of what it holds.
-    files: BTreeMap<String, (String, Summary)>,
-    /// The first failed write; after it nothing is committed.
-    failure: Option<String>,
 }
 
 impl Checkpoint {
@@ -66,8 +59,11 @@ impl Checkpoint {
         let lock = Lock::take(path)?;
         let committed = read::manifest_if_any(path)?;
         match &committed {
-            Some(manifest) => read::check_sizes(path, manifest)?,
-            None => names::check_no_versions(path)?,
+            Some(manifest) => {
+                read::check_sizes(path, manifest)?;
+                names::end_first(path)?;
+            }
+            None => names::begin_first(path)?,
         }
         names::sweep(path, committed.as_ref())?;
         let metrics_length = committed
@@ -76,8 +72,10 @@ impl Checkpoint {
         let metrics = Metrics::open(path, metrics_length)?;
         Ok(Self {
             path: path.to_owned(),
-            committed,
-            pending: Mutex::default(),
+            versions: Mutex::new(Versions {
+                committed,
+                ..Versions::default()
+            }),
             metrics: Mutex::new(metrics),
             _lock: lock,
         })
@@ -92,22 +90,28 @@ impl Checkpoint {
     /// Number of the last commit; 0 before the first.
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.committed
-            .as_ref()
-            .map_or(0, |manifest| manifest.version)
+        self.versions().version()
     }
 
     /// What the last commit says about its run; `None` before the first.
     #[must_use]
-    pub fn run(&self) -> Option<&RunInfo> {
-        self.committed.as_ref().map(|manifest| &manifest.run)
+    pub fn run(&self) -> Option<RunInfo> {
+        let versions = self.versions();
+        versions.committed.as_ref().map(|m| m.run.clone())
     }
 
     /// Whether a partition was ever written, committed or not.
     #[must_use]
     pub fn has_partition(&self, entity_type: &str, partition: u32) -> bool {
-        self.latest(&names::partition(entity_type, partition))
-            .is_some()
+        let key = names::partition(entity_type, partition);
+        self.versions().latest(&key).is_some()
+    }
+
+    /// Whether the commit that has begun has a partition, its own or the last one's.
+    #[must_use]
+    pub fn cut_has_partition(&self, entity_type: &str, partition: u32) -> bool {
+        let key = names::partition(entity_type, partition);
+        self.versions().of_cut(&key).is_some()
     }
 
     /// A partition as it was last written, committed or not; `None` if it never was.
@@ -135,7 +139,10 @@ impl Checkpoint {
         partition: u32,
         data: &mut PartitionData,
     ) -> Result<bool, CheckpointError> {
-        let Some((file, summary)) = self.latest(&names::partition(entity_type, partition)) else {
+        let Some((file, summary)) = self
+            .versions()
+            .latest(&names::partition(entity_type, partition))
+        else {
             return Ok(false);
         };
         let path = self.path.join(file);
@@ -148,7 +155,7 @@ impl Checkpoint {
     /// # Errors
     /// When their file cannot be read or is damaged.
     pub fn model(&self) -> Result<Vec<Tensor>, CheckpointError> {
-        let Some((file, summary)) = self.latest(names::MODEL) else {
+        let Some((file, summary)) = self.versions().latest(names::MODEL) else {
             return Ok(Vec::new());
         };
         let path = self.path.join(file);
@@ -181,15 +188,27 @@ impl Checkpoint {
                 values: row_adagrad,
             },
         ];
-        let metadata = [
-            ("entity_type", entity_type.to_owned()),
-            ("partition", partition.to_string()),
-        ];
-        self.write(
-            &names::partition(entity_type, partition),
-            &tensors,
-            &metadata,
-        )
+        let key = names::partition(entity_type, partition);
+        let metadata = about(entity_type, partition);
+        self.write(&key, Belongs::ToNext, |path| {
+            tensors::write(path, &tensors, &metadata)
+        })
+    }
+
+    /// The same for a partition that others may read meanwhile, for either commit.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::write_partition`].
+    pub fn write_rows(
+        &self,
+        entity_type: &str,
+        partition: u32,
+        rows: &PartitionRows<'_>,
+        belongs: Belongs,
+    ) -> Result<(), CheckpointError> {
+        let key = names::partition(entity_type, partition);
+        let metadata = about(entity_type, partition);
+        self.write(&key, belongs, |path| rows.write(path, &metadata))
     }
 
     /// Writes all parameters of the model. Belongs to the next commit.
@@ -197,97 +216,45 @@ impl Checkpoint {
     /// # Errors
     /// When they cannot be written. The committed version stays, and nothing is committed any more.
     pub fn write_model(&self, tensors: &[TensorRef<'_>]) -> Result<(), CheckpointError> {
-        self.write(names::MODEL, tensors, &[])
+        self.write(names::MODEL, Belongs::ToNext, |path| {
+            tensors::write(path, tensors, &[])
+        })
     }
 
     fn write(
         &self,
         key: &str,
-        tensors: &[TensorRef<'_>],
-        metadata: &[(&str, String)],
+        belongs: Belongs,
+        write: impl FnOnce(&Path) -> Result<Summary, FileError>,
     ) -> Result<(), CheckpointError> {
-        let name = names::versioned(key, self.version() + 1);
+        let version = {
+            let versions = self.versions();
+            let of_next = belongs == Belongs::ToNext && versions.cut.is_some();
+            versions.version() + 1 + u64::from(of_next)
+        };
+        let name = names::versioned(key, version);
         let path = self.path.join(&name);
         let staged = files::staged_name(&path);
-        let written = tensors::write(&staged, tensors, metadata)
-            .and_then(|summary| files::rename(&staged, &path).map(|()| summary));
+        let written =
+            write(&staged).and_then(|summary| files::rename(&staged, &path).map(|()| summary));
+        let mut versions = self.versions();
         match written {
             Ok(summary) => {
-                self.pending().files.insert(key.to_owned(), (name, summary));
+                let Versions { cut, pending, .. } = &mut *versions;
+                let files = match (belongs, cut) {
+                    (Belongs::ToThis, Some(cut)) => &mut cut.files,
+                    _ => pending,
+                };
+                files.insert(key.to_owned(), (name, summary));
                 Ok(())
             }
             Err(error) => {
                 // Gives the space back that the commit of another run may need.
                 let _ = files::remove(&staged);
-                self.pending()
-                    .failure
-                    .get_or_insert_with(|| error.to_string());
+                versions.fail(&error);
                 Err(error.into())
             }
         }
-    }
-
-    /// Makes everything written so far, together with the files of the last commit that were not
-    /// written again, the new version. Gives its number.
-    ///
-    /// # Errors
-    /// When a write failed before, or the files cannot be brought to the disk. A complete version
-    /// stays: the last one or, if only its confirmation failed, this one.
-    pub fn commit(&mut self, run: RunInfo) -> Result<u64, CheckpointError> {
-        if let Some(failure) = &self.pending().failure {
-            let (path, failure) = (self.path.clone(), failure.clone());
-            return Err(CheckpointError::Refused { path, failure });
-        }
-        match self.try_commit(run) {
-            Ok(version) => Ok(version),
-            Err(error) => {
-                self.pending()
-                    .failure
-                    .get_or_insert_with(|| error.to_string());
-                Err(error)
-            }
-        }
-    }
-
-    fn try_commit(&mut self, run: RunInfo) -> Result<u64, CheckpointError> {
-        let pending = self.pending().files.clone();
-        for (name, _) in pending.values() {
-            files::sync(&self.path.join(name))?;
-        }
-        let metrics_length = self.metrics().sync()?;
-        let manifest_path = self.path.join(MANIFEST);
-        files::sync_folder_of(&manifest_path)?;
-
-        let mut kept = self
-            .committed
-            .as_ref()
-            .map(|m| m.files.clone())
-            .unwrap_or_default();
-        let replaced: Vec<String> = kept
-            .keys()
-            .filter(|name| pending.contains_key(names::key_of(name)))
-            .cloned()
-            .collect();
-        kept.retain(|name, _| !pending.contains_key(names::key_of(name)));
-        kept.extend(pending.into_values());
-        let version = self.version() + 1;
-        let manifest = Manifest {
-            version,
-            run,
-            metrics_length,
-            files: kept,
-        };
-        let sealed = sealed::seal(FORMAT, &manifest);
-        let sealed = sealed.map_err(|e| CheckpointError::manifest(&manifest_path, e))?;
-        files::replace(&manifest_path, &sealed)?;
-
-        self.committed = Some(manifest);
-        self.pending().files.clear();
-        for name in replaced {
-            // A file too many does no harm; the next run removes it.
-            let _ = files::remove(&self.path.join(name));
-        }
-        Ok(version)
     }
 
     /// Whether [`Checkpoint::preserve`] kept epoch `epoch`.
@@ -302,7 +269,7 @@ impl Checkpoint {
     /// # Errors
     /// When the folder cannot be made; the checkpoint itself is untouched.
     pub fn preserve(&self, epoch: u32) -> Result<(), CheckpointError> {
-        match &self.committed {
+        match &self.versions().committed {
             Some(manifest) => {
                 let name = format!("{}{epoch}", names::PRESERVED);
                 preserve::preserve(&self.path, manifest, &name)
@@ -316,7 +283,7 @@ impl Checkpoint {
     /// # Errors
     /// When the folder cannot be made; the checkpoint itself is untouched.
     pub fn preserve_best(&self) -> Result<(), CheckpointError> {
-        match &self.committed {
+        match &self.versions().committed {
             Some(manifest) => preserve::preserve(&self.path, manifest, names::BEST),
             None => Ok(()),
         }
@@ -331,24 +298,21 @@ impl Checkpoint {
         self.metrics().append(event)
     }
 
-    /// File and summary of what `key` names, as it was last written.
-    fn latest(&self, key: &str) -> Option<(String, Summary)> {
-        if let Some(found) = self.pending().files.get(key) {
-            return Some(found.clone());
-        }
-        self.committed
-            .as_ref()?
-            .find(key)
-            .map(|(name, summary)| (name.to_owned(), summary))
-    }
-
-    fn pending(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    fn versions(&self) -> MutexGuard<'_, Versions> {
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn metrics(&self) -> MutexGuard<'_, Metrics> {
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a partition's file says of itself.
+fn about(entity_type: &str, partition: u32) -> [(&'static str, String); 2] {
+    [
+        ("entity_type", entity_type.to_owned()),
+        ("partition", partition.to_string()),
+    ]
 }
 
 /// Whether there is a checkpoint in the folder, whole or not.

@@ -10,6 +10,7 @@ use crate::dataset::manifest::EntityType;
 use crate::dataset::{Dataset, DatasetError, Ids};
 use crate::files::{self, FileError};
 
+mod leftovers;
 mod npy;
 mod parameters;
 mod parquet;
@@ -72,6 +73,12 @@ pub enum ExportError {
         /// The file.
         path: PathBuf,
     },
+    /// Another export writes there.
+    #[error("another export writes to {}; wait for it, or choose another folder", path.display())]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Checkpoint and dataset do not belong together.
     #[error("the checkpoint {} does not fit the dataset: {what}", path.display())]
     Mismatch {
@@ -105,6 +112,8 @@ pub fn run(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Vec<PathBuf>, ExportError> {
     files::create_folder(out)?;
+    let _lock = leftovers::lock(out)?;
+    leftovers::sweep(out)?;
     let export = Export {
         dataset,
         checkpoint,

@@ -351,6 +351,17 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
     }
 }
 
+/// Removes a folder and what is in it; one that is not there is fine.
+///
+/// # Errors
+/// When the operating system refuses.
+pub fn remove_folder(path: &Path) -> Result<(), FileError> {
+    match step(path).and_then(|()| fs::remove_dir_all(path)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, e)),
+        _ => Ok(()),
+    }
+}
+
 /// Makes a folder and those above it.
 ///
 /// # Errors

@@ -144,7 +144,7 @@ fn import(folder: &Path) -> Dataset {
 
 fn train(folder: &Path, dataset: &Dataset) -> ReadCheckpoint {
     let path = folder.join("model");
-    let mut checkpoint = Checkpoint::open_or_create(&path).unwrap();
+    let checkpoint = Checkpoint::open_or_create(&path).unwrap();
     assert_eq!(dataset.manifest().entities["e"].counts, [2, 1]);
     checkpoint
         .write_partition("e", 0, 2, &[5.0, 6.0, 7.0, 8.0], &[0.0, 0.5])

@@ -1,74 +1,113 @@
 //! The partition buffer: a fixed number of slots, of which a bucket swaps only what it lacks.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pbg_core::batch_graph::pipeline::ON_THEIR_WAY;
 use pbg_core::event::IoStats;
-use pbg_core::graph::Bucket;
-use pbg_core::plan::{self, Belady};
+use pbg_core::graph::{Bucket, Side};
+use pbg_core::plan::{self, Eviction};
+use pbg_core::schedule::Acquired;
 use pbg_core::strategy::Pass;
 
 use crate::error::RunError;
 use crate::layout::{Group, Layout, TableKey};
-use crate::transfer::{Slot, Transfers};
+pub use crate::transfer::Committed;
+use crate::transfer::{Slot, Tables, Transfers};
 
-/// Where tables come from and go to when they leave the buffer.
-pub trait TableStore {
+/// Where tables come from and go to when they leave the buffer or are committed. One thread calls it.
+pub trait TableStore: Send + Sync + 'static {
     /// One partition of one entity type, with its optimizer state.
-    type Table;
+    type Table: Send + Sync + 'static;
+    /// What a commit says besides its tables.
+    type Cut: Send + 'static;
 
-    /// Reads a table, or makes its initial state. Returns it with the bytes that were read.
+    /// Reads a table as it was last written, or makes its initial state.
     ///
     /// # Errors
     /// When it cannot be read or is damaged.
-    fn load(&self, key: TableKey) -> Result<(Self::Table, u64), RunError>;
+    fn load(&self, key: TableKey) -> Result<Self::Table, RunError>;
 
-    /// Writes a table. Returns the bytes written.
+    /// Writes a table. It belongs to the next commit that begins.
     ///
     /// # Errors
     /// When it cannot be written.
-    fn save(&self, key: TableKey, table: &mut Self::Table) -> Result<u64, RunError>;
+    fn save(&self, key: TableKey, table: &Self::Table) -> Result<(), RunError>;
+
+    /// Begins a commit of everything saved so far.
+    ///
+    /// # Errors
+    /// When a write failed before.
+    fn begin(&self, cut: Self::Cut) -> Result<(), RunError>;
+
+    /// Writes a table that belongs to the commit that has begun.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn add(&self, key: TableKey, table: &Self::Table) -> Result<(), RunError>;
+
+    /// Does a piece of what is left of the commit that has begun; its version once it is current.
+    ///
+    /// # Errors
+    /// When something cannot be written.
+    fn go_on(&self) -> Result<Option<u64>, RunError>;
+
+    /// A copy to train while the table itself is written; none of a table that cannot be copied.
+    fn copy(&self, table: &Self::Table) -> Option<Self::Table>;
 }
 
 /// Tables in memory: fixed ones throughout, groups in slots.
 #[derive(Debug)]
 pub struct PartitionBuffer<S: TableStore> {
     layout: Layout,
-    store: Arc<RwLock<S>>,
+    store: Arc<S>,
     capacity: usize,
+    /// Bytes of tables that may be copied so that training goes on while a commit writes them.
+    copies: u64,
+    /// Bytes that are copied now.
+    copied: u64,
     fixed: Slot<S::Table>,
     slots: Vec<Slot<S::Table>>,
-    transfers: Transfers<S::Table>,
+    transfers: Transfers<S>,
+    turn: Option<Turn>,
 }
 
-impl<S> PartitionBuffer<S>
-where
-    S: TableStore + Send + Sync + 'static,
-    S::Table: Send + 'static,
-{
-    /// A buffer of `capacity` slots (at least 2) that holds the fixed tables.
+/// The pass that is trained.
+#[derive(Debug)]
+struct Turn {
+    pass: Arc<Pass>,
+    plan: Vec<Bucket>,
+    eviction: Box<dyn Eviction>,
+}
+
+impl<S: TableStore> PartitionBuffer<S> {
+    /// A buffer of `capacity` slots (at least 2) that holds the fixed tables, and copies at most `copies`
+    /// bytes of tables for commits.
     ///
     /// # Errors
     /// When a fixed table cannot be loaded.
-    pub fn new(layout: Layout, capacity: usize, store: S) -> Result<Self, RunError> {
+    pub fn new(layout: Layout, capacity: usize, copies: u64, store: S) -> Result<Self, RunError> {
         let mut tables = Vec::new();
         for key in layout.fixed_tables() {
-            tables.push((key, store.load(key)?.0));
+            tables.push((key, Arc::new(store.load(key)?)));
         }
         let fixed = Slot {
-            group: (pbg_core::graph::Side::Lhs, 0),
+            group: (Side::Lhs, 0),
             tables,
-            dirty: false,
+            changed: false,
+            unsaved: false,
         };
-        let store = Arc::new(RwLock::new(store));
+        let store = Arc::new(store);
         Ok(Self {
             layout,
             transfers: Transfers::new(Arc::clone(&store))?,
             store,
             capacity: capacity.max(2),
+            copies,
+            copied: 0,
             fixed,
             slots: Vec::new(),
+            turn: None,
         })
     }
 
@@ -78,74 +117,143 @@ where
         self.slots.iter().map(|slot| slot.group).collect()
     }
 
-    /// Loads `groups`, as many as fit: the buffer of a run that goes on.
+    /// Those of them that were trained since they entered it.
+    #[must_use]
+    pub fn changed(&self) -> Vec<Group> {
+        let changed = self.slots.iter().filter(|slot| slot.changed);
+        changed.map(|slot| slot.group).collect()
+    }
+
+    /// Fills the buffer of a run that goes on: with `resident`, as many as fit, of which `changed` were
+    /// trained since they entered it. What is loaded was counted when it entered first.
     ///
     /// # Errors
     /// When a table cannot be loaded.
-    pub fn restore(&mut self, groups: &[Group]) -> Result<(), RunError> {
-        for &group in groups.iter().take(self.capacity) {
-            let slot = self.load(group)?;
+    pub fn restore(&mut self, resident: &[Group], changed: &[Group]) -> Result<(), RunError> {
+        for &group in resident.iter().take(self.capacity) {
+            let mut slot = self.load(group)?;
+            slot.changed = changed.contains(&group);
             self.slots.push(slot);
         }
-        self.transfers.traffic();
         Ok(())
     }
 
     /// Where tables come from.
-    pub fn store(&self) -> RwLockReadGuard<'_, S> {
-        self.store.read().unwrap_or_else(PoisonError::into_inner)
+    pub fn store(&self) -> &S {
+        &self.store
     }
 
-    /// The same, to be changed.
-    pub fn store_mut(&self) -> RwLockWriteGuard<'_, S> {
-        self.store.write().unwrap_or_else(PoisonError::into_inner)
+    /// Begins a pass: `plan` says which buckets come when, `eviction` what leaves the buffer.
+    pub fn begin_pass(&mut self, pass: Arc<Pass>, plan: Vec<Bucket>, eviction: Box<dyn Eviction>) {
+        self.turn = Some(Turn {
+            pass,
+            plan,
+            eviction,
+        });
     }
 
-    /// Makes every table of `bucket`, at `position` of the plan, resident, and marks it as changed.
+    /// Makes every table of a bucket of the pass resident, and marks it as changed.
     ///
-    /// The traffic includes what was carried out since the last bucket while it was trained.
+    /// A partition counts as loaded when it enters the buffer, read or drawn anew, and as written when it
+    /// leaves it changed, even if a commit had written it already: so the traffic of a plan is the same
+    /// however often a run commits or is stopped.
     ///
     /// # Errors
     /// When a table cannot be read or an evicted one cannot be written.
-    pub fn hold(
-        &mut self,
-        pass: &Pass,
-        bucket: Bucket,
-        eviction: &mut Belady,
-        position: usize,
-    ) -> Result<IoStats, RunError> {
-        let started = Instant::now();
-        let needed: Vec<Group> = plan::needs(pass, bucket).collect();
+    pub fn hold(&mut self, Acquired { bucket, position }: Acquired) -> Result<IoStats, RunError> {
+        let (started, committing) = (Instant::now(), self.transfers.time_of_commits());
+        let mut io = IoStats::default();
+        let turn = self.turn.as_mut();
+        let needed: Vec<Group> =
+            turn.map_or_else(Vec::new, |turn| plan::needs(&turn.pass, bucket).collect());
         for &group in &needed {
             if self.slots.iter().any(|slot| slot.group == group) {
                 continue;
             }
-            if self.slots.len() >= self.capacity
-                && let Some(victim) = eviction.victim(&self.resident(), &needed, position)
-            {
-                let slot = self.slots.swap_remove(victim);
-                self.transfers.save(slot);
+            if self.slots.len() >= self.capacity {
+                self.evict(&needed, position, &mut io);
             }
             let slot = self.load(group)?;
             self.slots.push(slot);
+            io.loads += 1;
+            io.bytes_read += self.layout.group_bytes(group);
         }
-        for slot in self
-            .slots
-            .iter_mut()
-            .filter(|slot| needed.contains(&slot.group))
-        {
-            slot.dirty = true;
+        let copying = self.prepare(&needed)?;
+        if let Some(turn) = &mut self.turn {
+            turn.eviction.used(&needed, position);
         }
-        self.fixed.dirty = true;
-        let mut io = self.transfers.traffic();
-        io.wait_seconds = started.elapsed().as_secs_f64();
+        let stood = started.elapsed();
+        // What was waited for while the thread worked on a commit was waited for because of the commit.
+        let commits = self.transfers.time_of_commits().saturating_sub(committing) + copying;
+        let commits = commits.min(stood);
+        io.commit_seconds = commits.as_secs_f64();
+        io.wait_seconds = (stood - commits).as_secs_f64();
         Ok(io)
     }
 
-    /// Starts to read what the first of `upcoming` buckets that lacks something lacks. It enters the
+    fn evict(&mut self, needed: &[Group], position: usize, io: &mut IoStats) {
+        let resident = self.resident();
+        let victim = self
+            .turn
+            .as_mut()
+            .and_then(|turn| turn.eviction.victim(&resident, needed, position));
+        let Some(victim) = victim else {
+            return;
+        };
+        let slot = self.slots.swap_remove(victim);
+        if slot.changed {
+            io.writes += 1;
+            io.bytes_written += self.layout.group_bytes(slot.group);
+        }
+        if slot.unsaved {
+            self.transfers.save(slot.tables);
+        }
+    }
+
+    /// Makes the tables that a bucket trains the buffer's alone: a commit that is still to write one keeps it,
+    /// and a copy is trained, as far as there is room for copies. Gives the time that copying took.
+    fn prepare(&mut self, needed: &[Group]) -> Result<Duration, RunError> {
+        let mut copying = Duration::ZERO;
+        let Self {
+            layout,
+            store,
+            copies,
+            copied,
+            fixed,
+            slots,
+            transfers,
+            ..
+        } = self;
+        let trained = slots.iter_mut().filter(|s| needed.contains(&s.group));
+        for slot in trained.chain([fixed]) {
+            for (key, table) in &mut slot.tables {
+                if Arc::get_mut(table).is_some() {
+                    continue;
+                }
+                let bytes = layout.types[key.0].bytes(key.1);
+                let started = Instant::now();
+                let copy = (*copied + bytes <= *copies).then(|| store.copy(table));
+                if let Some(copy) = copy.flatten() {
+                    *table = Arc::new(copy);
+                    *copied += bytes;
+                    copying += started.elapsed();
+                } else {
+                    transfers.written()?;
+                    *copied = 0;
+                }
+            }
+            (slot.changed, slot.unsaved) = (true, true);
+        }
+        Ok(copying)
+    }
+
+    /// Starts to read what the first bucket after `position` that lacks something lacks. It enters the
     /// buffer when that bucket is held; until then it waits beside it, at most [`ON_THEIR_WAY`] groups.
-    pub fn prefetch(&mut self, pass: &Pass, upcoming: &[Bucket]) {
-        let lacking = upcoming.iter().find_map(|&bucket| {
+    pub fn prefetch(&mut self, position: usize) {
+        let Some(Turn { pass, plan, .. }) = &self.turn else {
+            return;
+        };
+        let lacking = plan[position + 1..].iter().find_map(|&bucket| {
             let mut lacks: Vec<Group> = plan::needs(pass, bucket).collect();
             lacks.retain(|group| !self.slots.iter().any(|slot| slot.group == *group));
             (!lacks.is_empty()).then_some(lacks)
@@ -163,24 +271,41 @@ where
             .chain(&self.slots)
             .flat_map(|slot| &slot.tables)
             .find(|(k, _)| *k == key)
-            .map(|(_, table)| table)
+            .map(|(_, table)| &**table)
     }
 
-    /// Writes every changed table that is in memory or on its way out; the former stay there.
-    ///
-    /// What a commit writes is not traffic of the buffer. What was on its way counts for the next bucket.
+    /// Begins a commit of `cut` with everything trained so far. Training may go on: the thread that carries
+    /// partitions writes the tables as they are now. An earlier commit is waited for.
     ///
     /// # Errors
-    /// When one cannot be written.
-    pub fn flush(&mut self) -> Result<(), RunError> {
-        self.transfers.settle()?;
-        let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
-        let mut written = IoStats::default();
-        self.fixed.save(&*store, &mut written)?;
-        for slot in &mut self.slots {
-            slot.save(&*store, &mut written)?;
+    /// When the earlier commit fails, or anything else that was on its way.
+    pub fn commit(&mut self, cut: S::Cut) -> Result<(), RunError> {
+        self.transfers.finish()?;
+        let mut tables: Tables<S::Table> = Vec::new();
+        for slot in self.slots.iter_mut().chain([&mut self.fixed]) {
+            if slot.unsaved {
+                tables.extend(slot.tables.iter().map(|(k, t)| (*k, Arc::clone(t))));
+                slot.unsaved = false;
+            }
         }
+        self.copied = 0;
+        self.transfers.commit(cut, tables);
         Ok(())
+    }
+
+    /// Whether a commit has begun that is not at its end.
+    #[must_use]
+    pub fn committing(&self) -> bool {
+        self.transfers.committing()
+    }
+
+    /// The commit that came to its end since this was asked last; with `wait`, the end of one that is under
+    /// way is waited for.
+    ///
+    /// # Errors
+    /// When it fails, or anything else that was on its way.
+    pub fn committed(&mut self, wait: bool) -> Result<Option<Committed>, RunError> {
+        self.transfers.committed(wait)
     }
 
     fn load(&mut self, group: Group) -> Result<Slot<S::Table>, RunError> {
@@ -191,106 +316,4 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-    use std::sync::Mutex;
-
-    use pbg_core::graph::Side;
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::layout::TypeLayout;
-
-    /// Tables are counters; a load after a save must see what was saved.
-    #[derive(Default)]
-    struct Memory {
-        saved: Mutex<HashMap<TableKey, u64>>,
-    }
-
-    impl TableStore for Memory {
-        type Table = u64;
-
-        fn load(&self, key: TableKey) -> Result<(u64, u64), RunError> {
-            Ok((
-                self.saved.lock().unwrap().get(&key).copied().unwrap_or(0),
-                1,
-            ))
-        }
-
-        fn save(&self, key: TableKey, table: &mut u64) -> Result<u64, RunError> {
-            self.saved.lock().unwrap().insert(key, *table);
-            Ok(1)
-        }
-    }
-
-    fn layout(n: u32, m: u32, shared: bool) -> Layout {
-        let of = |name: &str, p: u32, on_lhs, on_rhs| TypeLayout {
-            name: name.to_owned(),
-            dimension: 4,
-            rows: vec![10; p as usize],
-            on_lhs,
-            on_rhs,
-        };
-        let types = if shared {
-            vec![of("node", n, true, true)]
-        } else {
-            vec![of("user", n, true, false), of("item", m, false, true)]
-        };
-        Layout {
-            types,
-            lhs_partitions: n,
-            rhs_partitions: if shared { n } else { m },
-            shared,
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn swaps_what_the_plan_predicts_and_loses_no_update(
-            n in 2_u32..6, m in 2_u32..6, shared in any::<bool>(), capacity in 2_usize..6, ahead in any::<bool>(),
-            commits in prop_oneof![Just(0), any::<u64>()], seed in any::<u64>(),
-        ) {
-            let layout = layout(n, m, shared);
-            let pass = Pass {
-                lhs_partitions: layout.lhs_partitions,
-                rhs_partitions: layout.rhs_partitions,
-                shared,
-                edges: vec![1; layout.grid().count()],
-                lhs_bytes: (0..layout.lhs_partitions).map(|p| layout.group_bytes((Side::Lhs, p))).collect(),
-                rhs_bytes: (0..layout.rhs_partitions).map(|p| layout.group_bytes((Side::Rhs, p))).collect(),
-                buffer_partitions: capacity as u32,
-                resident: Vec::new(),
-                epoch: 0, edge_set: 0, edge_chunk: 0, seed,
-            };
-            let grid: Vec<Bucket> = layout.grid().collect();
-            let mut order: Vec<u32> = (0..grid.len() as u32).collect();
-            pbg_core::batching::shuffle(&mut order, &mut pbg_core::seed::stream(seed, pbg_core::seed::Purpose::Order, &[]));
-            let plan: Vec<Bucket> = order.iter().map(|&i| grid[i as usize]).collect();
-            let mut eviction = Belady::new(&pass, &plan);
-            let mut buffer = PartitionBuffer::new(layout.clone(), capacity, Memory::default()).unwrap();
-            let mut expected: HashMap<TableKey, u64> = HashMap::new();
-            let mut loads = 0;
-            for (position, &bucket) in plan.iter().enumerate() {
-                loads += buffer.hold(&pass, bucket, &mut eviction, position).unwrap().loads;
-                if ahead {
-                    buffer.prefetch(&pass, &plan[position + 1..]);
-                }
-                prop_assert!(buffer.resident().len() <= capacity);
-                for group in plan::needs(&pass, bucket) {
-                    for key in layout.group_tables(group) {
-                        let slot = buffer.slots.iter_mut().flat_map(|s| &mut s.tables).find(|(k, _)| *k == key);
-                        slot.expect("resident").1 += 1;
-                        *expected.entry(key).or_default() += 1;
-                    }
-                }
-                if commits >> (position % 64) & 1 == 1 {
-                    buffer.flush().unwrap();
-                }
-            }
-            buffer.flush().unwrap();
-            let store = buffer.store();
-            prop_assert_eq!(&*store.saved.lock().unwrap(), &expected);
-            prop_assert_eq!(loads, plan::cost(&pass, &plan).loads);
-        }
-    }
-}
+mod tests;

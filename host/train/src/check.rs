@@ -115,12 +115,14 @@ impl Resolved {
             });
         }
         let pipes: u64 = execution.pipes.iter().map(|pipe| pipe.bytes).sum();
+        let ahead = config.execution.prefetch;
+        let commits = commit_bytes(&blueprint.layout, ahead);
         let mut memory = vec![
             ("program and libtorch".to_owned(), PROGRAM),
             ("partitions in the buffer".to_owned(), resident),
             (
-                "edges of a bucket".to_owned(),
-                edge_bytes(blueprint, &edge_sets, extent.edge_chunks),
+                EDGES[usize::from(ahead)].to_owned(),
+                edge_bytes(blueprint, &edge_sets, extent.edge_chunks, ahead),
             ),
             ("relations and their optimizer".to_owned(), 2 * parameters),
             (format!("{workers} workers"), workers * worker),
@@ -130,6 +132,9 @@ impl Resolved {
                 (2 + workers) * (config.plugins.limits.memory_mib << 20),
             ),
         ];
+        if commits > 0 {
+            memory.insert(2, ("copies for commits".to_owned(), commits));
+        }
         if pipes > 0 {
             memory.insert(2, ("partitions on their way".to_owned(), pipes));
         }
@@ -146,7 +151,8 @@ impl Resolved {
         let version = tables + parameters;
         let mut disk = vec![
             ("checkpoint".to_owned(), version),
-            ("next version while it is written".to_owned(), version),
+            // What is evicted while a commit is under way belongs to the one after it.
+            ("next two while they are written".to_owned(), 2 * version),
         ];
         if let Some(interval) = config.checkpoint_preservation_interval {
             let copies = u64::from(config.num_epochs / interval.max(1));
@@ -282,8 +288,23 @@ fn partition_bytes(config: &Config, layout: &Layout) -> (u64, u64) {
     (fixed + held.iter().sum::<u64>(), coming)
 }
 
-/// The largest chunk of a bucket: columns, the order of training, and the batch being decoded.
-fn edge_bytes(blueprint: &Blueprint, edge_sets: &[EdgeSet], chunks: u32) -> u64 {
+/// Partitions that are trained while a commit writes them as they were, and one that no bucket has touched
+/// when the first commit needs it.
+fn commit_bytes(layout: &Layout, ahead: bool) -> u64 {
+    let tables = layout
+        .all_tables()
+        .map(|(t, p)| (t, layout.types[t].bytes(p)));
+    let swapped = tables.filter(|&(t, _)| layout.types[t].partitioned());
+    let drawn = swapped.map(|(_, bytes)| bytes).max().unwrap_or(0);
+    layout.copies(ahead) + drawn
+}
+
+/// What the memory of edges is for, without and with those of the next bucket.
+const EDGES: [&str; 2] = ["edges of a bucket", "edges of two buckets"];
+
+/// The largest chunk of a bucket: columns and the order of training, twice where the next bucket's are read
+/// ahead, and the batch being decoded.
+fn edge_bytes(blueprint: &Blueprint, edge_sets: &[EdgeSet], chunks: u32, ahead: bool) -> u64 {
     let of = |set: &EdgeSet| {
         let largest = blueprint
             .layout
@@ -293,7 +314,7 @@ fn edge_bytes(blueprint: &Blueprint, edge_sets: &[EdgeSet], chunks: u32) -> u64 
             .unwrap_or(0);
         let rows = largest.div_ceil(u64::from(chunks.max(1)));
         let column_bytes = if set.has_weight() { 16 } else { 12 };
-        rows * (column_bytes + 8) + 2 * rows.min(READ_ROWS) * column_bytes
+        (1 + u64::from(ahead)) * rows * (column_bytes + 8) + 2 * rows.min(READ_ROWS) * column_bytes
     };
     edge_sets.iter().map(of).max().unwrap_or(0)
 }

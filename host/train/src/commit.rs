@@ -1,11 +1,9 @@
-//! When a run commits, what it writes, and what it checks before it goes on from a commit.
-
-use std::time::{Duration, Instant};
+//! What a commit says of its run, and what is checked before a run goes on from one.
 
 use pbg_core::event::Resumed;
 use pbg_kernels::params::{ParamTensor, Params};
 use pbg_store::checkpoint::manifest::RunInfo;
-use pbg_store::checkpoint::{Checkpoint, Tensor, TensorRef};
+use pbg_store::checkpoint::{Checkpoint, Tensor};
 
 use crate::error::RunError;
 use crate::identity::{self, Admitted, Allowed, Purpose};
@@ -13,14 +11,13 @@ use crate::resolved::Resolved;
 use crate::run::Strategies;
 use crate::state::{EpochSums, RunState, dictionaries};
 use crate::stored;
+use crate::tables::Cut;
 
 /// Ending of the name of a parameter's accumulators.
 const ACCUMULATOR: &str = ".adagrad";
 
 /// The commits of one run.
 pub(crate) struct Commits {
-    interval: Duration,
-    last: Instant,
     /// What each commit says of its run, but for where it stands.
     run: RunInfo,
     allowed: Allowed,
@@ -45,9 +42,6 @@ impl Commits {
         let config = resolved.config();
         let to_toml = config.to_toml();
         Ok(Self {
-            interval: Duration::try_from_secs_f64(config.checkpoint_interval)
-                .unwrap_or(Duration::MAX),
-            last: Instant::now(),
             run: RunInfo {
                 config: to_toml.map_err(|e| RunError::Config(e.to_string()))?,
                 config_hash: config.training_hash(),
@@ -60,11 +54,6 @@ impl Commits {
             },
             allowed,
         })
-    }
-
-    /// Whether the last commit is older than `checkpoint_interval`.
-    pub(crate) fn due(&self) -> bool {
-        self.last.elapsed() >= self.interval
     }
 
     /// The state to go on from, with `params` as they were; a fresh one before the first commit.
@@ -81,7 +70,7 @@ impl Commits {
             strategies: &self.run.strategies,
             allowed: self.allowed,
         };
-        let admitted = identity::admit(resolved, checkpoint.path(), run, &purpose)?;
+        let admitted = identity::admit(resolved, checkpoint.path(), &run, &purpose)?;
         read_model(checkpoint.model()?, params)?;
         let mut state: RunState = serde_json::from_value(run.state.clone()).map_err(|e| {
             let path = checkpoint.path().display();
@@ -109,54 +98,45 @@ impl Commits {
         })
     }
 
-    /// Writes the parameters and makes everything written so far the new version.
-    pub(crate) fn commit(
-        &mut self,
-        checkpoint: &mut Checkpoint,
+    /// What a commit at this moment says: where the run is, and `params` as they are now.
+    pub(crate) fn cut(
+        &self,
+        metrics_length: u64,
         params: &Params,
         state: &RunState,
-    ) -> Result<u64, RunError> {
-        write_model(checkpoint, params)?;
+    ) -> Result<Cut, RunError> {
         let state = serde_json::to_value(state)
             .map_err(|e| RunError::Mismatch(format!("the position cannot be written: {e}")))?;
-        let version = checkpoint.commit(RunInfo {
+        let run = RunInfo {
             state,
             ..self.run.clone()
-        })?;
-        self.last = Instant::now();
-        Ok(version)
+        };
+        Ok(Cut {
+            run,
+            metrics_length,
+            model: model(params),
+        })
     }
 }
 
-fn write_model(checkpoint: &mut Checkpoint, params: &Params) -> Result<(), RunError> {
-    let owned: Vec<Tensor> = params
+/// Parameters and their accumulators.
+fn model(params: &Params) -> Vec<Tensor> {
+    let named = |name: String, shape: &[usize], values| Tensor {
+        name,
+        shape: shape.to_vec(),
+        values,
+    };
+    params
         .tensors()
         .iter()
         .flat_map(|tensor| {
             let accumulator = format!("{}{ACCUMULATOR}", tensor.name);
             [
-                Tensor {
-                    name: tensor.name.clone(),
-                    shape: tensor.shape.clone(),
-                    values: tensor.to_vec(),
-                },
-                Tensor {
-                    name: accumulator,
-                    shape: tensor.shape.clone(),
-                    values: tensor.adagrad_to_vec(),
-                },
+                named(tensor.name.clone(), &tensor.shape, tensor.to_vec()),
+                named(accumulator, &tensor.shape, tensor.adagrad_to_vec()),
             ]
         })
-        .collect();
-    let tensors: Vec<TensorRef<'_>> = owned
-        .iter()
-        .map(|t| TensorRef {
-            name: &t.name,
-            shape: &t.shape,
-            values: &t.values,
-        })
-        .collect();
-    Ok(checkpoint.write_model(&tensors)?)
+        .collect()
 }
 
 /// Sets `params` to what a checkpoint holds. Relations that it has not met keep what they have.

@@ -2,7 +2,7 @@
 
 use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanError;
-use pbg_core::schedule::PassId;
+use pbg_core::schedule::{NotHeld, PassId};
 use pbg_core::strategy::{StrategyError, StrategyId};
 use pbg_kernels::device::OpenError;
 use pbg_kernels::spec::SpecError;
@@ -93,6 +93,9 @@ pub enum RunError {
         /// Why not.
         source: OpenError,
     },
+    /// A bucket was reported done by one that does not hold it.
+    #[error(transparent)]
+    NotHeld(#[from] NotHeld),
     /// The kernels refused what the loop gave them.
     #[error("training step: {0}")]
     Step(#[from] StepError),
@@ -123,7 +126,9 @@ impl RunError {
             Self::Strategy(_) | Self::Plan { .. } => ErrorKind::Plugin,
             Self::NotFinite { .. } => ErrorKind::Numeric,
             Self::Thread(_) | Self::Device { .. } => ErrorKind::Io,
-            Self::Step(_) | Self::Worker(_) | Self::WorkerPanic => ErrorKind::Internal,
+            Self::Step(_) | Self::Worker(_) | Self::WorkerPanic | Self::NotHeld(_) => {
+                ErrorKind::Internal
+            }
         }
     }
 }

@@ -46,6 +46,9 @@ impl TypeLayout {
     }
 }
 
+/// Fixed tables up to this many bytes are copied while a commit writes them.
+const MODERATE: u64 = 256 << 20;
+
 /// A table: an entity type (index into [`Layout::types`]) and a partition.
 pub type TableKey = (usize, u32);
 
@@ -139,6 +142,29 @@ impl Layout {
         self.group_tables(group)
             .map(|(t, p)| self.types[t].bytes(p))
             .sum()
+    }
+
+    /// Bytes of tables that may be copied so that training goes on while a commit writes them: as many as
+    /// two groups take, and fixed tables of moderate size. Larger ones are waited for.
+    #[must_use]
+    pub fn copies(&self, prefetch: bool) -> u64 {
+        let rhs = if self.shared { 0 } else { self.rhs_partitions };
+        let lhs = (0..self.lhs_partitions).map(|p| (Side::Lhs, p));
+        let mut groups: Vec<u64> = lhs
+            .chain((0..rhs).map(|p| (Side::Rhs, p)))
+            .map(|group| self.group_bytes(group))
+            .collect();
+        groups.sort_unstable_by(|a, b| b.cmp(a));
+        let fixed: u64 = self
+            .fixed_tables()
+            .map(|(t, p)| self.types[t].bytes(p))
+            .sum();
+        let fixed = if fixed <= MODERATE { fixed } else { 0 };
+        if prefetch {
+            fixed + groups.iter().take(2).sum::<u64>()
+        } else {
+            0
+        }
     }
 
     /// The partition of entity type `type_index` that `bucket` uses on `side`.

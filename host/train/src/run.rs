@@ -2,18 +2,16 @@
 //! edges on disk -> bucket schedule -> partition buffer -> batches -> kernels -> update -> checkpoint.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pbg_config::Config;
 use pbg_core::batching;
-use pbg_core::event::{Event, IoStats, RankStats, Resumed, TrainStats};
-use pbg_core::graph::{Bucket, Edges, Side};
+use pbg_core::event::{Event, IoStats, Resumed};
 use pbg_core::plan::{self, Belady};
-use pbg_core::schedule::{Acquired, Extent};
-use pbg_core::seed::{self, Purpose};
-use pbg_core::strategy::{BucketOrder, Loss, Pass, SamplerFactory, StrategyError, StrategyId};
+use pbg_core::schedule::{Acquired, Extent, Schedule};
+use pbg_core::strategy::{BucketOrder, Loss as _, Pass, SamplerFactory, StrategyId};
 use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
 use pbg_kernels::step::{Cluster, StepWorker};
@@ -22,26 +20,24 @@ use pbg_store::dataset::EdgeSet;
 
 use crate::buffer::PartitionBuffer;
 use crate::commit::{self, Commits, Start};
-use crate::draws::Samplers;
+use crate::coordinator::{Alone, Coordinator};
+use crate::edges::{EdgeReader, EdgeSource};
 use crate::error::RunError;
 use crate::executor::{self, Executor, executors};
 use crate::grow::NewRows;
-use crate::holdout;
 use crate::identity::{Admitted, Allowed};
 use crate::losses::GuardedLoss;
-use crate::memory;
 use crate::model::Blueprint;
+use crate::pace::Pace;
 use crate::resolved::Resolved;
 use crate::state::RunState;
 use crate::tables::{DiskTables, Initial};
-use crate::trained::Missing;
-use crate::workers::{self, Work};
 
+mod bucket;
+mod commits;
 mod faults;
+mod record;
 mod validation;
-
-/// On one machine there is one trainer; its workers share each bucket.
-const TRAINER: u32 = 0;
 
 /// The strategies of a run.
 pub struct Strategies {
@@ -122,7 +118,7 @@ impl Resolved {
         emit: &mut dyn FnMut(Event),
     ) -> Result<Outcome, RunError> {
         pbg_kernels::use_one_torch_thread();
-        Run::open(self, strategies, allowed, place)?.train(stop, emit)
+        Run::open(self, strategies, allowed, place, emit)?.train(stop)
     }
 }
 
@@ -131,10 +127,13 @@ struct Run<'a> {
     config: &'a Config,
     blueprint: &'a Blueprint,
     strategies: Strategies,
-    edge_sets: Vec<EdgeSet>,
+    edge_sets: Arc<Vec<EdgeSet>>,
     extent: Extent,
+    coordinator: Box<dyn Coordinator>,
     buffer: PartitionBuffer<DiskTables>,
-    params: Params,
+    edges: EdgeReader,
+    /// Shared, so that a thread beside the workers can read and add to them.
+    params: Arc<Params>,
     trainers: Vec<Executor>,
     /// Where they train, if not on the cores.
     place: Option<Place>,
@@ -146,6 +145,10 @@ struct Run<'a> {
     resumed: Option<Resumed>,
     /// What is not as it was when the checkpoint was committed.
     admitted: Admitted,
+    /// Edges and traffic of this process.
+    totals: (u64, IoStats),
+    /// Who watches.
+    sink: &'a mut dyn FnMut(Event),
 }
 
 impl<'a> Run<'a> {
@@ -154,6 +157,7 @@ impl<'a> Run<'a> {
         strategies: Strategies,
         allowed: Allowed,
         place: Option<Place>,
+        sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
         let (config, blueprint) = (resolved.config(), resolved.blueprint());
         if let Some(reason) = executor::refusal(resolved, place.is_some()) {
@@ -162,6 +166,7 @@ impl<'a> Run<'a> {
         let edge_sets = resolved.edge_sets()?;
         validation::check(config, resolved.dataset())?;
         let extent = resolved.extent(&edge_sets)?;
+        let edge_sets = Arc::new(edge_sets);
         let checkpoint = Checkpoint::open_or_create(Path::new(&config.checkpoint_path))?;
         let initial = Initial::new(resolved, checkpoint.run().is_none())?;
         let mut params = Params::new(&blueprint.spec);
@@ -184,12 +189,21 @@ impl<'a> Run<'a> {
                 RunError::Mismatch(format!("{path}: its loss does not fit: {reason}"))
             })?;
         }
-        state.schedule.release_all();
+        let pace = Pace::new(config.checkpoint_interval, resolved.settings().workers);
+        let schedule = std::mem::take(&mut state.schedule);
         let tables = DiskTables::new(resolved, checkpoint, initial, place)?;
+        let layout = blueprint.layout.clone();
+        let copies = layout.copies(config.execution.prefetch);
         let capacity = config.buffer_partitions as usize;
-        let mut buffer = PartitionBuffer::new(blueprint.layout.clone(), capacity, tables)?;
-        buffer.restore(&state.resident)?;
+        let mut buffer = PartitionBuffer::new(layout, capacity, copies, tables)?;
+        buffer.restore(&state.resident, &state.changed)?;
         let spec = validation::with_rates_of(&state.plateau, &blueprint.spec);
+        let source = EdgeSource {
+            edge_sets: Arc::clone(&edge_sets),
+            chunks: extent.edge_chunks,
+            seed: config.seed,
+            eval_fraction: config.eval_fraction,
+        };
         Ok(Self {
             resolved,
             config,
@@ -205,114 +219,89 @@ impl<'a> Run<'a> {
             blueprint,
             edge_sets,
             extent,
+            coordinator: Box::new(Alone::new(schedule, pace)),
             buffer,
-            params,
+            edges: EdgeReader::new(source)?,
+            params: Arc::new(params),
             state,
             commits,
             resumed,
             admitted,
+            totals: Default::default(),
+            sink,
         })
     }
 
-    fn train(
-        mut self,
-        stop: &AtomicBool,
-        emit: &mut dyn FnMut(Event),
-    ) -> Result<Outcome, RunError> {
+    fn train(mut self, stop: &AtomicBool) -> Result<Outcome, RunError> {
         let started = Instant::now();
-        let (mut edges, mut io) = (0, IoStats::default());
-        self.announce(emit);
-        self.announce_changes(emit)?;
-        self.make_up_for_preserving(emit)?;
-        self.validate(emit)?;
-        while !self.state.schedule.finished(self.extent) && !self.ends_early() {
-            let pass = self.plan(emit)?;
-            let mut eviction = Belady::new(&pass, self.state.schedule.plan());
-            while let Some(acquired) = self.state.schedule.acquire(TRAINER, &pass) {
-                let trained = self.train_bucket(&pass, acquired, &mut eviction, emit)?;
-                self.state.schedule.complete(acquired.position);
-                self.record(acquired, &trained, emit)?;
-                self.replace_sampler(&trained.faults, emit)?;
-                self.report_loss_faults(emit)?;
-                edges += trained.stats.count;
-                io.add(&trained.io);
-                let stopping = stop.load(Ordering::Relaxed);
-                if stopping || self.commits.due() {
-                    let version = self.commit(emit)?;
-                    if stopping {
-                        emit(Event::Interrupted { version });
-                        return Ok(Outcome::Interrupted { version });
-                    }
+        self.announce();
+        self.announce_changes()?;
+        self.make_up_for_preserving()?;
+        self.validate()?;
+        while !self.schedule().finished(self.extent) && !self.ends_early() {
+            let pass = self.begin_pass()?;
+            while let Some(acquired) = self.coordinator.next(&pass) {
+                if let Some(version) = self.train_bucket(acquired, stop)? {
+                    self.emit(Event::Interrupted { version });
+                    return Ok(Outcome::Interrupted { version });
                 }
             }
-            self.finish_pass(emit)?;
-            self.validate(emit)?;
+            self.finish_pass()?;
+            self.validate()?;
         }
-        self.announce_early_end(emit);
-        let version = self.buffer.store().checkpoint.version();
-        emit(Event::RunFinished {
+        self.announce_early_end();
+        let version = self.finish_commit()?;
+        let (edges, io) = self.totals;
+        let stages = self.stages();
+        self.emit(Event::RunFinished {
             edges,
             seconds: started.elapsed().as_secs_f64(),
             io,
-            stages: self.stages(),
+            stages,
             version,
         });
         Ok(Outcome::Finished { version })
     }
 
-    /// Seconds of all workers in each cluster of the step.
-    fn stages(&self) -> Vec<(String, f64)> {
-        let times = Cluster::ALL.into_iter().zip(self.cluster_times());
-        times
-            .map(|(cluster, time)| (cluster.name().to_owned(), time.as_secs_f64()))
-            .collect()
+    /// One bucket along the whole line. Gives the version of the checkpoint if the run is to stop behind it.
+    fn train_bucket(
+        &mut self,
+        acquired: Acquired,
+        stop: &AtomicBool,
+    ) -> Result<Option<u64>, RunError> {
+        let mut io = self.load(acquired)?;
+        let prepared = self.take_edges(acquired, &mut io)?;
+        let trained = self.train_edges(acquired, &prepared, io)?;
+        drop(prepared);
+        self.coordinator.settle(acquired)?;
+        self.record(acquired, &trained)?;
+        self.replace_sampler(&trained.faults)?;
+        self.report_loss_faults()?;
+        if stop.load(Ordering::Relaxed) {
+            return self.commit().map(Some);
+        }
+        self.commit_if_due()?;
+        Ok(None)
     }
 
-    fn cluster_times(&self) -> [Duration; Cluster::ALL.len()] {
-        let mut times = self.earlier;
-        for (time, cluster) in times.iter_mut().zip(Cluster::ALL) {
-            *time += self
-                .trainers
-                .iter()
-                .map(|t| t.cluster_times().of(cluster))
-                .sum::<Duration>();
-        }
-        times
+    /// Where the run is.
+    fn schedule(&self) -> &Schedule {
+        self.coordinator.schedule()
     }
 
-    fn announce(&self, emit: &mut dyn FnMut(Event)) {
-        emit(Event::RunStarted {
-            epochs: self.extent.epochs,
-            passes_per_epoch: self.extent.edge_sets * self.extent.edge_chunks,
-            buckets: self.blueprint.layout.grid().count() as u64,
-            edges_per_epoch: self.edge_sets.iter().map(EdgeSet::len).sum(),
-            workers: self.trainers.len() as u32,
-            resumed: self.resumed,
-        });
-    }
-
-    /// Tells what is not as it was when the run was left, and commits it, so that it is told once.
-    fn announce_changes(&mut self, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        let Admitted {
-            earlier, changes, ..
-        } = std::mem::take(&mut self.admitted);
-        if let Some(earlier) = &earlier {
-            let Missing { rows, relations } = Missing::of(earlier, &self.resolved.ids()?);
-            self.report(Event::Grown { rows, relations }, emit)?;
-        }
-        if !changes.is_empty() {
-            let changes = changes.clone();
-            self.report(Event::DataChanged { changes }, emit)?;
-        }
-        if earlier.is_some() || !changes.is_empty() {
-            self.commit(emit)?;
-        }
-        Ok(())
+    /// Has the current pass planned, and tells the buffer.
+    fn begin_pass(&mut self) -> Result<Arc<Pass>, RunError> {
+        let pass = Arc::new(self.plan()?);
+        let plan = self.schedule().plan().to_vec();
+        let eviction = Belady::new(&pass, &plan);
+        self.buffer
+            .begin_pass(Arc::clone(&pass), plan, Box::new(eviction));
+        Ok(pass)
     }
 
     /// The current pass, with a plan: its own from the checkpoint, or a new one of the order.
-    fn plan(&mut self, emit: &mut dyn FnMut(Event)) -> Result<Pass, RunError> {
-        let id = self.state.schedule.pass();
+    fn plan(&mut self) -> Result<Pass, RunError> {
+        let id = self.schedule().pass();
         let edge_set = &self.edge_sets[id.edge_set as usize];
         let chunks = self.extent.edge_chunks;
         let edges = self.blueprint.layout.grid().map(|bucket| {
@@ -324,12 +313,12 @@ impl<'a> Run<'a> {
             .blueprint
             .layout
             .pass(self.config, id, edges.collect(), resident);
-        if self.state.schedule.needs_plan() {
+        if self.schedule().needs_plan() {
             let asked = Instant::now();
             let buckets = match self.strategies.order.plan(&pass) {
                 Ok(buckets) => buckets,
                 Err(fault) => {
-                    self.replace_order(&fault, emit)?;
+                    self.replace_order(&fault)?;
                     self.strategies.order.plan(&pass)?
                 }
             };
@@ -347,246 +336,9 @@ impl<'a> Run<'a> {
                 buckets: buckets.len() as u64,
                 cost: plan::cost(&pass, &buckets),
             };
-            self.report(planned, emit)?;
-            self.state.schedule.set_plan(buckets);
+            self.report(planned)?;
+            self.coordinator.set_plan(buckets);
         }
         Ok(pass)
     }
-
-    fn train_bucket(
-        &mut self,
-        pass: &Pass,
-        Acquired { bucket, position }: Acquired,
-        eviction: &mut Belady,
-        emit: &mut dyn FnMut(Event),
-    ) -> Result<Trained, RunError> {
-        let mut io = self.buffer.hold(pass, bucket, eviction, position)?;
-        if self.config.execution.prefetch {
-            let upcoming = &self.state.schedule.plan()[position + 1..];
-            self.buffer.prefetch(pass, upcoming);
-        }
-        let reading = Instant::now();
-        let edges = self.read_edges(bucket)?;
-        io.wait_seconds += reading.elapsed().as_secs_f64();
-        let (held, order) = self.split(bucket, edges.len() as u32);
-        emit(Event::BucketStarted {
-            pass: self.state.schedule.pass(),
-            bucket,
-            position: position as u64,
-            edges: order.len() as u64,
-        });
-        let started = Instant::now();
-        let buffer = &self.buffer;
-        let table = |entity, partition| buffer.table((entity, partition));
-        let work = Work {
-            blueprint: self.blueprint,
-            table: &table,
-            params: &self.params,
-            loss: &self.strategies.loss,
-            edges: &edges,
-            negatives_from: self.config.negatives_from,
-            pass: self.state.schedule.pass(),
-            bucket,
-            seed: self.config.seed,
-        };
-        let eval_batch = self.resolved.settings().eval_batch_size;
-        if !held.is_empty() {
-            self.settle(bucket)?;
-        }
-        let eval_before = holdout::evaluate(&mut self.evaluators, &work, &held, eval_batch)?;
-        let samplers = Samplers {
-            sampler: self.strategies.sampler.as_ref(),
-            standard: self.strategies.fallbacks.sampler.as_deref(),
-            faults: Mutex::default(),
-        };
-        let shifts = workers::train(
-            &mut self.trainers,
-            &work,
-            &order,
-            &samplers,
-            self.config.batch_size,
-            emit,
-        )?;
-        if !held.is_empty() {
-            self.settle(bucket)?;
-        }
-        let eval_after = holdout::evaluate(&mut self.evaluators, &work, &held, eval_batch)?;
-        let faults = samplers.faults.into_inner();
-        Ok(Trained {
-            stats: shifts.stats,
-            sampler: shifts.sampler,
-            faults: faults.unwrap_or_else(PoisonError::into_inner),
-            eval_before,
-            eval_after,
-            seconds: started.elapsed().as_secs_f64(),
-            io,
-        })
-    }
-
-    /// Brings main memory up to date with a device: parameters, and the tables of `bucket`.
-    fn settle(&self, bucket: Bucket) -> Result<(), RunError> {
-        self.settle_parameters()?;
-        let layout = &self.blueprint.layout;
-        for entity in 0..layout.types.len() {
-            for side in Side::BOTH {
-                let partition = layout.partition(entity, side, bucket);
-                if let Some(table) = self.buffer.table((entity, partition)) {
-                    table.download()?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Brings the parameters in main memory up to date with a device.
-    fn settle_parameters(&self) -> Result<(), RunError> {
-        for executor in &self.trainers {
-            executor.settle(&self.params)?;
-        }
-        Ok(())
-    }
-
-    fn read_edges(&self, bucket: Bucket) -> Result<Edges, RunError> {
-        let pass = self.state.schedule.pass();
-        let edge_set = &self.edge_sets[pass.edge_set as usize];
-        let len = edge_set.bucket_len(bucket);
-        let rows = batching::chunk_range(len, pass.edge_chunk, self.extent.edge_chunks);
-        Ok(edge_set.read(bucket, rows)?)
-    }
-
-    /// Held-out edges, the same in every epoch, and the others in a new random order.
-    fn split(&self, bucket: Bucket, edges: u32) -> (Vec<u32>, Vec<u32>) {
-        let pass = self.state.schedule.pass();
-        let at = [
-            pass.edge_set,
-            pass.edge_chunk,
-            bucket.lhs,
-            bucket.rhs,
-            pass.epoch,
-        ]
-        .map(u64::from);
-        let mut rng = seed::stream(self.config.seed, Purpose::HoldOut, &at[..4]);
-        let (held, mut order) = batching::hold_out(edges, self.config.eval_fraction, &mut rng);
-        let mut rng = seed::stream(self.config.seed, Purpose::Shuffle, &at);
-        batching::shuffle(&mut order, &mut rng);
-        (held, order)
-    }
-
-    fn record(
-        &mut self,
-        Acquired { bucket, position }: Acquired,
-        trained: &Trained,
-        emit: &mut dyn FnMut(Event),
-    ) -> Result<(), RunError> {
-        let event = Event::BucketFinished {
-            pass: self.state.schedule.pass(),
-            bucket,
-            position: position as u64,
-            index: self.state.index,
-            stats: trained.stats,
-            eval_before: trained.eval_before,
-            eval_after: trained.eval_after,
-            seconds: trained.seconds,
-            io: trained.io,
-        };
-        let epoch = &mut self.state.epoch;
-        epoch.stats.add(&trained.stats);
-        epoch.io.add(&trained.io);
-        epoch.seconds += trained.seconds + trained.io.wait_seconds;
-        epoch.calls.sampler += trained.sampler.as_secs_f64();
-        if let Some(eval) = &trained.eval_before {
-            epoch.eval_before = epoch.eval_before.merge(eval);
-        }
-        self.state.index += 1;
-        self.report(event, emit)
-    }
-
-    fn finish_pass(&mut self, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        let epoch = self.state.schedule.pass().epoch;
-        self.state.schedule.advance(self.extent);
-        if self.state.schedule.pass().epoch == epoch {
-            return Ok(());
-        }
-        let sums = std::mem::take(&mut self.state.epoch);
-        let event = Event::EpochFinished {
-            epoch,
-            stats: sums.stats,
-            eval_before: (sums.eval_before.count > 0).then_some(sums.eval_before),
-            seconds: sums.seconds,
-            calls: sums.calls,
-            io: sums.io,
-            peak_bytes: memory::peak_bytes(),
-        };
-        self.report(event, emit)?;
-        self.commit(emit)?;
-        if self.keeps(epoch + 1) {
-            self.preserve(epoch + 1, emit)?;
-        }
-        Ok(())
-    }
-
-    /// Whether the commit after `epochs` epochs is kept for good.
-    fn keeps(&self, epochs: u32) -> bool {
-        let interval = self.config.checkpoint_preservation_interval;
-        epochs > 0 && interval.is_some_and(|n| epochs.is_multiple_of(n))
-    }
-
-    /// A run that was stopped after an epoch's commit, before it was kept, keeps it when it goes on.
-    fn make_up_for_preserving(&self, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        let pass = self.state.schedule.pass();
-        let at_start =
-            self.state.schedule.needs_plan() && (pass.edge_set, pass.edge_chunk) == (0, 0);
-        if self.resumed.is_some()
-            && at_start
-            && self.keeps(pass.epoch)
-            && !self.buffer.store().checkpoint.has_preserved(pass.epoch)
-        {
-            self.preserve(pass.epoch, emit)?;
-        }
-        Ok(())
-    }
-
-    fn preserve(&self, epochs: u32, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        self.buffer.store().checkpoint.preserve(epochs)?;
-        emit(Event::Preserved { epoch: epochs });
-        Ok(())
-    }
-
-    /// To `metrics.jsonl` and to whoever watches.
-    fn report(&mut self, event: Event, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        self.buffer.store().checkpoint.append_metrics(&event)?;
-        emit(event);
-        Ok(())
-    }
-
-    fn commit(&mut self, emit: &mut dyn FnMut(Event)) -> Result<u64, RunError> {
-        let started = Instant::now();
-        self.state.resident = self.buffer.resident();
-        self.state.loss = self.strategies.loss.state();
-        self.settle_parameters()?;
-        self.buffer.flush()?;
-        let mut tables = self.buffer.store_mut();
-        tables.complete()?;
-        let version = self
-            .commits
-            .commit(&mut tables.checkpoint, &self.params, &self.state)?;
-        emit(Event::Committed {
-            version,
-            seconds: started.elapsed().as_secs_f64(),
-        });
-        Ok(version)
-    }
-}
-
-/// What training a bucket gave.
-struct Trained {
-    stats: TrainStats,
-    /// Time that a worker spent asking the relation sampler.
-    sampler: Duration,
-    /// How the relation sampler failed in workers, which went on with the standard one.
-    faults: Vec<StrategyError>,
-    eval_before: Option<RankStats>,
-    eval_after: Option<RankStats>,
-    seconds: f64,
-    io: IoStats,
 }

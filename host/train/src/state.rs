@@ -19,6 +19,10 @@ pub(crate) struct RunState {
     pub(crate) index: u64,
     /// Groups in the buffer, so that an order that looks at them plans the same after a resume.
     pub(crate) resident: Vec<Group>,
+    /// Those of them that were trained since they entered the buffer, so that traffic is counted the same
+    /// after a resume.
+    #[serde(default)]
+    pub(crate) changed: Vec<Group>,
     /// Sums of the current epoch.
     pub(crate) epoch: EpochSums,
     /// What the loss remembers, where it does.

@@ -1,19 +1,23 @@
 //! Tables on disk: the checkpoint's partitions, those of `init_path`, or freshly drawn ones.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use pbg_core::seed;
 use pbg_gemm::pages;
 use pbg_kernels::device::Place;
 use pbg_kernels::table::{Features, Table};
-use pbg_store::checkpoint::{Checkpoint, PartitionData, ReadCheckpoint};
+use pbg_store::checkpoint::manifest::RunInfo;
+use pbg_store::checkpoint::{
+    Belongs, Checkpoint, PartitionData, PartitionRows, ReadCheckpoint, Tensor, TensorRef,
+};
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::buffer::TableStore;
 use crate::error::RunError;
 use crate::grow::NewRows;
 use crate::identity::{Purpose, admit};
-use crate::layout::{TableKey, TypeLayout};
+use crate::layout::{Layout, TableKey, TypeLayout};
 use crate::resolved::Resolved;
 
 /// The first state of tables: those of `init_path` where it has them, else normal draws.
@@ -121,10 +125,22 @@ pub(crate) fn check_shape(
 pub(crate) struct DiskTables {
     pub(crate) checkpoint: Checkpoint,
     initial: Initial,
-    types: Vec<TypeLayout>,
+    layout: Layout,
     features: Vec<Option<Features>>,
     /// Where tables are trained, if not in main memory.
     place: Option<Place>,
+    /// Tables that the commit under way may lack, since no bucket has touched them; none once a commit has
+    /// had all of them.
+    untouched: Mutex<Option<Vec<TableKey>>>,
+}
+
+/// What a commit says besides its tables.
+pub(crate) struct Cut {
+    pub(crate) run: RunInfo,
+    /// Bytes of `metrics.jsonl` that belong to it.
+    pub(crate) metrics_length: u64,
+    /// Parameters and their accumulators.
+    pub(crate) model: Vec<Tensor>,
 }
 
 impl DiskTables {
@@ -136,51 +152,76 @@ impl DiskTables {
     ) -> Result<Self, RunError> {
         let blueprint = resolved.blueprint();
         let features = blueprint.features(resolved.dataset())?;
+        let layout = blueprint.layout.clone();
         Ok(Self {
             checkpoint,
             initial,
-            types: blueprint.layout.types.clone(),
+            untouched: Mutex::new(Some(layout.all_tables().collect())),
+            layout,
             features,
             place,
         })
     }
 
-    /// Gives every table that no bucket has touched its initial state on disk, so that a
-    /// committed checkpoint is complete.
-    pub(crate) fn complete(&self) -> Result<(), RunError> {
-        for type_index in 0..self.types.len() {
-            for partition in 0..self.types[type_index].rows.len() as u32 {
-                let layout = &self.types[type_index];
-                if !self.checkpoint.has_partition(&layout.name, partition) {
-                    let data = self.initial.partition(layout, type_index, partition)?;
-                    let name = layout.name.clone();
-                    self.checkpoint.write_partition(
-                        &name,
-                        partition,
-                        data.dim,
-                        &data.embeddings,
-                        &data.row_adagrad,
-                    )?;
-                }
+    /// Gives one table that no bucket has touched its initial state on disk, so that a committed checkpoint
+    /// is complete. Says whether there may be more of them.
+    fn complete(&self) -> Result<bool, RunError> {
+        let mut untouched = self
+            .untouched
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        while let Some((type_index, partition)) = untouched.as_mut().and_then(Vec::pop) {
+            let layout = &self.layout.types[type_index];
+            if self.checkpoint.cut_has_partition(&layout.name, partition) {
+                continue;
             }
+            let data = self.initial.partition(layout, type_index, partition)?;
+            let rows = PartitionRows {
+                rows: data.rows,
+                dim: data.dim,
+                embeddings: &|row, out| {
+                    out.copy_from_slice(&data.embeddings[row * data.dim..][..out.len()])
+                },
+                row_adagrad: &|row, out| out.copy_from_slice(&data.row_adagrad[row..][..out.len()]),
+            };
+            self.checkpoint
+                .write_rows(&layout.name, partition, &rows, Belongs::ToThis)?;
+            return Ok(true);
         }
-        Ok(())
+        *untouched = None;
+        Ok(false)
+    }
+
+    fn write(
+        &self,
+        (type_index, partition): TableKey,
+        table: &Table,
+        belongs: Belongs,
+    ) -> Result<(), RunError> {
+        table.download()?;
+        let layout = &self.layout.types[type_index];
+        let rows = PartitionRows {
+            rows: table.embeddings.rows(),
+            dim: layout.dimension,
+            embeddings: &|row, out| table.embeddings.read_rows(row, out),
+            row_adagrad: &|row, out| table.row_adagrad.read_rows(row, out),
+        };
+        Ok(self
+            .checkpoint
+            .write_rows(&layout.name, partition, &rows, belongs)?)
     }
 }
 
 impl TableStore for DiskTables {
     type Table = Table;
+    type Cut = Cut;
 
-    fn load(&self, (type_index, partition): TableKey) -> Result<(Table, u64), RunError> {
-        let layout = &self.types[type_index];
+    fn load(&self, (type_index, partition): TableKey) -> Result<Table, RunError> {
+        let layout = &self.layout.types[type_index];
         let mut data = room(layout, partition);
         let read = self
             .checkpoint
             .read_partition_into(&layout.name, partition, &mut data)?;
-        let bytes = match read {
-            true => layout.bytes(partition),
-            false => 0,
-        };
         if !read {
             data = self.initial.partition(layout, type_index, partition)?;
         }
@@ -188,19 +229,50 @@ impl TableStore for DiskTables {
         if let Some(place) = self.place {
             table.upload(place)?;
         }
-        Ok((table, bytes))
+        Ok(table)
     }
 
-    fn save(&self, (type_index, partition): TableKey, table: &mut Table) -> Result<u64, RunError> {
-        let layout = &self.types[type_index];
-        table.download()?;
-        self.checkpoint.write_partition(
-            &layout.name,
-            partition,
-            layout.dimension,
-            table.embeddings.get_mut(),
-            table.row_adagrad.get_mut(),
-        )?;
-        Ok(layout.bytes(partition))
+    fn save(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
+        self.write(key, table, Belongs::ToNext)
+    }
+
+    fn begin(&self, cut: Cut) -> Result<(), RunError> {
+        let tensors: Vec<TensorRef<'_>> = cut
+            .model
+            .iter()
+            .map(|t| TensorRef {
+                name: &t.name,
+                shape: &t.shape,
+                values: &t.values,
+            })
+            .collect();
+        self.checkpoint.write_model(&tensors)?;
+        Ok(self.checkpoint.begin(cut.run, cut.metrics_length)?)
+    }
+
+    fn add(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
+        self.write(key, table, Belongs::ToThis)
+    }
+
+    fn go_on(&self) -> Result<Option<u64>, RunError> {
+        if self.complete()? {
+            return Ok(None);
+        }
+        Ok(self.checkpoint.go_on()?)
+    }
+
+    /// None of a table on a device, whose rows are elsewhere, or with features, which it would copy too.
+    fn copy(&self, table: &Table) -> Option<Table> {
+        if self.place.is_some() || table.features.is_some() {
+            return None;
+        }
+        let (rows, dim) = (table.embeddings.rows(), table.embeddings.width());
+        let mut embeddings = pages::with_capacity(rows * dim);
+        embeddings.resize(rows * dim, 0.0);
+        table.embeddings.read_rows(0, &mut embeddings);
+        let mut row_adagrad = pages::with_capacity(rows);
+        row_adagrad.resize(rows, 0.0);
+        table.row_adagrad.read_rows(0, &mut row_adagrad);
+        Some(Table::with_state(embeddings, row_adagrad, dim))
     }
 }

@@ -1,116 +1,104 @@
 //! Reads and writes tables on a thread of its own, while others train.
 //!
 //! Orders are carried out one after the other, so a table that is read again after it was written is the
-//! written one, and what leaves the buffer has left memory before what enters it takes its place.
+//! written one, and what leaves the buffer has left memory before what enters it takes its place. What a
+//! commit still has to do once its tables are written waits until there is no order.
 
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use pbg_core::batch_graph::pipeline::ON_THEIR_WAY;
-use pbg_core::event::IoStats;
 
 use crate::buffer::TableStore;
 use crate::error::RunError;
 use crate::layout::{Group, TableKey};
 
+/// Tables with their keys. A commit that is still to write one shares it with the buffer.
+pub(crate) type Tables<T> = Vec<(TableKey, Arc<T>)>;
+
 /// Tables that are loaded and evicted together.
 #[derive(Debug)]
 pub(crate) struct Slot<T> {
     pub(crate) group: Group,
-    pub(crate) tables: Vec<(TableKey, T)>,
-    pub(crate) dirty: bool,
+    pub(crate) tables: Tables<T>,
+    /// Whether they were trained since they entered the buffer.
+    pub(crate) changed: bool,
+    /// Whether they were trained since they were read, or last ordered to be written.
+    pub(crate) unsaved: bool,
 }
 
-impl<T> Slot<T> {
-    /// Writes the tables, if they changed since they were read.
-    pub(crate) fn save<S: TableStore<Table = T>>(
-        &mut self,
-        store: &S,
-        io: &mut IoStats,
-    ) -> Result<(), RunError> {
-        if self.dirty {
-            for (key, table) in &mut self.tables {
-                io.bytes_written += store.save(*key, table)?;
-            }
-            io.writes += 1;
-            self.dirty = false;
-        }
-        Ok(())
-    }
+/// A version that has become current.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Its number.
+    pub version: u64,
+    /// Time that it took to write its tables, beside training.
+    pub writing: Duration,
 }
 
-/// Reads the tables of `group`.
-pub(crate) fn read<S: TableStore>(
-    store: &S,
-    group: Group,
-    keys: &[TableKey],
-    io: &mut IoStats,
-) -> Result<Slot<S::Table>, RunError> {
-    let mut tables = Vec::with_capacity(keys.len());
-    for &key in keys {
-        let (table, bytes) = store.load(key)?;
-        io.bytes_read += bytes;
-        tables.push((key, table));
-    }
-    io.loads += 1;
-    Ok(Slot {
-        group,
-        tables,
-        dirty: false,
-    })
-}
-
-enum Order<T> {
+enum Order<S: TableStore> {
     Load(Group, Vec<TableKey>),
-    Save(Slot<T>),
+    Save(Tables<S::Table>),
+    Commit(S::Cut, Tables<S::Table>),
 }
 
-/// An order that was carried out: the slot that was read, or nothing for one that was written.
-type Done<T> = Result<(Option<Slot<T>>, IoStats), RunError>;
+/// What became of an order.
+enum Done<T> {
+    Loaded(Slot<T>),
+    Saved,
+    /// The tables of a commit are written; they may be trained again.
+    Written,
+    Committed(Committed),
+}
+
+type Answer<T> = Result<Done<T>, RunError>;
 
 /// What is on its way in and out of memory.
 #[derive(Debug)]
-pub(crate) struct Transfers<T> {
+pub(crate) struct Transfers<S: TableStore> {
     /// Dropping it ends the thread.
-    orders: Option<SyncSender<Order<T>>>,
+    orders: Option<SyncSender<Order<S>>>,
     /// Never locked: it makes the buffer one that threads may read from.
-    done: Mutex<Receiver<Done<T>>>,
+    done: Mutex<Receiver<Answer<S::Table>>>,
     thread: Option<JoinHandle<()>>,
-    /// Orders that were given and are not carried out yet.
-    open: usize,
     coming: Vec<Group>,
-    arrived: Vec<Slot<T>>,
-    traffic: IoStats,
+    arrived: Vec<Slot<S::Table>>,
+    /// Whether a commit's tables are still to be written.
+    writing: bool,
+    /// Whether a commit is not at its end.
+    committing: bool,
+    committed: Option<Committed>,
+    clock: Arc<Clock>,
 }
 
-impl<T: Send + 'static> Transfers<T> {
-    pub(crate) fn new<S>(store: Arc<RwLock<S>>) -> Result<Self, RunError>
-    where
-        S: TableStore<Table = T> + Send + Sync + 'static,
-    {
-        // As many to be written as left the buffer, then those to be read.
-        let (orders, received) = sync_channel(2 * ON_THEIR_WAY);
+impl<S: TableStore> Transfers<S> {
+    pub(crate) fn new(store: Arc<S>) -> Result<Self, RunError> {
+        // As many to be written as left the buffer, then those to be read, and a commit.
+        let (orders, received) = sync_channel(2 * ON_THEIR_WAY + 1);
         let (report, done) = channel();
+        let clock = Arc::new(Clock::default());
+        let carrier = Carrier {
+            store,
+            clock: Arc::clone(&clock),
+            report,
+            writing: None,
+        };
         let thread = thread::Builder::new()
             .name("partition-io".to_owned())
-            .spawn(move || {
-                for order in received {
-                    let store = store.read().unwrap_or_else(PoisonError::into_inner);
-                    if report.send(carry_out(&*store, order)).is_err() {
-                        break;
-                    }
-                }
-            })
+            .spawn(move || carrier.work(&received))
             .map_err(|e| RunError::Thread(e.to_string()))?;
         Ok(Self {
             orders: Some(orders),
             done: Mutex::new(done),
             thread: Some(thread),
-            open: 0,
             coming: Vec::new(),
             arrived: Vec::new(),
-            traffic: IoStats::default(),
+            writing: false,
+            committing: false,
+            committed: None,
+            clock,
         })
     }
 
@@ -123,59 +111,97 @@ impl<T: Send + 'static> Transfers<T> {
     }
 
     /// Waits for `group`, which is on its way.
-    pub(crate) fn take(&mut self, group: Group) -> Result<Slot<T>, RunError> {
+    pub(crate) fn take(&mut self, group: Group) -> Result<Slot<S::Table>, RunError> {
         loop {
             if let Some(found) = self.arrived.iter().position(|slot| slot.group == group) {
                 return Ok(self.arrived.swap_remove(found));
             }
-            self.next()?;
+            self.wait()?;
         }
     }
 
     /// Starts writing what left the buffer; its memory is free afterwards.
-    pub(crate) fn save(&mut self, slot: Slot<T>) {
-        if slot.dirty {
-            self.order(Order::Save(slot));
+    pub(crate) fn save(&mut self, tables: Tables<S::Table>) {
+        self.order(Order::Save(tables));
+    }
+
+    /// Starts a commit of what was saved so far, `tables` and `cut`; none may be under way.
+    pub(crate) fn commit(&mut self, cut: S::Cut, tables: Tables<S::Table>) {
+        (self.writing, self.committing) = (true, true);
+        self.order(Order::Commit(cut, tables));
+    }
+
+    /// Whether a commit is not at its end.
+    pub(crate) fn committing(&self) -> bool {
+        self.committing
+    }
+
+    /// The commit that came to its end since this was asked last. With `wait`, if one is under way, its end
+    /// is waited for.
+    pub(crate) fn committed(&mut self, wait: bool) -> Result<Option<Committed>, RunError> {
+        if wait {
+            self.finish()?;
+        }
+        loop {
+            let done = self.done.get_mut().unwrap_or_else(PoisonError::into_inner);
+            match done.try_recv() {
+                Ok(answer) => self.absorb(answer)?,
+                Err(TryRecvError::Empty) => return Ok(self.committed.take()),
+                Err(TryRecvError::Disconnected) => return Err(RunError::WorkerPanic),
+            }
         }
     }
 
-    /// Waits until nothing is on its way; what was read waits to be taken.
-    pub(crate) fn settle(&mut self) -> Result<(), RunError> {
-        while self.open > 0 {
-            self.next()?;
+    /// Waits for the end of the commit under way, if there is one.
+    pub(crate) fn finish(&mut self) -> Result<(), RunError> {
+        while self.committing {
+            self.wait()?;
         }
         Ok(())
     }
 
-    /// Traffic of the orders that were found carried out since this was asked last.
-    pub(crate) fn traffic(&mut self) -> IoStats {
-        std::mem::take(&mut self.traffic)
+    /// Waits until the tables of the commit under way are written.
+    pub(crate) fn written(&mut self) -> Result<(), RunError> {
+        while self.writing {
+            self.wait()?;
+        }
+        Ok(())
     }
 
-    fn order(&mut self, order: Order<T>) {
-        self.open += 1;
-        // A thread that is gone is noticed by `next`, which waits for its answer.
+    /// Time that the thread has spent on commits so far.
+    pub(crate) fn time_of_commits(&self) -> Duration {
+        self.clock.read()
+    }
+
+    fn order(&mut self, order: Order<S>) {
+        // A thread that is gone is noticed by `wait`, which waits for its answer.
         let _gone = self.orders.as_ref().map(|orders| orders.send(order));
     }
 
-    fn next(&mut self) -> Result<(), RunError> {
-        let done = self
-            .done
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .recv();
-        let (slot, io) = done.map_err(|_| RunError::WorkerPanic)??;
-        self.open -= 1;
-        self.traffic.add(&io);
-        if let Some(slot) = slot {
-            self.coming.retain(|&group| group != slot.group);
-            self.arrived.push(slot);
+    fn wait(&mut self) -> Result<(), RunError> {
+        let done = self.done.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let answer = done.recv().map_err(|_| RunError::WorkerPanic)?;
+        self.absorb(answer)
+    }
+
+    fn absorb(&mut self, answer: Answer<S::Table>) -> Result<(), RunError> {
+        match answer? {
+            Done::Loaded(slot) => {
+                self.coming.retain(|&group| group != slot.group);
+                self.arrived.push(slot);
+            }
+            Done::Saved => {}
+            Done::Written => self.writing = false,
+            Done::Committed(committed) => {
+                self.committing = false;
+                self.committed = Some(committed);
+            }
         }
         Ok(())
     }
 }
 
-impl<T> Drop for Transfers<T> {
+impl<S: TableStore> Drop for Transfers<S> {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
@@ -185,13 +211,117 @@ impl<T> Drop for Transfers<T> {
     }
 }
 
-fn carry_out<S: TableStore>(store: &S, order: Order<S::Table>) -> Done<S::Table> {
-    let mut io = IoStats::default();
-    match order {
-        Order::Load(group, keys) => Ok((Some(read(store, group, &keys, &mut io)?), io)),
-        Order::Save(mut slot) => {
-            slot.save(store, &mut io)?;
-            Ok((None, io))
+/// The thread's side.
+struct Carrier<S: TableStore> {
+    store: Arc<S>,
+    clock: Arc<Clock>,
+    report: Sender<Answer<S::Table>>,
+    /// If a commit is under way, how long its tables took to write.
+    writing: Option<Duration>,
+}
+
+impl<S: TableStore> Carrier<S> {
+    /// Carries out orders until there will be no more. A commit that is not at its end then is given up.
+    fn work(mut self, orders: &Receiver<Order<S>>) {
+        loop {
+            let next = match self.writing {
+                None => orders.recv().map_err(|_| TryRecvError::Disconnected),
+                Some(_) => orders.try_recv(),
+            };
+            let answer = match next {
+                Ok(order) => Some(self.carry_out(order)),
+                Err(TryRecvError::Empty) => self.go_on().transpose(),
+                Err(TryRecvError::Disconnected) => return,
+            };
+            if answer.is_some_and(|answer| self.report.send(answer).is_err()) {
+                return;
+            }
         }
+    }
+
+    fn carry_out(&mut self, order: Order<S>) -> Answer<S::Table> {
+        match order {
+            Order::Load(group, keys) => self.load(group, &keys).map(Done::Loaded),
+            Order::Save(tables) => {
+                for (key, table) in tables {
+                    self.store.save(key, &table)?;
+                }
+                Ok(Done::Saved)
+            }
+            Order::Commit(cut, tables) => {
+                let started = self.clock.start();
+                let written = self.write(cut, tables);
+                self.clock.stop();
+                self.writing = Some(started.elapsed());
+                written.map(|()| Done::Written)
+            }
+        }
+    }
+
+    /// Writes what belongs to a commit. Each table is given back as soon as it is written.
+    fn write(&self, cut: S::Cut, tables: Tables<S::Table>) -> Result<(), RunError> {
+        self.store.begin(cut)?;
+        for (key, table) in tables {
+            self.store.add(key, &table)?;
+        }
+        Ok(())
+    }
+
+    /// The next step of the commit under way.
+    fn go_on(&mut self) -> Result<Option<Done<S::Table>>, RunError> {
+        self.clock.start();
+        let version = self.store.go_on();
+        self.clock.stop();
+        if matches!(version, Ok(None)) {
+            return Ok(None);
+        }
+        let writing = self.writing.take().unwrap_or_default();
+        let committed = |version| Done::Committed(Committed { version, writing });
+        Ok(version?.map(committed))
+    }
+
+    fn load(&self, group: Group, keys: &[TableKey]) -> Result<Slot<S::Table>, RunError> {
+        let read = |&key: &TableKey| Ok((key, Arc::new(self.store.load(key)?)));
+        Ok(Slot {
+            group,
+            tables: keys.iter().map(read).collect::<Result<_, RunError>>()?,
+            changed: false,
+            unsaved: false,
+        })
+    }
+}
+
+/// How long the thread has worked on commits: what it does meanwhile, whoever waits for it waits for a commit.
+#[derive(Debug, Default)]
+struct Clock {
+    /// The sum of finished stretches, and the start of the one that goes on.
+    stretches: Mutex<(Duration, Option<Instant>)>,
+}
+
+impl Clock {
+    fn start(&self) -> Instant {
+        let now = Instant::now();
+        self.stretches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1 = Some(now);
+        now
+    }
+
+    fn stop(&self) {
+        let mut stretches = self
+            .stretches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let stretch = stretches.1.take().map(|start| start.elapsed());
+        stretches.0 += stretch.unwrap_or_default();
+    }
+
+    fn read(&self) -> Duration {
+        let stretches = self
+            .stretches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        stretches.0 + stretches.1.map(|start| start.elapsed()).unwrap_or_default()
     }
 }

@@ -59,6 +59,7 @@ mod tests {
         let event = Event::Committed {
             version: 3,
             seconds: 0.25,
+            writing_seconds: 0.5,
         };
         let mut line = Vec::new();
         write_line(&mut line, &event).unwrap();

@@ -83,8 +83,10 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
                 parts.join("  ")
             ))
         }
-        Event::Committed { version, seconds } if terminal.verbose => Some(format!(
-            "checkpoint version {version} saved in {}",
+        Event::Committed {
+            version, seconds, ..
+        } if terminal.verbose => Some(format!(
+            "checkpoint version {version} saved; training waited {}",
             format::seconds(*seconds)
         )),
         Event::Validated {
@@ -201,7 +203,7 @@ pub(crate) fn traffic(io: &IoStats) -> Option<String> {
         format::plural(io.loads, "load"),
         format::plural(io.writes, "write"),
         format::bytes(io.bytes_read.saturating_add(io.bytes_written)),
-        format::seconds(io.wait_seconds),
+        format::seconds(io.stood_still()),
     ))
 }
 
@@ -239,7 +241,8 @@ mod tests {
             writes: 9,
             bytes_read: 1 << 20,
             bytes_written: 1 << 20,
-            wait_seconds: 0.25,
+            wait_seconds: 0.2,
+            commit_seconds: 0.05,
         };
         let stats = TrainStats {
             count: 50_000,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Figure, RED, Timeline, axis, color, timeline, with};
 use pbg_core::event::RankStats;
 
-use crate::run::{BucketRow, MeasuredPass, RunReport};
+use crate::run::{BucketRow, EpochRow, MeasuredPass, RunReport};
 
 /// Most points of a curve; more are joined into means.
 const POINTS: usize = 1000;
@@ -124,7 +124,7 @@ pub fn run_speed(report: &RunReport) -> Figure {
     Figure {
         id: "speed".to_owned(),
         title: "Edges per second".to_owned(),
-        caption: "While training, and with the time that training waited for partitions and edges."
+        caption: "While training, and with the time that training waited for partitions, edges and commits."
             .to_owned(),
         height: 340,
         data: vec![
@@ -137,7 +137,7 @@ pub fn run_speed(report: &RunReport) -> Figure {
             line(
                 "with waiting",
                 curve(&report.buckets, |rows| {
-                    rate(rows, |row| row.seconds + row.io.wait_seconds)
+                    rate(rows, |row| row.seconds + row.io.stood_still())
                 }),
                 color(0),
                 1.5,
@@ -156,19 +156,29 @@ pub fn run_stalls(report: &RunReport) -> Figure {
                 "hovertemplate": format!("epoch %{{x}}: %{{y:.2f}} s {name}<extra></extra>") })
     };
     let wait = report.epochs.iter().map(|row| row.io.wait_seconds);
+    let commits = report.epochs.iter().map(|row| row.io.commit_seconds);
     let train = report
         .epochs
         .iter()
-        .map(|row| (row.seconds - row.io.wait_seconds).max(0.0));
+        .map(|row| (row.seconds - row.io.stood_still()).max(0.0));
+    let ranked = |row: &EpochRow| {
+        let behind = report.validation_seconds.iter();
+        let behind = behind.filter(|(epochs, _)| *epochs == row.epoch + 1);
+        behind.map(|(_, seconds)| seconds).sum::<f64>()
+    };
+    let validation: Vec<f64> = report.epochs.iter().map(ranked).collect();
     Figure {
         id: "stalls".to_owned(),
         title: "Where the time went".to_owned(),
-        caption: "Seconds of each epoch that trained, and that waited for partitions and edges."
+        caption: "Seconds of each epoch that trained, that waited for partitions and edges or for commits, \
+                  and of the validation behind it."
             .to_owned(),
         height: 340,
         data: vec![
             bar("training", color(0), train.collect()),
             bar("stalled", RED, wait.collect()),
+            bar("commits", color(1), commits.collect()),
+            bar("validation", color(2), validation),
         ],
         layout: json!({ "barmode": "stack", "xaxis": with(axis("epoch"), json!({ "dtick": 1.0_f64.max((epochs.len() / 20) as f64) })), "yaxis": axis("seconds") }),
     }

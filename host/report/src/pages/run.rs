@@ -99,7 +99,7 @@ pub fn row(epoch: &EpochRow) -> Vec<String> {
             .map_or("-".to_owned(), |eval| format!("{:.4}", eval.mrr)),
         number(epoch.seconds),
         number((edges / epoch.seconds.max(1e-9)).round()),
-        number(epoch.io.wait_seconds),
+        number(epoch.io.stood_still()),
         bytes(epoch.io.bytes_read as f64),
         bytes(epoch.io.bytes_written as f64),
     ]

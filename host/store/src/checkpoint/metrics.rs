@@ -43,9 +43,13 @@ impl Metrics {
         Ok(())
     }
 
-    /// Brings all lines to the disk; gives their bytes.
-    pub(super) fn sync(&self) -> Result<u64, FileError> {
-        files::sync(&self.path)?;
-        Ok(self.length)
+    /// Bytes of all lines.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Brings all lines to the disk.
+    pub(super) fn sync(&self) -> Result<(), FileError> {
+        files::sync(&self.path)
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{CheckpointError, MANIFEST, Manifest};
+use super::{CheckpointError, MANIFEST, Manifest, read};
 use crate::files::{FileError, STAGED_SUFFIX};
 
 /// Key of the parameters.
@@ -58,15 +58,24 @@ fn entries(folder: &Path) -> Result<Vec<String>, FileError> {
     Ok(names)
 }
 
-/// A first run that crashed leaves files of version 1; later ones without a manifest mean that
-/// the manifest was lost, and with it what the files are worth.
-pub(super) fn check_no_versions(folder: &Path) -> Result<(), CheckpointError> {
+/// There until the first commit is at its end: files without a manifest are then those of a run that
+/// crashed before.
+const FIRST: &str = ".first";
+
+/// Says that the folder has no commit yet. Without a manifest, files of a version after the first mean that
+/// it was lost, and with it what the files are worth; unless a run crashed while its first commit was under
+/// way.
+pub(super) fn begin_first(folder: &Path) -> Result<(), CheckpointError> {
+    let marker = folder.join(FIRST);
+    if fs::exists(&marker).unwrap_or(false) {
+        return Ok(());
+    }
     let names = entries(folder)?;
     match names
         .iter()
         .find(|name| parse(name).is_some_and(|(_, version)| version > 1))
     {
-        None => Ok(()),
+        None => Ok(crate::files::replace(&marker, b"")?),
         Some(name) => {
             let what = format!("it is missing, and there is `{name}`");
             Err(CheckpointError::damaged(&folder.join(MANIFEST), what))
@@ -74,22 +83,36 @@ pub(super) fn check_no_versions(folder: &Path) -> Result<(), CheckpointError> {
     }
 }
 
-/// Removes the files of ours that no manifest names: what a crashed run left behind.
+/// The folder has a commit.
+pub(super) fn end_first(folder: &Path) -> Result<(), FileError> {
+    crate::files::remove(&folder.join(FIRST))
+}
+
+/// Removes the files of ours that no manifest names, in preserved checkpoints too: what a crashed run
+/// left behind.
 pub(super) fn sweep(folder: &Path, manifest: Option<&Manifest>) -> Result<(), FileError> {
     for name in entries(folder)? {
         let path = folder.join(&name);
         let complete = name.strip_suffix(STAGED_SUFFIX);
-        let is_staged = complete.is_some_and(|name| is_ours(name) || name == MANIFEST);
+        let is_staged =
+            complete.is_some_and(|name| is_ours(name) || name == MANIFEST || name == FIRST);
         let is_named = manifest.is_some_and(|manifest| manifest.files.contains_key(&name));
         if is_staged || (is_ours(&name) && !is_named) {
             crate::files::remove(&path)?;
-        } else if complete.is_some_and(|name| name == BEST || name.starts_with(PRESERVED))
-            && path.is_dir()
+        } else if complete.is_some_and(is_preserved) && path.is_dir() {
+            crate::files::remove_folder(&path)?;
+        } else if is_preserved(&name)
+            && let Ok(Some(held)) = read::manifest_if_any(&path)
         {
-            fs::remove_dir_all(&path).map_err(|e| FileError::new("remove", &path, e))?;
+            sweep(&path, Some(&held))?;
         }
     }
     Ok(())
+}
+
+/// Whether a folder name is one of a preserved checkpoint.
+fn is_preserved(name: &str) -> bool {
+    name == BEST || name.starts_with(PRESERVED)
 }
 
 #[cfg(test)]

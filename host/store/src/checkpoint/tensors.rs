@@ -92,13 +92,72 @@ pub(crate) fn write(
         .iter()
         .map(|tensor| (tensor.name, tensor.shape))
         .collect();
-    let header = header(&shapes, metadata).map_err(invalid)?;
+    write_with(path, &shapes, metadata, |file| {
+        let mut values = tensors.iter().map(|tensor| tensor.values);
+        values.try_for_each(|values| put_numbers(file, values))
+    })
+}
+
+/// Writes tensors whose numbers `put` puts into the file, in order.
+fn write_with(
+    path: &Path,
+    shapes: &[(&str, &[usize])],
+    metadata: &[(&str, String)],
+    put: impl FnOnce(&mut SummedFile) -> Result<(), FileError>,
+) -> Result<Summary, FileError> {
+    let header = header(shapes, metadata)
+        .map_err(|what| FileError::new("write", path, std::io::Error::other(what)))?;
     let mut file = SummedFile::create(path)?;
     file.put(&header)?;
-    for tensor in tensors {
-        put_numbers(&mut file, tensor.values)?;
-    }
+    put(&mut file)?;
     file.finish(false)
+}
+
+/// Copies rows from the given one on into a slice, as many as fill it.
+pub type CopyRows<'a> = &'a dyn Fn(usize, &mut [f32]);
+
+/// A partition whose rows are copied out piece by piece, since nobody may hold a slice of them.
+pub struct PartitionRows<'a> {
+    /// Number of rows.
+    pub rows: usize,
+    /// Numbers per row.
+    pub dim: usize,
+    /// Embeddings, `dim` numbers per row.
+    pub embeddings: CopyRows<'a>,
+    /// Row-Adagrad accumulators, one number per row.
+    pub row_adagrad: CopyRows<'a>,
+}
+
+impl PartitionRows<'_> {
+    /// Writes the partition as [`write`] writes its tensors.
+    pub(super) fn write(
+        &self,
+        path: &Path,
+        metadata: &[(&str, String)],
+    ) -> Result<Summary, FileError> {
+        let (rows, dim) = (self.rows, self.dim);
+        let shapes: [(&str, &[usize]); 2] = [(EMBEDDINGS, &[rows, dim]), (ROW_ADAGRAD, &[rows])];
+        write_with(path, &shapes, metadata, |file| {
+            put_rows(file, rows, dim, self.embeddings)?;
+            put_rows(file, rows, 1, self.row_adagrad)
+        })
+    }
+}
+
+fn put_rows(
+    file: &mut SummedFile,
+    rows: usize,
+    width: usize,
+    copy: CopyRows<'_>,
+) -> Result<(), FileError> {
+    let step = (CHUNK / width.max(1)).max(1);
+    let mut numbers = vec![0.0; step.min(rows) * width];
+    for first in (0..rows).step_by(step) {
+        let part = &mut numbers[..step.min(rows - first) * width];
+        copy(first, part);
+        put_numbers(file, part)?;
+    }
+    Ok(())
 }
 
 /// What stands before the numbers of tensors with these names and shapes.

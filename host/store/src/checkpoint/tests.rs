@@ -63,7 +63,7 @@ fn write_model(checkpoint: &Checkpoint, step: u64) -> Result<(), CheckpointError
 fn versions_follow_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
-    let mut checkpoint = Checkpoint::open_or_create(&path).unwrap();
+    let checkpoint = Checkpoint::open_or_create(&path).unwrap();
     assert_eq!((checkpoint.version(), checkpoint.run()), (0, None));
     assert_eq!(checkpoint.read_partition("e", 0).unwrap(), None);
     assert!(checkpoint.model().unwrap().is_empty());
@@ -84,7 +84,7 @@ fn versions_follow_each_other() {
     drop(checkpoint);
 
     let checkpoint = Checkpoint::open_or_create(&path).unwrap();
-    assert_eq!(checkpoint.run(), Some(&run_info(2)));
+    assert_eq!(checkpoint.run(), Some(run_info(2)));
     assert_eq!(
         checkpoint.read_partition("e", 0).unwrap(),
         Some(numbers(0, 2, 7, 4))
@@ -134,7 +134,7 @@ fn readers_see_one_version() {
         ReadCheckpoint::open(folder.path()),
         Err(CheckpointError::Missing { .. })
     ));
-    let mut checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
     write(&checkpoint, 0, 1).unwrap();
     write_model(&checkpoint, 1).unwrap();
     checkpoint.commit(run_info(1)).unwrap();
@@ -160,7 +160,7 @@ fn readers_see_one_version() {
 #[test]
 fn preserved_epochs_are_checkpoints() {
     let folder = tempfile::tempdir().unwrap();
-    let mut checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
     checkpoint.preserve(0).unwrap();
     write(&checkpoint, 0, 1).unwrap();
     checkpoint.append_metrics(&json!({ "epoch": 1 })).unwrap();
@@ -194,7 +194,7 @@ fn preserved_epochs_are_checkpoints() {
 fn metrics_end_with_the_last_commit() {
     let folder = tempfile::tempdir().unwrap();
     let read = || fs::read_to_string(folder.path().join("metrics.jsonl")).unwrap();
-    let mut checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
     checkpoint.append_metrics(&json!({ "bucket": 1 })).unwrap();
     checkpoint.commit(run_info(1)).unwrap();
     checkpoint.append_metrics(&json!({ "bucket": 2 })).unwrap();

@@ -44,7 +44,7 @@ fn trained_with(edges: &str, parameters: &[TensorRef<'_>]) -> Trained {
     .unwrap();
     let dataset = Dataset::open(&folder.path().join("data")).unwrap();
     let model = folder.path().join("model");
-    let mut checkpoint = Checkpoint::open_or_create(&model).unwrap();
+    let checkpoint = Checkpoint::open_or_create(&model).unwrap();
     let mut global = 0;
     for (partition, &count) in dataset.manifest().entities["e"].counts.iter().enumerate() {
         let rows: Vec<f32> = (global..global + count)

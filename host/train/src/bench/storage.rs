@@ -117,7 +117,7 @@ fn timed(
 }
 
 fn write(folder: &Path, data: &PartitionData) -> Result<(), CheckpointError> {
-    let mut checkpoint = Checkpoint::open_or_create(folder)?;
+    let checkpoint = Checkpoint::open_or_create(folder)?;
     checkpoint.write_partition("entity", 0, data.dim, &data.embeddings, &data.row_adagrad)?;
     checkpoint.commit(RunInfo {
         config: String::new(),

@@ -8,25 +8,17 @@ use crate::error::RunError;
 
 impl Run<'_> {
     /// Puts the standard order in the place of one that failed.
-    pub(super) fn replace_order(
-        &mut self,
-        fault: &StrategyError,
-        emit: &mut dyn FnMut(Event),
-    ) -> Result<(), RunError> {
+    pub(super) fn replace_order(&mut self, fault: &StrategyError) -> Result<(), RunError> {
         let Some(standard) = self.strategies.fallbacks.order.take() else {
             return Err(fault.clone().into());
         };
         let event = replaced(fault, standard.id());
         self.strategies.order = standard;
-        self.report(event, emit)
+        self.report(event)
     }
 
     /// Puts the standard sampler in the place of one that failed in some worker of a bucket.
-    pub(super) fn replace_sampler(
-        &mut self,
-        faults: &[StrategyError],
-        emit: &mut dyn FnMut(Event),
-    ) -> Result<(), RunError> {
+    pub(super) fn replace_sampler(&mut self, faults: &[StrategyError]) -> Result<(), RunError> {
         let Some(first) = faults.first() else {
             return Ok(());
         };
@@ -36,22 +28,19 @@ impl Run<'_> {
         let id = standard.id().clone();
         self.strategies.sampler = standard;
         for fault in faults {
-            self.report(replaced(fault, &id), emit)?;
+            self.report(replaced(fault, &id))?;
         }
         Ok(())
     }
 
     /// Says that the loss failed and what went on in its place while the bucket was trained.
-    pub(super) fn report_loss_faults(
-        &mut self,
-        emit: &mut dyn FnMut(Event),
-    ) -> Result<(), RunError> {
+    pub(super) fn report_loss_faults(&mut self) -> Result<(), RunError> {
         let faults = self.strategies.loss.take_faults();
         let Some(standard) = self.strategies.loss.standard().cloned() else {
             return Ok(());
         };
         for fault in &faults {
-            self.report(replaced(fault, &standard), emit)?;
+            self.report(replaced(fault, &standard))?;
         }
         Ok(())
     }

@@ -18,16 +18,18 @@ use crate::resolved::Resolved;
 impl Run<'_> {
     /// Ranks the validation edges if an epoch has ended whose ranks are due. A run that was stopped
     /// after an epoch's commit, before its ranks were committed too, takes them when it goes on.
-    pub(super) fn validate(&mut self, emit: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        let Some(edges) = due(self.config, &self.state.schedule, &self.state.plateau) else {
+    pub(super) fn validate(&mut self) -> Result<(), RunError> {
+        let Some(edges) = due(self.config, self.schedule(), &self.state.plateau) else {
             return Ok(());
         };
+        self.finish_commit()?;
         let started = Instant::now();
         let ranks = rank(self.resolved, edges)?;
         let rules = self.config.validation.rules();
+        let epochs = self.schedule().pass().epoch;
         let plateau = &mut self.state.plateau;
         let before = plateau.lr_factor;
-        plateau.observe(self.state.schedule.pass().epoch, ranks.mrr, &rules);
+        plateau.observe(epochs, ranks.mrr, &rules);
         let plateau = *plateau;
         let event = Event::Validated {
             epochs: plateau.seen,
@@ -37,7 +39,7 @@ impl Run<'_> {
             lr_factor: plateau.lr_factor,
             seconds: started.elapsed().as_secs_f64(),
         };
-        self.report(event, emit)?;
+        self.report(event)?;
         if plateau.is_best() && rules.early_stop.is_some() {
             self.buffer.store().checkpoint.preserve_best()?;
         }
@@ -46,7 +48,7 @@ impl Run<'_> {
             let spec = with_rates_of(&plateau, &self.blueprint.spec);
             self.trainers = executors(self.resolved, &spec, self.place)?;
         }
-        self.commit(emit)?;
+        self.commit()?;
         Ok(())
     }
 
@@ -55,10 +57,10 @@ impl Run<'_> {
         self.state.plateau.ends(&self.config.validation.rules())
     }
 
-    pub(super) fn announce_early_end(&self, emit: &mut dyn FnMut(Event)) {
-        if self.ends_early() && !self.state.schedule.finished(self.extent) {
-            let plateau = &self.state.plateau;
-            emit(Event::StoppedEarly {
+    pub(super) fn announce_early_end(&mut self) {
+        if self.ends_early() && !self.schedule().finished(self.extent) {
+            let plateau = self.state.plateau;
+            self.emit(Event::StoppedEarly {
                 epochs: plateau.seen,
                 best_epoch: plateau.best_epoch,
                 best_mrr: plateau.best_mrr,

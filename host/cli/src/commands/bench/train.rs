@@ -151,13 +151,13 @@ fn print_report(out: &mut dyn Write, report: &Report, profile: bool) -> io::Resu
     )?;
     writeln!(
         out,
-        "{} edges in {} with {} workers ({} edges/s), {:.1} CPU-seconds; waited {:.1} s for partitions, {} read, {} written",
+        "{} edges in {} with {} workers ({} edges/s), {:.1} CPU-seconds; waited {:.1} s, {} read, {} written",
         format::count(report.edges as f64),
         format::seconds(report.wall_seconds),
         report.workers,
         rate(report.edges_per_second),
         report.cpu_seconds,
-        report.io.wait_seconds,
+        report.io.stood_still(),
         format::bytes(report.io.bytes_read),
         format::bytes(report.io.bytes_written),
     )?;

@@ -3,11 +3,11 @@
 use super::*;
 use crate::files::faults;
 
-/// Three commits of a small run; tells which version was confirmed last.
-fn train(path: &Path) -> (u64, Result<(), CheckpointError>) {
-    let mut confirmed = 0;
+/// Three commits of a small run; tells which version was confirmed last, as the run's and as the best.
+fn train(path: &Path) -> (u64, u64, Result<(), CheckpointError>) {
+    let (mut confirmed, mut best) = (0, 0);
     let mut run = || {
-        let mut checkpoint = Checkpoint::open_or_create(path)?;
+        let checkpoint = Checkpoint::open_or_create(path)?;
         confirmed = checkpoint.version();
         while checkpoint.version() < 3 {
             let step = checkpoint.version() + 1;
@@ -20,13 +20,24 @@ fn train(path: &Path) -> (u64, Result<(), CheckpointError>) {
             }
             write_model(&checkpoint, step)?;
             checkpoint.append_metrics(&json!({ "step": step }))?;
-            confirmed = checkpoint.commit(run_info(step))?;
+            checkpoint.begin(run_info(step), checkpoint.metrics_length())?;
+            // Training goes on while the version is brought to the disk.
+            write(&checkpoint, 0, step + 1)?;
+            checkpoint.append_metrics(&json!({ "step": step + 1 }))?;
+            confirmed = loop {
+                if let Some(version) = checkpoint.go_on()? {
+                    break version;
+                }
+                write(&checkpoint, 1, step + 1)?;
+            };
             checkpoint.preserve(step as u32)?;
+            checkpoint.preserve_best()?;
+            best = step;
         }
         Ok(())
     };
     let result = run();
-    (confirmed, result)
+    (confirmed, best, result)
 }
 
 fn check_version(reader: &ReadCheckpoint) {
@@ -40,6 +51,25 @@ fn check_version(reader: &ReadCheckpoint) {
     assert_eq!(reader.model().unwrap()[0].values[0], step as f32);
 }
 
+/// Files in a checkpoint's folder that no manifest names.
+fn left_over(folder: &Path) -> Vec<String> {
+    let manifest = read::manifest_if_any(folder).unwrap();
+    let is_named = |name: &str| {
+        manifest
+            .as_ref()
+            .is_some_and(|m| m.files.contains_key(name))
+    };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| {
+            name.ends_with(files::STAGED_SUFFIX) || (names::is_ours(name) && !is_named(name))
+        })
+        .collect()
+}
+
 #[test]
 fn at_every_operation() {
     let mut crashes = 0;
@@ -47,7 +77,7 @@ fn at_every_operation() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model");
         faults::fail_after(operations);
-        let (confirmed, result) = train(&path);
+        let (confirmed, confirmed_best, result) = train(&path);
         if !faults::recover() {
             result.unwrap();
             assert_eq!(confirmed, 3);
@@ -63,18 +93,22 @@ fn at_every_operation() {
             Err(CheckpointError::Missing { .. }) => assert_eq!(confirmed, 0),
             Err(error) => panic!("after {operations} operations: {error}"),
         }
-        // The next run goes on from there to the same end, and clears up.
-        train(&path).1.unwrap();
+        // Once there was a best one, there is a best one at every moment.
+        match ReadCheckpoint::open(&path.join("best")) {
+            Ok(reader) => {
+                check_version(&reader);
+                assert!((confirmed_best..=confirmed).contains(&reader.version()));
+            }
+            Err(CheckpointError::Missing { .. }) => assert_eq!(confirmed_best, 0),
+            Err(error) => panic!("best after {operations} operations: {error}"),
+        }
+        // Opening it clears up; the next run goes on from there to the same end.
+        drop(Checkpoint::open_or_create(&path).unwrap());
+        for folder in [path.clone(), path.join("best")] {
+            assert_eq!(left_over(&folder), Vec::<String>::new(), "{operations}");
+        }
+        train(&path).2.unwrap();
         check_version(&ReadCheckpoint::open(&path).unwrap());
-        let staged = |folder: &Path| {
-            fs::read_dir(folder).unwrap().any(|e| {
-                e.unwrap()
-                    .file_name()
-                    .to_string_lossy()
-                    .ends_with(files::STAGED_SUFFIX)
-            })
-        };
-        assert!(!staged(&path));
         // A crash right behind a commit costs its copy; what copies there are, are whole.
         for epoch in 1..=3 {
             let preserved = path.join(format!("epoch_{epoch}"));
@@ -89,9 +123,42 @@ fn at_every_operation() {
 }
 
 #[test]
+fn what_is_written_during_a_commit_belongs_to_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    write(&checkpoint, 0, 1).unwrap();
+    write(&checkpoint, 1, 1).unwrap();
+    checkpoint.begin(run_info(1), 0).unwrap();
+    assert!(checkpoint.begin(run_info(1), 0).is_err(), "one at a time");
+    write(&checkpoint, 0, 2).unwrap();
+    let late = numbers(1, 7, 7, 4);
+    let rows = PartitionRows {
+        rows: 7,
+        dim: 4,
+        embeddings: &|first, out| out.copy_from_slice(&late.embeddings[4 * first..][..out.len()]),
+        row_adagrad: &|first, out| out.copy_from_slice(&late.row_adagrad[first..][..out.len()]),
+    };
+    checkpoint
+        .write_rows("e", 1, &rows, Belongs::ToThis)
+        .unwrap();
+    assert!(checkpoint.cut_has_partition("e", 1) && !checkpoint.cut_has_partition("e", 2));
+    while checkpoint.go_on().unwrap().is_none() {}
+    let reader = ReadCheckpoint::open(folder.path()).unwrap();
+    let partition = |reader: &ReadCheckpoint, p| reader.read_partition("e", p).unwrap();
+    assert_eq!(partition(&reader, 0), Some(numbers(0, 1, 7, 4)));
+    assert_eq!(partition(&reader, 1), Some(late.clone()));
+    let latest = checkpoint.read_partition("e", 0).unwrap();
+    assert_eq!(latest, Some(numbers(0, 2, 7, 4)));
+    assert_eq!(checkpoint.commit(run_info(2)).unwrap(), 2);
+    let reader = ReadCheckpoint::open(folder.path()).unwrap();
+    assert_eq!(partition(&reader, 0), Some(numbers(0, 2, 7, 4)));
+    assert_eq!(partition(&reader, 1), Some(late));
+}
+
+#[test]
 fn after_a_failed_write_nothing_is_committed() {
     let folder = tempfile::tempdir().unwrap();
-    let mut checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
     write(&checkpoint, 0, 1).unwrap();
     checkpoint.commit(run_info(1)).unwrap();
     faults::fail_after(0);

@@ -1,11 +1,12 @@
 //! Damage is noticed, named, and never taken for data.
 
 use super::*;
+use crate::sealed;
 
 /// A folder with a commit of one partition and a model.
 fn committed() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let mut checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
     write(&checkpoint, 0, 1).unwrap();
     write_model(&checkpoint, 1).unwrap();
     checkpoint.commit(run_info(1)).unwrap();
@@ -72,7 +73,7 @@ fn truncated_and_missing_files() {
 #[test]
 fn a_lost_manifest_does_not_cost_the_embeddings() {
     let folder = committed();
-    let mut checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
     write(&checkpoint, 0, 2).unwrap();
     checkpoint.commit(run_info(2)).unwrap();
     drop(checkpoint);

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use pbg_config::{Config, OnFault, ValidationConfig};
 use pbg_core::event::Event;
 use pbg_lab::study::SeedRun;
+use pbg_store::files;
 use pbg_train::{Allowed, EvalOptions, Outcome, Resolved};
 
 use crate::commands::orders::contestants::{self, Wanted};
@@ -52,6 +53,7 @@ impl Runs<'_> {
         let epochs = config.num_epochs;
         let fingerprint = self.fingerprint(&config)?;
         let data = self.data();
+        tidy(&checkpoint)?;
         let mut run = read(&folder.join(RESULT))?.unwrap_or_default();
         if run.fingerprint != fingerprint {
             if !run.fingerprint.is_empty() {
@@ -73,6 +75,10 @@ impl Runs<'_> {
         let done = run.epochs.len() as u32;
         if done >= epochs {
             self.terminal.say(format_args!("{label}: finished before"));
+            // The metrics lie there only if the checkpoint was to go.
+            if folder.join(METRICS).exists() && checkpoint.exists() {
+                self.finish(&checkpoint)?;
+            }
             run.epochs.truncate(epochs as usize);
             return Ok(run);
         }
@@ -89,9 +95,12 @@ impl Runs<'_> {
         let resolved = self.resolved.with(|changed| *changed = config)?;
         for epoch in done..epochs {
             self.epoch(&resolved, epoch, &mut run, &label)?;
-            store(&folder, RESULT, &run)?;
+            if epoch + 1 == epochs && !self.keep_checkpoints {
+                keep_metrics(&folder, &checkpoint)?;
+            }
+            store(&folder, &run)?;
         }
-        self.finish(&folder, &checkpoint)?;
+        self.finish(&checkpoint)?;
         Ok(run)
     }
 
@@ -171,16 +180,15 @@ impl Runs<'_> {
         Ok(())
     }
 
-    /// Keeps what is needed of a finished run.
-    fn finish(&self, folder: &Path, checkpoint: &Path) -> Result<()> {
+    /// Removes the checkpoint of a finished run, whose result and metrics are kept.
+    fn finish(&self, checkpoint: &Path) -> Result<()> {
         if self.keep_checkpoints {
             return Ok(());
         }
-        let keep = || {
-            fs::copy(checkpoint.join(METRICS), folder.join(METRICS))?;
-            fs::remove_dir_all(checkpoint)
-        };
-        keep().map_err(|error| failed("cannot tidy up", checkpoint, error))
+        let aside = files::staged_name(checkpoint);
+        fs::rename(checkpoint, &aside)
+            .map_err(|error| failed("cannot tidy up", checkpoint, error))?;
+        tidy(checkpoint)
     }
 
     /// What decides the results: the configuration, the plugin's bytes, and how they are ranked.
@@ -220,14 +228,34 @@ fn read(path: &Path) -> Result<Option<SeedRun>> {
     }
 }
 
+/// Copies the metrics out of a checkpoint that will be removed.
+fn keep_metrics(folder: &Path, checkpoint: &Path) -> Result<()> {
+    let metrics = checkpoint.join(METRICS);
+    let lines = fs::read(&metrics).map_err(|error| failed("cannot read", &metrics, error))?;
+    replace(&folder.join(METRICS), &lines)
+}
+
+/// Removes what a run that was stopped while it tidied up left of its checkpoint.
+fn tidy(checkpoint: &Path) -> Result<()> {
+    files::remove_folder(&files::staged_name(checkpoint)).map_err(|error| {
+        let text = format!("cannot tidy up {}", checkpoint.display());
+        Failure::new(Kind::Io, error).context(text)
+    })
+}
+
 /// Replaces the result as a whole.
-fn store(folder: &Path, name: &str, run: &SeedRun) -> Result<()> {
+fn store(folder: &Path, run: &SeedRun) -> Result<()> {
     let text = serde_json::to_vec_pretty(run).map_err(|e| Failure::new(Kind::Internal, e))?;
-    let (path, partial): (PathBuf, PathBuf) = (folder.join(name), folder.join("result.partial"));
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&partial, text))
-        .and_then(|()| fs::rename(&partial, &path))
-        .map_err(|error| failed("cannot write", &path, error))
+    fs::create_dir_all(folder).map_err(|error| failed("cannot create", folder, error))?;
+    replace(&folder.join(RESULT), &text)
+}
+
+/// Replaces a file so that, whatever happens, it holds the old or the new bytes.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    files::replace(path, bytes).map_err(|error| {
+        let text = format!("cannot write {}", path.display());
+        Failure::new(Kind::Io, error).context(text)
+    })
 }
 
 fn failed(what: &str, path: &Path, error: io::Error) -> Failure {

@@ -1,0 +1,189 @@
+//! Commits: what becomes the next version, and how it does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::manifest::{FORMAT, RunInfo};
+use super::{Checkpoint, CheckpointError, MANIFEST, Manifest, names};
+use crate::files::{self, Summary};
+use crate::sealed;
+
+/// What the folder holds, in the order of time.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    /// The version that a crash would leave.
+    pub(super) committed: Option<Manifest>,
+    /// The next one, if its commit has begun.
+    pub(super) cut: Option<Cut>,
+    /// What was written since the last commit began.
+    pub(super) pending: Files,
+    /// The first failed write; after it nothing is committed.
+    pub(super) failure: Option<String>,
+}
+
+/// File name and summary, by key of what it holds.
+pub(super) type Files = BTreeMap<String, (String, Summary)>;
+
+/// A version that is to become the committed one.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) run: RunInfo,
+    pub(super) metrics_length: u64,
+    pub(super) files: Files,
+    /// Names of files that are on the disk already.
+    pub(super) synced: BTreeSet<String>,
+}
+
+/// To which commit a write belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belongs {
+    /// To the one that [`Checkpoint::begin`] began.
+    ToThis,
+    /// To the one after it, or to the next if none has begun.
+    ToNext,
+}
+
+impl Versions {
+    pub(super) fn version(&self) -> u64 {
+        self.committed
+            .as_ref()
+            .map_or(0, |manifest| manifest.version)
+    }
+
+    /// File and summary of what `key` names, in the version that is being committed or the last.
+    pub(super) fn of_cut(&self, key: &str) -> Option<(String, Summary)> {
+        if let Some(found) = self.cut.as_ref().and_then(|cut| cut.files.get(key)) {
+            return Some(found.clone());
+        }
+        let manifest = self.committed.as_ref()?;
+        let (name, summary) = manifest.find(key)?;
+        Some((name.to_owned(), summary))
+    }
+
+    /// The same, as it was last written.
+    pub(super) fn latest(&self, key: &str) -> Option<(String, Summary)> {
+        let pending = self.pending.get(key).cloned();
+        pending.or_else(|| self.of_cut(key))
+    }
+
+    pub(super) fn fail(&mut self, error: &impl ToString) {
+        self.failure.get_or_insert_with(|| error.to_string());
+    }
+}
+
+impl Checkpoint {
+    /// Bytes of `metrics.jsonl` so far: what a commit that begins now covers.
+    #[must_use]
+    pub fn metrics_length(&self) -> u64 {
+        self.metrics().length()
+    }
+
+    /// Makes everything written so far, together with the files of the last commit that were not
+    /// written again, a new version, and goes on with it to its end. Gives its number.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::begin`] and [`Checkpoint::go_on`].
+    pub fn commit(&self, run: RunInfo) -> Result<u64, CheckpointError> {
+        self.begin(run, self.metrics_length())?;
+        loop {
+            if let Some(version) = self.go_on()? {
+                return Ok(version);
+            }
+        }
+    }
+
+    /// Begins a commit: everything written so far belongs to it, with the files of the last commit that
+    /// were not written again, and the first `metrics_length` bytes of `metrics.jsonl`.
+    ///
+    /// # Errors
+    /// When a write failed before, or a commit has begun that is not at its end.
+    pub fn begin(&self, run: RunInfo, metrics_length: u64) -> Result<(), CheckpointError> {
+        let mut versions = self.versions();
+        let under_way = || "the commit before it is not at its end".to_owned();
+        let reason = versions.failure.clone();
+        if let Some(failure) = reason.or_else(|| versions.cut.is_some().then(under_way)) {
+            let path = self.path.clone();
+            return Err(CheckpointError::Refused { path, failure });
+        }
+        let files = std::mem::take(&mut versions.pending);
+        versions.cut = Some(Cut {
+            run,
+            metrics_length,
+            files,
+            synced: BTreeSet::new(),
+        });
+        Ok(())
+    }
+
+    /// Brings one more file of the commit that has begun to the disk; once all are there, replaces the
+    /// manifest and gives the number of the version.
+    ///
+    /// # Errors
+    /// When the operating system refuses. A complete version stays: the last one or, if only its
+    /// confirmation failed, this one. Nothing is committed any more.
+    pub fn go_on(&self) -> Result<Option<u64>, CheckpointError> {
+        let next = self.versions().cut.as_ref().and_then(|cut| {
+            let mut names = cut.files.values().map(|(name, _)| name);
+            names.find(|name| !cut.synced.contains(*name)).cloned()
+        });
+        let result = match next {
+            Some(name) => files::sync(&self.path.join(&name))
+                .map_err(CheckpointError::from)
+                .map(|()| {
+                    let mut versions = self.versions();
+                    if let Some(cut) = &mut versions.cut {
+                        cut.synced.insert(name);
+                    }
+                    None
+                }),
+            None => self.finish(),
+        };
+        result.inspect_err(|error| self.versions().fail(error))
+    }
+
+    /// Replaces the manifest by that of the commit that has begun, whose files are on the disk.
+    fn finish(&self) -> Result<Option<u64>, CheckpointError> {
+        let (manifest, replaced) = {
+            let versions = self.versions();
+            let Some(cut) = &versions.cut else {
+                return Ok(None);
+            };
+            let mut kept = versions
+                .committed
+                .as_ref()
+                .map(|m| m.files.clone())
+                .unwrap_or_default();
+            let is_replaced = |name: &String| cut.files.contains_key(names::key_of(name));
+            let replaced: Vec<String> = kept.keys().filter(|n| is_replaced(n)).cloned().collect();
+            kept.retain(|name, _| !is_replaced(name));
+            kept.extend(cut.files.values().cloned());
+            let manifest = Manifest {
+                version: versions.version() + 1,
+                run: cut.run.clone(),
+                metrics_length: cut.metrics_length,
+                files: kept,
+            };
+            (manifest, replaced)
+        };
+        self.metrics().sync()?;
+        let manifest_path = self.path.join(MANIFEST);
+        files::sync_folder_of(&manifest_path)?;
+        let sealed = sealed::seal(FORMAT, &manifest);
+        let sealed = sealed.map_err(|e| CheckpointError::manifest(&manifest_path, e))?;
+        files::replace(&manifest_path, &sealed)?;
+
+        let version = manifest.version;
+        let mut versions = self.versions();
+        versions.committed = Some(manifest);
+        versions.cut = None;
+        drop(versions);
+        if version == 1 {
+            // One that stays does no harm beside a manifest; the next run removes it.
+            let _ = names::end_first(&self.path);
+        }
+        for name in replaced {
+            // A file too many does no harm; the next run removes it.
+            let _ = files::remove(&self.path.join(name));
+        }
+        Ok(Some(version))
+    }
+}

@@ -1,0 +1,57 @@
+//! What an export that was killed left behind, and the lock that tells it from one that still writes.
+
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+
+use super::ExportError;
+use crate::files::{self, FileError, STAGED_SUFFIX};
+
+/// How the names of an export's files begin and end.
+const BEGINNINGS: [&str; 5] = [
+    "entities_",
+    "entities.",
+    "features_",
+    "parameters.",
+    "relations.",
+];
+const ENDINGS: [&str; 5] = [".npy", ".safetensors", ".parquet", ".tsv", ".names.json"];
+
+/// Keeps other exports out of `folder` for as long as the result lives. `None` on file systems that
+/// cannot lock a folder.
+///
+/// # Errors
+/// When another export holds it.
+pub(super) fn lock(folder: &Path) -> Result<Option<File>, ExportError> {
+    let file = files::open(folder)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(ExportError::Busy {
+            path: folder.to_owned(),
+        }),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+/// Removes the files of exports that did not get their names.
+///
+/// # Errors
+/// When the folder cannot be listed, or a file cannot be removed.
+pub(super) fn sweep(folder: &Path) -> Result<(), FileError> {
+    let failed = |e| FileError::new("list", folder, e);
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && name.to_str().is_some_and(is_left_over) {
+            files::remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_left_over(name: &str) -> bool {
+    name.strip_suffix(STAGED_SUFFIX).is_some_and(|name| {
+        BEGINNINGS.iter().any(|start| name.starts_with(start))
+            && ENDINGS.iter().any(|end| name.ends_with(end))
+    })
+}

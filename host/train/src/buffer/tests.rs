@@ -1,0 +1,219 @@
+//! The buffer against counters: what is swapped, lost and committed.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+
+use pbg_core::plan::{Belady, LeastRecentlyUsed};
+use proptest::prelude::*;
+
+use super::*;
+use crate::layout::TypeLayout;
+
+type Values = HashMap<TableKey, u64>;
+
+/// Tables are counters; a load after a save must see what was saved.
+#[derive(Default)]
+struct Memory(Mutex<Content>);
+
+#[derive(Default)]
+struct Content {
+    saved: Values,
+    cut: Option<(usize, Values)>,
+    steps: usize,
+    /// What each commit held, with its number.
+    committed: Vec<(usize, Values)>,
+}
+
+impl Memory {
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl TableStore for Memory {
+    type Table = u64;
+    type Cut = usize;
+
+    fn load(&self, key: TableKey) -> Result<u64, RunError> {
+        Ok(self.content().saved.get(&key).copied().unwrap_or(0))
+    }
+
+    fn save(&self, key: TableKey, table: &u64) -> Result<(), RunError> {
+        self.content().saved.insert(key, *table);
+        Ok(())
+    }
+
+    fn begin(&self, cut: usize) -> Result<(), RunError> {
+        let mut content = self.content();
+        assert!(content.cut.is_none(), "one commit at a time");
+        content.cut = Some((cut, content.saved.clone()));
+        content.steps = cut % 3;
+        Ok(())
+    }
+
+    fn add(&self, key: TableKey, table: &u64) -> Result<(), RunError> {
+        let mut content = self.content();
+        content.saved.insert(key, *table);
+        content.cut.as_mut().expect("begun").1.insert(key, *table);
+        Ok(())
+    }
+
+    fn go_on(&self) -> Result<Option<u64>, RunError> {
+        let mut content = self.content();
+        if content.steps > 0 {
+            content.steps -= 1;
+            return Ok(None);
+        }
+        let cut = content.cut.take().expect("begun");
+        content.committed.push(cut);
+        Ok(Some(content.committed.len() as u64))
+    }
+
+    fn copy(&self, table: &u64) -> Option<u64> {
+        Some(*table)
+    }
+}
+
+fn layout(n: u32, m: u32, shared: bool) -> Layout {
+    let of = |name: &str, p: u32, on_lhs, on_rhs| TypeLayout {
+        name: name.to_owned(),
+        dimension: 4,
+        rows: vec![10; p as usize],
+        on_lhs,
+        on_rhs,
+    };
+    let types = if shared {
+        vec![of("node", n, true, true)]
+    } else {
+        vec![of("user", n, true, false), of("item", m, false, true)]
+    };
+    Layout {
+        types,
+        lhs_partitions: n,
+        rhs_partitions: if shared { n } else { m },
+        shared,
+    }
+}
+
+fn pass_of(layout: &Layout, capacity: usize, seed: u64) -> Pass {
+    let bytes = |side, n| (0..n).map(|p| layout.group_bytes((side, p))).collect();
+    Pass {
+        lhs_partitions: layout.lhs_partitions,
+        rhs_partitions: layout.rhs_partitions,
+        shared: layout.shared,
+        edges: vec![1; layout.grid().count()],
+        lhs_bytes: bytes(Side::Lhs, layout.lhs_partitions),
+        rhs_bytes: bytes(Side::Rhs, layout.rhs_partitions),
+        buffer_partitions: capacity as u32,
+        resident: Vec::new(),
+        epoch: 0,
+        edge_set: 0,
+        edge_chunk: 0,
+        seed,
+    }
+}
+
+/// The buckets of the grid in a random order.
+fn random_plan(layout: &Layout, seed: u64) -> Vec<Bucket> {
+    let grid: Vec<Bucket> = layout.grid().collect();
+    let mut order: Vec<u32> = (0..grid.len() as u32).collect();
+    let mut rng = pbg_core::seed::stream(seed, pbg_core::seed::Purpose::Order, &[]);
+    pbg_core::batching::shuffle(&mut order, &mut rng);
+    order.iter().map(|&i| grid[i as usize]).collect()
+}
+
+/// Trains the tables of a bucket, which nobody else may hold.
+fn train(buffer: &mut PartitionBuffer<Memory>, pass: &Pass, bucket: Bucket, expected: &mut Values) {
+    for group in plan::needs(pass, bucket) {
+        for key in buffer.layout.group_tables(group).collect::<Vec<_>>() {
+            let tables = buffer.slots.iter_mut().flat_map(|s| &mut s.tables);
+            let (_, table) = tables
+                .into_iter()
+                .find(|(k, _)| *k == key)
+                .expect("resident");
+            *Arc::get_mut(table).expect("the buffer's alone") += 1;
+            *expected.entry(key).or_default() += 1;
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn swaps_what_the_plan_predicts_loses_no_update_and_commits_one_moment(
+        n in 2_u32..6, m in 2_u32..6, shared in any::<bool>(), capacity in 2_usize..6, ahead in any::<bool>(),
+        commits in prop_oneof![Just(0), any::<u64>()], waits in any::<u64>(), known in any::<bool>(),
+        copies in prop_oneof![Just(0), 0_u64..2000, Just(u64::MAX)], seed in any::<u64>(),
+    ) {
+        let layout = layout(n, m, shared);
+        let pass = Arc::new(pass_of(&layout, capacity, seed));
+        let plan = random_plan(&layout, seed);
+        let mut buffer = PartitionBuffer::new(layout, capacity, copies, Memory::default()).unwrap();
+        let eviction: Box<dyn Eviction> = match known {
+            true => Box::new(Belady::new(&pass, &plan)),
+            false => Box::new(LeastRecentlyUsed::default()),
+        };
+        buffer.begin_pass(Arc::clone(&pass), plan.clone(), eviction);
+        let mut expected = Values::new();
+        let mut moments = Vec::new();
+        let mut traffic = IoStats::default();
+        for (position, &bucket) in plan.iter().enumerate() {
+            traffic.add(&buffer.hold(Acquired { bucket, position }).unwrap());
+            if ahead {
+                buffer.prefetch(position);
+            }
+            prop_assert!(buffer.resident().len() <= capacity);
+            train(&mut buffer, &pass, bucket, &mut expected);
+            if commits >> (position % 64) & 1 == 1 {
+                buffer.commit(moments.len()).unwrap();
+                moments.push((moments.len(), expected.clone()));
+                if waits >> (position % 64) & 1 == 1 {
+                    let done = buffer.committed(true).unwrap();
+                    prop_assert_eq!(done.map(|done| done.version), Some(moments.len() as u64));
+                }
+            }
+        }
+        buffer.commit(moments.len()).unwrap();
+        moments.push((moments.len(), expected.clone()));
+        buffer.committed(true).unwrap();
+        let content = buffer.store().content();
+        prop_assert_eq!(&content.saved, &expected);
+        prop_assert_eq!(&content.committed, &moments);
+        if known {
+            prop_assert_eq!(traffic.loads, plan::cost(&pass, &plan).loads);
+            prop_assert_eq!(traffic.bytes_read, plan::cost(&pass, &plan).bytes);
+        }
+        prop_assert_eq!(traffic.writes, traffic.loads - buffer.resident().len() as u64);
+    }
+
+    #[test]
+    fn a_buffer_that_was_stopped_has_the_traffic_of_one_that_was_not(
+        n in 2_u32..6, m in 2_u32..6, shared in any::<bool>(), capacity in 2_usize..6, stop in any::<usize>(),
+        seed in any::<u64>(),
+    ) {
+        let layout = layout(n, m, shared);
+        let pass = Arc::new(pass_of(&layout, capacity, seed));
+        let plan = random_plan(&layout, seed);
+        let stop = stop % plan.len();
+        let run = |stop: Option<usize>| {
+            let open = || PartitionBuffer::new(layout.clone(), capacity, 0, Memory::default()).unwrap();
+            let begin = |buffer: &mut PartitionBuffer<Memory>| {
+                buffer.begin_pass(Arc::clone(&pass), plan.clone(), Box::new(Belady::new(&pass, &plan)));
+            };
+            let (mut buffer, mut traffic) = (open(), Vec::new());
+            begin(&mut buffer);
+            for (position, &bucket) in plan.iter().enumerate() {
+                let io = buffer.hold(Acquired { bucket, position }).unwrap();
+                traffic.push((io.loads, io.writes, io.bytes_read, io.bytes_written));
+                buffer.prefetch(position);
+                if stop == Some(position) {
+                    let (resident, changed) = (buffer.resident(), buffer.changed());
+                    buffer = open();
+                    buffer.restore(&resident, &changed).unwrap();
+                    begin(&mut buffer);
+                }
+            }
+            (traffic, buffer.resident())
+        };
+        prop_assert_eq!(run(Some(stop)), run(None));
+    }
+}

@@ -1,0 +1,163 @@
+//! What a run says of itself: events, sums of epochs, copies that are kept.
+
+use std::time::Duration;
+
+use pbg_core::event::Event;
+use pbg_core::schedule::Acquired;
+use pbg_kernels::step::Cluster;
+use pbg_store::dataset::EdgeSet;
+
+use super::Run;
+use super::bucket::Trained;
+use crate::error::RunError;
+use crate::identity::Admitted;
+use crate::memory;
+use crate::trained::Missing;
+
+impl Run<'_> {
+    /// To who watches.
+    pub(super) fn emit(&mut self, event: Event) {
+        (self.sink)(event);
+    }
+
+    /// To `metrics.jsonl` and to who watches.
+    pub(super) fn report(&mut self, event: Event) -> Result<(), RunError> {
+        self.buffer.store().checkpoint.append_metrics(&event)?;
+        self.emit(event);
+        Ok(())
+    }
+
+    /// Seconds of all workers in each cluster of the step.
+    pub(super) fn stages(&self) -> Vec<(String, f64)> {
+        let times = Cluster::ALL.into_iter().zip(self.cluster_times());
+        times
+            .map(|(cluster, time)| (cluster.name().to_owned(), time.as_secs_f64()))
+            .collect()
+    }
+
+    /// Time of all workers in each cluster of the step.
+    pub(super) fn cluster_times(&self) -> [Duration; Cluster::ALL.len()] {
+        let mut times = self.earlier;
+        for (time, cluster) in times.iter_mut().zip(Cluster::ALL) {
+            *time += self
+                .trainers
+                .iter()
+                .map(|t| t.cluster_times().of(cluster))
+                .sum::<Duration>();
+        }
+        times
+    }
+
+    pub(super) fn announce(&mut self) {
+        self.emit(Event::RunStarted {
+            epochs: self.extent.epochs,
+            passes_per_epoch: self.extent.edge_sets * self.extent.edge_chunks,
+            buckets: self.blueprint.layout.grid().count() as u64,
+            edges_per_epoch: self.edge_sets.iter().map(EdgeSet::len).sum(),
+            workers: self.trainers.len() as u32,
+            resumed: self.resumed,
+        });
+    }
+
+    /// Tells what is not as it was when the run was left, and commits it, so that it is told once.
+    pub(super) fn announce_changes(&mut self) -> Result<(), RunError> {
+        let Admitted {
+            earlier, changes, ..
+        } = std::mem::take(&mut self.admitted);
+        if let Some(earlier) = &earlier {
+            let Missing { rows, relations } = Missing::of(earlier, &self.resolved.ids()?);
+            self.report(Event::Grown { rows, relations })?;
+        }
+        if !changes.is_empty() {
+            let changes = changes.clone();
+            self.report(Event::DataChanged { changes })?;
+        }
+        if earlier.is_some() || !changes.is_empty() {
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    /// Adds a trained bucket to the sums, and says so.
+    pub(super) fn record(
+        &mut self,
+        Acquired { bucket, position }: Acquired,
+        trained: &Trained,
+    ) -> Result<(), RunError> {
+        let event = Event::BucketFinished {
+            pass: self.schedule().pass(),
+            bucket,
+            position: position as u64,
+            index: self.state.index,
+            stats: trained.stats,
+            eval_before: trained.eval_before,
+            eval_after: trained.eval_after,
+            seconds: trained.seconds,
+            io: trained.io,
+        };
+        let epoch = &mut self.state.epoch;
+        epoch.stats.add(&trained.stats);
+        epoch.io.add(&trained.io);
+        epoch.seconds += trained.seconds + trained.io.stood_still();
+        epoch.calls.sampler += trained.sampler.as_secs_f64();
+        if let Some(eval) = &trained.eval_before {
+            epoch.eval_before = epoch.eval_before.merge(eval);
+        }
+        self.state.index += 1;
+        self.totals.0 += trained.stats.count;
+        self.totals.1.add(&trained.io);
+        self.report(event)
+    }
+
+    /// Moves on to the next pass; behind the last one of an epoch, sums it up and commits.
+    pub(super) fn finish_pass(&mut self) -> Result<(), RunError> {
+        let epoch = self.schedule().pass().epoch;
+        self.coordinator.finish_pass(self.extent);
+        if self.schedule().pass().epoch == epoch {
+            return Ok(());
+        }
+        let sums = std::mem::take(&mut self.state.epoch);
+        let event = Event::EpochFinished {
+            epoch,
+            stats: sums.stats,
+            eval_before: (sums.eval_before.count > 0).then_some(sums.eval_before),
+            seconds: sums.seconds,
+            calls: sums.calls,
+            io: sums.io,
+            peak_bytes: memory::peak_bytes(),
+        };
+        self.report(event)?;
+        self.begin_commit()?;
+        if self.keeps(epoch + 1) {
+            self.finish_commit()?;
+            self.preserve(epoch + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the commit after `epochs` epochs is kept for good.
+    fn keeps(&self, epochs: u32) -> bool {
+        let interval = self.config.checkpoint_preservation_interval;
+        epochs > 0 && interval.is_some_and(|n| epochs.is_multiple_of(n))
+    }
+
+    /// A run that was stopped after an epoch's commit, before it was kept, keeps it when it goes on.
+    pub(super) fn make_up_for_preserving(&mut self) -> Result<(), RunError> {
+        let pass = self.schedule().pass();
+        let at_start = self.schedule().needs_plan() && (pass.edge_set, pass.edge_chunk) == (0, 0);
+        if self.resumed.is_some()
+            && at_start
+            && self.keeps(pass.epoch)
+            && !self.buffer.store().checkpoint.has_preserved(pass.epoch)
+        {
+            self.preserve(pass.epoch)?;
+        }
+        Ok(())
+    }
+
+    fn preserve(&mut self, epochs: u32) -> Result<(), RunError> {
+        self.buffer.store().checkpoint.preserve(epochs)?;
+        self.emit(Event::Preserved { epoch: epochs });
+        Ok(())
+    }
+}
