@@ -9,6 +9,8 @@
 mod authoring;
 mod bad_input;
 mod bench;
+#[path = "../../host/wasm/tests/sandbox/support/bombs.rs"]
+mod bombs;
 mod browser;
 mod command_line;
 mod crash;
@@ -26,6 +28,7 @@ mod plugin_losses;
 mod plugin_rights;
 mod resume;
 mod runs;
+mod sandbox_limits;
 mod support;
 mod tutorials;
 mod validation;

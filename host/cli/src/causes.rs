@@ -27,6 +27,7 @@ impl From<RunError> for Failure {
             ErrorKind::Plugin => Kind::Plugin,
             ErrorKind::Numeric => Kind::NotFinite,
             ErrorKind::Io => Kind::Io,
+            ErrorKind::Interrupted => Kind::Interrupted,
             ErrorKind::Internal => Kind::Internal,
         };
         Self::new(kind, error)
@@ -81,6 +82,11 @@ impl From<LoadError> for Failure {
                 Kind::Plugin,
                 "`pbg-host plugin list` shows the standard plugins",
             ),
+            LoadError::Stack { .. } => return Self::new(Kind::Config, error),
+            LoadError::Machine { .. } | LoadError::Sandbox { .. } => {
+                return Self::new(Kind::Io, error);
+            }
+            LoadError::Interrupted { .. } => return Self::new(Kind::Interrupted, error),
             _ => return Self::new(Kind::Plugin, error),
         };
         Self::new(kind, error).help(help)

@@ -28,6 +28,7 @@ use std::panic;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
+use pbg_wasm::Compiler;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use crate::arguments::Arguments;
@@ -40,6 +41,16 @@ use crate::terminal::Terminal;
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() -> ExitCode {
+    // The child that compiles a plugin for another process of this program.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == Compiler::ARGUMENT)
+    {
+        return match Compiler::serve() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::from(Kind::Internal.code()),
+        };
+    }
     // The parser's own messages come before there are parsed arguments that say how to colour them.
     let command = Arguments::command().color(arguments::color_choice(std::env::args_os()).into());
     let arguments = match command

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pbg_config::{Config, OnFault};
@@ -9,8 +10,8 @@ use pbg_core::event::Event;
 use pbg_core::strategy::Loss;
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 use pbg_wasm::{
-    Grant, Kind as Slot, Limits, LoadError, LoadedLoss, LogLevel, LogSink, Plugin, PluginPath,
-    Sandbox,
+    Compiler, Grant, Kind as Slot, Limits, LoadError, LoadedLoss, LogLevel, LogSink, Plugin,
+    PluginPath, Sandbox,
 };
 use serde_json::{Map, Value};
 
@@ -80,7 +81,8 @@ pub(crate) fn search_path() -> PluginPath {
 }
 
 /// Loads the strategies that `config` names, with those of `given` (files or standard names) in
-/// their slots instead. Calls that fail leave their arguments in the folder `faults`.
+/// their slots instead. Calls that fail leave their arguments in the folder `faults`; calls that
+/// are at work when `stop` is set end soon.
 ///
 /// # Errors
 /// When a plugin cannot be loaded, fits no slot, or a slot that is taken.
@@ -88,10 +90,14 @@ pub(crate) fn fill(
     config: &Config,
     given: &[String],
     faults: Option<PathBuf>,
+    stop: Option<&Arc<AtomicBool>>,
     terminal: Terminal,
 ) -> Result<Filled> {
     let log = PluginLog::default();
-    let sandbox = sandbox(config, faults, terminal)?.with_log(log.sink());
+    let mut sandbox = sandbox(config, faults, terminal)?.with_log(log.sink());
+    if let Some(stop) = stop {
+        sandbox = sandbox.with_interrupt(Arc::clone(stop));
+    }
     let path = search_path();
     let (mut order, mut sampler, mut loss) = (None, None, None);
     for name in given {
@@ -192,14 +198,31 @@ pub(crate) fn sandbox(
     });
     let pins = config.plugins.pins.iter();
     let pins = pins.map(|pin| (pin.plugin.clone(), pin.sha256.clone()));
-    let mut sandbox = Sandbox::new(Limits::from(&config.plugins.limits))?
+    let sandbox = cached(Limits::from(&config.plugins.limits), terminal)?
         .with_grants(grants.collect())
         .with_pins(pins.collect());
-    if let Some(cache) = cache::open(terminal) {
-        sandbox = sandbox.with_cache(cache);
-    }
     Ok(match faults {
         Some(faults) => sandbox.with_faults(faults),
+        None => sandbox,
+    })
+}
+
+/// Where plugins run that a process of this program compiles each time.
+///
+/// # Errors
+/// When the machine has no support for the sandbox.
+pub(crate) fn uncached(limits: Limits) -> Result<Sandbox> {
+    Ok(Sandbox::new(limits)?.with_compiler(Compiler::this_program()))
+}
+
+/// As [`uncached`], with what was compiled kept where the user has a place for it.
+///
+/// # Errors
+/// As [`uncached`].
+pub(crate) fn cached(limits: Limits, terminal: Terminal) -> Result<Sandbox> {
+    let sandbox = uncached(limits)?;
+    Ok(match cache::open(terminal) {
+        Some(cache) => sandbox.with_cache(cache),
         None => sandbox,
     })
 }

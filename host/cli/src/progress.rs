@@ -66,7 +66,7 @@ impl Reporter for Quiet {
         if matters
             && let Some(line) = text::line(event, &tracker::Tracker::default(), &self.terminal)
         {
-            self.terminal.say(line);
+            self.terminal.show(line);
         }
     }
 

@@ -5,6 +5,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
 
+use pbg_core::text::neutral_lines;
+
 use crate::failure::{Failure, Label, Result};
 
 /// When to use colours.
@@ -65,8 +67,15 @@ impl Terminal {
         }
     }
 
-    /// A line for the user. A closed standard error is no reason to stop working.
+    /// A line for the user. What of it comes from files or plugins cannot reach the terminal as
+    /// anything but text.
     pub(crate) fn say(&self, text: impl fmt::Display) {
+        self.show(neutral_lines(&text.to_string()));
+    }
+
+    /// A line of which every part that others chose was made harmless, and which may be painted.
+    /// A closed standard error is no reason to stop working.
+    pub(crate) fn show(&self, text: impl fmt::Display) {
         let _closed = writeln!(io::stderr().lock(), "{text}");
     }
 
@@ -79,9 +88,10 @@ impl Terminal {
 
     /// A line with a coloured label.
     pub(crate) fn labelled(&self, style: Style, label: &str, text: impl fmt::Display) {
-        self.say(format_args!(
-            "{} {text}",
-            self.paint(style.bold(), format_args!("{label}:"))
+        self.show(format_args!(
+            "{} {}",
+            self.paint(style.bold(), format_args!("{label}:")),
+            neutral_lines(&text.to_string())
         ));
     }
 
@@ -113,11 +123,24 @@ fn colors_allowed() -> bool {
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
-/// Writes a result to standard output with `write`, buffered.
+/// Writes a result to standard output with `write`, buffered. Names in it that come from files
+/// are text for the terminal, and nothing else.
 ///
 /// # Errors
 /// When standard output cannot be written.
 pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    print_as_it_is(|out| {
+        let mut text = Vec::new();
+        write(&mut text)?;
+        out.write_all(neutral_lines(&String::from_utf8_lossy(&text)).as_bytes())
+    })
+}
+
+/// As [`print`], of what is for other programs alone.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_as_it_is(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     write(&mut out)
         .and_then(|()| out.flush())
@@ -129,7 +152,7 @@ pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Res
 /// # Errors
 /// When standard output cannot be written.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    print(|out| {
+    print_as_it_is(|out| {
         serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
         writeln!(out)
     })

@@ -5,7 +5,8 @@
 //! seams where strategies plug in ([`strategy`]), the schedule that walks
 //! epoch > edge set > edge chunk > bucket ([`schedule`]), losses as data ([`loss`]), how a bucket's edges become batches
 //! ([`batching`]), what a relation sampler owes ([`draws`]), when more training does not help
-//! ([`plateau`]), and what a run reports ([`event`]).
+//! ([`plateau`]), what a run reports ([`event`]), and how text
+//! that others chose is shown ([`text`]).
 
 pub mod batch_graph;
 pub mod batching;
@@ -21,3 +22,4 @@ pub mod plateau;
 pub mod schedule;
 pub mod seed;
 pub mod strategy;
+pub mod text;

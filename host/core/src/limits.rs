@@ -39,6 +39,15 @@ pub struct PluginLimits {
     #[serde(default = "default::log_lines")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub log_lines: u64,
+    /// Lines that all calls of a plugin in a run may log; what follows is not shown.
+    #[serde(default = "default::run_log_lines")]
+    #[schemars(range(min = 0, max = 10_000_000))]
+    pub run_log_lines: u64,
+    /// Seconds of processor time that compiling a plugin of less than a MiB may take; each whole
+    /// MiB adds twice as many. What was compiled is kept.
+    #[serde(default = "default::compile_seconds")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub compile_seconds: u64,
 }
 
 impl Default for PluginLimits {
@@ -52,6 +61,8 @@ impl Default for PluginLimits {
             handles: default::handles(),
             graph_nodes: default::graph_nodes(),
             log_lines: default::log_lines(),
+            run_log_lines: default::run_log_lines(),
+            compile_seconds: default::compile_seconds(),
         }
     }
 }
@@ -87,5 +98,13 @@ mod default {
 
     pub(super) const fn log_lines() -> u64 {
         100
+    }
+
+    pub(super) const fn run_log_lines() -> u64 {
+        1000
+    }
+
+    pub(super) const fn compile_seconds() -> u64 {
+        2
     }
 }

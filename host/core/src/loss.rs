@@ -22,4 +22,6 @@ pub use definition::{Definition, Graph, Parameter};
 pub use derive::Derived;
 pub use error::GraphError;
 pub use node::{Binary, Node, NodeId, Reduction, Shape, Unary};
-pub use strategy::{LossState, ParameterSchedule, Progress, TracedLoss, check_values};
+pub use strategy::{
+    FailedRows, KeepRows, LossState, ParameterSchedule, Progress, TracedLoss, check_values,
+};

@@ -37,7 +37,20 @@ pub struct StrategyError {
     /// In which call.
     pub function: &'static str,
     /// What happened, and what its author can do about it.
-    pub reason: String,
+    pub reason: Box<str>,
+    /// Whose doing it is.
+    pub cause: Cause,
+}
+
+/// Whose doing it is that a strategy did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its own.
+    Strategy,
+    /// That of the machine, which did not give it memory or the like.
+    Machine,
+    /// That of whoever asked for the end while it was at work.
+    Interruption,
 }
 
 /// One walk over the grid of buckets: what an order is asked to plan.

@@ -18,10 +18,12 @@
     reason = "floats in place as atomics; vectors of relaxed accesses"
 )]
 
+mod flush;
 mod relaxed;
 
 use std::sync::atomic::AtomicU32;
 
+pub(crate) use flush::Mode;
 use pbg_gemm::pages;
 
 /// A matrix of `rows` x `width` floats, shared by threads that read and update rows without locks.

@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use pbg_core::graph::Side;
 
+use crate::rows::Mode;
 use crate::spec::ModelSpec;
 pub use execution::{Execution, has_fast_bf16};
 pub use job::Job;
@@ -135,6 +136,7 @@ impl StepWorker {
         if job.batch.is_empty() {
             return Ok(BatchStats::default());
         }
+        let _mode = Mode::flushing();
         self.times.start();
         crate::use_one_torch_thread();
         let (spec, execution) = (&*self.spec, &self.execution);

@@ -183,7 +183,7 @@ impl Case {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::strategy::{StrategyError, StrategyId};
+    use pbg_core::strategy::{Cause, StrategyError, StrategyId};
 
     use super::*;
     use crate::grid::Sizes;
@@ -203,7 +203,8 @@ mod tests {
                 return Err(StrategyError {
                     strategy: self.id.clone(),
                     function: "plan",
-                    reason: "not this grid".to_owned(),
+                    reason: "not this grid".into(),
+                    cause: Cause::Strategy,
                 });
             }
             let (lhs, rhs) = (pass.lhs_partitions, pass.rhs_partitions);

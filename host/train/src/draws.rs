@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pbg_core::batching::ByRelation;
 use pbg_core::draws::Ledger;
-use pbg_core::strategy::{Draw, RelationSampler, SamplerFactory, StrategyError};
+use pbg_core::strategy::{Cause, Draw, RelationSampler, SamplerFactory, StrategyError};
 
 use crate::error::RunError;
 
@@ -94,7 +94,8 @@ impl<'a> Drawing<'a> {
             Err(broken) => Err(StrategyError {
                 strategy: self.samplers.sampler.id().clone(),
                 function: "next",
-                reason: broken.to_string(),
+                reason: broken.to_string().into(),
+                cause: Cause::Strategy,
             }),
         }
     }
@@ -130,7 +131,8 @@ impl<'a> Drawing<'a> {
 impl<'a> Samplers<'a> {
     /// Notes a fault; what goes on.
     fn replace(&self, fault: StrategyError) -> Result<&'a dyn SamplerFactory, RunError> {
-        let Some(standard) = self.standard else {
+        let own = fault.cause == Cause::Strategy;
+        let Some(standard) = self.standard.filter(|_| own) else {
             return Err(fault.into());
         };
         self.faults

@@ -3,7 +3,7 @@
 use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanError;
 use pbg_core::schedule::{NotHeld, PassId};
-use pbg_core::strategy::{StrategyError, StrategyId};
+use pbg_core::strategy::{Cause, StrategyError, StrategyId};
 use pbg_kernels::device::OpenError;
 use pbg_kernels::spec::SpecError;
 use pbg_kernels::step::{StepError, WorkerError};
@@ -27,6 +27,8 @@ pub enum ErrorKind {
     Numeric,
     /// Disk full, no permission and the like.
     Io,
+    /// Somebody asked for the end while a plugin was at work.
+    Interrupted,
     /// A mistake in this program.
     Internal,
 }
@@ -123,7 +125,12 @@ impl RunError {
             Self::Checkpoint(e) if e.is_locked() => ErrorKind::Locked,
             Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,
             Self::Checkpoint(_) | Self::Mismatch(_) => ErrorKind::Checkpoint,
-            Self::Strategy(_) | Self::Plan { .. } => ErrorKind::Plugin,
+            Self::Strategy(fault) | Self::Step(StepError::Strategy(fault)) => match fault.cause {
+                Cause::Strategy => ErrorKind::Plugin,
+                Cause::Machine => ErrorKind::Io,
+                Cause::Interruption => ErrorKind::Interrupted,
+            },
+            Self::Plan { .. } => ErrorKind::Plugin,
             Self::NotFinite { .. } => ErrorKind::Numeric,
             Self::Thread(_) | Self::Device { .. } => ErrorKind::Io,
             Self::Step(_) | Self::Worker(_) | Self::WorkerPanic | Self::NotHeld(_) => {

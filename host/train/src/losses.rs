@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pbg_core::loss::{LossState, TracedLoss};
-use pbg_core::strategy::{Formula, Loss, StrategyError, StrategyId};
+use pbg_core::strategy::{Cause, Formula, Loss, StrategyError, StrategyId};
 use pbg_kernels::losses::Traced;
 
 /// Makes a graph something that can be evaluated: its gradient is derived, its execution planned.
@@ -91,6 +91,9 @@ impl Loss for GuardedLoss {
         else {
             return Ok(());
         };
+        if fault.cause != Cause::Strategy {
+            return Err(fault);
+        }
         self.note(fault);
         negative.copy_from_slice(&scores);
         standard.evaluate(positive, negative, columns, positive_gradient, loss)
@@ -105,7 +108,7 @@ impl Loss for GuardedLoss {
             return standard.observe(edges, loss);
         }
         match self.loss.observe(edges, loss) {
-            Err(fault) if self.standard.is_some() => {
+            Err(fault) if self.standard.is_some() && fault.cause == Cause::Strategy => {
                 self.note(fault);
                 Ok(())
             }
@@ -155,7 +158,8 @@ mod tests {
             *calls = calls.checked_sub(1).ok_or_else(|| StrategyError {
                 strategy: self.id.clone(),
                 function,
-                reason: "has had enough".to_owned(),
+                reason: "has had enough".into(),
+                cause: Cause::Strategy,
             })?;
             Ok(())
         }

@@ -22,7 +22,7 @@ use crate::buffer::PartitionBuffer;
 use crate::commit::{self, Commits, Start};
 use crate::coordinator::{Alone, Coordinator};
 use crate::edges::{EdgeReader, EdgeSource};
-use crate::error::RunError;
+use crate::error::{ErrorKind, RunError};
 use crate::executor::{self, Executor, executors};
 use crate::grow::NewRows;
 use crate::identity::{Admitted, Allowed};
@@ -239,7 +239,15 @@ impl<'a> Run<'a> {
         self.make_up_for_preserving()?;
         self.validate()?;
         while !self.schedule().finished(self.extent) && !self.ends_early() {
-            let pass = self.begin_pass()?;
+            let pass = match self.begin_pass() {
+                // Nothing of the pass is trained yet, so what there is can be committed.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {
+                    let version = self.commit()?;
+                    self.emit(Event::Interrupted { version });
+                    return Ok(Outcome::Interrupted { version });
+                }
+                other => other?,
+            };
             while let Some(acquired) = self.coordinator.next(&pass) {
                 if let Some(version) = self.train_bucket(acquired, stop)? {
                     self.emit(Event::Interrupted { version });

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use pbg_core::strategy::Cause;
+
+use crate::fault::Fault;
 use crate::kind::Kind;
 
 /// A plugin that cannot be loaded, with its name or path and what to do about it.
@@ -36,6 +39,28 @@ pub enum LoadError {
         label: String,
         /// What the bytes are instead and how to make a component.
         reason: String,
+    },
+    /// Compiling it takes more than it may.
+    #[error("plugin {label}: {reason}")]
+    Compilation {
+        /// Which plugin.
+        label: String,
+        /// Which limit, and what to do.
+        reason: String,
+    },
+    /// The machine does not give what it takes to load it.
+    #[error("plugin {label}: {reason}")]
+    Machine {
+        /// Which plugin.
+        label: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// Somebody asked for the end while it was loaded.
+    #[error("plugin {label}: interrupted while it was loaded")]
+    Interrupted {
+        /// Which plugin.
+        label: String,
     },
     /// It imports what is not offered.
     #[error("plugin {label}: imports {import}, which plugins do not get: {advice}")]
@@ -127,10 +152,41 @@ pub enum LoadError {
         /// What the file has.
         found: String,
     },
+    /// The stacks of the threads here are smaller than that of a plugin may be.
+    #[error(
+        "plugins.limits.stack_kib is {asked}, and the threads here have room for {room} KiB of a \
+         plugin's stack: lower it, or allow larger stacks (ulimit -s, RUST_MIN_STACK)"
+    )]
+    Stack {
+        /// KiB of the limit.
+        asked: u64,
+        /// KiB that there are.
+        room: u64,
+    },
     /// The sandbox itself cannot start.
     #[error("the plugin sandbox cannot start: {reason}")]
     Sandbox {
         /// Why.
         reason: String,
     },
+}
+
+impl LoadError {
+    /// A call that failed while the plugin was loaded.
+    pub(crate) fn fault(label: &str, function: &'static str, fault: Fault) -> Self {
+        let label = label.to_owned();
+        let Fault { reason, cause } = fault;
+        match cause {
+            Cause::Strategy => Self::Fault {
+                label,
+                function,
+                reason,
+            },
+            Cause::Machine => Self::Machine {
+                label,
+                reason: format!("{function}: {reason}"),
+            },
+            Cause::Interruption => Self::Interrupted { label },
+        }
+    }
 }

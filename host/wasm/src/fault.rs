@@ -2,18 +2,86 @@
 
 use std::fmt::Write as _;
 
+use pbg_core::strategy::Cause;
+use pbg_core::text::neutral;
 use wasmtime::{Trap, WasmBacktrace};
 
-use crate::guest::Denied;
+use crate::guest::{Denied, Interrupted};
 use crate::limits::Limits;
 use crate::log::GuestLog;
-use crate::text::neutral;
 
 /// Frames of the guest's stack that a message shows.
 const FRAMES: usize = 8;
 
+/// Why a call ended without an answer.
+pub(crate) struct Fault {
+    pub(crate) reason: String,
+    pub(crate) cause: Cause,
+}
+
+impl From<String> for Fault {
+    /// What the plugin did.
+    fn from(reason: String) -> Self {
+        Self {
+            reason,
+            cause: Cause::Strategy,
+        }
+    }
+}
+
 /// Why a call ended without an answer. The instance is gone.
-pub(crate) fn describe(error: &wasmtime::Error, limits: &Limits, log: &GuestLog) -> String {
+pub(crate) fn describe(error: &wasmtime::Error, limits: &Limits, log: &GuestLog) -> Fault {
+    if error.is::<Interrupted>() {
+        return Fault {
+            reason: Interrupted.to_string(),
+            cause: Cause::Interruption,
+        };
+    }
+    if lacks_memory(error) {
+        return Fault {
+            reason: no_memory(error),
+            cause: Cause::Machine,
+        };
+    }
+    explain(error, limits, log).into()
+}
+
+/// Whether the system refused memory: it says so as an error of its own.
+fn lacks_memory(error: &wasmtime::Error) -> bool {
+    let refused = |cause: &(dyn std::error::Error + 'static)| {
+        let system = cause.downcast_ref::<std::io::Error>();
+        system.is_some_and(|system| system.kind() == std::io::ErrorKind::OutOfMemory)
+            || cause.downcast_ref() == Some(&rustix::io::Errno::NOMEM)
+    };
+    error.chain().any(refused)
+}
+
+fn no_memory(error: &wasmtime::Error) -> String {
+    format!(
+        "the system has no memory or addresses left for it ({}); allow this process more \
+         (ulimit -v), or leave more memory free",
+        neutral(&causes(error), 300)
+    )
+}
+
+/// The texts of an error and its causes on one line, without the engine's picture of the stack.
+pub(crate) fn causes(error: &wasmtime::Error) -> String {
+    let picture = error
+        .downcast_ref::<WasmBacktrace>()
+        .map(ToString::to_string);
+    let texts = error.chain().map(ToString::to_string);
+    let texts: Vec<String> = texts
+        .filter(|text| Some(text) != picture.as_ref())
+        .collect();
+    let lines = texts.iter().flat_map(|text| text.lines());
+    let lines: Vec<&str> = lines
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.join(": ")
+}
+
+fn explain(error: &wasmtime::Error, limits: &Limits, log: &GuestLog) -> String {
     let mut text = cause(error, limits);
     if let Some(trace) = error
         .downcast_ref::<WasmBacktrace>()
@@ -44,11 +112,7 @@ fn cause(error: &wasmtime::Error, limits: &Limits) -> String {
         return trapped(*trap, limits);
     }
     // These come as texts only.
-    let chain = error
-        .chain()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ");
+    let chain = causes(error);
     if chain.contains("fuel allocated for hostcalls has been exhausted") {
         return "handed over more data than any valid answer has; it was not copied".to_owned();
     }

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use pbg_core::text::neutral;
 use rustix::fs::OFlags;
 
 use crate::error::LoadError;
-use crate::text::neutral;
 
 /// Things that a folder may have to be listed.
 const ENTRIES: usize = 10_000;

@@ -1,21 +1,22 @@
 //! What lives in a store beside the instance: its caps and its log.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use wasmtime::{ResourceLimiter, Store};
+use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
 use crate::bindings::{files as wit_files, log as wit_log, types as wit_types};
-use crate::engine::{Runtime, ticks};
+use crate::engine::Runtime;
 use crate::grants::Folders;
 use crate::limits::Limits;
 use crate::log::{GuestLog, LogLevel};
 
 /// Memories, tables and core instances of one component. Guests of `componentize-py` link a
 /// dozen modules; nothing needs hundreds.
-const MEMORIES: usize = 8;
-const TABLES: usize = 32;
-const INSTANCES: usize = 128;
+pub(crate) const MEMORIES: usize = 8;
+pub(crate) const TABLES: usize = 32;
+pub(crate) const INSTANCES: usize = 128;
 
 /// A plugin asked for more than its limits grant. The growth traps, so that the message names
 /// the cause and not what the guest did without the memory.
@@ -27,8 +28,64 @@ pub(crate) enum Denied {
     Table { asked: usize, limit: usize },
 }
 
+/// Somebody asked for the end of the run while the plugin was at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("was interrupted")]
+pub(crate) struct Interrupted;
+
+/// How long a call may go on after somebody asked for the end: the bucket at hand is to be
+/// finished, whose calls are short.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// When a call has to end.
+pub(crate) struct Clock {
+    limit: Duration,
+    deadline: Instant,
+    /// Set once somebody asks for the end.
+    stop: Option<Arc<AtomicBool>>,
+    /// When this call first saw that it is set.
+    asked: Option<Instant>,
+}
+
+impl Clock {
+    fn new(limit: Duration, stop: Option<Arc<AtomicBool>>) -> Self {
+        Self {
+            limit,
+            deadline: Instant::now() + limit,
+            stop,
+            asked: None,
+        }
+    }
+
+    /// A call begins.
+    pub(crate) fn begin(&mut self) {
+        self.deadline = Instant::now() + self.limit;
+        self.asked = None;
+    }
+
+    /// What becomes of the call at a tick.
+    fn tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
+        let now = Instant::now();
+        if now >= self.deadline {
+            return Ok(UpdateDeadline::Interrupt);
+        }
+        if self
+            .stop
+            .as_ref()
+            .is_some_and(|stop| stop.load(Ordering::Relaxed))
+        {
+            let asked = *self.asked.get_or_insert(now);
+            if now.duration_since(asked) >= GRACE {
+                return Err(Interrupted.into());
+            }
+        }
+        Ok(UpdateDeadline::Continue(1))
+    }
+}
+
 /// The data of a store.
 pub(crate) struct Guest {
+    pub(crate) clock: Clock,
     memory: Budget,
     /// The most that any instance of the program had.
     peak: Arc<AtomicUsize>,
@@ -65,8 +122,10 @@ impl Guest {
         log: GuestLog,
         folders: Arc<Folders>,
         peak: Arc<AtomicUsize>,
+        stop: Option<Arc<AtomicBool>>,
     ) -> Store<Self> {
         let guest = Self {
+            clock: Clock::new(Duration::from_millis(limits.deadline_ms), stop),
             peak,
             memory: Budget {
                 used: 0,
@@ -83,7 +142,8 @@ impl Guest {
         let mut store = Store::new(&runtime.engine, guest);
         store.limiter(|guest| guest);
         store.set_max_component_handles(limits.handles);
-        store.set_epoch_deadline(ticks(limits.deadline_ms));
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|mut store| store.data_mut().clock.tick());
         store
     }
 }

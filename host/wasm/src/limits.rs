@@ -1,7 +1,10 @@
 //! What a plugin may use.
 
 use pbg_core::limits::PluginLimits;
+use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
+
+use crate::error::LoadError;
 
 /// Limits of one plugin. They hold for every call, the ones that load it included, and
 /// `[plugins.limits]` of a configuration sets them.
@@ -26,13 +29,31 @@ pub struct Limits {
     pub graph_nodes: usize,
     /// Lines that one call may log; the rest is counted and dropped (`log_lines`).
     pub log_lines: u32,
-    /// Bytes of the component itself: compilation cannot be interrupted.
+    /// Lines that all calls of a run may log; what follows is not shown (`run_log_lines`).
+    #[serde(default = "run_log_lines")]
+    pub run_log_lines: u32,
+    /// Seconds of processor time that compiling a component of less than a MiB may take where a
+    /// [`Compiler`](crate::Compiler) does it, at least 1; each whole MiB adds twice as many
+    /// (`compile_seconds`).
+    #[serde(default = "compile_seconds")]
+    pub compile_seconds: u64,
+    /// Bytes of the component itself.
     pub component_bytes: u64,
 }
 
 const MIB: usize = 1 << 20;
 /// CPython and SpiderMonkey in a component have 12 to 18 MiB.
-const COMPONENT_BYTES: u64 = 64 * MIB as u64;
+pub(crate) const COMPONENT_BYTES: u64 = 64 * MIB as u64;
+
+/// For replays of a version that did not limit it.
+fn run_log_lines() -> u32 {
+    Limits::default().run_log_lines
+}
+
+/// For replays of a version that did not limit it.
+fn compile_seconds() -> u64 {
+    Limits::default().compile_seconds
+}
 
 impl Default for Limits {
     fn default() -> Self {
@@ -52,12 +73,48 @@ impl From<&PluginLimits> for Limits {
             handles: number(configured.handles),
             graph_nodes: number(configured.graph_nodes),
             log_lines: u32::try_from(configured.log_lines).unwrap_or(u32::MAX),
+            run_log_lines: u32::try_from(configured.run_log_lines).unwrap_or(u32::MAX),
+            compile_seconds: configured.compile_seconds,
             component_bytes: COMPONENT_BYTES,
         }
     }
 }
 
+/// Bytes of stack for what the host does between a thread's beginning and the plugin's code.
+const HOST_STACK: u64 = 256 << 10;
+/// Bytes of the stack of a thread that nobody configured.
+const THREAD_STACK: u64 = 2 << 20;
+
+/// Bytes of the smallest stack on which plugins are called: that of the first thread, which the
+/// system limits, or of a worker, which the standard library makes.
+fn smallest_stack() -> u64 {
+    let workers = std::env::var("RUST_MIN_STACK").ok();
+    let workers = workers.and_then(|bytes| bytes.parse().ok());
+    let first = getrlimit(Resource::Stack).current.unwrap_or(u64::MAX);
+    first.min(workers.unwrap_or(THREAD_STACK))
+}
+
 impl Limits {
+    /// Seconds of processor time to compile a component of so many bytes. CPython and SpiderMonkey
+    /// take up to 2.5 s for each MiB on a busy machine.
+    pub(crate) fn seconds_to_compile(&self, bytes: usize) -> u64 {
+        let shares = 1 + 2 * (bytes / MIB) as u64;
+        self.compile_seconds.saturating_mul(shares)
+    }
+
+    /// Refuses a plugin's stack that the threads here have no room for: running over its end would
+    /// end the program with a signal.
+    pub(crate) fn check_stack(&self) -> Result<(), LoadError> {
+        let room = smallest_stack().saturating_sub(HOST_STACK);
+        if self.stack_bytes as u64 <= room {
+            return Ok(());
+        }
+        Err(LoadError::Stack {
+            asked: self.stack_bytes as u64 >> 10,
+            room: room >> 10,
+        })
+    }
+
     /// The same, with what comes from a file that nobody checked brought below what a
     /// configuration may set.
     pub(crate) fn within_reason(self) -> Self {
@@ -70,6 +127,8 @@ impl Limits {
             handles: self.handles.min(1_000_000),
             graph_nodes: self.graph_nodes.min(1024),
             log_lines: self.log_lines.min(1_000_000),
+            run_log_lines: self.run_log_lines.min(10_000_000),
+            compile_seconds: self.compile_seconds.clamp(1, 3600),
             component_bytes: self.component_bytes.min(COMPONENT_BYTES),
         }
     }

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::text::neutral;
+use pbg_core::text::neutral;
 
 /// How much a line of a plugin matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,9 +28,33 @@ const LINE_BYTES: usize = 1024;
 /// Bytes of the last lines that a fault shows.
 const TAIL_BYTES: usize = 4096;
 
+/// Lines that all instances of a plugin may write together.
+pub(crate) struct RunLines {
+    limit: u32,
+    written: AtomicU32,
+}
+
+impl RunLines {
+    pub(crate) fn new(limit: u32) -> Self {
+        Self {
+            limit,
+            written: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes a line; says how many were taken before it where it is one of those that may be
+    /// written, or the first that may not.
+    fn take(&self) -> Option<u32> {
+        let more = |written| (written <= self.limit).then_some(written + 1);
+        let order = Ordering::Relaxed;
+        self.written.fetch_update(order, order, more).ok()
+    }
+}
+
 /// The log of one instance.
 pub(crate) struct GuestLog {
     sink: LogSink,
+    run: Arc<RunLines>,
     label: String,
     tail: VecDeque<String>,
     tail_bytes: usize,
@@ -39,9 +64,10 @@ pub(crate) struct GuestLog {
 }
 
 impl GuestLog {
-    pub(crate) fn new(sink: LogSink, label: String) -> Self {
+    pub(crate) fn new(sink: LogSink, label: String, run: Arc<RunLines>) -> Self {
         Self {
             sink,
+            run,
             label,
             tail: VecDeque::new(),
             tail_bytes: 0,
@@ -59,8 +85,8 @@ impl GuestLog {
     /// The call ended: says what was dropped.
     pub(crate) fn end(&mut self) {
         if self.dropped > 0 {
-            let note = format!("{}: {} more log messages dropped", self.label, self.dropped);
-            (self.sink)(LogLevel::Warn, &note);
+            let note = format!("{} more log messages dropped", self.dropped);
+            self.show(LogLevel::Warn, &note);
             self.dropped = 0;
         }
     }
@@ -74,8 +100,26 @@ impl GuestLog {
             }
             self.left -= 1;
             let line = neutral(line.trim_end(), LINE_BYTES);
-            (self.sink)(level, &format!("{}: {line}", self.label));
+            self.show(level, &line);
             self.remember(line);
+        }
+    }
+
+    /// A line on its way to the user, while the run has some left.
+    fn show(&self, level: LogLevel, line: &str) {
+        match self.run.take() {
+            Some(before) if before < self.run.limit => {
+                (self.sink)(level, &format!("{}: {line}", self.label));
+            }
+            Some(most) => {
+                let note = format!(
+                    "{}: logged {most} lines, the most of a run; what follows is not shown \
+                     (plugins.limits.run_log_lines)",
+                    self.label
+                );
+                (self.sink)(LogLevel::Warn, &note);
+            }
+            None => {}
         }
     }
 
@@ -109,10 +153,33 @@ mod tests {
         (Arc::new(sink), lines)
     }
 
+    fn lines_of_run(limit: u32) -> Arc<RunLines> {
+        Arc::new(RunLines::new(limit))
+    }
+
+    #[test]
+    fn a_run_has_an_end_of_lines_too() {
+        let (sink, lines) = recorded();
+        let run = lines_of_run(25);
+        // Every call is of another instance.
+        for _ in 0..10 {
+            let mut log = GuestLog::new(Arc::clone(&sink), "evil".to_owned(), Arc::clone(&run));
+            log.begin(10);
+            for n in 0..10 {
+                log.write(LogLevel::Info, &format!("line {n}"));
+            }
+            log.end();
+            assert_eq!(log.tail().last(), Some("line 9"));
+        }
+        let lines = lines.lock().expect("one thread");
+        assert_eq!(lines.len(), 26);
+        assert!(lines[25].contains("logged 25 lines"), "{}", lines[25]);
+    }
+
     #[test]
     fn lines_are_prefixed_split_and_neutral() {
         let (sink, lines) = recorded();
-        let mut log = GuestLog::new(sink, "evil".to_owned());
+        let mut log = GuestLog::new(sink, "evil".to_owned(), lines_of_run(100));
         log.begin(10);
         log.write(LogLevel::Info, "one\n\u{1b}[31mtwo\n");
         log.end();
@@ -125,7 +192,7 @@ mod tests {
     #[test]
     fn a_flood_is_counted_and_the_tail_is_bounded() {
         let (sink, lines) = recorded();
-        let mut log = GuestLog::new(sink, "evil".to_owned());
+        let mut log = GuestLog::new(sink, "evil".to_owned(), lines_of_run(100));
         log.begin(10);
         for n in 0..1000 {
             log.write(LogLevel::Info, &format!("{n} {}", "x".repeat(5000)));

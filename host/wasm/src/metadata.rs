@@ -1,10 +1,10 @@
 //! What a plugin says about itself, checked before anyone believes it.
 
+use pbg_core::text::neutral;
 use serde::Serialize;
 
 use crate::bindings::metadata as wit;
 use crate::parameters::{Parameter, ParameterKind};
-use crate::text::neutral;
 
 /// Name, version, summary and parameters of a plugin: bounded, and fit for a terminal.
 #[derive(Clone, Debug, PartialEq, Serialize)]

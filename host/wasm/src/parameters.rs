@@ -1,10 +1,9 @@
 //! Parameters: declared by plugins, set by configurations, checked in between.
 
 use pbg_core::nearest::nearest;
+use pbg_core::text::neutral;
 use serde::Serialize;
 use serde_json::{Map, Value};
-
-use crate::text::neutral;
 
 /// One parameter that a plugin declares.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use pbg_core::strategy::StrategyId;
 use serde::Serialize;
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use crate::bindings::{self, PACKAGE, VERSION};
 use crate::cache::Cache;
+use crate::compiler::Compiler;
 use crate::engine::Runtime;
 use crate::error::LoadError;
 use crate::grants::{Folders, Grant};
@@ -18,7 +20,7 @@ use crate::log::LogSink;
 use crate::loss::{LoadedLoss, load_computed, load_traced};
 use crate::metadata::{self, Metadata};
 use crate::order::LoadedOrder;
-use crate::program::{Program, chain};
+use crate::program::{Program, Workshop, chain};
 use crate::sampler::LoadedSampler;
 use crate::source::PluginSource;
 use crate::strategy::Strategy;
@@ -32,10 +34,12 @@ pub struct Sandbox {
     limits: Limits,
     log: LogSink,
     cache: Option<Arc<Cache>>,
+    compiler: Option<Arc<Compiler>>,
     grants: Vec<Grant>,
     /// SHA-256 by plugin name.
     pins: Vec<(String, String)>,
     faults: Option<PathBuf>,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 /// What `plugin inspect` shows.
@@ -73,8 +77,10 @@ impl Sandbox {
     /// A sandbox whose plugins have `limits` and whose log lines go nowhere.
     ///
     /// # Errors
-    /// [`LoadError::Sandbox`] where the machine has no support for it.
+    /// [`LoadError::Sandbox`] where the machine has no support for it, [`LoadError::Stack`] where
+    /// the threads here have no room for its plugins' stack.
     pub fn new(limits: Limits) -> Result<Self, LoadError> {
+        limits.check_stack()?;
         let runtime = Runtime::new(&limits).map_err(|error| LoadError::Sandbox {
             reason: chain(&error),
         })?;
@@ -83,9 +89,11 @@ impl Sandbox {
             limits,
             log: Arc::new(|_, _| ()),
             cache: None,
+            compiler: None,
             grants: Vec::new(),
             pins: Vec::new(),
             faults: None,
+            stop: None,
         })
     }
 
@@ -100,6 +108,15 @@ impl Sandbox {
     pub fn with_cache(self, cache: Cache) -> Self {
         let cache = Some(Arc::new(cache));
         Self { cache, ..self }
+    }
+
+    /// The same sandbox, which leaves compilation to `compiler`. Without one it is done here, and
+    /// nothing but counting bounds it; so it is for the standard plugins in any case, whose code
+    /// comes with the program.
+    #[must_use]
+    pub fn with_compiler(self, compiler: Compiler) -> Self {
+        let compiler = Some(Arc::new(compiler));
+        Self { compiler, ..self }
     }
 
     /// The same sandbox, in which plugins may read what `grants` opens to them.
@@ -123,20 +140,35 @@ impl Sandbox {
         Self { faults, ..self }
     }
 
+    /// The same sandbox, in which calls that are at work when `stop` is set, or begin after it, end
+    /// within a third of a second: they fail with [`Cause::Interruption`].
+    ///
+    /// [`Cause::Interruption`]: pbg_core::strategy::Cause::Interruption
+    #[must_use]
+    pub fn with_interrupt(self, stop: Arc<AtomicBool>) -> Self {
+        let stop = Some(stop);
+        Self { stop, ..self }
+    }
+
     /// Reads, compiles and checks a plugin, and asks it who it is.
     ///
     /// # Errors
     /// Any [`LoadError`] but [`LoadError::WrongKind`] and [`LoadError::Parameters`].
     pub fn open(&self, source: PluginSource) -> Result<Plugin, LoadError> {
         let label = source.label();
+        let standard = matches!(source, PluginSource::Standard(_));
         let bytes = source.read(self.limits.component_bytes)?;
         let (runtime, limits, log) = (
             Arc::clone(&self.runtime),
             self.limits.clone(),
             Arc::clone(&self.log),
         );
-        let cache = self.cache.as_deref();
-        let mut program = Program::compile(runtime, limits, log, label, &bytes, cache)?;
+        let workshop = Workshop {
+            cache: self.cache.as_deref(),
+            compiler: self.compiler.as_deref().filter(|_| !standard),
+        };
+        let mut program = Program::compile(runtime, limits, log, label, &bytes, &workshop)?;
+        program.stop.clone_from(&self.stop);
         let metadata = describe(&program)?;
         self.check_pins(&program, &metadata.name)?;
         program.label.clone_from(&metadata.name);
@@ -271,13 +303,7 @@ fn describe(program: &Program) -> Result<Metadata, LoadError> {
             reason: chain(&error),
         }
     })?;
-    let fault = |function| {
-        move |reason| LoadError::Fault {
-            label: label(),
-            function,
-            reason,
-        }
-    };
+    let fault = |function| move |fault| LoadError::fault(&program.label, function, fault);
     let mut seat = Some(program.open().map_err(fault("instantiation"))?);
     let answer = program
         .call(&mut seat, DESCRIPTION_BYTES, |store, instance| {

@@ -2,24 +2,26 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use pbg_core::text::neutral;
 use sha2::{Digest as _, Sha256};
+use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
-use wasmtime::{Engine, Store};
 
 use crate::bindings::{PACKAGE, VERSION, files as wit_files, log as wit_log};
+use crate::bulk;
 use crate::cache::Cache;
-use crate::engine::{Runtime, ticks};
+use crate::compiled::{self, Native};
+use crate::compiler::{Compiler, Refusal};
+use crate::engine::Runtime;
 use crate::error::LoadError;
-use crate::fault;
+use crate::fault::{self, Fault};
 use crate::grants::Folders;
 use crate::guest::Guest;
 use crate::kind::Kind;
 use crate::limits::Limits;
-use crate::log::{GuestLog, LogLevel, LogSink};
-use crate::text::neutral;
-use crate::{bulk, compiled};
+use crate::log::{GuestLog, LogLevel, LogSink, RunLines};
 
 /// Interfaces that a component may import: `types` has no function.
 const OFFERED: [&str; 3] = ["files", "log", "types"];
@@ -45,6 +47,18 @@ pub(crate) struct Program {
     pub(crate) pre: InstancePre<Guest>,
     /// Bytes of memory that the largest instance had.
     peak: Arc<AtomicUsize>,
+    /// What all instances may log.
+    lines: Arc<RunLines>,
+    /// Set once somebody asks for the end.
+    pub(crate) stop: Option<Arc<AtomicBool>>,
+}
+
+/// Where code comes from.
+pub(crate) struct Workshop<'a> {
+    /// What was compiled before.
+    pub(crate) cache: Option<&'a Cache>,
+    /// A process that compiles; this one, where there is none.
+    pub(crate) compiler: Option<&'a Compiler>,
 }
 
 /// An instance in a store of its own. Any error poisons it: wasmtime would enter it again after
@@ -62,7 +76,7 @@ impl Program {
         sink: LogSink,
         label: String,
         bytes: &[u8],
-        cache: Option<&Cache>,
+        workshop: &Workshop<'_>,
     ) -> Result<Self, LoadError> {
         let unfit = |reason| LoadError::NotAComponent {
             label: label.clone(),
@@ -80,12 +94,15 @@ impl Program {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        let component = code(&runtime.engine, bytes, &sha256, cache, &sink).map_err(unfit)?;
+        let component = workshop
+            .component(&runtime, &limits, bytes, &sha256, &sink)
+            .map_err(|refusal| refused(refusal, &label))?;
         let (imports, kind) = check_interfaces(&runtime, &component, &label)?;
         let pre = link(&runtime, &component).map_err(|error| LoadError::Interface {
             label: label.clone(),
             reason: format!("does not fit {PACKAGE}@{VERSION}: {}", chain(&error)),
         })?;
+        let lines = Arc::new(RunLines::new(limits.run_log_lines));
         Ok(Self {
             runtime,
             limits,
@@ -100,6 +117,8 @@ impl Program {
             size,
             pre,
             peak: Arc::default(),
+            lines,
+            stop: None,
         })
     }
 
@@ -112,14 +131,16 @@ impl Program {
     ///
     /// # Errors
     /// What the component did wrong while it was instantiated.
-    pub(crate) fn open(&self) -> Result<Seat, String> {
-        let log = GuestLog::new(Arc::clone(&self.sink), self.label.clone());
+    pub(crate) fn open(&self) -> Result<Seat, Fault> {
+        let (sink, lines) = (Arc::clone(&self.sink), Arc::clone(&self.lines));
+        let log = GuestLog::new(sink, self.label.clone(), lines);
         let mut store = Guest::store(
             &self.runtime,
             &self.limits,
             log,
             Arc::clone(&self.folders),
             Arc::clone(&self.peak),
+            self.stop.clone(),
         );
         store.data_mut().log.begin(self.limits.log_lines);
         match self.pre.instantiate(&mut store) {
@@ -138,13 +159,13 @@ impl Program {
         seat: &mut Option<Seat>,
         result_bytes: usize,
         call: impl FnOnce(&mut Store<Guest>, &Instance) -> wasmtime::Result<R>,
-    ) -> Result<R, String> {
+    ) -> Result<R, Fault> {
         let mut used = match seat.take() {
             Some(seat) => seat,
             None => self.open()?,
         };
-        used.store
-            .set_epoch_deadline(ticks(self.limits.deadline_ms));
+        used.store.data_mut().clock.begin();
+        used.store.set_epoch_deadline(1);
         used.store
             .set_hostcall_fuel(result_bytes.min(self.limits.result_bytes));
         used.store.data_mut().log.begin(self.limits.log_lines);
@@ -166,37 +187,66 @@ impl Program {
 
 /// The texts of an error and its causes, made fit for a message.
 pub(crate) fn chain(error: &wasmtime::Error) -> String {
-    let texts: Vec<String> = error.chain().map(ToString::to_string).collect();
-    neutral(&texts.join(": "), 500)
+    neutral(&fault::causes(error), 500)
 }
 
-/// The component's code: from the cache, or compiled and then kept there.
-fn code(
-    engine: &Engine,
-    bytes: &[u8],
-    sha256: &str,
-    cache: Option<&Cache>,
-    sink: &LogSink,
-) -> Result<Component, String> {
-    if let Some(cache) = cache
-        && let Some(code) = cache.load(engine, sha256)
-    {
-        match compiled::revive(engine, &code) {
-            Ok(component) => return Ok(component),
-            Err(_) => cache.forget(engine, sha256),
+impl Workshop<'_> {
+    /// The component's code: from the cache, or compiled and then kept there.
+    fn component(
+        &self,
+        runtime: &Runtime,
+        limits: &Limits,
+        bytes: &[u8],
+        sha256: &str,
+        sink: &LogSink,
+    ) -> Result<Component, Refusal> {
+        let engine = &runtime.engine;
+        if let Some(cache) = self.cache
+            && let Some(code) = cache.load(engine, sha256)
+        {
+            match compiled::revive(engine, &Native::Kept(code)) {
+                Ok(component) => return Ok(component),
+                Err(_) => cache.forget(engine, sha256),
+            }
+        }
+        bulk::check(bytes).map_err(Refusal::Unfit)?;
+        let unfit = |error: wasmtime::Error| {
+            Refusal::Unfit(format!("is no valid component: {}", chain(&error)))
+        };
+        let keep = |code: &[u8]| {
+            if let Some(cache) = self.cache
+                && let Err(error) = cache.store(engine, sha256, code)
+            {
+                // It loads all the same, only slower the next time.
+                sink(LogLevel::Debug, &format!("plugins: {error}"));
+            }
+        };
+        match self.compiler {
+            Some(compiler) => {
+                let code = compiler.compile(&runtime.settings, limits, bytes)?;
+                keep(code.bytes());
+                compiled::revive(engine, &Native::Fresh(code)).map_err(unfit)
+            }
+            None => {
+                let component = Component::new(engine, bytes).map_err(unfit)?;
+                if self.cache.is_some() {
+                    keep(&component.serialize().map_err(unfit)?);
+                }
+                Ok(component)
+            }
         }
     }
-    bulk::check(bytes)?;
-    let component = Component::new(engine, bytes)
-        .map_err(|error| format!("is no valid component: {}", chain(&error)))?;
-    if let Some(cache) = cache
-        && let Ok(code) = component.serialize()
-        && let Err(error) = cache.store(engine, sha256, &code)
-    {
-        // It loads all the same, only slower the next time.
-        sink(LogLevel::Debug, &format!("plugins: {error}"));
+}
+
+/// Why there is no code, as the error of loading.
+fn refused(refusal: Refusal, label: &str) -> LoadError {
+    let label = label.to_owned();
+    match refusal {
+        Refusal::Unfit(reason) => LoadError::NotAComponent { label, reason },
+        Refusal::Limit(reason) => LoadError::Compilation { label, reason },
+        Refusal::Machine(reason) => LoadError::Machine { label, reason },
+        Refusal::Interrupted => LoadError::Interrupted { label },
     }
-    Ok(component)
 }
 
 fn link(runtime: &Runtime, component: &Component) -> wasmtime::Result<InstancePre<Guest>> {

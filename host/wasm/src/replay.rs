@@ -7,9 +7,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use pbg_core::graph::Bucket;
-use pbg_core::loss::Progress;
+use pbg_core::loss::{LossState, Progress, TracedLoss};
 use pbg_core::strategy::{
-    BucketOrder as _, Loss as _, Pass, RelationSampler, SamplerFactory as _, StrategyError,
+    BucketOrder as _, Cause, Loss, Pass, RelationSampler, SamplerFactory as _, StrategyError,
     StrategyId,
 };
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,8 @@ pub use scores::Scores;
 const FORMAT: u32 = 1;
 /// Files that a folder keeps of one plugin and function; later faults are not written.
 const FILES: u32 = 20;
+/// Scores that a replay keeps; a call with more has none.
+pub(crate) const KEPT: usize = 1 << 20;
 /// Bytes of the largest file that is read.
 const BYTES: u64 = 256 << 20;
 
@@ -99,8 +101,14 @@ pub enum Call {
         negative: Scores,
         /// Negatives of a row.
         columns: usize,
+        /// Values that a formula's parameters had.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        parameters: Vec<f32>,
     },
 }
+
+/// Makes a formula something that can be evaluated.
+pub type Executed = fn(TracedLoss) -> Box<dyn Loss>;
 
 /// Why a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -124,7 +132,7 @@ impl Replay {
             kind,
             source,
             function: error.function.to_owned(),
-            reason: error.reason.clone(),
+            reason: error.reason.to_string(),
             limits,
             parameters,
             call,
@@ -156,11 +164,15 @@ impl Replay {
         Ok(replay)
     }
 
-    /// Asks `plugin` what was asked when the call failed.
+    /// Asks `plugin` what was asked when the call failed. A formula is `executed` to that end.
     ///
     /// # Errors
     /// When the plugin does not fit, or fails while it is configured.
-    pub fn ask(&self, plugin: Plugin) -> Result<Result<String, StrategyError>, LoadError> {
+    pub fn ask(
+        &self,
+        plugin: Plugin,
+        executed: Executed,
+    ) -> Result<Result<String, StrategyError>, LoadError> {
         match &self.call {
             Call::Plan { pass } => {
                 let mut order = plugin.into_order(&self.parameters)?;
@@ -192,8 +204,10 @@ impl Replay {
                 positive,
                 negative,
                 columns,
+                parameters,
             } => self.ask_loss(plugin, |loss| {
-                evaluate(loss, &positive.0, &negative.0, *columns)
+                let loss = ready(loss, parameters, executed)?;
+                evaluate(loss.as_ref(), &positive.0, &negative.0, *columns)
             }),
         }
     }
@@ -214,7 +228,8 @@ impl Replay {
             }) => Ok(Err(StrategyError {
                 strategy,
                 function,
-                reason,
+                reason: reason.into(),
+                cause: Cause::Strategy,
             })),
             Err(other) => Err(other),
         }
@@ -273,15 +288,37 @@ fn update(loss: LoadedLoss, progress: &Progress, values: &[f32]) -> Result<Strin
     Ok(format!("{values:?}"))
 }
 
-fn evaluate(
+/// A loss that can be evaluated, with the values that its parameters had.
+fn ready(
     loss: LoadedLoss,
+    parameters: &[f32],
+    executed: Executed,
+) -> Result<Box<dyn Loss>, StrategyError> {
+    let traced = match loss {
+        LoadedLoss::Computed(code) => return Ok(Box::new(code)),
+        LoadedLoss::Traced(traced) => executed(traced),
+    };
+    let state = traced.state().map(|state| LossState {
+        parameters: parameters.to_vec(),
+        ..state
+    });
+    if let Some(state) = state {
+        traced.restore(&state).map_err(|reason| StrategyError {
+            strategy: traced.id().clone(),
+            function: "evaluate",
+            reason: format!("has other parameters than the one that failed: {reason}").into(),
+            cause: Cause::Strategy,
+        })?;
+    }
+    Ok(traced)
+}
+
+fn evaluate(
+    code: &dyn Loss,
     positive: &[f32],
     negative: &[f32],
     columns: usize,
 ) -> Result<String, StrategyError> {
-    let LoadedLoss::Computed(code) = loss else {
-        return Ok("nothing: it is a formula, which the host computes".to_owned());
-    };
     let mut gradients = negative.to_vec();
     let (mut positive_gradient, mut losses) =
         (vec![0.0; positive.len()], vec![0.0; positive.len()]);
@@ -324,6 +361,7 @@ impl Call {
                 positive,
                 negative,
                 columns,
+                parameters: _,
             } => {
                 let rows = positive.0.len();
                 rows > 0 && rows.checked_mul(*columns) == Some(negative.0.len())

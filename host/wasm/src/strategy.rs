@@ -1,18 +1,21 @@
 //! What every slot has in common: a program, who it is, its parameters, and how its calls fail.
 
-use std::fmt::Write as _;
+use std::path::PathBuf;
 
-use pbg_core::strategy::{StrategyError, StrategyId};
+use pbg_core::strategy::{Cause, StrategyError, StrategyId};
+use pbg_core::text::neutral;
 use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
 use crate::error::LoadError;
+use crate::fault::Fault;
 use crate::guest::Guest;
+use crate::kind::Kind;
+use crate::limits::Limits;
 use crate::parameters::{Parameter, complete};
 use crate::program::{Program, Seat};
 use crate::replay::{Call, Replay};
-use crate::text::neutral;
 
 /// Bytes for an answer that is a number or a refusal.
 pub(crate) const SMALL_ANSWER: usize = 64 << 10;
@@ -59,7 +62,7 @@ impl Strategy {
         ) -> wasmtime::Result<Result<(), String>>,
     ) -> Result<Option<Seat>, StrategyError> {
         let opened = self.program.open();
-        let mut seat = Some(opened.map_err(|reason| self.fault("instantiation", reason))?);
+        let mut seat = Some(opened.map_err(|fault| self.failed("instantiation", fault))?);
         self.call(
             &mut seat,
             "configure",
@@ -81,7 +84,7 @@ impl Strategy {
     ) -> Result<R, StrategyError> {
         self.program
             .call(seat, result_bytes, call)
-            .map_err(|reason| self.fault(function, reason))?
+            .map_err(|fault| self.failed(function, fault))?
             .map_err(|refusal| {
                 let refusal = neutral(&refusal, REFUSAL_BYTES);
                 self.fault(function, format!("refuses: {refusal}"))
@@ -91,44 +94,85 @@ impl Strategy {
     /// Leaves a file with which `call` can be asked again, where faults are kept.
     pub(crate) fn record(
         &self,
-        mut error: StrategyError,
+        error: StrategyError,
         call: impl FnOnce() -> Option<Call>,
     ) -> StrategyError {
-        let Some(folder) = &self.program.faults else {
+        if self.program.faults.is_none() {
             return error;
-        };
-        let Some(call) = call() else {
-            return error;
-        };
-        let source = (self.program.kind, self.program.source.clone());
-        let limits = self.program.limits.clone();
-        let replay = Replay::new(&error, source, limits, self.given.clone(), call);
-        let _ = match replay.write(folder) {
-            Ok(path) => write!(
-                error.reason,
-                "\n  `pbg-host plugin replay {}` asks it the same again",
-                path.display()
-            ),
-            Err(why) => write!(error.reason, "\n  its arguments could not be kept: {why}"),
-        };
-        error
+        }
+        self.recorder().record(error, call)
     }
 
-    /// A fault of `function`.
+    /// What [`Strategy::record`] needs, for those who outlive the instance.
+    pub(crate) fn recorder(&self) -> Recorder {
+        Recorder {
+            folder: self.program.faults.clone(),
+            source: (self.program.kind, self.program.source.clone()),
+            limits: self.program.limits.clone(),
+            given: self.given.clone(),
+        }
+    }
+    /// What the plugin did wrong in `function`.
     pub(crate) fn fault(&self, function: &'static str, reason: String) -> StrategyError {
+        self.failed(function, reason.into())
+    }
+
+    fn failed(&self, function: &'static str, Fault { reason, cause }: Fault) -> StrategyError {
         StrategyError {
             strategy: self.id.clone(),
             function,
-            reason,
+            reason: reason.into(),
+            cause,
         }
     }
 
     /// A fault while it was loaded, as the error of loading.
     pub(crate) fn load_error(&self, fault: StrategyError) -> LoadError {
-        LoadError::Fault {
-            label: self.program.label.clone(),
-            function: fault.function,
-            reason: fault.reason,
+        let StrategyError {
+            function,
+            reason,
+            cause,
+            ..
+        } = fault;
+        let reason = reason.into();
+        LoadError::fault(&self.program.label, function, Fault { reason, cause })
+    }
+}
+
+/// Leaves replays of what failed.
+pub(crate) struct Recorder {
+    folder: Option<PathBuf>,
+    source: (Kind, String),
+    limits: Limits,
+    given: Value,
+}
+
+impl Recorder {
+    /// Leaves a file with which `call` can be asked again, where faults are kept.
+    pub(crate) fn record(
+        &self,
+        mut error: StrategyError,
+        call: impl FnOnce() -> Option<Call>,
+    ) -> StrategyError {
+        if error.cause != Cause::Strategy {
+            return error;
         }
+        let Some(folder) = &self.folder else {
+            return error;
+        };
+        let Some(call) = call() else {
+            return error;
+        };
+        let (source, limits) = (self.source.clone(), self.limits.clone());
+        let replay = Replay::new(&error, source, limits, self.given.clone(), call);
+        let note = match replay.write(folder) {
+            Ok(path) => format!(
+                "`pbg-host plugin replay {}` asks it the same again",
+                path.display()
+            ),
+            Err(why) => format!("its arguments could not be kept: {why}"),
+        };
+        error.reason = format!("{}\n  {note}", error.reason).into();
+        error
     }
 }

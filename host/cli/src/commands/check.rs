@@ -45,7 +45,7 @@ pub(crate) struct Args {
 /// The first thing that would keep training from starting.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
-    let filled = plugins::fill(&config, &args.plugins, None, terminal)?;
+    let filled = plugins::fill(&config, &args.plugins, None, None, terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
     let needs = resolved.check(Some(&filled.strategies.loss))?;

@@ -25,5 +25,5 @@ pub(crate) fn run(args: &Args, mut tree: clap::Command) -> Result<()> {
     // The generator panics where writing fails, so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut tree, "pbg-host", &mut script);
-    terminal::print(|out| out.write_all(&script))
+    terminal::print_as_it_is(|out| out.write_all(&script))
 }

@@ -13,9 +13,8 @@ use pbg_core::strategy::Loss;
 use pbg_wasm::{Limits, LoadedLoss, Plugin, Sandbox};
 use serde_json::Value;
 
-use crate::cache;
 use crate::failure::Result;
-use crate::plugins::search_path;
+use crate::plugins::{self, search_path};
 use crate::terminal::Terminal;
 
 /// Make, build, check and list plugins: strategies of training as sandboxed components.
@@ -50,11 +49,7 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
 /// A sandbox whose plugins log to the terminal where that is verbose.
 fn sandbox(limits: Limits, terminal: Terminal) -> Result<Sandbox> {
     let log = std::sync::Arc::new(move |_, line: &str| terminal.detail(line));
-    let sandbox = Sandbox::new(limits)?.with_log(log);
-    Ok(match cache::open(terminal) {
-        Some(cache) => sandbox.with_cache(cache),
-        None => sandbox,
-    })
+    Ok(plugins::cached(limits, terminal)?.with_log(log))
 }
 
 /// The plugin that a file or a name means, and how messages name its source.

@@ -4,7 +4,7 @@ mod introduction;
 
 use std::path::{Path, PathBuf};
 
-use pbg_train::{Outcome, Resolved};
+use pbg_train::{ErrorKind, Outcome, Resolved};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
@@ -56,17 +56,18 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let quiet = matches!(args.progress, Mode::None);
     let faults = Path::new(&config.checkpoint_path).join("faults");
-    let filled = plugins::fill(&config, &args.plugins, Some(faults), terminal)?;
-    filled.warnings.iter().for_each(|text| terminal.warn(text));
-    let resolved = Resolved::new(config)?;
-    if !quiet {
-        introduction::print(&resolved, &filled.strategies.loss, terminal)?;
-    }
     let mut reporter = progress::reporter(args.progress, terminal);
     let stop = interrupt::watch(
         "finishing the current bucket, then saving",
         reporter.announcer(),
     )?;
+    let given = &args.plugins;
+    let filled = plugins::fill(&config, given, Some(faults), Some(&stop), terminal)?;
+    filled.warnings.iter().for_each(|text| terminal.warn(text));
+    let resolved = Resolved::new(config)?;
+    if !quiet {
+        introduction::print(&resolved, &filled.strategies.loss, terminal)?;
+    }
     let mut curves = args
         .tensorboard
         .as_deref()
@@ -88,7 +89,15 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         reporter.event(&line);
     }
     reporter.close();
-    let outcome = outcome?;
+    let outcome = outcome.inspect_err(|error| {
+        if error.kind() == ErrorKind::Interrupted {
+            terminal.say(format_args!(
+                "stopped ({error}): {} holds everything up to its last commit, and the same \
+                 command resumes",
+                resolved.config().checkpoint_path
+            ));
+        }
+    })?;
     curves.map_or(Ok(()), EventFile::close)?;
     match outcome {
         Outcome::Finished { version } => {

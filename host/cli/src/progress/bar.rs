@@ -63,7 +63,7 @@ impl Reporter for Bar {
         let now = self.start.elapsed();
         self.tracker.event(event, now);
         if let Some(line) = text::line(event, &self.tracker, &self.terminal) {
-            self.bar.suspend(|| self.terminal.say(line));
+            self.bar.suspend(|| self.terminal.show(line));
         }
         match event {
             Event::RunStarted { .. } => {

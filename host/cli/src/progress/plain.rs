@@ -38,7 +38,7 @@ impl Reporter for Plain {
         let now = self.start.elapsed();
         self.tracker.event(event, now);
         if let Some(line) = text::line(event, &self.tracker, &self.terminal) {
-            self.terminal.say(line);
+            self.terminal.show(line);
             self.last = now;
         } else if matches!(event, Event::Progress { .. } | Event::BucketFinished { .. })
             && self.last + INTERVAL <= now

@@ -2,6 +2,7 @@
 
 use clap::builder::styling::{AnsiColor, Style};
 use pbg_core::event::{Event, IoStats, RankStats};
+use pbg_core::text::neutral_lines;
 
 use super::tracker::Tracker;
 use crate::terminal::Terminal;
@@ -145,8 +146,9 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
                 _ => Style::new(),
             };
             Some(format!(
-                "{} {message}",
-                terminal.paint(style, format_args!("[{plugin}] {level}:"))
+                "{} {}",
+                terminal.paint(style, neutral_lines(&format!("[{plugin}] {level}:"))),
+                neutral_lines(message)
             ))
         }
         Event::PluginFault {
@@ -155,11 +157,12 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             reason,
             fallback,
         } => Some(format!(
-            "{} {function}: {reason}\n  {fallback} goes on in its place",
+            "{} {function}: {}\n  {fallback} goes on in its place",
             terminal.paint(
                 AnsiColor::Red.on_default(),
-                format_args!("[{plugin}] failed:")
-            )
+                neutral_lines(&format!("[{plugin}] failed:"))
+            ),
+            neutral_lines(reason)
         )),
         Event::RunFinished {
             edges,

@@ -26,6 +26,22 @@ pub trait ParameterSchedule: Send {
     fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError>;
 }
 
+/// Rows of scores at which a graph gave what is no loss.
+#[derive(Clone, Copy, Debug)]
+pub struct FailedRows<'a> {
+    /// Scores of the positives.
+    pub positive: &'a [f32],
+    /// Scores of their negatives, row by row.
+    pub negative: &'a [f32],
+    /// Negatives of a row.
+    pub columns: usize,
+    /// Values of the parameters.
+    pub parameters: &'a [f32],
+}
+
+/// Keeps rows so that the graph can be asked again, and says in the error where they are.
+pub type KeepRows = Box<dyn Fn(StrategyError, FailedRows<'_>) -> StrategyError + Send + Sync>;
+
 /// A loss that is a graph.
 pub struct TracedLoss {
     /// Who this is.
@@ -34,6 +50,8 @@ pub struct TracedLoss {
     pub graph: Graph,
     /// Updates the parameters, where the graph says how often.
     pub schedule: Option<Box<dyn ParameterSchedule>>,
+    /// Takes the rows at which it fails, where somebody does.
+    pub keep: Option<KeepRows>,
 }
 
 /// What a loss has to remember so that a run can go on: the checkpoint carries it.

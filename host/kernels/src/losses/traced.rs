@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
-use pbg_core::loss::{Derived, LossState, TracedLoss};
-use pbg_core::strategy::{Formula, Loss, StrategyError, StrategyId};
+use pbg_core::loss::{Derived, FailedRows, KeepRows, LossState, TracedLoss};
+use pbg_core::strategy::{Cause, Formula, Loss, MASKED, StrategyError, StrategyId};
 
 use super::program::{Gradient, POSITIVE, Program, SCORES};
 use super::rows::{Lane, ROWS, WIDTH};
@@ -26,6 +26,7 @@ pub struct Traced {
     program: Program,
     parameters: RwLock<Vec<f32>>,
     schedule: Option<Mutex<Schedule>>,
+    keep: Option<KeepRows>,
     idle: Mutex<Vec<Buffers>>,
 }
 
@@ -75,6 +76,7 @@ impl Traced {
             id,
             graph,
             schedule,
+            keep,
         } = loss;
         let values = graph.parameters().iter().map(|p| p.value).collect();
         let schedule = schedule.zip(graph.update_every());
@@ -85,6 +87,7 @@ impl Traced {
             derived,
             parameters: RwLock::new(values),
             schedule: schedule.map(|(guest, every)| Mutex::new(Schedule::new(guest, every))),
+            keep,
             idle: Mutex::default(),
         }
     }
@@ -112,6 +115,62 @@ impl Traced {
         buffers
     }
 
+    /// Whether it is the graph's doing that something of what it made of these rows is not finite:
+    /// of scores that are not finite nobody can make a loss.
+    fn judge(
+        &self,
+        positive: &[f32],
+        negative: &[f32],
+        columns: usize,
+        made: [&[f32]; 3],
+    ) -> Result<(), StrategyError> {
+        if !(all_finite(positive) && all_finite(negative)) {
+            return Ok(());
+        }
+        let kinds = ["loss", "gradient of a positive", "gradient of a negative"];
+        let mut found = kinds.into_iter().zip(made).filter_map(|(what, values)| {
+            let at = values.iter().position(|value| !value.is_finite())?;
+            Some((
+                what,
+                values[at],
+                if what == kinds[2] { at / columns } else { at },
+            ))
+        });
+        let Some((what, value, row)) = found.next() else {
+            return Ok(());
+        };
+        let negatives = &negative[row * columns..][..columns];
+        let present = negatives.iter().filter(|&&score| score != MASKED);
+        let (least, most) = present.fold((f32::INFINITY, f32::NEG_INFINITY), |(l, m), &score| {
+            (l.min(score), m.max(score))
+        });
+        let error = StrategyError {
+            strategy: self.id.clone(),
+            function: "evaluate",
+            reason: format!(
+                "its formula gives {value} as {what} where the positive's score is {} and those \
+                 of {columns} negatives lie from {least} to {most}; every number must be finite, \
+                 whatever the scores",
+                positive[row]
+            )
+            .into(),
+            cause: Cause::Strategy,
+        };
+        let Some(keep) = &self.keep else {
+            return Err(error);
+        };
+        let parameters = self.parameters.read();
+        Err(keep(
+            error,
+            FailedRows {
+                positive,
+                negative,
+                columns,
+                parameters: &parameters.unwrap_or_else(PoisonError::into_inner),
+            },
+        ))
+    }
+
     /// Numbers that are the same for all rows of a call.
     fn set_numbers(&self, buffers: &mut Buffers, columns: usize) {
         let parameters = self
@@ -129,6 +188,12 @@ impl Traced {
             buffers.vectors[vector] = [[value; WIDTH]; ROWS / WIDTH];
         }
     }
+}
+
+fn all_finite(values: &[f32]) -> bool {
+    values
+        .iter()
+        .fold(true, |all, value| all & value.is_finite())
 }
 
 /// Lanes of a row, and rows of a tile.
@@ -164,13 +229,24 @@ impl Loss for Traced {
             negative = rest;
             let block = Block {
                 positive,
-                scores,
+                scores: &mut *scores,
                 columns,
                 lanes,
-                positive_gradient,
-                loss,
+                positive_gradient: &mut *positive_gradient,
+                loss: &mut *loss,
             };
             run_block(&self.program, &mut buffers, block);
+            if !(all_finite(loss) && all_finite(positive_gradient) && all_finite(scores)) {
+                let tile = buffers.tiles[SCORES].as_flattened();
+                let rows = tile.chunks(lanes * WIDTH).take(positive.len());
+                let before: Vec<f32> = rows.flat_map(|row| &row[..columns]).copied().collect();
+                self.judge(
+                    positive,
+                    &before,
+                    columns,
+                    [loss, positive_gradient, scores],
+                )?;
+            }
         }
         self.idle
             .lock()

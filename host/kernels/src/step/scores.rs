@@ -10,6 +10,7 @@ use crate::comparators::{Comparison, RowExtras};
 use crate::error::StepError;
 use crate::half::HalfBuffer;
 use crate::matmul::{Block, Factor, product};
+use crate::rows::Mode;
 use crate::step::buffers::{EntitySide, PreparedRows, SliceSide};
 use crate::step::gather::Layout;
 use crate::step::plan::{Plan, Slice};
@@ -331,6 +332,8 @@ impl ScoreBuffers {
         let scores = self;
         let (rows, columns) = (slice.rows.len(), scores.columns);
         let negatives = scores.negatives.as_mut_slice();
+        // What is no formula may be the code of a guest.
+        let mode = loss.formula().is_none().then(Mode::exact);
         let mut sums = Sums::default();
         // As many rows at a time as stay in the cache between their uses.
         let at_once = (SCORES_AT_ONCE / columns.max(1)).max(1);
@@ -349,6 +352,7 @@ impl ScoreBuffers {
                 &mut scores.loss[some],
             )?;
         }
+        drop(mode);
         for row in 0..rows {
             let weight = weights.of(row);
             sums.loss += f64::from(scores.loss[row]) * f64::from(weight);

@@ -115,6 +115,7 @@ fn every_operation() -> Traced {
         update_every: 0,
     };
     Traced::new(TracedLoss {
+        keep: None,
         id: StrategyId {
             name: "every operation".to_owned(),
             version: "1".to_owned(),

@@ -33,6 +33,7 @@ fn graph(nodes: &[Node]) -> Graph {
 
 pub(crate) fn traced(graph: Graph) -> Traced {
     Traced::new(TracedLoss {
+        keep: None,
         id: id(),
         graph,
         schedule: None,
@@ -265,6 +266,7 @@ fn scheduled() -> (Traced, std::sync::mpsc::Receiver<Progress>) {
     let graph = definition.check(10).expect("a valid graph");
     assert_eq!(graph.update_every(), NonZeroU32::new(3));
     let loss = Traced::new(TracedLoss {
+        keep: None,
         id: id(),
         graph,
         schedule: Some(Box::new(Counting(sender))),

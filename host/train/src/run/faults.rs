@@ -1,7 +1,7 @@
 //! Plugins that fail while training goes on: the standard ones take their places, and the run says so.
 
 use pbg_core::event::Event;
-use pbg_core::strategy::{StrategyError, StrategyId};
+use pbg_core::strategy::{Cause, StrategyError, StrategyId};
 
 use super::Run;
 use crate::error::RunError;
@@ -9,7 +9,9 @@ use crate::error::RunError;
 impl Run<'_> {
     /// Puts the standard order in the place of one that failed.
     pub(super) fn replace_order(&mut self, fault: &StrategyError) -> Result<(), RunError> {
-        let Some(standard) = self.strategies.fallbacks.order.take() else {
+        let own = fault.cause == Cause::Strategy;
+        let standard = self.strategies.fallbacks.order.take_if(|_| own);
+        let Some(standard) = standard else {
             return Err(fault.clone().into());
         };
         let event = replaced(fault, standard.id());
@@ -50,7 +52,7 @@ fn replaced(fault: &StrategyError, standard: &StrategyId) -> Event {
     Event::PluginFault {
         plugin: fault.strategy.to_string(),
         function: fault.function.to_owned(),
-        reason: fault.reason.clone(),
+        reason: fault.reason.to_string(),
         fallback: standard.to_string(),
     }
 }

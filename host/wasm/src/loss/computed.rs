@@ -7,13 +7,11 @@ use pbg_core::strategy::{Loss, MASKED, StrategyError, StrategyId};
 use crate::bindings::loss_computed::{Evaluation, GuestIndices};
 use crate::error::LoadError;
 use crate::program::{Seat, chain};
-use crate::replay::{Call, Scores};
+use crate::replay::{Call, KEPT, Scores};
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
 /// Scores that one call hands over, where a row has fewer: 256 KiB.
 const SCORES: usize = 64 << 10;
-/// Scores that a replay keeps; a call with more has none.
-const KEPT: usize = 1 << 20;
 
 /// A loss that is called for its values. Every answer is checked before it is used.
 ///
@@ -92,6 +90,7 @@ impl ComputedLoss {
                     positive: Scores(rows.positive.to_vec()),
                     negative: Scores(rows.negative.to_vec()),
                     columns: rows.columns,
+                    parameters: Vec::new(),
                 })
             };
             self.strategy.record(error, call)

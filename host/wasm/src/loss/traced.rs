@@ -1,13 +1,13 @@
 //! Losses as data: asked for once, and again only for new values of their parameters.
 
-use pbg_core::loss::{ParameterSchedule, Progress, TracedLoss, check_values};
+use pbg_core::loss::{FailedRows, ParameterSchedule, Progress, TracedLoss, check_values};
 use pbg_core::strategy::StrategyError;
 
 use super::graph;
 use crate::bindings::loss_traced::{self as wit, GuestIndices};
 use crate::error::LoadError;
 use crate::program::{Seat, chain};
-use crate::replay::Call;
+use crate::replay::{Call, KEPT, Scores};
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
 /// Bytes of a graph: more than the largest one, so that one with too many nodes is told how many.
@@ -29,8 +29,12 @@ pub(crate) fn load(strategy: Strategy) -> Result<TracedLoss, LoadError> {
         "build" => guest.strategy.record(error, || Some(Call::Build)),
         _ => error,
     });
+    let recorder = guest.strategy.recorder();
     match built {
         Ok(graph) => Ok(TracedLoss {
+            keep: Some(Box::new(move |error, rows| {
+                recorder.record(error, || kept(rows))
+            })),
             id: guest.strategy.id.clone(),
             schedule: graph
                 .update_every()
@@ -39,6 +43,16 @@ pub(crate) fn load(strategy: Strategy) -> Result<TracedLoss, LoadError> {
         }),
         Err(fault) => Err(guest.strategy.load_error(fault)),
     }
+}
+
+/// The call that a graph fails at, where it is not too large for a file.
+fn kept(rows: FailedRows<'_>) -> Option<Call> {
+    (rows.positive.len() + rows.negative.len() <= KEPT).then(|| Call::Evaluate {
+        positive: Scores(rows.positive.to_vec()),
+        negative: Scores(rows.negative.to_vec()),
+        columns: rows.columns,
+        parameters: rows.parameters.to_vec(),
+    })
 }
 
 /// A component that has or had an instance.

@@ -6,7 +6,7 @@ use pbg_plugin_sdk::Rng;
 use pbg_wasm::{Limits, Sandbox};
 
 use crate::support::bounds::bounded;
-use crate::support::{Guest, answer, list, load, pass, sandbox};
+use crate::support::{Guest, answer, bombs, list, load, pass, sandbox};
 
 /// The text must be refused as no valid component, in time.
 fn assert_no_component(text: &str, reason: &str) {
@@ -87,57 +87,14 @@ fn one_huge_function_is_not_compiled() {
     let terms = "(i32.const 1000000) i32.add ".repeat(200_000);
     assert_no_component(
         &format!("(component (core module (func (result i32) (i32.const 1) {terms})))"),
-        "has a function of",
+        "bytes in one function",
     );
 }
 
-/// A good plugin with core instances that it does not need: sections appended to its bytes.
+/// A good plugin with core instances that it does not need.
 fn crowded(instances: usize, module: &str) -> Vec<u8> {
-    const HEADER: usize = 8;
-    const MODULE: u8 = 1;
-    const INSTANCES: u8 = 2;
-    let mut bytes = Guest::default().component();
-    let (mut at, mut modules) = (HEADER, 0);
-    while at < bytes.len() {
-        modules += usize::from(bytes[at] == MODULE);
-        let (size, length) = leb128(&bytes[at + 1..]);
-        at += 1 + length + size;
-    }
     let module = wat::parse_str(format!("(module {module})")).expect("valid text");
-    let mut body = leb128_of(instances);
-    for _ in 0..instances {
-        body.push(0); // instantiate
-        body.extend(leb128_of(modules));
-        body.push(0); // without arguments
-    }
-    for (id, content) in [(MODULE, module), (INSTANCES, body)] {
-        bytes.push(id);
-        bytes.extend(leb128_of(content.len()));
-        bytes.extend(content);
-    }
-    bytes
-}
-
-/// A number and how many bytes it takes.
-fn leb128(bytes: &[u8]) -> (usize, usize) {
-    let mut value = 0;
-    for (i, byte) in bytes.iter().enumerate() {
-        value |= usize::from(byte & 0x7f) << (7 * i);
-        if byte & 0x80 == 0 {
-            return (value, i + 1);
-        }
-    }
-    panic!("a number does not end");
-}
-
-fn leb128_of(mut value: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
+    bombs::crowded(&Guest::default().component(), instances, &module)
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The sandbox with real components: good ones, hostile ones, and files that are none.
 
 mod cache;
+mod compiler;
+mod docs;
 mod engine;
 mod hostile;
 mod hostile_computed;

@@ -5,13 +5,14 @@ use std::process::Command;
 use crate::support::bounds::ALONE;
 
 /// The suites of cases, each of which runs in [`crate::support::bounds::bounded`].
-const SUITES: [&str; 6] = [
+const SUITES: [&str; 7] = [
     "hostile::",
     "hostile_computed::",
     "hostile_losses::",
     "samplers::",
     "misfits::",
     "engine::",
+    "compiler::",
 ];
 
 #[test]

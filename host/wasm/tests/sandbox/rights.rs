@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use pbg_core::strategy::{BucketOrder as _, SamplerFactory as _};
+use pbg_core::loss::TracedLoss;
+use pbg_core::strategy::{BucketOrder as _, Loss, SamplerFactory as _};
 use pbg_wasm::{Grant, LoadError, LoadedOrder, PluginSource, Replay};
 use serde_json::{Value, json};
 
@@ -83,6 +84,11 @@ fn a_pinned_plugin_is_that_one_or_none() {
 }
 
 /// The one file that a fault left.
+/// What executes formulas where there are none.
+fn no_formula(_: TracedLoss) -> Box<dyn Loss> {
+    panic!("no loss is asked")
+}
+
 fn replay(faults: &Path) -> Replay {
     let mut files = fs::read_dir(faults).expect("a fault left it");
     let path = files.next().expect("one file").expect("readable").path();
@@ -112,13 +118,13 @@ fn a_failed_plan_can_be_asked_again() {
     );
     assert_eq!(replay.source, evil.display().to_string());
     let plugin = sandbox().open(source).expect("it loads");
-    let again = replay.ask(plugin).expect("it is configured");
+    let again = replay.ask(plugin, no_formula).expect("it is configured");
     let again = again.expect_err("it fails again");
-    assert_eq!(again.reason, replay.reason);
+    assert_eq!(*again.reason, *replay.reason);
 
     let mended = PluginSource::resolve("random").expect("a standard plugin");
     let plugin = sandbox().open(mended).expect("it loads");
-    let answer = replay.ask(plugin).expect("it is configured");
+    let answer = replay.ask(plugin, no_formula).expect("it is configured");
     assert_eq!(answer.expect("it plans"), "a plan of 4 buckets");
 }
 
@@ -152,9 +158,9 @@ fn a_failed_draw_can_be_asked_again() {
     let replay = replay(&faults);
     assert_eq!(replay.function, "next");
     let plugin = sandbox().open(source.clone()).expect("it loads");
-    let again = replay.ask(plugin).expect("it is configured");
+    let again = replay.ask(plugin, no_formula).expect("it is configured");
     let again = again.expect_err("it fails again");
-    assert!(error.reason.starts_with(&again.reason), "{again}");
+    assert!(error.reason.starts_with(&*again.reason), "{again}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Components for tests, from a few lines of WebAssembly text.
 
+pub(crate) mod bombs;
 pub(crate) mod bounds;
 pub(crate) mod sampler;
 

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::plugins;
 use crate::terminal::Terminal;
-use crate::{cache, plugins};
 
 /// An order as the command line names it: `beta`, `my_order.wasm`, `beta:assignment=random`.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,13 +95,7 @@ impl Loader {
     pub(super) fn new(config: Option<Config>, rates: Rates, terminal: Terminal) -> Result<Self> {
         let sandbox = match &config {
             Some(config) => plugins::sandbox(config, None, terminal)?,
-            None => {
-                let sandbox = Sandbox::new(Limits::default())?;
-                match cache::open(terminal) {
-                    Some(cache) => sandbox.with_cache(cache),
-                    None => sandbox,
-                }
-            }
+            None => plugins::cached(Limits::default(), terminal)?,
         };
         let log = std::sync::Arc::new(move |_, line: &str| terminal.detail(line));
         Ok(Self {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::format;
+use crate::plugins;
 use crate::terminal::{self, Terminal};
 
 use super::{open, sandbox};
@@ -126,7 +127,7 @@ fn loading(cached: &Sandbox, name: &str) -> Result<Loading> {
         Ok(shortest)
     };
     Ok(Loading {
-        compiled: shortest(&Sandbox::new(Limits::default())?, COMPILATIONS)?,
+        compiled: shortest(&plugins::uncached(Limits::default())?, COMPILATIONS)?,
         cached: shortest(cached, LOADS)?,
     })
 }

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use pbg_wasm::{Grant, Replay, Sandbox};
+use pbg_wasm::{Grant, Replay};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
-use crate::plugins::search_path;
+use crate::plugins::{search_path, uncached};
 use crate::terminal::{self, Terminal};
 
 /// Ask a plugin again what it was asked when it failed.
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         plugin: name.clone(),
         read: folders.clone(),
     };
-    let sandbox = Sandbox::new(replay.limits.clone())?
+    let sandbox = uncached(replay.limits.clone())?
         .with_log(std::sync::Arc::new(move |_, line: &str| terminal.say(line)))
         .with_grants(vec![grant]);
     let plugin = sandbox.open(search_path().resolve(other.unwrap_or(&replay.source))?)?;
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         return Err(Failure::message(Kind::Plugin, text).help(help));
     }
     let answer = replay
-        .ask(plugin)?
+        .ask(plugin, pbg_train::traced)?
         .map_err(|error| Failure::new(Kind::Plugin, error))?;
     terminal::print(|out| writeln!(out, "it does not fail here; it answers {answer}"))
 }

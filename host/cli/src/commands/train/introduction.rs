@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clap::builder::styling::Style;
 use pbg_config::Config;
 use pbg_core::strategy::Loss;
+use pbg_core::text::neutral_lines;
 use pbg_store::dataset::Manifest;
 use pbg_train::Resolved;
 
@@ -38,7 +39,7 @@ pub(crate) fn print(resolved: &Resolved, loss: &dyn Loss, terminal: Terminal) ->
     ];
     for (label, text) in lines {
         let label = terminal.paint(Style::new().bold(), format_args!("{label:<10}"));
-        terminal.say(format_args!("{label} {text}"));
+        terminal.show(format_args!("{label} {}", neutral_lines(&text)));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::{PoisonError, RwLock};
 
 use pbg_core::loss::{LossState, ParameterSchedule, Progress, check_values};
-use pbg_core::strategy::{StrategyError, StrategyId};
+use pbg_core::strategy::{Cause, StrategyError, StrategyId};
 
 /// Counts batches and asks for new values every so many of them.
 pub(super) struct Schedule {
@@ -50,7 +50,8 @@ impl Schedule {
         check_values(&before, &after).map_err(|reason| StrategyError {
             strategy: id.clone(),
             function: "update",
-            reason,
+            reason: reason.into(),
+            cause: Cause::Strategy,
         })?;
         *parameters.write().unwrap_or_else(PoisonError::into_inner) = after;
         (self.edges, self.loss) = (0, 0.0);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -26,7 +27,7 @@ pub(super) struct Runs<'a> {
     pub(super) allowed: Allowed,
     pub(super) folder: &'a Path,
     pub(super) keep_checkpoints: bool,
-    pub(super) stop: &'a AtomicBool,
+    pub(super) stop: &'a Arc<AtomicBool>,
     pub(super) terminal: Terminal,
 }
 
@@ -139,7 +140,7 @@ impl Runs<'_> {
         let started = Instant::now();
         let resolved = resolved.with(|config| config.num_epochs = epoch + 1)?;
         let config = resolved.config();
-        let filled = plugins::fill(config, &[], None, self.terminal)?;
+        let filled = plugins::fill(config, &[], None, Some(self.stop), self.terminal)?;
         let log = filled.log;
         let mut emit = |_event: Event| {
             for line in log.drain() {
@@ -193,7 +194,7 @@ impl Runs<'_> {
 
     /// What decides the results: the configuration, the plugin's bytes, and how they are ranked.
     fn fingerprint(&self, config: &Config) -> Result<String> {
-        let filled = plugins::fill(config, &[], None, self.terminal)?;
+        let filled = plugins::fill(config, &[], None, Some(self.stop), self.terminal)?;
         let order = filled.strategies.order.id();
         Ok(format!(
             "{} {} {} {:?} of {}",

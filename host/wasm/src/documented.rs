@@ -1,0 +1,109 @@
+//! The limits as `docs/plugins/safety.md` lists them, so that it says what the code does.
+
+use std::fmt::Write as _;
+
+use pbg_core::limits::PluginLimits;
+use serde_json::Value;
+
+use crate::bulk::cap;
+use crate::guest::{INSTANCES, MEMORIES, TABLES};
+use crate::{compiler, limits};
+
+/// Every key of `[plugins.limits]`: what it limits, and what a plugin that reaches it sees.
+const KEYS: [(&str, &str, &str); 10] = [
+    (
+        "deadline_ms",
+        "milliseconds of one call, on the clock of the wall",
+        "it is stopped",
+    ),
+    (
+        "memory_mib",
+        "linear memory, all memories together",
+        "its growth traps",
+    ),
+    (
+        "table_elements",
+        "entries of all tables together",
+        "its growth traps",
+    ),
+    (
+        "stack_kib",
+        "stack of one call; refused where the threads of the program have no room for it",
+        "it traps",
+    ),
+    (
+        "result_mib",
+        "bytes that one call hands over, log lines included, checked before they are copied; also bytes of a file that it reads",
+        "it traps; the read is an error",
+    ),
+    ("handles", "resource handles alive at once", "it traps"),
+    (
+        "graph_nodes",
+        "nodes of a traced loss",
+        "the run does not start",
+    ),
+    (
+        "log_lines",
+        "lines that one call logs",
+        "more are counted and dropped",
+    ),
+    (
+        "run_log_lines",
+        "lines that all calls of a run log",
+        "the rest is not shown",
+    ),
+    (
+        "compile_seconds",
+        "seconds of processor time to compile a component of less than a MiB, in a process of its own; each whole MiB adds twice as many",
+        "it is not loaded",
+    ),
+];
+
+/// The table of the keys and the list of what is not configurable, as Markdown.
+#[must_use]
+pub fn documented_limits() -> String {
+    let defaults = serde_json::to_value(PluginLimits::default()).unwrap_or(Value::Null);
+    let mut text = "| key | default | what it limits | what a plugin that reaches it sees |\n\
+                    |---|---|---|---|\n"
+        .to_owned();
+    for (key, what, seen) in KEYS {
+        let _ = writeln!(text, "| `{key}` | {} | {what} | {seen} |", defaults[key]);
+    }
+    let mib = |bytes: u64| bytes >> 20;
+    let _ = write!(
+        text,
+        "\nNot configurable, of one component, and counted before it is compiled where not said otherwise:\n\n\
+         * {} MiB of its file\n",
+        mib(limits::COMPONENT_BYTES)
+    );
+    for cap in cap::ALL {
+        let _ = writeln!(text, "* {} {}", cap.most, cap.what);
+    }
+    let _ = write!(
+        text,
+        "* {MEMORIES} memories, {TABLES} tables and {INSTANCES} instances of modules, counted while it is instantiated\n\
+         * {} MiB of memory of the process that compiles it\n",
+        mib(compiler::MEMORY)
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_documented() {
+        let defaults = serde_json::to_value(PluginLimits::default()).expect("numbers");
+        let mut keys: Vec<&str> = KEYS.iter().map(|(key, ..)| *key).collect();
+        let mut known: Vec<&str> = defaults
+            .as_object()
+            .expect("a table")
+            .keys()
+            .map(String::as_str)
+            .collect();
+        keys.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(keys, known);
+    }
+}

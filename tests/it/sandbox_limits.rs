@@ -1,0 +1,145 @@
+//! What bounds plugins where no deadline does: compilation, Ctrl-C, stacks, addresses, and what
+//! reaches the terminal.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::bombs::{Bomb, below_every_cap, counted};
+use crate::support::loss::{margin, traced};
+use crate::support::plugin::{ROW_BY_ROW, with_plan};
+use crate::support::{Finished, Workplace, finish, graph::CONFIG};
+
+/// A shell in the place that sets `limit` and then runs the program.
+fn limited(place: &Workplace, limit: &str, arguments: &str) -> Finished {
+    let program = place.command([""; 0]);
+    let mut shell = Command::new("sh");
+    let line = format!("{limit}; exec \"$PROGRAM\" {arguments}");
+    shell.args(["-c", &line]).current_dir(place.path("."));
+    shell.env("PROGRAM", program.get_program());
+    shell.env("PBG_HOST_CACHE", "");
+    finish(&mut shell)
+}
+
+#[test]
+fn what_cannot_be_compiled_in_time_is_refused_by_name() {
+    let place = Workplace::empty();
+    for (name, bytes, reason) in counted(&with_plan(ROW_BY_ROW)) {
+        place.write("bomb.wasm", bytes);
+        let reason = reason.expect(name);
+        place
+            .run(["plugin", "inspect", "bomb.wasm"])
+            .fails(6, &["bomb.wasm", reason]);
+    }
+    let mut refused = 0;
+    for (name, bytes, _) in below_every_cap(&with_plan(ROW_BY_ROW)) {
+        let bomb: Bomb = (name, bytes, None);
+        place.write("bomb.wasm", &bomb.1);
+        let run = place.run(["plugin", "inspect", "bomb.wasm"]);
+        if run.code() == Some(0) {
+            assert!(run.stdout.contains("evil 6.6.6"), "{name}: {}", run.stdout);
+            continue;
+        }
+        let limits = ["compile_seconds", "of memory to compile", "count too high"];
+        assert!(
+            limits.iter().any(|limit| run.stderr.contains(limit)),
+            "{name}: {}",
+            run.stderr
+        );
+        run.fails(6, &["bomb.wasm"]);
+        refused += 1;
+    }
+    assert!(refused > 0, "nothing was too much");
+}
+
+#[test]
+fn ctrl_c_ends_a_call_that_is_at_work() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.write("evil.wasm", with_plan("(loop $l (br $l)) unreachable"));
+    let mut run = place.start([
+        "train",
+        "--plugin",
+        "evil.wasm",
+        "--progress",
+        "plain",
+        "--set",
+        "plugins.limits.deadline_ms=3600000",
+    ]);
+    let log = place.path("stderr.txt");
+    let begun = || std::fs::read_to_string(&log).is_ok_and(|said| said.contains("training "));
+    assert!(
+        run.wait_until(begun),
+        "it ended by itself: {}",
+        run.stderr()
+    );
+    run.signal("INT");
+    let ended = run.finish();
+    assert_eq!(ended.code(), Some(130), "{}", ended.stderr);
+    // Whoever is interrupted has done nothing wrong.
+    assert!(!place.path("model/faults").exists());
+    let other = ["train", "--allow-plugin-change", "--progress", "none"];
+    place.run(other).succeeds();
+}
+
+#[test]
+fn a_formula_that_is_not_finite_is_named_and_can_be_asked_again() {
+    let place = Workplace::with_dataset(CONFIG);
+    // Finite, and too large to be added up.
+    place.write("evil.wasm", traced(&margin("(f32.const 3e38)")));
+    let train = ["train", "--plugin", "evil.wasm", "--progress", "none"];
+    let file = "model/faults/evil-evaluate-1.json";
+    let words = ["evil 6.6.6: evaluate", "its formula gives inf as loss"];
+    let run = place.run(train).fails(6, &[words[0], words[1], file]);
+    assert!(!run.stderr.contains("lower `lr`"), "{}", run.stderr);
+    place.run(["plugin", "replay", file]).fails(6, &words);
+    let other = ["plugin", "replay", file, "--plugin", "softmax"];
+    let other = place.run(other).succeeds();
+    assert!(other.stdout.contains("on average"), "{}", other.stdout);
+}
+
+#[test]
+fn a_stack_that_no_thread_has_is_refused() {
+    let place = Workplace::empty();
+    limited(&place, "ulimit -s 512", "plugin inspect inside_out")
+        .fails(3, &["stack_kib is 512", "256 KiB", "ulimit -s"]);
+    limited(&place, "ulimit -s 1024", "plugin inspect inside_out").succeeds();
+}
+
+#[test]
+fn few_addresses_are_enough_or_are_named() {
+    let place = Workplace::with_dataset(CONFIG);
+    let train = "train --progress none --set num_epochs=1";
+    limited(&place, "ulimit -v 4194304", train).succeeds();
+}
+
+#[test]
+fn messages_neutralise_what_files_say() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.write("evil.wasm", with_plan("unreachable"));
+    place
+        .run(["train", "--plugin", "evil.wasm", "--progress", "none"])
+        .fails(6, &["plan"]);
+    let file = "model/faults/evil-plan-1.json";
+    let mut replay: serde_json::Value = serde_json::from_str(&place.read(file)).unwrap();
+    replay["source"] = json!("no\u{1b}[2J\u{61c}where.wasm");
+    place.write("forged.json", replay.to_string());
+    let run = place
+        .run(["plugin", "replay", "forged.json"])
+        .fails(6, &["no\\u{1b}[2J\\u{61c}where.wasm"]);
+    assert!(
+        !run.stderr.contains(['\u{1b}', '\u{61c}']),
+        "{}",
+        run.stderr
+    );
+    // A manifest, too.
+    let manifest = place.read("data/manifest.json");
+    let forged = manifest.replacen('{', "{\"no\\u001b[2J\\u061c\": 1,", 1);
+    place.write("data/manifest.json", forged);
+    let run = place.run(["check"]);
+    assert_ne!(run.code(), Some(0));
+    assert!(
+        !run.stderr.contains(['\u{1b}', '\u{61c}']),
+        "{}",
+        run.stderr
+    );
+}
