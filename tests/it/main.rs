@@ -11,6 +11,7 @@ mod bad_input;
 mod bench;
 #[path = "../../host/wasm/tests/sandbox/support/bombs.rs"]
 mod bombs;
+mod bounds;
 mod browser;
 mod command_line;
 mod crash;

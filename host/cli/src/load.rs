@@ -1,7 +1,7 @@
 //! The configuration that a command line names: read, changed by `--set`, checked.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use pbg_config::Config;
@@ -156,11 +156,22 @@ fn read(path: Option<&Path>) -> Result<(PathBuf, String)> {
 }
 
 fn text_of(path: &Path) -> io::Result<String> {
-    let size = fs::metadata(path)?.len();
-    if size > MAX_BYTES {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other(
+            "it is no regular file but a pipe or a device; write the configuration to a file",
+        ));
+    }
+    let mut text = String::new();
+    let file = fs::File::open(path)?;
+    file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
         return Err(io::Error::other(format!(
-            "{size} bytes are no configuration"
+            "more than {MAX_BYTES} bytes are no configuration"
         )));
     }
-    fs::read_to_string(path)
+    Ok(text)
 }

@@ -69,6 +69,12 @@ fn main() -> ExitCode {
                 Err(failure
                     .help("this is a defect of pbg-host; please report it with the lines above"))
             });
+    if let Some(bytes) = pbg_train::bench::peak_bytes() {
+        let shown = format::bytes(bytes);
+        terminal.detail(format_args!(
+            "at most {shown} of main memory were occupied ({bytes} bytes)"
+        ));
+    }
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,

@@ -89,6 +89,34 @@ impl Schedule {
         }
     }
 
+    /// Whether a run over `extent` and the buckets of `grid` can stand there: for what was read.
+    ///
+    /// # Errors
+    /// What keeps it from that.
+    pub fn check(&self, extent: Extent, mut grid: Vec<Bucket>) -> Result<(), String> {
+        let PassId {
+            edge_set,
+            edge_chunk,
+            ..
+        } = self.pass;
+        if edge_set >= extent.edge_sets || edge_chunk >= extent.edge_chunks {
+            return Err(format!(
+                "its position is edge set {} of {}, edge chunk {} of {}",
+                u64::from(edge_set) + 1,
+                extent.edge_sets,
+                u64::from(edge_chunk) + 1,
+                extent.edge_chunks
+            ));
+        }
+        let mut plan = self.plan.clone();
+        plan.sort_unstable();
+        grid.sort_unstable();
+        if self.leases.len() != plan.len() || !(plan.is_empty() || plan == grid) {
+            return Err("its plan has not every bucket once".to_owned());
+        }
+        Ok(())
+    }
+
     /// The current pass.
     #[must_use]
     pub const fn pass(&self) -> PassId {

@@ -62,8 +62,9 @@ const L2_FLOATS: usize = 64 << 10;
 #[cfg(target_arch = "x86_64")]
 const MANY_TERMS: usize = 128;
 /// Floats that packed factors of a thread may take: they stay in the third-level cache.
-#[cfg(target_arch = "x86_64")]
 const PACKED_FLOATS: usize = 512 << 10;
+/// What a thread that multiplies keeps for them.
+pub const PACKED_BYTES: usize = 4 * PACKED_FLOATS;
 
 #[cfg(target_arch = "x86_64")]
 thread_local! {

@@ -31,12 +31,41 @@ pub const BLOCK: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub struct Queries {
     count: usize,
+    width: usize,
+    /// Row by row, for [`Ranker::pair_scores`]; not kept of those that were appended.
     values: Vec<f32>,
     interleaved: Vec<f32>,
     extras: Vec<RowExtras>,
 }
 
 impl Queries {
+    /// How many are interleaved with each other: ranges of [`Ranker::scores`] start at multiples of it.
+    pub const GROUP: usize = kernel::GROUP;
+
+    /// Room for `count` queries of `width` floats that come by [`Queries::append`].
+    #[must_use]
+    pub fn with_capacity(count: usize, width: usize) -> Self {
+        let padded = count.next_multiple_of(kernel::GROUP);
+        Self {
+            width,
+            interleaved: Vec::with_capacity(padded * width),
+            extras: Vec::with_capacity(count),
+            ..Self::default()
+        }
+    }
+
+    /// Adds `others` behind, without what only [`Ranker::pair_scores`] needs.
+    ///
+    /// # Panics
+    /// If those before are not whole groups of [`Queries::GROUP`], or the widths differ.
+    pub fn append(&mut self, others: &Self) {
+        assert_eq!(self.count % kernel::GROUP, 0, "whole groups come before");
+        assert_eq!(self.width, others.width, "all are as wide");
+        self.count += others.count;
+        self.interleaved.extend_from_slice(&others.interleaved);
+        self.extras.extend_from_slice(&others.extras);
+    }
+
     /// How many.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -156,8 +185,7 @@ impl Ranker {
     /// prepared anew for every relation: with static relations on the right side.
     #[must_use]
     pub fn candidates_depend_on_relation(&self, side: Side, relation: u32) -> bool {
-        let operator = self.spec.relation(relation).operator;
-        side == Side::Rhs && !self.spec.is_dynamic() && operator != Operator::None
+        self.spec.candidates_depend_on_relation(side, relation)
     }
 
     /// Prepares a query for each entity of `known`, offsets in `table`, the partition of the side that is
@@ -176,7 +204,7 @@ impl Ranker {
         out: &mut Queries,
     ) {
         let dimension = table.embeddings.width();
-        out.count = known.len();
+        (out.count, out.width) = (known.len(), dimension);
         out.extras.clear();
         out.values.clear();
         out.values.resize(known.len() * dimension, 0.0);
@@ -267,8 +295,7 @@ impl Ranker {
     /// Scores of the queries `range` with the candidates, `[queries, candidates]`.
     ///
     /// # Panics
-    /// If there are no such queries, or the range does not start at a multiple of
-    /// [`Ranker::query_step`].
+    /// If there are no such queries, or the range does not start at a multiple of [`Queries::GROUP`].
     pub fn scores(
         &mut self,
         queries: &Queries,
@@ -281,7 +308,7 @@ impl Ranker {
         if columns == 0 || range.is_empty() {
             return &[];
         }
-        let width = queries.values.len() / queries.len();
+        let width = queries.width;
         let group = kernel::GROUP * width;
         let groups = range.start / kernel::GROUP..range.end.div_ceil(kernel::GROUP);
         let len = range.len() * columns;

@@ -137,6 +137,17 @@ impl ModelSpec {
         self.dynamic_relations.is_some()
     }
 
+    /// Whether what replaces `side` in ranking passes through the relation's operator: with static
+    /// relations on the right side.
+    ///
+    /// # Panics
+    /// If the relation does not exist.
+    #[must_use]
+    pub fn candidates_depend_on_relation(&self, side: Side, relation: u32) -> bool {
+        let operator = self.relation(relation).operator;
+        side == Side::Rhs && !self.is_dynamic() && operator != Operator::None
+    }
+
     /// The relation of edges whose column says `relation`.
     ///
     /// # Panics

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::files::{self, FileError, Summary};
 use crate::sealed::{self, SealError};
 
+mod arrow;
 mod dictionary;
 mod edges;
 mod features;

@@ -1,7 +1,7 @@
 //! Files: every failure carries the operation, the path and, where there is one, the way out.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -228,11 +228,12 @@ pub fn write_all_at(file: &File, path: &Path, bytes: &[u8], offset: u64) -> Resu
         .map_err(|e| FileError::new("write", path, e))
 }
 
-/// Opens a file for reading.
+/// Opens a regular file for reading. A pipe would be waited for, and a device never ends.
 ///
 /// # Errors
-/// When it cannot be opened.
+/// When it cannot be opened, or is something else.
 pub fn open(path: &Path) -> Result<File, FileError> {
+    size(path)?;
     File::open(path).map_err(|e| FileError::new("open", path, e))
 }
 
@@ -253,20 +254,24 @@ pub fn read_exact_at(
 /// The whole file, refusing more than `limit` bytes.
 ///
 /// # Errors
-/// When it cannot be read or is larger.
+/// When it cannot be read, is larger, or is no regular file.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    let size = size(path)?;
-    if size > limit {
-        let cause = io::Error::other(format!("{size} bytes where at most {limit} are expected"));
-        return Err(FileError::new("read", path, cause));
+    let failed = |e| FileError::new("read", path, e);
+    let file = open(path)?;
+    let mut bytes = Vec::new();
+    // One byte more: files may grow while they are read.
+    let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+    if read.map_err(failed)? as u64 > limit {
+        let what = format!("it has more than the {limit} bytes that are expected at most");
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)));
     }
-    fs::read(path).map_err(|e| FileError::new("read", path, e))
+    Ok(bytes)
 }
 
-/// Size of a file in bytes.
+/// Size of a regular file in bytes.
 ///
 /// # Errors
-/// When there is no such file.
+/// When there is no such file, or it is a folder, a pipe or a device.
 pub fn size(path: &Path) -> Result<u64, FileError> {
     let metadata = fs::metadata(path).map_err(|e| FileError::new("open", path, e))?;
     if metadata.is_dir() {
@@ -275,6 +280,11 @@ pub fn size(path: &Path) -> Result<u64, FileError> {
             path,
             io::ErrorKind::IsADirectory.into(),
         ));
+    }
+    if !metadata.is_file() {
+        let what = "it is no regular file but a pipe or a device";
+        let cause = io::Error::new(io::ErrorKind::InvalidData, what);
+        return Err(FileError::new("open", path, cause));
     }
     Ok(metadata.len())
 }

@@ -86,11 +86,14 @@ pub struct Unsealed<T> {
 /// # Errors
 /// When the file cannot be read, was changed since it was written, or is of another format.
 pub fn read<T: DeserializeOwned>(path: &Path, format: Format) -> Result<Unsealed<T>, SealError> {
-    let bytes = files::read(path, MAX_BYTES)?;
     let damaged = |what: String| SealError::Damaged {
         path: path.to_owned(),
         what,
     };
+    let bytes = files::read(path, MAX_BYTES).map_err(|error| match error.is_damage() {
+        true => damaged(error.cause.to_string()),
+        false => SealError::File(error),
+    })?;
     let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is not text".to_owned()))?;
     check_format(path, text, format)?;
     let crc32 = verify(text).map_err(|what| damaged(what.to_owned()))?;

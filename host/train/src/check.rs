@@ -10,28 +10,33 @@ use pbg_core::model::Device;
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Loss, Pass};
+use pbg_gemm::PACKED_BYTES;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{ModelSpec, SpecError};
 use pbg_kernels::step::{self, TypeRows};
 use pbg_store::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
-use pbg_store::dataset::EdgeSet;
+use pbg_store::dataset::{Dataset, EdgeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
+use crate::evaluate;
 use crate::identity::{Allowed, Purpose, admit};
 use crate::layout::Layout;
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
-use crate::run::Strategies;
+use crate::run::{Strategies, validation};
 use crate::tables::Initial;
 use crate::trained::Missing;
 
 /// What libtorch and this program occupy before any data: measured, with some room.
-const PROGRAM: u64 = 190 << 20;
+pub(crate) const PROGRAM: u64 = 190 << 20;
 /// Tensors that libtorch makes on the way from rows to gradients, for each that the graph keeps.
 const INTERMEDIATE: u64 = 4;
 /// Rows per record batch that a read decodes at once.
-const READ_ROWS: u64 = 1 << 20;
+pub(crate) const READ_ROWS: u64 = 1 << 20;
+
+/// Name of the memory that plugins may take.
+const PLUGINS: &str = "plugins";
 
 /// What CUDA and libtorch's kernels may occupy of a GPU's memory before any data: an assumption, not measured.
 const CUDA: u64 = 700 << 20;
@@ -70,6 +75,38 @@ pub struct CheckReport {
     pub slices: SlicePlan,
 }
 
+impl CheckReport {
+    /// What the host itself takes of main memory: without what plugins may take, which few do.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        let parts = self.memory.iter().filter(|(name, _)| name != PLUGINS);
+        parts.map(|(_, bytes)| bytes).sum()
+    }
+}
+
+/// Parameters of operators and global embeddings, with an accumulator each.
+pub(crate) fn parameter_bytes(spec: &ModelSpec) -> u64 {
+    let params = Params::new(spec);
+    let tensors = params.tensors().iter();
+    tensors
+        .map(|t| 8 * t.shape.iter().product::<usize>() as u64)
+        .sum()
+}
+
+/// The features of featurized types: read once, and laid out for the kernels.
+pub(crate) fn feature_bytes(blueprint: &Blueprint, dataset: &Dataset) -> u64 {
+    let manifest = dataset.manifest();
+    let types = blueprint.layout.types.iter();
+    let infos = types.filter_map(|t| manifest.entities.get(&t.name)?.features.as_ref());
+    let size = |file: &String| manifest.files.get(file).map_or(0, |summary| summary.size);
+    infos
+        .map(|info| {
+            // Ids and ends as they are read and twice as they are kept, where vectors grow; names.
+            5 * size(&info.file) + 2 * size(&info.names_file) + 64 * u64::from(info.count)
+        })
+        .sum()
+}
+
 impl Resolved {
     /// Adds up what training with `loss` will need; without it, all but the loss's buffers.
     ///
@@ -79,12 +116,7 @@ impl Resolved {
         let (config, blueprint, settings) = (self.config(), self.blueprint(), self.settings());
         let edge_sets = self.edge_sets()?;
         let extent = self.extent(&edge_sets)?;
-        let params = Params::new(&blueprint.spec);
-        let parameters: u64 = params
-            .tensors()
-            .iter()
-            .map(|t| 8 * t.shape.iter().product::<usize>() as u64)
-            .sum();
+        let parameters = parameter_bytes(&blueprint.spec);
         let workers = settings.workers as u64;
         let (slices, worker) = worker_needs(self)?;
         let (resident, coming) = partition_bytes(config, &blueprint.layout);
@@ -125,15 +157,27 @@ impl Resolved {
                 edge_bytes(blueprint, &edge_sets, extent.edge_chunks, ahead),
             ),
             ("relations and their optimizer".to_owned(), 2 * parameters),
-            (format!("{workers} workers"), workers * worker),
+            (
+                format!("{workers} workers"),
+                workers * (worker + PACKED_BYTES as u64),
+            ),
             // The bucket order, whoever updates the parameters of a loss, and samplers of all workers.
             (
-                "plugins".to_owned(),
+                PLUGINS.to_owned(),
                 (2 + workers) * (config.plugins.limits.memory_mib << 20),
             ),
         ];
         if commits > 0 {
             memory.insert(2, ("copies for commits".to_owned(), commits));
+        }
+        let features = feature_bytes(blueprint, self.dataset());
+        if features > 0 {
+            memory.push(("features".to_owned(), features));
+        }
+        if let Some(edges) = &config.validation.edges {
+            let options = validation::options(self, edges);
+            let bytes = evaluate::validation_bytes(self, &options)?;
+            memory.push(("validation".to_owned(), bytes));
         }
         if pipes > 0 {
             memory.insert(2, ("partitions on their way".to_owned(), pipes));

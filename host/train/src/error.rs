@@ -10,6 +10,8 @@ use pbg_kernels::step::{StepError, WorkerError};
 use pbg_store::checkpoint::CheckpointError;
 use pbg_store::dataset::{DatasetError, ReadError};
 
+use crate::memory::TooLittle;
+
 /// Kinds of failure, each with an exit code of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -107,6 +109,9 @@ pub enum RunError {
     /// The system gives no thread.
     #[error("cannot start a thread: {0}; allow this user more processes (ulimit -u)")]
     Thread(String),
+    /// More memory would be taken than there is.
+    #[error("{0}")]
+    Memory(#[from] TooLittle),
     /// A worker thread ended without a result.
     #[error("a worker thread panicked; this is a mistake in pbg-host")]
     WorkerPanic,
@@ -120,7 +125,12 @@ impl RunError {
             Self::Config(_) | Self::Model(_) => ErrorKind::Config,
 
             Self::Unknown(_) => ErrorKind::Data,
-            Self::Dataset(DatasetError::File(_)) | Self::Edges(ReadError::File(_)) => ErrorKind::Io,
+            Self::Dataset(DatasetError::File(e)) | Self::Edges(ReadError::File(e)) => {
+                match e.is_damage() {
+                    true => ErrorKind::Data,
+                    false => ErrorKind::Io,
+                }
+            }
             Self::Dataset(_) | Self::Edges(_) => ErrorKind::Data,
             Self::Checkpoint(e) if e.is_locked() => ErrorKind::Locked,
             Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,
@@ -132,7 +142,7 @@ impl RunError {
             },
             Self::Plan { .. } => ErrorKind::Plugin,
             Self::NotFinite { .. } => ErrorKind::Numeric,
-            Self::Thread(_) | Self::Device { .. } => ErrorKind::Io,
+            Self::Thread(_) | Self::Device { .. } | Self::Memory(_) => ErrorKind::Io,
             Self::Step(_) | Self::Worker(_) | Self::WorkerPanic | Self::NotHeld(_) => {
                 ErrorKind::Internal
             }

@@ -40,6 +40,7 @@ pub use error::{ErrorKind, RunError};
 pub use evaluate::{Candidates, EvalOptions, EvalReport};
 pub use identity::Allowed;
 pub use losses::{GuardedLoss, traced};
+pub use memory::{TooLittle, require as require_memory};
 pub use query::{Model, Neighbor};
 pub use resolved::Resolved;
 pub use run::{Fallbacks, Outcome, Strategies};

@@ -1,23 +1,178 @@
-//! How much main memory this process has occupied.
+//! How much main memory this process has occupied, and how much it may occupy.
 
 use std::fs;
+use std::path::Path;
 
 /// The most bytes of main memory that the process has occupied so far, where the system tells
 /// (Linux, `VmHWM` in `proc(5)`).
 pub(crate) fn peak_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes << 10)
+    kibibytes("/proc/self/status", "VmHWM:")
+}
+
+/// More memory would be taken than there is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{what} takes up to {} of memory, and {} are left {limit}; `pbg-host check` and `eval --check` list what takes it: \
+     fewer `buffer_partitions`, `workers`, negatives or a smaller `batch_size` take less, and so do more partitions",
+    gibibytes(*needed), gibibytes(*available)
+)]
+pub struct TooLittle {
+    /// What would take it.
+    pub what: &'static str,
+    /// Bytes that it takes at most.
+    pub needed: u64,
+    /// Bytes that there are.
+    pub available: u64,
+    /// Of what: the machine, or a limit.
+    pub limit: &'static str,
+}
+
+/// Whether `what`, which takes `needed` bytes in all, finds them. What the process occupies by now is
+/// a part of them.
+///
+/// # Errors
+/// When there is less.
+pub fn require(what: &'static str, needed: u64) -> Result<(), TooLittle> {
+    let occupied = kibibytes("/proc/self/status", "VmRSS:").unwrap_or(0);
+    let mapped = kibibytes("/proc/self/status", "VmSize:").unwrap_or(0);
+    let left = [
+        (free_bytes(), occupied, "on this machine"),
+        (group_bytes(), occupied, "in this control group"),
+        (
+            address_bytes(),
+            mapped,
+            "of the address space that this process may have (ulimit -v)",
+        ),
+    ];
+    for (bytes, of_it, limit) in left {
+        let available = bytes.map(|bytes| bytes.saturating_add(of_it));
+        if let Some(available) = available.filter(|&available| available < needed) {
+            return Err(TooLittle {
+                what,
+                needed,
+                available,
+                limit,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn gibibytes(bytes: u64) -> String {
+    match bytes >> 30 {
+        0 => format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20)),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
+}
+
+/// Memory that new processes find without others being swapped out, and what can be swapped out.
+fn free_bytes() -> Option<u64> {
+    let of = |name| kibibytes("/proc/meminfo", name);
+    Some(of("MemAvailable:")? + of("SwapFree:").unwrap_or(0))
+}
+
+/// What a control group and those above it leave, what the page cache holds counted as free.
+fn group_bytes() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let of_line = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        let (root, files) = if controllers.is_empty() {
+            ("/sys/fs/cgroup", UNIFIED)
+        } else if controllers.split(',').any(|name| name == "memory") {
+            ("/sys/fs/cgroup/memory", LEGACY)
+        } else {
+            return None;
+        };
+        least_left(Path::new(root), path, files)
+    };
+    groups.lines().filter_map(of_line).min()
+}
+
+/// Names of a group's limit, of its use, and in its statistics of the page cache.
+type GroupFiles = [&'static str; 3];
+const UNIFIED: GroupFiles = ["memory.max", "memory.current", "file "];
+const LEGACY: GroupFiles = [
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    "total_cache ",
+];
+
+/// The least that the group `path` below `root` and those above it leave.
+fn least_left(root: &Path, path: &str, [limit, usage, cache]: GroupFiles) -> Option<u64> {
+    let folder = root.join(path.trim_start_matches('/'));
+    let folders = folder.ancestors().take_while(|f| f.starts_with(root));
+    let left = folders.filter_map(|folder| {
+        let number = |name| -> Option<u64> {
+            let text = fs::read_to_string(folder.join(name)).ok()?;
+            text.trim().parse().ok()
+        };
+        let statistics = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+        let mut lines = statistics.lines();
+        let cached = lines.find_map(|line| line.strip_prefix(cache)?.trim().parse::<u64>().ok());
+        let used = number(usage)?.saturating_sub(cached.unwrap_or(0));
+        Some(number(limit)?.saturating_sub(used))
+    });
+    left.min()
+}
+
+/// What `ulimit -v` leaves.
+fn address_bytes() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let mut lines = limits.lines();
+    let line = lines.find_map(|line| line.strip_prefix("Max address space"))?;
+    let soft: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(soft.saturating_sub(kibibytes("/proc/self/status", "VmSize:")?))
+}
+
+/// A number of a file of `proc(5)`, in bytes.
+fn kibibytes(file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let number: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    number.checked_mul(1 << 10)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     #[cfg(target_os = "linux")]
     fn a_process_occupies_some_memory() {
-        assert!(super::peak_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(peak_bytes().is_some_and(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn more_than_there_is_is_refused() {
+        assert_eq!(require("nothing", 0), Ok(()));
+        let error = require("everything", u64::MAX).unwrap_err();
+        assert!(error.available > 1 << 20);
+        let text = error.to_string();
+        assert!(
+            text.contains("everything takes up to 17179869184.0 GiB"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_group_leaves_what_the_tightest_above_it_leaves() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |folder: &str, name: &str, text: &str| {
+            let folder = root.path().join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(name), text).unwrap();
+        };
+        write("a/b", "memory.max", "max\n");
+        write("a/b", "memory.current", "1000\n");
+        write("a", "memory.max", "5000\n");
+        write("a", "memory.current", "3000\n");
+        write("a", "memory.stat", "anon 1\nfile 500\nfile_mapped 9\n");
+        write("", "memory.max", "9000\n");
+        write("", "memory.current", "3000\n");
+        assert_eq!(least_left(root.path(), "/a/b", UNIFIED), Some(2500));
+        assert_eq!(least_left(root.path(), "/", UNIFIED), Some(6000));
+        assert_eq!(least_left(root.path(), "/", LEGACY), None);
     }
 }

@@ -37,7 +37,7 @@ mod bucket;
 mod commits;
 mod faults;
 mod record;
-mod validation;
+pub(crate) mod validation;
 
 /// The strategies of a run.
 pub struct Strategies {
@@ -165,6 +165,7 @@ impl<'a> Run<'a> {
         }
         let edge_sets = resolved.edge_sets()?;
         validation::check(config, resolved.dataset())?;
+        memory::require("training", resolved.check(Some(&strategies.loss))?.taken())?;
         let extent = resolved.extent(&edge_sets)?;
         let edge_sets = Arc::new(edge_sets);
         let checkpoint = Checkpoint::open_or_create(Path::new(&config.checkpoint_path))?;
@@ -179,6 +180,14 @@ impl<'a> Run<'a> {
             resumed,
             admitted,
         } = commits.resume(resolved, &checkpoint, &mut params)?;
+        let fits = state.check(extent, &blueprint.layout);
+        fits.map_err(|what| {
+            let path = &config.checkpoint_path;
+            RunError::Mismatch(format!(
+                "{path}/manifest.json is damaged or of another run: {what}; choose another checkpoint_path, or put a \
+                 preserved `epoch_N` in its place"
+            ))
+        })?;
         if let Some(earlier) = &admitted.earlier {
             let new = NewRows::behind(earlier, resolved)?;
             new.add_to(&checkpoint, &blueprint.layout.types)?;

@@ -2,13 +2,14 @@
 
 use pbg_config::Config;
 use pbg_core::event::{CallSeconds, IoStats, RankStats, TrainStats};
+use pbg_core::graph::Side;
 use pbg_core::loss::LossState;
 use pbg_core::plateau::Plateau;
-use pbg_core::schedule::Schedule;
+use pbg_core::schedule::{Extent, Schedule};
 use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
 
-use crate::layout::Group;
+use crate::layout::{Group, Layout};
 
 /// Where the run is, and the sums of the epoch it is in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,22 @@ pub(crate) struct RunState {
     /// What validation said so far.
     #[serde(default)]
     pub(crate) plateau: Plateau,
+}
+
+impl RunState {
+    /// Whether a run over `extent` and `layout` can stand there; what keeps it from that, otherwise.
+    pub(crate) fn check(&self, extent: Extent, layout: &Layout) -> Result<(), String> {
+        let grid = layout.grid().collect();
+        self.schedule.check(extent, grid)?;
+        let exists = |&(side, partition): &Group| match side {
+            Side::Lhs => partition < layout.lhs_partitions,
+            Side::Rhs => partition < layout.rhs_partitions && !layout.shared,
+        };
+        match self.resident.iter().find(|group| !exists(group)) {
+            None => Ok(()),
+            Some((_, partition)) => Err(format!("there is no partition {partition}")),
+        }
+    }
 }
 
 /// Sums over the buckets of one epoch.

@@ -163,6 +163,25 @@ impl DiskTables {
         })
     }
 
+    /// A table as it was last written, in main memory only.
+    pub(crate) fn read(&self, key: TableKey) -> Result<Table, RunError> {
+        self.read_or_draw(key)
+    }
+
+    /// A table as it was last written or, if it never was, its initial state.
+    fn read_or_draw(&self, (type_index, partition): TableKey) -> Result<Table, RunError> {
+        let layout = &self.layout.types[type_index];
+        let mut data = room(layout, partition);
+        let read = self
+            .checkpoint
+            .read_partition_into(&layout.name, partition, &mut data)?;
+        if !read {
+            data = self.initial.partition(layout, type_index, partition)?;
+        }
+        let features = self.features[type_index].clone();
+        table(layout, partition, data, features)
+    }
+
     /// Gives one table that no bucket has touched its initial state on disk, so that a committed checkpoint
     /// is complete. Says whether there may be more of them.
     fn complete(&self) -> Result<bool, RunError> {
@@ -216,16 +235,8 @@ impl TableStore for DiskTables {
     type Table = Table;
     type Cut = Cut;
 
-    fn load(&self, (type_index, partition): TableKey) -> Result<Table, RunError> {
-        let layout = &self.layout.types[type_index];
-        let mut data = room(layout, partition);
-        let read = self
-            .checkpoint
-            .read_partition_into(&layout.name, partition, &mut data)?;
-        if !read {
-            data = self.initial.partition(layout, type_index, partition)?;
-        }
-        let mut table = table(layout, partition, data, self.features[type_index].clone())?;
+    fn load(&self, key: TableKey) -> Result<Table, RunError> {
+        let mut table = self.read_or_draw(key)?;
         if let Some(place) = self.place {
             table.upload(place)?;
         }

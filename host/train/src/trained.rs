@@ -134,14 +134,13 @@ impl<'a> Trained<'a> {
     /// Whether an entity of type `type_index` has an embedding: a row, or a feature that has one.
     #[must_use]
     pub fn has(&self, type_index: usize, id: EntityId) -> bool {
-        match &self.features[type_index] {
-            Some(features) => !features.of(id.offset).is_empty(),
-            None => {
-                let rows = &self.blueprint.layout.types[type_index].rows;
-                let rows = rows.get(id.partition as usize);
-                rows.is_some_and(|&rows| u64::from(id.offset) < rows)
-            }
-        }
+        let rows = &self.blueprint.layout.types[type_index].rows;
+        has(rows, self.features[type_index].as_ref(), id)
+    }
+
+    /// Features of each entity type.
+    pub(crate) fn features(&self) -> &[Option<Features>] {
+        &self.features
     }
 
     /// Partitions of entity type `type_index`.
@@ -158,5 +157,16 @@ impl<'a> Trained<'a> {
         Ok(self
             .dataset
             .dictionary(&self.blueprint.layout.types[type_index].name)?)
+    }
+}
+
+/// Whether an entity has an embedding: a row, or a feature that has one.
+pub(crate) fn has(rows: &[u64], features: Option<&Features>, id: EntityId) -> bool {
+    match features {
+        Some(features) => !features.of(id.offset).is_empty(),
+        None => {
+            let rows = rows.get(id.partition as usize);
+            rows.is_some_and(|&rows| u64::from(id.offset) < rows)
+        }
     }
 }

@@ -82,6 +82,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     } else {
         terminal::print(|out| print_report(out, &report))?;
     }
+    if let Err(too_little) = pbg_train::require_memory("training", report.needs.taken()) {
+        terminal.warn(too_little);
+    }
     Ok(resolved.check_device()?)
 }
 
@@ -104,13 +107,8 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         device,
         ("disk".to_owned(), &report.needs.disk[..]),
     ] {
-        if parts.is_empty() {
-            continue;
-        }
-        let total: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
-        writeln!(out, "{title:<36} {:>12}", format::bytes(total))?;
-        for (component, bytes) in parts {
-            writeln!(out, "  {component:<34} {:>12}", format::bytes(*bytes))?;
+        if !parts.is_empty() {
+            print_parts(out, &title, parts)?;
         }
     }
     print_execution(out, &report.needs)?;
@@ -126,6 +124,20 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         format::plural(loads, "partition load"),
         format::bytes(bytes),
     )
+}
+
+/// What is needed in all, and by component.
+pub(crate) fn print_parts(
+    out: &mut dyn Write,
+    title: &str,
+    parts: &[(String, u64)],
+) -> io::Result<()> {
+    let total: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
+    writeln!(out, "{title:<36} {:>12}", format::bytes(total))?;
+    for (component, bytes) in parts {
+        writeln!(out, "  {component:<34} {:>12}", format::bytes(*bytes))?;
+    }
+    Ok(())
 }
 
 /// Groups with their devices and pipes, and how a batch is cut.

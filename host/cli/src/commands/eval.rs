@@ -27,6 +27,7 @@ Examples:
   pbg-host eval pbg.toml --edges test --filter train,valid,test
   pbg-host eval pbg.toml --edges test --candidates 10000
   pbg-host eval --checkpoint model --edges test
+  pbg-host eval pbg.toml --edges test --filter train,valid,test --check
   pbg-host eval pbg.toml --edges valid --json")]
 pub(crate) struct Args {
     /// Which model.
@@ -48,6 +49,9 @@ pub(crate) struct Args {
     /// Threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
+    /// Only show the memory that the same command without it takes at most.
+    #[arg(long)]
+    check: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -75,6 +79,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         threads: args.threads.map(|n| n as usize),
         limit: args.limit.map(|n| n as usize),
     };
+    if args.check {
+        return check(&resolved, &options, args.json, terminal);
+    }
     let bar = if terminal.interactive {
         progress_bar()
     } else {
@@ -122,6 +129,27 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         terminal.help(
             "`--filter train,valid,test` also ranks without the candidates that are true edges",
         );
+    }
+    Ok(())
+}
+
+/// Shows what an evaluation needs.
+fn check(resolved: &Resolved, options: &EvalOptions, json: bool, terminal: Terminal) -> Result<()> {
+    #[derive(serde::Serialize)]
+    struct Needs {
+        memory: Vec<(String, u64)>,
+    }
+    let needs = Needs {
+        memory: resolved.eval_needs(options)?,
+    };
+    if json {
+        terminal::print_json(&needs)?;
+    } else {
+        terminal::print(|out| super::check::print_parts(out, "memory", &needs.memory))?;
+    }
+    let total = needs.memory.iter().map(|(_, bytes)| bytes).sum();
+    if let Err(too_little) = pbg_train::require_memory("evaluation", total) {
+        terminal.warn(too_little);
     }
     Ok(())
 }

@@ -71,7 +71,11 @@ impl CheckpointError {
     /// Whether the operating system refused something: disk full, no permission and the like.
     #[must_use]
     pub fn is_io(&self) -> bool {
-        matches!(self, Self::File(_) | Self::Refused { .. })
+        match self {
+            Self::File(error) => !error.is_damage(),
+            Self::Refused { .. } => true,
+            _ => false,
+        }
     }
 
     pub(super) fn damaged(path: &Path, what: impl Into<String>) -> Self {

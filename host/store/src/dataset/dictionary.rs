@@ -9,7 +9,8 @@ use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 use std::hash::BuildHasher;
 
-use super::{Dataset, DatasetError, open_verified};
+use super::arrow::Batches;
+use super::{Dataset, DatasetError, open_verified, write};
 
 /// Where an entity lies.
 #[derive(
@@ -141,10 +142,9 @@ pub(super) fn read_names(
     let info = manifest.entities.get(entity_type);
     let info = info.ok_or_else(|| dataset.unknown_type(entity_type))?;
     let (path, file) = open_verified(dataset.path(), manifest, &info.file)?;
-    let damaged = |e: arrow_schema::ArrowError| DatasetError::damaged(&path, e.to_string());
     let (starts, mut read) = (starts(&info.counts), 0);
-    for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
-        let batch = batch.map_err(damaged)?;
+    for batch in Batches::open(path.clone(), file, write::dictionary_schema())? {
+        let batch = batch?;
         let names = batch
             .column_by_name("name")
             .and_then(|c| c.as_string_opt::<i32>());

@@ -9,14 +9,12 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, UInt32Type};
-use arrow_buffer::{Buffer, MutableBuffer};
-use arrow_ipc::reader::FileDecoder;
-use arrow_ipc::{Block, MetadataVersion};
+use arrow_buffer::MutableBuffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use pbg_core::graph::{Bucket, Edges};
 
 use super::manifest::{Batch, EdgeSetInfo};
-use super::{Dataset, DatasetError, list};
+use super::{Dataset, DatasetError, arrow, list};
 use crate::files::{self, FileError};
 
 /// Edges that cannot be read.
@@ -242,7 +240,7 @@ impl EdgeSet {
         if crc32fast::hash(buffer.as_slice()) != batch.crc32 {
             return Err(damaged("a checksum does not match"));
         }
-        let decoded = decode(&self.schema, buffer.into(), batch.length);
+        let decoded = arrow::decode(&self.schema, buffer.into());
         let decoded = decoded.map_err(|what| damaged(&what))?;
         if decoded.num_rows() as u64 != batch.rows {
             return Err(damaged(
@@ -299,25 +297,6 @@ fn check_frame(file: &File, path: &Path, info: &EdgeSetInfo) -> Result<(), Datas
         path,
         "the checksum of its header and footer does not match",
     ))
-}
-
-/// Decodes an encapsulated message; its columns are views of `buffer`.
-fn decode(schema: &SchemaRef, buffer: Buffer, length: u64) -> Result<RecordBatch, String> {
-    // A continuation marker and the length of the metadata stand before the metadata.
-    let prefix: Option<&[u8; 8]> = buffer.as_slice().first_chunk();
-    let [_, _, _, _, a, b, c, d] = *prefix.ok_or("a batch is too short")?;
-    let metadata = i64::from(i32::from_le_bytes([a, b, c, d])) + 8;
-    let body = i64::try_from(length).map_err(|e| e.to_string())? - metadata;
-    if metadata < 8 || body < 0 {
-        return Err("the metadata of a batch is too long".to_owned());
-    }
-    let metadata = i32::try_from(metadata).map_err(|e| e.to_string())?;
-    let decoder = FileDecoder::new(Arc::clone(schema), MetadataVersion::V5);
-    match decoder.read_record_batch(&Block::new(0, metadata, body), &buffer) {
-        Ok(Some(batch)) => Ok(batch),
-        Ok(None) => Err("a message is no record batch".to_owned()),
-        Err(e) => Err(e.to_string()),
-    }
 }
 
 fn append(batch: &RecordBatch, rows: Range<usize>, edges: &mut Edges) {

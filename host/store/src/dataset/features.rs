@@ -3,7 +3,8 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 
-use super::{Dataset, DatasetError, open_verified};
+use super::arrow::Batches;
+use super::{Dataset, DatasetError, open_verified, write};
 
 /// The features of all entities of a featurized type, by offset of the entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,9 +43,8 @@ impl Features {
 
     fn read_names(&mut self, dataset: &Dataset, name: &str) -> Result<(), DatasetError> {
         let (path, file) = open_verified(dataset.path(), dataset.manifest(), name)?;
-        let damaged = |e: arrow_schema::ArrowError| DatasetError::damaged(&path, e.to_string());
-        for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
-            let batch = batch.map_err(damaged)?;
+        for batch in Batches::open(path.clone(), file, write::names_schema())? {
+            let batch = batch?;
             let names = batch
                 .column_by_name("name")
                 .and_then(|c| c.as_string_opt::<i32>());
@@ -56,9 +56,8 @@ impl Features {
 
     fn read_lists(&mut self, dataset: &Dataset, name: &str) -> Result<(), DatasetError> {
         let (path, file) = open_verified(dataset.path(), dataset.manifest(), name)?;
-        let damaged = |e: arrow_schema::ArrowError| DatasetError::damaged(&path, e.to_string());
-        for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
-            let batch = batch.map_err(damaged)?;
+        for batch in Batches::open(path.clone(), file, write::features_schema())? {
+            let batch = batch?;
             let lists = batch
                 .column_by_name("features")
                 .and_then(|c| c.as_list_opt::<i32>());

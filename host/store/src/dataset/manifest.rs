@@ -8,6 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::files::Summary;
 use crate::sealed::Format;
 
+/// What an entity takes of its dictionary at least: partition, offset, and where its name ends.
+const ENTITY_BYTES: u64 = 12;
+/// What a relation takes of its file at least: where its three names end.
+const RELATION_BYTES: u64 = 12;
+/// What a feature takes of its file at least: where its name ends.
+const FEATURE_BYTES: u64 = 4;
+
 /// Name and version of the format.
 pub const FORMAT: Format = Format {
     name: "pbg-host dataset",
@@ -167,14 +174,31 @@ impl Manifest {
             if let Some(features) = &entity_type.features {
                 listed(&features.file)?;
                 listed(&features.names_file)?;
+                let bytes = FEATURE_BYTES * u64::from(features.count);
+                self.holds(&features.names_file, bytes, "features")?;
             }
+            let bytes = ENTITY_BYTES.checked_mul(entity_type.total());
+            self.holds(&entity_type.file, bytes.unwrap_or(u64::MAX), "entities")?;
         }
         listed(&self.relations.file)?;
+        let bytes = RELATION_BYTES * u64::from(self.relations.count);
+        self.holds(&self.relations.file, bytes, "relations")?;
         self.edge_sets.iter().try_for_each(|(name, set)| {
             listed(&set.file)?;
             set.check(self.files[&set.file].size)
                 .map_err(|what| format!("edge set `{name}`: {what}"))
         })
+    }
+}
+
+impl Manifest {
+    /// Whether a file has room for the `bytes` that so many `what` take at least: tables are made as large
+    /// as the manifest says.
+    fn holds(&self, file: &str, bytes: u64, what: &str) -> Result<(), String> {
+        match self.files.get(file) {
+            Some(summary) if summary.size >= bytes => Ok(()),
+            _ => Err(format!("it counts more {what} than `{file}` has room for")),
+        }
     }
 }
 
@@ -205,6 +229,13 @@ impl EdgeSetInfo {
                 self.lhs_partitions > batch.bucket.lhs && self.rhs_partitions > batch.bucket.rhs;
             if !grid || last > Some(batch.bucket) {
                 return Err(format!("bucket {} is out of place", batch.bucket));
+            }
+            let row = if self.has_weight { 16 } else { 12 };
+            if batch.rows > batch.length / row {
+                return Err(format!(
+                    "a batch of bucket {} has more edges than bytes",
+                    batch.bucket
+                ));
             }
             if batch.offset != end || batch.rows == 0 {
                 return Err(format!(

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use arrow_array::cast::AsArray;
 
-use super::{DatasetError, Manifest, open_verified};
+use super::arrow::Batches;
+use super::{DatasetError, Manifest, open_verified, write};
 
 /// A relation of the dataset; its id is its place in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +20,9 @@ pub struct Relation {
 
 pub(super) fn read(folder: &Path, manifest: &Manifest) -> Result<Vec<Relation>, DatasetError> {
     let (path, file) = open_verified(folder, manifest, &manifest.relations.file)?;
-    let damaged = |e: arrow_schema::ArrowError| DatasetError::damaged(&path, e.to_string());
     let mut relations = Vec::new();
-    for batch in arrow_ipc::reader::FileReader::try_new_buffered(file, None).map_err(damaged)? {
-        let batch = batch.map_err(damaged)?;
+    for batch in Batches::open(path.clone(), file, write::relations_schema())? {
+        let batch = batch?;
         let column = |name: &str| {
             let column = batch
                 .column_by_name(name)

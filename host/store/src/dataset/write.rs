@@ -160,13 +160,7 @@ pub(crate) fn dictionary<'n>(
     mut names: impl Iterator<Item = &'n str>,
     counts: &[u32],
 ) -> Result<(Summary, Vec<u32>), FileError> {
-    let column = |name, data_type| Field::new(name, data_type, false);
-    let schema = Schema::new(vec![
-        column("name", DataType::Utf8),
-        column("partition", DataType::UInt32),
-        column("offset", DataType::UInt32),
-    ]);
-    let mut file = ArrowFile::create(path, Arc::new(schema))?;
+    let mut file = ArrowFile::create(path, dictionary_schema())?;
     let mut sums = Vec::with_capacity(counts.len());
     for (partition, &count) in counts.iter().enumerate() {
         let mut first = 0;
@@ -187,6 +181,37 @@ pub(crate) fn dictionary<'n>(
     Ok((file.finish()?.1, sums))
 }
 
+/// The columns of a dictionary.
+pub(super) fn dictionary_schema() -> SchemaRef {
+    let column = |name, data_type| Field::new(name, data_type, false);
+    Arc::new(Schema::new(vec![
+        column("name", DataType::Utf8),
+        column("partition", DataType::UInt32),
+        column("offset", DataType::UInt32),
+    ]))
+}
+
+/// The column of a list of names.
+pub(super) fn names_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("name", DataType::Utf8, false)]))
+}
+
+/// The columns of the list of relations.
+pub(super) fn relations_schema() -> SchemaRef {
+    let column = |name| Field::new(name, DataType::Utf8, false);
+    Arc::new(Schema::new(["name", "lhs", "rhs"].map(column).to_vec()))
+}
+
+/// The column of lists of features.
+pub(super) fn features_schema() -> SchemaRef {
+    let list = DataType::List(Arc::new(item()));
+    Arc::new(Schema::new(vec![Field::new("features", list, false)]))
+}
+
+fn item() -> Field {
+    Field::new("item", DataType::UInt32, false)
+}
+
 /// Rows of the largest batch of names: 32-bit offsets must do for names of any allowed length.
 const DICTIONARY_ROWS: u32 = 1 << 15;
 
@@ -196,8 +221,7 @@ pub(crate) fn names<'n>(
     path: &Path,
     names: impl ExactSizeIterator<Item = &'n str>,
 ) -> Result<(Summary, u32), FileError> {
-    let schema = Schema::new(vec![Field::new("name", DataType::Utf8, false)]);
-    let mut file = ArrowFile::create(path, Arc::new(schema))?;
+    let mut file = ArrowFile::create(path, names_schema())?;
     let mut names = names.peekable();
     let mut sum = NameSum::default();
     while names.peek().is_some() {
@@ -210,9 +234,7 @@ pub(crate) fn names<'n>(
 
 /// Writes `relations.arrow`.
 pub(crate) fn relations(path: &Path, relations: &[Relation]) -> Result<Summary, FileError> {
-    let column = |name| Field::new(name, DataType::Utf8, false);
-    let schema = Schema::new(["name", "lhs", "rhs"].map(column).to_vec());
-    let mut file = ArrowFile::create(path, Arc::new(schema))?;
+    let mut file = ArrowFile::create(path, relations_schema())?;
     for batch in relations.chunks(DICTIONARY_ROWS as usize) {
         let text = |pick: fn(&Relation) -> &str| {
             Arc::new(StringArray::from_iter_values(batch.iter().map(pick))) as ArrayRef
@@ -228,12 +250,10 @@ pub(crate) fn features<'f>(
     lists: impl Iterator<Item = &'f [u32]>,
 ) -> Result<Summary, FileError> {
     use arrow_array::builder::{ListBuilder, UInt32Builder};
-    let item = Field::new("item", DataType::UInt32, false);
-    let list = Field::new("features", DataType::List(Arc::new(item.clone())), false);
-    let mut file = ArrowFile::create(path, Arc::new(Schema::new(vec![list])))?;
+    let mut file = ArrowFile::create(path, features_schema())?;
     let mut lists = lists.peekable();
     while lists.peek().is_some() {
-        let mut builder = ListBuilder::new(UInt32Builder::new()).with_field(item.clone());
+        let mut builder = ListBuilder::new(UInt32Builder::new()).with_field(item());
         for ids in lists.by_ref().take(DICTIONARY_ROWS as usize) {
             builder.values().append_slice(ids);
             builder.append(true);

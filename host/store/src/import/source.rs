@@ -52,24 +52,19 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn open(path: &Path) -> Result<Self, ImportError> {
-        let file = files::open(path)?;
-        let metadata = file
-            .metadata()
-            .map_err(|e| FileError::new("open", path, e))?;
-        if metadata.is_dir() {
-            return Err(ImportError::input(
+        let file = files::open(path).map_err(|error| match error.cause.kind() {
+            io::ErrorKind::IsADirectory => {
+                ImportError::input(path, "it is a folder, and files are imported")
+            }
+            // Files are read more than once, which a pipe cannot be, and to their end.
+            io::ErrorKind::InvalidData => ImportError::input(
                 path,
-                "it is a folder, and files are imported",
-            ));
-        }
+                "it is no regular file but a pipe or a device; write the edges to a file first",
+            ),
+            _ => error.into(),
+        })?;
         let mut magic = [0; 4];
-        // Pipes cannot be read twice: they are taken as they come.
-        let known = if metadata.is_file() {
-            file.read_at(&mut magic, 0).unwrap_or(0)
-        } else {
-            0
-        };
-        if metadata.is_file() && known == 0 {
+        if file.read_at(&mut magic, 0).unwrap_or(0) == 0 {
             return Err(ImportError::input(path, "it is empty"));
         }
         let disk_bytes = Arc::new(AtomicU64::new(0));
@@ -89,7 +84,7 @@ impl Source {
             }
             _ => {
                 let ending = path.extension().unwrap_or_default().to_string_lossy();
-                if metadata.is_file() && matches!(&*ending, "gz" | "zst") {
+                if matches!(&*ending, "gz" | "zst") {
                     return Err(ImportError::input(path, format!("it is no {ending} file")));
                 }
                 Box::new(counted)

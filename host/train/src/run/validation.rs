@@ -11,7 +11,7 @@ use pbg_store::dataset::Dataset;
 
 use super::Run;
 use crate::error::RunError;
-use crate::evaluate::{Candidates, EvalOptions};
+use crate::evaluate::{self, Candidates, EvalOptions, Live, View};
 use crate::executor::executors;
 use crate::resolved::Resolved;
 
@@ -24,7 +24,7 @@ impl Run<'_> {
         };
         self.finish_commit()?;
         let started = Instant::now();
-        let ranks = rank(self.resolved, edges)?;
+        let ranks = self.rank(edges)?;
         let rules = self.config.validation.rules();
         let epochs = self.schedule().pass().epoch;
         let plateau = &mut self.state.plateau;
@@ -50,6 +50,21 @@ impl Run<'_> {
         }
         self.commit()?;
         Ok(())
+    }
+
+    /// Filtered ranks of both sides of `edges`, with the tables as they stand in the buffer.
+    fn rank(&self, edges: &str) -> Result<RankStats, RunError> {
+        self.settle_parameters()?;
+        let view = View {
+            dataset: self.resolved.dataset(),
+            blueprint: self.blueprint,
+            params: &self.params,
+            grown: None,
+        };
+        let options = options(self.resolved, edges);
+        let tables = &mut Live::new(&self.buffer);
+        let report = evaluate::rank(&view, tables, &options, self.config.seed, &mut |_, _| ())?;
+        Ok(report.filtered)
     }
 
     /// Whether validation has not got better for too long.
@@ -100,16 +115,15 @@ fn due<'a>(config: &'a Config, schedule: &Schedule, plateau: &Plateau) -> Option
     edges.filter(|_| between && is_due)
 }
 
-/// Filtered ranks of both sides of `edges`, with the committed checkpoint.
-fn rank(resolved: &Resolved, edges: &str) -> Result<RankStats, RunError> {
+/// What is ranked after an epoch.
+pub(crate) fn options(resolved: &Resolved, edges: &str) -> EvalOptions {
     let config = resolved.config();
     let rules = &config.validation;
-    let options = EvalOptions {
+    EvalOptions {
         edges: edges.to_owned(),
         filter: config.validation_filter(),
         candidates: rules.candidates.map_or(Candidates::All, Candidates::Sample),
         threads: Some(resolved.settings().workers),
         limit: rules.limit.map(|limit| limit as usize),
-    };
-    Ok(resolved.evaluate(&options, &mut |_, _| ())?.filtered)
+    }
 }

@@ -1,0 +1,309 @@
+//! A block of edges as queries: what their known sides are compared with candidates as.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pbg_core::graph::Side;
+use pbg_kernels::rank::{Queries, Ranker, Replacement};
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{Relations, StepError};
+use pbg_kernels::table::Table;
+
+use super::edges::Edge;
+use super::known::{self, Entity, GRANULE, Granule, Questions};
+use super::stats::{Ranked, Standing};
+use super::view::{Tables, View};
+use crate::error::RunError;
+
+/// Queries that are prepared together.
+pub(super) const PART: usize = 160 * GRANULE;
+/// Rows that are copied from a table together.
+const ROWS: usize = 1 << 12;
+
+/// Queries of one side whose candidates are the same rows, prepared alike.
+pub(super) struct Group {
+    pub(super) side: Side,
+    /// Entity type of the candidates.
+    pub(super) entity: usize,
+    /// A relation of the group, the only one where candidates depend on it.
+    pub(super) relation: u32,
+    /// Places of the edges in their block, sorted by question.
+    pub(super) edges: Vec<u32>,
+    /// The number of each query's question.
+    pub(super) questions: Vec<u32>,
+    pub(super) queries: Queries,
+    /// Scores of the true entities.
+    pub(super) positives: Vec<f32>,
+    /// The true entities.
+    pub(super) own: Vec<Entity>,
+    pub(super) counts: Vec<Counts>,
+    /// Number of the first granule of its queries in the block.
+    pub(super) first_granule: usize,
+}
+
+impl Group {
+    /// How many granules its queries are.
+    pub(super) fn granules(&self) -> usize {
+        self.edges.len().div_ceil(GRANULE)
+    }
+
+    /// What candidates of the group go through.
+    pub(super) fn replacement<'p>(&self, view: &View<'p>) -> Replacement<'p> {
+        Replacement {
+            side: self.side,
+            relation: self.relation,
+            params: view.params,
+        }
+    }
+}
+
+/// Where a true entity stands so far. Threads add what they counted.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    above: AtomicU64,
+    equal: AtomicU64,
+    known: AtomicU64,
+    known_above: AtomicU64,
+    known_equal: AtomicU64,
+}
+
+impl Counts {
+    /// Adds candidates but for the true entity, and those among them that are known answers.
+    pub(super) fn add(&self, raw: Standing, known: Standing) {
+        let add = |to: &AtomicU64, n: u64| {
+            if n > 0 {
+                to.fetch_add(n, Ordering::Relaxed);
+            }
+        };
+        add(&self.above, raw.above);
+        add(&self.equal, raw.equal);
+        add(&self.known, known.candidates);
+        add(&self.known_above, known.above);
+        add(&self.known_equal, known.equal);
+    }
+
+    /// The result, among `candidates` other than the true entity.
+    pub(super) fn ranked(&self, candidates: u64) -> Ranked {
+        let of = |from: &AtomicU64| from.load(Ordering::Relaxed);
+        let raw = Standing {
+            candidates,
+            above: of(&self.above),
+            equal: of(&self.equal),
+        };
+        let known = Standing {
+            candidates: of(&self.known),
+            above: of(&self.known_above),
+            equal: of(&self.known_equal),
+        };
+        Ranked {
+            raw,
+            filtered: raw.without(known),
+        }
+    }
+}
+
+/// Entity type of the candidates of an edge, and its relation where that makes a group of its own:
+/// candidates go through its operator, or static relations may differ in the known type.
+pub(super) fn group_of(view: &View<'_>, edge: &Edge, side: Side) -> (usize, Option<u32>) {
+    let entity = view.blueprint.type_of(edge.rel, side);
+    let alone = relation_alone(&view.blueprint.spec, edge.rel, side);
+    (entity, alone.then_some(edge.rel))
+}
+
+/// Whether queries about `side` of `relation` share no candidates with those of other relations.
+pub(super) fn relation_alone(spec: &ModelSpec, relation: u32, side: Side) -> bool {
+    let depends = spec.candidates_depend_on_relation(side, relation);
+    !spec.is_dynamic() && (spec.entities.len() > 1 || depends)
+}
+
+/// The queries of a block, type by type, and their questions.
+pub(super) struct Block {
+    pub(super) groups: Vec<Group>,
+    pub(super) questions: Questions,
+    pub(super) granules: Vec<Granule>,
+}
+
+impl Block {
+    /// Prepares both sides of `edges`.
+    pub(super) fn new(
+        view: &View<'_>,
+        tables: &mut dyn Tables,
+        edges: &[Edge],
+        ranker: &mut Ranker,
+    ) -> Result<Self, RunError> {
+        let mut block = Self::sort(view, edges);
+        let rows = Rows::read(view, tables, edges)?;
+        for group in &mut block.groups {
+            prepare(group, view, &rows, edges, ranker)?;
+        }
+        Ok(block)
+    }
+
+    /// Groups the edges, and numbers what they ask.
+    fn sort(view: &View<'_>, edges: &[Edge]) -> Self {
+        let mut members = BTreeMap::<_, Vec<u32>>::new();
+        for (at, edge) in edges.iter().enumerate() {
+            for side in Side::BOTH {
+                let (entity, relation) = group_of(view, edge, side);
+                let key = (entity, relation, side as usize);
+                members.entry(key).or_default().push(at as u32);
+            }
+        }
+        let mut block = Self {
+            groups: Vec::with_capacity(members.len()),
+            questions: Questions::default(),
+            granules: Vec::new(),
+        };
+        for ((entity, _, side), mut places) in members {
+            let side = Side::BOTH[side];
+            let question = |&at: &u32| {
+                let edge = &edges[at as usize];
+                (edge.rel, known::entity(view, edge, side.other()))
+            };
+            places.sort_by_key(question);
+            let questions: Vec<u32> = places
+                .iter()
+                .map(|at| block.questions.number(side, question(at)))
+                .collect();
+            let first_granule = block.granules.len();
+            block
+                .granules
+                .extend(questions.chunks(GRANULE).map(|part| Granule {
+                    first: part[0],
+                    last: part[part.len() - 1],
+                }));
+            let own = places
+                .iter()
+                .map(|&at| known::entity(view, &edges[at as usize], side));
+            block.groups.push(Group {
+                side,
+                entity,
+                relation: edges[places[0] as usize].rel,
+                own: own.collect(),
+                questions,
+                queries: Queries::default(),
+                positives: Vec::with_capacity(places.len()),
+                counts: places.iter().map(|_| Counts::default()).collect(),
+                edges: places,
+                first_granule,
+            });
+        }
+        block
+    }
+}
+
+/// Makes the queries of a group and scores the true entities.
+fn prepare(
+    group: &mut Group,
+    view: &View<'_>,
+    rows: &Rows,
+    edges: &[Edge],
+    ranker: &mut Ranker,
+) -> Result<(), RunError> {
+    let replacement = group.replacement(view);
+    let known = view.blueprint.type_of(group.relation, group.side.other());
+    let (known_rows, own_rows) = (&rows.types[known], &rows.types[group.entity]);
+    let width = known_rows.table.embeddings.width();
+    group.queries = Queries::with_capacity(group.edges.len(), width);
+    let mut part = Queries::default();
+    for (members, own) in group.edges.chunks(PART).zip(group.own.chunks(PART)) {
+        let edge = |&at: &u32| &edges[at as usize];
+        let relations: Vec<u32> = members.iter().map(|at| edge(at).rel).collect();
+        let known: Vec<u32> = members
+            .iter()
+            .map(|at| known_rows.place(known::entity(view, edge(at), group.side.other())))
+            .collect();
+        ranker.queries(
+            group.side,
+            &known,
+            Relations::PerEdge(&relations),
+            &known_rows.table,
+            view.params,
+            &mut part,
+        );
+        let own: Vec<u32> = own.iter().map(|&own| own_rows.place(own)).collect();
+        let scores = ranker.pair_scores(replacement, &part, &own, &own_rows.table);
+        if let Some(at) = scores.iter().position(|score| !score.is_finite()) {
+            return Err(not_finite(edge(&members[at])));
+        }
+        group.positives.extend(scores);
+        group.queries.append(&part);
+    }
+    Ok(())
+}
+
+/// The embeddings of a block's entities.
+struct Rows {
+    types: Vec<TypeRows>,
+}
+
+/// Those of one type.
+struct TypeRows {
+    /// Sorted.
+    entities: Vec<Entity>,
+    /// A row for each.
+    table: Table,
+}
+
+impl TypeRows {
+    /// The row of an entity.
+    fn place(&self, entity: Entity) -> u32 {
+        self.entities.partition_point(|&other| other < entity) as u32
+    }
+}
+
+impl Rows {
+    /// Copies what both sides of `edges` need; every table that has some of it is read once.
+    fn read(view: &View<'_>, tables: &mut dyn Tables, edges: &[Edge]) -> Result<Self, RunError> {
+        let layout = &view.blueprint.layout;
+        let mut wanted: Vec<Vec<Entity>> = vec![Vec::new(); layout.types.len()];
+        for edge in edges {
+            for side in Side::BOTH {
+                let entity_type = view.blueprint.type_of(edge.rel, side);
+                wanted[entity_type].push(known::entity(view, edge, side));
+            }
+        }
+        for entities in &mut wanted {
+            entities.sort_unstable();
+            entities.dedup();
+            entities.shrink_to_fit();
+        }
+        let rows = |(wanted, layout): (&Vec<Entity>, &crate::layout::TypeLayout)| {
+            Vec::with_capacity(wanted.len() * layout.dimension)
+        };
+        let mut rows: Vec<Vec<f32>> = wanted.iter().zip(&layout.types).map(rows).collect();
+        let partitions = layout.types.iter().map(|t| t.rows.len() as u32).max();
+        // The types in falling order: the candidates start with the table that is read last.
+        for partition in 0..partitions.unwrap_or(0) {
+            for entity_type in (0..layout.types.len()).rev() {
+                let all = &wanted[entity_type];
+                let from = all.partition_point(|&(p, _)| p < partition);
+                let to = all.partition_point(|&(p, _)| p <= partition);
+                if from == to {
+                    continue;
+                }
+                let table = tables.table((entity_type, partition))?;
+                for part in all[from..to].chunks(ROWS) {
+                    let offsets: Vec<u32> = part.iter().map(|&(_, offset)| offset).collect();
+                    rows[entity_type].extend(table.gather(&offsets));
+                }
+            }
+        }
+        let types = wanted.into_iter().zip(rows).zip(&layout.types);
+        let types = types.map(|((entities, rows), layout)| TypeRows {
+            entities,
+            table: Table::new(rows, layout.dimension),
+        });
+        Ok(Self {
+            types: types.collect(),
+        })
+    }
+}
+
+fn not_finite(edge: &Edge) -> RunError {
+    RunError::Step(StepError::Batch(format!(
+        "the score of an edge of bucket {} is not finite; the embeddings are damaged by training that diverged: train \
+         again with a lower `lr`",
+        edge.bucket
+    )))
+}

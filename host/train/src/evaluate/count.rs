@@ -1,0 +1,189 @@
+//! Counts where true entities stand among the candidates of one table.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pbg_kernels::rank::{self, Ranker};
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::table::Table;
+
+use super::block::Group;
+use super::known::{Answers, GRANULE};
+use super::stats::Standing;
+use super::view::View;
+use crate::error::RunError;
+
+/// Queries from which on preparing a block of candidates does not count.
+const MANY: usize = 320 * GRANULE;
+/// Tasks per thread, so that none waits long for the last one.
+const TASKS: usize = 4;
+
+/// The candidates of one partition.
+pub(super) struct Slate<'c> {
+    pub(super) table: &'c Table,
+    pub(super) partition: u32,
+    pub(super) offsets: Offsets<'c>,
+}
+
+/// Which rows of a table are candidates.
+#[derive(Clone, Copy)]
+pub(super) enum Offsets<'c> {
+    /// As many from the first on.
+    All(u32),
+    /// These, ascending.
+    Some(&'c [u32]),
+}
+
+impl Offsets<'_> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::All(count) => *count as usize,
+            Self::Some(offsets) => offsets.len(),
+        }
+    }
+
+    fn part(&self, part: Range<usize>) -> Vec<u32> {
+        match self {
+            Self::All(_) => (part.start as u32..part.end as u32).collect(),
+            Self::Some(offsets) => offsets[part].to_vec(),
+        }
+    }
+}
+
+/// Queries of a group that are compared with a slate, and how they are shared out.
+struct Share<'g> {
+    group: &'g Group,
+    queries: Range<usize>,
+    /// Queries of a task.
+    step: usize,
+    /// Number of its first task.
+    first: usize,
+}
+
+/// Compares the queries of `groups` whose granules are in `answers` with a slate.
+pub(super) fn count<'g>(
+    view: &View<'_>,
+    spec: &Arc<ModelSpec>,
+    groups: impl Iterator<Item = &'g Group>,
+    slate: &Slate<'_>,
+    answers: &Answers,
+    threads: usize,
+) -> Result<(), RunError> {
+    let blocks = slate.offsets.len().div_ceil(rank::BLOCK);
+    let mut shares: Vec<Share<'g>> = Vec::new();
+    let mut tasks = 0;
+    for group in groups {
+        let queries = queries(group, &answers.granules);
+        if queries.is_empty() || blocks == 0 {
+            continue;
+        }
+        let parts = (TASKS * threads).div_ceil(blocks);
+        let step = queries.len().div_ceil(parts).max(MANY);
+        let step = step.next_multiple_of(GRANULE);
+        shares.push(Share {
+            group,
+            step,
+            first: tasks,
+            queries: queries.clone(),
+        });
+        tasks += blocks * queries.len().div_ceil(step);
+    }
+    let counting = Counting {
+        view,
+        spec,
+        slate,
+        answers,
+        shares,
+        tasks,
+        next: AtomicUsize::new(0),
+    };
+    std::thread::scope(|scope| {
+        let work = || scope.spawn(|| counting.work());
+        let handles: Vec<_> = (0..threads.min(tasks)).map(|_| work()).collect();
+        handles
+            .into_iter()
+            .try_for_each(|handle| handle.join().unwrap_or(Err(RunError::WorkerPanic)))
+    })
+}
+
+/// Which queries of `group` are in `granules`.
+fn queries(group: &Group, granules: &Range<usize>) -> Range<usize> {
+    let place = |granule: usize| {
+        let within = granule.saturating_sub(group.first_granule);
+        (within * GRANULE).min(group.edges.len())
+    };
+    place(granules.start)..place(granules.end)
+}
+
+/// What all threads count on.
+struct Counting<'c, 'g> {
+    view: &'c View<'c>,
+    spec: &'c Arc<ModelSpec>,
+    slate: &'c Slate<'c>,
+    answers: &'c Answers,
+    shares: Vec<Share<'g>>,
+    tasks: usize,
+    next: AtomicUsize,
+}
+
+impl Counting<'_, '_> {
+    /// Carries out tasks until none is left. A task is a block of candidates, which stays in the cache, and
+    /// the queries that pass by.
+    fn work(&self) -> Result<(), RunError> {
+        let mut ranker = Ranker::new(Arc::clone(self.spec))?;
+        let mut block = rank::Candidates::default();
+        loop {
+            let task = self.next.fetch_add(1, Ordering::Relaxed);
+            if task >= self.tasks {
+                return Ok(());
+            }
+            let share = self.shares.partition_point(|share| share.first <= task) - 1;
+            let share = &self.shares[share];
+            let parts = share.queries.len().div_ceil(share.step);
+            let (at, part) = ((task - share.first) / parts, (task - share.first) % parts);
+            let first = at * rank::BLOCK;
+            let last = (first + rank::BLOCK).min(self.slate.offsets.len());
+            let offsets = self.slate.offsets.part(first..last);
+            let rows = self.slate.table.gather(&offsets);
+            let rows = Table::new(rows, self.slate.table.embeddings.width());
+            let replacement = share.group.replacement(self.view);
+            ranker.candidates(replacement, 0..offsets.len(), &rows, &mut block);
+            let start = share.queries.start + part * share.step;
+            let end = (start + share.step).min(share.queries.end);
+            for first in (start..end).step_by(Ranker::query_step()) {
+                let queries = first..(first + Ranker::query_step()).min(end);
+                let scores = ranker.scores(&share.group.queries, queries.clone(), &block);
+                for (query, scores) in queries.zip(scores.chunks_exact(offsets.len())) {
+                    self.tally(share.group, query, scores, &offsets);
+                }
+            }
+        }
+    }
+
+    /// Adds where the true entity of a query stands among the candidates `offsets`.
+    fn tally(&self, group: &Group, query: usize, scores: &[f32], offsets: &[u32]) {
+        let positive = group.positives[query];
+        let standing = |offset: u32| {
+            let at = offsets.binary_search(&offset).ok()?;
+            Some(Standing::among(positive, &scores[at..=at]))
+        };
+        let (partition, own) = group.own[query];
+        let here = partition == self.slate.partition;
+        let mut raw = Standing::among(positive, scores);
+        if let Some(itself) = standing(own).filter(|_| here) {
+            raw = raw.without(itself);
+        }
+        let mut known = Standing::default();
+        if let (Some(&first), Some(&last)) = (offsets.first(), offsets.last()) {
+            let within = u64::from(first)..u64::from(last) + 1;
+            let answers = self.answers.of(group.questions[query], within);
+            for answer in answers.filter(|&answer| !(here && answer == own)) {
+                if let Some(counted) = standing(answer) {
+                    known.add(counted);
+                }
+            }
+        }
+        group.counts[query].add(raw, known);
+    }
+}

@@ -1,0 +1,241 @@
+//! The edges that are ranked, read block by block: all of a set, or a sample.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use pbg_core::batching;
+use pbg_core::graph::{Bucket, Edges, Side};
+use pbg_core::seed::{Purpose, stream};
+use pbg_store::dataset::EdgeSet;
+use rand::RngExt;
+
+use super::view::View;
+use crate::check::READ_ROWS;
+use crate::error::RunError;
+
+/// Sets of at most as many edges are sampled from a shuffled list of their positions.
+pub(super) const SHUFFLED: u64 = 1 << 24;
+
+/// An edge with the partitions of its sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edge {
+    pub(crate) bucket: Bucket,
+    pub(crate) lhs: u32,
+    pub(crate) rel: u32,
+    pub(crate) rhs: u32,
+}
+
+impl Edge {
+    /// Offset of the entity on `side`.
+    pub(crate) fn offset(&self, side: Side) -> u32 {
+        match side {
+            Side::Lhs => self.lhs,
+            Side::Rhs => self.rhs,
+        }
+    }
+}
+
+/// Reads the edges of a set in stored order, bucket by bucket; those without an embedding are no part
+/// of it.
+pub(super) struct EdgeReader<'a> {
+    view: View<'a>,
+    set: &'a EdgeSet,
+    buckets: Vec<Bucket>,
+    /// Place in `buckets`, and the row of it that comes next.
+    bucket: usize,
+    row: u64,
+    /// Edges that can be ranked.
+    trained: u64,
+    /// How many of them come before the bucket; where the dataset has grown, before the row.
+    position: u64,
+    /// Positions that were drawn, ascending; none where all edges are ranked.
+    drawn: Option<Vec<u64>>,
+    /// How many of those were read.
+    read: usize,
+}
+
+impl<'a> EdgeReader<'a> {
+    /// Reads `set`, or a uniform sample of `limit` edges of it.
+    ///
+    /// # Errors
+    /// When the dataset has grown, and the edges without an embedding cannot be counted.
+    pub(super) fn new(
+        view: View<'a>,
+        set: &'a EdgeSet,
+        limit: Option<usize>,
+        seed: u64,
+    ) -> Result<Self, RunError> {
+        let trained = match view.grown {
+            Some(_) => count_trained(&view, set)?,
+            None => set.len(),
+        };
+        let limit = limit.map(|n| n as u64).filter(|&n| n < trained);
+        Ok(Self {
+            view,
+            set,
+            buckets: view.blueprint.layout.grid().collect(),
+            bucket: 0,
+            row: 0,
+            trained,
+            position: 0,
+            drawn: limit.map(|n| sample(trained, n, seed)),
+            read: 0,
+        })
+    }
+
+    /// Edges of all blocks.
+    pub(super) fn len(&self) -> u64 {
+        match &self.drawn {
+            Some(drawn) => drawn.len() as u64,
+            None => self.trained,
+        }
+    }
+
+    /// Edges of the set that have an entity or a relation without an embedding.
+    pub(super) fn without_embedding(&self) -> u64 {
+        self.set.len() - self.trained
+    }
+
+    /// Puts the next edges, at most `count`, in the place of those in `block`; none at the end.
+    pub(super) fn next(&mut self, count: usize, block: &mut Vec<Edge>) -> Result<(), RunError> {
+        block.clear();
+        while block.len() < count && self.bucket < self.buckets.len() {
+            let bucket = self.buckets[self.bucket];
+            let len = self.set.bucket_len(bucket);
+            let room = count - block.len();
+            let rows = match &self.drawn {
+                Some(_) if self.view.grown.is_none() => self.window(len),
+                _ => self.row..len.min(self.row + room as u64),
+            };
+            if rows.is_empty() {
+                if self.view.grown.is_none() {
+                    self.position += len;
+                }
+                self.row = 0;
+                self.bucket += 1;
+                continue;
+            }
+            let edges = self.set.read(bucket, rows.clone())?;
+            self.row = rows.end;
+            if self.view.grown.is_some() {
+                self.take_trained(bucket, &edges, block);
+            } else if self.drawn.is_some() {
+                self.take_drawn(bucket, &edges, rows.start, room, block);
+            } else {
+                block.extend((0..edges.len()).map(|i| edge(bucket, &edges, i)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds those of `edges`, rows of the bucket from `first` on, that were drawn, at most `room`.
+    fn take_drawn(
+        &mut self,
+        bucket: Bucket,
+        edges: &Edges,
+        first: u64,
+        room: usize,
+        block: &mut Vec<Edge>,
+    ) {
+        let first = self.position + first;
+        let drawn = self.drawn.iter().flatten().skip(self.read);
+        let rows = drawn.map(|at| (at - first) as usize);
+        let before = block.len();
+        let here = rows.take_while(|&i| i < edges.len()).take(room);
+        block.extend(here.map(|i| edge(bucket, edges, i)));
+        self.read += block.len() - before;
+    }
+
+    /// Adds those of `edges` that can be ranked and, if some were drawn, were.
+    fn take_trained(&mut self, bucket: Bucket, edges: &Edges, block: &mut Vec<Edge>) {
+        let all = (0..edges.len()).map(|i| edge(bucket, edges, i));
+        for edge in all.filter(|edge| self.view.is_trained(edge)) {
+            let at = self.position;
+            self.position += 1;
+            if self.drawn.is_some() {
+                if drawn_in(&self.drawn, self.read) != Some(at) {
+                    continue;
+                }
+                self.read += 1;
+            }
+            block.push(edge);
+        }
+    }
+
+    /// Rows of the bucket that a record batch holds, from the next one that was drawn on.
+    fn window(&self, len: u64) -> Range<u64> {
+        match drawn_in(&self.drawn, self.read) {
+            Some(next) if next < self.position + len => {
+                let start = next - self.position;
+                start..len.min((start / READ_ROWS + 1) * READ_ROWS)
+            }
+            _ => 0..0,
+        }
+    }
+}
+
+fn edge(bucket: Bucket, edges: &Edges, i: usize) -> Edge {
+    Edge {
+        bucket,
+        lhs: edges.lhs[i],
+        rel: edges.rel[i],
+        rhs: edges.rhs[i],
+    }
+}
+
+/// How many edges of `set` have an embedding for both entities and the relation.
+fn count_trained(view: &View<'_>, set: &EdgeSet) -> Result<u64, RunError> {
+    let (mut count, mut edges) = (0, Edges::default());
+    for bucket in view.blueprint.layout.grid() {
+        let len = set.bucket_len(bucket);
+        for start in (0..len).step_by(READ_ROWS as usize) {
+            set.read_into(bucket, start..len.min(start + READ_ROWS), &mut edges)?;
+            let all = (0..edges.len()).map(|i| edge(bucket, &edges, i));
+            count += all.filter(|edge| view.is_trained(edge)).count() as u64;
+        }
+    }
+    Ok(count)
+}
+
+fn drawn_in(drawn: &Option<Vec<u64>>, at: usize) -> Option<u64> {
+    drawn.as_ref()?.get(at).copied()
+}
+
+/// `limit` of the positions below `len`, ascending.
+fn sample(len: u64, limit: u64, seed: u64) -> Vec<u64> {
+    let mut rng = stream(seed, Purpose::Candidates, &[1]);
+    let mut drawn: Vec<u64> = if len <= SHUFFLED {
+        let mut order: Vec<u32> = (0..len as u32).collect();
+        batching::shuffle(&mut order, &mut rng);
+        order.truncate(limit as usize);
+        order.into_iter().map(u64::from).collect()
+    } else {
+        // Floyd's way needs no list of all (Bentley and Floyd, "A sample of brilliance", 1987).
+        let mut drawn = HashSet::with_capacity(limit as usize);
+        for last in len - limit..len {
+            let at = rng.random_range(0..=last);
+            if !drawn.insert(at) {
+                drawn.insert(last);
+            }
+        }
+        drawn.into_iter().collect()
+    };
+    drawn.sort_unstable();
+    drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_distinct_and_as_many_as_asked_for() {
+        for (len, limit) in [(10, 3), (1000, 999), (SHUFFLED + 5, 1000), (1 << 40, 1000)] {
+            let drawn = sample(len, limit, 7);
+            assert_eq!(drawn.len() as u64, limit);
+            assert!(drawn.is_sorted_by(|a, b| a < b) && drawn.last() < Some(&len));
+            assert_eq!(drawn, sample(len, limit, 7));
+            assert_ne!(drawn, sample(len, limit, 8));
+        }
+    }
+}

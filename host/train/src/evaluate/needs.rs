@@ -1,0 +1,187 @@
+//! How much memory ranking takes at most.
+
+use pbg_core::batch_graph::parameter_width;
+use pbg_core::graph::Side;
+use pbg_kernels::rank::{BLOCK, Queries, Ranker};
+use pbg_store::dataset::{Dataset, EdgeSet};
+
+use super::block::{self, PART};
+use super::edges::SHUFFLED;
+use super::{Candidates, EDGES, EvalOptions, known};
+use crate::check::{self, PROGRAM, READ_ROWS};
+use crate::error::RunError;
+use crate::layout::Layout;
+use crate::model::Blueprint;
+use crate::resolved::Resolved;
+use crate::settings::cores;
+
+/// What the queries of a block may take.
+const ROOM: usize = 128 << 20;
+/// The same where candidates are prepared for every relation of a block anew.
+const ROOM_OF_RELATIONS: usize = 512 << 20;
+
+/// Edges whose queries are in memory together.
+pub(super) fn block_edges(blueprint: &Blueprint) -> usize {
+    let spec = &blueprint.spec;
+    let alone = Side::BOTH
+        .iter()
+        .any(|&side| (0..relations(blueprint)).any(|r| block::relation_alone(spec, r, side)));
+    let room = if alone { ROOM_OF_RELATIONS } else { ROOM };
+    (room / (16 * widest(&blueprint.layout))).clamp(PART, EDGES)
+}
+
+impl Resolved {
+    /// Memory that [`Resolved::evaluate`] takes at most, by component, in bytes.
+    ///
+    /// # Errors
+    /// When the dataset lacks an edge set.
+    pub fn eval_needs(&self, options: &EvalOptions) -> Result<Vec<(String, u64)>, RunError> {
+        let (dataset, blueprint) = (self.dataset(), self.blueprint());
+        let layout = &blueprint.layout;
+        let largest = layout.all_tables().map(|(t, p)| layout.types[t].bytes(p));
+        let mut parts = vec![
+            ("program and libtorch".to_owned(), PROGRAM),
+            (
+                "relations and their optimizer".to_owned(),
+                2 * check::parameter_bytes(&blueprint.spec),
+            ),
+            (
+                "largest partition".to_owned(),
+                largest.max().unwrap_or_default(),
+            ),
+        ];
+        let features = check::feature_bytes(blueprint, dataset);
+        if features > 0 {
+            parts.push(("features".to_owned(), features));
+        }
+        parts.extend(ranking(blueprint, dataset, options)?);
+        Ok(parts)
+    }
+}
+
+/// Memory that the ranks of validation take at most beside what training has.
+pub(crate) fn validation_bytes(
+    resolved: &Resolved,
+    options: &EvalOptions,
+) -> Result<u64, RunError> {
+    let (dataset, blueprint) = (resolved.dataset(), resolved.blueprint());
+    let layout = &blueprint.layout;
+    let groups = match layout.shared {
+        true => layout.lhs_partitions,
+        false => layout.lhs_partitions + layout.rhs_partitions,
+    };
+    let absent = groups > resolved.config().buffer_partitions;
+    let partitioned = layout
+        .all_tables()
+        .filter(|(t, _)| layout.types[*t].partitioned());
+    let largest = partitioned.map(|(t, p)| layout.types[t].bytes(p)).max();
+    let table = largest.filter(|_| absent).unwrap_or(0);
+    let ranking = ranking(blueprint, dataset, options)?;
+    Ok(table + ranking.iter().map(|(_, bytes)| bytes).sum::<u64>())
+}
+
+fn widest(layout: &Layout) -> usize {
+    let widths = layout.types.iter().map(|t| t.dimension);
+    widths.max().unwrap_or(1).max(1)
+}
+
+fn relations(blueprint: &Blueprint) -> u32 {
+    match blueprint.spec.dynamic_relations {
+        Some(_) => 1,
+        None => blueprint.spec.relations.len() as u32,
+    }
+}
+
+/// What ranking takes beside model and tables.
+fn ranking(
+    blueprint: &Blueprint,
+    dataset: &Dataset,
+    options: &EvalOptions,
+) -> Result<Vec<(String, u64)>, RunError> {
+    let set = dataset.edge_set(&options.edges)?;
+    let filter = options.filter.iter().map(|name| dataset.edge_set(name));
+    let filter = filter.collect::<Result<Vec<_>, _>>()?;
+    let threads = options.threads.unwrap_or_else(cores).max(1) as u64;
+    let limit = options.limit.map_or(u64::MAX, |n| n as u64);
+    let ranked = set.len().min(limit);
+    let width = widest(&blueprint.layout) as u64;
+    let block = ranked.min(block_edges(blueprint) as u64);
+    Ok(vec![
+        (
+            "edges that are ranked".to_owned(),
+            edge_bytes(blueprint, &set, limit),
+        ),
+        (
+            "their embeddings and queries".to_owned(),
+            query_bytes(blueprint, block, width),
+        ),
+        (
+            "known answers".to_owned(),
+            answer_bytes(blueprint, dataset, &filter, block),
+        ),
+        (
+            format!("{threads} threads, a block of candidates each"),
+            threads * thread_bytes(blueprint, width) + sampled_bytes(dataset, options),
+        ),
+    ])
+}
+
+/// A part of a bucket that is read, in the file's form and as columns.
+fn batch_bytes(blueprint: &Blueprint, set: &EdgeSet) -> u64 {
+    let lengths = blueprint.layout.grid().map(|bucket| set.bucket_len(bucket));
+    let rows = lengths.max().unwrap_or(0).min(READ_ROWS);
+    2 * rows * if set.has_weight() { 16 } else { 12 }
+}
+
+fn edge_bytes(blueprint: &Blueprint, set: &EdgeSet, limit: u64) -> u64 {
+    let read = set.len().min(limit).min(EDGES as u64);
+    // An edge, its standing on both sides, raw and filtered, and its place in the sum.
+    let edges = read * (20 + 2 * 48 + 16);
+    let sample = match set.len() {
+        len if limit >= len => 0,
+        len if len <= SHUFFLED => 4 * len + 8 * limit,
+        _ => 40 * limit,
+    };
+    edges + sample + batch_bytes(blueprint, set)
+}
+
+fn query_bytes(blueprint: &Blueprint, block: u64, width: u64) -> u64 {
+    // Every group of queries is padded.
+    let groups = u64::from(relations(blueprint)).min(block);
+    let queries = block + groups * (Queries::GROUP as u64 - 1);
+    let gathered = 2 * block * (4 * width + 20);
+    // A question with its number, places, positives and counts.
+    let bookkeeping = 2 * (block * (96 + 80) + groups * 320);
+    let part = block.min(PART as u64) * 5 * 4 * width;
+    gathered + 2 * queries * (4 * width + 12) + bookkeeping + part
+}
+
+fn answer_bytes(blueprint: &Blueprint, dataset: &Dataset, filter: &[EdgeSet], block: u64) -> u64 {
+    let edges = filter.iter().map(EdgeSet::len).sum();
+    let counts = dataset.manifest().entities.values();
+    let most = counts.flat_map(|info| info.counts.iter().copied()).max();
+    let entries = known::room(edges, most.map_or(0, u64::from)) as u64;
+    let read = filter.iter().map(|set| batch_bytes(blueprint, set)).max();
+    let batch = edges.min(READ_ROWS);
+    // A batch may answer two questions with each edge; its parts are joined.
+    8 * entries + read.unwrap_or(0) + 2 * 2 * 8 * batch + 2 * 8 * block
+}
+
+fn thread_bytes(blueprint: &Blueprint, width: u64) -> u64 {
+    let operators = blueprint.spec.relations.iter();
+    let packed = operators.map(|r| parameter_width(r.operator, width as usize) as u64);
+    // Candidates as they are copied, as they are prepared, and in panels; and scores.
+    let block = BLOCK as u64 * (3 * 4 * width + 64);
+    let scores = 4 * (Ranker::query_step() * BLOCK) as u64;
+    block + scores + 4 * packed.max().unwrap_or(0)
+}
+
+fn sampled_bytes(dataset: &Dataset, options: &EvalOptions) -> u64 {
+    let Candidates::Sample(count) = options.candidates else {
+        return 0;
+    };
+    let types = dataset.manifest().entities.values();
+    types
+        .map(|info| 32 * info.total().min(u64::from(count)))
+        .sum()
+}

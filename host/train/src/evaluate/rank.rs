@@ -1,0 +1,207 @@
+//! Ranks edges block by block: candidates stream by, partition after partition.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pbg_core::graph::Side;
+use pbg_core::seed::{self, Purpose};
+use pbg_kernels::rank::Ranker;
+use pbg_kernels::spec::ModelSpec;
+use rand::RngExt;
+
+use super::block::{Block, Group, group_of};
+use super::count::{self, Offsets, Slate};
+use super::edges::Edge;
+use super::known::{Answers, Entity, Filter};
+use super::stats::{RankSums, Ranked};
+use super::view::{Tables, View};
+use super::{Candidates, EvalOptions, needs};
+use crate::error::RunError;
+use crate::settings::cores;
+
+/// An evaluation's constant parts.
+pub(super) struct Ranking<'a> {
+    view: View<'a>,
+    spec: Arc<ModelSpec>,
+    filter: Filter,
+    /// Offsets of sampled candidates by type and partition; absent when all are ranked.
+    sampled: Option<Vec<Vec<Vec<u32>>>>,
+    threads: usize,
+}
+
+impl<'a> Ranking<'a> {
+    pub(super) fn new(view: View<'a>, options: &EvalOptions, seed: u64) -> Result<Self, RunError> {
+        let sampled = match options.candidates {
+            Candidates::All => None,
+            Candidates::Sample(0) => {
+                return Err(RunError::Config(
+                    "candidates: must be `all` or at least 1".to_owned(),
+                ));
+            }
+            Candidates::Sample(n) => Some(draw_candidates(&view, n, seed)),
+        };
+        let threads = options.threads.unwrap_or_else(cores).max(1);
+        Ok(Self {
+            spec: Arc::new(view.blueprint.spec.clone()),
+            filter: Filter::open(&view, &options.filter, threads)?,
+            view,
+            sampled,
+            threads,
+        })
+    }
+
+    /// Sums over the ranks of both sides of `edges`; `step` hears what share of them is done.
+    pub(super) fn sums(
+        &self,
+        tables: &mut dyn Tables,
+        edges: &[Edge],
+        step: &mut dyn FnMut(f64),
+    ) -> Result<[RankSums; 2], RunError> {
+        let mut ranked = [vec![Ranked::default(); edges.len()], Vec::new()];
+        ranked[1] = ranked[0].clone();
+        let size = needs::block_edges(self.view.blueprint);
+        for (at, block) in edges.chunks(size).enumerate() {
+            let first = at * size;
+            let mut step = |share: f64| {
+                step((first as f64 + share * block.len() as f64) / edges.len() as f64);
+            };
+            self.rank(tables, block, &mut step, |side, at, found| {
+                ranked[side as usize][first + at] = found;
+            })?;
+        }
+        // In the order of groups, whatever the size of blocks: sums of floats depend on the order.
+        let mut sums = [RankSums::default(), RankSums::default()];
+        for side in Side::BOTH {
+            let mut order: Vec<usize> = (0..edges.len()).collect();
+            order.sort_by_key(|&at| group_of(&self.view, &edges[at], side));
+            let sums = &mut sums[side as usize];
+            for at in order {
+                let Ranked { raw, filtered } = ranked[side as usize][at];
+                sums.raw.add_rank(raw);
+                sums.filtered.add_rank(filtered);
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Ranks both sides of a block. Every table of candidates is read once.
+    fn rank(
+        &self,
+        tables: &mut dyn Tables,
+        edges: &[Edge],
+        step: &mut dyn FnMut(f64),
+        mut found: impl FnMut(Side, usize, Ranked),
+    ) -> Result<(), RunError> {
+        let view = &self.view;
+        let mut ranker = Ranker::new(Arc::clone(&self.spec))?;
+        let block = Block::new(view, tables, edges, &mut ranker)?;
+        let types = &view.blueprint.layout.types;
+        let partitions = types.iter().map(|t| t.rows.len() as u32).max().unwrap_or(0);
+        let mut seen: Vec<Vec<u64>> = types.iter().map(|t| vec![0; t.rows.len()]).collect();
+        for partition in (0..partitions).rev() {
+            let mut first = 0;
+            while first < block.granules.len() {
+                let (questions, granules) = (&block.questions, &block.granules);
+                let answers = self
+                    .filter
+                    .answers(view, questions, granules, first, partition)?;
+                for entity in 0..types.len() {
+                    let Some(seen) = seen[entity].get_mut(partition as usize) else {
+                        continue;
+                    };
+                    let key = (entity, partition);
+                    if let Some(candidates) = self.compare(tables, &block, key, &answers)? {
+                        *seen = candidates;
+                    }
+                }
+                first = answers.granules.end;
+            }
+            step(f64::from(partitions - partition) / f64::from(partitions));
+        }
+        for group in &block.groups {
+            let candidates: u64 = seen[group.entity].iter().sum();
+            let counts = group.counts.iter().zip(&group.own).zip(&group.edges);
+            for ((counts, &own), &at) in counts {
+                let others = candidates - u64::from(self.is_candidate(group.entity, own));
+                found(group.side, at as usize, counts.ranked(others));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the queries of `answers` that are about type and partition `key` with its candidates, and
+    /// says how many those are; none where no query is.
+    fn compare(
+        &self,
+        tables: &mut dyn Tables,
+        block: &Block,
+        key: (usize, u32),
+        answers: &Answers,
+    ) -> Result<Option<u64>, RunError> {
+        let (entity, partition) = key;
+        let asked = |group: &&Group| {
+            let first = group.first_granule;
+            group.entity == entity
+                && first < answers.granules.end
+                && answers.granules.start < first + group.granules()
+        };
+        let mut groups = block.groups.iter().filter(asked).peekable();
+        let drawn = self.sampled.as_ref();
+        let drawn = drawn.map(|sampled| &sampled[entity][partition as usize][..]);
+        if groups.peek().is_none() || drawn.is_some_and(<[u32]>::is_empty) {
+            return Ok(None);
+        }
+        let table = tables.table(key)?;
+        let slate = Slate {
+            table,
+            partition,
+            offsets: match drawn {
+                None => Offsets::All(table.entities() as u32),
+                Some(drawn) => Offsets::Some(drawn),
+            },
+        };
+        count::count(
+            &self.view,
+            &self.spec,
+            groups,
+            &slate,
+            answers,
+            self.threads,
+        )?;
+        Ok(Some(slate.offsets.len() as u64))
+    }
+
+    fn is_candidate(&self, entity: usize, (partition, offset): Entity) -> bool {
+        let drawn = self.sampled.as_ref();
+        let drawn = drawn.map(|sampled| &sampled[entity][partition as usize]);
+        drawn.is_none_or(|drawn| drawn.binary_search(&offset).is_ok())
+    }
+}
+
+/// Distinct entities of every type, drawn uniformly: offsets by type and partition.
+fn draw_candidates(view: &View<'_>, count: u32, seed: u64) -> Vec<Vec<Vec<u32>>> {
+    let types = view.blueprint.layout.types.iter().enumerate();
+    types
+        .map(|(index, layout)| {
+            let partitions = layout.rows.len() as u32;
+            let sizes: Vec<u64> = (0..partitions).map(|p| view.entities((index, p))).collect();
+            let total: u64 = sizes.iter().sum();
+            let mut rng = seed::stream(seed, Purpose::Candidates, &[0, index as u64]);
+            let mut drawn = BTreeSet::new();
+            while (drawn.len() as u64) < u64::from(count).min(total) {
+                let mut at = rng.random_range(0..total);
+                let mut partition = 0;
+                while at >= sizes[partition] {
+                    at -= sizes[partition];
+                    partition += 1;
+                }
+                drawn.insert((partition, at as u32));
+            }
+            let mut by_partition = vec![Vec::new(); sizes.len()];
+            for (partition, offset) in drawn {
+                by_partition[partition].push(offset);
+            }
+            by_partition
+        })
+        .collect()
+}
