@@ -136,6 +136,8 @@ pub(super) const SECTIONS: &[Section] = &[
             "handles",
             "graph_nodes",
             "log_lines",
+            "run_log_lines",
+            "compile_seconds",
         ],
     },
     Section {

@@ -27,6 +27,7 @@ use crate::executor::{self, Executor, executors};
 use crate::grow::NewRows;
 use crate::identity::{Admitted, Allowed};
 use crate::losses::GuardedLoss;
+use crate::memory;
 use crate::model::Blueprint;
 use crate::pace::Pace;
 use crate::resolved::Resolved;
