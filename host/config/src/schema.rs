@@ -168,6 +168,7 @@ const fn top_level(heading: &'static str, keys: &'static [&'static str]) -> Sect
 const SAMPLES: &[(&str, &str)] = &[
     ("dataset", "\"data\""),
     ("checkpoint_path", "\"model\""),
+    ("checkpoint_interval", "600.0"),
     ("checkpoint_preservation_interval", "10"),
     ("init_path", "\"earlier_model\""),
     ("dimension", "100"),
