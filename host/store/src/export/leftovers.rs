@@ -22,7 +22,8 @@ const ENDINGS: [&str; 5] = [".npy", ".safetensors", ".parquet", ".tsv", ".names.
 /// # Errors
 /// When another export holds it.
 pub(super) fn lock(folder: &Path) -> Result<Option<File>, ExportError> {
-    let file = files::open(folder)?;
+    // A folder, which `files::open` refuses.
+    let file = File::open(folder).map_err(|e| FileError::new("open", folder, e))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Err(ExportError::Busy {
