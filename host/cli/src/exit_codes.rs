@@ -69,7 +69,9 @@ impl Kind {
             Self::Plugin => "a plugin failed, exceeded its limits or broke a promise",
             Self::NotFinite => "training produced a value that is not finite",
             Self::Io => "the system refused: disk full, permissions, memory",
-            Self::Locked => "another run is using the checkpoint or the dataset, or another export the folder",
+            Self::Locked => {
+                "another run is using the checkpoint or the dataset, or another export the folder"
+            }
             Self::Interrupted => "interrupted; the same command resumes",
         }
     }
