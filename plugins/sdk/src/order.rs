@@ -141,6 +141,7 @@ mod tests {
         assert_eq!(pick_by_plan(&pass, &plan, &free), Some(2));
         // Bytes count, not partitions: two small ones before a large one.
         pass.lhs_bytes = vec![100, 100, 1, 1000];
+        pass.rhs_bytes.clone_from(&pass.lhs_bytes);
         pass.resident.clear();
         let free = [Bucket::new(3, 3), Bucket::new(0, 1)];
         assert_eq!(pick_by_plan(&pass, &plan, &free), Some(1));

@@ -12,7 +12,7 @@ use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{Block, MetadataVersion};
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 
 use super::DatasetError;
 use crate::files;
@@ -101,7 +101,7 @@ pub(super) fn decode(schema: &SchemaRef, buffer: Buffer) -> Result<RecordBatch, 
     let metadata = metadata.filter(|&end| end <= buffer.len());
     let metadata = metadata.ok_or("the metadata of a batch is too long")?;
     let body = buffer.len() - metadata;
-    check(&buffer.as_slice()[8..metadata], body)?;
+    check(schema, &buffer.as_slice()[8..metadata], body)?;
     let length = i32::try_from(metadata).map_err(|e| e.to_string())?;
     let decoder = FileDecoder::new(Arc::clone(schema), MetadataVersion::V5);
     match decoder.read_record_batch(&Block::new(0, length, body as i64), &buffer) {
@@ -113,7 +113,7 @@ pub(super) fn decode(schema: &SchemaRef, buffer: Buffer) -> Result<RecordBatch, 
 
 /// Whether the columns that `metadata` describes lie in a body of `body` bytes, as we write them: without
 /// compression, and without nulls.
-fn check(metadata: &[u8], body: usize) -> Result<(), String> {
+fn check(schema: &SchemaRef, metadata: &[u8], body: usize) -> Result<(), String> {
     let message = arrow_ipc::root_as_message(metadata)
         .map_err(|e| format!("the metadata of a batch cannot be read: {e}"))?;
     let batch = message.header_as_record_batch();
@@ -134,10 +134,37 @@ fn check(metadata: &[u8], body: usize) -> Result<(), String> {
             && buffer.length() >= 0
             && end.is_some_and(|end| usize::try_from(end).is_ok_and(|end| end <= body))
     };
-    if !batch.buffers().into_iter().flatten().all(within) {
-        return Err("a column lies outside its batch".to_owned());
+    let mut widths = Vec::new();
+    for field in schema.fields() {
+        buffer_widths(field.data_type(), &mut widths);
+    }
+    let buffers: Vec<_> = batch.buffers().into_iter().flatten().collect();
+    if buffers.len() != widths.len() {
+        return Err("a batch has other columns".to_owned());
+    }
+    for (buffer, width) in buffers.into_iter().zip(widths) {
+        if !within(buffer) {
+            return Err("a column lies outside its batch".to_owned());
+        }
+        if buffer.offset() % 8 != 0 || buffer.length() % width != 0 {
+            return Err("a column has a part of a value".to_owned());
+        }
     }
     Ok(())
+}
+
+/// Bytes per value of the buffers of a column of this type, in the order of the format: which rows are null,
+/// where values begin, and values.
+fn buffer_widths(of: &DataType, widths: &mut Vec<i64>) {
+    widths.push(1);
+    match of {
+        DataType::Utf8 | DataType::Binary => widths.extend([4, 1]),
+        DataType::List(item) => {
+            widths.push(4);
+            buffer_widths(item.data_type(), widths);
+        }
+        other => widths.push(other.primitive_width().unwrap_or(1) as i64),
+    }
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ proptest! {
         }
         expected.sort();
         let mut workshop = Workshop::new(partitions);
-        workshop.config.seed = seed;
+        workshop.options.seed = seed;
         if weighted {
             workshop.options.columns = Some("lhs,rel,rhs,weight".parse().unwrap());
         }
@@ -96,7 +96,7 @@ fn the_seed_decides_the_places() {
         .unwrap()
         .entity_names("e")
         .unwrap();
-    workshop.config.seed = 1;
+    workshop.options.seed = 1;
     workshop.options.fresh = true;
     let second = workshop
         .import_text("edges.tsv", &text)
