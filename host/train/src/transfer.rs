@@ -221,7 +221,8 @@ struct Carrier<S: TableStore> {
 }
 
 impl<S: TableStore> Carrier<S> {
-    /// Carries out orders until there will be no more. A commit that is not at its end then is given up.
+    /// Carries out orders until there will be no more, or one fails: nothing that comes behind a failed write
+    /// may become current. A commit that is not at its end then is given up.
     fn work(mut self, orders: &Receiver<Order<S>>) {
         loop {
             let next = match self.writing {
@@ -233,7 +234,11 @@ impl<S: TableStore> Carrier<S> {
                 Err(TryRecvError::Empty) => self.go_on().transpose(),
                 Err(TryRecvError::Disconnected) => return,
             };
-            if answer.is_some_and(|answer| self.report.send(answer).is_err()) {
+            let Some(answer) = answer else {
+                continue;
+            };
+            let failed = answer.is_err();
+            if self.report.send(answer).is_err() || failed {
                 return;
             }
         }
