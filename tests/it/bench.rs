@@ -87,25 +87,18 @@ fn nothing_stays(place: &Workplace) {
 }
 
 #[test]
-fn training_steps_allocate_nothing() {
+fn training_steps_are_measured_beside_their_products() {
     let place = Workplace::empty();
-    for case in ["DistMult", "defaults"] {
-        let args = [
-            "bench",
-            "kernels",
-            "--case",
-            case,
-            "--seconds",
-            "0.3",
-            "--json",
-        ];
-        let run = place.run(args).succeeds();
-        let reports: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();
-        let fp32 = reports.iter().find(|report| report["precision"] == "fp32");
-        let asked = fp32.and_then(|report| report["allocations_per_batch"].as_f64());
-        // A buffer may still grow once in hundreds of batches.
-        assert!(asked.is_some_and(|count| count < 0.1), "{reports:?}");
-    }
+    figures(
+        &place,
+        "bench kernels --case DistMult --seconds 0.05",
+        &[
+            "/0/edges_per_cpu_second",
+            "/0/ceiling",
+            "/0/loss_by_hand",
+            "/0/buffer_bytes",
+        ],
+    );
     place
         .run(["bench", "kernels", "--case", "gnn"])
         .fails(2, &["no case has `gnn` in its name", "DistMult"]);

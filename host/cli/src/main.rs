@@ -23,22 +23,16 @@ mod progress;
 mod tensorboard;
 mod terminal;
 
-use std::alloc::System;
 use std::panic;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use pbg_wasm::Compiler;
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use crate::arguments::Arguments;
 use crate::exit_codes::Kind;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
-
-/// The system's allocator; it counts, so that `bench kernels` can show what a training step asks of it.
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() -> ExitCode {
     // The child that compiles a plugin for another process of this program.
@@ -69,7 +63,7 @@ fn main() -> ExitCode {
                 Err(failure
                     .help("this is a defect of pbg-host; please report it with the lines above"))
             });
-    if let Some(bytes) = pbg_train::bench::peak_bytes() {
+    if let Some(bytes) = pbg_train::peak_bytes() {
         let shown = format::bytes(bytes);
         terminal.detail(format_args!(
             "at most {shown} of main memory were occupied ({bytes} bytes)"

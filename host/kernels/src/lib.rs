@@ -27,7 +27,6 @@ pub mod rows;
 pub mod spec;
 pub mod step;
 pub mod table;
-pub mod throughput;
 mod vector;
 
 use std::cell::Cell;

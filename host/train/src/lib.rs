@@ -6,7 +6,6 @@
 //! buffer ([`buffer`]), the Hogwild workers ([`workers`]), when it commits (`commit`), evaluation
 //! and failures ([`error`]).
 
-pub mod bench;
 pub mod buffer;
 pub mod check;
 mod commit;
@@ -40,7 +39,7 @@ pub use error::{ErrorKind, RunError};
 pub use evaluate::{Candidates, EvalOptions, EvalReport};
 pub use identity::Allowed;
 pub use losses::{GuardedLoss, traced};
-pub use memory::{TooLittle, require as require_memory};
+pub use memory::{TooLittle, peak_bytes, require as require_memory};
 pub use query::{Model, Neighbor};
 pub use resolved::Resolved;
 pub use run::{Fallbacks, Outcome, Strategies};

@@ -5,7 +5,8 @@ use std::path::Path;
 
 /// The most bytes of main memory that the process has occupied so far, where the system tells
 /// (Linux, `VmHWM` in `proc(5)`).
-pub(crate) fn peak_bytes() -> Option<u64> {
+#[must_use]
+pub fn peak_bytes() -> Option<u64> {
     kibibytes("/proc/self/status", "VmHWM:")
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pbg_train::bench::{self, EvalSpeed};
+use pbg_bench::EvalSpeed;
 use pbg_train::{Candidates, EvalOptions, Resolved};
 
 use crate::failure::Result;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         threads: args.threads.map(|n| n as usize),
         limit: args.limit.map(|n| n as usize),
     };
-    let speed = bench::eval(&resolved, &options, &mut |_, _| ())?;
+    let speed = pbg_bench::eval(&resolved, &options, &mut |_, _| ())?;
     if args.json {
         return terminal::print_json(&speed);
     }

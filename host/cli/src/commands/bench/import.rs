@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use pbg_bench::ImportSpeed;
 use pbg_store::generate::Generated;
 use pbg_store::import::ImportOptions;
-use pbg_train::bench::{self, ImportSpeed};
 
 use super::scratch::Scratch;
 use crate::exit_codes::Kind;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ..ImportOptions::default()
     };
     let scratch = Scratch::beside(&args.folder.join("import"))?;
-    let speed = bench::import(scratch.path(), &graph, args.partitions, &options)?;
+    let speed = pbg_bench::import(scratch.path(), &graph, args.partitions, &options)?;
     if args.json {
         return terminal::print_json(&speed);
     }

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use pbg_bench::StepReport;
 use pbg_core::model::Precision;
-use pbg_train::bench::{self, StepReport};
 
 use crate::commands::plugin;
 use crate::exit_codes::Kind;
@@ -15,8 +15,8 @@ use crate::terminal::{self, Terminal};
 /// Measure training steps on made-up edges, in fp32 and bf16.
 ///
 /// Each is shown beside the speed that its matrix products alone would allow on this machine (libtorch's
-/// product, the same shapes, the same minute), with the time of each stage and what a batch asks of the
-/// allocator and of the kernel once its buffers have grown.
+/// product, the same shapes, the same minute), with the time of each stage and the pages that a batch takes
+/// from the kernel once its buffers have grown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 /// When a step cannot be measured.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let wanted = args.case.as_deref().unwrap_or_default().to_lowercase();
-    let mut cases = bench::step_cases();
+    let mut cases = pbg_bench::step_cases();
     let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
     if !names
         .iter()
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         let loss = plugin::loss_with_defaults(case.loss, terminal)?;
         for precision in [Precision::Fp32, Precision::Bf16] {
             terminal.detail(format_args!("measuring {}, {precision:?}", case.name));
-            let report = bench::step(&case, loss.as_ref(), precision, duration)?;
+            let report = pbg_bench::step(&case, loss.as_ref(), precision, duration)?;
             if !args.json {
                 terminal::print(|out| print_report(out, &report))?;
             }
@@ -99,18 +99,10 @@ fn print_report(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
         stages.join(", "),
         report.loss_by_hand,
     )?;
-    let asked = [
-        (report.allocations_per_batch, "allocations"),
-        (report.page_faults_per_batch, "page faults"),
-    ];
-    let asked = asked
-        .into_iter()
-        .filter_map(|(count, what)| Some(format!("{:.2} {what}", count?)));
-    writeln!(
-        out,
-        "  a batch takes {}",
-        asked.collect::<Vec<_>>().join(" and ")
-    )
+    match report.page_faults_per_batch {
+        Some(count) => writeln!(out, "  a batch takes {count:.2} page faults"),
+        None => Ok(()),
+    }
 }
 
 fn seconds(text: &str) -> std::result::Result<f64, String> {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use pbg_train::bench::{self, Rate, StorageReport};
+use pbg_bench::{Rate, StorageReport};
 
 use super::scratch::Scratch;
 use crate::failure::Result;
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 /// When the folder cannot be written.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let scratch = Scratch::beside(&args.folder.join("storage"))?;
-    let report = bench::storage(scratch.path(), args.size)?;
+    let report = pbg_bench::storage(scratch.path(), args.size)?;
     if args.json {
         return terminal::print_json(&report);
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use pbg_bench::process_cpu_seconds;
 use pbg_core::event::{Event, IoStats};
-use pbg_train::bench;
 use pbg_train::{Allowed, Resolved};
 use serde::Serialize;
 
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             watch.see(&event);
         },
     )?;
-    let ceiling = bench::ceiling(&resolved)?;
+    let ceiling = pbg_bench::ceiling(&resolved)?;
     let report = watch.report(ceiling);
     if args.json {
         return terminal::print_json(&report);
@@ -106,7 +106,7 @@ impl Watch {
     fn see(&mut self, event: &Event) {
         match event {
             Event::RunStarted { workers, .. } => {
-                self.started = Some((Instant::now(), bench::process_cpu_seconds()));
+                self.started = Some((Instant::now(), process_cpu_seconds()));
                 self.workers = *workers;
             }
             Event::RunFinished {
@@ -114,7 +114,7 @@ impl Watch {
             } => {
                 if let Some((wall, cpu)) = self.started {
                     self.wall = wall.elapsed().as_secs_f64();
-                    self.cpu = bench::process_cpu_seconds() - cpu;
+                    self.cpu = process_cpu_seconds() - cpu;
                 }
                 (self.edges, self.io) = (*edges, *io);
                 self.stages.clone_from(stages);
@@ -134,7 +134,7 @@ impl Watch {
             edges_per_second: edges / self.wall,
             ceiling,
             io: self.io,
-            peak_bytes: bench::peak_bytes(),
+            peak_bytes: pbg_train::peak_bytes(),
             stages: self.stages,
         }
     }

@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use pbg_core::model::Precision;
-use pbg_kernels::step::WorkerError;
-use pbg_kernels::throughput::{self, ProductShape};
+use pbg_train::{Candidates, EvalOptions, EvalReport, Resolved, RunError, peak_bytes};
 use serde::Serialize;
 
-use super::{peak_bytes, process_cpu_seconds};
-use crate::error::RunError;
-use crate::evaluate::{Candidates, EvalOptions, EvalReport};
-use crate::resolved::Resolved;
+use crate::clocks::process_cpu_seconds;
+use crate::throughput::{self, ProductShape};
 
 /// Queries and candidates of the product that is the ceiling.
 const QUERIES: i64 = 512;
@@ -63,8 +60,7 @@ pub fn eval(
         inner: dimension as i64,
         columns: CANDIDATES,
     };
-    let rate = throughput::bmm_rate(shape, Precision::Fp32, Duration::from_secs(1))
-        .map_err(|e| RunError::Worker(WorkerError::Tensor(e.to_string())))?;
+    let rate = throughput::bmm_rate(shape, Precision::Fp32, Duration::from_secs(1))?;
     Ok(EvalSpeed {
         scores,
         wall_seconds: report.seconds,

@@ -8,10 +8,10 @@ use std::time::Instant;
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Checkpoint, CheckpointError, PartitionData, ReadCheckpoint};
 use pbg_store::files::{self, FileError};
+use pbg_train::RunError;
 use serde::Serialize;
 
-use super::process_cpu_seconds;
-use crate::error::RunError;
+use crate::clocks::process_cpu_seconds;
 
 /// Numbers per embedding of the partition that is measured.
 const DIMENSION: usize = 100;

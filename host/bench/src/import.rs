@@ -10,9 +10,10 @@ use pbg_config::Config;
 use pbg_store::files::FileError;
 use pbg_store::generate::Generated;
 use pbg_store::import::{self, ImportError, ImportOptions};
+use pbg_train::peak_bytes;
 use serde::Serialize;
 
-use super::{peak_bytes, process_cpu_seconds};
+use crate::clocks::process_cpu_seconds;
 
 /// What was measured.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -1,4 +1,4 @@
-//! Measurements, each beside its ceiling taken in the same run.
+//! The steps of PBG's own configurations, measured.
 
 use std::time::Duration;
 
@@ -6,22 +6,12 @@ use pbg_core::model::{Comparator, Operator, Precision};
 use pbg_core::strategy::Loss;
 use pbg_kernels::losses::direct::{Ranking, Softmax};
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::step::{Cluster, Execution, StepError, WorkerError};
-use pbg_kernels::throughput::{self, MeasureError, StepRate, Synthetic};
+use pbg_kernels::step::{Cluster, Execution};
+use pbg_train::RunError;
 use serde::Serialize;
 
-use crate::error::RunError;
-use crate::resolved::Resolved;
-
-pub use pbg_kernels::throughput::{peak_bytes, process_cpu_seconds};
-
-mod eval;
-mod import;
-mod storage;
-
-pub use eval::{EvalSpeed, eval};
-pub use import::{ImportSpeed, import};
-pub use storage::{Rate, StorageReport, storage};
+use crate::steps::Steps;
+use crate::throughput;
 
 /// Speed of one training step, beside what its matrix products alone would allow.
 #[derive(Clone, Debug, Serialize)]
@@ -40,8 +30,6 @@ pub struct StepReport {
     pub loss_by_hand: f64,
     /// Bytes of the buffers.
     pub buffer_bytes: usize,
-    /// Allocations per batch once the buffers have grown, where the program counts them.
-    pub allocations_per_batch: Option<f64>,
     /// Pages per batch that the kernel hands out then, where it says.
     pub page_faults_per_batch: Option<f64>,
     /// Why it was left out, if it was.
@@ -56,6 +44,20 @@ pub struct StepCase {
     pub loss: &'static str,
     by_hand: Box<dyn Loss>,
     spec: ModelSpec,
+}
+
+impl StepCase {
+    /// Steps with `loss`, which is the case's, on this thread.
+    ///
+    /// # Errors
+    /// When they cannot be trained so, or libtorch or the loss fails.
+    pub fn steps<'a>(
+        &self,
+        loss: &'a dyn Loss,
+        execution: Execution,
+    ) -> Result<Steps<'a>, RunError> {
+        Steps::new(&self.spec, [ENTITIES, BATCH], loss, execution)
+    }
 }
 
 /// The steps that PBG's own configurations take, on edges shaped like FB15k-237.
@@ -156,64 +158,21 @@ pub fn step(
         stages: Vec::new(),
         loss_by_hand: 0.0,
         buffer_bytes: 0,
-        allocations_per_batch: None,
         page_faults_per_batch: None,
         left_out: execution.refusal(&case.spec).map(str::to_owned),
     };
     if report.left_out.is_some() {
         return Ok(report);
     }
-    let rate = measure(case, loss, execution, duration)?;
-    let by_hand = measure(case, case.by_hand.as_ref(), execution, duration / 3)?;
+    let rate = case.steps(loss, execution)?.rate(duration)?;
+    let by_hand = case.steps(case.by_hand.as_ref(), execution)?;
+    let by_hand = by_hand.rate(duration / 3)?;
     let of_loss = by_hand.stages.iter().find(|(s, _)| *s == Cluster::Loss);
     report.loss_by_hand = of_loss.map_or(0.0, |&(_, us)| us);
     report.edges_per_cpu_second = rate.edges;
-    report.ceiling = throughput::ceiling(&case.spec, 0, BATCH, ENTITIES, precision)
-        .map_err(|e| RunError::Worker(WorkerError::Tensor(e.to_string())))?
-        .edges;
+    report.ceiling = throughput::ceiling(&case.spec, BATCH, ENTITIES, precision)?;
     report.stages = rate.stages.iter().map(|&(s, us)| (s.name(), us)).collect();
     report.buffer_bytes = rate.bytes;
-    report.allocations_per_batch = rate.requests.allocations;
-    report.page_faults_per_batch = rate.requests.page_faults;
+    report.page_faults_per_batch = rate.page_faults;
     Ok(report)
-}
-
-fn measure(
-    case: &StepCase,
-    loss: &dyn Loss,
-    execution: Execution,
-    duration: Duration,
-) -> Result<StepRate, RunError> {
-    let synthetic = Synthetic {
-        entities: ENTITIES,
-        batch: BATCH,
-    };
-    let measured = throughput::step_rate(case.spec.clone(), synthetic, loss, execution, duration);
-    measured.map_err(|error| match error {
-        MeasureError::Worker(error) => RunError::Worker(error),
-        MeasureError::Step(StepError::Strategy(error)) => RunError::Strategy(error),
-        MeasureError::Step(error) => RunError::Step(error),
-        MeasureError::Refused(reason) => RunError::Config(reason.to_owned()),
-    })
-}
-
-/// Edges per CPU-second that the matrix products of the first relation alone would allow.
-///
-/// # Errors
-/// When libtorch fails.
-pub fn ceiling(resolved: &Resolved) -> Result<f64, RunError> {
-    pbg_kernels::use_one_torch_thread();
-    let blueprint = resolved.blueprint();
-    let relation = &blueprint.spec.relations[0];
-    let rows = &blueprint.layout.types[relation.rhs].rows;
-    let entities = rows.iter().copied().max().unwrap_or(1) as usize;
-    throughput::ceiling(
-        &blueprint.spec,
-        0,
-        resolved.config().batch_size as usize,
-        entities,
-        resolved.settings().execution.precision,
-    )
-    .map(|ceiling| ceiling.edges)
-    .map_err(|e| RunError::Worker(WorkerError::Tensor(e.to_string())))
 }

@@ -1,0 +1,157 @@
+//! Training steps on made-up edges, of one thread.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pbg_core::strategy::Loss;
+use pbg_gemm::pages;
+use pbg_kernels::negatives::Draws;
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{
+    Batch, Cluster, ClusterTimes, Execution, Job, Relations, StepError, StepWorker, Tables,
+};
+use pbg_kernels::table::Table;
+use pbg_train::RunError;
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+use crate::clocks::{page_faults, thread_cpu_seconds};
+
+/// How fast steps were.
+#[derive(Clone, Debug)]
+pub(crate) struct StepRate {
+    /// Edges per CPU-second.
+    pub(crate) edges: f64,
+    /// CPU microseconds per edge of each stage.
+    pub(crate) stages: Vec<(Cluster, f64)>,
+    /// Bytes of the worker's buffers.
+    pub(crate) bytes: usize,
+    /// Pages that the kernel hands out per batch, where it says.
+    pub(crate) page_faults: Option<f64>,
+}
+
+/// Batches of uniformly drawn edges between the entities of one partition.
+pub struct Steps<'a> {
+    spec: Arc<ModelSpec>,
+    /// Entities of the partition, edges of a batch.
+    sizes: [usize; 2],
+    table: Table,
+    params: Params,
+    loss: &'a dyn Loss,
+    worker: StepWorker,
+    rng: Xoshiro256PlusPlus,
+    columns: [Vec<u32>; 3],
+    draws: Draws,
+}
+
+impl<'a> Steps<'a> {
+    /// Steps of a model with one entity type, `sizes` entities and edges per batch. The first ones are taken
+    /// here: they grow the buffers.
+    pub(crate) fn new(
+        spec: &ModelSpec,
+        sizes: [usize; 2],
+        loss: &'a dyn Loss,
+        execution: Execution,
+    ) -> Result<Self, RunError> {
+        if let Some(reason) = execution.refusal(spec) {
+            return Err(RunError::Config(reason.to_owned()));
+        }
+        let (spec, dimension) = (Arc::new(spec.clone()), spec.entities[0].dimension);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut values = pages::with_capacity(sizes[0] * dimension);
+        values.extend((0..sizes[0] * dimension).map(|_| rng.random::<f32>() * 0.02 - 0.01));
+        let mut steps = Self {
+            sizes,
+            table: Table::new(values, dimension),
+            params: Params::new(&spec),
+            loss,
+            worker: StepWorker::new(Arc::clone(&spec))?.with_execution(execution),
+            rng,
+            columns: Default::default(),
+            draws: Draws::default(),
+            spec,
+        };
+        steps.run(Duration::ZERO)?;
+        Ok(steps)
+    }
+
+    /// At least five batches, for at least `duration`; gives their number and their CPU seconds.
+    ///
+    /// # Errors
+    /// When libtorch or the loss fails.
+    pub fn run(&mut self, duration: Duration) -> Result<(usize, f64), RunError> {
+        let (start, cpu) = (Instant::now(), thread_cpu_seconds());
+        let mut batches = 0;
+        while batches < 5 || start.elapsed() < duration {
+            self.step()?;
+            batches += 1;
+        }
+        Ok((batches, thread_cpu_seconds() - cpu))
+    }
+
+    /// Measures for about `duration`.
+    pub(crate) fn rate(mut self, duration: Duration) -> Result<StepRate, RunError> {
+        let before = *self.worker.cluster_times();
+        let had = page_faults();
+        let (batches, seconds) = self.run(duration)?;
+        let faulted = page_faults().zip(had).map(|(after, had)| after - had);
+        let edges = (batches * self.sizes[1]) as f64;
+        Ok(StepRate {
+            edges: edges / seconds,
+            stages: shares(self.worker.cluster_times(), &before, seconds / edges),
+            bytes: self.worker.bytes(),
+            page_faults: faulted.map(|count| count as f64 / batches as f64),
+        })
+    }
+
+    fn step(&mut self) -> Result<(), RunError> {
+        let [entities, edges] = self.sizes;
+        let limits = [entities, entities, self.spec.relation_count()];
+        for (column, limit) in self.columns.iter_mut().zip(limits) {
+            column.clear();
+            column.extend((0..edges).map(|_| self.rng.random_range(0..limit as u32)));
+        }
+        let [lhs, rhs, relations] = &self.columns;
+        let dynamic = self.spec.is_dynamic();
+        let first = if dynamic { 0 } else { relations[0] };
+        let template = self.spec.relation(first);
+        let candidates = [entities; 2];
+        self.draws
+            .draw(&self.spec, template, edges, candidates, &mut self.rng);
+        let batch = Batch {
+            lhs,
+            rhs,
+            relation: match dynamic {
+                true => Relations::PerEdge(relations),
+                false => Relations::One(first),
+            },
+            weight: None,
+        };
+        let tables = Tables {
+            lhs: &self.table,
+            rhs: &self.table,
+        };
+        let trained = self.worker.train(&Job {
+            batch: &batch,
+            tables: &tables,
+            params: &self.params,
+            loss: self.loss,
+            draws: &self.draws,
+        });
+        match trained {
+            Ok(_) => Ok(()),
+            Err(StepError::Strategy(error)) => Err(RunError::Strategy(error)),
+            Err(error) => Err(RunError::Step(error)),
+        }
+    }
+}
+
+/// Microseconds per edge of each stage, as shares of `per_edge` seconds.
+fn shares(after: &ClusterTimes, before: &ClusterTimes, per_edge: f64) -> Vec<(Cluster, f64)> {
+    let of = |stage| (after.of(stage) - before.of(stage)).as_secs_f64();
+    let total: f64 = Cluster::ALL.into_iter().map(of).sum();
+    let share = |stage| 1e6 * per_edge * of(stage) / total.max(f64::MIN_POSITIVE);
+    Cluster::ALL.map(|stage| (stage, share(stage))).to_vec()
+}

@@ -1,0 +1,126 @@
+//! What libtorch's own matrix product allows on the shapes of a training step.
+//!
+//! Rates are per second of CPU time, so that other work on the machine matters little; a ceiling is
+//! only worth comparing with what was measured in the same minute.
+
+use std::time::{Duration, Instant};
+
+use pbg_core::graph::Side;
+use pbg_core::model::Precision;
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::WorkerError;
+use pbg_train::RunError;
+use tch::{Device, Kind, TchError, Tensor};
+
+use crate::clocks::thread_cpu_seconds;
+
+/// Shape of a batched matrix product `[batch, rows, inner] x [batch, inner, columns]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProductShape {
+    /// Matrices.
+    pub(crate) batch: i64,
+    /// Rows of the left factor.
+    pub(crate) rows: i64,
+    /// Columns of the left factor, rows of the right one.
+    pub(crate) inner: i64,
+    /// Columns of the right factor.
+    pub(crate) columns: i64,
+}
+
+impl ProductShape {
+    /// Floating-point operations of one product.
+    fn operations(&self) -> f64 {
+        2.0 * (self.batch * self.rows * self.inner) as f64 * self.columns as f64
+    }
+}
+
+/// Floating-point operations per CPU-second of libtorch's `bmm` on this thread, repeated for at least
+/// `duration`, on average.
+///
+/// # Errors
+/// When libtorch fails.
+pub(crate) fn bmm_rate(
+    shape: ProductShape,
+    precision: Precision,
+    duration: Duration,
+) -> Result<f64, RunError> {
+    let failed = |e: TchError| RunError::Worker(WorkerError::Tensor(e.to_string()));
+    product_rate(shape, precision, duration).map_err(failed)
+}
+
+fn product_rate(
+    shape: ProductShape,
+    precision: Precision,
+    duration: Duration,
+) -> Result<f64, TchError> {
+    let kind = match precision {
+        Precision::Fp32 => Kind::Float,
+        Precision::Bf16 => Kind::BFloat16,
+    };
+    let random = |size: [i64; 3]| {
+        let values = Tensor::f_randn(size, (Kind::Float, Device::Cpu))?;
+        values.f_to_kind(kind)
+    };
+    let a = random([shape.batch, shape.rows, shape.inner])?;
+    let b = random([shape.batch, shape.inner, shape.columns])?;
+    let size = [shape.batch, shape.rows, shape.columns];
+    let out = Tensor::f_zeros(size, (kind, Device::Cpu))?;
+    // The first product makes libtorch prepare itself.
+    let _same = a.f_bmm_out(&out, &b)?;
+    let start = Instant::now();
+    let begin = thread_cpu_seconds();
+    let mut repetitions = 0;
+    while start.elapsed() < duration || repetitions < 3 {
+        let _same = a.f_bmm_out(&out, &b)?;
+        repetitions += 1;
+    }
+    let seconds = thread_cpu_seconds() - begin;
+    Ok(shape.operations() * f64::from(repetitions) / seconds)
+}
+
+/// Edges per CPU-second if a step were nothing but its matrix products, which are, for each side that
+/// negatives replace, the scores and both their gradients: steps of `batch` edges of the first relation
+/// between partitions of `entities` entities.
+///
+/// # Errors
+/// When libtorch fails.
+pub(crate) fn ceiling(
+    spec: &ModelSpec,
+    batch: usize,
+    entities: usize,
+    precision: Precision,
+) -> Result<f64, RunError> {
+    let rules = &spec.relations[0];
+    let chunk = spec.chunk_size(rules, batch).min(batch);
+    let dimension = spec.entities[rules.rhs].dimension as i64;
+    let mut products = Vec::new();
+    let mut seconds = 0.0;
+    for side in Side::BOTH.into_iter().filter(|&side| !spec.disabled(side)) {
+        let own = if spec.num_batch_negs > 0 { chunk } else { 0 };
+        let candidates = match rules.all_negs {
+            true => entities,
+            false => own + spec.uniform_negatives(rules, side),
+        } as i64;
+        let rows = chunk as i64;
+        for (rows, inner, columns) in [
+            (rows, dimension, candidates),
+            (rows, candidates, dimension),
+            (candidates, rows, dimension),
+        ] {
+            let shape = ProductShape {
+                batch: 1,
+                rows,
+                inner,
+                columns,
+            };
+            let known = products.iter().find(|(known, _)| *known == shape);
+            let rate = match known {
+                Some(&(_, rate)) => rate,
+                None => bmm_rate(shape, precision, Duration::from_millis(300))?,
+            };
+            products.push((shape, rate));
+            seconds += shape.operations() / rate;
+        }
+    }
+    Ok(chunk as f64 / seconds)
+}
