@@ -101,6 +101,29 @@ fn the_readme_counts_the_orders_that_are_installed() {
 }
 
 #[test]
+fn the_reference_of_keys_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.md");
+    let names = |kinds| {
+        let mut names: Vec<_> = standard(kinds).into_iter().map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    let generated = pbg_config::reference(&pbg_config::Installed {
+        orders: names(&[Kind::BucketOrder]),
+        samplers: names(&[Kind::RelationSampler]),
+        losses: names(&[Kind::TracedLoss, Kind::ComputedLoss]),
+        files: Vec::new(),
+    });
+    if std::env::var_os("UPDATE_DOCS").is_some_and(|v| v == "1") {
+        fs::write(path, &generated).unwrap();
+    }
+    assert!(
+        document("docs/config.md") == generated,
+        "docs/config.md is out of date; UPDATE_DOCS=1 with this test writes it again"
+    );
+}
+
+#[test]
 fn the_configuration_names_every_strategy_that_is_installed() {
     let place = Workplace::empty();
     let schema = place.run(["config", "schema"]).succeeds().stdout;

@@ -188,6 +188,26 @@ fn a_computed_loss_falls_back_to_its_own_formula() {
 }
 
 #[test]
+fn a_loss_that_scores_of_cos_leave_large_is_a_warning() {
+    let place = Workplace::with_dataset(CONFIG);
+    for (loss, comparator, warned) in [
+        ("logistic", "cos", true),
+        ("logistic", "dot", false),
+        ("ranking", "cos", false),
+    ] {
+        let keys = [
+            format!("loss_fn={loss}"),
+            format!("comparator={comparator}"),
+        ];
+        let keys = keys.iter().flat_map(|key| ["--set", key]);
+        let shown = place.run(["check"].into_iter().chain(keys));
+        let shown = shown.succeeds().stderr;
+        let warning = format!("loss_fn: {loss} with comparator cos: scores stay within -1 to 1");
+        assert_eq!(shown.contains(&warning), warned, "{shown}");
+    }
+}
+
+#[test]
 fn a_report_names_the_loss_beside_order_and_sampler() {
     let place = with_loss(&computed(ZEROS));
     place

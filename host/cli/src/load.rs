@@ -83,20 +83,20 @@ fn parse(
     terminal: Terminal,
 ) -> Result<Config> {
     let origin = path.display().to_string();
-    let installed = plugins::search_path().files();
-    let names: Vec<String> = installed.iter().filter_map(|file| bare(file)).collect();
+    let files = plugins::search_path().files();
+    let installed = plugins::installed(&files);
     let mut config = match trained {
-        Some(trained) => Config::parse_for(trained, text, &origin, overrides, &names)?,
-        None => Config::parse_with(text, &origin, overrides, &names)?,
+        Some(trained) => Config::parse_for(trained, text, &origin, overrides, &installed)?,
+        None => Config::parse_with(text, &origin, overrides, &installed)?,
     };
     let folder = path.parent().unwrap_or(Path::new(""));
-    config.resolve_paths(folder, overrides)?;
+    config.resolve_paths(folder, overrides, &installed)?;
     for slot in [
         &mut config.bucket_order,
         &mut config.relation_sampler,
         &mut config.loss_fn,
     ] {
-        name_file(slot, &installed);
+        name_file(slot, &files);
     }
     // They were printed when the text was read by itself.
     let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
@@ -106,19 +106,14 @@ fn parse(
     Ok(config)
 }
 
-/// What a configuration may call the component in a file of the plugin path.
-fn bare(file: &Path) -> Option<String> {
-    Some(file.file_stem()?.to_str()?.to_owned())
-}
-
 /// Puts the file in the place of the bare name of a plugin that is none of the standard ones.
-fn name_file(strategy: &mut String, installed: &[PathBuf]) {
+fn name_file(strategy: &mut String, files: &[PathBuf]) {
     let standard = pbg_wasm::standard()
         .iter()
         .any(|plugin| plugin.name == strategy);
-    let mut files = installed
+    let mut files = files
         .iter()
-        .filter(|file| bare(file).as_ref() == Some(strategy));
+        .filter(|file| plugins::bare(file).as_ref() == Some(strategy));
     if let Some(file) = files.next().and_then(|file| file.to_str())
         && !standard
     {

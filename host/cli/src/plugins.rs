@@ -1,12 +1,13 @@
 //! Fills the slots of a run with the plugins that the command line and the configuration name.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pbg_config::{Config, OnFault};
+use pbg_config::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, Installed, OnFault};
 use pbg_core::event::Event;
+use pbg_core::model::Comparator;
 use pbg_core::strategy::Loss;
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 use pbg_wasm::{
@@ -80,6 +81,28 @@ pub(crate) fn search_path() -> PluginPath {
     PluginPath::new(std::env::split_paths(&folders))
 }
 
+/// What a configuration may name: what comes with the program, and `files` of the plugin path.
+pub(crate) fn installed(files: &[PathBuf]) -> Installed {
+    let standard = |kinds: &[Slot]| {
+        let plugins = pbg_wasm::standard().iter();
+        let plugins = plugins.filter(|plugin| kinds.contains(&plugin.kind));
+        let mut names: Vec<_> = plugins.map(|plugin| plugin.name.to_owned()).collect();
+        names.sort();
+        names
+    };
+    Installed {
+        orders: standard(&[Slot::BucketOrder]),
+        samplers: standard(&[Slot::RelationSampler]),
+        losses: standard(&[Slot::TracedLoss, Slot::ComputedLoss]),
+        files: files.iter().filter_map(|file| bare(file)).collect(),
+    }
+}
+
+/// What a configuration may call the component in a file of the plugin path.
+pub(crate) fn bare(file: &Path) -> Option<String> {
+    Some(file.file_stem()?.to_str()?.to_owned())
+}
+
 /// Loads the strategies that `config` names, with those of `given` (files or standard names) in
 /// their slots instead. Calls that fail leave their arguments in the folder `faults`; calls that
 /// are at work when `stop` is set end soon.
@@ -122,8 +145,8 @@ pub(crate) fn fill(
         OnFault::End => Ok(None),
         OnFault::Fallback => open(standard).map(|s| Some(s).filter(|s| s.id() != used.id())),
     };
-    let standby_order = standby(&order, STANDARD_ORDER)?;
-    let standby_sampler = standby(&sampler, STANDARD_SAMPLER)?;
+    let standby_order = standby(&order, DEFAULT_ORDER)?;
+    let standby_sampler = standby(&sampler, DEFAULT_SAMPLER)?;
     let standby_loss = standby(&loss, standard_loss(&loss))?;
     let standbys = [&standby_order, &standby_sampler, &standby_loss];
     let mut warnings = unused(
@@ -157,11 +180,6 @@ pub(crate) fn fill(
     })
 }
 
-/// What goes on where a plugin fails: the defaults of the keys.
-const STANDARD_ORDER: &str = "inside_out";
-const STANDARD_SAMPLER: &str = "proportional";
-const STANDARD_LOSS: &str = "ranking";
-
 /// What goes on where `loss` fails: the formula of the same loss where a standard one is computed,
 /// otherwise the default.
 fn standard_loss(loss: &Plugin) -> &'static str {
@@ -171,16 +189,36 @@ fn standard_loss(loss: &Plugin) -> &'static str {
         .filter(|standard| standard.kind == Slot::TracedLoss);
     traced
         .find(|standard| Some(standard.name) == formula)
-        .map_or(STANDARD_LOSS, |standard| standard.name)
+        .map_or(DEFAULT_LOSS, |standard| standard.name)
 }
 
 /// A loss with the parameters that the configuration has for it.
 fn make_loss(plugin: Plugin, config: &Config, warnings: &mut Vec<String>) -> Result<Box<dyn Loss>> {
     let parameters = loss_parameters(config, &plugin, warnings);
     Ok(match plugin.into_loss(&parameters)? {
-        LoadedLoss::Traced(graph) => pbg_train::traced(graph),
+        LoadedLoss::Traced(graph) => {
+            let loss = pbg_train::traced(graph);
+            if config.comparator == Comparator::Cos && stays_large(loss.as_ref()) {
+                warnings.push(format!(
+                    "loss_fn: {} with comparator cos: scores stay within -1 to 1, so the loss \
+                     cannot get small; use comparator dot",
+                    loss.id().name
+                ));
+            }
+            loss
+        }
         LoadedLoss::Computed(code) => Box::new(code),
     })
+}
+
+/// Whether the best scores within -1 to 1 leave more than a third of the loss of equal ones. A
+/// loss that fails here says so when it is trained.
+fn stays_large(loss: &dyn Loss) -> bool {
+    let (positive, mut negative) = ([1.0, 0.0], [-1.0, 0.0]);
+    let (mut gradient, mut losses) = ([0.0; 2], [0.0; 2]);
+    let evaluated = loss.evaluate(&positive, &mut negative, 1, &mut gradient, &mut losses);
+    let [best, equal] = losses;
+    evaluated.is_ok() && 3.0 * best > equal
 }
 
 /// Where the plugins of `config` run.

@@ -1,5 +1,12 @@
 //! Defaults: PBG's, where PBG has the key.
 
+/// The loss of a configuration that names none.
+pub const DEFAULT_LOSS: &str = "ranking";
+/// The bucket order of a configuration that names none.
+pub const DEFAULT_ORDER: &str = "inside_out";
+/// The relation sampler of a configuration that names none.
+pub const DEFAULT_SAMPLER: &str = "proportional";
+
 pub(super) fn edge_sets() -> Vec<String> {
     vec!["train".to_owned()]
 }
@@ -9,7 +16,7 @@ pub(super) fn init_scale() -> f32 {
 }
 
 pub(super) fn loss_fn() -> String {
-    "ranking".to_owned()
+    DEFAULT_LOSS.to_owned()
 }
 
 pub(super) fn num_epochs() -> u32 {
@@ -21,7 +28,7 @@ pub(super) fn max_edges_per_chunk() -> u64 {
 }
 
 pub(super) fn bucket_order() -> String {
-    "inside_out".to_owned()
+    DEFAULT_ORDER.to_owned()
 }
 
 pub(super) fn device() -> String {
@@ -33,7 +40,7 @@ pub(super) fn prefetch() -> bool {
 }
 
 pub(super) fn relation_sampler() -> String {
-    "proportional".to_owned()
+    DEFAULT_SAMPLER.to_owned()
 }
 
 pub(super) fn buffer_partitions() -> u32 {

@@ -90,7 +90,8 @@ mod tests {
             ("seed", "3"),
         ]);
         let trained = Config::parse(TEXT, "test", &trained).unwrap();
-        let read = Config::parse_for(&trained, TEXT, "test", &[], &[]).unwrap();
+        let read =
+            Config::parse_for(&trained, TEXT, "test", &[], &crate::Installed::default()).unwrap();
         assert_eq!(read.comparator, Comparator::Dot);
         assert_eq!(read.relations[0].operator, Operator::Diagonal);
         assert_eq!((read.entity_dimension("user"), read.seed), (6, 3));
@@ -102,7 +103,8 @@ mod tests {
     fn what_is_set_stays() {
         let trained = Config::parse(TEXT, "test", &set(&[("comparator", "dot")])).unwrap();
         let other = set(&[("comparator", "cos")]);
-        let read = Config::parse_for(&trained, TEXT, "test", &other, &[]).unwrap();
+        let read = Config::parse_for(&trained, TEXT, "test", &other, &crate::Installed::default())
+            .unwrap();
         assert_eq!(
             read.model_differences(&trained),
             [r#"comparator: "cos", not "dot""#]

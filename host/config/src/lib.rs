@@ -17,6 +17,7 @@ mod default;
 mod defaults;
 mod errors;
 mod execution;
+mod installed;
 mod key_path;
 mod load;
 mod model;
@@ -32,14 +33,15 @@ mod training;
 mod validate;
 mod validation;
 
+pub use default::{DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER};
 pub use errors::{ConfigErrors, Problem};
 pub use execution::ExecutionConfig;
+pub use installed::Installed;
 pub use model::{EntityConfig, RelationConfig};
 pub use overrides::split_override;
 pub use plugins::{OnFault, PluginGrant, PluginPin, PluginsConfig};
 pub use reference::reference;
 pub use schema::{default_toml, schema};
-pub use validate::{STANDARD_LOSSES, STANDARD_ORDERS, STANDARD_SAMPLERS};
 pub use validation::ValidationConfig;
 
 /// Everything that decides a run.
@@ -100,12 +102,12 @@ pub struct Config {
     /// Loss: the name of a standard one or of a component in `PBG_PLUGIN_PATH`, or the path of a
     /// component (`*.wasm`).
     #[serde(default = "default::loss_fn")]
-    #[schemars(length(min = 1), extend("x-standard" = STANDARD_LOSSES))]
+    #[schemars(length(min = 1))]
     pub loss_fn: String,
     /// The parameter `margin` of the loss, where it has one and
     /// `[plugins.params.LOSS]` does not set it.
     #[serde(default)]
-    #[schemars(extend("x-unset" = "the loss's own default, 0.1 for `ranking`"))]
+    #[schemars(extend("x-unset" = "the loss's own default"))]
     pub margin: Option<f32>,
     /// Strength of the regulariser; 0 turns it off.
     #[serde(default)]
@@ -131,12 +133,12 @@ pub struct Config {
     /// Order of buckets: the name of a standard one or of a component in `PBG_PLUGIN_PATH`, or the
     /// path of a component (`*.wasm`).
     #[serde(default = "default::bucket_order")]
-    #[schemars(length(min = 1), extend("x-standard" = STANDARD_ORDERS))]
+    #[schemars(length(min = 1))]
     pub bucket_order: String,
     /// Which relation the next batch is of, without dynamic relations: the name of a standard
     /// sampler or of a component in `PBG_PLUGIN_PATH`, or the path of a component (`*.wasm`).
     #[serde(default = "default::relation_sampler")]
-    #[schemars(length(min = 1), extend("x-standard" = STANDARD_SAMPLERS))]
+    #[schemars(length(min = 1))]
     pub relation_sampler: String,
     /// Partitions that are in memory at once; more save loads.
     #[serde(default = "default::buffer_partitions")]

@@ -4,7 +4,7 @@ use super::check::{self, Findings};
 use super::errors::{ConfigErrors, Problem};
 use super::key_path::KeyPath;
 use super::node::{Node, Place, excerpt};
-use super::{Config, defaults, overrides, spec, validate};
+use super::{Config, Installed, defaults, overrides, spec, validate};
 
 impl Config {
     /// Reads a configuration in TOML and applies `overrides`, pairs of key path and value as
@@ -14,17 +14,18 @@ impl Config {
     /// may also be given as `a,b`; `none` and `null` unset a key that has no default.
     ///
     /// # Errors
-    /// Everything that is wrong, each problem with its key and line.
+    /// Everything that is wrong, each problem with its key and line. Names of strategies are taken
+    /// as they are: whoever loads them says which there are.
     pub fn parse(
         text: &str,
         origin: &str,
         overrides: &[(String, String)],
     ) -> Result<Self, ConfigErrors> {
-        Self::parse_with(text, origin, overrides, &[])
+        Self::read(text, origin, overrides, None)
     }
 
-    /// As [`Config::parse`], where strategies may also be named as one of the plugins `installed`.
-    /// What such a name stands for is for the caller to put in its place.
+    /// As [`Config::parse`], where strategies must be `installed` or paths. What the name of a file
+    /// stands for is for the caller to put in its place.
     ///
     /// # Errors
     /// As [`Config::parse`].
@@ -32,7 +33,16 @@ impl Config {
         text: &str,
         origin: &str,
         overrides: &[(String, String)],
-        installed: &[String],
+        installed: &Installed,
+    ) -> Result<Self, ConfigErrors> {
+        Self::read(text, origin, overrides, Some(installed))
+    }
+
+    fn read(
+        text: &str,
+        origin: &str,
+        overrides: &[(String, String)],
+        installed: Option<&Installed>,
     ) -> Result<Self, ConfigErrors> {
         // Editors on Windows like to begin a file with a byte-order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -50,7 +60,7 @@ impl Config {
         text: &str,
         origin: &str,
         overrides: &[(String, String)],
-        installed: &[String],
+        installed: &Installed,
     ) -> Result<Self, ConfigErrors> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let (mut tree, problems) = changed(text, origin, overrides)?;
@@ -58,7 +68,7 @@ impl Config {
         let mut defaults = Node::parse(&defaults).map_err(|e| syntax_errors(origin, e))?;
         defaults.move_to(Place::Nowhere);
         defaults::take(&mut tree, &defaults);
-        from_tree(&tree, origin, problems, installed)
+        from_tree(&tree, origin, problems, Some(installed))
     }
 
     /// Checks a configuration that was built in memory as if it had been read.
@@ -71,7 +81,7 @@ impl Config {
         let text = toml::to_string(self).map_err(|e| unreadable(origin, &e))?;
         let mut tree = Node::parse(&text).map_err(|errors| syntax_errors(origin, errors))?;
         tree.move_to(Place::Nowhere);
-        from_tree(&tree, origin, vec![], &[]).map(|_| ())
+        from_tree(&tree, origin, vec![], None).map(|_| ())
     }
 }
 
@@ -102,7 +112,7 @@ fn from_tree(
     tree: &Node,
     origin: &str,
     mut problems: Vec<Problem>,
-    installed: &[String],
+    installed: Option<&Installed>,
 ) -> Result<Config, ConfigErrors> {
     let (
         json,

@@ -6,14 +6,14 @@ use super::errors::{ConfigErrors, Problem};
 use super::key_path::KeyPath;
 use super::node::Place;
 use super::validate::is_plugin_path;
-use super::{Config, STANDARD_LOSSES, STANDARD_ORDERS, STANDARD_SAMPLERS};
+use super::{Config, Installed};
 
 impl Config {
     /// Makes the relative paths of a file relative to the working folder, given the folder `base`
     /// of the file. Paths that come from `overrides` already are. Looks at names only.
     ///
     /// A strategy is a path when it names a component file; a bare file name of a standard one,
-    /// such as `inside_out.wasm`, stays as it is, for whoever looks it up.
+    /// with `.wasm` behind it, stays as it is, for whoever looks it up.
     ///
     /// # Errors
     /// When `base` is not Unicode, as no path in a configuration can then be written.
@@ -21,10 +21,11 @@ impl Config {
         &mut self,
         base: &Path,
         overrides: &[(String, String)],
+        installed: &Installed,
     ) -> Result<(), ConfigErrors> {
-        let order = component(&mut self.bucket_order, &STANDARD_ORDERS);
-        let loss = component(&mut self.loss_fn, &STANDARD_LOSSES);
-        let sampler = component(&mut self.relation_sampler, &STANDARD_SAMPLERS);
+        let order = component(&mut self.bucket_order, &installed.orders);
+        let loss = component(&mut self.loss_fn, &installed.losses);
+        let sampler = component(&mut self.relation_sampler, &installed.samplers);
         let keys = [
             ("dataset", Some(&mut self.dataset)),
             ("checkpoint_path", Some(&mut self.checkpoint_path)),
@@ -67,9 +68,9 @@ impl Config {
 }
 
 /// The name of a strategy, if it is the path of a component.
-fn component<'a>(name: &'a mut String, standard: &[&str]) -> Option<&'a mut String> {
+fn component<'a>(name: &'a mut String, standard: &[String]) -> Option<&'a mut String> {
     let bare = name.strip_suffix(".wasm");
-    let is_standard = bare.is_some_and(|name| standard.contains(&name));
+    let is_standard = bare.is_some_and(|name| standard.iter().any(|known| known == name));
     (is_plugin_path(name) && !is_standard).then_some(name)
 }
 
@@ -106,7 +107,13 @@ mod tests {
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect();
         let mut config = config(order);
-        config.resolve_paths(Path::new(base), &overrides).unwrap();
+        let installed = Installed {
+            orders: vec!["random".to_owned()],
+            ..Installed::default()
+        };
+        config
+            .resolve_paths(Path::new(base), &overrides, &installed)
+            .unwrap();
         [
             config.dataset,
             config.checkpoint_path,
@@ -141,7 +148,8 @@ mod tests {
     fn a_folder_that_is_not_unicode_is_an_error() {
         use std::os::unix::ffi::OsStrExt;
         let base = Path::new(std::ffi::OsStr::from_bytes(b"a\xff"));
-        let errors = config("random").resolve_paths(base, &[]).unwrap_err();
+        let outcome = config("random").resolve_paths(base, &[], &Installed::default());
+        let errors = outcome.unwrap_err();
         assert_eq!(errors.problems().len(), 2);
         assert!(errors.to_string().contains("not Unicode"));
     }

@@ -1,5 +1,6 @@
 //! The reference of all keys in Markdown: the text of `docs/config.md`.
 
+use super::Installed;
 use super::schema::{SECTIONS, Section, find, rule};
 use super::spec::{Field, Kind, Spec};
 use super::training::MAY_CHANGE;
@@ -7,7 +8,7 @@ use super::training::MAY_CHANGE;
 const INTRODUCTION: &str = "\
 # Configuration
 
-<!-- Generated from the types in host/config/src/lib.rs: `UPDATE_DOCS=1 cargo test -p pbg-config`. -->
+<!-- Generated from the types in host/config/src/lib.rs: `UPDATE_DOCS=1 cargo test --release --workspace --test it -- documents`. -->
 
 A configuration is a TOML file. `pbg-host config default > pbg.toml` writes one with every key, and `pbg-host config schema` prints its JSON schema, with which editors complete and check it.
 Keys have the names that PBG gives them; [pbg-keys.md](pbg-keys.md) lists the differences.
@@ -43,10 +44,10 @@ A run resumes from `checkpoint_path` only with the configuration that the checkp
 
 /// The reference of all keys, in Markdown.
 #[must_use]
-pub fn reference() -> String {
+pub fn reference(installed: &Installed) -> String {
     let mut out = INTRODUCTION.to_owned();
     for section in SECTIONS {
-        describe_section(section, &mut out);
+        describe_section(section, installed, &mut out);
     }
     out.push_str(RESUMING);
     let keys: Vec<_> = MAY_CHANGE.iter().map(|key| format!("`{key}`")).collect();
@@ -54,7 +55,7 @@ pub fn reference() -> String {
     out
 }
 
-fn describe_section(section: &Section, out: &mut String) {
+fn describe_section(section: &Section, installed: &Installed, out: &mut String) {
     let table = section
         .table
         .map(|t| format!(": `{t}`"))
@@ -78,7 +79,7 @@ fn describe_section(section: &Section, out: &mut String) {
             type_name(&field.spec),
             default(field),
             rule(field),
-            field.doc.clone(),
+            installed.describe(&field.key, &field.doc),
         ];
         out.push_str(&format!(
             "| {} |\n",

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use super::Installed;
 use super::spec::{self, Field, Kind, Range, Spec};
 
 /// Keys of one table that belong together, in the order in which they are explained.
@@ -205,8 +206,17 @@ const SAMPLES: &[(&str, &str)] = &[
 /// Beyond the standard: `x-unset` says what leaving out a key means that has no default, `x-rule`
 /// which rules concern other keys too, `x-standard` which strategies come with the program.
 #[must_use]
-pub fn schema() -> Json {
+pub fn schema(installed: &Installed) -> Json {
     let mut schema = spec::raw_schema();
+    let keys = schema["properties"].as_object_mut();
+    for (key, property) in keys.into_iter().flatten() {
+        let names = installed.standard(key);
+        if !names.is_empty() {
+            let description = property["description"].as_str().unwrap_or_default();
+            property["description"] = installed.describe(key, description).into();
+            property["x-standard"] = names.into();
+        }
+    }
     schema["title"] = Json::from("pbg-host configuration");
     without_null(&mut schema);
     schema
@@ -236,7 +246,7 @@ fn without_null(schema: &mut Json) {
 /// A configuration with every key at its default, each explained; keys without a default have a
 /// sample value, in a comment where they may be left out.
 #[must_use]
-pub fn default_toml() -> String {
+pub fn default_toml(installed: &Installed) -> String {
     let mut out = String::from(
         "# Configuration of pbg-host: every key, at its default where it has one.\n\
          # Only `dataset`, `checkpoint_path`, `dimension`, `entities` and `relations` are required.\n\
@@ -249,7 +259,7 @@ pub fn default_toml() -> String {
         }
         for key in section.keys {
             if let Some(field) = find(section.path).fields().iter().find(|f| f.key == *key) {
-                key_with_comment(section, field, &mut out);
+                key_with_comment(section, field, installed, &mut out);
             }
         }
     }
@@ -278,13 +288,17 @@ fn table_header(table: &str, path: &[&str], out: &mut String) {
     out.push('\n');
 }
 
-fn key_with_comment(section: &Section, field: &Field, out: &mut String) {
+fn key_with_comment(section: &Section, field: &Field, installed: &Installed, out: &mut String) {
     out.push('\n');
     let unset = field.unset.as_ref().map(|unset| format!("Unset: {unset}."));
     let rule = Some(rule(field))
         .filter(|r| !r.is_empty() && r != NOT_EMPTY)
         .map(|r| format!("({r})"));
-    let parts = [Some(field.doc.clone()), unset, rule];
+    let parts = [
+        Some(installed.describe(&field.key, &field.doc)),
+        unset,
+        rule,
+    ];
     wrap_comment(
         &parts.into_iter().flatten().collect::<Vec<_>>().join(" "),
         out,

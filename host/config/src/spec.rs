@@ -86,27 +86,11 @@ pub(super) fn root() -> &'static Spec {
     &ROOT
 }
 
-/// The schema of the types, with defaults in the fewest digits that give the same `f32`, and with
-/// the standard strategies named where a key takes one.
+/// The schema of the types, with defaults in the fewest digits that give the same `f32`.
 pub(super) fn raw_schema() -> Json {
     let mut schema = Json::from(schemars::schema_for!(Config));
     shorten_defaults(&mut schema);
-    name_standard(&mut schema);
     schema
-}
-
-/// Adds the names in `x-standard` to the description of each key that has them.
-fn name_standard(schema: &mut Json) {
-    let keys = schema["properties"].as_object_mut();
-    for key in keys.into_iter().flat_map(|keys| keys.values_mut()) {
-        let names = key.get("x-standard").and_then(Json::as_array).cloned();
-        let names = names.unwrap_or_default();
-        let names: Vec<_> = names.iter().filter_map(Json::as_str).collect();
-        if let (false, Some(text)) = (names.is_empty(), key["description"].as_str()) {
-            let text = format!("{text} Standard ones: `{}`.", names.join("`, `"));
-            key["description"] = Json::from(text);
-        }
-    }
 }
 
 fn shorten_defaults(schema: &mut Json) {

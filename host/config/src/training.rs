@@ -58,9 +58,6 @@ pub(super) const MODEL_OF_RELATIONS: [&str; 4] = ["name", "lhs", "rhs", "operato
 /// The keys of the model that decide its shape: what initial embeddings must share.
 const SHAPE: [&str; 3] = ["dimension", "dynamic_relations", "entities"];
 
-/// The margin that `ranking` has where none is set.
-const RANKING_MARGIN: f32 = 0.1;
-
 /// What the fingerprint is of; a new form of it needs a new name.
 const FORM: &str = "pbg-host training configuration 2\n";
 
@@ -145,9 +142,6 @@ impl Config {
         let mut filled = self.clone();
         filled.global_emb = Some(self.has_global_emb());
         filled.relation_lr = Some(self.parameter_lr());
-        if self.loss_fn == "ranking" {
-            filled.margin = Some(self.margin.unwrap_or(RANKING_MARGIN));
-        }
         for entity in filled.entities.values_mut() {
             entity.dimension = Some(entity.dimension.unwrap_or(self.dimension));
         }
@@ -425,7 +419,6 @@ mod tests {
         for (key, value) in [
             ("global_emb", "true"),
             ("relation_lr", "0.01"),
-            ("margin", "0.1"),
             ("entities.user.dimension", "8"),
             ("relations.0.weight", "1"),
         ] {

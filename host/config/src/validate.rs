@@ -4,52 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::key_path::KeyPath;
 use super::node::excerpt;
-use super::{Config, RelationConfig};
+use super::{Config, Installed, RelationConfig};
 use pbg_core::graph::Side;
-use pbg_core::model::{Comparator, Operator};
+use pbg_core::model::Operator;
 use pbg_core::nearest::nearest;
 
 mod execution;
 mod negatives;
 mod validation;
-
-/// Names of the standard bucket orders.
-pub const STANDARD_ORDERS: [&str; 18] = [
-    "affinity",
-    "beta",
-    "chained_symmetric_pairs",
-    "comet",
-    "cover",
-    "from_file",
-    "hilbert",
-    "hilbert_symmetric",
-    "inside_out",
-    "legend",
-    "lexicographic",
-    "optimal",
-    "outside_in",
-    "overlap",
-    "random",
-    "random_symmetric",
-    "snake",
-    "stratified",
-];
-
-/// Names of the standard relation samplers.
-pub const STANDARD_SAMPLERS: [&str; 4] = ["hard_first", "proportional", "round_robin", "uniform"];
-
-/// Names of the standard losses.
-pub const STANDARD_LOSSES: [&str; 9] = [
-    "bce",
-    "logistic",
-    "logistic_computed",
-    "ranking",
-    "ranking_computed",
-    "sampled_softmax_temperature",
-    "self_adversarial",
-    "softmax",
-    "softmax_computed",
-];
 
 /// Names become parts of file names, which most systems limit to 255 bytes.
 const LONGEST_NAME: usize = 200;
@@ -62,8 +24,9 @@ pub(super) struct Complaint {
     pub(super) message: String,
 }
 
-/// Every rule that `config` breaks, where strategies may be plugins of these names too.
-pub(super) fn complaints(config: &Config, installed: &[String]) -> Vec<Complaint> {
+/// Every rule that `config` breaks. Names of strategies are checked where it is known which are
+/// `installed`.
+pub(super) fn complaints(config: &Config, installed: Option<&Installed>) -> Vec<Complaint> {
     let mut rules = Rules {
         config,
         broken: Vec::new(),
@@ -81,7 +44,9 @@ pub(super) fn complaints(config: &Config, installed: &[String]) -> Vec<Complaint
     rules.evaluation_negatives();
     rules.batches();
     rules.pins();
-    rules.strategies(installed);
+    if let Some(installed) = installed {
+        rules.strategies(installed);
+    }
     rules.validation();
     rules.execution();
     rules.broken
@@ -92,13 +57,6 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.loss_fn == "logistic" && self.comparator == Comparator::Cos {
-            warnings.push(
-                "loss_fn: logistic with comparator cos: scores stay within -1 to 1, so the loss \
-                 cannot get small; use comparator dot"
-                    .to_owned(),
-            );
-        }
         for name in self.entities.keys() {
             if !self
                 .relations
@@ -377,21 +335,20 @@ impl<'a> Rules<'a> {
         }
     }
 
-    fn strategies(&mut self, installed: &[String]) {
+    fn strategies(&mut self, installed: &Installed) {
         let config = self.config;
-        for (key, name, standard) in [
-            ("bucket_order", &config.bucket_order, &STANDARD_ORDERS[..]),
-            ("loss_fn", &config.loss_fn, &STANDARD_LOSSES),
-            (
-                "relation_sampler",
-                &config.relation_sampler,
-                &STANDARD_SAMPLERS,
-            ),
+        for (key, name) in [
+            ("bucket_order", &config.bucket_order),
+            ("loss_fn", &config.loss_fn),
+            ("relation_sampler", &config.relation_sampler),
         ] {
-            let known = standard.contains(&name.as_str()) || installed.contains(name);
-            if !known && !is_plugin_path(name) {
+            if !installed.has(key, name) && !is_plugin_path(name) {
+                let known = installed.standard(key).iter().map(String::as_str);
                 let or = " or the path of a component (*.wasm)";
-                self.blame([top(key)], unknown_name(name, standard, or));
+                self.blame(
+                    [top(key)],
+                    unknown_name(name, &known.collect::<Vec<_>>(), or),
+                );
             }
         }
     }

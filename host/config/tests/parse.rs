@@ -1,6 +1,6 @@
 //! What a configuration file may say, and what a wrong one is told.
 
-use pbg_config::{Config, ConfigErrors, split_override};
+use pbg_config::{Config, ConfigErrors, Installed, split_override};
 use pbg_core::model::{Comparator, Operator};
 
 const SMALL: &str = r#"
@@ -240,18 +240,6 @@ fn every_rule_between_keys_is_checked() {
         (
             &[("relations.0.name", "\"a\\nb\"")],
             "relations.0.name: must not contain control characters",
-        ),
-        (
-            &[("loss_fn", "Softmax")],
-            "or the path of a component (*.wasm), is \"Softmax\"; did you mean `softmax`?",
-        ),
-        (
-            &[("bucket_order", "INSIDE_OUT")],
-            "or the path of a component (*.wasm), is \"INSIDE_OUT\"; did you mean `inside_out`?",
-        ),
-        (
-            &[("relation_sampler", "proportonal")],
-            "or the path of a component (*.wasm), is \"proportonal\"; did you mean `proportional`?",
         ),
     ];
     for (overrides, expected) in cases {
@@ -499,6 +487,46 @@ fn overrides_that_lead_nowhere_are_errors() {
 }
 
 #[test]
+fn strategies_are_installed_or_paths() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let installed = Installed {
+        orders: names(&["inside_out", "random"]),
+        samplers: names(&["proportional"]),
+        losses: names(&["ranking", "softmax"]),
+        files: names(&["mine"]),
+    };
+    let parse = |key: &str, value: &str| {
+        let set = [(key.to_owned(), value.to_owned())];
+        Config::parse_with(SMALL, "pbg.toml", &set, &installed)
+    };
+    for (key, value, expected) in [
+        (
+            "loss_fn",
+            "Softmax",
+            "must be one of ranking, softmax or the path of a component (*.wasm), is \"Softmax\"; \
+             did you mean `softmax`?",
+        ),
+        ("bucket_order", "INSIDE_OUT", "did you mean `inside_out`?"),
+        (
+            "bucket_order",
+            "softmax",
+            "must be one of inside_out, random or",
+        ),
+        (
+            "relation_sampler",
+            "proportonal",
+            "did you mean `proportional`?",
+        ),
+    ] {
+        let shown = parse(key, value).unwrap_err().to_string();
+        assert!(shown.contains(expected), "{shown}\nlacks\n{expected}");
+    }
+    for name in ["random", "mine", "folder/other.wasm"] {
+        assert_eq!(parse("bucket_order", name).unwrap().bucket_order, name);
+    }
+}
+
+#[test]
 fn rules_about_keys_that_are_wrong_themselves_stay_silent() {
     let shown = complaints(&[("num_batch_negs", "x"), ("batch_size", "999")]);
     assert!(!shown.contains("multiple"), "{shown}");
@@ -509,13 +537,13 @@ fn rules_about_keys_that_are_wrong_themselves_stay_silent() {
 #[test]
 fn odd_but_allowed_is_a_warning() {
     let config = set(&[
-        ("loss_fn", "logistic"),
         ("edge_sets", "train,train"),
         ("entities.unused.num_partitions", "1"),
     ]);
     let warnings = config.warnings();
-    assert_eq!(warnings.len(), 3, "{warnings:?}");
-    assert!(warnings[0].starts_with("loss_fn: ") && warnings[1].starts_with("entities.unused: "));
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].starts_with("entities.unused: "));
+    assert!(warnings[1].starts_with("edge_sets: "));
 }
 
 #[test]

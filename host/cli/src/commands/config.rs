@@ -3,7 +3,7 @@
 use pbg_config as config;
 
 use crate::failure::Result;
-use crate::terminal;
+use crate::{plugins, terminal};
 
 /// Print a configuration to start from, or its JSON schema.
 #[derive(Debug, clap::Subcommand)]
@@ -25,8 +25,12 @@ and as the first line of pbg.toml, for editors with Taplo or Even Better TOML:
 /// # Errors
 /// When standard output cannot be written.
 pub(crate) fn run(command: &Command) -> Result<()> {
+    let installed = plugins::installed(&[]);
     match command {
-        Command::Default => terminal::print(|out| out.write_all(config::default_toml().as_bytes())),
-        Command::Schema => terminal::print_json(&config::schema()),
+        Command::Default => {
+            let text = config::default_toml(&installed);
+            terminal::print(|out| out.write_all(text.as_bytes()))
+        }
+        Command::Schema => terminal::print_json(&config::schema(&installed)),
     }
 }

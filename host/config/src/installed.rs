@@ -1,0 +1,40 @@
+//! Which strategies there are: asked of whoever loads them, never known here.
+
+/// Names that a configuration may give to strategies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Installed {
+    /// Bucket orders that come with the program, sorted.
+    pub orders: Vec<String>,
+    /// Relation samplers that come with the program, sorted.
+    pub samplers: Vec<String>,
+    /// Losses that come with the program, sorted.
+    pub losses: Vec<String>,
+    /// Components in the user's folders, whose kind nobody has asked for yet.
+    pub files: Vec<String>,
+}
+
+impl Installed {
+    /// Those that come with the program for a key of the configuration; none for a key that names
+    /// no strategy.
+    pub(super) fn standard(&self, key: &str) -> &[String] {
+        match key {
+            "bucket_order" => &self.orders,
+            "relation_sampler" => &self.samplers,
+            "loss_fn" => &self.losses,
+            _ => &[],
+        }
+    }
+
+    /// Whether `name` may stand at `key` without being a path.
+    pub(super) fn has(&self, key: &str, name: &String) -> bool {
+        self.standard(key).contains(name) || self.files.contains(name)
+    }
+
+    /// The description of `key` with the strategies that come with the program for it.
+    pub(super) fn describe(&self, key: &str, description: &str) -> String {
+        match self.standard(key) {
+            [] => description.to_owned(),
+            names => format!("{description} Standard ones: `{}`.", names.join("`, `")),
+        }
+    }
+}
