@@ -25,6 +25,7 @@ mod house;
 mod identity;
 mod orders;
 mod other_tools;
+mod peaks;
 mod plugin_losses;
 mod plugin_rights;
 mod resume;

@@ -158,6 +158,12 @@ pub(crate) fn minutes() -> Option<u64> {
     Some(minutes.parse().expect("PBG_TEST_MINUTES is a number"))
 }
 
+/// A command with keys of the configuration, each `KEY=VALUE`.
+pub(crate) fn with<'a>(command: &[&'a str], keys: &[&'a str]) -> Vec<&'a str> {
+    let set = keys.iter().flat_map(|key| ["--set", key]);
+    command.iter().copied().chain(set).collect()
+}
+
 /// Runs a command to its end.
 pub(crate) fn finish(command: &mut Command) -> Finished {
     let output = command.output().unwrap();

@@ -1,6 +1,7 @@
 //! `plugin.toml`: what the build of a project has to know.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -11,6 +12,9 @@ use crate::world::World;
 
 /// Name of the file.
 pub const MANIFEST: &str = "plugin.toml";
+
+/// No manifest is as long.
+const BYTES: u64 = 64 << 10;
 
 /// The content of `plugin.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -31,9 +35,9 @@ impl Manifest {
     /// [`BuildError::NoProject`] where there is none, [`BuildError::Manifest`] where it is wrong.
     pub fn read(folder: &Path) -> Result<Self, BuildError> {
         let path = folder.join(MANIFEST);
-        let text = match fs::read_to_string(&path) {
+        let text = match text_of(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(BuildError::NoProject {
                     folder: folder.to_owned(),
                 });
@@ -49,4 +53,16 @@ impl Manifest {
         crate::name::Name::new(&manifest.name).map_err(|error| wrong(error.to_string()))?;
         Ok(manifest)
     }
+}
+
+/// The text of a regular file. A pipe would be waited for, and a device never ends.
+fn text_of(path: &Path) -> io::Result<String> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() || metadata.len() > BYTES {
+        let reason = format!("it is no regular file of at most {BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    let mut text = String::new();
+    File::open(path)?.take(BYTES).read_to_string(&mut text)?;
+    Ok(text)
 }

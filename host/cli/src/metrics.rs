@@ -1,43 +1,68 @@
 //! Reads `metrics.jsonl`.
 
-use std::fs;
-use std::io;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use pbg_core::event::Event;
+use pbg_store::files::{self, FileError};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 
+/// No event is as long.
+const LINE_BYTES: u64 = 1 << 20;
+
+/// No run has as many events, each of which is held in memory.
+const FILE_BYTES: u64 = 1 << 30;
+
 /// The events in `path`. A last line that was not written to its end is left out.
 ///
 /// # Errors
-/// When the file cannot be read, or a line is no event.
+/// When the file cannot be read, is no regular file or too large, or a line is no event.
 pub(crate) fn read(path: &Path) -> Result<Vec<Event>> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        let kind = match error.kind() {
-            io::ErrorKind::NotFound => Kind::Checkpoint,
-            _ => Kind::Io,
-        };
-        Failure::new(kind, error).context(format!("cannot read {}", path.display()))
-    })?;
-    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-    let parse = |(number, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| {
-            let place = format!("{}, line {}: no event of a run", path.display(), number + 1);
-            Failure::new(Kind::Checkpoint, error).context(place)
-        })
+    let size = files::size(path).map_err(unreadable)?;
+    if size > FILE_BYTES {
+        let text = format!("{}: {size} bytes are no events of a run", path.display());
+        return Err(Failure::message(Kind::Checkpoint, text));
+    }
+    let mut lines = BufReader::new(files::open(path).map_err(unreadable)?);
+    let mut events = Vec::new();
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let mut limited = lines.by_ref().take(LINE_BYTES);
+        let read = limited.read_until(b'\n', &mut line);
+        read.map_err(|error| unreadable(FileError::new("read", path, error)))?;
+        match line.as_slice() {
+            [b'\n'] => continue,
+            complete @ [.., b'\n'] => events.push(event(complete, path, number)?),
+            longer if longer.len() as u64 == LINE_BYTES => {
+                events.push(event(longer, path, number)?);
+            }
+            _unfinished => break,
+        }
+    }
+    Ok(events)
+}
+
+fn event(line: &[u8], path: &Path, number: usize) -> Result<Event> {
+    serde_json::from_slice(line).map_err(|error| {
+        let place = format!("{}, line {number}: no event of a run", path.display());
+        Failure::new(Kind::Checkpoint, error).context(place)
+    })
+}
+
+fn unreadable(error: FileError) -> Failure {
+    let kind = match error.is_not_found() || error.is_damage() {
+        true => Kind::Checkpoint,
+        false => Kind::Io,
     };
-    let lines = complete.lines().enumerate();
-    lines
-        .filter(|(_, line)| !line.is_empty())
-        .map(parse)
-        .collect()
+    Failure::new(kind, error)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
 
     #[test]
     fn a_line_that_is_being_written_is_no_error() {
@@ -51,6 +76,7 @@ mod tests {
         assert_eq!(read(&format!("{event}\n{{\"eve")).unwrap().len(), 1);
         assert!(read("").unwrap().is_empty());
         assert!(read(&format!("what?\n{event}\n")).is_err());
+        assert!(read(&"x".repeat(2 << 20)).is_err(), "no line is as long");
         fs::remove_file(&path).unwrap();
     }
 }

@@ -34,6 +34,9 @@ pub(super) struct Runs<'a> {
 const RESULT: &str = "result.json";
 const METRICS: &str = "metrics.jsonl";
 
+/// No result of a run is as long.
+const RESULT_BYTES: u64 = 64 << 20;
+
 impl Runs<'_> {
     /// The run of an order with a seed: what is missing of it is trained.
     pub(super) fn run(&self, wanted: &Wanted, seed: u64) -> Result<SeedRun> {
@@ -219,21 +222,25 @@ fn name_of(label: &str) -> String {
 }
 
 fn read(path: &Path) -> Result<Option<SeedRun>> {
-    match fs::read(path) {
+    match files::read(path, RESULT_BYTES) {
         Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| {
             let text = format!("{} is no result of a run", path.display());
             Failure::new(Kind::Checkpoint, error).context(text)
         }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed("cannot read", path, error)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(Failure::new(Kind::Io, error)),
     }
 }
 
-/// Copies the metrics out of a checkpoint that will be removed.
+/// Keeps the metrics of a checkpoint that will be removed.
 fn keep_metrics(folder: &Path, checkpoint: &Path) -> Result<()> {
-    let metrics = checkpoint.join(METRICS);
-    let lines = fs::read(&metrics).map_err(|error| failed("cannot read", &metrics, error))?;
-    replace(&folder.join(METRICS), &lines)
+    let kept = folder.join(METRICS);
+    let staged = files::staged_name(&kept);
+    files::remove(&staged)
+        .and_then(|()| files::link_or_copy(&checkpoint.join(METRICS), &staged))
+        .and_then(|()| files::rename(&staged, &kept))
+        .and_then(|()| files::sync_folder_of(&kept))
+        .map_err(|error| Failure::new(Kind::Io, error))
 }
 
 /// Removes what a run that was stopped while it tidied up left of its checkpoint.

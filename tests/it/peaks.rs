@@ -1,0 +1,281 @@
+//! Memory stays below what is announced: the peaks of real runs against the bounds of `check`.
+
+use serde_json::Value;
+
+use crate::support::{Workplace, with};
+
+/// One entity type, cut so that half of it is in memory.
+const LARGE: &str = r#"
+dataset = "data"
+checkpoint_path = "model"
+dimension = 128
+dynamic_relations = true
+comparator = "dot"
+loss_fn = "softmax"
+num_epochs = 1
+lr = 0.1
+workers = 2
+seed = 7
+batch_size = 1000
+num_batch_negs = 20
+num_uniform_negs = 20
+eval_fraction = 0.0
+plugins.limits.memory_mib = 16
+
+[entities.node]
+num_partitions = 4
+
+[[relations]]
+name = "any"
+lhs = "node"
+rhs = "node"
+operator = "translation"
+"#;
+
+/// Users, items and shops, which are made of many words.
+const SHOP: &str = r#"
+dataset = "data"
+checkpoint_path = "model"
+dimension = 160
+comparator = "cos"
+loss_fn = "ranking"
+num_epochs = 1
+lr = 0.1
+workers = 2
+seed = 11
+batch_size = 500
+num_batch_negs = 20
+num_uniform_negs = 20
+eval_fraction = 0.0
+plugins.limits.memory_mib = 16
+
+[entities.user]
+num_partitions = 4
+[entities.item]
+num_partitions = 3
+[entities.shop]
+num_partitions = 1
+featurized = true
+
+[[relations]]
+name = "bought"
+lhs = "user"
+rhs = "item"
+operator = "linear"
+[[relations]]
+name = "liked"
+lhs = "user"
+rhs = "item"
+operator = "complex_diagonal"
+[[relations]]
+name = "sold by"
+lhs = "user"
+rhs = "shop"
+operator = "affine"
+"#;
+
+/// The bytes that a command with `--verbose` says it occupied at most.
+fn peak(stderr: &str) -> u64 {
+    let (_, behind) = stderr
+        .split_once("of main memory were occupied (")
+        .unwrap_or_else(|| panic!("no peak in\n{stderr}"));
+    behind.split_once(" bytes)").unwrap().0.parse().unwrap()
+}
+
+/// Bytes of all components of main memory that a check announced.
+fn bound(json: &str) -> u64 {
+    let report: Value = serde_json::from_str(json).unwrap();
+    let parts = report["memory"].as_array().unwrap();
+    parts.iter().map(|part| part[1].as_u64().unwrap()).sum()
+}
+
+/// Edges of users with items and shops, and the features of shops.
+fn shop_edges(place: &Workplace) {
+    let edges = |users: usize, step: usize| -> String {
+        let lines = (0..users).map(|user| {
+            let (item, shop) = (user * step % 50_000, user * step % 2_000);
+            format!(
+                "u{user}\tbought\ti{item}\nu{user}\tliked\ti{}\nu{user}\tsold by\ts{shop}\n",
+                item / 2
+            )
+        });
+        lines.collect()
+    };
+    place.write("train.tsv", edges(60_000, 7));
+    place.write("valid.tsv", edges(2_000, 11));
+    let words = |shop: usize| format!("w{}\tw{}\tw{}", shop * 10, shop * 10 + 1, shop % 20);
+    let features = (0..2_000).map(|shop| format!("s{shop}\t{}\n", words(shop)));
+    place.write("shops.tsv", features.collect::<String>());
+}
+
+fn generate(place: &Workplace, name: &str, entities: u32, edges: u32, seed: u32) {
+    let [entities, edges, seed] = [entities, edges, seed].map(|n| n.to_string());
+    place
+        .run([
+            "generate",
+            "--entities",
+            &entities,
+            "--edges",
+            &edges,
+            "--relations",
+            "20",
+            "--seed",
+            &seed,
+            "--out",
+            name,
+        ])
+        .succeeds();
+}
+
+#[test]
+fn real_runs_stay_below_what_is_announced() {
+    let place = Workplace::empty();
+    place.write("pbg.toml", LARGE);
+    generate(&place, "train.tsv", 80_000, 400_000, 1);
+    generate(&place, "valid.tsv", 80_000, 20_000, 2);
+    generate(&place, "few.tsv", 80_000, 2_000, 3);
+    let edges = [
+        "--edges",
+        "train=train.tsv",
+        "--edges",
+        "valid=valid.tsv",
+        "--edges",
+        "few=few.tsv",
+    ];
+    let import = [&["import", "-v", "--memory", "64M"][..], &edges].concat();
+    let import = place.run(import).succeeds();
+    // What `import --help` says that the program takes itself.
+    let allowed = (64 + 120) << 20;
+    assert!(peak(&import.stderr) <= allowed, "{}", import.stderr);
+
+    let runs: [(&str, &[&str]); 5] = [
+        ("plain", &["execution.prefetch=false"]),
+        ("prefetch", &["execution.prefetch=true"]),
+        (
+            "validation",
+            &["validation.edges=valid", "validation.limit=3000"],
+        ),
+        (
+            "held-out edges",
+            &["eval_fraction=0.05", "num_edge_chunks=2"],
+        ),
+        (
+            "all negatives",
+            &[
+                "relations.0.all_negs=true",
+                "batch_size=100",
+                "edge_sets=[\"few\"]",
+            ],
+        ),
+    ];
+    for (name, keys) in runs {
+        training_stays_below(&place, name, keys);
+    }
+
+    evaluation_stays_below(&place, "plain", &["checkpoint_path=plain"]);
+    exports_stay_below(&place, "plain", &["checkpoint_path=plain"]);
+}
+
+#[test]
+fn runs_with_several_types_and_features_stay_below_what_is_announced() {
+    let place = Workplace::empty();
+    place.write("pbg.toml", SHOP);
+    shop_edges(&place);
+    place
+        .run([
+            "import",
+            "--edges",
+            "train=train.tsv",
+            "--edges",
+            "valid=valid.tsv",
+            "--features",
+            "shop=shops.tsv",
+        ])
+        .succeeds();
+    let runs: [(&str, &[&str]); 3] = [
+        ("shop", &[]),
+        ("shop in memory", &["buffer_partitions=5"]),
+        (
+            "shop validated",
+            &["validation.edges=valid", "validation.limit=2000"],
+        ),
+    ];
+    for (name, keys) in runs {
+        training_stays_below(&place, name, keys);
+    }
+    evaluation_stays_below(&place, "shop", &["checkpoint_path=shop"]);
+    exports_stay_below(&place, "shop", &["checkpoint_path=shop"]);
+}
+
+/// Trains into a checkpoint of this name.
+fn training_stays_below(place: &Workplace, name: &str, keys: &[&str]) {
+    let path = format!("checkpoint_path={name}");
+    let keys = [keys, &[&path]].concat();
+    let check = place.run(with(&["check", "--json"], &keys)).succeeds();
+    let run = place.run(with(&["train", "-v", "--progress", "none"], &keys));
+    stays_below(name, &run.succeeds().stderr, bound(&check.stdout));
+}
+
+fn evaluation_stays_below(place: &Workplace, name: &str, keys: &[&str]) {
+    let eval = [
+        "eval",
+        "--edges",
+        "valid",
+        "--filter",
+        "train,valid",
+        "--limit",
+        "4000",
+    ];
+    let check = with(&[&eval[..], &["--check", "--json"]].concat(), keys);
+    let announced = bound(&place.run(check).succeeds().stdout);
+    let run = place.run(with(&[&eval[..], &["-v"]].concat(), keys));
+    stays_below(
+        &format!("eval of {name}"),
+        &run.succeeds().stderr,
+        announced,
+    );
+}
+
+/// An export takes no more than training.
+fn exports_stay_below(place: &Workplace, name: &str, keys: &[&str]) {
+    let check = place.run(with(&["check", "--json"], keys)).succeeds();
+    let announced = bound(&check.stdout);
+    for format in ["npy", "parquet", "safetensors", "tsv"] {
+        let out = format!("{name} as {format}");
+        let export = ["export", "-v", "--format", format, "--out", &out];
+        let run = place.run(with(&export, keys));
+        stays_below(&out, &run.succeeds().stderr, announced);
+    }
+}
+
+fn stays_below(name: &str, stderr: &str, announced: u64) {
+    let occupied = peak(stderr);
+    eprintln!("{name}: {} of {} MiB", occupied >> 20, announced >> 20);
+    assert!(occupied <= announced, "{name}: {occupied} of {announced}");
+}
+
+#[test]
+fn ranking_does_not_hold_the_edges_that_it_filters() {
+    let place = Workplace::empty();
+    place.write("pbg.toml", LARGE);
+    generate(&place, "few.tsv", 2_000, 2_000, 1);
+    generate(&place, "many.tsv", 2_000, 3_000_000, 2);
+    let edges = ["--edges", "few=few.tsv", "--edges", "many=many.tsv"];
+    place.run([&["import"][..], &edges].concat()).succeeds();
+    let keys = ["edge_sets=[\"few\"]", "dimension=8"];
+    place
+        .run(with(&["train", "--progress", "none"], &keys))
+        .succeeds();
+    let ranks = |filter: &str| {
+        let eval = [
+            "eval", "-v", "--json", "--edges", "few", "--limit", "50", "--filter", filter,
+        ];
+        let run = place.run(with(&eval, &keys)).succeeds();
+        peak(&run.stderr)
+    };
+    let (few, many) = (ranks("few"), ranks("few,many"));
+    // Three million edges are 60 MB in memory; a part of one bucket is 24 MB at most, and read as it is
+    // compared.
+    eprintln!("filtered by few: {few}, by many: {many}");
+    assert!(many < few + (40 << 20), "{few} and {many}");
+}
