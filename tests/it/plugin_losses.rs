@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::loss::{ZEROS, computed, computed_called, margin, traced};
+use crate::support::loss::{ZEROS, computed, computed_with_fallback, margin, traced};
 use crate::support::{Workplace, graph::CONFIG};
 
 const EPOCH: [&str; 5] = ["train", "--set", "num_epochs=1", "--progress", "none"];
@@ -177,14 +177,65 @@ fn the_standard_loss_takes_the_place_of_one_that_fails() {
 }
 
 #[test]
-fn a_computed_loss_falls_back_to_its_own_formula() {
-    let place = with_loss(&computed_called("softmax_computed", "unreachable"));
+fn a_loss_falls_back_to_what_it_names() {
+    let place = with_loss(&computed_with_fallback("softmax", "unreachable"));
     falls_back(&place, "softmax 0.1.0");
     let standard = Workplace::with_dataset(CONFIG);
     standard
         .run(EPOCH.iter().chain(&["--set", "loss_fn=softmax"]))
         .succeeds();
     assert_eq!(place.committed("model"), standard.committed("model"));
+}
+
+#[test]
+fn a_fallback_that_there_is_not_ends_the_run_before_it_begins() {
+    for (fallback, words) in [
+        (
+            "softmacks",
+            vec![
+                "the fallback that evil 6.6.6 names",
+                "softmacks",
+                "did you mean softmax?",
+            ],
+        ),
+        (
+            "inside_out",
+            vec![
+                "the fallback that evil 6.6.6 names",
+                "inside_out",
+                "bucket order",
+            ],
+        ),
+        ("../softmax", vec!["fallback \"../softmax\" must have"]),
+    ] {
+        let place = with_loss(&computed_with_fallback(fallback, "unreachable"));
+        let run = EPOCH
+            .iter()
+            .chain(&["--plugin", "evil.wasm"])
+            .chain(&FALLBACK);
+        place.run(run).fails(6, &words);
+    }
+    // The standard ones name formulas that there are.
+    let standard = Workplace::with_dataset(CONFIG);
+    for loss in pbg_wasm::standard() {
+        let shown = standard
+            .run(["plugin", "inspect", loss.name, "--json"])
+            .succeeds();
+        let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+        let fallback = shown["fallback"].as_str();
+        assert_eq!(
+            fallback.is_some(),
+            loss.kind == pbg_wasm::Kind::ComputedLoss,
+            "{}",
+            loss.name
+        );
+        let mut formulas = pbg_wasm::standard()
+            .iter()
+            .filter(|formula| formula.kind == pbg_wasm::Kind::TracedLoss);
+        if let Some(name) = fallback {
+            assert!(formulas.any(|formula| formula.name == name), "{name}");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use beta::Beta;
 use optimal::Optimal;
 use pbg_order_search::known_swaps;
-use pbg_plugin_sdk::{Order, Parameters, Pass};
+use pbg_plugin_sdk::{Order, Parameters, Pass, Value};
 
 use crate::{beta_formula, complete, cost, lower_bound, swaps};
 
@@ -74,7 +74,7 @@ fn without_a_search_optimal_is_never_worse_than_beta_either() {
                 let pass = complete(p, c, 3);
                 let mut order = Optimal::default();
                 order
-                    .configure(&Parameters::from_json(r#"{"effort": 0}"#))
+                    .configure(&Parameters::new([("effort", Value::Integer(0))]))
                     .expect("it takes no effort");
                 let found = cost(&pass, &order.plan(&pass).expect("it plans")).swaps;
                 assert!(found <= beta_formula(p, c), "p={p} c={c}: {found}");

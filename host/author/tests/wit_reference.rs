@@ -1,4 +1,4 @@
-//! `docs/plugins/wit.md` is made from the WIT files: `UPDATE_DOCS=1` writes it again.
+//! The WIT files: frozen, and shown in `docs/plugins/wit.md`, which `UPDATE_DOCS=1` writes again.
 
 use std::fs;
 use std::path::Path;
@@ -43,4 +43,33 @@ fn the_page_shows_the_files() {
         "docs/plugins/wit.md is not what the WIT files say: run\n\
          UPDATE_DOCS=1 cargo test --release -p pbg-author"
     );
+}
+
+/// What of a WIT file the component model compares: no comments, no empty lines.
+fn compared(folder: &Path, name: &str) -> Vec<String> {
+    let text = fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_version_is_frozen() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (frozen, current) = (root.join("tests/wit-0.1.0"), root.join("wit"));
+    let files = fs::read_dir(&frozen).expect("the frozen copy");
+    let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+    let names: Vec<String> = names.collect();
+    assert!(names.len() >= 9, "{names:?}");
+    for name in names {
+        let (then, mut now) = (compared(&frozen, &name), compared(&current, &name));
+        // New worlds may follow those that there are.
+        if name == "worlds.wit" {
+            now.truncate(then.len());
+        }
+        assert_eq!(
+            now, then,
+            "wit/{name} is no longer what plugins of 0.1.0 were built for: docs/plugins/versions.md"
+        );
+    }
 }

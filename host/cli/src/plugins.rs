@@ -140,14 +140,30 @@ pub(crate) fn fill(
     let order = configured(order, &config.bucket_order)?;
     let sampler = configured(sampler, &config.relation_sampler)?;
     let loss = configured(loss, &config.loss_fn)?;
-    // The standard plugin of a slot, unless the slot has it already.
-    let standby = |used: &Plugin, standard: &str| match config.plugins.on_fault {
+    // What goes on where a plugin fails: what it names, or else the default of its key, unless that
+    // is the plugin itself.
+    let standby = |used: &Plugin, default: &str| match config.plugins.on_fault {
         OnFault::End => Ok(None),
-        OnFault::Fallback => open(standard).map(|s| Some(s).filter(|s| s.id() != used.id())),
+        OnFault::Fallback => {
+            let named = used.inspection().metadata.fallback.as_deref();
+            let opened = open(named.unwrap_or(default)).map_err(|failure| match named {
+                Some(_) => failure.context(format!("the fallback that {} names", used.id())),
+                None => failure,
+            });
+            let standby = opened?;
+            let (kind, wanted) = (standby.inspection().kind, used.inspection().kind);
+            if !same_slot(kind, wanted) {
+                let (names, id) = (used.id(), standby.id());
+                let text =
+                    format!("the fallback that {names} names: {id} is a {kind}, no {wanted}");
+                return Err(Failure::message(Kind::Plugin, text));
+            }
+            Ok(Some(standby).filter(|standby| standby.id() != used.id()))
+        }
     };
     let standby_order = standby(&order, DEFAULT_ORDER)?;
     let standby_sampler = standby(&sampler, DEFAULT_SAMPLER)?;
-    let standby_loss = standby(&loss, standard_loss(&loss))?;
+    let standby_loss = standby(&loss, DEFAULT_LOSS)?;
     let standbys = [&standby_order, &standby_sampler, &standby_loss];
     let mut warnings = unused(
         config,
@@ -180,16 +196,10 @@ pub(crate) fn fill(
     })
 }
 
-/// What goes on where `loss` fails: the formula of the same loss where a standard one is computed,
-/// otherwise the default.
-fn standard_loss(loss: &Plugin) -> &'static str {
-    let formula = loss.inspection().metadata.name.strip_suffix("_computed");
-    let mut traced = pbg_wasm::standard()
-        .iter()
-        .filter(|standard| standard.kind == Slot::TracedLoss);
-    traced
-        .find(|standard| Some(standard.name) == formula)
-        .map_or(DEFAULT_LOSS, |standard| standard.name)
+/// Whether plugins of these kinds can take each other's place.
+fn same_slot(a: Slot, b: Slot) -> bool {
+    let is_loss = |kind| matches!(kind, Slot::TracedLoss | Slot::ComputedLoss);
+    a == b || is_loss(a) && is_loss(b)
 }
 
 /// A loss with the parameters that the configuration has for it.

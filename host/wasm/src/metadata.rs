@@ -17,6 +17,8 @@ pub struct Metadata {
     pub summary: String,
     /// What a configuration may set.
     pub parameters: Vec<Parameter>,
+    /// Name of the plugin that goes on where this one fails, if it names one.
+    pub fallback: Option<String>,
 }
 
 const NAME_BYTES: usize = 64;
@@ -31,6 +33,9 @@ const OPTIONS: usize = 64;
 pub(crate) fn check(answer: wit::Description) -> Result<Metadata, String> {
     word("name", &answer.name, "_-.")?;
     word("version", &answer.version, "_-+.")?;
+    if let Some(fallback) = &answer.fallback {
+        word("fallback", fallback, "_-.")?;
+    }
     if answer.parameters.len() > PARAMETERS {
         return Err(format!(
             "{} parameters, more than {PARAMETERS}",
@@ -58,6 +63,7 @@ pub(crate) fn check(answer: wit::Description) -> Result<Metadata, String> {
         version: answer.version,
         summary,
         parameters,
+        fallback: answer.fallback,
     })
 }
 
@@ -109,7 +115,8 @@ fn kind(declared: wit::ParameterKind) -> Result<ParameterKind, String> {
             }
         }
     };
-    kind.check(&kind.default_value())
-        .map_err(|why| format!("its own default {why}"))?;
-    Ok(kind)
+    match kind.check(&kind.default_value()) {
+        Ok(_) => Ok(kind),
+        Err(why) => Err(format!("its own default {why}")),
+    }
 }

@@ -5,6 +5,16 @@ use pbg_core::text::neutral;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+/// The value of a parameter that was checked against its declaration.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ParameterValue {
+    Boolean(bool),
+    Integer(i64),
+    Number(f64),
+    /// Also the word of a choice.
+    Text(String),
+}
+
 /// One parameter that a plugin declares.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Parameter {
@@ -57,34 +67,35 @@ impl ParameterKind {
         }
     }
 
-    /// Whether `value` is of this type and in its range, with the phrase for a message if not.
-    pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
-        let is = |fits: bool| {
-            if fits {
-                Ok(())
-            } else {
-                Err(format!("must be {self}"))
-            }
-        };
-        match self {
-            Self::Boolean { .. } => is(value.is_boolean()),
+    /// `value` as one of this type, if it is one and in its range; the phrase for a message if not.
+    pub(crate) fn check(&self, value: &Value) -> Result<ParameterValue, String> {
+        let fitting = match self {
+            Self::Boolean { .. } => value.as_bool().map(ParameterValue::Boolean),
             Self::Integer {
                 minimum, maximum, ..
-            } => is(value.as_i64().is_some_and(|v| {
-                minimum.is_none_or(|least| v >= least) && maximum.is_none_or(|most| v <= most)
-            })),
+            } => value
+                .as_i64()
+                .filter(|v| {
+                    minimum.is_none_or(|least| *v >= least) && maximum.is_none_or(|most| *v <= most)
+                })
+                .map(ParameterValue::Integer),
             Self::Number {
                 minimum, maximum, ..
-            } => is(value.as_f64().is_some_and(|v| {
-                v.is_finite()
-                    && minimum.is_none_or(|least| v >= least)
-                    && maximum.is_none_or(|most| v <= most)
-            })),
-            Self::Text { .. } => is(value.is_string()),
-            Self::Choice { options, .. } => is(value
+            } => value
+                .as_f64()
+                .filter(|v| {
+                    v.is_finite()
+                        && minimum.is_none_or(|least| *v >= least)
+                        && maximum.is_none_or(|most| *v <= most)
+                })
+                .map(ParameterValue::Number),
+            Self::Text { .. } => value.as_str().map(|v| ParameterValue::Text(v.to_owned())),
+            Self::Choice { options, .. } => value
                 .as_str()
-                .is_some_and(|v| options.iter().any(|option| option == v))),
-        }
+                .filter(|v| options.iter().any(|option| option == v))
+                .map(|v| ParameterValue::Text(v.to_owned())),
+        };
+        fitting.ok_or_else(|| format!("must be {self}"))
     }
 }
 
@@ -119,15 +130,15 @@ fn range<T: std::fmt::Display>(
     }
 }
 
-/// Every declared parameter with what `given` sets or its default. `given` is a JSON object, or
-/// null for nothing.
+/// Every declared parameter, in that order, with what `given` sets or its default. `given` is a
+/// JSON object, or null for nothing.
 ///
 /// # Errors
 /// One text per parameter that is unknown or out of its range.
 pub(crate) fn complete(
     declared: &[Parameter],
     given: &Value,
-) -> Result<Map<String, Value>, Vec<String>> {
+) -> Result<Vec<(String, ParameterValue)>, Vec<String>> {
     let nothing = Map::new();
     let given = match given {
         Value::Object(given) => given,
@@ -146,14 +157,14 @@ pub(crate) fn complete(
     {
         problems.push(unknown(name, known()));
     }
-    let mut complete = Map::new();
+    let mut complete = Vec::with_capacity(declared.len());
     for Parameter { name, kind, .. } in declared {
         let value = given
             .get(name)
             .cloned()
             .unwrap_or_else(|| kind.default_value());
         match kind.check(&value) {
-            Ok(()) => drop(complete.insert(name.clone(), value)),
+            Ok(value) => complete.push((name.clone(), value)),
             Err(must) => problems.push(format!("parameter {name} is {value}, {must}")),
         }
     }
@@ -218,8 +229,16 @@ mod tests {
     #[test]
     fn defaults_fill_what_is_not_set() {
         let complete = complete(&declared(), &json!({"turns": 7, "margin": 1})).expect("all fit");
-        let expected = json!({"turns": 7, "margin": 1, "mirror": true, "by": "edges"});
-        assert_eq!(Value::Object(complete), expected);
+        let expected = [
+            ("turns", ParameterValue::Integer(7)),
+            ("margin", ParameterValue::Number(1.0)),
+            ("mirror", ParameterValue::Boolean(true)),
+            ("by", ParameterValue::Text("edges".into())),
+        ];
+        assert_eq!(
+            complete,
+            expected.map(|(name, value)| (name.to_owned(), value))
+        );
         assert!(
             super::complete(&[], &Value::Null)
                 .expect("nothing to set")

@@ -8,12 +8,13 @@ use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
+use crate::bindings::types;
 use crate::error::LoadError;
 use crate::fault::Fault;
 use crate::guest::Guest;
 use crate::kind::Kind;
 use crate::limits::Limits;
-use crate::parameters::{Parameter, complete};
+use crate::parameters::{Parameter, ParameterValue, complete};
 use crate::program::{Program, Seat};
 use crate::replay::{Call, Replay};
 
@@ -28,8 +29,8 @@ pub(crate) struct Strategy {
     pub(crate) id: StrategyId,
     /// What the configuration sets.
     given: Value,
-    /// What `configure` gets: every declared parameter, as the text of a JSON object.
-    parameters: String,
+    /// What `configure` gets: every declared parameter.
+    parameters: Vec<(String, ParameterValue)>,
 }
 
 impl Strategy {
@@ -48,7 +49,7 @@ impl Strategy {
             program,
             id,
             given: given.clone(),
-            parameters: Value::Object(parameters).to_string(),
+            parameters,
         })
     }
 
@@ -58,7 +59,7 @@ impl Strategy {
         configure: impl FnOnce(
             &mut Store<Guest>,
             &Instance,
-            &str,
+            &[types::ParameterValue<'_>],
         ) -> wasmtime::Result<Result<(), String>>,
     ) -> Result<Option<Seat>, StrategyError> {
         let opened = self.program.open();
@@ -68,7 +69,7 @@ impl Strategy {
             "configure",
             SMALL_ANSWER,
             |store: &mut Store<Guest>, instance: &Instance| {
-                configure(store, instance, &self.parameters)
+                configure(store, instance, &lower(&self.parameters))
             },
         )?;
         Ok(seat)
@@ -137,6 +138,21 @@ impl Strategy {
         let reason = reason.into();
         LoadError::fault(&self.program.label, function, Fault { reason, cause })
     }
+}
+
+/// Parameters as the bindings take them.
+fn lower(parameters: &[(String, ParameterValue)]) -> Vec<types::ParameterValue<'_>> {
+    let parameters = parameters.iter();
+    let lower = parameters.map(|(name, value)| types::ParameterValue {
+        name,
+        value: match value {
+            ParameterValue::Boolean(value) => types::Value::Boolean(*value),
+            ParameterValue::Integer(value) => types::Value::Integer(*value),
+            ParameterValue::Number(value) => types::Value::Number(*value),
+            ParameterValue::Text(value) => types::Value::Text(value),
+        },
+    });
+    lower.collect()
 }
 
 /// Leaves replays of what failed.

@@ -14,6 +14,7 @@ void pbg_describe(description *answer, const char *name, const char *version,
     plugin_string_dup(&answer->summary, summary);
     answer->parameters.ptr = NULL;
     answer->parameters.len = 0;
+    answer->fallback.is_some = false;
 }
 
 static parameter *declare(description *answer, uint8_t kind, const char *name, const char *doc) {
@@ -50,50 +51,32 @@ void pbg_declare_number(description *answer, const char *name, double initial, d
     declare(answer, kind, name, doc)->kind.val.number = value;
 }
 
-/* Where the value of a key begins in the host's JSON, which has no spaces; SIZE_MAX if nowhere. */
-static size_t value_of(const plugin_string_t *json, const char *name) {
+/* The value of a name; NULL if there is none. */
+static const pbg_plugin_types_value_t *value_of(const pbg_plugin_types_parameter_value_t *values,
+                                                size_t count, const char *name) {
     size_t length = strlen(name);
-    for (size_t at = 0; at + length + 3 < json->len; at++) {
-        const uint8_t *key = json->ptr + at;
-        if (key[0] == '"' && !memcmp(key + 1, name, length) && key[length + 1] == '"' &&
-            key[length + 2] == ':') {
-            return at + length + 3;
-        }
+    for (size_t at = 0; at < count; at++) {
+        const plugin_string_t *known = &values[at].name;
+        if (known->len == length && !memcmp(known->ptr, name, length)) return &values[at].value;
     }
-    return SIZE_MAX;
+    return NULL;
 }
 
-bool pbg_boolean(const plugin_string_t *parameters, const char *name) {
-    size_t at = value_of(parameters, name);
-    return at != SIZE_MAX && parameters->ptr[at] == 't';
+bool pbg_boolean(const pbg_plugin_types_parameter_value_t *values, size_t count, const char *name) {
+    const pbg_plugin_types_value_t *value = value_of(values, count, name);
+    return value && value->tag == PBG_PLUGIN_TYPES_VALUE_BOOLEAN && value->val.boolean;
 }
 
-double pbg_number(const plugin_string_t *parameters, const char *name) {
-    size_t at = value_of(parameters, name);
-    if (at == SIZE_MAX) return 0;
-    const uint8_t *text = parameters->ptr;
-    bool negative = text[at] == '-';
-    if (negative) at++;
-    double value = 0, unit = 1;
-    int exponent = 0, sign = 1;
-    for (; at < parameters->len && text[at] >= '0' && text[at] <= '9'; at++) {
-        value = value * 10 + (text[at] - '0');
-    }
-    if (at < parameters->len && text[at] == '.') {
-        for (at++; at < parameters->len && text[at] >= '0' && text[at] <= '9'; at++) {
-            unit /= 10;
-            value += (text[at] - '0') * unit;
-        }
-    }
-    if (at < parameters->len && (text[at] == 'e' || text[at] == 'E')) {
-        at++;
-        if (text[at] == '-' || text[at] == '+') sign = text[at++] == '-' ? -1 : 1;
-        for (; at < parameters->len && text[at] >= '0' && text[at] <= '9'; at++) {
-            exponent = exponent * 10 + (text[at] - '0');
-        }
-    }
-    for (; exponent > 0; exponent--) value = sign > 0 ? value * 10 : value / 10;
-    return negative ? -value : value;
+int64_t pbg_integer(const pbg_plugin_types_parameter_value_t *values, size_t count,
+                    const char *name) {
+    const pbg_plugin_types_value_t *value = value_of(values, count, name);
+    return value && value->tag == PBG_PLUGIN_TYPES_VALUE_INTEGER ? value->val.integer : 0;
+}
+
+double pbg_number(const pbg_plugin_types_parameter_value_t *values, size_t count,
+                  const char *name) {
+    const pbg_plugin_types_value_t *value = value_of(values, count, name);
+    return value && value->tag == PBG_PLUGIN_TYPES_VALUE_NUMBER ? value->val.number : 0;
 }
 
 bool pbg_refuse(plugin_string_t *err, const char *text) {

@@ -22,9 +22,13 @@ void pbg_declare_integer(exports_pbg_plugin_metadata_description_t *answer, cons
 void pbg_declare_number(exports_pbg_plugin_metadata_description_t *answer, const char *name,
                         double initial, double minimum, double maximum, const char *doc);
 
-/* Values of the parameters that `configure` gets; it holds every declared one. */
-bool pbg_boolean(const plugin_string_t *parameters, const char *name);
-double pbg_number(const plugin_string_t *parameters, const char *name);
+/* Values of the parameters that `configure` gets, `count` of them: every declared one. One that was
+   declared with another type or not at all is false or 0. */
+bool pbg_boolean(const pbg_plugin_types_parameter_value_t *values, size_t count, const char *name);
+int64_t pbg_integer(const pbg_plugin_types_parameter_value_t *values, size_t count,
+                    const char *name);
+double pbg_number(const pbg_plugin_types_parameter_value_t *values, size_t count,
+                  const char *name);
 
 /* Refuses with a text for the user: `return pbg_refuse(err, "...")`. Always false. */
 bool pbg_refuse(plugin_string_t *err, const char *text);

@@ -18,7 +18,7 @@ export function exportOrder(Plugin, write) {
   return {
     metadata: metadataOf(Plugin),
     bucketOrder: {
-      configure: (text) => call(() => plugin.configure(JSON.parse(text))),
+      configure: (parameters) => call(() => plugin.configure(named(parameters))),
       plan: (pass) => call(() => plugin.plan(new Pass(pass))),
       pick: (pass, held, free) => call(() => plugin.pick(new Pass(pass), held, free)),
     },
@@ -47,7 +47,7 @@ export function exportSampler(Plugin, write) {
   return {
     metadata: metadataOf(Plugin),
     relationSampler: {
-      configure: (text) => call(() => plugin.configure(JSON.parse(text))),
+      configure: (parameters) => call(() => plugin.configure(named(parameters))),
       Sampler,
     },
   };
@@ -66,7 +66,7 @@ export function exportTracedLoss(Plugin, write) {
   return {
     metadata: metadataOf(Plugin),
     lossTraced: {
-      configure: (text) => call(() => plugin.configure(JSON.parse(text))),
+      configure: (parameters) => call(() => plugin.configure(named(parameters))),
       build: () => call(() => trace(plugin)),
       update: (progress, numbers) => call(() => update(progress, numbers)),
     },
@@ -85,12 +85,18 @@ function call(run) {
   }
 }
 
+// Parameters by their names. Whole numbers come as BigInt, which does not mix with others.
+function named(parameters) {
+  const plain = ({ tag, val }) => (tag === 'integer' ? Number(val) : val);
+  return Object.fromEntries(parameters.map(({ name, value }) => [name, plain(value)]));
+}
+
 function metadataOf(Plugin) {
   return {
     describe() {
-      const { name, version, summary, parameters = [] } = Plugin.metadata();
+      const { name, version, summary, parameters = [], fallback } = Plugin.metadata();
       const kinds = parameters.map((p) => ({ name: p.name, doc: p.doc, kind: kind(p) }));
-      return { name, version, summary, parameters: kinds };
+      return { name, version, summary, parameters: kinds, fallback };
     },
   };
 }

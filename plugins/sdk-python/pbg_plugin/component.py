@@ -1,6 +1,5 @@
 """Between the generated bindings, which exist only in a component, and the author's classes."""
 
-import json
 import traceback
 
 from . import log
@@ -90,7 +89,8 @@ class Configured:
     make = None
 
     def configure(self, parameters):
-        call(instance(self.make).configure, json.loads(parameters))
+        values = {p.name: p.value.value for p in parameters}
+        call(instance(self.make).configure, values)
 
 
 def metadata_of(plugin):
@@ -102,7 +102,9 @@ def metadata_of(plugin):
             parameters = [
                 wit_metadata.Parameter(p.name, p.doc, _kind(p)) for p in own.parameters
             ]
-            return wit_metadata.Description(own.name, own.version, own.summary, parameters)
+            return wit_metadata.Description(
+                own.name, own.version, own.summary, parameters, own.fallback
+            )
 
     return Metadata
 

@@ -48,12 +48,14 @@ class Parameter:
 
 @dataclass
 class Metadata:
-    """Name, version, summary (one sentence) and parameters of a plugin."""
+    """Name, version, summary (one sentence) and parameters of a plugin; `fallback` names the one
+    that goes on where this one fails."""
 
     name: str
     version: str
     summary: str
     parameters: List[Parameter] = field(default_factory=list)
+    fallback: Optional[str] = None
 
     def defaults(self):
         """The parameters that a plugin gets where a configuration sets nothing."""

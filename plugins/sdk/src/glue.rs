@@ -40,6 +40,18 @@ pub fn report_panics() {
 /// The instance of a component: made on first use.
 pub type Slot<T> = RefCell<Option<T>>;
 
+/// What `configure` gets, as authors read it.
+pub(crate) fn lift_parameters(parameters: Vec<types::ParameterValue>) -> crate::Parameters {
+    let value = |value| match value {
+        types::Value::Boolean(value) => crate::Value::Boolean(value),
+        types::Value::Integer(value) => crate::Value::Integer(value),
+        types::Value::Number(value) => crate::Value::Number(value),
+        types::Value::Text(value) => crate::Value::Text(value),
+    };
+    let parameters = parameters.into_iter();
+    crate::Parameters::new(parameters.map(|parameter| (parameter.name, value(parameter.value))))
+}
+
 /// Calls `f` with the instance in `slot`.
 pub fn with<T: Default, R>(
     slot: &'static std::thread::LocalKey<Slot<T>>,

@@ -72,7 +72,7 @@ pub use left::Left;
 pub use loss::{ComputedLoss, TracedLoss};
 pub use metadata::{Metadata, Parameter, ParameterKind};
 pub use order::{Order, pick_by_plan};
-pub use parameters::Parameters;
+pub use parameters::{Parameters, Value};
 pub use pass::{Bucket, Pass, Side};
 pub use rng::Rng;
 pub use sampler::{Draw, Draws, Sampler, Share};

@@ -20,6 +20,8 @@ pub struct Metadata {
     pub summary: String,
     /// What a configuration may set.
     pub parameters: Vec<Parameter>,
+    /// Name of the plugin that goes on where this one fails.
+    pub fallback: Option<String>,
 }
 
 impl Metadata {
@@ -35,7 +37,22 @@ impl Metadata {
             version: version.to_owned(),
             summary: summary.to_owned(),
             parameters: Vec::new(),
+            fallback: None,
         }
+    }
+
+    /// Names the plugin that goes on where this one fails: one that decides the same, such as the
+    /// formula of a loss that is code. It gets its own parameters.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::Metadata;
+    /// let metadata = Metadata::new("quick", "1.0.0", "A loss.").fallback("slow");
+    /// assert_eq!(metadata.fallback.as_deref(), Some("slow"));
+    /// ```
+    #[must_use]
+    pub fn fallback(mut self, name: &str) -> Self {
+        self.fallback = Some(name.to_owned());
+        self
     }
 
     /// Adds a parameter.

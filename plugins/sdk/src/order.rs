@@ -18,7 +18,7 @@ pub trait Order: Default + 'static {
     /// Where a combination of values makes no sense; the text is shown to the user.
     ///
     /// ```
-    /// # use pbg_plugin_sdk::{Bucket, Metadata, Order, Parameter, Parameters, Pass, Result};
+    /// # use pbg_plugin_sdk::{Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, Value};
     /// #[derive(Default, serde::Deserialize)]
     /// struct Rows { descending: bool }
     ///
@@ -39,7 +39,7 @@ pub trait Order: Default + 'static {
     /// }
     /// # pbg_plugin_sdk::testing::assert_order::<Rows>();
     /// # let mut rows = Rows::default();
-    /// # rows.configure(&Parameters::from_json(r#"{"descending": true}"#)).unwrap();
+    /// # rows.configure(&Parameters::new([("descending", Value::Boolean(true))])).unwrap();
     /// # assert!(rows.descending);
     /// ```
     fn configure(&mut self, parameters: &Parameters) -> Result<()> {

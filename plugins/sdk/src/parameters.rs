@@ -1,43 +1,70 @@
 //! The parameters of a configuration, as a plugin receives them.
 
-pub(crate) mod json;
+mod read;
 
 use serde::de::DeserializeOwned;
 
 use crate::Result;
 
-/// The JSON object of a plugin's parameters: every one that its metadata declares, with the
-/// configuration's value or the default.
+/// The value of one parameter.
 ///
 /// ```
+/// use pbg_plugin_sdk::{Parameters, Value};
+/// let parameters = Parameters::new([("overlap", Value::Integer(3))]);
+/// assert_eq!(parameters.get("overlap"), Some(&Value::Integer(3)));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A finite number.
+    Number(f64),
+    /// A text, or the word of a choice.
+    Text(String),
+}
+
+/// A plugin's parameters: every one that its metadata declares, with the configuration's value or
+/// the default.
+///
+/// ```
+/// use pbg_plugin_sdk::{Parameters, Value};
 /// #[derive(serde::Deserialize)]
 /// struct Mine { overlap: u32 }
-/// let parameters = pbg_plugin_sdk::Parameters::from_json(r#"{"overlap": 3}"#);
+/// let parameters = Parameters::new([("overlap", Value::Integer(3))]);
 /// assert_eq!(parameters.parse::<Mine>().unwrap().overlap, 3);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameters(String);
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parameters(Vec<(String, Value)>);
 
 impl Parameters {
-    /// Parameters from the text of a JSON object.
+    /// Parameters by their names.
     ///
     /// ```
-    /// assert_eq!(pbg_plugin_sdk::Parameters::from_json("{}").as_json(), "{}");
+    /// use pbg_plugin_sdk::{Parameters, Value};
+    /// let parameters = Parameters::new([("mirror", Value::Boolean(true))]);
+    /// assert_eq!(parameters.get("other"), None);
     /// ```
     #[must_use]
-    pub fn from_json(json: impl Into<String>) -> Self {
-        Self(json.into())
+    pub fn new<N: Into<String>>(values: impl IntoIterator<Item = (N, Value)>) -> Self {
+        let values = values.into_iter();
+        Self(values.map(|(name, value)| (name.into(), value)).collect())
     }
 
-    /// The text of the JSON object.
+    /// The value of one.
     ///
     /// ```
-    /// let text = r#"{"a": 1}"#;
-    /// assert_eq!(pbg_plugin_sdk::Parameters::from_json(text).as_json(), text);
+    /// use pbg_plugin_sdk::{Parameters, Value};
+    /// let parameters = Parameters::new([("margin", Value::Number(0.5))]);
+    /// assert_eq!(parameters.get("margin"), Some(&Value::Number(0.5)));
     /// ```
     #[must_use]
-    pub fn as_json(&self) -> &str {
-        &self.0
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        let mut values = self.0.iter();
+        values
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value)
     }
 
     /// Reads them into a type of the author's.
@@ -46,11 +73,11 @@ impl Parameters {
     /// Where the type does not fit what the metadata declares.
     ///
     /// ```
-    /// let parameters = pbg_plugin_sdk::Parameters::from_json("{}");
+    /// let parameters = pbg_plugin_sdk::Parameters::default();
     /// assert!(parameters.parse::<Vec<u8>>().is_err());
     /// ```
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
-        json::read(&self.0)
+        read::read(&self.0)
             .map_err(|error| format!("the parameters do not fit the plugin's own type: {error}"))
     }
 }

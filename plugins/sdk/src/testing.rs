@@ -9,8 +9,7 @@ pub use losses::{
 };
 pub use samplers::{assert_draws, assert_sampler};
 
-use crate::parameters::json::{self, Value};
-use crate::{Bucket, Metadata, Order, ParameterKind, Parameters, Pass};
+use crate::{Bucket, Metadata, Order, ParameterKind, Parameters, Pass, Value};
 
 /// Asserts that an order keeps its promises, configured with its defaults: over grids of many
 /// shapes, buffers and seeds every plan is a permutation of the grid, equal passes give equal
@@ -134,10 +133,11 @@ pub fn with_defaults<O: Order>() -> O {
 /// The parameters that a plugin gets where the configuration sets nothing.
 ///
 /// ```
-/// use pbg_plugin_sdk::{Metadata, Parameter, testing};
+/// use pbg_plugin_sdk::{Metadata, Parameter, Value, testing};
 /// let metadata = Metadata::new("a", "1.0.0", "")
 ///     .parameter(Parameter::choice("by", &["edges", "bytes"], ""));
-/// assert_eq!(testing::defaults(&metadata).as_json(), r#"{"by":"edges"}"#);
+/// let by = testing::defaults(&metadata).get("by").cloned();
+/// assert_eq!(by, Some(Value::Text("edges".to_owned())));
 /// ```
 #[must_use]
 pub fn defaults(metadata: &Metadata) -> Parameters {
@@ -151,9 +151,7 @@ pub fn defaults(metadata: &Metadata) -> Parameters {
         }
     };
     let members = metadata.parameters.iter();
-    Parameters::from_json(json::write(
-        members.map(|p| (p.name.as_str(), value(&p.kind))),
-    ))
+    Parameters::new(members.map(|p| (p.name.as_str(), value(&p.kind))))
 }
 
 fn answered<T>(answer: crate::Result<T>, pass: &Pass) -> T {

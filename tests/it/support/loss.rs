@@ -5,12 +5,27 @@ use super::plugin::{DESCRIBE, NAME, common, encode};
 /// A computed loss whose `evaluate` has this body. `$rows` and `$scores` are the numbers of
 /// positives and negatives, `$calls` counts calls; [`ZEROS`] is an answer.
 pub(crate) fn computed(evaluate: &str) -> Vec<u8> {
-    computed_called(NAME, evaluate)
+    computed_as(DESCRIBE, evaluate)
 }
 
-/// The same with another name.
-pub(crate) fn computed_called(name: &str, evaluate: &str) -> Vec<u8> {
-    let common = common(name, 40, DESCRIBE);
+/// The same, with `fallback` named as what goes on where it fails.
+pub(crate) fn computed_with_fallback(fallback: &str, evaluate: &str) -> Vec<u8> {
+    let mut stores = String::new();
+    for (at, byte) in fallback.bytes().enumerate() {
+        stores += &format!("(i32.store8 (i32.const {}) (i32.const {byte}))", 224 + at);
+    }
+    let length = fallback.len();
+    let describe = format!(
+        "{stores}
+        (i32.store (i32.const 96) (i32.const 1))
+        (i32.store (i32.const 100) (i32.const 224)) (i32.store (i32.const 104) (i32.const {length}))
+        {DESCRIBE}"
+    );
+    computed_as(&describe, evaluate)
+}
+
+fn computed_as(describe: &str, evaluate: &str) -> Vec<u8> {
+    let common = common(NAME, 40, describe);
     encode(
         "softmax_computed",
         &format!(

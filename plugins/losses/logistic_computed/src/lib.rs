@@ -14,6 +14,7 @@ impl ComputedLoss for LogisticComputed {
             env!("CARGO_PKG_VERSION"),
             "The logistic loss, computed in the sandbox: to compare with the traced one.",
         )
+        .fallback("logistic")
     }
 
     fn row(&self, row: ScoreRow<'_>) -> Result<RowResult> {

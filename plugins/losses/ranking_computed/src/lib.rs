@@ -18,6 +18,7 @@ impl ComputedLoss for RankingComputed {
             env!("CARGO_PKG_VERSION"),
             "The ranking loss, computed in the sandbox: to compare with the traced one.",
         )
+        .fallback("ranking")
         .parameter(Parameter::number(
             "margin",
             0.1,

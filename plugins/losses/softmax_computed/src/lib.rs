@@ -14,6 +14,7 @@ impl ComputedLoss for SoftmaxComputed {
             env!("CARGO_PKG_VERSION"),
             "The softmax loss, computed in the sandbox: to compare with the traced one.",
         )
+        .fallback("softmax")
     }
 
     fn row(&self, row: ScoreRow<'_>) -> Result<RowResult> {

@@ -68,7 +68,7 @@ export_order!(Beta);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbg_plugin_sdk::testing;
+    use pbg_plugin_sdk::{Value, testing};
 
     #[test]
     fn keeps_the_contract() {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn random_assignment_evens_out_the_work_and_costs_no_swap() {
         let mut random = Beta::default();
-        let parameters = Parameters::from_json(r#"{"assignment": "random"}"#);
+        let parameters = Parameters::new([("assignment", Value::Text("random".to_owned()))]);
         assert_eq!(random.configure(&parameters), Ok(()));
         let mut excess = [0_i64; 2];
         for seed in 0..10 {

@@ -1,8 +1,8 @@
 //! The world of computed losses.
 
-use super::{Slot, with};
+use super::{Slot, lift_parameters, types, with};
 use crate::loss::evaluate as evaluate_rows;
-use crate::{ComputedLoss, Parameters, Result};
+use crate::{ComputedLoss, Result};
 
 #[expect(missing_docs, reason = "generated from the documented WIT files")]
 pub mod bindings {
@@ -16,7 +16,7 @@ pub mod bindings {
         ",
         path: "wit",
         world: "pbg:sdk/computed",
-        with: { "pbg:plugin/log@0.1.0": crate::glue::log },
+        with: { "pbg:plugin/log@0.1.0": crate::glue::log, "pbg:plugin/types@0.1.0": crate::glue::types },
         pub_export_macro: true,
         default_bindings_module: "pbg_plugin_sdk::glue::computed::bindings",
     });
@@ -27,9 +27,9 @@ pub use bindings::exports::pbg::plugin::loss_computed;
 /// `loss-computed.configure`.
 pub fn configure<L: ComputedLoss>(
     slot: &'static std::thread::LocalKey<Slot<L>>,
-    json: String,
+    parameters: Vec<types::ParameterValue>,
 ) -> Result<()> {
-    with(slot, |loss| loss.configure(&Parameters::from_json(json)))
+    with(slot, |loss| loss.configure(&lift_parameters(parameters)))
 }
 
 /// `loss-computed.evaluate`.
@@ -63,7 +63,9 @@ macro_rules! __computed_loss_component {
         $crate::__metadata_component!(<$loss as $crate::ComputedLoss>::metadata);
 
         impl $crate::glue::computed::loss_computed::Guest for Component {
-            fn configure(parameters: ::std::string::String) -> $crate::Result<()> {
+            fn configure(
+                parameters: ::std::vec::Vec<$crate::glue::types::ParameterValue>,
+            ) -> $crate::Result<()> {
                 $crate::glue::computed::configure(&INSTANCE, parameters)
             }
 

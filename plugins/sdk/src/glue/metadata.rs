@@ -31,6 +31,7 @@ pub fn describe(metadata: fn() -> crate::Metadata) -> Description {
                 kind: lower(parameter.kind),
             })
             .collect(),
+        fallback: metadata.fallback,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The world of orders.
 
-use super::{Slot, types, with};
-use crate::{Bucket, Order, Parameters, Pass, Result, Side};
+use super::{Slot, lift_parameters, types, with};
+use crate::{Bucket, Order, Pass, Result, Side};
 
 #[expect(missing_docs, reason = "generated from the documented WIT files")]
 pub mod bindings {
@@ -26,9 +26,9 @@ pub use bindings::exports::pbg::plugin::bucket_order;
 /// `bucket-order.configure`.
 pub fn configure<O: Order>(
     slot: &'static std::thread::LocalKey<Slot<O>>,
-    json: String,
+    parameters: Vec<types::ParameterValue>,
 ) -> Result<()> {
-    with(slot, |order| order.configure(&Parameters::from_json(json)))
+    with(slot, |order| order.configure(&lift_parameters(parameters)))
 }
 
 /// `bucket-order.plan`.
@@ -99,7 +99,9 @@ macro_rules! __order_component {
         $crate::__metadata_component!(<$order as $crate::Order>::metadata);
 
         impl $crate::glue::order::bucket_order::Guest for Component {
-            fn configure(parameters: ::std::string::String) -> $crate::Result<()> {
+            fn configure(
+                parameters: ::std::vec::Vec<$crate::glue::types::ParameterValue>,
+            ) -> $crate::Result<()> {
                 $crate::glue::order::configure(&INSTANCE, parameters)
             }
 

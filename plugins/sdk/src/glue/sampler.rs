@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use super::{Slot, with};
-use crate::{Draws, Parameters, Result, Sampler, Share};
+use super::{Slot, lift_parameters, types, with};
+use crate::{Draws, Result, Sampler, Share};
 
 #[expect(missing_docs, reason = "generated from the documented WIT files")]
 pub mod bindings {
@@ -17,7 +17,7 @@ pub mod bindings {
         ",
         path: "wit",
         world: "pbg:sdk/sampler",
-        with: { "pbg:plugin/log@0.1.0": crate::glue::log },
+        with: { "pbg:plugin/log@0.1.0": crate::glue::log, "pbg:plugin/types@0.1.0": crate::glue::types },
         pub_export_macro: true,
         default_bindings_module: "pbg_plugin_sdk::glue::sampler::bindings",
     });
@@ -31,10 +31,10 @@ pub struct Walk<D>(RefCell<D>);
 /// `relation-sampler.configure`.
 pub fn configure<S: Sampler>(
     slot: &'static std::thread::LocalKey<Slot<S>>,
-    json: String,
+    parameters: Vec<types::ParameterValue>,
 ) -> Result<()> {
     with(slot, |sampler| {
-        sampler.configure(&Parameters::from_json(json))
+        sampler.configure(&lift_parameters(parameters))
     })
 }
 
@@ -80,7 +80,9 @@ macro_rules! __sampler_component {
         impl $crate::glue::sampler::relation_sampler::Guest for Component {
             type Sampler = Handle;
 
-            fn configure(parameters: ::std::string::String) -> $crate::Result<()> {
+            fn configure(
+                parameters: ::std::vec::Vec<$crate::glue::types::ParameterValue>,
+            ) -> $crate::Result<()> {
                 $crate::glue::sampler::configure(&INSTANCE, parameters)
             }
         }

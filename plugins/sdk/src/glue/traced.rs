@@ -1,8 +1,8 @@
 //! The world of traced losses.
 
-use super::{Slot, with};
+use super::{Slot, lift_parameters, types, with};
 use crate::loss::{self, Binary, Node, Progress, Reduction, Unary, Values, trace};
-use crate::{Parameters, Result, TracedLoss};
+use crate::{Result, TracedLoss};
 
 #[expect(missing_docs, reason = "generated from the documented WIT files")]
 pub mod bindings {
@@ -16,7 +16,7 @@ pub mod bindings {
         ",
         path: "wit",
         world: "pbg:sdk/traced",
-        with: { "pbg:plugin/log@0.1.0": crate::glue::log },
+        with: { "pbg:plugin/log@0.1.0": crate::glue::log, "pbg:plugin/types@0.1.0": crate::glue::types },
         pub_export_macro: true,
         default_bindings_module: "pbg_plugin_sdk::glue::traced::bindings",
     });
@@ -27,9 +27,9 @@ pub use bindings::exports::pbg::plugin::loss_traced;
 /// `loss-traced.configure`.
 pub fn configure<L: TracedLoss>(
     slot: &'static std::thread::LocalKey<Slot<L>>,
-    json: String,
+    parameters: Vec<types::ParameterValue>,
 ) -> Result<()> {
-    with(slot, |loss| loss.configure(&Parameters::from_json(json)))
+    with(slot, |loss| loss.configure(&lift_parameters(parameters)))
 }
 
 /// `loss-traced.build`.
@@ -159,7 +159,9 @@ macro_rules! __traced_loss_component {
         $crate::__metadata_component!(<$loss as $crate::TracedLoss>::metadata);
 
         impl $crate::glue::traced::loss_traced::Guest for Component {
-            fn configure(parameters: ::std::string::String) -> $crate::Result<()> {
+            fn configure(
+                parameters: ::std::vec::Vec<$crate::glue::types::ParameterValue>,
+            ) -> $crate::Result<()> {
                 $crate::glue::traced::configure(&INSTANCE, parameters)
             }
 

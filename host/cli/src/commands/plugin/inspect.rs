@@ -52,6 +52,9 @@ fn show(out: &mut dyn Write, source: &str, inspection: &Inspection) -> io::Resul
     )?;
     writeln!(out, "  source    {source}")?;
     writeln!(out, "  kind      {}", inspection.kind)?;
+    if let Some(fallback) = &metadata.fallback {
+        writeln!(out, "  fallback  {fallback}")?;
+    }
     writeln!(out, "  built for {}", inspection.wit)?;
     let imports = if inspection.imports.is_empty() {
         "nothing".to_owned()
