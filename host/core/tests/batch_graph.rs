@@ -233,9 +233,10 @@ proptest! {
         }
     }
 
-    /// Every node runs once per slice or once per batch, after what it needs.
+    /// Every node runs once per slice or once per batch, after what it needs. That the numbers are the same is a
+    /// test of the kernels.
     #[test]
-    fn the_sliced_form_computes_the_same(facts in any_facts()) {
+    fn the_sliced_form_runs_every_node_once_after_what_it_needs(facts in any_facts()) {
         let sliced = sliced(&facts, Update::Batch);
         let graph = &sliced.graph;
         let loops = sliced.loops.iter();

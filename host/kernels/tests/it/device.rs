@@ -197,10 +197,15 @@ fn train(case: &Case, place: Option<Place>) -> Result<After, StepError> {
     })
 }
 
-/// Compares both within 1e-4, relative to the largest number of a row.
+/// A device and a core compute the same.
 fn compare(case: &Case, place: Place) {
     let expected = train(case, None).unwrap_or_else(|e| panic!("{case:?}: {e}"));
     let found = train(case, Some(place)).unwrap_or_else(|e| panic!("{case:?}: {e}"));
+    agree(case, &found, &expected);
+}
+
+/// Both are equal within 1e-4, relative to the largest number of a row.
+fn agree(case: &Case, found: &After, expected: &After) {
     let close = |what: &str, found: f64, expected: f64, size: f64| {
         assert!(
             (found - expected).abs() <= 1e-4 * (1.0 + size.abs()),
@@ -301,6 +306,24 @@ proptest! {
     #[test]
     fn a_device_computes_what_a_core_does(case in cases()) {
         compare(&case, Place::MAIN_MEMORY);
+    }
+
+    /// However a batch is cut into slices, it ends at the numbers of a batch that is one slice.
+    #[test]
+    fn the_sliced_form_computes_the_same(
+        mut case in cases(),
+        chunk_size in 1..5_usize,
+        slice_bytes in prop_oneof![Just(1), 1..20_000_usize],
+    ) {
+        // Two chunks or more; what scores all entities has slices of 256 at least.
+        case.spec.chunk_size = Some(chunk_size);
+        case.spec.relations.iter_mut().for_each(|relation| relation.all_negs = false);
+        case.execution.update = Update::Batch;
+        case.execution.slice_bytes = 1 << 30;
+        let whole = train(&case, None).unwrap_or_else(|e| panic!("{case:?}: {e}"));
+        case.execution.slice_bytes = slice_bytes;
+        let sliced = train(&case, None).unwrap_or_else(|e| panic!("{case:?}: {e}"));
+        agree(&case, &sliced, &whole);
     }
 }
 
