@@ -76,7 +76,7 @@ const TABLE: [Row; 12] = [
         2,
         [495, 495, 502, 975, 990, 1020, 520, 503, 532, 931, 1889],
     ),
-    row(8, 4, [8, 9, 10, 18, 32, 37, 14, 14, 18, 20, 39]),
+    row(8, 4, [8, 9, 10, 18, 32, 37, 14, 14, 18, 19, 39]),
     row(16, 4, [38, 42, 56, 102, 192, 205, 90, 82, 100, 134, 277]),
     row(
         32,
@@ -134,9 +134,9 @@ fn orders_without_chance_make_exactly_these_swaps() {
     }
 }
 
-/// The mean over seeds is within 5 % of the table's. Seeds are enough when the standard error of their
+/// What is wrong if the mean over seeds is not within 5 % of the table's. Seeds are enough when the standard error of their
 /// mean is below 1 %, so that chance alone is no reason to be further away.
-fn assert_mean<O: Order>(row: &Row, expected: u64) {
+fn deviation<O: Order>(row: &Row, expected: u64) -> Option<String> {
     let (mut seeds, mut sum, mut squares) = (0.0, 0.0, 0.0);
     let enough = |seeds: f64, sum: f64, squares: f64| {
         let variance = (squares - sum * sum / seeds).max(0.0) / (seeds - 1.0);
@@ -150,13 +150,10 @@ fn assert_mean<O: Order>(row: &Row, expected: u64) {
         squares += found * found;
     }
     let (mean, expected) = (sum / seeds, expected as f64);
-    let name = O::metadata().name;
-    assert!(
-        (mean - expected).abs() <= 0.05 * expected,
-        "{name}, p={} c={}: {mean} of {seeds} seeds, expected {expected}",
-        row.p,
-        row.c
-    );
+    ((mean - expected).abs() > 0.05 * expected).then(|| {
+        let (name, p, c) = (O::metadata().name, row.p, row.c);
+        format!("{name}, p={p} c={c}: {mean} of {seeds} seeds, expected {expected}")
+    })
 }
 
 /// What the page prints is what is checked here.
@@ -185,12 +182,16 @@ fn the_page_has_this_table() {
 
 #[test]
 fn random_orders_make_these_swaps_on_average() {
-    for row in &TABLE {
-        assert_mean::<InsideOut>(row, row.inside_out);
-        assert_mean::<OutsideIn>(row, row.inside_out);
-        assert_mean::<Affinity>(row, row.affinity);
-        assert_mean::<ChainedSymmetricPairs>(row, row.chained);
-        assert_mean::<RandomSymmetric>(row, row.random_symmetric);
-        assert_mean::<Random>(row, row.random);
-    }
+    let deviations = TABLE.iter().flat_map(|row| {
+        [
+            deviation::<InsideOut>(row, row.inside_out),
+            deviation::<OutsideIn>(row, row.inside_out),
+            deviation::<Affinity>(row, row.affinity),
+            deviation::<ChainedSymmetricPairs>(row, row.chained),
+            deviation::<RandomSymmetric>(row, row.random_symmetric),
+            deviation::<Random>(row, row.random),
+        ]
+    });
+    let deviations: Vec<String> = deviations.flatten().collect();
+    assert!(deviations.is_empty(), "{}", deviations.join("\n"));
 }
