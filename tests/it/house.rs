@@ -4,6 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -167,5 +170,57 @@ fn crates_use_only_those_above_them_in_the_map() {
                 "{name} uses {dependency}, which is not above it in the map"
             );
         }
+    }
+}
+
+/// Units of a build by package, profile and kind, each with the sets of features that it is compiled with.
+fn units(arguments: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .args([
+            "--release",
+            "--offline",
+            "-Zunstable-options",
+            "--unit-graph",
+        ])
+        // Only what would be built is asked for; the graph itself is not stable.
+        .env("RUSTC_BOOTSTRAP", "1")
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let graph: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let units = graph["units"].as_array().unwrap().iter();
+    units
+        .filter(|unit| unit["mode"] == "build")
+        .map(|unit| {
+            let (package, features) = (&unit["pkg_id"], &unit["features"]);
+            let (level, kind) = (&unit["profile"]["opt_level"], &unit["target"]["kind"]);
+            format!("{package} {kind} {level} {features}")
+        })
+        .collect()
+}
+
+#[test]
+fn whatever_is_built_shares_what_is_compiled() {
+    let all = units(&["test", "--workspace", "--tests"]);
+    let program = ["build", "--workspace", "--bin", "pbg-host"];
+    let one = |package| ["test", "--package", package, "--tests"];
+    let others = [
+        program,
+        one("pbg-core"),
+        one("pbg-store"),
+        one("pbg-train"),
+        one("pbg-wasm"),
+    ];
+    for arguments in others {
+        let again: Vec<String> = units(&arguments).difference(&all).cloned().collect();
+        assert!(
+            again.is_empty(),
+            "{arguments:?} compiles again, with other features than `test --workspace`; \
+             host/features/Cargo.toml should ask for them:\n{}",
+            again.join("\n")
+        );
     }
 }

@@ -12,7 +12,7 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
     step::announce("building pbg-host (the first time takes some minutes)");
     step::run(
         repo.cargo("build")
-            .args(["--release", "--package", "pbg-host"]),
+            .args(["--release", "--workspace", "--bin", "pbg-host"]),
         "see the compiler's message above",
     )
 }

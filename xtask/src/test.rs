@@ -16,8 +16,7 @@ const SEE_ABOVE: &str = "see the messages above";
 ///
 /// Tests train real models, which an unoptimised build makes minutes long; wasmtime, Arrow and the bindings of libtorch
 /// in a second profile would cost as many minutes again, and so would clippy's own run of libtorch's build script.
-/// For the same reason the program is not built by itself first: the integration tests need it anyway, and with the tests'
-/// features, with which a part of its dependencies would be compiled a second time.
+/// The program is not built by itself first: the integration tests need it anyway.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
     let mut times = Times::default();
     let result = steps(repo, &mut times);

@@ -27,7 +27,7 @@ pub fn encode(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
     encoder
         .validate(true)
         .module(&module)
-        .and_then(ComponentEncoder::encode)
+        .and_then(|mut encoder| encoder.encode())
         .map_err(|error| misfit(&error))
 }
 

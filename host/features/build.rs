@@ -1,0 +1,3 @@
+//! Nothing: Cargo looks at dependencies of build scripts only where there is one.
+
+fn main() {}
