@@ -98,6 +98,12 @@ fn an_old_checkpoint_answers_for_what_it_knows() {
         assert_eq!(report["raw_lhs"]["count"], 1);
         assert_eq!(report["without_embedding"], 2);
         assert!(more.stderr.contains("2 edges"), "{}", more.stderr);
+        // A limit is on those that can be ranked.
+        for (limit, count) in [("1", 1), ("2", 1)] {
+            let some = ["eval", "--json", "--edges", "more", "--limit", limit];
+            let report: Value = serde_json::from_str(&place.run(some).succeeds().stdout).unwrap();
+            assert_eq!(report["raw_lhs"]["count"], count, "of {limit}");
+        }
         place
             .run(["neighbors", "pbg.toml", NEW[0]])
             .fails(4, &[NEW[0], "no embedding in model yet"]);

@@ -384,3 +384,44 @@ fn workers_share_the_work_and_learn_alike() {
     let (one, three) = (last(1), last(3));
     assert!((one - three).abs() < 0.1 * one, "{one} {three}");
 }
+
+#[test]
+fn types_with_features_grow() {
+    let place = typed();
+    train(&place, &[]);
+    let export = ["export", "--format", "tsv", "--out", "out", "--overwrite"];
+    let rows = || {
+        place.run(export).succeeds();
+        ["features_text", "entities_user", "entities_place"]
+            .map(|table| exported(&place, &format!("out/{table}.tsv")))
+    };
+    let before = rows();
+    place.write(
+        "more.tsv",
+        "user 60\treads\ttext 12\ntext 12\tcites\ttext 1\nuser 1\treads\ttext 2\n",
+    );
+    let features = place.read("text.features") + "text 12\tword1\tword9\n";
+    place.write("text.features", features);
+    let import = "import --edges more=more.tsv --features text=text.features";
+    place.run(import.split(' ')).succeeds();
+
+    // The words of old texts have their rows, and what came has none yet.
+    assert_eq!(rows(), before);
+    let eval = place.run("eval --json --edges more".split(' ')).succeeds();
+    let report: Value = serde_json::from_str(&eval.stdout).unwrap();
+    assert_eq!(report["raw"]["count"], 1, "{}", eval.stdout);
+    assert_eq!(report["without_embedding"], 2);
+
+    let more = ["edge_sets=train,more", "num_epochs=9"];
+    let mut command = vec!["train", "--progress", "none", "--allow-data-change"];
+    command.extend(more.iter().flat_map(|key| ["--set", key]));
+    place.run(command).succeeds();
+    let after = rows();
+    assert_eq!(after[0].len(), before[0].len() + 1);
+    assert_eq!(after[1].len(), before[1].len() + 1);
+    assert_eq!(after[2].len(), before[2].len());
+    assert!(after[0].contains_key("word9") && after[1].contains_key("user 60"));
+    let eval = place.run("eval --json --edges more".split(' ')).succeeds();
+    let report: Value = serde_json::from_str(&eval.stdout).unwrap();
+    assert_eq!(report["raw"]["count"], 3 * 2);
+}

@@ -1,6 +1,7 @@
 //! What bounds plugins where no deadline does: compilation, Ctrl-C, stacks, addresses, and what
 //! reaches the terminal.
 
+use std::fs;
 use std::process::Command;
 
 use serde_json::json;
@@ -8,7 +9,7 @@ use serde_json::json;
 use crate::bombs::{Bomb, below_every_cap, counted};
 use crate::support::loss::{margin, traced};
 use crate::support::plugin::{ROW_BY_ROW, with_plan};
-use crate::support::{Finished, Workplace, finish, graph::CONFIG};
+use crate::support::{Finished, Workplace, finish, graph::CONFIG, with};
 
 /// A shell in the place that sets `limit` and then runs the program.
 fn limited(place: &Workplace, limit: &str, arguments: &str) -> Finished {
@@ -66,7 +67,7 @@ fn ctrl_c_ends_a_call_that_is_at_work() {
         "plugins.limits.deadline_ms=3600000",
     ]);
     let log = place.path("stderr.txt");
-    let begun = || std::fs::read_to_string(&log).is_ok_and(|said| said.contains("training "));
+    let begun = || fs::read_to_string(&log).is_ok_and(|said| said.contains("training "));
     assert!(
         run.wait_until(begun),
         "it ended by itself: {}",
@@ -79,6 +80,46 @@ fn ctrl_c_ends_a_call_that_is_at_work() {
     assert!(!place.path("model/faults").exists());
     let other = ["train", "--allow-plugin-change", "--progress", "none"];
     place.run(other).succeeds();
+}
+
+/// Processes that `pid` started and that are still there.
+fn children(pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+    {
+        let list = thread.unwrap().path().join("children");
+        let list = fs::read_to_string(list).unwrap_or_default();
+        found.extend(list.split_whitespace().map(|id| id.parse::<u32>().unwrap()));
+    }
+    found
+}
+
+#[test]
+fn ctrl_c_ends_a_compilation() {
+    let place = Workplace::with_dataset(CONFIG);
+    let bombs = below_every_cap(&with_plan(ROW_BY_ROW));
+    let long = bombs
+        .into_iter()
+        .find(|(name, ..)| *name == "two functions of 500 KB with 4900 locals");
+    place.write("slow.wasm", long.expect("there is one").1);
+    let patient = ["plugins.limits.compile_seconds=3600"];
+    let mut run = place.start(with(&["train", "--plugin", "slow.wasm"], &patient));
+    let pid = run.id();
+    let mut compilers = Vec::new();
+    let begun = || {
+        compilers = children(pid);
+        !compilers.is_empty()
+    };
+    assert!(run.wait_until(begun), "{}", run.stderr());
+    run.signal("INT");
+    let ended = run.finish();
+    assert_eq!(ended.code(), Some(130), "{}", ended.stderr);
+    for compiler in compilers {
+        let left = fs::read_to_string(format!("/proc/{compiler}/cmdline")).unwrap_or_default();
+        assert!(!left.contains("pbg-host"), "{compiler} still compiles");
+    }
 }
 
 #[test]
@@ -110,6 +151,8 @@ fn few_addresses_are_enough_or_are_named() {
     let place = Workplace::with_dataset(CONFIG);
     let train = "train --progress none --set num_epochs=1";
     limited(&place, "ulimit -v 4194304", train).succeeds();
+    let large = format!("{train} --set num_uniform_negs=3000000");
+    limited(&place, "ulimit -v 4194304", &large).fails(8, &["GiB of memory", "ulimit -v"]);
 }
 
 #[test]
@@ -131,6 +174,20 @@ fn messages_neutralise_what_files_say() {
         "{}",
         run.stderr
     );
+    // The end of a line in a message stays one.
+    let run = place.run(["plugin", "replay", file]).fails(6, &["plan"]);
+    for escaped in ["\\n", "\\u{a}"] {
+        assert!(!run.stderr.contains(escaped), "{}", run.stderr);
+    }
+    // Names of entities, and headers of columns.
+    let near = ["neighbors", "pbg.toml", "no\u{1b}[2J\u{61c}where"];
+    let near = place.run(near).fails(4, &["no\\u{1b}[2J\\u{61c}where"]);
+    place.write("other.csv", "he\u{1b}[2Jad,rel\u{61c},tail\nx,y,z\n");
+    let import = place.run(["import", "--edges", "other=other.csv"]);
+    let import = import.fails(4, &["he\\u{1b}[2Jad", "rel\\u{61c}"]);
+    for said in [near.stderr, import.stderr] {
+        assert!(!said.contains(['\u{1b}', '\u{61c}']), "{said}");
+    }
     // A manifest, too.
     let manifest = place.read("data/manifest.json");
     let forged = manifest.replacen('{', "{\"no\\u001b[2J\\u061c\": 1,", 1);

@@ -247,6 +247,11 @@ impl Running {
         panic!("nothing happened:\n{}", self.stderr());
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by its name: `INT`, `TERM`.
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill")
