@@ -1,14 +1,14 @@
 //! What an event is in words: one line, or nothing for events that only move the bar.
 
 use clap::builder::styling::{AnsiColor, Style};
-use pbg_core::event::{Event, IoStats, RankStats};
+use pbg_core::event::{Event, IoStats, RankStats, Resumed, TrainStats};
 use pbg_core::text::neutral_lines;
 
 use super::tracker::Tracker;
 use crate::terminal::Terminal;
 use crate::{format, notes};
 
-/// The line that reports `event`; `tracker` has seen it already.
+/// The line that reports `event`; `tracker` has seen it already. One arm per event, so it is long.
 pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<String> {
     match event {
         Event::RunStarted {
@@ -26,18 +26,8 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
                 format::plural(*buckets, "bucket"),
                 format::plural(u64::from(*workers), "worker"),
             );
-            if let Some(resumed) = resumed.filter(|resumed| resumed.pass.epoch >= *epochs) {
-                text.push_str(&format!(
-                    "\ncheckpoint version {} has them all; a larger num_epochs trains on",
-                    resumed.version,
-                ));
-            } else if let Some(resumed) = resumed {
-                text.push_str(&format!(
-                    "\nresuming at {} of checkpoint version {}, {} of {buckets} buckets done",
-                    tracker.position(),
-                    resumed.version,
-                    resumed.done,
-                ));
+            if let Some(resumed) = resumed {
+                text.push_str(&resuming(resumed, *epochs, *buckets, tracker));
             }
             Some(text)
         }
@@ -62,27 +52,10 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             io,
             ..
         } => {
-            let mut parts = vec![format!("loss {}", format::loss(stats.mean_loss()))];
-            if stats.reg != 0.0 && stats.count > 0 {
-                parts.push(format!(
-                    "reg {}",
-                    format::loss(stats.reg / stats.count as f64)
-                ));
-            }
-            parts.extend(eval_before.as_ref().map(held_out));
-            parts.push(format!(
-                "{} edges in {} ({}/s)",
-                format::count(stats.count as f64),
-                format::seconds(*seconds),
-                format::count(stats.count as f64 / seconds.max(1e-9)),
-            ));
-            parts.extend(traffic(io));
             let head = format!("epoch {}/{}", epoch + 1, tracker.epochs());
-            Some(format!(
-                "{}  {}",
-                terminal.paint(Style::new().bold(), head),
-                parts.join("  ")
-            ))
+            let head = terminal.paint(Style::new().bold(), head);
+            let parts = epoch_parts(stats, eval_before.as_ref(), *seconds, io);
+            Some(format!("{head}  {}", parts.join("  ")))
         }
         Event::Committed {
             version, seconds, ..
@@ -98,13 +71,7 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             seconds,
             ..
         } => {
-            let mut text = format!(
-                "  {edges}: filtered MRR {:.4} Hits@10 {:.4}, {} edges in {}",
-                ranks.mrr,
-                ranks.hits_at_10,
-                format::count(ranks.count as f64),
-                format::seconds(*seconds),
-            );
+            let mut text = validated(edges, ranks, *seconds);
             if *best {
                 text.push_str("  best so far");
             }
@@ -139,17 +106,9 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             level,
             message,
         } => {
-            let style = match level.as_str() {
-                "error" => AnsiColor::Red.on_default(),
-                "warn" => AnsiColor::Yellow.on_default(),
-                "debug" if !terminal.verbose => return None,
-                _ => Style::new(),
-            };
-            Some(format!(
-                "{} {}",
-                terminal.paint(style, neutral_lines(&format!("[{plugin}] {level}:"))),
-                neutral_lines(message)
-            ))
+            let style = style_of(level, terminal)?;
+            let head = terminal.paint(style, neutral_lines(&format!("[{plugin}] {level}:")));
+            Some(format!("{head} {}", neutral_lines(message)))
         }
         Event::PluginFault {
             plugin,
@@ -186,6 +145,64 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
         | Event::BucketFinished { .. }
         | Event::Committed { .. }
         | Event::Interrupted { .. } => None,
+    }
+}
+
+/// Where a run goes on from.
+fn resuming(resumed: &Resumed, epochs: u32, buckets: u64, tracker: &Tracker) -> String {
+    let version = resumed.version;
+    if resumed.pass.epoch >= epochs {
+        return format!(
+            "\ncheckpoint version {version} has them all; a larger num_epochs trains on"
+        );
+    }
+    format!(
+        "\nresuming at {} of checkpoint version {version}, {} of {buckets} buckets done",
+        tracker.position(),
+        resumed.done,
+    )
+}
+
+/// Losses, ranks, speed and traffic of an epoch.
+fn epoch_parts(
+    stats: &TrainStats,
+    eval_before: Option<&RankStats>,
+    seconds: f64,
+    io: &IoStats,
+) -> Vec<String> {
+    let mut parts = vec![format!("loss {}", format::loss(stats.mean_loss()))];
+    if stats.reg != 0.0 && stats.count > 0 {
+        let reg = format::loss(stats.reg / stats.count as f64);
+        parts.push(format!("reg {reg}"));
+    }
+    parts.extend(eval_before.map(held_out));
+    parts.push(format!(
+        "{} edges in {} ({}/s)",
+        format::count(stats.count as f64),
+        format::seconds(seconds),
+        format::count(stats.count as f64 / seconds.max(1e-9)),
+    ));
+    parts.extend(traffic(io));
+    parts
+}
+
+fn validated(edges: &str, ranks: &RankStats, seconds: f64) -> String {
+    format!(
+        "  {edges}: filtered MRR {:.4} Hits@10 {:.4}, {} edges in {}",
+        ranks.mrr,
+        ranks.hits_at_10,
+        format::count(ranks.count as f64),
+        format::seconds(seconds),
+    )
+}
+
+/// How a log line of this level looks; none: not shown.
+fn style_of(level: &str, terminal: &Terminal) -> Option<Style> {
+    match level {
+        "error" => Some(AnsiColor::Red.on_default()),
+        "warn" => Some(AnsiColor::Yellow.on_default()),
+        "debug" if !terminal.verbose => None,
+        _ => Some(Style::new()),
     }
 }
 
@@ -227,7 +244,7 @@ pub(crate) fn now(tracker: &Tracker) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::event::{CallSeconds, TrainStats};
+    use pbg_core::event::CallSeconds;
 
     use super::*;
 

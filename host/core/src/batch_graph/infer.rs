@@ -101,8 +101,8 @@ fn shape<const N: usize>(dims: [Dim; N]) -> Shape {
     Shape(dims.to_vec())
 }
 
-/// Shapes of the results of `operation` on operands of `shapes`: those that the operation defines; what
-/// else a node keeps is the builder's.
+/// Shapes of the results of `operation` on operands of `shapes`: those that the operation defines (one arm per
+/// operation, so this is long); what else a node keeps is the builder's.
 pub(super) fn infer(
     node: Name,
     operation: Operation,
