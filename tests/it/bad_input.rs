@@ -267,6 +267,19 @@ fn a_checkpoint_folder_that_cannot_be() {
         .fails(8, &["file/model"]);
 }
 
+#[test]
+fn a_model_that_diverges_is_a_finding() {
+    for keys in [
+        "--set lr=1e30 --set eval_fraction=0.3",
+        "--set lr=1e30 --set init_scale=1e20",
+    ] {
+        let place = Workplace::with_dataset(CONFIG);
+        let run = place.run(TRAIN.into_iter().chain(keys.split(' ')));
+        let run = run.fails(7, &["not finite", "lr"]);
+        assert!(!run.stderr.contains("defect"), "{}", run.stderr);
+    }
+}
+
 /// A limit on the size of files fails writes in the same place as a full disk does. Partitions are
 /// larger than it, what plugins need is smaller.
 #[test]

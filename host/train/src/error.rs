@@ -141,7 +141,8 @@ impl RunError {
                 Cause::Interruption => ErrorKind::Interrupted,
             },
             Self::Plan { .. } => ErrorKind::Plugin,
-            Self::NotFinite { .. } => ErrorKind::Numeric,
+            // Training says where; what was trained before may be found out when it is ranked.
+            Self::NotFinite { .. } | Self::Step(StepError::NonFinite(_)) => ErrorKind::Numeric,
             Self::Thread(_) | Self::Device { .. } | Self::Memory(_) => ErrorKind::Io,
             Self::Step(_) | Self::Worker(_) | Self::WorkerPanic | Self::NotHeld(_) => {
                 ErrorKind::Internal
