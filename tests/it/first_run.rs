@@ -74,10 +74,12 @@ fn check_prints_how_the_work_is_spread_and_cut() {
     let report = place.run(["check"]).succeeds().stdout;
     for part in [
         "storage on disk",
-        "load, write back",
+        "load, write back, commit",
         "pipe to training",
-        "2 partitions, either way, at most",
-        "edges, gather, score, loss, differentiate, scatter, update",
+        "partitions, either way: 1 at most",
+        "edges on disk",
+        "edges of buckets: 1 at most",
+        "gather, score, loss, differentiate, scatter, update",
         "slice of a worker",
     ] {
         assert!(report.contains(part), "{part}:\n{report}");

@@ -159,6 +159,39 @@ impl CallSeconds {
     }
 }
 
+/// Where the time of a group of the pipeline went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupSeconds {
+    /// Its name.
+    pub group: String,
+    /// Seconds that it worked.
+    pub busy: f64,
+    /// Seconds that it waited for what comes in: its pipes were empty.
+    pub input: f64,
+    /// Seconds that it waited to hand on what goes out: its pipes were full.
+    pub output: f64,
+}
+
+impl GroupSeconds {
+    /// Adds more time of the same group.
+    pub fn add(&mut self, other: &Self) {
+        self.busy += other.busy;
+        self.input += other.input;
+        self.output += other.output;
+    }
+
+    /// The time since `earlier`, a reading of the same group.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            group: self.group.clone(),
+            busy: self.busy - earlier.busy,
+            input: self.input - earlier.input,
+            output: self.output - earlier.output,
+        }
+    }
+}
+
 /// Everything that happens in a run, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -268,6 +301,9 @@ pub enum Event {
         /// The most main memory that the process has occupied by then, where the system tells.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peak_bytes: Option<u64>,
+        /// Where the time of each group of the pipeline went, as far as this process trained the epoch.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        groups: Vec<GroupSeconds>,
     },
     /// The validation edges were ranked.
     Validated {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use pbg_core::batch_graph::pipeline::{Device, ON_THEIR_WAY, Pipeline, SlicePlan};
+use pbg_core::batch_graph::pipeline::{
+    BUCKETS_AHEAD, Device, EDGES, Machine, ON_THEIR_WAY, Pipeline, STORAGE, SlicePlan, TRAINING,
+};
 use pbg_core::batch_graph::{
     Cluster, Dim, Facts, Graph, Keep, Kind, Negatives, Operation, ShapeError, Sliced,
 };
@@ -198,23 +200,41 @@ fn a_million_edges_take_the_slices_of_a_thousand() {
 }
 
 #[test]
-fn the_disk_is_a_group_of_its_own_if_asked() {
-    let beside = Pipeline::new(true, 100, 3, Update::Batch, 20);
-    let devices: Vec<_> = beside
-        .groups
-        .iter()
-        .flat_map(|g| g.devices.clone())
-        .collect();
-    assert_eq!(devices, [Device::Disk, Device::Cpu]);
-    assert_eq!(beside.groups.len(), 2);
-    assert_eq!(
-        (beside.pipes[0].bound, beside.pipes[0].bytes),
-        (ON_THEIR_WAY, 100)
-    );
+fn storage_and_edges_are_groups_of_their_own_if_asked() {
+    let machine = Machine {
+        prefetch: true,
+        swapped: 5,
+        partition_bytes: 100,
+        edge_bytes: 30,
+        threads: 3,
+        gpu: None,
+    };
+    let graph = sliced(&facts(), Update::Batch);
+    let sizes = graph.facts().sizes(1000, [5000; 2], [5000; 2], false);
+    let slices = SlicePlan::new(&graph, &sizes, 1);
+    assert_eq!(slices.slices_per_batch, 20);
+    let beside = Pipeline::new(&machine, &slices, Update::Batch);
+    let names: Vec<_> = beside.groups.iter().map(|g| g.name.as_str()).collect();
+    assert_eq!(names, [STORAGE, EDGES, TRAINING]);
+    let bound = |from| beside.pipe(from).map(|pipe| (pipe.bound, pipe.bytes));
+    assert_eq!(bound(STORAGE), Some((ON_THEIR_WAY, 100)));
+    assert_eq!(bound(EDGES), Some((BUCKETS_AHEAD, 30)));
     assert_eq!(beside.slices_in_flight, 60);
-    let alone = Pipeline::new(false, 100, 3, Update::Slice, 20);
-    assert_eq!(alone.groups[0].devices, [Device::Disk, Device::Cpu]);
+    // The same tasks, in one group.
+    let alone = Pipeline::new(
+        &Machine {
+            prefetch: false,
+            gpu: Some(1),
+            ..machine
+        },
+        &slices,
+        Update::Slice,
+    );
+    let tasks = beside.groups.iter().flat_map(|g| g.tasks.clone());
+    assert_eq!(alone.groups[0].tasks, tasks.collect::<Vec<_>>());
     assert_eq!((alone.groups.len(), alone.pipes.len()), (1, 0));
+    let devices = [Device::Disk, Device::Cpu, Device::Cuda(1)];
+    assert_eq!(alone.groups[0].devices, devices);
     assert_eq!(alone.slices_in_flight, 3);
 }
 

@@ -206,6 +206,7 @@ mod tests {
                 ..IoStats::default()
             },
             peak_bytes: None,
+            groups: Vec::new(),
         };
         [planned, finished]
     }

@@ -1,6 +1,6 @@
 //! One training run, from the lines of its `metrics.jsonl`.
 
-use pbg_core::event::{CallSeconds, Event, IoStats, RankStats, TrainStats};
+use pbg_core::event::{CallSeconds, Event, GroupSeconds, IoStats, RankStats, TrainStats};
 use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanCost;
 use pbg_core::schedule::PassId;
@@ -71,6 +71,8 @@ pub struct EpochRow {
     pub io: IoStats,
     /// The most main memory that the process occupied by then.
     pub peak_bytes: Option<u64>,
+    /// Where the time of each group of the pipeline went.
+    pub groups: Vec<GroupSeconds>,
 }
 
 impl RunReport {
@@ -116,6 +118,7 @@ impl RunReport {
                     calls,
                     io,
                     peak_bytes,
+                    groups,
                 } => {
                     report.epochs.push(EpochRow {
                         peak_bytes: *peak_bytes,
@@ -125,6 +128,7 @@ impl RunReport {
                         seconds: *seconds,
                         calls: *calls,
                         io: *io,
+                        groups: groups.clone(),
                     });
                 }
                 Event::Validated {
@@ -149,6 +153,19 @@ impl RunReport {
             .iter()
             .filter_map(|epoch| epoch.peak_bytes)
             .max()
+    }
+
+    /// Where the time of each group of the pipeline went in all epochs together.
+    #[must_use]
+    pub fn groups(&self) -> Vec<GroupSeconds> {
+        let mut sums: Vec<GroupSeconds> = Vec::new();
+        for times in self.epochs.iter().flat_map(|epoch| &epoch.groups) {
+            match sums.iter_mut().find(|sum| sum.group == times.group) {
+                Some(sum) => sum.add(times),
+                None => sums.push(times.clone()),
+            }
+        }
+        sums
     }
 
     /// The share of the time of its finished epochs that went to the bucket order and the relation

@@ -210,6 +210,7 @@ mod tests {
             calls: CallSeconds::default(),
             io: IoStats::default(),
             peak_bytes: None,
+            groups: Vec::new(),
         };
         let record = records(&epoch, 1.0);
         let text = String::from_utf8_lossy(&record).into_owned();

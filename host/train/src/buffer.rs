@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pbg_core::batch_graph::pipeline::ON_THEIR_WAY;
-use pbg_core::event::IoStats;
+use pbg_core::event::{GroupSeconds, IoStats};
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::plan::{self, Eviction};
 use pbg_core::schedule::Acquired;
 use pbg_core::strategy::Pass;
 
 use crate::error::RunError;
+use crate::groups::Clock;
 use crate::layout::{Group, Layout, TableKey};
 pub use crate::transfer::Committed;
 use crate::transfer::{Slot, Tables, Transfers};
@@ -56,12 +56,22 @@ pub trait TableStore: Send + Sync + 'static {
     fn copy(&self, table: &Self::Table) -> Option<Self::Table>;
 }
 
+/// How much a buffer holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Groups that are resident, at least 2.
+    pub(crate) slots: usize,
+    /// Bytes of tables that may be copied for commits.
+    pub(crate) copies: u64,
+}
+
 /// Tables in memory: fixed ones throughout, groups in slots.
-#[derive(Debug)]
 pub struct PartitionBuffer<S: TableStore> {
     layout: Layout,
     store: Arc<S>,
     capacity: usize,
+    /// Groups that may be on their way beside it.
+    ahead: usize,
     /// Bytes of tables that may be copied so that training goes on while a commit writes them.
     copies: u64,
     /// Bytes that are copied now.
@@ -73,7 +83,6 @@ pub struct PartitionBuffer<S: TableStore> {
 }
 
 /// The pass that is trained.
-#[derive(Debug)]
 struct Turn {
     pass: Arc<Pass>,
     plan: Vec<Bucket>,
@@ -81,12 +90,18 @@ struct Turn {
 }
 
 impl<S: TableStore> PartitionBuffer<S> {
-    /// A buffer of `capacity` slots (at least 2) that holds the fixed tables, and copies at most `copies`
-    /// bytes of tables for commits.
+    /// A buffer that holds the fixed tables. `ahead` says how many groups the storage group may have on their
+    /// way, if there is one; `training` is the clock of who calls it.
     ///
     /// # Errors
     /// When a fixed table cannot be loaded.
-    pub fn new(layout: Layout, capacity: usize, copies: u64, store: S) -> Result<Self, RunError> {
+    pub(crate) fn new(
+        layout: Layout,
+        room: Room,
+        ahead: Option<usize>,
+        store: S,
+        training: Arc<Clock>,
+    ) -> Result<Self, RunError> {
         let mut tables = Vec::new();
         for key in layout.fixed_tables() {
             tables.push((key, Arc::new(store.load(key)?)));
@@ -100,10 +115,11 @@ impl<S: TableStore> PartitionBuffer<S> {
         let store = Arc::new(store);
         Ok(Self {
             layout,
-            transfers: Transfers::new(Arc::clone(&store))?,
+            transfers: Transfers::new(Arc::clone(&store), ahead, training)?,
             store,
-            capacity: capacity.max(2),
-            copies,
+            capacity: room.slots.max(2),
+            ahead: ahead.unwrap_or(0),
+            copies: room.copies,
             copied: 0,
             fixed,
             slots: Vec::new(),
@@ -136,6 +152,11 @@ impl<S: TableStore> PartitionBuffer<S> {
             self.slots.push(slot);
         }
         Ok(())
+    }
+
+    /// Where the time of the storage group went, if there is one.
+    pub(crate) fn seconds(&self) -> Option<GroupSeconds> {
+        self.transfers.seconds()
     }
 
     /// Where tables come from.
@@ -248,7 +269,8 @@ impl<S: TableStore> PartitionBuffer<S> {
     }
 
     /// Starts to read what the first bucket after `position` that lacks something lacks. It enters the
-    /// buffer when that bucket is held; until then it waits beside it, at most [`ON_THEIR_WAY`] groups.
+    /// buffer when that bucket is held; until then it waits beside it, as many groups as the
+    /// storage group may have on their way.
     pub fn prefetch(&mut self, position: usize) {
         let Some(Turn { pass, plan, .. }) = &self.turn else {
             return;
@@ -258,7 +280,7 @@ impl<S: TableStore> PartitionBuffer<S> {
             lacks.retain(|group| !self.slots.iter().any(|slot| slot.group == *group));
             (!lacks.is_empty()).then_some(lacks)
         });
-        for group in lacking.into_iter().flatten().take(ON_THEIR_WAY) {
+        for group in lacking.into_iter().flatten().take(self.ahead) {
             self.transfers
                 .load(group, self.layout.group_tables(group).collect());
         }

@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use pbg_config::Config;
-use pbg_core::batch_graph::pipeline::{ON_THEIR_WAY, Pipeline, SlicePlan};
-use pbg_core::graph::Side;
+use pbg_core::batch_graph::pipeline::{EDGES, Pipeline, STORAGE, SlicePlan};
 use pbg_core::model::Device;
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
@@ -15,7 +13,7 @@ use pbg_kernels::params::Params;
 use pbg_kernels::spec::{ModelSpec, SpecError};
 use pbg_kernels::step::{self, TypeRows};
 use pbg_store::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
-use pbg_store::dataset::{Dataset, EdgeSet};
+use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
@@ -23,6 +21,7 @@ use crate::evaluate;
 use crate::identity::{Allowed, Purpose, admit};
 use crate::layout::Layout;
 use crate::model::Blueprint;
+use crate::pipeline;
 use crate::resolved::Resolved;
 use crate::run::{Strategies, validation};
 use crate::tables::Initial;
@@ -118,19 +117,12 @@ impl Resolved {
         let extent = self.extent(&edge_sets)?;
         let parameters = parameter_bytes(&blueprint.spec);
         let workers = settings.workers as u64;
-        let (slices, worker) = worker_needs(self)?;
-        let (resident, coming) = partition_bytes(config, &blueprint.layout);
-        let mut execution = Pipeline::new(
-            config.execution.prefetch,
-            coming,
-            settings.training_threads(),
-            config.execution.update,
-            slices.slices_per_batch,
-        );
+        let worker = worker_bytes(self)?;
+        let (execution, slices) = self.pipeline(&edge_sets, extent)?;
+        let (resident, swapped) = pipeline::partition_bytes(config, &blueprint.layout);
         let mut device_memory = None;
-        if let Device::Cuda(index) = settings.device {
-            execution = execution.on_gpu(index);
-            let tables = resident + coming;
+        if settings.device != Device::Cpu {
+            let tables = resident + swapped.iter().sum::<u64>();
             device_memory = Some(DeviceMemory {
                 device: config.execution.device.clone(),
                 parts: vec![
@@ -146,15 +138,17 @@ impl Resolved {
                 ],
             });
         }
-        let pipes: u64 = execution.pipes.iter().map(|pipe| pipe.bytes).sum();
+        let on_their_way = execution.pipe(STORAGE).map_or(0, |pipe| pipe.bytes);
         let ahead = config.execution.prefetch;
+        let edges = pipeline::edge_bytes(blueprint, &edge_sets, extent.edge_chunks);
+        let ready = execution.pipe(EDGES).map_or(0, |pipe| pipe.bytes);
         let commits = commit_bytes(&blueprint.layout, ahead);
         let mut memory = vec![
             ("program and libtorch".to_owned(), PROGRAM),
             ("partitions in the buffer".to_owned(), resident),
             (
-                EDGES[usize::from(ahead)].to_owned(),
-                edge_bytes(blueprint, &edge_sets, extent.edge_chunks, ahead),
+                EDGES_OF[usize::from(ahead)].to_owned(),
+                edges.bucket + ready + edges.decoded,
             ),
             ("relations and their optimizer".to_owned(), 2 * parameters),
             (
@@ -179,8 +173,8 @@ impl Resolved {
             let bytes = evaluate::validation_bytes(self, &options)?;
             memory.push(("validation".to_owned(), bytes));
         }
-        if pipes > 0 {
-            memory.insert(2, ("partitions on their way".to_owned(), pipes));
+        if on_their_way > 0 {
+            memory.insert(2, ("partitions on their way".to_owned(), on_their_way));
         }
         if let Some(loss) = loss {
             let columns = most_negatives(self)?;
@@ -308,30 +302,6 @@ impl Resolved {
     }
 }
 
-/// The fixed tables and as many of the largest groups as the buffer has slots; and those that may be on
-/// their way besides.
-fn partition_bytes(config: &Config, layout: &Layout) -> (u64, u64) {
-    let fixed: u64 = layout
-        .fixed_tables()
-        .map(|(t, p)| layout.types[t].bytes(p))
-        .sum();
-    let rhs = if layout.shared {
-        0
-    } else {
-        layout.rhs_partitions
-    };
-    let lhs_groups = (0..layout.lhs_partitions).map(|p| (Side::Lhs, p));
-    let mut groups: Vec<u64> = lhs_groups
-        .chain((0..rhs).map(|p| (Side::Rhs, p)))
-        .map(|g| layout.group_bytes(g))
-        .collect();
-    groups.sort_unstable_by(|a, b| b.cmp(a));
-    let slots = (config.buffer_partitions as usize).min(groups.len());
-    let (held, others) = groups.split_at(slots);
-    let coming = others.iter().take(ON_THEIR_WAY).sum();
-    (fixed + held.iter().sum::<u64>(), coming)
-}
-
 /// Partitions that are trained while a commit writes them as they were, and one that no bucket has touched
 /// when the first commit needs it.
 fn commit_bytes(layout: &Layout, ahead: bool) -> u64 {
@@ -344,36 +314,16 @@ fn commit_bytes(layout: &Layout, ahead: bool) -> u64 {
 }
 
 /// What the memory of edges is for, without and with those of the next bucket.
-const EDGES: [&str; 2] = ["edges of a bucket", "edges of two buckets"];
+const EDGES_OF: [&str; 2] = ["edges of a bucket", "edges of two buckets"];
 
-/// The largest chunk of a bucket: columns and the order of training, twice where the next bucket's are read
-/// ahead, and the batch being decoded.
-fn edge_bytes(blueprint: &Blueprint, edge_sets: &[EdgeSet], chunks: u32, ahead: bool) -> u64 {
-    let of = |set: &EdgeSet| {
-        let largest = blueprint
-            .layout
-            .grid()
-            .map(|bucket| set.bucket_len(bucket))
-            .max()
-            .unwrap_or(0);
-        let rows = largest.div_ceil(u64::from(chunks.max(1)));
-        let column_bytes = if set.has_weight() { 16 } else { 12 };
-        (1 + u64::from(ahead)) * rows * (column_bytes + 8) + 2 * rows.min(READ_ROWS) * column_bytes
-    };
-    edge_sets.iter().map(of).max().unwrap_or(0)
-}
-
-/// How one worker cuts a batch, and the bytes of its buffers.
-fn worker_needs(resolved: &Resolved) -> Result<(SlicePlan, u64), SpecError> {
-    let (blueprint, settings) = (resolved.blueprint(), resolved.settings());
-    let rows = rows(blueprint);
-    let batch = resolved.config().batch_size as usize;
-    let slices = step::slice_plan(&blueprint.spec, batch, &settings.training_execution, &rows)?;
+/// Bytes of the buffers of one worker.
+fn worker_bytes(resolved: &Resolved) -> Result<u64, SpecError> {
+    let rows = rows(resolved.blueprint());
     let mut bytes = 0;
     for (spec, batch) in batches(resolved) {
-        bytes += step::worker_bytes(&spec, batch, &settings.execution, &rows)?;
+        bytes += step::worker_bytes(&spec, batch, &resolved.settings().execution, &rows)?;
     }
-    Ok((slices, bytes))
+    Ok(bytes)
 }
 
 /// Negatives of a row of scores, at most.
@@ -391,7 +341,7 @@ fn most_negatives(resolved: &Resolved) -> Result<usize, SpecError> {
 }
 
 /// How large the tables of each entity type are.
-fn rows(blueprint: &Blueprint) -> Vec<TypeRows> {
+pub(crate) fn rows(blueprint: &Blueprint) -> Vec<TypeRows> {
     let types = blueprint.layout.types.iter();
     types
         .map(|t| TypeRows {

@@ -1,17 +1,19 @@
-//! The edges of buckets: read, divided and shuffled on a thread of their own, the next bucket's while the
+//! The edges of buckets: read, divided and shuffled by a group of their own, the next bucket's while the
 //! current one is trained.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
+use pbg_core::batch_graph::pipeline;
 use pbg_core::batching;
+use pbg_core::event::GroupSeconds;
 use pbg_core::graph::{Bucket, Edges};
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};
 use pbg_store::dataset::EdgeSet;
 
 use crate::error::RunError;
+use crate::groups::{Clock, Group, Work};
 
 /// Which edges, and in which order.
 #[derive(Clone, Debug)]
@@ -34,7 +36,7 @@ pub(crate) struct Prepared {
     pub(crate) order: Vec<u32>,
 }
 
-impl EdgeSource {
+impl Prepare for EdgeSource {
     fn prepare(&self, pass: PassId, bucket: Bucket) -> Result<Prepared, RunError> {
         let edge_set = &self.edge_sets[pass.edge_set as usize];
         let len = edge_set.bucket_len(bucket);
@@ -59,75 +61,80 @@ impl EdgeSource {
 
 type Wanted = (PassId, Bucket);
 
-/// The thread that prepares edges.
-#[derive(Debug)]
+/// What prepares edges.
+pub(crate) trait Prepare: Send + Sync + 'static {
+    /// The edges of a bucket in a pass.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn prepare(&self, pass: PassId, bucket: Bucket) -> Result<Prepared, RunError>;
+}
+
+/// What the edges group does.
+struct Edging(Box<dyn Prepare>);
+
+impl Work for Edging {
+    type Order = Wanted;
+    type Made = Prepared;
+
+    fn carry_out(&mut self, (pass, bucket): Wanted) -> Result<Prepared, RunError> {
+        self.0.prepare(pass, bucket)
+    }
+}
+
+/// The group that prepares edges.
 pub(crate) struct EdgeReader {
-    /// Dropping it ends the thread.
-    wanted: Option<SyncSender<Wanted>>,
-    /// Never locked: it makes the reader one that threads may hold.
-    prepared: Mutex<Receiver<Result<Prepared, RunError>>>,
-    thread: Option<JoinHandle<()>>,
-    /// What it was asked for and has not handed over yet.
-    ahead: Option<Wanted>,
+    group: Group<Edging>,
+    /// Buckets that may be prepared before they are asked for.
+    ahead: usize,
+    /// What it was asked for and has not handed over yet, in order.
+    asked: VecDeque<Wanted>,
 }
 
 impl EdgeReader {
-    pub(crate) fn new(source: EdgeSource) -> Result<Self, RunError> {
-        let (wanted, asked) = sync_channel::<Wanted>(1);
-        let (report, prepared) = sync_channel(1);
-        let thread = thread::Builder::new()
-            .name("edges".to_owned())
-            .spawn(move || {
-                for (pass, bucket) in asked {
-                    if report.send(source.prepare(pass, bucket)).is_err() {
-                        break;
-                    }
-                }
-            })
-            .map_err(|e| RunError::Thread(e.to_string()))?;
+    /// Edges prepared by a group of its own if `ahead` says how many buckets ahead; without, by who asks.
+    pub(crate) fn new(
+        source: impl Prepare,
+        ahead: Option<usize>,
+        training: Arc<Clock>,
+    ) -> Result<Self, RunError> {
+        let pipe = ahead.map(|ahead| (pipeline::EDGES, ahead));
         Ok(Self {
-            wanted: Some(wanted),
-            prepared: Mutex::new(prepared),
-            thread: Some(thread),
-            ahead: None,
+            group: Group::start(pipe, Edging(Box::new(source)), training)?,
+            ahead: ahead.unwrap_or(0),
+            asked: VecDeque::new(),
         })
     }
 
-    /// Starts preparing the edges of a bucket; nothing else may be asked for before they are taken.
-    pub(crate) fn start(&mut self, pass: PassId, bucket: Bucket) {
-        self.ahead = Some((pass, bucket));
-        // A thread that is gone is noticed by `take`, which waits for its answer.
-        let _gone = self.wanted.as_ref().map(|w| w.send((pass, bucket)));
+    /// Has the edges of the buckets that come next in `plan` prepared, as many as may be ready before they are
+    /// taken.
+    pub(crate) fn start(&mut self, pass: PassId, plan: &[Bucket]) {
+        for &bucket in plan.iter().take(self.ahead).skip(self.asked.len()) {
+            self.ask((pass, bucket));
+        }
     }
 
     /// The edges of a bucket, waited for if they were asked for before.
     pub(crate) fn take(&mut self, pass: PassId, bucket: Bucket) -> Result<Prepared, RunError> {
-        if self.ahead.is_some_and(|ahead| ahead != (pass, bucket)) {
+        loop {
+            if self.asked.is_empty() {
+                self.ask((pass, bucket));
+            }
+            let prepared = self.group.receive()?;
+            if self.asked.pop_front() == Some((pass, bucket)) {
+                return Ok(prepared);
+            }
             // Another bucket came than the one that was expected.
-            self.receive()?;
         }
-        if self.ahead.is_none() {
-            self.start(pass, bucket);
-        }
-        self.receive()
     }
 
-    fn receive(&mut self) -> Result<Prepared, RunError> {
-        self.ahead = None;
-        let prepared = self
-            .prepared
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        prepared.recv().map_err(|_| RunError::WorkerPanic)?
+    /// Where the group's time went, if it has a thread.
+    pub(crate) fn seconds(&self) -> Option<GroupSeconds> {
+        self.group.seconds()
     }
-}
 
-impl Drop for EdgeReader {
-    fn drop(&mut self) {
-        self.wanted = None;
-        if let Some(thread) = self.thread.take() {
-            // What it panicked with was printed; there is nobody left to tell.
-            let _panicked = thread.join();
-        }
+    fn ask(&mut self, wanted: Wanted) {
+        self.asked.push_back(wanted);
+        self.group.order(wanted);
     }
 }

@@ -18,14 +18,15 @@ use pbg_kernels::step::{Cluster, StepWorker};
 use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::EdgeSet;
 
-use crate::buffer::PartitionBuffer;
+use crate::buffer::Room;
 use crate::commit::{self, Commits, Start};
 use crate::coordinator::{Alone, Coordinator};
-use crate::edges::{EdgeReader, EdgeSource};
+use crate::edges::EdgeSource;
 use crate::error::{ErrorKind, RunError};
 use crate::executor::{self, Executor, executors};
 use crate::grow::NewRows;
 use crate::identity::{Admitted, Allowed};
+use crate::line::Line;
 use crate::losses::GuardedLoss;
 use crate::memory;
 use crate::model::Blueprint;
@@ -131,8 +132,8 @@ struct Run<'a> {
     edge_sets: Arc<Vec<EdgeSet>>,
     extent: Extent,
     coordinator: Box<dyn Coordinator>,
-    buffer: PartitionBuffer<DiskTables>,
-    edges: EdgeReader,
+    /// The groups of the pipeline.
+    line: Line<DiskTables>,
     /// Shared, so that a thread beside the workers can read and add to them.
     params: Arc<Params>,
     trainers: Vec<Executor>,
@@ -168,6 +169,7 @@ impl<'a> Run<'a> {
         validation::check(config, resolved.dataset())?;
         memory::require("training", resolved.check(Some(&strategies.loss))?.taken())?;
         let extent = resolved.extent(&edge_sets)?;
+        let (pipeline, _) = resolved.pipeline(&edge_sets, extent)?;
         let edge_sets = Arc::new(edge_sets);
         let checkpoint = Checkpoint::open_or_create(Path::new(&config.checkpoint_path))?;
         let initial = Initial::new(resolved, checkpoint.run().is_none())?;
@@ -204,16 +206,19 @@ impl<'a> Run<'a> {
         let tables = DiskTables::new(resolved, checkpoint, initial, place)?;
         let layout = blueprint.layout.clone();
         let copies = layout.copies(config.execution.prefetch);
-        let capacity = config.buffer_partitions as usize;
-        let mut buffer = PartitionBuffer::new(layout, capacity, copies, tables)?;
-        buffer.restore(&state.resident, &state.changed)?;
-        let spec = validation::with_rates_of(&state.plateau, &blueprint.spec);
         let source = EdgeSource {
             edge_sets: Arc::clone(&edge_sets),
             chunks: extent.edge_chunks,
             seed: config.seed,
             eval_fraction: config.eval_fraction,
         };
+        let room = Room {
+            slots: config.buffer_partitions as usize,
+            copies,
+        };
+        let mut line = Line::new(&pipeline, layout, room, tables, source)?;
+        line.buffer.restore(&state.resident, &state.changed)?;
+        let spec = validation::with_rates_of(&state.plateau, &blueprint.spec);
         Ok(Self {
             resolved,
             config,
@@ -230,8 +235,7 @@ impl<'a> Run<'a> {
             edge_sets,
             extent,
             coordinator: Box::new(Alone::new(schedule, pace)),
-            buffer,
-            edges: EdgeReader::new(source)?,
+            line,
             params: Arc::new(params),
             state,
             commits,
@@ -312,7 +316,8 @@ impl<'a> Run<'a> {
         let pass = Arc::new(self.plan()?);
         let plan = self.schedule().plan().to_vec();
         let eviction = Belady::new(&pass, &plan);
-        self.buffer
+        self.line
+            .buffer
             .begin_pass(Arc::clone(&pass), plan, Box::new(eviction));
         Ok(pass)
     }
@@ -326,7 +331,7 @@ impl<'a> Run<'a> {
             let rows = batching::chunk_range(edge_set.bucket_len(bucket), id.edge_chunk, chunks);
             rows.end - rows.start
         });
-        let resident = self.buffer.resident();
+        let resident = self.line.buffer.resident();
         let pass = self
             .blueprint
             .layout

@@ -1,18 +1,18 @@
-//! Reads and writes tables on a thread of its own, while others train.
+//! Reads and writes tables: the storage group, beside training where it has a thread.
 //!
 //! Orders are carried out one after the other, so a table that is read again after it was written is the
 //! written one, and what leaves the buffer has left memory before what enters it takes its place. What a
 //! commit still has to do once its tables are written waits until there is no order.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pbg_core::batch_graph::pipeline::ON_THEIR_WAY;
+use pbg_core::batch_graph::pipeline;
+use pbg_core::event::GroupSeconds;
 
 use crate::buffer::TableStore;
 use crate::error::RunError;
+use crate::groups::{self, Work};
 use crate::layout::{Group, TableKey};
 
 /// Tables with their keys. A commit that is still to write one shares it with the buffer.
@@ -38,14 +38,15 @@ pub struct Committed {
     pub writing: Duration,
 }
 
-enum Order<S: TableStore> {
+/// What the storage group is asked for.
+pub(crate) enum Order<S: TableStore> {
     Load(Group, Vec<TableKey>),
     Save(Tables<S::Table>),
     Commit(S::Cut, Tables<S::Table>),
 }
 
 /// What became of an order.
-enum Done<T> {
+pub(crate) enum Done<T> {
     Loaded(Slot<T>),
     Saved,
     /// The tables of a commit are written; they may be trained again.
@@ -53,16 +54,9 @@ enum Done<T> {
     Committed(Committed),
 }
 
-type Answer<T> = Result<Done<T>, RunError>;
-
 /// What is on its way in and out of memory.
-#[derive(Debug)]
 pub(crate) struct Transfers<S: TableStore> {
-    /// Dropping it ends the thread.
-    orders: Option<SyncSender<Order<S>>>,
-    /// Never locked: it makes the buffer one that threads may read from.
-    done: Mutex<Receiver<Answer<S::Table>>>,
-    thread: Option<JoinHandle<()>>,
+    storage: groups::Group<Storage<S>>,
     coming: Vec<Group>,
     arrived: Vec<Slot<S::Table>>,
     /// Whether a commit's tables are still to be written.
@@ -74,25 +68,23 @@ pub(crate) struct Transfers<S: TableStore> {
 }
 
 impl<S: TableStore> Transfers<S> {
-    pub(crate) fn new(store: Arc<S>) -> Result<Self, RunError> {
-        // As many to be written as left the buffer, then those to be read, and a commit.
-        let (orders, received) = sync_channel(2 * ON_THEIR_WAY + 1);
-        let (report, done) = channel();
+    /// Transfers of `store` by a group of its own if `ahead` says how many partitions may be on their way;
+    /// without, by who asks for them.
+    pub(crate) fn new(
+        store: Arc<S>,
+        ahead: Option<usize>,
+        training: Arc<groups::Clock>,
+    ) -> Result<Self, RunError> {
         let clock = Arc::new(Clock::default());
-        let carrier = Carrier {
+        let storage = Storage {
             store,
             clock: Arc::clone(&clock),
-            report,
             writing: None,
         };
-        let thread = thread::Builder::new()
-            .name("partition-io".to_owned())
-            .spawn(move || carrier.work(&received))
-            .map_err(|e| RunError::Thread(e.to_string()))?;
+        // As many to be written as left the buffer, then those to be read, and a commit.
+        let pipe = ahead.map(|ahead| (pipeline::STORAGE, 2 * ahead + 1));
         Ok(Self {
-            orders: Some(orders),
-            done: Mutex::new(done),
-            thread: Some(thread),
+            storage: groups::Group::start(pipe, storage, training)?,
             coming: Vec::new(),
             arrived: Vec::new(),
             writing: false,
@@ -102,11 +94,16 @@ impl<S: TableStore> Transfers<S> {
         })
     }
 
+    /// Where the group's time went, if it has a thread.
+    pub(crate) fn seconds(&self) -> Option<GroupSeconds> {
+        self.storage.seconds()
+    }
+
     /// Starts reading `group`, unless it is on its way already.
     pub(crate) fn load(&mut self, group: Group, keys: Vec<TableKey>) {
         if !self.coming.contains(&group) && !self.arrived.iter().any(|slot| slot.group == group) {
             self.coming.push(group);
-            self.order(Order::Load(group, keys));
+            self.storage.order(Order::Load(group, keys));
         }
     }
 
@@ -122,13 +119,13 @@ impl<S: TableStore> Transfers<S> {
 
     /// Starts writing what left the buffer; its memory is free afterwards.
     pub(crate) fn save(&mut self, tables: Tables<S::Table>) {
-        self.order(Order::Save(tables));
+        self.storage.order(Order::Save(tables));
     }
 
     /// Starts a commit of what was saved so far, `tables` and `cut`; none may be under way.
     pub(crate) fn commit(&mut self, cut: S::Cut, tables: Tables<S::Table>) {
         (self.writing, self.committing) = (true, true);
-        self.order(Order::Commit(cut, tables));
+        self.storage.order(Order::Commit(cut, tables));
     }
 
     /// Whether a commit is not at its end.
@@ -142,14 +139,10 @@ impl<S: TableStore> Transfers<S> {
         if wait {
             self.finish()?;
         }
-        loop {
-            let done = self.done.get_mut().unwrap_or_else(PoisonError::into_inner);
-            match done.try_recv() {
-                Ok(answer) => self.absorb(answer)?,
-                Err(TryRecvError::Empty) => return Ok(self.committed.take()),
-                Err(TryRecvError::Disconnected) => return Err(RunError::WorkerPanic),
-            }
+        while let Some(done) = self.storage.received()? {
+            self.absorb(done);
         }
+        Ok(self.committed.take())
     }
 
     /// Waits for the end of the commit under way, if there is one.
@@ -168,24 +161,19 @@ impl<S: TableStore> Transfers<S> {
         Ok(())
     }
 
-    /// Time that the thread has spent on commits so far.
+    /// Time that storage has spent on commits so far.
     pub(crate) fn time_of_commits(&self) -> Duration {
         self.clock.read()
     }
 
-    fn order(&mut self, order: Order<S>) {
-        // A thread that is gone is noticed by `wait`, which waits for its answer.
-        let _gone = self.orders.as_ref().map(|orders| orders.send(order));
-    }
-
     fn wait(&mut self) -> Result<(), RunError> {
-        let done = self.done.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let answer = done.recv().map_err(|_| RunError::WorkerPanic)?;
-        self.absorb(answer)
+        let done = self.storage.receive()?;
+        self.absorb(done);
+        Ok(())
     }
 
-    fn absorb(&mut self, answer: Answer<S::Table>) -> Result<(), RunError> {
-        match answer? {
+    fn absorb(&mut self, done: Done<S::Table>) {
+        match done {
             Done::Loaded(slot) => {
                 self.coming.retain(|&group| group != slot.group);
                 self.arrived.push(slot);
@@ -197,54 +185,23 @@ impl<S: TableStore> Transfers<S> {
                 self.committed = Some(committed);
             }
         }
-        Ok(())
     }
 }
 
-impl<S: TableStore> Drop for Transfers<S> {
-    fn drop(&mut self) {
-        self.orders = None;
-        if let Some(thread) = self.thread.take() {
-            // What it panicked with was printed; there is nobody left to tell.
-            let _panicked = thread.join();
-        }
-    }
-}
-
-/// The thread's side.
-struct Carrier<S: TableStore> {
+/// What the storage group does. Nothing that comes behind a failed write may become current, so its first error
+/// is its end.
+pub(crate) struct Storage<S: TableStore> {
     store: Arc<S>,
     clock: Arc<Clock>,
-    report: Sender<Answer<S::Table>>,
     /// If a commit is under way, how long its tables took to write.
     writing: Option<Duration>,
 }
 
-impl<S: TableStore> Carrier<S> {
-    /// Carries out orders until there will be no more, or one fails: nothing that comes behind a failed write
-    /// may become current. A commit that is not at its end then is given up.
-    fn work(mut self, orders: &Receiver<Order<S>>) {
-        loop {
-            let next = match self.writing {
-                None => orders.recv().map_err(|_| TryRecvError::Disconnected),
-                Some(_) => orders.try_recv(),
-            };
-            let answer = match next {
-                Ok(order) => Some(self.carry_out(order)),
-                Err(TryRecvError::Empty) => self.go_on().transpose(),
-                Err(TryRecvError::Disconnected) => return,
-            };
-            let Some(answer) = answer else {
-                continue;
-            };
-            let failed = answer.is_err();
-            if self.report.send(answer).is_err() || failed {
-                return;
-            }
-        }
-    }
+impl<S: TableStore> Work for Storage<S> {
+    type Order = Order<S>;
+    type Made = Done<S::Table>;
 
-    fn carry_out(&mut self, order: Order<S>) -> Answer<S::Table> {
+    fn carry_out(&mut self, order: Order<S>) -> Result<Done<S::Table>, RunError> {
         match order {
             Order::Load(group, keys) => self.load(group, &keys).map(Done::Loaded),
             Order::Save(tables) => {
@@ -263,13 +220,8 @@ impl<S: TableStore> Carrier<S> {
         }
     }
 
-    /// Writes what belongs to a commit. Each table is given back as soon as it is written.
-    fn write(&self, cut: S::Cut, tables: Tables<S::Table>) -> Result<(), RunError> {
-        self.store.begin(cut)?;
-        for (key, table) in tables {
-            self.store.add(key, &table)?;
-        }
-        Ok(())
+    fn unfinished(&self) -> bool {
+        self.writing.is_some()
     }
 
     /// The next step of the commit under way.
@@ -284,6 +236,17 @@ impl<S: TableStore> Carrier<S> {
         let committed = |version| Done::Committed(Committed { version, writing });
         Ok(version?.map(committed))
     }
+}
+
+impl<S: TableStore> Storage<S> {
+    /// Writes what belongs to a commit. Each table is given back as soon as it is written.
+    fn write(&self, cut: S::Cut, tables: Tables<S::Table>) -> Result<(), RunError> {
+        self.store.begin(cut)?;
+        for (key, table) in tables {
+            self.store.add(key, &table)?;
+        }
+        Ok(())
+    }
 
     fn load(&self, group: Group, keys: &[TableKey]) -> Result<Slot<S::Table>, RunError> {
         let read = |&key: &TableKey| Ok((key, Arc::new(self.store.load(key)?)));
@@ -296,7 +259,7 @@ impl<S: TableStore> Carrier<S> {
     }
 }
 
-/// How long the thread has worked on commits: what it does meanwhile, whoever waits for it waits for a commit.
+/// How long storage has worked on commits: what it does meanwhile, whoever waits for it waits for a commit.
 #[derive(Debug, Default)]
 struct Clock {
     /// The sum of finished stretches, and the start of the one that goes on.

@@ -167,7 +167,7 @@ fn print_execution(out: &mut dyn Write, needs: &CheckReport) -> io::Result<()> {
             let (bound, carries) = (pipe.bound, &pipe.carries);
             writeln!(
                 out,
-                "    {title:<32} {bytes:>12}  {bound} {carries}, at most"
+                "    {title:<32} {bytes:>12}  {carries}: {bound} at most"
             )?;
         }
     }

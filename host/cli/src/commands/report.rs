@@ -148,6 +148,9 @@ fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
         let calls = pages::run::calls(report);
         writeln!(out, "{:width$}  {calls}", "order and sampler")?;
     }
+    for (group, times) in pages::run::groups(report) {
+        writeln!(out, "{group:width$}  {times}")?;
+    }
     writeln!(
         out,
         "{:width$}  {}",

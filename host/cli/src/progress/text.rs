@@ -282,6 +282,7 @@ mod tests {
             calls: CallSeconds::default(),
             io,
             peak_bytes: None,
+            groups: Vec::new(),
         };
         let started = Event::RunStarted {
             epochs: 3,

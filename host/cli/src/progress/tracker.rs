@@ -267,6 +267,7 @@ mod tests {
             calls: CallSeconds::default(),
             io: IoStats::default(),
             peak_bytes: None,
+            groups: Vec::new(),
         }
     }
 

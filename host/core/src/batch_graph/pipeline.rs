@@ -1,8 +1,8 @@
 //! Groups of work on devices, and the bounded pipes between them: what runs beside what, and how much
 //! may wait.
 //!
-//! A group owns one device or several and carries out its tasks in sequence; no device belongs to two
-//! groups. A group takes from its pipe, works, hands on, and takes again until the pipe is closed.
+//! A group carries out its tasks in sequence, each task belongs to one group. A group takes from its pipe,
+//! works, hands on, and takes again until the pipe is closed. A run makes its threads and pipes from this.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,17 @@ use crate::model::Update;
 /// both of its own.
 pub const ON_THEIR_WAY: usize = 2;
 
-/// What a group owns.
+/// Buckets whose edges are ready before they are trained, at most.
+pub const BUCKETS_AHEAD: usize = 1;
+
+/// Name of the group that reads and writes partitions.
+pub const STORAGE: &str = "storage";
+/// Name of the group that prepares edges.
+pub const EDGES: &str = "edges";
+/// Name of the group that trains.
+pub const TRAINING: &str = "training";
+
+/// What a group works with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Device {
@@ -35,6 +45,8 @@ pub enum Task {
     Load,
     /// Writes changed partitions.
     WriteBack,
+    /// Writes versions of the checkpoint.
+    Commit,
     /// Reads a bucket's edges and puts them in random order.
     Edges,
     /// A cluster of the batch graph.
@@ -49,6 +61,7 @@ impl Task {
         match self {
             Self::Load => "load",
             Self::WriteBack => "write back",
+            Self::Commit => "commit",
             Self::Edges => "edges",
             Self::Cluster(cluster) => cluster.name(),
         }
@@ -60,7 +73,7 @@ impl Task {
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// Its devices; no other group has them.
+    /// Its devices.
     pub devices: Vec<Device>,
     /// Threads that do this side by side.
     pub threads: usize,
@@ -68,7 +81,7 @@ pub struct Group {
     pub tasks: Vec<Task>,
 }
 
-/// A bounded queue between two groups.
+/// A bounded queue between two groups, with the orders for what it carries in the other direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pipe {
     /// Where from, and for what goes back, where to.
@@ -77,7 +90,7 @@ pub struct Pipe {
     pub to: String,
     /// What is in it.
     pub carries: String,
-    /// How many, at most.
+    /// How many are on their way, at most.
     pub bound: usize,
     /// Their bytes, at most.
     pub bytes: u64,
@@ -119,70 +132,98 @@ pub struct SlicePlan {
     pub batch_bytes: u64,
 }
 
+/// What a pipeline is built from, besides the clusters of the graph.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// Whether storage and edges have threads of their own.
+    pub prefetch: bool,
+    /// Partitions that do not stay in the buffer.
+    pub swapped: usize,
+    /// Bytes of the [`ON_THEIR_WAY`] largest of them.
+    pub partition_bytes: u64,
+    /// Bytes of the edges of the largest bucket, with their order.
+    pub edge_bytes: u64,
+    /// Threads that train.
+    pub threads: usize,
+    /// The GPU that trains, if one does.
+    pub gpu: Option<u32>,
+}
+
 impl Pipeline {
-    /// Spreads a run over the disk and `workers` threads. The disk is a group of its own if partitions are
-    /// to be read and written while others train; `partition_bytes` is what the largest take that do not
-    /// stay in the buffer, 0 if all do.
+    /// Spreads a run over the machine: the clusters of the graph train, and storage and edges are groups beside
+    /// them, or tasks of theirs.
     #[must_use]
-    pub fn new(
-        prefetch: bool,
-        partition_bytes: u64,
-        workers: usize,
-        update: Update,
-        slices_per_batch: usize,
-    ) -> Self {
-        let storage = [Task::Load, Task::WriteBack];
-        let training = [Task::Edges]
-            .into_iter()
-            .chain(Cluster::ALL.map(Task::Cluster));
-        let group = |name: &str, devices: &[Device], threads, tasks: Vec<Task>| Group {
+    pub fn new(machine: &Machine, slices: &SlicePlan, update: Update) -> Self {
+        let storage = vec![Task::Load, Task::WriteBack, Task::Commit];
+        let edges = vec![Task::Edges];
+        let clusters = slices.clusters.iter();
+        let train = clusters.map(|buffers| Task::Cluster(buffers.cluster));
+        let group = |name: &str, devices: Vec<Device>, threads, tasks| Group {
             name: name.to_owned(),
-            devices: devices.to_vec(),
+            devices,
             threads,
             tasks,
         };
-        let (groups, pipes) = if prefetch && partition_bytes > 0 {
+        let pipe = |from: &str, carries: &str, bound: usize, bytes| Pipe {
+            from: from.to_owned(),
+            to: TRAINING.to_owned(),
+            carries: carries.to_owned(),
+            bound,
+            bytes,
+        };
+        let devices = [Device::Cpu].into_iter();
+        let devices = devices.chain(machine.gpu.map(Device::Cuda));
+        let (groups, pipes) = if machine.prefetch {
+            let bound = machine.swapped.min(ON_THEIR_WAY);
+            let (partitions, bytes) = ("partitions, either way", machine.partition_bytes);
+            let (buckets, of_edges) = ("edges of buckets", machine.edge_bytes);
             let groups = vec![
-                group("storage", &[Device::Disk], 1, storage.to_vec()),
-                group("training", &[Device::Cpu], workers, training.collect()),
+                group(STORAGE, vec![Device::Disk], 1, storage),
+                group(EDGES, vec![Device::Disk], 1, edges),
+                group(
+                    TRAINING,
+                    devices.collect(),
+                    machine.threads,
+                    train.collect(),
+                ),
             ];
-            let pipe = Pipe {
-                from: "storage".to_owned(),
-                to: "training".to_owned(),
-                carries: "partitions, either way".to_owned(),
-                bound: ON_THEIR_WAY,
-                bytes: partition_bytes,
-            };
-            (groups, vec![pipe])
+            let pipes = vec![
+                pipe(STORAGE, partitions, bound, bytes),
+                pipe(
+                    EDGES,
+                    buckets,
+                    BUCKETS_AHEAD,
+                    of_edges * BUCKETS_AHEAD as u64,
+                ),
+            ];
+            (groups, pipes)
         } else {
-            let devices = [Device::Disk, Device::Cpu];
-            let tasks = storage.into_iter().chain(training).collect();
-            (
-                vec![group("training", &devices, workers, tasks)],
-                Vec::new(),
-            )
+            let devices = [Device::Disk].into_iter().chain(devices);
+            let tasks = storage.into_iter().chain(edges).chain(train);
+            let all = group(
+                TRAINING,
+                devices.collect(),
+                machine.threads,
+                tasks.collect(),
+            );
+            (vec![all], Vec::new())
         };
         let per_worker = match update {
-            Update::Batch => slices_per_batch,
+            Update::Batch => slices.slices_per_batch,
             Update::Slice => 1,
         };
         Self {
             groups,
             pipes,
-            slices_in_flight: workers * per_worker,
+            slices_in_flight: machine.threads * per_worker,
         }
     }
-}
 
-impl Pipeline {
-    /// The same, where training gives its work to a GPU.
+    /// The pipe from the group of this name to training; none where there is no such group, and training does
+    /// its tasks itself.
     #[must_use]
-    pub fn on_gpu(mut self, index: u32) -> Self {
-        let trains = |group: &&mut Group| group.tasks.contains(&Task::Cluster(Cluster::Loss));
-        if let Some(group) = self.groups.iter_mut().find(trains) {
-            group.devices.push(Device::Cuda(index));
-        }
-        self
+    pub fn pipe(&self, from: &str) -> Option<&Pipe> {
+        self.pipes.iter().find(|pipe| pipe.from == from)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The page of one training run.
 
+use pbg_core::event::GroupSeconds;
 use pbg_core::strategy::Pass;
 
 use super::comparison::PageError;
@@ -42,6 +43,7 @@ pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageErro
     if !report.epochs.is_empty() {
         facts.push(("order and sampler".to_owned(), calls(report)));
     }
+    facts.extend(groups(report));
     page.facts(&facts);
     page.download("run.csv", &table::run_csv(report)?);
     if report.buckets.is_empty() {
@@ -73,6 +75,22 @@ pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageErro
     let head = HEADS.map(str::to_owned);
     page.table(&head, &report.epochs.iter().map(row).collect::<Vec<_>>());
     Ok(page.render()?)
+}
+
+/// Where the time of each group of the pipeline went, in words.
+#[must_use]
+pub fn groups(report: &RunReport) -> Vec<(String, String)> {
+    let words = |times: GroupSeconds| {
+        let seconds = |seconds: f64| format!("{seconds:.2} s");
+        let text = format!(
+            "busy {}, waited {} for what comes in, {} for room for what goes out",
+            seconds(times.busy),
+            seconds(times.input),
+            seconds(times.output)
+        );
+        (format!("{} group", times.group), text)
+    };
+    report.groups().into_iter().map(words).collect()
 }
 
 /// What the strategies that choose cost, in words.

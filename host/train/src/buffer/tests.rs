@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
+use pbg_core::batch_graph::pipeline::ON_THEIR_WAY;
 use pbg_core::plan::{Belady, LeastRecentlyUsed};
 use proptest::prelude::*;
 
@@ -128,6 +129,19 @@ fn pass_of(layout: &Layout, capacity: usize, seed: u64) -> Pass {
     }
 }
 
+/// A buffer whose tables are read by a thread of their own if there is one.
+fn buffer(
+    layout: Layout,
+    slots: usize,
+    copies: u64,
+    beside: bool,
+    memory: Memory,
+) -> PartitionBuffer<Memory> {
+    let ahead = beside.then_some(ON_THEIR_WAY);
+    let room = Room { slots, copies };
+    PartitionBuffer::new(layout, room, ahead, memory, Arc::default()).unwrap()
+}
+
 /// The buckets of the grid in a random order.
 fn random_plan(layout: &Layout, seed: u64) -> Vec<Bucket> {
     let grid: Vec<Bucket> = layout.grid().collect();
@@ -155,14 +169,15 @@ fn train(buffer: &mut PartitionBuffer<Memory>, pass: &Pass, bucket: Bucket, expe
 proptest! {
     #[test]
     fn swaps_what_the_plan_predicts_loses_no_update_and_commits_one_moment(
-        n in 2_u32..6, m in 2_u32..6, shared in any::<bool>(), capacity in 2_usize..6, ahead in any::<bool>(),
+        n in 2_u32..6, m in 2_u32..6, shared in any::<bool>(), capacity in 2_usize..6,
+        (beside, ahead) in any::<(bool, bool)>(),
         commits in prop_oneof![Just(0), any::<u64>()], waits in any::<u64>(), known in any::<bool>(),
         copies in prop_oneof![Just(0), 0_u64..2000, Just(u64::MAX)], seed in any::<u64>(),
     ) {
         let layout = layout(n, m, shared);
         let pass = Arc::new(pass_of(&layout, capacity, seed));
         let plan = random_plan(&layout, seed);
-        let mut buffer = PartitionBuffer::new(layout, capacity, copies, Memory::default()).unwrap();
+        let mut buffer = buffer(layout, capacity, copies, beside, Memory::default());
         let eviction: Box<dyn Eviction> = match known {
             true => Box::new(Belady::new(&pass, &plan)),
             false => Box::new(LeastRecentlyUsed::default()),
@@ -203,14 +218,14 @@ proptest! {
     #[test]
     fn a_buffer_that_was_stopped_has_the_traffic_of_one_that_was_not(
         n in 2_u32..6, m in 2_u32..6, shared in any::<bool>(), capacity in 2_usize..6, stop in any::<usize>(),
-        seed in any::<u64>(),
+        beside in any::<bool>(), seed in any::<u64>(),
     ) {
         let layout = layout(n, m, shared);
         let pass = Arc::new(pass_of(&layout, capacity, seed));
         let plan = random_plan(&layout, seed);
         let stop = stop % plan.len();
         let run = |stop: Option<usize>| {
-            let open = || PartitionBuffer::new(layout.clone(), capacity, 0, Memory::default()).unwrap();
+            let open = || buffer(layout.clone(), capacity, 0, beside, Memory::default());
             let begin = |buffer: &mut PartitionBuffer<Memory>| {
                 buffer.begin_pass(Arc::clone(&pass), plan.clone(), Box::new(Belady::new(&pass, &plan)));
             };
@@ -234,14 +249,15 @@ proptest! {
 
     #[test]
     fn what_was_not_written_whole_never_becomes_current(
-        n in 2_u32..6, shared in any::<bool>(), capacity in 2_usize..6, room in 0_usize..20, seed in any::<u64>(),
+        n in 2_u32..6, shared in any::<bool>(), capacity in 2_usize..6, room in 0_usize..20,
+        beside in any::<bool>(), seed in any::<u64>(),
     ) {
         let layout = layout(n, n, shared);
         let pass = Arc::new(pass_of(&layout, capacity, seed));
         let plan = random_plan(&layout, seed);
         let memory = Memory::default();
         memory.content().room = Some(room);
-        let mut buffer = PartitionBuffer::new(layout, capacity, u64::MAX, memory).unwrap();
+        let mut buffer = buffer(layout, capacity, u64::MAX, beside, memory);
         buffer.begin_pass(Arc::clone(&pass), plan.clone(), Box::new(Belady::new(&pass, &plan)));
         let mut expected = Values::new();
         let mut moments = Vec::new();

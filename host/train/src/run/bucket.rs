@@ -31,12 +31,10 @@ pub(super) struct Trained {
 impl Run<'_> {
     /// Brings the bucket's partitions into the buffer, and has the next ones read.
     pub(super) fn load(&mut self, acquired: Acquired) -> Result<IoStats, RunError> {
-        let io = self.buffer.hold(acquired)?;
+        let io = self.line.buffer.hold(acquired)?;
         let stood = Duration::from_secs_f64(io.commit_seconds);
         self.coordinator.pace().stood(stood);
-        if self.config.execution.prefetch {
-            self.buffer.prefetch(acquired.position);
-        }
+        self.line.buffer.prefetch(acquired.position);
         Ok(io)
     }
 
@@ -48,13 +46,10 @@ impl Run<'_> {
     ) -> Result<Prepared, RunError> {
         let pass = self.schedule().pass();
         let reading = Instant::now();
-        let prepared = self.edges.take(pass, bucket)?;
+        let prepared = self.line.edges.take(pass, bucket)?;
         io.wait_seconds += reading.elapsed().as_secs_f64();
-        if self.config.execution.prefetch
-            && let Some(&next) = self.schedule().plan().get(position + 1)
-        {
-            self.edges.start(pass, next);
-        }
+        let plan = self.coordinator.schedule().plan();
+        self.line.edges.start(pass, &plan[position + 1..]);
         self.emit(Event::BucketStarted {
             pass,
             bucket,
@@ -75,7 +70,7 @@ impl Run<'_> {
         if !held.is_empty() {
             self.settle(bucket)?;
         }
-        let buffer = &self.buffer;
+        let buffer = &self.line.buffer;
         let table = |entity, partition| buffer.table((entity, partition));
         let work = Work {
             blueprint: self.blueprint,
@@ -108,6 +103,7 @@ impl Run<'_> {
         }
         let eval_after = holdout::evaluate(&mut self.evaluators, &work, held, eval_batch)?;
         let faults = samplers.faults.into_inner();
+        self.line.training.worked(started.elapsed());
         Ok(Trained {
             stats: shifts.stats,
             sampler: shifts.sampler,
@@ -126,7 +122,7 @@ impl Run<'_> {
         for entity in 0..layout.types.len() {
             for side in Side::BOTH {
                 let partition = layout.partition(entity, side, bucket);
-                if let Some(table) = self.buffer.table((entity, partition)) {
+                if let Some(table) = self.line.buffer.table((entity, partition)) {
                     table.download()?;
                 }
             }

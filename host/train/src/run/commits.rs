@@ -13,11 +13,11 @@ impl Run<'_> {
     /// Begins a commit if one is due; says so if one has come to its end. Behind the last bucket of an epoch
     /// there is one in any case.
     pub(super) fn commit_if_due(&mut self) -> Result<(), RunError> {
-        if let Some(committed) = self.buffer.committed(false)? {
+        if let Some(committed) = self.line.buffer.committed(false)? {
             self.report_commit(committed)?;
         }
         if !self.schedule().epoch_is_done(self.extent)
-            && self.coordinator.commit_due(self.buffer.committing())
+            && self.coordinator.commit_due(self.line.buffer.committing())
         {
             self.begin_commit()?;
         }
@@ -29,13 +29,13 @@ impl Run<'_> {
         self.finish_commit()?;
         let started = Instant::now();
         self.state.schedule = self.schedule().clone();
-        self.state.resident = self.buffer.resident();
-        self.state.changed = self.buffer.changed();
+        self.state.resident = self.line.buffer.resident();
+        self.state.changed = self.line.buffer.changed();
         self.state.loss = self.strategies.loss.state();
         self.settle_parameters()?;
-        let covered = self.buffer.store().checkpoint.metrics_length();
+        let covered = self.line.buffer.store().checkpoint.metrics_length();
         let cut = self.commits.cut(covered, &self.params, &self.state)?;
-        self.buffer.commit(cut)?;
+        self.line.buffer.commit(cut)?;
         let stood = started.elapsed();
         self.coordinator.pace().begun(stood);
         self.count_commit(stood);
@@ -45,13 +45,13 @@ impl Run<'_> {
     /// Waits for the end of the commit under way, if there is one. Gives the version that is current then.
     pub(super) fn finish_commit(&mut self) -> Result<u64, RunError> {
         let started = Instant::now();
-        if let Some(committed) = self.buffer.committed(true)? {
+        if let Some(committed) = self.line.buffer.committed(true)? {
             let stood = started.elapsed();
             self.coordinator.pace().stood(stood);
             self.count_commit(stood);
             self.report_commit(committed)?;
         }
-        Ok(self.buffer.store().checkpoint.version())
+        Ok(self.line.buffer.store().checkpoint.version())
     }
 
     /// Commits what was trained so far, and waits until it is on the disk.

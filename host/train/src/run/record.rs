@@ -22,7 +22,7 @@ impl Run<'_> {
 
     /// To `metrics.jsonl` and to who watches.
     pub(super) fn report(&mut self, event: Event) -> Result<(), RunError> {
-        self.buffer.store().checkpoint.append_metrics(&event)?;
+        self.line.buffer.store().checkpoint.append_metrics(&event)?;
         self.emit(event);
         Ok(())
     }
@@ -117,7 +117,9 @@ impl Run<'_> {
             return Ok(());
         }
         let sums = std::mem::take(&mut self.state.epoch);
+        let groups = self.line.seconds();
         let event = Event::EpochFinished {
+            groups,
             epoch,
             stats: sums.stats,
             eval_before: (sums.eval_before.count > 0).then_some(sums.eval_before),
@@ -148,7 +150,12 @@ impl Run<'_> {
         if self.resumed.is_some()
             && at_start
             && self.keeps(pass.epoch)
-            && !self.buffer.store().checkpoint.has_preserved(pass.epoch)
+            && !self
+                .line
+                .buffer
+                .store()
+                .checkpoint
+                .has_preserved(pass.epoch)
         {
             self.preserve(pass.epoch)?;
         }
@@ -156,7 +163,7 @@ impl Run<'_> {
     }
 
     fn preserve(&mut self, epochs: u32) -> Result<(), RunError> {
-        self.buffer.store().checkpoint.preserve(epochs)?;
+        self.line.buffer.store().checkpoint.preserve(epochs)?;
         self.emit(Event::Preserved { epoch: epochs });
         Ok(())
     }

@@ -41,7 +41,7 @@ impl Run<'_> {
         };
         self.report(event)?;
         if plateau.is_best() && rules.early_stop.is_some() {
-            self.buffer.store().checkpoint.preserve_best()?;
+            self.line.buffer.store().checkpoint.preserve_best()?;
         }
         if plateau.lr_factor < before {
             self.earlier = self.cluster_times();
@@ -62,7 +62,7 @@ impl Run<'_> {
             grown: None,
         };
         let options = options(self.resolved, edges);
-        let tables = &mut Live::new(&self.buffer);
+        let tables = &mut Live::new(&self.line.buffer);
         let report = evaluate::rank(&view, tables, &options, self.config.seed, &mut |_, _| ())?;
         Ok(report.filtered)
     }

@@ -1,0 +1,62 @@
+//! The groups that the pipeline describes, running: storage and edges beside training, or within it.
+
+use std::sync::Arc;
+
+use pbg_core::batch_graph::pipeline::{EDGES, Pipeline, STORAGE, TRAINING};
+use pbg_core::event::GroupSeconds;
+
+use crate::buffer::{PartitionBuffer, Room, TableStore};
+use crate::edges::{EdgeReader, Prepare};
+use crate::error::RunError;
+use crate::groups::Clock;
+use crate::layout::Layout;
+
+/// The groups of a run. Training ends first, by dropping this; then what reads edges, then what may still write
+/// partitions.
+pub(crate) struct Line<S: TableStore> {
+    pub(crate) edges: EdgeReader,
+    pub(crate) buffer: PartitionBuffer<S>,
+    /// Where the time of training went.
+    pub(crate) training: Arc<Clock>,
+    /// The times of all groups when they were asked for last.
+    reported: Vec<GroupSeconds>,
+}
+
+impl<S: TableStore> Line<S> {
+    /// Starts the groups of `pipeline`, joined by pipes of its bounds.
+    ///
+    /// # Errors
+    /// When the system gives no thread, or a fixed table cannot be loaded.
+    pub(crate) fn new(
+        pipeline: &Pipeline,
+        layout: Layout,
+        room: Room,
+        store: S,
+        edges: impl Prepare,
+    ) -> Result<Self, RunError> {
+        let training = Arc::new(Clock::default());
+        let bound = |group| pipeline.pipe(group).map(|pipe| pipe.bound);
+        let (storage, of_edges) = (bound(STORAGE), bound(EDGES));
+        let (for_edges, for_tables) = (Arc::clone(&training), Arc::clone(&training));
+        Ok(Self {
+            edges: EdgeReader::new(edges, of_edges, for_edges)?,
+            buffer: PartitionBuffer::new(layout, room, storage, store, for_tables)?,
+            training,
+            reported: Vec::new(),
+        })
+    }
+
+    /// Where the time of each group went since this was asked last, in the order of the pipeline.
+    pub(crate) fn seconds(&mut self) -> Vec<GroupSeconds> {
+        let training = self.training.read(TRAINING);
+        let beside = [self.buffer.seconds(), self.edges.seconds()];
+        let now: Vec<_> = beside.into_iter().flatten().chain([training]).collect();
+        let mut before = std::mem::replace(&mut self.reported, now.clone());
+        before.resize_with(now.len(), GroupSeconds::default);
+        let both = now.iter().zip(&before);
+        both.map(|(now, before)| now.since(before)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! The pipeline of a run: what `check` prints, and what training makes its threads and pipes from.
+
+use pbg_config::Config;
+use pbg_core::batch_graph::pipeline::{Machine, ON_THEIR_WAY, Pipeline, SlicePlan};
+use pbg_core::graph::Side;
+use pbg_core::model::Device;
+use pbg_core::schedule::Extent;
+use pbg_kernels::step;
+use pbg_store::dataset::EdgeSet;
+
+use crate::check::{READ_ROWS, rows};
+use crate::error::RunError;
+use crate::layout::Layout;
+use crate::model::Blueprint;
+use crate::resolved::Resolved;
+
+impl Resolved {
+    /// The groups that train `edge_sets` and the pipes between them; and how they cut a full batch, for the
+    /// relation that needs most memory.
+    ///
+    /// # Errors
+    /// When the model cannot be trained.
+    pub(crate) fn pipeline(
+        &self,
+        edge_sets: &[EdgeSet],
+        extent: Extent,
+    ) -> Result<(Pipeline, SlicePlan), RunError> {
+        let (config, blueprint, settings) = (self.config(), self.blueprint(), self.settings());
+        let batch = config.batch_size as usize;
+        let execution = &settings.training_execution;
+        let slices = step::slice_plan(&blueprint.spec, batch, execution, &rows(blueprint))?;
+        let (_, swapped) = partition_bytes(config, &blueprint.layout);
+        let machine = Machine {
+            prefetch: config.execution.prefetch,
+            swapped: swapped.len(),
+            partition_bytes: swapped.iter().sum(),
+            edge_bytes: edge_bytes(blueprint, edge_sets, extent.edge_chunks).bucket,
+            threads: settings.training_threads(),
+            gpu: match settings.device {
+                Device::Cpu => None,
+                Device::Cuda(index) => Some(index),
+            },
+        };
+        let pipeline = Pipeline::new(&machine, &slices, config.execution.update);
+        Ok((pipeline, slices))
+    }
+}
+
+/// Bytes of the fixed tables and as many of the largest groups as the buffer has slots; and of each of those
+/// that may be on their way besides.
+pub(crate) fn partition_bytes(config: &Config, layout: &Layout) -> (u64, Vec<u64>) {
+    let fixed: u64 = layout
+        .fixed_tables()
+        .map(|(t, p)| layout.types[t].bytes(p))
+        .sum();
+    let rhs = if layout.shared {
+        0
+    } else {
+        layout.rhs_partitions
+    };
+    let lhs_groups = (0..layout.lhs_partitions).map(|p| (Side::Lhs, p));
+    let mut groups: Vec<u64> = lhs_groups
+        .chain((0..rhs).map(|p| (Side::Rhs, p)))
+        .map(|g| layout.group_bytes(g))
+        .collect();
+    groups.sort_unstable_by(|a, b| b.cmp(a));
+    let slots = (config.buffer_partitions as usize).min(groups.len());
+    let mut swapped = groups.split_off(slots);
+    swapped.truncate(ON_THEIR_WAY);
+    (fixed + groups.iter().sum::<u64>(), swapped)
+}
+
+/// What the edges of the largest chunk of a bucket take.
+#[derive(Default)]
+pub(crate) struct EdgeBytes {
+    /// Their columns and the order of training.
+    pub(crate) bucket: u64,
+    /// The batch that is being decoded.
+    pub(crate) decoded: u64,
+}
+
+/// Bytes of the edges of the largest of `chunks` chunks of a bucket, in any edge set.
+pub(crate) fn edge_bytes(blueprint: &Blueprint, edge_sets: &[EdgeSet], chunks: u32) -> EdgeBytes {
+    let of = |set: &EdgeSet| {
+        let buckets = blueprint.layout.grid();
+        let largest = buckets.map(|bucket| set.bucket_len(bucket)).max();
+        let rows = largest.unwrap_or(0).div_ceil(u64::from(chunks.max(1)));
+        let column_bytes = if set.has_weight() { 16 } else { 12 };
+        EdgeBytes {
+            bucket: rows * (column_bytes + 8),
+            decoded: 2 * rows.min(READ_ROWS) * column_bytes,
+        }
+    };
+    let (sets, none) = (edge_sets.iter().map(of), EdgeBytes::default());
+    sets.fold(none, |most, set| EdgeBytes {
+        bucket: most.bucket.max(set.bucket),
+        decoded: most.decoded.max(set.decoded),
+    })
+}
