@@ -145,7 +145,7 @@ pub(crate) fn encode(module: &str, resolve: &Resolve, world: &str) -> Vec<u8> {
         .expect("the module takes its type");
     ComponentEncoder::default()
         .module(&bytes)
-        .and_then(|encoder| encoder.encode())
+        .and_then(|mut encoder| encoder.encode())
         .unwrap_or_else(|error| panic!("{error:?}"))
 }
 
