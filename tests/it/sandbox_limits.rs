@@ -113,7 +113,13 @@ fn ctrl_c_ends_a_compilation() {
         !compilers.is_empty()
     };
     assert!(run.wait_until(begun), "{}", run.stderr());
+    // A terminal sends it to all processes of the command.
     run.signal("INT");
+    for compiler in &compilers {
+        let mut kill = Command::new("kill");
+        let sent = kill.args(["-s", "INT", &compiler.to_string()]);
+        assert!(sent.status().unwrap().success());
+    }
     let ended = run.finish();
     assert_eq!(ended.code(), Some(130), "{}", ended.stderr);
     for compiler in compilers {
@@ -151,7 +157,7 @@ fn few_addresses_are_enough_or_are_named() {
     let place = Workplace::with_dataset(CONFIG);
     let train = "train --progress none --set num_epochs=1";
     limited(&place, "ulimit -v 4194304", train).succeeds();
-    let large = format!("{train} --set num_uniform_negs=3000000");
+    let large = format!("{train} --set num_uniform_negs=3000000 --set checkpoint_path=large");
     limited(&place, "ulimit -v 4194304", &large).fails(8, &["GiB of memory", "ulimit -v"]);
 }
 
@@ -180,6 +186,8 @@ fn messages_neutralise_what_files_say() {
         assert!(!run.stderr.contains(escaped), "{}", run.stderr);
     }
     // Names of entities, and headers of columns.
+    let train = "train --progress none --allow-plugin-change --set num_epochs=1";
+    place.run(train.split(' ')).succeeds();
     let near = ["neighbors", "pbg.toml", "no\u{1b}[2J\u{61c}where"];
     let near = place.run(near).fails(4, &["no\\u{1b}[2J\\u{61c}where"]);
     place.write("other.csv", "he\u{1b}[2Jad,rel\u{61c},tail\nx,y,z\n");
