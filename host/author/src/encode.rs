@@ -23,8 +23,7 @@ pub enum EncodeError {
 /// world, or imports or exports something else than these say.
 pub fn encode(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
     let module = without_clutter(module).map_err(EncodeError::NotAModule)?;
-    let mut encoder = ComponentEncoder::default();
-    encoder
+    ComponentEncoder::default()
         .validate(true)
         .module(&module)
         .and_then(|mut encoder| encoder.encode())

@@ -64,8 +64,19 @@ fn table(node: &Node) -> &std::collections::BTreeMap<String, Node> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Config;
+    use crate::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, Installed};
     use pbg_core::model::{Comparator, Operator};
+
+    /// Those that the configuration names by default.
+    fn installed() -> Installed {
+        let named = |name: &str| vec![name.to_owned()];
+        Installed {
+            orders: named(DEFAULT_ORDER),
+            samplers: named(DEFAULT_SAMPLER),
+            losses: named(DEFAULT_LOSS),
+            files: Vec::new(),
+        }
+    }
 
     const TEXT: &str = r#"
         dataset = "data"
@@ -90,8 +101,7 @@ mod tests {
             ("seed", "3"),
         ]);
         let trained = Config::parse(TEXT, "test", &trained).unwrap();
-        let read =
-            Config::parse_for(&trained, TEXT, "test", &[], &crate::Installed::default()).unwrap();
+        let read = Config::parse_for(&trained, TEXT, "test", &[], &installed()).unwrap();
         assert_eq!(read.comparator, Comparator::Dot);
         assert_eq!(read.relations[0].operator, Operator::Diagonal);
         assert_eq!((read.entity_dimension("user"), read.seed), (6, 3));
@@ -103,8 +113,7 @@ mod tests {
     fn what_is_set_stays() {
         let trained = Config::parse(TEXT, "test", &set(&[("comparator", "dot")])).unwrap();
         let other = set(&[("comparator", "cos")]);
-        let read = Config::parse_for(&trained, TEXT, "test", &other, &crate::Installed::default())
-            .unwrap();
+        let read = Config::parse_for(&trained, TEXT, "test", &other, &installed()).unwrap();
         assert_eq!(
             read.model_differences(&trained),
             [r#"comparator: "cos", not "dot""#]

@@ -59,7 +59,7 @@ pub(super) const MODEL_OF_RELATIONS: [&str; 4] = ["name", "lhs", "rhs", "operato
 const SHAPE: [&str; 3] = ["dimension", "dynamic_relations", "entities"];
 
 /// What the fingerprint is of; a new form of it needs a new name.
-const FORM: &str = "pbg-host training configuration 2\n";
+const FORM: &str = "pbg-host training configuration 3\n";
 
 impl Config {
     /// The configuration in TOML, without the keys that are unset; [`Config::parse`] reads it back.
