@@ -436,7 +436,7 @@ mod tests {
     fn the_hash_is_the_same_everywhere() {
         assert_eq!(
             base().training_hash(),
-            "9f759afc8b69f354006edee3c032a6587ad5c5ccf866aa909358d353fcf07a9b"
+            "bf242c26970c8faee610f811af3bcb3516da1bb68be308a72f134695a9acbdd8"
         );
     }
 }
