@@ -55,6 +55,8 @@ enum Task {
     ///
     /// The tests do so at a part of the operations; here they go on for as long as they are given.
     Crash(Long),
+    /// Feeds every reader what is nearly right: configurations, edge lists, datasets, checkpoints, components.
+    Fuzz(Long),
     /// Compares speeds with those of other programs, measured in turn in one run.
     #[command(subcommand)]
     Bench(Bench),
@@ -100,6 +102,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Demo => demo::run(&repo),
         Task::Test => test::run(&repo),
         Task::Crash(Long { minutes }) => test::long(&repo, "pbg-host", "crash", minutes),
+        Task::Fuzz(Long { minutes }) => test::long(&repo, "pbg-fuzz", "", minutes),
         Task::Bench(Bench::VsPbg(args)) => bench::vs_pbg(&repo, &args),
         Task::Wordnet { dict, out } => wordnet::run(&dict, &out),
     }

@@ -1,0 +1,27 @@
+//! Plugins that are nearly components.
+
+use pbg_fuzz::bytes;
+use pbg_wasm::{Limits, PluginSource, Sandbox, standard};
+
+use crate::fuzz;
+
+#[test]
+fn components() {
+    let sandbox = Sandbox::new(Limits::default()).unwrap();
+    // The smallest ones, of which a change hits something.
+    let mut models: Vec<&[u8]> = standard().iter().map(|plugin| plugin.bytes).collect();
+    models.sort_by_key(|bytes| bytes.len());
+    models.truncate(4);
+    fuzz("components", 150, 1 << 30, |dice, _| {
+        let (model, other) = (*dice.pick(&models), *dice.pick(&models));
+        let changed = bytes(dice, model, other);
+        let source = PluginSource::Bytes {
+            label: "fuzz".to_owned(),
+            bytes: changed,
+        };
+        match sandbox.open(source) {
+            Ok(plugin) => !plugin.inspection().metadata.name.is_empty(),
+            Err(error) => error.to_string().is_empty(),
+        }
+    });
+}
