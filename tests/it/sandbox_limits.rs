@@ -157,7 +157,7 @@ fn few_addresses_are_enough_or_are_named() {
     let place = Workplace::with_dataset(CONFIG);
     let train = "train --progress none --set num_epochs=1";
     limited(&place, "ulimit -v 4194304", train).succeeds();
-    let large = format!("{train} --set num_uniform_negs=2147483648 --set checkpoint_path=large");
+    let large = format!("{train} --set num_uniform_negs=16000000 --set checkpoint_path=large");
     limited(&place, "ulimit -v 4194304", &large).fails(8, &["GiB of memory", "ulimit -v"]);
 }
 
