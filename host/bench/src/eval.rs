@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use pbg_core::model::Precision;
+use pbg_kernels::product::ProductShape;
 use pbg_train::{Candidates, EvalOptions, EvalReport, Resolved, RunError, peak_bytes};
 use serde::Serialize;
 
 use crate::clocks::process_cpu_seconds;
-use crate::throughput::{self, ProductShape};
+use crate::throughput;
 
 /// Queries and candidates of the product that is the ceiling.
 const QUERIES: i64 = 512;

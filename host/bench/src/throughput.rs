@@ -7,31 +7,15 @@ use std::time::{Duration, Instant};
 
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
+use pbg_kernels::product::{ProductShape, TorchProduct};
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::WorkerError;
 use pbg_train::RunError;
-use tch::{Device, Kind, TchError, Tensor};
 
 use crate::clocks::thread_cpu_seconds;
 
-/// Shape of a batched matrix product `[batch, rows, inner] x [batch, inner, columns]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ProductShape {
-    /// Matrices.
-    pub(crate) batch: i64,
-    /// Rows of the left factor.
-    pub(crate) rows: i64,
-    /// Columns of the left factor, rows of the right one.
-    pub(crate) inner: i64,
-    /// Columns of the right factor.
-    pub(crate) columns: i64,
-}
-
-impl ProductShape {
-    /// Floating-point operations of one product.
-    fn operations(&self) -> f64 {
-        2.0 * (self.batch * self.rows * self.inner) as f64 * self.columns as f64
-    }
+/// Floating-point operations of one product.
+fn operations(shape: ProductShape) -> f64 {
+    2.0 * (shape.batch * shape.rows * shape.inner) as f64 * shape.columns as f64
 }
 
 /// Floating-point operations per CPU-second of libtorch's `bmm` on this thread, repeated for at least
@@ -44,38 +28,16 @@ pub(crate) fn bmm_rate(
     precision: Precision,
     duration: Duration,
 ) -> Result<f64, RunError> {
-    let failed = |e: TchError| RunError::Worker(WorkerError::Tensor(e.to_string()));
-    product_rate(shape, precision, duration).map_err(failed)
-}
-
-fn product_rate(
-    shape: ProductShape,
-    precision: Precision,
-    duration: Duration,
-) -> Result<f64, TchError> {
-    let kind = match precision {
-        Precision::Fp32 => Kind::Float,
-        Precision::Bf16 => Kind::BFloat16,
-    };
-    let random = |size: [i64; 3]| {
-        let values = Tensor::f_randn(size, (Kind::Float, Device::Cpu))?;
-        values.f_to_kind(kind)
-    };
-    let a = random([shape.batch, shape.rows, shape.inner])?;
-    let b = random([shape.batch, shape.inner, shape.columns])?;
-    let size = [shape.batch, shape.rows, shape.columns];
-    let out = Tensor::f_zeros(size, (kind, Device::Cpu))?;
-    // The first product makes libtorch prepare itself.
-    let _same = a.f_bmm_out(&out, &b)?;
+    let product = TorchProduct::new(shape, precision)?;
     let start = Instant::now();
     let begin = thread_cpu_seconds();
     let mut repetitions = 0;
     while start.elapsed() < duration || repetitions < 3 {
-        let _same = a.f_bmm_out(&out, &b)?;
+        product.multiply()?;
         repetitions += 1;
     }
     let seconds = thread_cpu_seconds() - begin;
-    Ok(shape.operations() * f64::from(repetitions) / seconds)
+    Ok(operations(shape) * f64::from(repetitions) / seconds)
 }
 
 /// Edges per CPU-second if a step were nothing but its matrix products, which are, for each side that
@@ -119,7 +81,7 @@ pub(crate) fn ceiling(
                 None => bmm_rate(shape, precision, Duration::from_millis(300))?,
             };
             products.push((shape, rate));
-            seconds += shape.operations() / rate;
+            seconds += operations(shape) / rate;
         }
     }
     Ok(chunk as f64 / seconds)

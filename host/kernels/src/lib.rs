@@ -21,6 +21,7 @@ pub mod negatives;
 mod operators;
 mod optimizer;
 pub mod params;
+pub mod product;
 pub mod rank;
 mod regularizer;
 pub mod rows;

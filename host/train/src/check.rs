@@ -106,51 +106,59 @@ pub(crate) fn feature_bytes(blueprint: &Blueprint, dataset: &Dataset) -> u64 {
         .sum()
 }
 
+/// A component that not every run has.
+fn if_any(name: &str, bytes: u64) -> Option<(String, u64)> {
+    (bytes > 0).then(|| (name.to_owned(), bytes))
+}
+
 impl Resolved {
     /// Adds up what training with `loss` will need; without it, all but the loss's buffers.
     ///
     /// # Errors
     /// When the dataset lacks an edge set, or the model cannot be trained.
     pub fn check(&self, loss: Option<&dyn Loss>) -> Result<CheckReport, RunError> {
-        let (config, blueprint, settings) = (self.config(), self.blueprint(), self.settings());
         let edge_sets = self.edge_sets()?;
         let extent = self.extent(&edge_sets)?;
-        let parameters = parameter_bytes(&blueprint.spec);
-        let workers = settings.workers as u64;
-        let worker = worker_bytes(self)?;
         let (execution, slices) = self.pipeline(&edge_sets, extent)?;
-        let (resident, swapped) = pipeline::partition_bytes(config, &blueprint.layout);
-        let mut device_memory = None;
-        if settings.device != Device::Cpu {
-            let tables = resident + swapped.iter().sum::<u64>();
-            device_memory = Some(DeviceMemory {
-                device: config.execution.device.clone(),
-                parts: vec![
-                    ("CUDA and libtorch".to_owned(), CUDA),
-                    ("partitions".to_owned(), tables),
-                    ("relations and their optimizer".to_owned(), parameters),
-                    // Copies of the rows that it touches, and their gradients before and after scaling.
-                    ("a batch".to_owned(), 3 * slices.batch_bytes),
-                    (
-                        "a slice, about".to_owned(),
-                        INTERMEDIATE * slices.slice_bytes(),
-                    ),
-                ],
-            });
-        }
-        let on_their_way = execution.pipe(STORAGE).map_or(0, |pipe| pipe.bytes);
+        let edges = pipeline::edge_bytes(self.blueprint(), &edge_sets, extent.edge_chunks);
+        Ok(CheckReport {
+            memory: self.main_memory(&execution, edges.bucket + edges.decoded, loss)?,
+            device_memory: self.device_memory(&slices),
+            disk: self.disk(),
+            execution,
+            slices,
+        })
+    }
+
+    /// Components of main memory; `edges` are the bytes of those that are trained and of those being read.
+    fn main_memory(
+        &self,
+        execution: &Pipeline,
+        edges: u64,
+        loss: Option<&dyn Loss>,
+    ) -> Result<Vec<(String, u64)>, RunError> {
+        let (config, blueprint) = (self.config(), self.blueprint());
+        let workers = self.settings().workers as u64;
+        let worker = worker_bytes(self)?;
+        let piped = |group| execution.pipe(group).map_or(0, |pipe| pipe.bytes);
         let ahead = config.execution.prefetch;
-        let edges = pipeline::edge_bytes(blueprint, &edge_sets, extent.edge_chunks);
-        let ready = execution.pipe(EDGES).map_or(0, |pipe| pipe.bytes);
-        let commits = commit_bytes(&blueprint.layout, ahead);
+        let (resident, _) = pipeline::partition_bytes(config, &blueprint.layout);
         let mut memory = vec![
             ("program and libtorch".to_owned(), PROGRAM),
             ("partitions in the buffer".to_owned(), resident),
+        ];
+        memory.extend(if_any("partitions on their way", piped(STORAGE)));
+        let copies = commit_bytes(&blueprint.layout, ahead);
+        memory.extend(if_any("copies for commits", copies));
+        memory.extend([
             (
                 EDGES_OF[usize::from(ahead)].to_owned(),
-                edges.bucket + ready + edges.decoded,
+                edges + piped(EDGES),
             ),
-            ("relations and their optimizer".to_owned(), 2 * parameters),
+            (
+                "relations and their optimizer".to_owned(),
+                2 * parameter_bytes(&blueprint.spec),
+            ),
             (
                 format!("{workers} workers"),
                 workers * (worker + PACKED_BYTES as u64),
@@ -160,33 +168,56 @@ impl Resolved {
                 PLUGINS.to_owned(),
                 (2 + workers) * (config.plugins.limits.memory_mib << 20),
             ),
-        ];
-        if commits > 0 {
-            memory.insert(2, ("copies for commits".to_owned(), commits));
-        }
+        ]);
         let features = feature_bytes(blueprint, self.dataset());
-        if features > 0 {
-            memory.push(("features".to_owned(), features));
-        }
+        memory.extend(if_any("features", features));
         if let Some(edges) = &config.validation.edges {
             let options = validation::options(self, edges);
             let bytes = evaluate::validation_bytes(self, &options)?;
             memory.push(("validation".to_owned(), bytes));
-        }
-        if on_their_way > 0 {
-            memory.insert(2, ("partitions on their way".to_owned(), on_their_way));
         }
         if let Some(loss) = loss {
             let columns = most_negatives(self)?;
             let bytes = workers * loss.worker_bytes(columns) as u64;
             memory.push((format!("loss {}", loss.id()), bytes));
         }
+        Ok(memory)
+    }
+
+    /// Components of a GPU's memory, if training is on one.
+    fn device_memory(&self, slices: &SlicePlan) -> Option<DeviceMemory> {
+        if self.settings().device == Device::Cpu {
+            return None;
+        }
+        let (config, blueprint) = (self.config(), self.blueprint());
+        let (resident, swapped) = pipeline::partition_bytes(config, &blueprint.layout);
+        let tables = resident + swapped.iter().sum::<u64>();
+        let parameters = parameter_bytes(&blueprint.spec);
+        Some(DeviceMemory {
+            device: config.execution.device.clone(),
+            parts: vec![
+                ("CUDA and libtorch".to_owned(), CUDA),
+                ("partitions".to_owned(), tables),
+                ("relations and their optimizer".to_owned(), parameters),
+                // Copies of the rows that it touches, and their gradients before and after scaling.
+                ("a batch".to_owned(), 3 * slices.batch_bytes),
+                (
+                    "a slice, about".to_owned(),
+                    INTERMEDIATE * slices.slice_bytes(),
+                ),
+            ],
+        })
+    }
+
+    /// Components of what the checkpoint takes on disk.
+    fn disk(&self) -> Vec<(String, u64)> {
+        let (config, blueprint) = (self.config(), self.blueprint());
         let tables: u64 = blueprint
             .layout
             .all_tables()
             .map(|(t, p)| blueprint.layout.types[t].bytes(p))
             .sum();
-        let version = tables + parameters;
+        let version = tables + parameter_bytes(&blueprint.spec);
         let mut disk = vec![
             ("checkpoint".to_owned(), version),
             // What is evicted while a commit is under way belongs to the one after it.
@@ -196,13 +227,7 @@ impl Resolved {
             let copies = u64::from(config.num_epochs / interval.max(1));
             disk.push((format!("{copies} preserved epochs"), copies * version));
         }
-        Ok(CheckReport {
-            memory,
-            device_memory,
-            disk,
-            execution,
-            slices,
-        })
+        disk
     }
 
     /// Reads every file of the dataset, those included that training leaves alone, and compares it

@@ -116,28 +116,7 @@ impl Builder {
             ],
         };
         let looked_up = name(if transforms { input_name } else { rows_name });
-        let mut rows = if all {
-            let inputs = [self.tables[i]];
-            self.node(
-                name("gather all"),
-                Operation::GatherAll,
-                &inputs,
-                &[(looked_up, None)],
-            )?[0]
-        } else {
-            let mut inputs = vec![self.tables[i], self.columns[i]];
-            let draws = self.facts().uniform(side);
-            if draws > 0 && pass.replaced.contains(&side) {
-                let dims = [Dim::Chunks, Dim::Draws(side, draws)];
-                inputs.push(self.tensor("draws", Some(side), &dims, Element::U32, Kind::Column));
-            }
-            self.node(
-                name("gather"),
-                Operation::Gather,
-                &inputs,
-                &[(looked_up, None)],
-            )?[0]
-        };
+        let mut rows = self.looked_up(pass, side, all, looked_up)?;
         if self.facts().global {
             let inputs = [rows, self.globals[i]];
             rows = self.in_place(name("global"), Operation::Global, &inputs)?;
@@ -176,6 +155,35 @@ impl Builder {
             factor,
             input,
         })
+    }
+
+    /// The rows of `side` as they are in the table: all, or those of the edges and their negatives.
+    fn looked_up(
+        &mut self,
+        pass: Pass,
+        side: Side,
+        all: bool,
+        result: Name,
+    ) -> Result<usize, ShapeError> {
+        let i = side as usize;
+        let (what, operation) = match all {
+            true => ("gather all", Operation::GatherAll),
+            false => ("gather", Operation::Gather),
+        };
+        let mut inputs = vec![self.tables[i]];
+        if !all {
+            inputs.push(self.columns[i]);
+            let draws = self.facts().uniform(side);
+            if draws > 0 && pass.replaced.contains(&side) {
+                let dims = [Dim::Chunks, Dim::Draws(side, draws)];
+                inputs.push(self.tensor("draws", Some(side), &dims, Element::U32, Kind::Column));
+            }
+        }
+        let name = Name {
+            what,
+            side: Some(side),
+        };
+        Ok(self.node(name, operation, &inputs, &[(result, None)])?[0])
     }
 
     pub(super) fn transforms(&self, pass: Pass, side: Side) -> bool {

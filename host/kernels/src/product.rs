@@ -1,0 +1,67 @@
+//! libtorch's own batched matrix product, for those who compare others with it.
+
+use pbg_core::model::Precision;
+use tch::{Device, Kind, TchError, Tensor};
+
+use crate::step::WorkerError;
+
+/// Shape of a batched matrix product `[batch, rows, inner] x [batch, inner, columns]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProductShape {
+    /// Matrices.
+    pub batch: i64,
+    /// Rows of the left factor.
+    pub rows: i64,
+    /// Columns of the left factor, rows of the right one.
+    pub inner: i64,
+    /// Columns of the right factor.
+    pub columns: i64,
+}
+
+/// Random factors in main memory, and room for their product.
+#[derive(Debug)]
+pub struct TorchProduct {
+    left: Tensor,
+    right: Tensor,
+    out: Tensor,
+}
+
+impl TorchProduct {
+    /// Factors of `shape`. They were multiplied once: the first product makes libtorch prepare itself.
+    ///
+    /// # Errors
+    /// When libtorch fails.
+    pub fn new(shape: ProductShape, precision: Precision) -> Result<Self, WorkerError> {
+        Self::prepared(shape, precision).map_err(failed)
+    }
+
+    fn prepared(shape: ProductShape, precision: Precision) -> Result<Self, TchError> {
+        let kind = match precision {
+            Precision::Fp32 => Kind::Float,
+            Precision::Bf16 => Kind::BFloat16,
+        };
+        let random = |size: [i64; 3]| {
+            let values = Tensor::f_randn(size, (Kind::Float, Device::Cpu))?;
+            values.f_to_kind(kind)
+        };
+        let left = random([shape.batch, shape.rows, shape.inner])?;
+        let right = random([shape.batch, shape.inner, shape.columns])?;
+        let size = [shape.batch, shape.rows, shape.columns];
+        let out = Tensor::f_zeros(size, (kind, Device::Cpu))?;
+        let _same = left.f_bmm_out(&out, &right)?;
+        Ok(Self { left, right, out })
+    }
+
+    /// Multiplies the factors again.
+    ///
+    /// # Errors
+    /// When libtorch fails.
+    pub fn multiply(&self) -> Result<(), WorkerError> {
+        let same = self.left.f_bmm_out(&self.out, &self.right);
+        same.map(drop).map_err(failed)
+    }
+}
+
+fn failed(error: TchError) -> WorkerError {
+    WorkerError::Tensor(error.to_string())
+}
