@@ -23,8 +23,8 @@ mod progress;
 mod tensorboard;
 mod terminal;
 
+use std::io::{self, Write as _};
 use std::panic;
-use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use pbg_wasm::Compiler;
@@ -34,15 +34,24 @@ use crate::exit_codes::Kind;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-fn main() -> ExitCode {
+fn main() {
+    let code = run();
+    // Nothing is written after this, so what cannot be written now is lost, as it would be at any exit.
+    let _lost = io::stdout().flush();
+    // As `_exit`: libtorch takes a fifth of a second to take itself apart, and has nothing to save.
+    signal_hook::low_level::exit(code)
+}
+
+/// The exit code of what the arguments ask for.
+fn run() -> i32 {
     // The child that compiles a plugin for another process of this program.
     if std::env::args_os()
         .nth(1)
         .is_some_and(|first| first == Compiler::ARGUMENT)
     {
         return match Compiler::serve() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::from(Kind::Internal.code()),
+            Ok(()) => 0,
+            Err(_) => i32::from(Kind::Internal.code()),
         };
     }
     // The parser's own messages come before there are parsed arguments that say how to colour them.
@@ -52,7 +61,11 @@ fn main() -> ExitCode {
         .and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches))
     {
         Ok(arguments) => arguments,
-        Err(error) => error.exit(),
+        Err(error) => {
+            // As with every other message, nothing can be said about one that nobody can read.
+            let _unread = error.print();
+            return error.exit_code();
+        }
     };
     let terminal = Terminal::detect(arguments.global.color, arguments.global.verbose);
     let result =
@@ -70,13 +83,13 @@ fn main() -> ExitCode {
         ));
     }
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Ok(()) => 0,
+        Err(failure) if failure.is_closed_pipe() => 0,
         Err(failure) => {
             if failure.kind() != Kind::Interrupted {
                 terminal.failure(&failure);
             }
-            ExitCode::from(failure.kind().code())
+            i32::from(failure.kind().code())
         }
     }
 }
