@@ -96,8 +96,9 @@ fn children(pid: u32) -> Vec<u32> {
     found
 }
 
-#[test]
-fn ctrl_c_ends_a_compilation() {
+/// A signal while a plugin is compiled ends the program as Ctrl-C does, and the child with it. It reaches `all`
+/// processes of the command, as a terminal sends it, or the program alone, as `kill` and service managers send it.
+fn ends_a_compilation(signal: &str, all: bool) {
     let place = Workplace::with_dataset(CONFIG);
     let bombs = below_every_cap(&with_plan(ROW_BY_ROW));
     let long = bombs
@@ -113,11 +114,10 @@ fn ctrl_c_ends_a_compilation() {
         !compilers.is_empty()
     };
     assert!(run.wait_until(begun), "{}", run.stderr());
-    // A terminal sends it to all processes of the command.
-    run.signal("INT");
-    for compiler in &compilers {
+    run.signal(signal);
+    for compiler in compilers.iter().filter(|_| all) {
         let mut kill = Command::new("kill");
-        let sent = kill.args(["-s", "INT", &compiler.to_string()]);
+        let sent = kill.args(["-s", signal, &compiler.to_string()]);
         assert!(sent.status().unwrap().success());
     }
     let ended = run.finish();
@@ -126,6 +126,16 @@ fn ctrl_c_ends_a_compilation() {
         let left = fs::read_to_string(format!("/proc/{compiler}/cmdline")).unwrap_or_default();
         assert!(!left.contains("pbg-host"), "{compiler} still compiles");
     }
+}
+
+#[test]
+fn ctrl_c_ends_a_compilation() {
+    ends_a_compilation("INT", true);
+}
+
+#[test]
+fn terminating_the_program_alone_ends_a_compilation() {
+    ends_a_compilation("TERM", false);
 }
 
 #[test]

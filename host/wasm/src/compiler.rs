@@ -15,10 +15,15 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::panic;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{
-    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
+    Pid, Resource, Rlimit, Signal, getrlimit, kill_process, set_parent_process_death_signal,
+    setrlimit,
 };
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
@@ -34,6 +39,8 @@ const CODE: u64 = 256 << 20;
 /// Threads that compile: more of them would share the time of the processor, and each takes
 /// memory.
 const THREADS: &str = "4";
+/// How often a compilation that is under way looks whether it is still wanted.
+const GRAIN: Duration = Duration::from_millis(50);
 /// Bytes of what comes before a component.
 const HEADER: u64 = 4096;
 
@@ -95,11 +102,16 @@ impl Compiler {
         Self::new("/proc/self/exe".into(), vec![Self::ARGUMENT.into()])
     }
 
+    /// The code of the component `bytes`. Setting `stop` ends the child.
+    ///
+    /// # Errors
+    /// When the child refuses the component or is ended, by its limits or by `stop`.
     pub(crate) fn compile(
         &self,
         settings: &Settings,
         limits: &Limits,
         bytes: &[u8],
+        stop: Option<&AtomicBool>,
     ) -> Result<Compiled, Refusal> {
         let machine = |error: io::Error| {
             Refusal::Machine(format!(
@@ -115,7 +127,7 @@ impl Compiler {
             memory: MEMORY,
         };
         // A child that ends early leaves a broken pipe; how it ended says more.
-        let answer = exchange(stream, &request, bytes);
+        let answer = ended_by(stop, &child, || exchange(stream, &request, bytes));
         if answer.is_err() {
             let _gone = child.kill();
         }
@@ -169,6 +181,30 @@ impl Compiler {
         (&stream).write_all(&[kind])?;
         (&stream).write_all(&answer)
     }
+}
+
+/// Does `work`, which waits for `child`. The child is terminated if `stop` is set before that.
+fn ended_by<T>(stop: Option<&AtomicBool>, child: &Child, work: impl FnOnce() -> T) -> T {
+    let Some(stop) = stop else {
+        return work();
+    };
+    let (finished, waiting) = channel::<()>();
+    let child = Pid::from_child(child);
+    thread::scope(|scope| {
+        let watch = move || {
+            while waiting.recv_timeout(GRAIN) == Err(RecvTimeoutError::Timeout) {
+                if stop.load(Ordering::Relaxed) {
+                    // Nobody has waited for the child yet, so the number is still its own.
+                    let _gone = kill_process(child, Signal::TERM);
+                }
+            }
+        };
+        // Where there is no thread for it, the child's limit of time ends it.
+        let _unwatched = thread::Builder::new().spawn_scoped(scope, watch);
+        let done = work();
+        drop(finished);
+        done
+    })
 }
 
 /// Sends the component, and reads the answer.

@@ -141,7 +141,8 @@ impl Sandbox {
     }
 
     /// The same sandbox, in which calls that are at work when `stop` is set, or begin after it, end
-    /// within a third of a second: they fail with [`Cause::Interruption`].
+    /// within a third of a second: they fail with [`Cause::Interruption`]. So does a compilation in a
+    /// process of its own, with [`LoadError::Interrupted`].
     ///
     /// [`Cause::Interruption`]: pbg_core::strategy::Cause::Interruption
     #[must_use]
@@ -166,6 +167,7 @@ impl Sandbox {
         let workshop = Workshop {
             cache: self.cache.as_deref(),
             compiler: self.compiler.as_deref().filter(|_| !standard),
+            stop: self.stop.as_deref(),
         };
         let mut program = Program::compile(runtime, limits, log, label, &bytes, &workshop)?;
         program.stop.clone_from(&self.stop);

@@ -59,6 +59,8 @@ pub(crate) struct Workshop<'a> {
     pub(crate) cache: Option<&'a Cache>,
     /// A process that compiles; this one, where there is none.
     pub(crate) compiler: Option<&'a Compiler>,
+    /// Ends that process once it is set.
+    pub(crate) stop: Option<&'a AtomicBool>,
 }
 
 /// An instance in a store of its own. Any error poisons it: wasmtime would enter it again after
@@ -223,7 +225,7 @@ impl Workshop<'_> {
         };
         match self.compiler {
             Some(compiler) => {
-                let code = compiler.compile(&runtime.settings, limits, bytes)?;
+                let code = compiler.compile(&runtime.settings, limits, bytes, self.stop)?;
                 keep(code.bytes());
                 compiled::revive(engine, &Native::Fresh(code)).map_err(unfit)
             }
