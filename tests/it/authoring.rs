@@ -22,6 +22,13 @@ fn python_tools() -> Option<PathBuf> {
         .then_some(folder)
 }
 
+/// The programs of the npm packages that `cargo xtask test` installs, with componentize-js.
+fn javascript_tools() -> Option<PathBuf> {
+    let folder = PathBuf::from(std::env::var_os("PBG_TEST_JAVASCRIPT")?);
+    let found = folder.join("componentize-js").is_file() && has("node");
+    found.then_some(folder)
+}
+
 /// Whether a program starts.
 fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
@@ -54,6 +61,12 @@ fn in_project(project: &Path, arguments: &[&str]) -> Command {
     command.env("CARGO_NET_OFFLINE", "true");
     if let Some(environment) = python_tools() {
         command.env("VIRTUAL_ENV", environment);
+    }
+    if let Some(programs) = javascript_tools() {
+        let mut path = programs.into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        command.env("PATH", path);
     }
     command
 }
@@ -104,6 +117,13 @@ fn in_every_language(place: &Workplace, kind: &str) -> Vec<PathBuf> {
     } else {
         eprintln!("without Python: PBG_TEST_PYTHON names no environment with componentize-py");
     }
+    if javascript_tools().is_some() {
+        components.push(built(place, kind, "js"));
+    } else {
+        eprintln!(
+            "without JavaScript: PBG_TEST_JAVASCRIPT has no componentize-js, or there is no node"
+        );
+    }
     components
 }
 
@@ -149,8 +169,18 @@ fn the_same_order_in_every_language() {
 }
 
 #[test]
-fn samplers_in_every_language_keep_their_promises() {
-    in_every_language(&Workplace::empty(), "sampler");
+fn samplers_in_every_language_keep_their_promises_and_train() {
+    // Relations of their own: there is something to sample.
+    let config = CONFIG.replace("dynamic_relations = true", "");
+    let config = config.replace("name = \"any\"", "name = \"*\"");
+    let place = Workplace::with_dataset(&config);
+    for component in in_every_language(&place, "sampler") {
+        let path = component.to_str().unwrap();
+        let run = place.run(["train", "--plugin", path, "--set", "checkpoint_path=m"]);
+        assert!(run.stderr.contains("my_sampler"), "{}", run.stderr);
+        run.succeeds();
+        fs::remove_dir_all(place.path("m")).unwrap();
+    }
 }
 
 #[test]

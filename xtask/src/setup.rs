@@ -2,6 +2,7 @@
 
 mod compiler;
 mod debian;
+mod javascript;
 mod libtorch;
 mod python;
 mod wasm_target;
@@ -13,6 +14,7 @@ use anyhow::{Context, Result};
 use crate::repo::Repo;
 use crate::step;
 
+pub(crate) use javascript::test_programs as test_javascript;
 pub(crate) use python::test_python;
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
 
@@ -27,6 +29,7 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
 /// What tests need beyond that. Only Python is required; tests say what they skip without the others.
 pub(crate) fn for_tests(repo: &Repo) -> Result<()> {
     python::packages(repo)?;
+    javascript::packages(repo)?;
     debian::install();
     Ok(())
 }

@@ -76,6 +76,7 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
 fn tests(repo: &Repo) -> Command {
     let mut cargo = repo.cargo("test");
     cargo.env("PBG_TEST_PYTHON", setup::test_python(repo));
+    cargo.env("PBG_TEST_JAVASCRIPT", setup::test_javascript(repo));
     cargo
 }
 

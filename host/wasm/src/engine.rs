@@ -102,7 +102,9 @@ pub(crate) fn config(settings: &Settings) -> Config {
         // Relaxed SIMD rounds differently from machine to machine.
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)
-        .wasm_multi_memory(false)
+        // What a composed component passes from one part to the other, generated code copies between
+        // the memories of both; the limits are on all of them together.
+        .wasm_multi_memory(true)
         .wasm_tail_call(false);
     config
 }
