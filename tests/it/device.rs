@@ -1,7 +1,11 @@
-//! Training on a GPU, where there may be none: what is asked for is checked, what is missing is named.
+//! Training on a GPU, where there may be none: what is asked for is checked, what is missing is named. And the
+//! program with libtorch, which does that.
 
-use crate::support::Workplace;
+use std::fs;
+use std::process::Command;
+
 use crate::support::graph::CONFIG;
+use crate::support::{Workplace, finish};
 
 const ON_GPU: &str = "execution.device=cuda:0";
 
@@ -48,5 +52,45 @@ fn devices_that_there_cannot_be_are_configuration_errors() {
         place
             .run(["train", "--set", &set])
             .fails(3, &["execution.device", words]);
+    }
+}
+
+/// The other program is found where this one is, and the two are one for the user.
+#[test]
+fn only_what_needs_libtorch_has_it() {
+    let place = Workplace::with_dataset(CONFIG);
+    let plain = place.run(["check"]).succeeds().stdout;
+    assert!(!plain.contains("libtorch"), "{plain}");
+    let half = ["check", "--set", "execution.precision=bf16"];
+    let asked = place.run(half).succeeds().stdout;
+    assert!(asked.contains("program and libtorch"), "{asked}");
+    // What is odd about a configuration is said once.
+    let odd = ["--set", "entities.unused.num_partitions=1"];
+    let warned = place.run([&half[..], &odd].concat()).stderr;
+    assert_eq!(warned.matches("unused").count(), 1, "{warned}");
+}
+
+#[test]
+fn a_program_that_is_alone_says_what_is_missing() {
+    let place = Workplace::with_dataset(CONFIG);
+    let alone = place.path("pbg-host");
+    fs::copy(env!("CARGO_BIN_EXE_pbg-host"), &alone).unwrap();
+    let run = |setting: &str| {
+        let mut command = Command::new(&alone);
+        command
+            .current_dir(place.path(""))
+            .args(["check", "--set", setting]);
+        finish(&mut command)
+    };
+    run("num_epochs=3").succeeds();
+    for setting in ["execution.precision=bf16", ON_GPU] {
+        run(setting).fails(
+            8,
+            &[
+                setting.split('=').next().unwrap(),
+                "pbg-host-torch",
+                "cargo xtask build",
+            ],
+        );
     }
 }

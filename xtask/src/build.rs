@@ -12,7 +12,8 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
     step::announce("building pbg-host (the first time takes some minutes)");
     step::run(
         repo.cargo("build")
-            .args(["--release", "--workspace", "--bin", "pbg-host"]),
+            .args(["--release", "--workspace"])
+            .args(["--bin", "pbg-host", "--bin", "pbg-host-torch"]),
         "see the compiler's message above",
     )
 }

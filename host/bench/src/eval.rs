@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pbg_core::model::Precision;
-use pbg_kernels::product::ProductShape;
+use pbg_kernels::libtorch::ProductShape;
 use pbg_train::{Candidates, EvalOptions, EvalReport, Resolved, RunError, peak_bytes};
 use serde::Serialize;
 

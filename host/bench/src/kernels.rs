@@ -148,7 +148,6 @@ pub fn step(
     precision: Precision,
     duration: Duration,
 ) -> Result<StepReport, RunError> {
-    pbg_kernels::use_one_torch_thread();
     let execution = Execution::with_precision(precision);
     let mut report = StepReport {
         name: case.name.to_owned(),

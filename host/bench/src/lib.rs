@@ -22,7 +22,6 @@ use pbg_train::{Resolved, RunError};
 /// # Errors
 /// When libtorch fails.
 pub fn ceiling(resolved: &Resolved) -> Result<f64, RunError> {
-    pbg_kernels::use_one_torch_thread();
     let (config, blueprint) = (resolved.config(), resolved.blueprint());
     let relation = &blueprint.spec.relations[0];
     let rows = &blueprint.layout.types[relation.rhs].rows;

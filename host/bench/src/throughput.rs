@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
-use pbg_kernels::product::{ProductShape, TorchProduct};
+use pbg_kernels::libtorch::{self, ProductShape};
 use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::WorkerError;
 use pbg_train::RunError;
 
 use crate::clocks::thread_cpu_seconds;
@@ -28,7 +29,8 @@ pub(crate) fn bmm_rate(
     precision: Precision,
     duration: Duration,
 ) -> Result<f64, RunError> {
-    let product = TorchProduct::new(shape, precision)?;
+    let libtorch = libtorch::installed().map_err(WorkerError::from)?;
+    let product = libtorch.product(shape, precision)?;
     let start = Instant::now();
     let begin = thread_cpu_seconds();
     let mut repetitions = 0;

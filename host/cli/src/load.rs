@@ -11,6 +11,7 @@ use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::options::{ConfigArgs, TrainedOptions};
 use crate::plugins;
+use crate::relay;
 use crate::terminal::Terminal;
 
 /// The configuration that is used when none is named.
@@ -63,6 +64,7 @@ fn of_checkpoint(folder: &Path, overrides: &[(String, String)]) -> Result<Config
         .map_err(|error| Failure::new(Kind::Checkpoint, error))?;
     let origin = format!("the configuration in {}", folder.display());
     let config = Config::parse(&text, &origin, overrides)?;
+    relay::for_config(&config)?;
     if Dataset::is_at(Path::new(&config.dataset)) {
         return Ok(config);
     }
@@ -74,7 +76,7 @@ fn of_checkpoint(folder: &Path, overrides: &[(String, String)]) -> Result<Config
     Err(Failure::message(Kind::Data, text).help("say where it is: `--set dataset=FOLDER`"))
 }
 
-/// A configuration with paths and names resolved; what its text leaves open is as `trained` has it.
+/// A configuration with paths and names resolved, in the program that computes what it asks for; what its text leaves open is as `trained` has it.
 fn parse(
     path: &Path,
     text: &str,
@@ -98,6 +100,7 @@ fn parse(
     ] {
         name_file(slot, &files);
     }
+    relay::for_config(&config)?;
     // They were printed when the text was read by itself.
     let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
     for warning in warnings {

@@ -49,7 +49,8 @@ impl<'a> Tables<'a> {
     }
 
     /// The table of the other side, if it holds other entities of the same type: negatives may come from it.
-    pub(crate) fn other(&self, spec: &ModelSpec, relation: usize, side: Side) -> Option<&'a Table> {
+    #[must_use]
+    pub fn other(&self, spec: &ModelSpec, relation: usize, side: Side) -> Option<&'a Table> {
         let relation = &spec.relations[relation];
         (relation.lhs == relation.rhs && !self.shared()).then(|| self.side(side.other()))
     }
@@ -84,7 +85,8 @@ impl<'a> Batch<'a> {
     }
 
     /// Index of the relation's specification: with dynamic relations always 0.
-    pub(crate) fn spec_index(&self) -> usize {
+    #[must_use]
+    pub fn spec_index(&self) -> usize {
         match self.relation {
             Relations::One(relation) => relation as usize,
             Relations::PerEdge(_) => 0,

@@ -10,13 +10,15 @@ use crate::spec::ModelSpec;
 use crate::vector;
 
 /// Smallest squared distance: keeps the derivative of the square root finite.
-pub(crate) const SMALLEST_SQUARE: f32 = 1e-30;
+pub const SMALLEST_SQUARE: f32 = 1e-30;
 
 /// What scores are made of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Comparison {
-    pub(crate) comparator: Comparator,
-    pub(crate) bias: bool,
+pub struct Comparison {
+    /// How rows are compared.
+    pub comparator: Comparator,
+    /// Whether the first number of a row is added to its scores instead.
+    pub bias: bool,
 }
 
 /// What preparing a row took out of it.
@@ -32,7 +34,8 @@ pub(crate) struct RowExtras {
 
 impl Comparison {
     /// What `spec` compares with.
-    pub(crate) fn of(spec: &ModelSpec) -> Self {
+    #[must_use]
+    pub fn of(spec: &ModelSpec) -> Self {
         Self {
             comparator: spec.comparator,
             bias: spec.bias,
@@ -40,7 +43,8 @@ impl Comparison {
     }
 
     /// Whether scores are distances.
-    pub(crate) fn is_distance(self) -> bool {
+    #[must_use]
+    pub fn is_distance(self) -> bool {
         matches!(self.comparator, Comparator::L2 | Comparator::SquaredL2)
     }
 

@@ -1,33 +1,111 @@
-//! The training step on a device that libtorch computes on: a GPU.
+//! What a GPU is to the rest: a place where tables are resident and a worker trains them.
 //!
-//! The same batch graph as [`step`](crate::step), walked by the same clusters, but a slice is as large as
-//! the device's memory likes it, and every node is a handful of libtorch's operations. Tables and
-//! parameters are resident there ([`tables`], [`parameters`]); tables come and go over a stream of their
-//! own ([`stream`]). A batch works on a copy of the rows that it touches, each once ([`working_set`]),
-//! found by offsets that are computed on the host ([`touched`]); at its end they go back to their tables.
-//! The host only waits where it wants a number: for the loss, before anything is applied, and for whether
-//! gradients were finite.
-//!
-//! A loss that is a formula is evaluated there too ([`formula`]); scores for a guest that computes come to
-//! the host and gradients go back.
+//! [`Libtorch::open`](crate::libtorch::Libtorch::open) returns one. What a second implementation of the step
+//! is made of is here too: the compiled stages, and the walk over them that cores and devices share.
 
-mod formula;
-mod library;
-mod operator;
-mod parameters;
-mod place;
-mod rows;
-mod scores;
-mod step;
-mod stream;
-mod sums;
-mod tables;
-mod touched;
-mod transfer;
-mod worker;
-mod working_set;
+use std::fmt;
+use std::sync::Arc;
 
-pub use library::OpenError;
-pub use place::Place;
-pub use tables::Resident;
-pub use worker::{DEFAULT_SLICE_BYTES, DeviceWorker};
+use crate::error::{StepError, WorkerError};
+use crate::params::Params;
+use crate::spec::ModelSpec;
+use crate::step::{BatchStats, ClusterTimes, Execution, Job, ScoreObserver};
+use crate::table::Table;
+
+pub use crate::comparators::{Comparison, SMALLEST_SQUARE};
+pub use crate::optimizer::EPSILON;
+pub use crate::regularizer::N3;
+pub use crate::step::execution::NO_ROUNDED_DISTANCES;
+pub use crate::step::executor::{Memory, SliceStages, StepExecutor, train};
+pub use crate::step::job::Programs;
+pub use crate::step::pair;
+pub use crate::step::plan::{Plan, Slice};
+pub use crate::step::program::{Compare, Gather, PassStages, Program, Scatter};
+
+/// Bytes of buffers that a slice on a device aims at unless told otherwise: enough to keep a GPU busy,
+/// little beside its memory.
+pub const DEFAULT_SLICE_BYTES: usize = 256 << 20;
+
+/// A device, opened.
+pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
+    /// A worker of `spec` there.
+    ///
+    /// # Errors
+    /// When the specification breaks a rule, or its step cannot be executed there.
+    fn worker(
+        &self,
+        spec: Arc<ModelSpec>,
+        execution: Execution,
+    ) -> Result<Box<dyn DeviceWorker>, WorkerError>;
+
+    /// Copies the rows of `table` to the device; they are the table then, until it is dropped.
+    ///
+    /// # Errors
+    /// When the device fails: it has too little memory, most likely.
+    fn upload(&self, table: &mut Table) -> Result<(), StepError>;
+}
+
+/// Trains batches on a device, as [`StepWorker`](crate::step::StepWorker) does on a core: the same arguments,
+/// the same results up to rounding. Tables must be resident there ([`Place::upload`]).
+pub trait DeviceWorker: fmt::Debug + Send {
+    /// Trains one batch, as [`StepWorker::train`](crate::step::StepWorker::train).
+    ///
+    /// # Errors
+    /// As there, or when a table is not resident.
+    fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError>;
+
+    /// As [`DeviceWorker::train`]; `observer` sees the scores before they become gradients.
+    ///
+    /// # Errors
+    /// As [`DeviceWorker::train`].
+    fn train_observed(
+        &mut self,
+        job: &Job<'_>,
+        observer: &mut ScoreObserver<'_>,
+    ) -> Result<BatchStats, StepError>;
+
+    /// Brings `params` up to date with the device.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn download(&self, params: &Params) -> Result<(), StepError>;
+
+    /// Where training spent its time so far, as this thread saw it: it hands work to the device and only
+    /// waits for it before gradients are applied.
+    fn cluster_times(&self) -> &ClusterTimes;
+}
+
+/// A table's rows on a device. They are the table while they are there: what is in main memory is what
+/// was there when they were carried last, in either direction.
+pub trait Resident: fmt::Debug + Send + Sync + std::any::Any {
+    /// Brings `table`, whose rows these are, up to date with the device.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn download(&self, table: &Table) -> Result<(), StepError>;
+}
+
+/// Why no GPU can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// What computes on GPUs cannot be opened.
+    #[error("{0}")]
+    Library(String),
+    /// There is none to be found.
+    #[error(
+        "libtorch finds no GPU: there is none, its driver is missing or too old for CUDA 13, or CUDA_VISIBLE_DEVICES \
+         hides it (nvidia-smi shows what the driver sees)"
+    )]
+    NoGpu,
+    /// There are fewer GPUs.
+    #[error("there is no GPU {index}: libtorch finds {count}, counted from 0")]
+    Index {
+        /// Which was asked for.
+        index: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// Nothing here computes on GPUs.
+    #[error("libtorch: {0}")]
+    NotLinked(#[from] crate::libtorch::NotLinked),
+}

@@ -46,12 +46,6 @@ pub enum StepError {
     Tensor(String),
 }
 
-impl From<tch::TchError> for StepError {
-    fn from(error: tch::TchError) -> Self {
-        Self::Tensor(error.to_string())
-    }
-}
-
 /// Why a worker could not be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorkerError {

@@ -1,12 +1,15 @@
 //! Factors of matrix products with half the bits: bfloat16, the upper half of a float.
 
-#![expect(unsafe_code, reason = "the memory of libtorch's tensors as slices")]
+use std::ops::Range;
 
-use tch::{Device, Kind, TchError, Tensor};
+/// Where memory begins that processors read whole lines of.
+const LINE: usize = 64;
 
-/// A preallocated bfloat16 tensor in main memory that floats are rounded into and widened from.
+/// A preallocated buffer of bfloat16 that floats are rounded into and widened from.
 pub(crate) struct HalfBuffer {
-    tensor: Tensor,
+    memory: Vec<u16>,
+    /// The first number: it begins a line.
+    start: usize,
     len: usize,
 }
 
@@ -18,34 +21,25 @@ impl std::fmt::Debug for HalfBuffer {
 
 impl HalfBuffer {
     /// A zeroed buffer of `len` numbers.
-    pub(crate) fn zeros(len: usize) -> Result<Self, TchError> {
-        // One number at least, so that there is always an address.
-        let size = [len.max(1) as i64];
-        let tensor = Tensor::f_zeros(size, (Kind::BFloat16, Device::Cpu))?;
-        Ok(Self { tensor, len })
+    pub(crate) fn zeros(len: usize) -> Self {
+        let memory = match len {
+            0 => Vec::new(),
+            _ => vec![0; len + LINE / size_of::<u16>()],
+        };
+        let start = memory.as_ptr().align_offset(LINE).min(memory.len() - len);
+        Self { memory, start, len }
     }
 
     /// Makes room for `len` numbers; only ever allocates when a batch is larger than all before.
-    pub(crate) fn reserve(&mut self, len: usize) -> Result<(), TchError> {
+    pub(crate) fn reserve(&mut self, len: usize) {
         if self.len < len {
-            *self = Self::zeros(len)?;
+            *self = Self::zeros(len);
         }
-        Ok(())
     }
 
     /// Numbers it has room for.
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    /// A view of the numbers.
-    pub(crate) fn view(
-        &self,
-        size: &[i64],
-        strides: &[i64],
-        offset: usize,
-    ) -> Result<Tensor, TchError> {
-        self.tensor.f_as_strided(size, strides, offset as i64)
     }
 
     /// Rounds `values` to the nearest numbers from the buffer's start on, ties to even.
@@ -72,18 +66,19 @@ impl HalfBuffer {
         widen_and_add(out, &self.bits()[..out.len()]);
     }
 
-    fn bits(&self) -> &[u16] {
-        let start = self.tensor.data_ptr().cast::<u16>().cast_const();
-        // SAFETY: `zeros` made a contiguous tensor of `len` 2-byte numbers in main memory, which nothing
-        // resizes. Views of it are written only by products that take their output's buffer by `&mut`,
-        // so nothing writes while this borrow lives.
-        unsafe { std::slice::from_raw_parts(start, self.len) }
+    /// The numbers.
+    pub(crate) fn bits(&self) -> &[u16] {
+        &self.memory[self.range()]
     }
 
-    fn bits_mut(&mut self) -> &mut [u16] {
-        let start = self.tensor.data_ptr().cast::<u16>();
-        // SAFETY: as in `bits`; `&mut self` makes the access exclusive.
-        unsafe { std::slice::from_raw_parts_mut(start, self.len) }
+    /// The numbers, to be written.
+    pub(crate) fn bits_mut(&mut self) -> &mut [u16] {
+        let range = self.range();
+        &mut self.memory[range]
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.start..self.start + self.len
     }
 }
 
@@ -116,24 +111,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_as_libtorch_does() -> Result<(), TchError> {
-        let mut values: Vec<f32> = (0..10_000)
-            .map(|i| (i as f32 - 5000.0) * 1.000_37e-3)
-            .collect();
-        values.extend([0.0, -0.0, f32::MAX, f32::INFINITY, f32::MIN_POSITIVE, 1e-42]);
-        let mut buffer = HalfBuffer::zeros(values.len())?;
-        buffer.load(&values);
-        let mut ours = vec![0.0; values.len()];
+    fn rounds_to_the_nearest_and_ties_to_even() {
+        // Sign, exponent and seven bits of the fraction are kept.
+        for (value, kept) in [
+            (0x3f80_0000, 0x3f80),
+            (0x3f80_7fff, 0x3f80),
+            (0x3f80_8000, 0x3f80),
+            (0x3f80_8001, 0x3f81),
+            (0x3f81_8000, 0x3f82),
+            (0xbf81_8000, 0xbf82),
+            (0x7f7f_ffff, 0x7f80),
+            (0x7f80_0000, 0x7f80),
+            (0x0000_8000, 0x0000),
+            (0x8000_0000, 0x8000),
+        ] {
+            let mut buffer = HalfBuffer::zeros(1);
+            buffer.load(&[f32::from_bits(value)]);
+            assert_eq!(buffer.bits(), [kept], "{value:x}");
+        }
+        let mut buffer = HalfBuffer::zeros(2);
+        assert_eq!(buffer.bits().as_ptr().align_offset(LINE), 0);
+        let mut ours = [0.0; 2];
+        buffer.load(&[1.5, -3.0]);
         buffer.store(&mut ours);
-        let theirs = Tensor::from_slice(&values)
-            .to_kind(Kind::BFloat16)
-            .to_kind(Kind::Float);
-        assert_eq!(ours, Vec::<f32>::try_from(theirs)?);
         buffer.add_to(&mut ours);
-        assert_eq!(ours[17], 2.0 * ours[17] / 2.0);
+        assert_eq!(ours, [3.0, -6.0]);
         buffer.load(&[f32::NAN, f32::from_bits(0x7fff_ffff)]);
-        buffer.store(&mut ours[..2]);
+        buffer.store(&mut ours);
         assert!(ours[0].is_nan() && ours[1].is_nan());
-        Ok(())
     }
 }

@@ -2,9 +2,10 @@
 
 use pbg_gemm::buffer::FloatBuffer;
 use pbg_gemm::{Matrix, multiply};
-use tch::{TchError, Tensor};
 
+use crate::error::StepError;
 use crate::half::HalfBuffer;
+use crate::libtorch::{self, HalfLayout, HalfMatrices};
 
 /// Memory in which matrices lie.
 pub(crate) trait Matrices: Sized {
@@ -15,7 +16,7 @@ pub(crate) trait Matrices: Sized {
         a: &Factor<'_, Self>,
         b: &Factor<'_, Self>,
         accumulate: bool,
-    ) -> Result<(), TchError>;
+    ) -> Result<(), StepError>;
 }
 
 impl Matrices for FloatBuffer {
@@ -25,7 +26,7 @@ impl Matrices for FloatBuffer {
         a: &Factor<'_, Self>,
         b: &Factor<'_, Self>,
         accumulate: bool,
-    ) -> Result<(), TchError> {
+    ) -> Result<(), StepError> {
         let inner = match a.transposed {
             true => a.block.rows,
             false => a.block.columns,
@@ -50,26 +51,14 @@ impl Matrices for HalfBuffer {
         a: &Factor<'_, Self>,
         b: &Factor<'_, Self>,
         accumulate: bool,
-    ) -> Result<(), TchError> {
-        // A single matrix is a few microseconds cheaper without the batch, and its result may be a view.
-        if block.count == 1 {
-            let mut target = block.single(self, false)?;
-            let (a, b) = (a.single()?, b.single()?);
-            let _same = if accumulate {
-                target.f_addmm_(&a, &b)?
-            } else {
-                a.f_mm_out(&target, &b)?
-            };
-        } else {
-            let mut target = block.batch(self, false)?;
-            let (a, b) = (a.batch()?, b.batch()?);
-            let _same = if accumulate {
-                target.f_baddbmm_(&a, &b)?
-            } else {
-                a.f_bmm_out(&target, &b)?
-            };
-        }
-        Ok(())
+    ) -> Result<(), StepError> {
+        libtorch::installed()?.multiply(
+            &mut self.bits_mut()[block.offset..],
+            block.layout(),
+            a.matrices(),
+            b.matrices(),
+            accumulate,
+        )
     }
 }
 
@@ -105,32 +94,12 @@ impl Block {
         self.count * self.rows * self.columns
     }
 
-    fn single(&self, buffer: &HalfBuffer, transposed: bool) -> Result<Tensor, TchError> {
-        assert!(
-            self.offset + self.rows * self.columns <= buffer.len(),
-            "the matrix lies in its buffer"
-        );
-        let (size, strides) = self.layout(transposed);
-        buffer.view(&size, &strides, self.offset)
-    }
-
-    fn batch(&self, buffer: &HalfBuffer, transposed: bool) -> Result<Tensor, TchError> {
-        let end = self.offset + (self.count - 1) * self.stride + self.rows * self.columns;
-        assert!(end <= buffer.len(), "the matrices lie in their buffer");
-        let ([rows, columns], [row, column]) = self.layout(transposed);
-        let (size, strides) = (
-            [self.count as i64, rows, columns],
-            [self.stride as i64, row, column],
-        );
-        buffer.view(&size, &strides, self.offset)
-    }
-
-    fn layout(&self, transposed: bool) -> ([i64; 2], [i64; 2]) {
-        let (rows, columns) = (self.rows as i64, self.columns as i64);
-        if transposed {
-            ([columns, rows], [1, columns])
-        } else {
-            ([rows, columns], [columns, 1])
+    fn layout(&self) -> HalfLayout {
+        HalfLayout {
+            count: self.count,
+            stride: self.stride,
+            rows: self.rows,
+            columns: self.columns,
         }
     }
 }
@@ -180,12 +149,12 @@ impl Factor<'_, FloatBuffer> {
 }
 
 impl Factor<'_, HalfBuffer> {
-    fn single(&self) -> Result<Tensor, TchError> {
-        self.block.single(self.buffer, self.transposed)
-    }
-
-    fn batch(&self) -> Result<Tensor, TchError> {
-        self.block.batch(self.buffer, self.transposed)
+    fn matrices(&self) -> HalfMatrices<'_> {
+        HalfMatrices {
+            bits: &self.buffer.bits()[self.block.offset..],
+            layout: self.block.layout(),
+            transposed: self.transposed,
+        }
     }
 }
 
@@ -198,7 +167,7 @@ pub(crate) fn product<M: Matrices>(
     a: Factor<'_, M>,
     b: Factor<'_, M>,
     accumulate: bool,
-) -> Result<(), TchError> {
+) -> Result<(), StepError> {
     if block.count == 0 || block.rows * block.columns == 0 {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::vector;
 
 /// Keeps the first steps finite.
-pub(crate) const EPSILON: f32 = 1e-10;
+pub const EPSILON: f32 = 1e-10;
 
 /// Row-Adagrad: one accumulator per row, of mean squared gradients. Forgets the gradients.
 ///

@@ -215,7 +215,8 @@ impl Params {
     }
 
     /// Which of all tensors these are.
-    pub(crate) fn operator_indices(&self, relation: usize, side: Side) -> Range<usize> {
+    #[must_use]
+    pub fn operator_indices(&self, relation: usize, side: Side) -> Range<usize> {
         match self.operators[relation][side as usize] {
             Some(slot) => slot.first..slot.first + slot.count,
             None => 0..0,
@@ -228,7 +229,8 @@ impl Params {
     }
 
     /// Which of all tensors this is.
-    pub(crate) fn global_index(&self, entity: usize) -> Option<usize> {
+    #[must_use]
+    pub fn global_index(&self, entity: usize) -> Option<usize> {
         self.globals[entity]
     }
 }

@@ -6,11 +6,11 @@ use crate::vector::join_lanes;
 
 /// N3 of one row of numbers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct N3 {
+pub struct N3 {
     /// Strength.
-    pub(crate) coefficient: f32,
+    pub coefficient: f32,
     /// Rows are a half of real parts and a half of imaginary parts.
-    pub(crate) complex: bool,
+    pub complex: bool,
 }
 
 impl N3 {

@@ -39,7 +39,7 @@ pub use stats::{BatchStats, EvalStats};
 pub use times::ClusterTimes;
 
 use buffers::EntitySide;
-pub(crate) use buffers::pair;
+pub use buffers::pair;
 use cores::{CoreStep, SliceBuffers, Sums};
 use executor::Memory;
 use job::Programs;
@@ -71,19 +71,15 @@ impl StepWorker {
     /// A worker for `spec`.
     ///
     /// # Errors
-    /// When the specification breaks a rule, or libtorch fails.
+    /// When the specification breaks a rule.
     pub fn new(spec: Arc<ModelSpec>) -> Result<Self, WorkerError> {
         spec.validate()?;
-        Self::with_buffers(spec).map_err(|e| WorkerError::Tensor(e.to_string()))
-    }
-
-    fn with_buffers(spec: Arc<ModelSpec>) -> Result<Self, tch::TchError> {
         Ok(Self {
             programs: Programs::default(),
             spec,
             execution: Execution::default(),
-            entities: [EntitySide::new()?, EntitySide::new()?],
-            slice: SliceBuffers::new()?,
+            entities: [EntitySide::new(), EntitySide::new()],
+            slice: SliceBuffers::new(),
             sums: Sums::new(),
             times: ClusterTimes::new(),
         })
@@ -138,7 +134,6 @@ impl StepWorker {
         }
         let _mode = Mode::flushing();
         self.times.start();
-        crate::use_one_torch_thread();
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
         let executor = CoreStep::trained(spec, &plan, job, &mut self.sums);
@@ -162,7 +157,6 @@ impl StepWorker {
         if job.batch.is_empty() {
             return Ok(evaluation.finish(&self.spec, 0.0));
         }
-        crate::use_one_torch_thread();
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
         let executor = CoreStep::new(spec, &plan, job, &mut self.sums);

@@ -1,6 +1,7 @@
 //! An entity type's embeddings in one partition, with what their optimizer remembers.
 
 use crate::device::Resident;
+use crate::error::StepError;
 use crate::rows::SharedRows;
 use crate::vector;
 
@@ -14,7 +15,7 @@ pub struct Table {
     /// For a featurized type, the features of each entity.
     pub features: Option<Features>,
     /// The rows on a device, if that is where they are trained.
-    pub(crate) resident: Option<Resident>,
+    pub resident: Option<Box<dyn Resident>>,
 }
 
 impl Table {
@@ -52,6 +53,17 @@ impl Table {
             row_adagrad,
             features: None,
             resident: None,
+        }
+    }
+
+    /// Brings main memory up to date with the device, if the table is resident on one.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn download(&self) -> Result<(), StepError> {
+        match &self.resident {
+            Some(resident) => resident.download(self),
+            None => Ok(()),
         }
     }
 

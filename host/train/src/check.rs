@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::evaluate;
+use crate::executor::has_libtorch;
 use crate::identity::{Allowed, Purpose, admit};
 use crate::layout::Layout;
 use crate::model::Blueprint;
@@ -27,8 +28,10 @@ use crate::run::{Strategies, validation};
 use crate::tables::Initial;
 use crate::trained::Missing;
 
-/// What libtorch and this program occupy before any data: measured, with some room.
-pub(crate) const PROGRAM: u64 = 190 << 20;
+/// What this program occupies before any data: measured, with some room.
+const PROGRAM: u64 = 64 << 20;
+/// What libtorch adds to that: measured, with some room.
+const LIBTORCH: u64 = 126 << 20;
 /// Tensors that libtorch makes on the way from rows to gradients, for each that the graph keeps.
 const INTERMEDIATE: u64 = 4;
 /// Rows per record batch that a read decodes at once.
@@ -106,6 +109,14 @@ pub(crate) fn feature_bytes(blueprint: &Blueprint, dataset: &Dataset) -> u64 {
         .sum()
 }
 
+/// What is there before any data.
+pub(crate) fn program() -> (String, u64) {
+    match has_libtorch() {
+        true => ("program and libtorch".to_owned(), PROGRAM + LIBTORCH),
+        false => ("program".to_owned(), PROGRAM),
+    }
+}
+
 /// A component that not every run has.
 fn if_any(name: &str, bytes: u64) -> Option<(String, u64)> {
     (bytes > 0).then(|| (name.to_owned(), bytes))
@@ -143,10 +154,7 @@ impl Resolved {
         let piped = |group| execution.pipe(group).map_or(0, |pipe| pipe.bytes);
         let ahead = config.execution.prefetch;
         let (resident, _) = pipeline::partition_bytes(config, &blueprint.layout);
-        let mut memory = vec![
-            ("program and libtorch".to_owned(), PROGRAM),
-            ("partitions in the buffer".to_owned(), resident),
-        ];
+        let mut memory = vec![program(), ("partitions in the buffer".to_owned(), resident)];
         memory.extend(if_any("partitions on their way", piped(STORAGE)));
         let copies = commit_bytes(&blueprint.layout, ahead);
         memory.extend(if_any("copies for commits", copies));

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pbg_core::model::{Device, Precision};
-use pbg_kernels::device::{DeviceWorker, Place};
+use pbg_kernels::device::{DeviceWorker, OpenError, Place};
+use pbg_kernels::libtorch;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchStats, ClusterTimes, Job, StepError, StepWorker, WorkerError};
@@ -18,7 +19,7 @@ pub enum Executor {
     /// On the core that runs the thread.
     Core(Box<StepWorker>),
     /// On a device that the thread gives work to.
-    Device(Box<DeviceWorker>),
+    Device(Box<dyn DeviceWorker>),
 }
 
 impl Executor {
@@ -57,7 +58,7 @@ impl Executor {
 pub(crate) fn executors(
     resolved: &Resolved,
     spec: &ModelSpec,
-    place: Option<Place>,
+    place: Option<&dyn Place>,
 ) -> Result<Vec<Executor>, WorkerError> {
     let Some(place) = place else {
         let cores = trainers(resolved, spec)?;
@@ -65,8 +66,8 @@ pub(crate) fn executors(
         return Ok(cores.into_iter().map(on_core).collect());
     };
     let execution = on_device(resolved.config(), resolved.settings().execution);
-    let worker = DeviceWorker::new(Arc::new(spec.clone()), execution, place)?;
-    Ok(vec![Executor::Device(Box::new(worker))])
+    let worker = place.worker(Arc::new(spec.clone()), execution)?;
+    Ok(vec![Executor::Device(worker)])
 }
 
 /// One worker per core that trains or evaluates.
@@ -85,15 +86,23 @@ pub(crate) fn trainers(
     (0..settings.workers).map(worker).collect()
 }
 
+/// Whether this program has libtorch, which products of bfloat16 and GPUs need.
+#[must_use]
+pub fn has_libtorch() -> bool {
+    libtorch::installed().is_ok()
+}
+
 /// Opens the configured device; none for the cores.
 ///
 /// # Errors
 /// When it cannot be opened, or what the configuration asks for cannot be trained there.
-pub(crate) fn place(resolved: &Resolved) -> Result<Option<Place>, RunError> {
+pub(crate) fn place(resolved: &Resolved) -> Result<Option<Arc<dyn Place>>, RunError> {
     match resolved.settings().device {
         Device::Cpu => Ok(None),
-        Device::Cuda(index) => Place::cuda(index)
-            .map(Some)
+        Device::Cuda(index) => libtorch::installed()
+            .map_err(OpenError::NotLinked)
+            .and_then(|libtorch| libtorch.open(index))
+            .map(|place| Some(Arc::from(place)))
             .map_err(|source| RunError::Device {
                 device: resolved.config().execution.device.clone(),
                 source,
@@ -115,7 +124,10 @@ impl Resolved {
 pub(crate) fn refusal(resolved: &Resolved, on_device: bool) -> Option<String> {
     let (spec, execution) = (&resolved.blueprint().spec, resolved.settings().execution);
     if on_device {
-        let reason = DeviceWorker::refusal(spec, execution.precision)?;
+        let reason = match libtorch::installed() {
+            Ok(libtorch) => libtorch.refusal(spec, execution.precision)?,
+            Err(error) => OpenError::NotLinked(error).to_string(),
+        };
         return Some(format!("execution.device: {reason}"));
     }
     let reason = execution.refusal(spec)?;

@@ -40,6 +40,7 @@ pub mod workers;
 pub use check::CheckReport;
 pub use error::{ErrorKind, RunError};
 pub use evaluate::{Candidates, EvalOptions, EvalReport};
+pub use executor::has_libtorch;
 pub use identity::Allowed;
 pub use losses::{GuardedLoss, traced};
 pub use memory::{TooLittle, peak_bytes, require as require_memory};

@@ -115,11 +115,10 @@ impl Resolved {
         &self,
         strategies: Strategies,
         allowed: Allowed,
-        place: Option<Place>,
+        place: Option<Arc<dyn Place>>,
         stop: &AtomicBool,
         emit: &mut dyn FnMut(Event),
     ) -> Result<Outcome, RunError> {
-        pbg_kernels::use_one_torch_thread();
         Run::open(self, strategies, allowed, place, emit)?.train(stop)
     }
 }
@@ -138,7 +137,7 @@ struct Run<'a> {
     params: Arc<Params>,
     trainers: Vec<Executor>,
     /// Where they train, if not on the cores.
-    place: Option<Place>,
+    place: Option<Arc<dyn Place>>,
     /// Time in each stage of trainers that others have replaced.
     earlier: [Duration; Cluster::ALL.len()],
     evaluators: Vec<StepWorker>,
@@ -158,7 +157,7 @@ impl<'a> Run<'a> {
         resolved: &'a Resolved,
         strategies: Strategies,
         allowed: Allowed,
-        place: Option<Place>,
+        place: Option<Arc<dyn Place>>,
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
         let (config, blueprint) = (resolved.config(), resolved.blueprint());
@@ -203,7 +202,7 @@ impl<'a> Run<'a> {
         }
         let pace = Pace::new(config.checkpoint_interval, resolved.settings().workers);
         let schedule = std::mem::take(&mut state.schedule);
-        let tables = DiskTables::new(resolved, checkpoint, initial, place)?;
+        let tables = DiskTables::new(resolved, checkpoint, initial, place.clone())?;
         let layout = blueprint.layout.clone();
         let copies = layout.copies(config.execution.prefetch);
         let source = EdgeSource {
@@ -222,7 +221,7 @@ impl<'a> Run<'a> {
         Ok(Self {
             resolved,
             config,
-            trainers: executors(resolved, &spec, place)?,
+            trainers: executors(resolved, &spec, place.as_deref())?,
             place,
             earlier: Default::default(),
             evaluators: if config.eval_fraction > 0.0 {

@@ -1,7 +1,7 @@
 //! Tables on disk: the checkpoint's partitions, those of `init_path`, or freshly drawn ones.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pbg_core::seed;
 use pbg_gemm::pages;
@@ -128,7 +128,7 @@ pub(crate) struct DiskTables {
     layout: Layout,
     features: Vec<Option<Features>>,
     /// Where tables are trained, if not in main memory.
-    place: Option<Place>,
+    place: Option<Arc<dyn Place>>,
     /// Tables that the commit under way may lack, since no bucket has touched them; none once a commit has
     /// had all of them.
     untouched: Mutex<Option<Vec<TableKey>>>,
@@ -148,7 +148,7 @@ impl DiskTables {
         resolved: &Resolved,
         checkpoint: Checkpoint,
         initial: Initial,
-        place: Option<Place>,
+        place: Option<Arc<dyn Place>>,
     ) -> Result<Self, RunError> {
         let blueprint = resolved.blueprint();
         let features = blueprint.features(resolved.dataset())?;
@@ -237,8 +237,8 @@ impl TableStore for DiskTables {
 
     fn load(&self, key: TableKey) -> Result<Table, RunError> {
         let mut table = self.read_or_draw(key)?;
-        if let Some(place) = self.place {
-            table.upload(place)?;
+        if let Some(place) = &self.place {
+            place.upload(&mut table)?;
         }
         Ok(table)
     }

@@ -71,7 +71,6 @@ impl<'a> Trained<'a> {
     /// # Errors
     /// When there is no checkpoint, it belongs to another configuration or dataset, or it is damaged.
     pub fn open(resolved: &'a Resolved) -> Result<Self, RunError> {
-        pbg_kernels::use_one_torch_thread();
         let config = resolved.config();
         let dataset = resolved.dataset();
         let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path))?;

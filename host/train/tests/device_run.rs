@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use pbg_config::Config;
@@ -107,7 +108,13 @@ struct Ran {
     partitions: Vec<PartitionData>,
 }
 
-fn train(config: &Config, place: Option<Place>) -> Ran {
+fn main_memory() -> Option<Arc<dyn Place>> {
+    // What refuses models asks libtorch.
+    pbg_torch::install();
+    Some(Arc::new(pbg_torch::TorchPlace::MAIN_MEMORY))
+}
+
+fn train(config: &Config, place: Option<Arc<dyn Place>>) -> Ran {
     let (mut losses, mut held_out) = (Vec::new(), Vec::new());
     let mut watch = |event: Event| {
         if let Event::BucketFinished {
@@ -164,7 +171,7 @@ fn both(changes: &[(&str, &str)]) {
     let [on_cores, on_device] = &folders;
     let expected = train(&dataset(on_cores.path(), changes), None);
     let config = dataset(on_device.path(), changes);
-    let found = train(&config, Some(Place::MAIN_MEMORY));
+    let found = train(&config, main_memory());
     assert_eq!(found.losses.len(), 2 * 9);
     for (found, expected) in found.losses.iter().zip(&expected.losses) {
         assert!(close(*found, *expected), "{found} {expected}");
@@ -201,7 +208,7 @@ fn a_run_goes_on_elsewhere_than_where_it_began() {
     let expected = train(&dataset(on_cores.path(), &[]), None);
     let mut config = dataset(moved.path(), &[]);
     config.num_epochs = 1;
-    train(&config, Some(Place::MAIN_MEMORY));
+    train(&config, main_memory());
     config.num_epochs = 2;
     let found = train(&config, None);
     assert_eq!(found.losses.len(), 9);

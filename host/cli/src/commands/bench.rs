@@ -10,6 +10,10 @@ mod train;
 use crate::failure::Result;
 use crate::terminal::Terminal;
 
+/// What libtorch is for here, and what does without.
+const CEILING: &str = "a comparison with libtorch's own matrix product";
+const NO_CEILING: &str = "`bench storage` and `bench import` do without";
+
 /// Measure how fast this machine trains, stores, imports and ranks, beside what it could at most.
 ///
 /// Speeds are per second of CPU time, so that other work on the machine matters little.

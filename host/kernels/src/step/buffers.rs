@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use pbg_core::graph::Side;
 use pbg_gemm::buffer::FloatBuffer;
-use tch::TchError;
 
 use crate::comparators::RowExtras;
 use crate::half::HalfBuffer;
@@ -37,13 +36,13 @@ pub(crate) struct RowGradients {
 }
 
 impl PreparedRows {
-    pub(crate) fn new() -> Result<Self, TchError> {
-        Ok(Self {
+    pub(crate) fn new() -> Self {
+        Self {
             values: FloatBuffer::zeros(0),
-            half: HalfBuffer::zeros(0)?,
+            half: HalfBuffer::zeros(0),
             input: FloatBuffer::zeros(0),
             extras: Vec::new(),
-        })
+        }
     }
 
     /// Room for `rows` rows; with `input` also for what they were before the operator.
@@ -60,10 +59,9 @@ impl PreparedRows {
     }
 
     /// Keeps the first `floats` of the prepared rows in bf16 too.
-    pub(crate) fn round(&mut self, floats: usize) -> Result<(), TchError> {
-        self.half.reserve(floats)?;
+    pub(crate) fn round(&mut self, floats: usize) {
+        self.half.reserve(floats);
         self.half.load(&self.values.as_slice()[..floats]);
-        Ok(())
     }
 
     /// Row `row` as prepared.
@@ -156,12 +154,12 @@ pub(crate) struct SliceSide {
 }
 
 impl SliceSide {
-    pub(crate) fn new() -> Result<Self, TchError> {
-        Ok(Self {
-            rows: PreparedRows::new()?,
+    pub(crate) fn new() -> Self {
+        Self {
+            rows: PreparedRows::new(),
             positives: RowGradients::new(),
             candidates: RowGradients::new(),
-        })
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -177,11 +175,11 @@ pub(crate) struct EntitySide {
 }
 
 impl EntitySide {
-    pub(crate) fn new() -> Result<Self, TchError> {
-        Ok(Self {
-            rows: PreparedRows::new()?,
+    pub(crate) fn new() -> Self {
+        Self {
+            rows: PreparedRows::new(),
             gradients: RowGradients::new(),
-        })
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -190,7 +188,7 @@ impl EntitySide {
 }
 
 /// The two sides as (this one, the other one).
-pub(crate) fn pair<T>(both: &mut [T; 2], side: Side) -> (&mut T, &mut T) {
+pub fn pair<T>(both: &mut [T; 2], side: Side) -> (&mut T, &mut T) {
     let [lhs, rhs] = both;
     match side {
         Side::Lhs => (lhs, rhs),

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use pbg_core::batch_graph::{Facts, Operation};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
-use tch::TchError;
 
 use crate::accumulate::GradientRows;
 use crate::comparators::Comparison;
@@ -33,11 +32,11 @@ pub(crate) struct SliceBuffers {
 }
 
 impl SliceBuffers {
-    pub(crate) fn new() -> Result<Self, TchError> {
-        Ok(Self {
-            sides: [SliceSide::new()?, SliceSide::new()?],
-            scores: ScoreBuffers::new()?,
-        })
+    pub(crate) fn new() -> Self {
+        Self {
+            sides: [SliceSide::new(), SliceSide::new()],
+            scores: ScoreBuffers::new(),
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -282,6 +281,7 @@ fn finite(finite: bool, what: &'static str) -> Result<(), StepError> {
 }
 
 impl StepExecutor for CoreStep<'_> {
+    type Error = StepError;
     type PassMemory = [EntitySide; 2];
     type SliceMemory = SliceBuffers;
     type Entities<'m> = &'m mut [EntitySide; 2];
@@ -309,7 +309,7 @@ impl StepExecutor for CoreStep<'_> {
             let buffers = &mut memory[side as usize];
             self.gatherer(gather, side, &mut buffers.rows).all()?;
             if gather.rounded {
-                buffers.rows.round(entities * dimension)?;
+                buffers.rows.round(entities * dimension);
             }
             buffers.gradients.start(entities, dimension);
         }
@@ -329,7 +329,7 @@ impl StepExecutor for CoreStep<'_> {
                 .slice(&entities)?;
             if gather.rounded {
                 let rows = slice.chunks * entities.layout.rows();
-                buffers.rows.round(rows * dimension)?;
+                buffers.rows.round(rows * dimension);
             }
             buffers.positives.start(slice.padded(), dimension);
             let columns = match at.stages.pass.replaced.contains(&side) {
@@ -393,7 +393,7 @@ impl StepExecutor for CoreStep<'_> {
         gradients: ScoreGradients<'_>,
     ) -> Result<(), StepError> {
         let ScoreGradients(mut compared) = gradients;
-        Ok(self.direction(at, stage).differentiate(&mut compared)?)
+        self.direction(at, stage).differentiate(&mut compared)
     }
 
     fn scatter(&mut self, at: SliceStages<'_>, rows: Rows<'_>) -> Result<(), StepError> {

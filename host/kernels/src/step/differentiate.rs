@@ -1,15 +1,15 @@
 //! From gradients of a slice's scores to gradients of the rows that were compared.
 
 use pbg_core::batch_graph::Negatives;
-use tch::TchError;
 
+use crate::error::StepError;
 use crate::matmul::{Block, Factor, product};
 use crate::step::scores::{Compared, Direction, ScoreBuffers};
 use crate::vector;
 
 impl Direction<'_> {
     /// Gradients of both sides' rows from the gradients of the scores.
-    pub(crate) fn differentiate(&self, compared: &mut Compared<'_>) -> Result<(), TchError> {
+    pub(crate) fn differentiate(&self, compared: &mut Compared<'_>) -> Result<(), StepError> {
         if !self.pairs {
             self.put_on_diagonal(compared.scores);
         }
@@ -26,7 +26,7 @@ impl Direction<'_> {
         Ok(())
     }
 
-    fn differentiate_queries(&self, compared: &mut Compared<'_>) -> Result<(), TchError> {
+    fn differentiate_queries(&self, compared: &mut Compared<'_>) -> Result<(), StepError> {
         let Compared {
             candidates,
             entities,
@@ -54,7 +54,7 @@ impl Direction<'_> {
             true => {
                 let floats = self.slice.padded() * scores.columns;
                 scores.half.load(&scores.negatives.as_slice()[..floats]);
-                scores.half_gradients.reserve(queried.floats())?;
+                scores.half_gradients.reserve(queried.floats());
                 product(
                     &mut scores.half_gradients,
                     queried,
@@ -69,7 +69,7 @@ impl Direction<'_> {
         Ok(())
     }
 
-    fn differentiate_candidates(&self, compared: &mut Compared<'_>) -> Result<(), TchError> {
+    fn differentiate_candidates(&self, compared: &mut Compared<'_>) -> Result<(), StepError> {
         let Compared {
             candidates,
             entities,
@@ -101,7 +101,7 @@ impl Direction<'_> {
                 gradients.started,
             )?,
             true => {
-                scores.half_gradients.reserve(block.floats())?;
+                scores.half_gradients.reserve(block.floats());
                 product(
                     &mut scores.half_gradients,
                     block,

@@ -7,7 +7,7 @@ use crate::spec::ModelSpec;
 use crate::step::plan::default_slice_bytes;
 
 /// Why neither cores nor devices compute distances from bf16.
-pub(crate) const NO_ROUNDED_DISTANCES: &str = "bf16 would lose small distances in the difference of large numbers; with the comparators l2 and squared_l2 use fp32";
+pub const NO_ROUNDED_DISTANCES: &str = "bf16 would lose small distances in the difference of large numbers; with the comparators l2 and squared_l2 use fp32";
 
 /// How a worker lays out its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,13 +9,14 @@ use std::borrow::Cow;
 use pbg_core::batch_graph::{Cluster, Facts, Operation};
 use pbg_core::graph::Side;
 
-use crate::error::StepError;
 use crate::step::plan::{Plan, Slice};
 use crate::step::program::{Compare, PassStages, Program};
 use crate::step::{BatchStats, ClusterTimes, ScoreObserver};
 
 /// One batch in the hands of what computes it. Made when the batch begins, used up by [`StepExecutor::update`].
-pub(crate) trait StepExecutor: Sized {
+pub trait StepExecutor: Sized {
+    /// Why a stage fails.
+    type Error;
     /// Buffers that are kept from batch to batch, of a pass and of a slice.
     type PassMemory;
     /// See above.
@@ -37,14 +38,14 @@ pub(crate) trait StepExecutor: Sized {
         &mut self,
         stages: &PassStages,
         memory: &'m mut Self::PassMemory,
-    ) -> Result<Self::Entities<'m>, StepError>;
+    ) -> Result<Self::Entities<'m>, Self::Error>;
 
     /// Looks up, transforms and prepares both sides of a slice.
     fn gather<'m>(
         &mut self,
         at: SliceStages<'_>,
         memory: &'m mut Self::SliceMemory,
-    ) -> Result<Self::Rows<'m>, StepError>;
+    ) -> Result<Self::Rows<'m>, Self::Error>;
 
     /// Scores of positives and negatives, masks included.
     fn score<'m>(
@@ -53,14 +54,14 @@ pub(crate) trait StepExecutor: Sized {
         stage: &Compare,
         entities: &'m mut Self::Entities<'_>,
         rows: &'m mut Self::Rows<'_>,
-    ) -> Result<Self::Scores<'m>, StepError>;
+    ) -> Result<Self::Scores<'m>, Self::Error>;
 
     /// The scores of the positives, `[edges]`, and of the negatives, `[edges, columns]`, without padding.
     fn scores<'s>(
         &self,
         at: SliceStages<'_>,
         scores: &'s Self::Scores<'_>,
-    ) -> Result<[Cow<'s, [f32]>; 2], StepError>;
+    ) -> Result<[Cow<'s, [f32]>; 2], Self::Error>;
 
     /// Evaluates the loss: scores become gradients, weighted.
     fn loss<'m>(
@@ -68,7 +69,7 @@ pub(crate) trait StepExecutor: Sized {
         at: SliceStages<'_>,
         stage: &Compare,
         scores: Self::Scores<'m>,
-    ) -> Result<Self::ScoreGradients<'m>, StepError>;
+    ) -> Result<Self::ScoreGradients<'m>, Self::Error>;
 
     /// Gradients of both sides' rows.
     fn differentiate(
@@ -76,49 +77,53 @@ pub(crate) trait StepExecutor: Sized {
         at: SliceStages<'_>,
         stage: &Compare,
         gradients: Self::ScoreGradients<'_>,
-    ) -> Result<(), StepError>;
+    ) -> Result<(), Self::Error>;
 
     /// Gradients of a slice's rows go back through operators and are summed by table row.
-    fn scatter(&mut self, at: SliceStages<'_>, rows: Self::Rows<'_>) -> Result<(), StepError>;
+    fn scatter(&mut self, at: SliceStages<'_>, rows: Self::Rows<'_>) -> Result<(), Self::Error>;
 
     /// Applies the sums of table rows after a slice.
-    fn update_rows(&mut self) -> Result<(), StepError>;
+    fn update_rows(&mut self) -> Result<(), Self::Error>;
 
     /// After the slices of a pass: gradients of all entities go back, parameters are regularised.
     fn finish(
         &mut self,
         stages: &PassStages,
         entities: Self::Entities<'_>,
-    ) -> Result<(), StepError>;
+    ) -> Result<(), Self::Error>;
 
     /// The losses so far, added up. Waits for a device.
-    fn total_loss(&self) -> Result<f64, StepError>;
+    fn total_loss(&self) -> Result<f64, Self::Error>;
 
     /// The end of the batch: applies what was summed. Nothing is applied before the loss is known to be finite.
-    fn update(self) -> Result<BatchStats, StepError>;
+    fn update(self) -> Result<BatchStats, Self::Error>;
 }
 
 /// A slice, and the stages of the pass that it belongs to.
 #[derive(Clone, Copy)]
-pub(crate) struct SliceStages<'s> {
-    pub(crate) stages: &'s PassStages,
-    pub(crate) slice: &'s Slice,
+pub struct SliceStages<'s> {
+    /// The pass.
+    pub stages: &'s PassStages,
+    /// The slice.
+    pub slice: &'s Slice,
 }
 
 /// A worker's buffers while it works on a batch.
-pub(crate) struct Memory<'w, E: StepExecutor> {
-    pub(crate) pass: &'w mut E::PassMemory,
-    pub(crate) slice: &'w mut E::SliceMemory,
+pub struct Memory<'w, E: StepExecutor> {
+    /// Those of a pass.
+    pub pass: &'w mut E::PassMemory,
+    /// Those of a slice.
+    pub slice: &'w mut E::SliceMemory,
 }
 
 /// Trains one batch; `observer` sees the scores before they become gradients.
-pub(crate) fn train<E: StepExecutor>(
+pub fn train<E: StepExecutor>(
     mut executor: E,
     (program, plan): (&Program, &Plan),
     memory: Memory<'_, E>,
     times: &mut ClusterTimes,
     mut observer: Option<&mut ScoreObserver<'_>>,
-) -> Result<BatchStats, StepError> {
+) -> Result<BatchStats, E::Error> {
     for stages in &program.passes {
         let mut entities = executor.begin(stages, memory.pass)?;
         times.record(Cluster::Gather);
@@ -163,7 +168,7 @@ pub(crate) fn evaluate<E: StepExecutor>(
     (program, plan): (&Program, &Plan),
     memory: Memory<'_, E>,
     measure: &mut ScoreObserver<'_>,
-) -> Result<f64, StepError> {
+) -> Result<f64, E::Error> {
     for stages in &program.passes {
         let mut entities = executor.begin(stages, memory.pass)?;
         for slice in plan.slices() {

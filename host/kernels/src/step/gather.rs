@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
-use tch::TchError;
 
 use crate::accumulate::ROWS_AHEAD;
 use crate::comparators::{Comparison, RowExtras};
+use crate::error::StepError;
 use crate::matmul::{Block, Factor, product};
 use crate::operators;
 use crate::params::ParamTensor;
@@ -168,7 +168,7 @@ pub(crate) struct Gatherer<'a> {
 
 impl Gatherer<'_> {
     /// The positives and uniform negatives of a slice. Padding is zero.
-    pub(crate) fn slice(&mut self, side: &SideOfSlice<'_>) -> Result<(), TchError> {
+    pub(crate) fn slice(&mut self, side: &SideOfSlice<'_>) -> Result<(), StepError> {
         let &SideOfSlice { slice, layout, .. } = side;
         let dimension = self.transform.dimension;
         self.rows.reserve(
@@ -199,7 +199,7 @@ impl Gatherer<'_> {
     }
 
     /// Every entity of the side's table.
-    pub(crate) fn all(&mut self) -> Result<(), TchError> {
+    pub(crate) fn all(&mut self) -> Result<(), StepError> {
         let entities = self.source.table.entities();
         let dimension = self.transform.dimension;
         self.rows
@@ -221,7 +221,7 @@ impl Gatherer<'_> {
         self.rows.extras[first..end].fill(RowExtras::default());
     }
 
-    fn run(&mut self, run: Run<'_>) -> Result<(), TchError> {
+    fn run(&mut self, run: Run<'_>) -> Result<(), StepError> {
         let dimension = self.transform.dimension;
         let range = run.first * dimension..(run.first + run.entities.len()) * dimension;
         self.look_up(run, range.clone());
@@ -268,7 +268,7 @@ impl Gatherer<'_> {
     }
 
     /// `values = f(input)` for the rows of a run, which are `range` of the buffers' floats.
-    fn apply_operator(&mut self, run: Run<'_>, range: Range<usize>) -> Result<(), TchError> {
+    fn apply_operator(&mut self, run: Run<'_>, range: Range<usize>) -> Result<(), StepError> {
         let Transform {
             dimension,
             operator,
@@ -302,7 +302,7 @@ impl Gatherer<'_> {
     }
 
     /// The same for a matrix shared by all rows, perhaps with a translation behind it.
-    fn multiply(&mut self, run: Run<'_>, packed: &FloatBuffer) -> Result<(), TchError> {
+    fn multiply(&mut self, run: Run<'_>, packed: &FloatBuffer) -> Result<(), StepError> {
         let dimension = self.transform.dimension;
         let block = Block::one(run.first * dimension, run.entities.len(), dimension);
         let matrix = Factor::transposed(packed, Block::one(0, dimension, dimension));

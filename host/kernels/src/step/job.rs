@@ -33,7 +33,9 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    pub(crate) fn relations(&self) -> Option<&'a [u32]> {
+    /// A relation per edge, with dynamic relations.
+    #[must_use]
+    pub fn relations(&self) -> Option<&'a [u32]> {
         match self.batch.relation {
             Relations::One(_) => None,
             Relations::PerEdge(relations) => Some(relations),
@@ -44,11 +46,11 @@ impl<'a> Job<'a> {
 /// The compiled steps of a model's relations, each from its first batch on; the same one where facts are
 /// the same.
 #[derive(Debug, Default)]
-pub(crate) struct Programs(Vec<Option<Arc<Program>>>);
+pub struct Programs(Vec<Option<Arc<Program>>>);
 
 impl Programs {
     /// Checks a batch and plans it.
-    pub(crate) fn plan<E: StepExecutor>(
+    pub fn plan<E: StepExecutor>(
         &mut self,
         spec: &ModelSpec,
         execution: &Execution,
@@ -83,7 +85,7 @@ impl Programs {
     }
 
     /// The compiled step of `relation`.
-    pub(crate) fn of<E: StepExecutor>(
+    pub fn of<E: StepExecutor>(
         &mut self,
         spec: &ModelSpec,
         execution: &Execution,

@@ -19,28 +19,32 @@ pub(super) fn default_slice_bytes(precision: Precision) -> usize {
 
 /// The work on one batch: the graph of its relation, and sizes.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) graph: Arc<Sliced>,
-    pub(crate) sizes: Sizes,
+pub struct Plan {
+    /// The sliced graph of the relation's step.
+    pub graph: Arc<Sliced>,
+    /// How large its tensors are for this batch.
+    pub sizes: Sizes,
     /// Edges in the batch.
-    pub(crate) edges: usize,
+    pub edges: usize,
     /// Floats per embedding.
-    pub(crate) dimension: usize,
+    pub dimension: usize,
     /// The relation's operator.
-    pub(crate) operator: Operator,
+    pub operator: Operator,
     /// Positives per chunk; with all negatives, per slice.
-    pub(crate) chunk: usize,
+    pub chunk: usize,
     /// How often N3 counts the parameters of a static relation: once per chunk that shares negatives.
     /// PBG's formula says once per edge, its code does this, and its results are the reference.
-    pub(crate) parameter_weight: usize,
+    pub parameter_weight: usize,
     /// Chunks per slice.
-    pub(crate) chunks_per_slice: usize,
+    pub chunks_per_slice: usize,
     /// Per side.
-    pub(crate) negatives: [Negatives; 2],
+    pub negatives: [Negatives; 2],
 }
 
 impl Plan {
-    pub(crate) fn new(graph: Arc<Sliced>, sizes: Sizes, slice_bytes: usize) -> Self {
+    /// Cuts a batch of `sizes` into slices whose buffers aim at `slice_bytes`.
+    #[must_use]
+    pub fn new(graph: Arc<Sliced>, sizes: Sizes, slice_bytes: usize) -> Self {
         let facts: &Facts = graph.facts();
         let negatives = facts.negatives;
         let (dimension, operator) = (facts.dimension[Side::Rhs as usize], facts.operator);
@@ -65,7 +69,7 @@ impl Plan {
     }
 
     /// Columns of sampled negatives that replace `side`.
-    pub(crate) fn columns(&self, side: Side) -> usize {
+    pub fn columns(&self, side: Side) -> usize {
         match self.negatives[side as usize] {
             Negatives::Sampled { own, uniform } => {
                 if own {
@@ -79,7 +83,7 @@ impl Plan {
     }
 
     /// Whether a chunk's own positives are negatives that replace `side`.
-    pub(crate) fn in_batch(&self, side: Side) -> bool {
+    pub fn in_batch(&self, side: Side) -> bool {
         matches!(
             self.negatives[side as usize],
             Negatives::Sampled { own: true, .. }
@@ -87,12 +91,12 @@ impl Plan {
     }
 
     /// Chunks in the batch.
-    pub(crate) fn chunks(&self) -> usize {
+    pub fn chunks(&self) -> usize {
         self.edges.div_ceil(self.chunk)
     }
 
     /// The slices of the batch.
-    pub(crate) fn slices(&self) -> impl Iterator<Item = Slice> + use<> {
+    pub fn slices(&self) -> impl Iterator<Item = Slice> + use<> {
         let (edges, chunk, step) = (self.edges, self.chunk, self.chunk * self.chunks_per_slice);
         (0..edges).step_by(step).map(move |first| {
             let rows = first..(first + step).min(edges);
@@ -108,25 +112,25 @@ impl Plan {
 
 /// Consecutive chunks of a batch; the last one may be padded.
 #[derive(Clone, Debug)]
-pub(crate) struct Slice {
+pub struct Slice {
     /// Its edges.
-    pub(crate) rows: Range<usize>,
+    pub rows: Range<usize>,
     /// Index of its first chunk in the batch.
-    pub(crate) first_chunk: usize,
+    pub first_chunk: usize,
     /// How many chunks.
-    pub(crate) chunks: usize,
+    pub chunks: usize,
     /// Positives per chunk, padding included.
-    pub(crate) chunk: usize,
+    pub chunk: usize,
 }
 
 impl Slice {
     /// Positives including padding.
-    pub(crate) fn padded(&self) -> usize {
+    pub fn padded(&self) -> usize {
         self.chunks * self.chunk
     }
 
     /// Positives of chunk `chunk` of this slice, without padding.
-    pub(crate) fn filled(&self, chunk: usize) -> usize {
+    pub fn filled(&self, chunk: usize) -> usize {
         (self.rows.len() - chunk * self.chunk).min(self.chunk)
     }
 }

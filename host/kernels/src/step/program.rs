@@ -16,63 +16,68 @@ use crate::step::executor::StepExecutor;
 
 /// How the rows of one side are looked up and prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gather {
+pub struct Gather {
     /// Whether a global embedding is added.
-    pub(crate) global: bool,
+    pub global: bool,
     /// `Operator::None` where the side is compared as it is.
-    pub(crate) operator: Operator,
+    pub operator: Operator,
     /// Uniform negatives per chunk, looked up behind its positives.
-    pub(crate) uniform: usize,
+    pub uniform: usize,
     /// Whether products want the rows in bf16, too.
-    pub(crate) rounded: bool,
+    pub rounded: bool,
 }
 
 /// The comparison of the negatives that replace one side with the other side's positives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Compare {
+pub struct Compare {
     /// The side that is replaced.
-    pub(crate) side: Side,
+    pub side: Side,
     /// Whether the positives' scores are computed pair by pair and have gradients of their own; otherwise they are
     /// the diagonal of the in-batch negatives' scores.
-    pub(crate) pairs: bool,
+    pub pairs: bool,
     /// Whether products have bf16 factors.
-    pub(crate) rounded: bool,
+    pub rounded: bool,
 }
 
 /// How gradients of one side's rows go back to its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scatter {
+pub struct Scatter {
     /// As the side's [`Gather::operator`].
-    pub(crate) operator: Operator,
+    pub operator: Operator,
     /// Whether N3 of the positives is added first.
-    pub(crate) regularized: bool,
+    pub regularized: bool,
     /// Whether positives were in-batch negatives, too, whose gradients are joined.
-    pub(crate) joined: bool,
+    pub joined: bool,
 }
 
 /// One pass over the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PassStages {
-    pub(crate) pass: Pass,
+pub struct PassStages {
+    /// Which sides it replaces.
+    pub pass: Pass,
     /// Whether parameters are copied first.
-    pub(crate) read: bool,
+    pub read: bool,
     /// With all negatives: the sides of which every entity is prepared first, and scattered last.
-    pub(crate) entities: [Option<(Gather, Scatter)>; 2],
+    pub entities: [Option<(Gather, Scatter)>; 2],
     /// For every slice.
-    pub(crate) gather: [Gather; 2],
-    pub(crate) compare: Vec<Compare>,
-    pub(crate) scatter: [Scatter; 2],
+    pub gather: [Gather; 2],
+    /// For every slice, one after the other.
+    pub compare: Vec<Compare>,
+    /// For every slice.
+    pub scatter: [Scatter; 2],
     /// Whether every slice ends with an update of its rows.
-    pub(crate) update_rows: bool,
+    pub update_rows: bool,
     /// Whether N3 of the operator's parameters is added last.
-    pub(crate) regularize_parameters: bool,
+    pub regularize_parameters: bool,
 }
 
 /// A compiled step. Its end, the update of all that was summed, needs no parameters.
 #[derive(Clone, Debug)]
-pub(crate) struct Program {
-    pub(crate) graph: Arc<Sliced>,
-    pub(crate) passes: Vec<PassStages>,
+pub struct Program {
+    /// What was compiled.
+    pub graph: Arc<Sliced>,
+    /// Its passes over the batch.
+    pub passes: Vec<PassStages>,
 }
 
 impl Program {
@@ -80,7 +85,7 @@ impl Program {
     ///
     /// # Errors
     /// When the executor lacks a kernel, or a node stands where none can run.
-    pub(crate) fn compile<E: StepExecutor>(graph: Arc<Sliced>) -> Result<Self, CompileError> {
+    pub fn compile<E: StepExecutor>(graph: Arc<Sliced>) -> Result<Self, CompileError> {
         for node in &graph.graph.nodes {
             if let Some(reason) = E::lacks(node.operation, node.name.side, graph.facts()) {
                 let node = node.name.to_string();

@@ -2,10 +2,10 @@
 
 use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
-use tch::TchError;
 
 use crate::accumulate::{GradientRows, ROWS_AHEAD};
 use crate::comparators::RowExtras;
+use crate::error::StepError;
 use crate::matmul::{Block, Factor, product};
 use crate::operators;
 use crate::regularizer::N3;
@@ -135,7 +135,7 @@ impl Scatterer<'_> {
         buffers: &mut SliceSide,
         side: &SideOfSlice<'_>,
         joined: bool,
-    ) -> Result<f64, TchError> {
+    ) -> Result<f64, StepError> {
         let joined = joined && buffers.candidates.started;
         if joined {
             join(buffers, side, self.transform.dimension);
@@ -163,7 +163,7 @@ impl Scatterer<'_> {
     }
 
     /// The gradients of all entities, at the end of a pass.
-    pub(crate) fn all(&mut self, buffers: &mut EntitySide) -> Result<(), TchError> {
+    pub(crate) fn all(&mut self, buffers: &mut EntitySide) -> Result<(), StepError> {
         if !buffers.gradients.started {
             return Ok(());
         }
@@ -205,7 +205,7 @@ impl Scatterer<'_> {
         rows: &PreparedRows,
         gradients: &mut RowGradients,
         run: Run<'_>,
-    ) -> Result<(), TchError> {
+    ) -> Result<(), StepError> {
         let dimension = self.transform.dimension;
         let range = run.from * dimension..(run.from + run.count) * dimension;
         if !self.transform.comparison.is_plain() {
@@ -249,7 +249,7 @@ impl Scatterer<'_> {
         rows: &PreparedRows,
         gradients: &mut FloatBuffer,
         run: Run<'_>,
-    ) -> Result<(), TchError> {
+    ) -> Result<(), StepError> {
         let (dimension, operator) = (self.transform.dimension, self.transform.operator);
         let width = self.transform.packed_width();
         let inputs = &rows.input.as_slice()[run.first * dimension..][..run.count * dimension];
@@ -293,7 +293,7 @@ impl Scatterer<'_> {
         gradients: &mut FloatBuffer,
         run: Run<'_>,
         packed: &FloatBuffer,
-    ) -> Result<(), TchError> {
+    ) -> Result<(), StepError> {
         let dimension = self.transform.dimension;
         let sums = &mut *self.operator;
         let matrix = Block::one(0, dimension, dimension);

@@ -4,7 +4,6 @@ use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
 use pbg_core::strategy::{Loss, MASKED};
 use pbg_gemm::buffer::FloatBuffer;
-use tch::TchError;
 
 use crate::comparators::{Comparison, RowExtras};
 use crate::error::StepError;
@@ -145,7 +144,7 @@ impl Direction<'_> {
     }
 
     /// Computes positive and negative scores, masks included.
-    pub(crate) fn score(&self, compared: &mut Compared<'_>) -> Result<(), TchError> {
+    pub(crate) fn score(&self, compared: &mut Compared<'_>) -> Result<(), StepError> {
         let Compared {
             candidates,
             entities,
@@ -174,7 +173,7 @@ impl Direction<'_> {
         rows: &PreparedRows,
         block: Block,
         scores: &mut ScoreBuffers,
-    ) -> Result<(), TchError> {
+    ) -> Result<(), StepError> {
         let (of_queries, to) = (self.positives(self.side.other()), self.score_block());
         match self.rounded {
             false => product(
@@ -186,7 +185,7 @@ impl Direction<'_> {
             ),
             true => {
                 let floats = self.slice.padded() * scores.columns;
-                scores.half.reserve(floats)?;
+                scores.half.reserve(floats);
                 product(
                     &mut scores.half,
                     to,
@@ -299,18 +298,18 @@ pub(crate) struct ScoreBuffers {
 }
 
 impl ScoreBuffers {
-    pub(crate) fn new() -> Result<Self, TchError> {
-        Ok(Self {
+    pub(crate) fn new() -> Self {
+        Self {
             negatives: FloatBuffer::zeros(0),
-            half: HalfBuffer::zeros(0)?,
-            half_gradients: HalfBuffer::zeros(0)?,
+            half: HalfBuffer::zeros(0),
+            half_gradients: HalfBuffer::zeros(0),
             distances: Vec::new(),
             positive: Vec::new(),
             positive_distance: Vec::new(),
             positive_gradient: Vec::new(),
             loss: Vec::new(),
             columns: 0,
-        })
+        }
     }
 
     /// Scores of the positives and negatives of `slice`, without padding.

@@ -11,8 +11,16 @@ pub struct ClusterTimes {
     since: Instant,
 }
 
+impl Default for ClusterTimes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl ClusterTimes {
-    pub(crate) fn new() -> Self {
+    /// None so far.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             total: Default::default(),
             since: Instant::now(),
@@ -26,13 +34,13 @@ impl ClusterTimes {
     }
 
     /// Starts the clock.
-    pub(crate) fn start(&mut self) {
+    pub fn start(&mut self) {
         self.since = Instant::now();
     }
 
     /// Adds the time since the last call to that of `cluster`. A slice does so a handful of times, each some tens
     /// of nanoseconds.
-    pub(crate) fn record(&mut self, cluster: Cluster) {
+    pub fn record(&mut self, cluster: Cluster) {
         let now = Instant::now();
         self.total[cluster as usize] += now - self.since;
         self.since = now;

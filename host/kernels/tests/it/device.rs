@@ -11,7 +11,8 @@ use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
 use pbg_core::loss::{Definition, Parameter, TracedLoss};
 use pbg_core::model::{Comparator, Operator, Precision, Update};
 use pbg_core::strategy::{Loss, StrategyId};
-use pbg_kernels::device::{DeviceWorker, OpenError, Place};
+use pbg_kernels::device::{OpenError, Place as _};
+use pbg_kernels::libtorch;
 use pbg_kernels::losses::Traced;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
@@ -20,6 +21,7 @@ use pbg_kernels::step::{
     Batch, BatchStats, Execution, Job, Relations, StepError, StepWorker, Tables,
 };
 use pbg_kernels::table::Table;
+use pbg_torch::TorchPlace;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 
@@ -127,7 +129,7 @@ fn every_operation() -> Traced {
 }
 
 /// Some steps: on a core, or at `place`.
-fn train(case: &Case, place: Option<Place>) -> Result<After, StepError> {
+fn train(case: &Case, place: Option<TorchPlace>) -> Result<After, StepError> {
     let mut twin = Twin::new(case.spec.clone(), case.weighted, case.seed);
     let spec = Arc::new(case.spec.clone());
     let loss = loss(case.loss);
@@ -135,8 +137,8 @@ fn train(case: &Case, place: Option<Place>) -> Result<After, StepError> {
     if let Some(place) = place {
         twin.tables
             .iter_mut()
-            .try_for_each(|table| table.upload(place))?;
-        let mut worker = DeviceWorker::new(spec, case.execution, place).expect("a worker");
+            .try_for_each(|table| place.upload(table))?;
+        let mut worker = place.worker(spec, case.execution).expect("a worker");
         for _ in 0..case.steps {
             let (batch, tables) = (twin.batch(), twin.tables());
             let draws = &twin.edges.draws;
@@ -197,8 +199,16 @@ fn train(case: &Case, place: Option<Place>) -> Result<After, StepError> {
     })
 }
 
+/// Why a device cannot train `spec`, if so.
+fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> {
+    pbg_torch::install();
+    libtorch::installed()
+        .expect("installed")
+        .refusal(spec, precision)
+}
+
 /// A device and a core compute the same.
-fn compare(case: &Case, place: Place) {
+fn compare(case: &Case, place: TorchPlace) {
     let expected = train(case, None).unwrap_or_else(|e| panic!("{case:?}: {e}"));
     let found = train(case, Some(place)).unwrap_or_else(|e| panic!("{case:?}: {e}"));
     agree(case, &found, &expected);
@@ -305,7 +315,7 @@ proptest! {
 
     #[test]
     fn a_device_computes_what_a_core_does(case in cases()) {
-        compare(&case, Place::MAIN_MEMORY);
+        compare(&case, TorchPlace::MAIN_MEMORY);
     }
 
     /// However a batch is cut into slices, it ends at the numbers of a batch that is one slice.
@@ -330,7 +340,7 @@ proptest! {
 /// Says why it was skipped where there is no GPU; with `PBG_TEST_CUDA=1`, that is a failure.
 #[test]
 fn a_gpu_computes_what_a_core_does() {
-    let place = match Place::cuda(0) {
+    let place = match TorchPlace::cuda(0) {
         Ok(place) => place,
         Err(reason) => {
             assert!(std::env::var_os("PBG_TEST_CUDA").is_none(), "{reason}");
@@ -359,7 +369,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             .map(|i| (i as f32 * 0.7 + seed).sin())
             .collect::<Vec<_>>()
     };
-    let run = |place: Option<Place>| {
+    let run = |place: Option<TorchPlace>| {
         let mut lhs = Table::new(values(2, 0.0), width);
         let mut rhs = Table::new(values(4, 0.5), width);
         let params = Params::new(&spec);
@@ -376,8 +386,8 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
         };
         let loss = loss(0);
         if let Some(place) = place {
-            lhs.upload(place).expect("room");
-            rhs.upload(place).expect("room");
+            place.upload(&mut lhs).expect("room");
+            place.upload(&mut rhs).expect("room");
         }
         let tables = Tables {
             lhs: &lhs,
@@ -394,7 +404,8 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             None => StepWorker::new(Arc::clone(&spec))
                 .expect("a worker")
                 .train(&job),
-            Some(place) => DeviceWorker::new(Arc::clone(&spec), Execution::default(), place)
+            Some(place) => place
+                .worker(Arc::clone(&spec), Execution::default())
                 .expect("a worker")
                 .train(&job),
         };
@@ -403,7 +414,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
         let loss = stats.expect("a step").loss();
         (loss, [rows_of(&lhs), rows_of(&rhs)].concat().concat())
     };
-    let ((loss, rows), (found, found_rows)) = (run(None), run(Some(Place::MAIN_MEMORY)));
+    let ((loss, rows), (found, found_rows)) = (run(None), run(Some(TorchPlace::MAIN_MEMORY)));
     assert!((loss - found).abs() < 1e-4 * loss, "{found} {loss}");
     for (found, expected) in found_rows.iter().zip(&rows) {
         assert!((found - expected).abs() < 1e-4, "{found} {expected}");
@@ -421,21 +432,21 @@ fn bf16_products_are_near() {
         seed: 3,
     };
     (case.spec.lr, case.spec.relation_lr) = (0.1, 0.1);
-    let exact = train(&case, Some(Place::MAIN_MEMORY)).expect("a step");
+    let exact = train(&case, Some(TorchPlace::MAIN_MEMORY)).expect("a step");
     case.execution.precision = Precision::Bf16;
-    let rounded = train(&case, Some(Place::MAIN_MEMORY)).expect("a step");
+    let rounded = train(&case, Some(TorchPlace::MAIN_MEMORY)).expect("a step");
     let apart = (rounded.stats[0].loss() / exact.stats[0].loss() - 1.0).abs();
     assert!(apart > 0.0 && apart < 0.02, "{apart}");
     let distances = spec(true, true, Operator::None, Comparator::L2);
-    assert!(DeviceWorker::refusal(&distances, Precision::Bf16).is_some());
-    assert!(DeviceWorker::refusal(&distances, Precision::Fp32).is_none());
+    assert!(refusal(&distances, Precision::Bf16).is_some());
+    assert!(refusal(&distances, Precision::Fp32).is_none());
 }
 
 #[test]
 fn features_are_refused() {
     let mut spec = spec(false, true, Operator::None, Comparator::Dot);
     spec.entities[0].featurized = true;
-    let reason = DeviceWorker::refusal(&spec, Precision::Fp32).expect("a reason");
+    let reason = refusal(&spec, Precision::Fp32).expect("a reason");
     assert!(reason.contains("execution.device = \"cpu\""), "{reason}");
 }
 
@@ -458,9 +469,10 @@ fn what_is_not_finite_is_an_error_and_changes_nothing() {
             .collect(),
         case.spec.entities[0].dimension,
     );
-    table.upload(Place::MAIN_MEMORY).expect("room");
+    let place = TorchPlace::MAIN_MEMORY;
+    place.upload(&mut table).expect("room");
     let spec = Arc::new(case.spec);
-    let mut worker = DeviceWorker::new(spec, case.execution, Place::MAIN_MEMORY).expect("a worker");
+    let mut worker = place.worker(spec, case.execution).expect("a worker");
     let tables = Tables {
         lhs: &table,
         rhs: &table,
@@ -482,9 +494,9 @@ fn what_is_not_finite_is_an_error_and_changes_nothing() {
 
 #[test]
 fn without_a_gpu_the_error_says_what_to_do() {
-    match Place::cuda(0) {
+    match TorchPlace::cuda(0) {
         Ok(place) => assert_eq!(place.to_string(), "cuda:0"),
-        Err(error @ OpenError::Library { .. }) => {
+        Err(error @ OpenError::Library(_)) => {
             let text = error.to_string();
             for part in ["libtorch_cuda.so", "tried", "pip install torch==2.11.0"] {
                 assert!(text.contains(part), "{part}: {text}");

@@ -37,6 +37,8 @@ fn model(dynamic: bool, all_negs: bool, operator: Operator) -> ModelSpec {
 
 /// One step from the same start: what it says, the embeddings after it, and the buffers' bytes.
 fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, Vec<f32>, u64) {
+    // Products of bf16 are libtorch's.
+    pbg_torch::install();
     let spec = Arc::new(spec.clone());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let values = (0..ENTITIES * DIMENSION)

@@ -60,7 +60,6 @@ fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> 
 
 #[test]
 fn workers_learn_together_and_rows_stay_finite() {
-    pbg_kernels::use_one_torch_thread();
     let spec = ModelSpec {
         lr: 0.1,
         relation_lr: 0.1,

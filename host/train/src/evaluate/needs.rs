@@ -8,7 +8,7 @@ use pbg_store::dataset::{Dataset, EdgeSet};
 use super::block::{self, PART};
 use super::edges::SHUFFLED;
 use super::{Candidates, EDGES, EvalOptions, known};
-use crate::check::{self, PROGRAM, READ_ROWS};
+use crate::check::{self, READ_ROWS};
 use crate::error::RunError;
 use crate::layout::Layout;
 use crate::model::Blueprint;
@@ -40,7 +40,7 @@ impl Resolved {
         let layout = &blueprint.layout;
         let largest = layout.all_tables().map(|(t, p)| layout.types[t].bytes(p));
         let mut parts = vec![
-            ("program and libtorch".to_owned(), PROGRAM),
+            check::program(),
             (
                 "relations and their optimizer".to_owned(),
                 2 * check::parameter_bytes(&blueprint.spec),

@@ -46,7 +46,7 @@ impl Run<'_> {
         if plateau.lr_factor < before {
             self.earlier = self.cluster_times();
             let spec = with_rates_of(&plateau, &self.blueprint.spec);
-            self.trainers = executors(self.resolved, &spec, self.place)?;
+            self.trainers = executors(self.resolved, &spec, self.place.as_deref())?;
         }
         self.commit()?;
         Ok(())

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::Loss;
-use pbg_kernels::device::Place;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::step::{Batch, Job, Relations, Tables};
 use pbg_kernels::table::Table;
+use pbg_torch::TorchPlace;
 use serde_json::Value;
 
 use case::{Case, File, Losses, Step, losses, numbers, public_name};
@@ -238,14 +238,14 @@ fn two_steps_equal_pbg_in_every_configuration_at_any_slice_size() {
 /// All that a device computes but for the device: its operations, in main memory.
 #[test]
 fn two_steps_of_a_device_equal_pbg_in_every_configuration_at_any_slice_size() {
-    two_steps_equal_pbg(Where::Device(Place::MAIN_MEMORY));
+    two_steps_equal_pbg(Where::Device(TorchPlace::MAIN_MEMORY));
 }
 
 /// The same where there is a GPU. Says why it was skipped where there is none; with
 /// `PBG_TEST_CUDA=1`, that is a failure.
 #[test]
 fn two_steps_on_a_gpu_equal_pbg_in_every_configuration_at_any_slice_size() {
-    match Place::cuda(0) {
+    match TorchPlace::cuda(0) {
         Ok(place) => two_steps_equal_pbg(Where::Device(place)),
         Err(reason) => {
             assert!(std::env::var_os("PBG_TEST_CUDA").is_none(), "{reason}");

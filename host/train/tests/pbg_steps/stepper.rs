@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
-use pbg_kernels::device::{DeviceWorker, Place};
+use pbg_kernels::device::{DeviceWorker, Place as _};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchStats, Execution, Job, ScoreObserver, StepError, StepWorker};
 use pbg_kernels::table::Table;
+use pbg_torch::TorchPlace;
 
 /// Where a batch is trained.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Where {
     Cores,
-    Device(Place),
+    Device(TorchPlace),
 }
 
 /// What trains it.
 pub(crate) enum Stepper {
     Cores(Box<StepWorker>),
-    Device(Box<DeviceWorker>, Place),
+    Device(Box<dyn DeviceWorker>, TorchPlace),
 }
 
 impl Stepper {
@@ -33,15 +34,15 @@ impl Stepper {
                 Self::Cores(Box::new(worker.with_execution(execution)))
             }
             Where::Device(place) => {
-                let worker = DeviceWorker::new(spec, execution, place);
-                Self::Device(Box::new(worker.expect("a worker")), place)
+                let worker = place.worker(spec, execution);
+                Self::Device(worker.expect("a worker"), place)
             }
         }
     }
 
     pub(crate) fn begin(&self, table: &mut Table) {
         if let Self::Device(_, place) = self {
-            table.upload(*place).expect("room on the device");
+            place.upload(table).expect("room on the device");
         }
     }
 

@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use pbg_bench::EvalSpeed;
 use pbg_train::{Candidates, EvalOptions, Resolved};
 
+use super::{CEILING, NO_CEILING};
 use crate::failure::Result;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
-use crate::{format, load};
+use crate::{format, load, relay};
 
 /// Measure how fast the edges of a set are ranked among all entities, with the checkpoint that is there.
 ///
@@ -45,6 +46,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When there is no such edge set or no checkpoint.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    relay::to_libtorch(CEILING, NO_CEILING)?;
     let TrainedArgs { config, which } = &args.model;
     let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
     let options = EvalOptions {

@@ -6,10 +6,12 @@ use std::time::Duration;
 use pbg_bench::StepReport;
 use pbg_core::model::Precision;
 
+use super::{CEILING, NO_CEILING};
 use crate::commands::plugin;
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::format;
+use crate::relay;
 use crate::terminal::{self, Terminal};
 
 /// Measure training steps on made-up edges, in fp32 and bf16.
@@ -40,6 +42,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When a step cannot be measured.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    relay::to_libtorch(CEILING, NO_CEILING)?;
     let wanted = args.case.as_deref().unwrap_or_default().to_lowercase();
     let mut cases = pbg_bench::step_cases();
     let names: Vec<&str> = cases.iter().map(|case| case.name).collect();

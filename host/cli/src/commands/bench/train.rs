@@ -11,10 +11,11 @@ use pbg_train::{Allowed, Resolved};
 use serde::Serialize;
 
 use super::scratch::Scratch;
+use super::{CEILING, NO_CEILING};
 use crate::failure::Result;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
-use crate::{format, load, plugins};
+use crate::{format, load, plugins, relay};
 
 /// Train epochs of a configuration into a folder that is removed again, and say how fast it was.
 ///
@@ -66,6 +67,7 @@ struct Report {
 /// # Errors
 /// Whatever ends a run.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    relay::to_libtorch(CEILING, NO_CEILING)?;
     let mut config = load::config(&args.config, terminal)?;
     let folder = Scratch::beside(Path::new(&config.checkpoint_path))?;
     config.checkpoint_path = folder.path().display().to_string();

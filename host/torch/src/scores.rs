@@ -7,8 +7,8 @@ use pbg_core::strategy::MASKED;
 use tch::{Kind, TchError, Tensor};
 
 use super::rows::{Gradients, Prepared};
-use crate::comparators::{Comparison, SMALLEST_SQUARE};
-use crate::step::plan::Slice;
+use pbg_kernels::device::Slice;
+use pbg_kernels::device::{Comparison, SMALLEST_SQUARE};
 
 /// One direction of one slice.
 pub(super) struct Direction<'a> {

@@ -1,16 +1,23 @@
 //! Where tensors live.
 
 use std::fmt;
+use std::sync::Arc;
 
+use pbg_kernels::device::{DeviceWorker, OpenError, Place};
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{Execution, StepError, WorkerError};
+use pbg_kernels::table::Table;
 use tch::{Cuda, Device, Kind};
 
-use super::library::{self, OpenError};
+use super::library;
+use super::tables::ResidentRows;
+use super::worker::TorchWorker;
 
 /// A device, opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(Device);
+pub struct TorchPlace(Device);
 
-impl Place {
+impl TorchPlace {
     /// Main memory: what a device computes, without one. For tests and comparisons; training on the cores
     /// has kernels of its own.
     pub const MAIN_MEMORY: Self = Self(Device::Cpu);
@@ -48,7 +55,24 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl Place for TorchPlace {
+    fn worker(
+        &self,
+        spec: Arc<ModelSpec>,
+        execution: Execution,
+    ) -> Result<Box<dyn DeviceWorker>, WorkerError> {
+        Ok(Box::new(TorchWorker::new(spec, execution, *self)?))
+    }
+
+    fn upload(&self, table: &mut Table) -> Result<(), StepError> {
+        crate::on_this_thread();
+        let rows = ResidentRows::upload(table, *self).map_err(crate::failed)?;
+        table.resident = Some(Box::new(rows));
+        Ok(())
+    }
+}
+
+impl fmt::Display for TorchPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Device::Cuda(index) => write!(f, "cuda:{index}"),

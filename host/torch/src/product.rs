@@ -1,26 +1,13 @@
 //! libtorch's own batched matrix product, for those who compare others with it.
 
 use pbg_core::model::Precision;
+use pbg_kernels::libtorch::{Product, ProductShape};
+use pbg_kernels::step::WorkerError;
 use tch::{Device, Kind, TchError, Tensor};
-
-use crate::step::WorkerError;
-
-/// Shape of a batched matrix product `[batch, rows, inner] x [batch, inner, columns]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProductShape {
-    /// Matrices.
-    pub batch: i64,
-    /// Rows of the left factor.
-    pub rows: i64,
-    /// Columns of the left factor, rows of the right one.
-    pub inner: i64,
-    /// Columns of the right factor.
-    pub columns: i64,
-}
 
 /// Random factors in main memory, and room for their product.
 #[derive(Debug)]
-pub struct TorchProduct {
+pub(super) struct TorchProduct {
     left: Tensor,
     right: Tensor,
     out: Tensor,
@@ -31,7 +18,7 @@ impl TorchProduct {
     ///
     /// # Errors
     /// When libtorch fails.
-    pub fn new(shape: ProductShape, precision: Precision) -> Result<Self, WorkerError> {
+    pub(super) fn new(shape: ProductShape, precision: Precision) -> Result<Self, WorkerError> {
         Self::prepared(shape, precision).map_err(failed)
     }
 
@@ -51,12 +38,10 @@ impl TorchProduct {
         let _same = left.f_bmm_out(&out, &right)?;
         Ok(Self { left, right, out })
     }
+}
 
-    /// Multiplies the factors again.
-    ///
-    /// # Errors
-    /// When libtorch fails.
-    pub fn multiply(&self) -> Result<(), WorkerError> {
+impl Product for TorchProduct {
+    fn multiply(&self) -> Result<(), WorkerError> {
         let same = self.left.f_bmm_out(&self.out, &self.right);
         same.map(drop).map_err(failed)
     }

@@ -5,8 +5,8 @@ use tch::{TchError, Tensor};
 
 use super::operator::Transform;
 use super::parameters::Parameter;
-use crate::comparators::Comparison;
-use crate::regularizer::N3;
+use pbg_kernels::device::Comparison;
+use pbg_kernels::device::N3;
 
 /// Rows ready for comparison, and what is needed to go back from their gradients. Positives first, then
 /// draws, chunk by chunk, without padding.

@@ -7,12 +7,19 @@ use pbg_core::batch_graph::{Facts, Negatives, Operation};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 use pbg_core::strategy::Formula;
+use pbg_kernels::device::{
+    Compare, Comparison, Gather, N3, NO_ROUNDED_DISTANCES, PassStages, Plan, Slice, SliceStages,
+    StepExecutor, pair,
+};
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{BatchStats, Job, StepError};
 use tch::{Kind, TchError, Tensor};
 
+use super::error::DeviceError;
 use super::formula::{self, Losses};
 use super::operator::Transform;
 use super::parameters::{Parameters, Read};
-use super::place::Place;
+use super::place::TorchPlace;
 use super::rows::{Gradients, Prepared, cubes};
 use super::scores::{Compared, Direction, Scores};
 use super::sums::{POSITIVE_GRADIENTS, REGULARIZER, Sums};
@@ -20,16 +27,6 @@ use super::tables::Rows;
 use super::touched::Touched;
 use super::transfer;
 use super::working_set::WorkingSet;
-use crate::comparators::Comparison;
-use crate::error::StepError;
-use crate::regularizer::N3;
-use crate::spec::ModelSpec;
-use crate::step::execution::NO_ROUNDED_DISTANCES;
-use crate::step::executor::{SliceStages, StepExecutor};
-use crate::step::job::Job;
-use crate::step::plan::{Plan, Slice};
-use crate::step::program::{Compare, Gather, PassStages};
-use crate::step::{BatchStats, pair};
 
 const NO_FEATURES: &str =
     "featurized entity types are trained on the cores only; use execution.device = \"cpu\"";
@@ -42,7 +39,7 @@ pub(super) struct DeviceStep<'b> {
     pub(super) spec: &'b ModelSpec,
     pub(super) plan: &'b Plan,
     pub(super) job: &'b Job<'b>,
-    pub(super) place: Place,
+    pub(super) place: TorchPlace,
     pub(super) formula: Option<Formula>,
     pub(super) touched: Touched,
     pub(super) set: WorkingSet,
@@ -223,7 +220,7 @@ impl DeviceStep<'_> {
     }
 
     /// What the loss makes of scores, with all weights.
-    fn losses(&self, slice: &Slice, scores: &Scores) -> Result<Losses, StepError> {
+    fn losses(&self, slice: &Slice, scores: &Scores) -> Result<Losses, DeviceError> {
         let losses = match &self.formula {
             Some(formula) => formula::evaluate(
                 formula,
@@ -247,6 +244,7 @@ impl DeviceStep<'_> {
 }
 
 impl StepExecutor for DeviceStep<'_> {
+    type Error = DeviceError;
     type PassMemory = ();
     type SliceMemory = ();
     type Entities<'m> = [Option<EntireSide>; 2];
@@ -267,7 +265,7 @@ impl StepExecutor for DeviceStep<'_> {
         &mut self,
         stages: &PassStages,
         (): &'m mut (),
-    ) -> Result<Self::Entities<'m>, StepError> {
+    ) -> Result<Self::Entities<'m>, DeviceError> {
         let mut side = |side: Side| match &stages.entities[side as usize] {
             Some((gather, _)) => {
                 let all = self.all(side, gather.operator)?;
@@ -280,7 +278,7 @@ impl StepExecutor for DeviceStep<'_> {
         Ok([side(Side::Lhs)?, side(Side::Rhs)?])
     }
 
-    fn gather(&mut self, at: SliceStages<'_>, (): &mut ()) -> Result<SliceRows, StepError> {
+    fn gather(&mut self, at: SliceStages<'_>, (): &mut ()) -> Result<SliceRows, DeviceError> {
         let relations = self.relations(at.slice)?;
         let mut side = |side| {
             let selection = self.of_slice(at, side, relations.as_ref())?;
@@ -301,7 +299,7 @@ impl StepExecutor for DeviceStep<'_> {
         stage: &Compare,
         entities: &'m mut Self::Entities<'_>,
         rows: &'m mut SliceRows,
-    ) -> Result<Scored<'m>, StepError> {
+    ) -> Result<Scored<'m>, DeviceError> {
         let direction = self.direction(at, stage)?;
         let mut entities = entities[stage.side as usize].as_mut();
         let (candidates, queries) = pair(&mut rows.rows, stage.side);
@@ -321,7 +319,7 @@ impl StepExecutor for DeviceStep<'_> {
         &self,
         _: SliceStages<'_>,
         scored: &'s Scored<'_>,
-    ) -> Result<[Cow<'s, [f32]>; 2], StepError> {
+    ) -> Result<[Cow<'s, [f32]>; 2], DeviceError> {
         let Scores {
             positive, negative, ..
         } = &scored.scores;
@@ -336,7 +334,7 @@ impl StepExecutor for DeviceStep<'_> {
         at: SliceStages<'_>,
         stage: &Compare,
         mut scored: Self::Scores<'m>,
-    ) -> Result<Self::ScoreGradients<'m>, StepError> {
+    ) -> Result<Self::ScoreGradients<'m>, DeviceError> {
         let scores = &mut scored.scores;
         let above = scores
             .negative
@@ -361,7 +359,7 @@ impl StepExecutor for DeviceStep<'_> {
         at: SliceStages<'_>,
         stage: &Compare,
         gradients: ScoreGradients<'_>,
-    ) -> Result<(), StepError> {
+    ) -> Result<(), DeviceError> {
         let direction = self.direction(at, stage)?;
         let ScoreGradients(Scored {
             scores,
@@ -387,7 +385,7 @@ impl StepExecutor for DeviceStep<'_> {
         Ok(direction.differentiate(&scores, &compared, &mut sums)?)
     }
 
-    fn scatter(&mut self, at: SliceStages<'_>, slice: SliceRows) -> Result<(), StepError> {
+    fn scatter(&mut self, at: SliceStages<'_>, slice: SliceRows) -> Result<(), DeviceError> {
         let SliceRows { rows, gradients } = slice;
         let relations = self.relations(at.slice)?;
         for ((side, rows), mut gradients) in Side::BOTH.into_iter().zip(rows).zip(gradients) {
@@ -402,7 +400,7 @@ impl StepExecutor for DeviceStep<'_> {
         Ok(())
     }
 
-    fn update_rows(&mut self) -> Result<(), StepError> {
+    fn update_rows(&mut self) -> Result<(), DeviceError> {
         // Nothing is applied that is not finite.
         self.sums.stats(0)?;
         let finite = self.set.update(self.spec.lr)?;
@@ -413,7 +411,7 @@ impl StepExecutor for DeviceStep<'_> {
         &mut self,
         stages: &PassStages,
         entities: [Option<EntireSide>; 2],
-    ) -> Result<(), StepError> {
+    ) -> Result<(), DeviceError> {
         for ((side, entities), stages) in Side::BOTH.into_iter().zip(entities).zip(&stages.entities)
         {
             if let (Some(EntireSide { rows, gradients }), Some((gather, _))) = (entities, stages) {
@@ -427,11 +425,11 @@ impl StepExecutor for DeviceStep<'_> {
         Ok(())
     }
 
-    fn total_loss(&self) -> Result<f64, StepError> {
+    fn total_loss(&self) -> Result<f64, DeviceError> {
         Ok(self.sums.stats(0)?.loss())
     }
 
-    fn update(mut self) -> Result<BatchStats, StepError> {
+    fn update(mut self) -> Result<BatchStats, DeviceError> {
         let stats = self.sums.stats(self.job.batch.len())?;
         let lr = self.spec.relation_lr;
         let mut finite = self.parameters.update(self.read, &self.touched, lr)?;
@@ -446,10 +444,10 @@ impl StepExecutor for DeviceStep<'_> {
 
 /// An error unless all gradients were finite. Waits for the device: when a batch has ended, its tables may be carried
 /// over another stream ([`stream`](super::stream)).
-fn check(finite: &[Tensor]) -> Result<(), StepError> {
+fn check(finite: &[Tensor]) -> Result<(), DeviceError> {
     let all = Tensor::f_stack(finite, 0)?.f_all()?;
     match all.f_int64_value(&[])? {
-        0 => Err(StepError::NonFinite("gradient")),
+        0 => Err(StepError::NonFinite("gradient").into()),
         _ => Ok(()),
     }
 }
@@ -460,7 +458,7 @@ fn part(column: &Tensor, slice: &Slice) -> Result<Tensor, TchError> {
 }
 
 /// Evaluates a loss that is no formula: scores come to the host, gradients go back.
-fn ask(job: &Job<'_>, scores: &Scores, place: Place) -> Result<Losses, StepError> {
+fn ask(job: &Job<'_>, scores: &Scores, place: TorchPlace) -> Result<Losses, DeviceError> {
     let (rows, columns) = (scores.negative.size()[0], scores.negative.size()[1]);
     let at_once = (ASKED_AT_ONCE / columns.max(1)).max(1);
     let positive = transfer::to_host(&scores.positive)?;
@@ -470,13 +468,15 @@ fn ask(job: &Job<'_>, scores: &Scores, place: Place) -> Result<Losses, StepError
         let count = at_once.min(rows - first);
         let mut negative = transfer::to_host(&scores.negative.f_narrow(0, first, count)?)?;
         let range = first as usize..(first + count) as usize;
-        job.loss.evaluate(
-            &positive[range.clone()],
-            &mut negative,
-            columns as usize,
-            &mut gradient[range.clone()],
-            &mut loss[range],
-        )?;
+        job.loss
+            .evaluate(
+                &positive[range.clone()],
+                &mut negative,
+                columns as usize,
+                &mut gradient[range.clone()],
+                &mut loss[range],
+            )
+            .map_err(StepError::Strategy)?;
         let negative = transfer::floats(&negative, place)?.f_reshape([count, columns])?;
         gradients.f_narrow(0, first, count)?.f_copy_(&negative)?;
     }

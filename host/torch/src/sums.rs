@@ -2,9 +2,10 @@
 
 use tch::{Kind, TchError, Tensor};
 
-use super::place::Place;
-use crate::error::StepError;
-use crate::step::BatchStats;
+use super::error::DeviceError;
+use super::place::TorchPlace;
+use pbg_kernels::step::BatchStats;
+use pbg_kernels::step::StepError;
 
 /// Where the regulariser is; the two losses and the two counts of violators come before it.
 pub(super) const REGULARIZER: usize = 4;
@@ -15,7 +16,7 @@ pub(super) const POSITIVE_GRADIENTS: usize = 5;
 pub(super) struct Sums([Tensor; 6]);
 
 impl Sums {
-    pub(super) fn new(place: Place) -> Result<Self, TchError> {
+    pub(super) fn new(place: TorchPlace) -> Result<Self, TchError> {
         let zero = || Tensor::f_zeros([1], (Kind::Double, place.device()));
         Ok(Self([zero()?, zero()?, zero()?, zero()?, zero()?, zero()?]))
     }
@@ -27,7 +28,7 @@ impl Sums {
     }
 
     /// Waits for the device. An error if the loss or its gradients are not finite.
-    pub(super) fn stats(&self, edges: usize) -> Result<BatchStats, StepError> {
+    pub(super) fn stats(&self, edges: usize) -> Result<BatchStats, DeviceError> {
         let mut values = [0.0_f64; 6];
         Tensor::f_cat(&self.0, 0)?.f_copy_data(&mut values, 6)?;
         let [
@@ -39,7 +40,7 @@ impl Sums {
             gradients,
         ] = values;
         if !(loss_lhs + loss_rhs + reg).is_finite() || !gradients.is_finite() {
-            return Err(StepError::NonFinite("loss"));
+            return Err(StepError::NonFinite("loss").into());
         }
         Ok(BatchStats {
             count: edges,

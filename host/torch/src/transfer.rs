@@ -2,14 +2,14 @@
 
 use tch::{TchError, Tensor};
 
-use super::place::Place;
+use super::place::TorchPlace;
 
 /// Floats that are carried at once: enough for a copy's rate, little beside a table, since libtorch copies
 /// through memory of its own.
 const BLOCK: usize = 4 << 20;
 
 /// A copy of `values`, which are `rows` rows, on `place`.
-pub(super) fn upload(values: &[f32], rows: usize, place: Place) -> Result<Tensor, TchError> {
+pub(super) fn upload(values: &[f32], rows: usize, place: TorchPlace) -> Result<Tensor, TchError> {
     let width = values.len() / rows.max(1);
     let on_place = Tensor::f_empty([rows as i64, width as i64], place.floats())?;
     let at_once = (BLOCK / width.max(1)).max(1);
@@ -45,7 +45,7 @@ pub(super) fn download(
 }
 
 /// A copy of `values` on `place`.
-pub(super) fn floats(values: &[f32], place: Place) -> Result<Tensor, TchError> {
+pub(super) fn floats(values: &[f32], place: TorchPlace) -> Result<Tensor, TchError> {
     Tensor::f_from_slice(values)?.f_to_device(place.device())
 }
 

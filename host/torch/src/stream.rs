@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 use tch::{Device, TchError};
 
 use super::library;
-use super::place::Place;
+use super::place::TorchPlace;
 
 /// A status: 0 where all went well.
 type Status = c_int;
@@ -50,7 +50,7 @@ impl Copying {
     ///
     /// # Errors
     /// When libtorch fails.
-    pub(super) fn begin(place: Place) -> Result<Option<Self>, TchError> {
+    pub(super) fn begin(place: TorchPlace) -> Result<Option<Self>, TchError> {
         let Device::Cuda(index) = place.device() else {
             return Ok(None);
         };
@@ -115,13 +115,13 @@ mod tests {
 
     #[test]
     fn copies_in_main_memory_need_no_stream() {
-        assert!(matches!(Copying::begin(Place::MAIN_MEMORY), Ok(None)));
+        assert!(matches!(Copying::begin(TorchPlace::MAIN_MEMORY), Ok(None)));
     }
 
     #[test]
     fn a_stream_is_had_where_there_is_a_gpu_and_an_error_elsewhere() {
-        let begun = Copying::begin(Place::first_gpu());
-        match Place::cuda(0) {
+        let begun = Copying::begin(TorchPlace::first_gpu());
+        match TorchPlace::cuda(0) {
             Ok(_) => assert!(matches!(begun, Ok(Some(_)))),
             Err(_) => assert!(begun.is_err()),
         }

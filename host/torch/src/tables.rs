@@ -1,19 +1,20 @@
 //! Tables that are resident on a device.
 
+use std::any::Any;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use pbg_kernels::device::Resident;
+use pbg_kernels::step::StepError;
+use pbg_kernels::table::Table;
 use tch::{TchError, Tensor};
 
-use super::place::Place;
+use super::place::TorchPlace;
 use super::stream::Copying;
 use super::transfer;
-use crate::error::StepError;
-use crate::table::Table;
 
-/// A table's rows on a device. They are the table while they are there: what is in main memory is what
-/// was there when they were carried last, in either direction.
+/// A table's rows on a device, for its worker and for whoever carries them.
 #[derive(Debug)]
-pub struct Resident(Mutex<Rows>);
+pub(super) struct ResidentRows(Mutex<Rows>);
 
 /// Embeddings and their accumulators.
 #[derive(Debug)]
@@ -22,58 +23,58 @@ pub(super) struct Rows {
     pub(super) embeddings: Tensor,
     /// `[rows]`
     pub(super) row_adagrad: Tensor,
-    place: Place,
+    place: TorchPlace,
     /// Whether they changed since they were carried last.
     changed: bool,
 }
 
-impl Resident {
-    /// The rows, for whoever trains them.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Rows> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl ResidentRows {
+    /// Those of a table, if they were made here.
+    pub(super) fn of(resident: &dyn Resident) -> Option<&Self> {
+        let resident: &dyn Any = resident;
+        resident.downcast_ref()
     }
-}
 
-impl Table {
-    /// Makes the table resident on `place`.
-    ///
-    /// # Errors
-    /// When libtorch fails: the device has too little memory, most likely.
-    pub fn upload(&mut self, place: Place) -> Result<(), StepError> {
+    /// A copy of the rows of `table` on `place`.
+    pub(super) fn upload(table: &mut Table, place: TorchPlace) -> Result<Self, TchError> {
         let _beside_kernels = Copying::begin(place)?;
-        let rows = self.embeddings.rows();
-        let embeddings = transfer::upload(self.embeddings.get_mut(), rows, place)?;
+        let rows = table.embeddings.rows();
+        let embeddings = transfer::upload(table.embeddings.get_mut(), rows, place)?;
         let row_adagrad =
-            transfer::upload(self.row_adagrad.get_mut(), rows, place)?.f_reshape([rows as i64])?;
-        self.resident = Some(Resident(Mutex::new(Rows {
+            transfer::upload(table.row_adagrad.get_mut(), rows, place)?.f_reshape([rows as i64])?;
+        Ok(Self(Mutex::new(Rows {
             embeddings,
             row_adagrad,
             place,
             changed: false,
-        })));
-        Ok(())
+        })))
     }
 
-    /// Brings main memory up to date with the device, if the table is resident on one.
-    ///
-    /// # Errors
-    /// When libtorch fails.
-    pub fn download(&self) -> Result<(), StepError> {
-        let Some(resident) = &self.resident else {
-            return Ok(());
-        };
-        let mut rows = resident.lock();
+    /// The rows, for whoever trains them.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Rows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn carry_back(&self, table: &Table) -> Result<(), TchError> {
+        let mut rows = self.lock();
         if rows.changed {
             let _beside_kernels = Copying::begin(rows.place)?;
             transfer::download(&rows.embeddings, |first, values| {
-                self.embeddings.write_rows(first, values);
+                table.embeddings.write_rows(first, values);
             })?;
             transfer::download(&rows.row_adagrad, |first, values| {
-                self.row_adagrad.write_rows(first, values);
+                table.row_adagrad.write_rows(first, values);
             })?;
             rows.changed = false;
         }
         Ok(())
+    }
+}
+
+impl Resident for ResidentRows {
+    fn download(&self, table: &Table) -> Result<(), StepError> {
+        crate::on_this_thread();
+        self.carry_back(table).map_err(crate::failed)
     }
 }
 

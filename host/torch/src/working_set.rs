@@ -4,7 +4,7 @@ use tch::{TchError, Tensor};
 
 use super::tables::Rows;
 use super::touched::Touched;
-use crate::optimizer::EPSILON;
+use pbg_kernels::device::EPSILON;
 
 /// Copies of rows of one or two tables, the left table's first.
 pub(super) struct WorkingSet {

@@ -4,34 +4,29 @@ use std::sync::{Arc, MutexGuard};
 
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
+use pbg_kernels::device::{self, DeviceWorker, Memory, Programs};
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{
+    BatchStats, ClusterTimes, Execution, Job, ScoreObserver, StepError, Tables, WorkerError,
+};
 use tch::Tensor;
 
+use super::error::DeviceError;
 use super::parameters::Parameters;
-use super::place::Place;
+use super::place::TorchPlace;
 use super::step::DeviceStep;
 use super::sums::Sums;
-use super::tables::Rows;
+use super::tables::{ResidentRows, Rows};
 use super::touched::Touch;
 use super::transfer;
 use super::working_set::WorkingSet;
-use crate::batch::Tables;
-use crate::error::{StepError, WorkerError};
-use crate::params::Params;
-use crate::spec::ModelSpec;
-use crate::step::executor::{self, Memory};
-use crate::step::job::{Job, Programs};
-use crate::step::{BatchStats, ClusterTimes, Execution, ScoreObserver};
 
-/// Bytes of buffers that a slice aims at unless told otherwise: enough to keep a GPU busy, little beside
-/// its memory.
-pub const DEFAULT_SLICE_BYTES: usize = 256 << 20;
-
-/// Trains batches on a device, as [`StepWorker`](crate::step::StepWorker) does on a core: the same arguments, the
-/// same results up to rounding. Tables must be resident there ([`Table::upload`](crate::table::Table::upload)).
-pub struct DeviceWorker {
+/// Trains batches with libtorch's operations.
+pub(super) struct TorchWorker {
     spec: Arc<ModelSpec>,
     execution: Execution,
-    place: Place,
+    place: TorchPlace,
     programs: Programs,
     touch: Touch,
     /// Resident from the first batch on.
@@ -39,15 +34,15 @@ pub struct DeviceWorker {
     times: ClusterTimes,
 }
 
-impl DeviceWorker {
+impl TorchWorker {
     /// A worker of `spec` on `place`.
     ///
     /// # Errors
     /// When the specification breaks a rule.
-    pub fn new(
+    pub(super) fn new(
         spec: Arc<ModelSpec>,
         execution: Execution,
-        place: Place,
+        place: TorchPlace,
     ) -> Result<Self, WorkerError> {
         spec.validate()?;
         Ok(Self {
@@ -61,61 +56,15 @@ impl DeviceWorker {
         })
     }
 
-    /// Why `spec` cannot be trained on a device, if so.
-    #[must_use]
-    pub fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> {
-        let execution = Execution::with_precision(precision);
-        let refused = programs(spec, &execution).err();
-        refused.map(|error| error.to_string())
-    }
-
-    /// Where training spent its time so far, as this thread saw it: it hands work to the device and only
-    /// waits for it before gradients are applied.
-    #[must_use]
-    pub fn cluster_times(&self) -> &ClusterTimes {
-        &self.times
-    }
-
-    /// Brings `params` up to date with the device.
-    ///
-    /// # Errors
-    /// When libtorch fails.
-    pub fn download(&self, params: &Params) -> Result<(), StepError> {
-        match &self.parameters {
-            Some(parameters) => Ok(parameters.download(params)?),
-            None => Ok(()),
-        }
-    }
-
-    /// Trains one batch, as [`StepWorker::train`](crate::step::StepWorker::train).
-    ///
-    /// # Errors
-    /// As there, or when a table is not resident.
-    pub fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError> {
-        self.work(job, None)
-    }
-
-    /// As [`DeviceWorker::train`]; `observer` sees the scores before they become gradients.
-    ///
-    /// # Errors
-    /// As [`DeviceWorker::train`].
-    pub fn train_observed(
-        &mut self,
-        job: &Job<'_>,
-        observer: &mut ScoreObserver<'_>,
-    ) -> Result<BatchStats, StepError> {
-        self.work(job, Some(observer))
-    }
-
     fn work(
         &mut self,
         job: &Job<'_>,
         observer: Option<&mut ScoreObserver<'_>>,
-    ) -> Result<BatchStats, StepError> {
+    ) -> Result<BatchStats, DeviceError> {
         if job.batch.is_empty() {
             return Ok(BatchStats::default());
         }
-        crate::use_one_torch_thread();
+        crate::on_this_thread();
         self.times.start();
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<DeviceStep<'_>>(spec, execution, job)?;
@@ -145,8 +94,41 @@ impl DeviceWorker {
             pass: &mut (),
             slice: &mut (),
         };
-        executor::train(step, (&program, &plan), memory, &mut self.times, observer)
+        device::train(step, (&program, &plan), memory, &mut self.times, observer)
     }
+}
+
+impl DeviceWorker for TorchWorker {
+    fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError> {
+        Ok(self.work(job, None)?)
+    }
+
+    fn train_observed(
+        &mut self,
+        job: &Job<'_>,
+        observer: &mut ScoreObserver<'_>,
+    ) -> Result<BatchStats, StepError> {
+        Ok(self.work(job, Some(observer))?)
+    }
+
+    fn download(&self, params: &Params) -> Result<(), StepError> {
+        crate::on_this_thread();
+        match &self.parameters {
+            Some(parameters) => parameters.download(params).map_err(crate::failed),
+            None => Ok(()),
+        }
+    }
+
+    fn cluster_times(&self) -> &ClusterTimes {
+        &self.times
+    }
+}
+
+/// Why `spec` cannot be trained on a device, if so.
+pub(super) fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> {
+    let execution = Execution::with_precision(precision);
+    let refused = programs(spec, &execution).err();
+    refused.map(|error| error.to_string())
 }
 
 /// The compiled steps of all relations.
@@ -158,17 +140,18 @@ fn programs(spec: &ModelSpec, execution: &Execution) -> Result<Programs, WorkerE
     Ok(programs)
 }
 
-impl std::fmt::Debug for DeviceWorker {
+impl std::fmt::Debug for TorchWorker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "DeviceWorker {{ place: {} }}", self.place)
+        write!(f, "TorchWorker {{ place: {} }}", self.place)
     }
 }
 
 /// The rows of both tables; none of the right one if it is the left one.
 fn lock<'a>(tables: &Tables<'a>) -> Result<[Option<MutexGuard<'a, Rows>>; 2], StepError> {
     let of = |side: Side| {
-        let resident = tables.side(side).resident.as_ref();
+        let resident = tables.side(side).resident.as_deref();
         resident
+            .and_then(ResidentRows::of)
             .map(|resident| Some(resident.lock()))
             .ok_or_else(|| StepError::Batch(format!("the {side:?} table is not on the device")))
     };
@@ -180,7 +163,7 @@ fn lock<'a>(tables: &Tables<'a>) -> Result<[Option<MutexGuard<'a, Rows>>; 2], St
 }
 
 /// The factor of each edge's loss, if any is not 1.
-fn weights(job: &Job<'_>, relation: f32, place: Place) -> Result<Option<Tensor>, StepError> {
+fn weights(job: &Job<'_>, relation: f32, place: TorchPlace) -> Result<Option<Tensor>, DeviceError> {
     let weights = match job.batch.weight {
         Some(weights) => transfer::floats(weights, place)?,
         None if relation == 1.0 => return Ok(None),

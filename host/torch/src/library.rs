@@ -1,6 +1,6 @@
 //! libtorch's CUDA half, opened only where a GPU is asked for.
 //!
-//! The program is linked with the other half alone, which starts in milliseconds and needs no GPU. The
+//! The program is linked with the other half alone, which needs no GPU. The
 //! CUDA half registers itself with it as it is opened, so it has to be opened with its symbols visible to
 //! all, and before libtorch is asked about CUDA for the first time: it remembers the answer.
 
@@ -15,41 +15,23 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use pbg_kernels::device::OpenError;
 use tch::TchError;
 
 const CUDA: &str = "libtorch_cuda.so";
 const OTHER_HALF: &str = "libtorch_cpu.so";
 
-/// Why no GPU can be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
-    /// libtorch's CUDA library cannot be opened.
-    #[error(
+/// What is said where the library cannot be opened: `tried` has a line for each place where it was looked
+/// for, with what the system said; `beside` is where the other half of libtorch is.
+fn not_opened(tried: &str, beside: Option<&Path>) -> OpenError {
+    let folder = beside.map_or("the folder of libtorch_cpu.so".to_owned(), |folder| {
+        folder.display().to_string()
+    });
+    OpenError::Library(format!(
         "{CUDA}, the part of libtorch that computes on GPUs, cannot be opened; tried{tried}\n\
          install torch 2.11.0 with its nvidia libraries (pip install torch==2.11.0) and link its torch/lib/{CUDA} \
-         into {}, or put its torch/lib into LD_LIBRARY_PATH",
-        beside.as_deref().unwrap_or("the folder of libtorch_cpu.so")
-    )]
-    Library {
-        /// Where it was looked for, and what the system said: a line each.
-        tried: String,
-        /// Where the other half of libtorch is.
-        beside: Option<String>,
-    },
-    /// The library found no GPU.
-    #[error(
-        "libtorch finds no GPU: there is none, its driver is missing or too old for CUDA 13, or CUDA_VISIBLE_DEVICES \
-         hides it (nvidia-smi shows what the driver sees)"
-    )]
-    NoGpu,
-    /// There are fewer GPUs.
-    #[error("there is no GPU {index}: libtorch finds {count}, counted from 0")]
-    Index {
-        /// Which was asked for.
-        index: u32,
-        /// How many there are.
-        count: u32,
-    },
+         into {folder}, or put its torch/lib into LD_LIBRARY_PATH"
+    ))
 }
 
 /// Opens the library, once.
@@ -101,10 +83,7 @@ fn first_of_all() -> Result<Library, OpenError> {
             }
         }
     }
-    Err(OpenError::Library {
-        tried,
-        beside: beside.map(|folder| folder.display().to_string()),
-    })
+    Err(not_opened(&tried, beside.as_deref()))
 }
 
 /// A link is followed first: the libraries that the CUDA half needs lie where it really is.

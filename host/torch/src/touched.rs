@@ -4,9 +4,9 @@ use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
 use tch::{TchError, Tensor};
 
-use super::place::Place;
-use crate::step::job::Job;
-use crate::step::plan::Plan;
+use super::place::TorchPlace;
+use pbg_kernels::device::Plan;
+use pbg_kernels::step::Job;
 
 const NONE: u32 = u32::MAX;
 
@@ -76,7 +76,7 @@ impl Touch {
         &mut self,
         job: &Job<'_>,
         plan: &Plan,
-        place: Place,
+        place: TorchPlace,
     ) -> Result<Touched, TchError> {
         self.number(job, plan);
         let counts = self.number_relations(job, plan);

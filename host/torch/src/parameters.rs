@@ -3,12 +3,12 @@
 use pbg_core::graph::Side;
 use tch::{Kind, TchError, Tensor};
 
-use super::place::Place;
+use super::place::TorchPlace;
 use super::touched::Touched;
 use super::transfer;
-use crate::optimizer::EPSILON;
-use crate::params::Params;
-use crate::spec::ModelSpec;
+use pbg_kernels::device::EPSILON;
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::ModelSpec;
 
 /// All parameters and their accumulators, in the order of [`Params::tensors`], `[rows, width]` each.
 pub(super) struct Parameters {
@@ -36,7 +36,7 @@ pub(super) struct Parameter {
 
 impl Parameters {
     /// Copies of `params` on `place`.
-    pub(super) fn new(params: &Params, place: Place) -> Result<Self, TchError> {
+    pub(super) fn new(params: &Params, place: TorchPlace) -> Result<Self, TchError> {
         let (mut values, mut adagrad) = (Vec::new(), Vec::new());
         for tensor in params.tensors() {
             let rows = tensor.values.rows();
