@@ -30,7 +30,9 @@ pub(crate) fn packages(repo: &Repo) -> Result<()> {
     let python = test_python(repo);
     let folder = repo.deps.join("python");
     let imports = "import numpy, pyarrow, safetensors";
-    if folder.join(COMPONENTIZE_PY).is_file()
+    // Started, not only looked for: it names the folder that it was installed into, which may have moved.
+    let componentize_py = folder.join(COMPONENTIZE_PY);
+    if step::succeeds(Command::new(componentize_py).arg("--version"))
         && step::succeeds(Command::new(&python).args(["-c", imports]))
     {
         return Ok(());
