@@ -1,7 +1,6 @@
 //! The training loop:
 //! edges on disk -> bucket schedule -> partition buffer -> batches -> kernels -> update -> checkpoint.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,29 +14,24 @@ use pbg_core::strategy::{BucketOrder, Loss as _, Pass, SamplerFactory, StrategyI
 use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
 use pbg_kernels::step::{Cluster, StepWorker};
-use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::EdgeSet;
 
-use crate::buffer::Room;
-use crate::commit::{self, Commits, Start};
-use crate::coordinator::{Alone, Coordinator};
-use crate::edges::EdgeSource;
+use crate::commit::Commits;
+use crate::coordinator::Coordinator;
 use crate::error::{ErrorKind, RunError};
-use crate::executor::{self, Executor, executors};
-use crate::grow::NewRows;
+use crate::executor::{self, Executor};
 use crate::identity::{Admitted, Allowed};
 use crate::line::Line;
 use crate::losses::GuardedLoss;
-use crate::memory;
 use crate::model::Blueprint;
-use crate::pace::Pace;
 use crate::resolved::Resolved;
 use crate::state::RunState;
-use crate::tables::{DiskTables, Initial};
+use crate::tables::DiskTables;
 
 mod bucket;
 mod commits;
 mod faults;
+mod open;
 mod record;
 pub(crate) mod validation;
 
@@ -152,99 +146,7 @@ struct Run<'a> {
     sink: &'a mut dyn FnMut(Event),
 }
 
-impl<'a> Run<'a> {
-    fn open(
-        resolved: &'a Resolved,
-        strategies: Strategies,
-        allowed: Allowed,
-        place: Option<Arc<dyn Place>>,
-        sink: &'a mut dyn FnMut(Event),
-    ) -> Result<Self, RunError> {
-        let (config, blueprint) = (resolved.config(), resolved.blueprint());
-        if let Some(reason) = executor::refusal(resolved, place.is_some()) {
-            return Err(RunError::Config(reason));
-        }
-        let edge_sets = resolved.edge_sets()?;
-        validation::check(config, resolved.dataset())?;
-        memory::require("training", resolved.check(Some(&strategies.loss))?.taken())?;
-        let extent = resolved.extent(&edge_sets)?;
-        let (pipeline, _) = resolved.pipeline(&edge_sets, extent)?;
-        let edge_sets = Arc::new(edge_sets);
-        let checkpoint = Checkpoint::open_or_create(Path::new(&config.checkpoint_path))?;
-        let initial = Initial::new(resolved, checkpoint.run().is_none())?;
-        let mut params = Params::new(&blueprint.spec);
-        if let Some(init) = initial.checkpoint() {
-            commit::read_model(init.model()?, &mut params)?;
-        }
-        let commits = Commits::new(resolved, &strategies, allowed)?;
-        let Start {
-            mut state,
-            resumed,
-            admitted,
-        } = commits.resume(resolved, &checkpoint, &mut params)?;
-        let fits = state.check(extent, &blueprint.layout);
-        fits.map_err(|what| {
-            let path = &config.checkpoint_path;
-            RunError::Mismatch(format!(
-                "{path}/manifest.json is damaged or of another run: {what}; choose another checkpoint_path, or put a \
-                 preserved `epoch_N` in its place"
-            ))
-        })?;
-        if let Some(earlier) = &admitted.earlier {
-            let new = NewRows::behind(earlier, resolved)?;
-            new.add_to(&checkpoint, &blueprint.layout.types)?;
-        }
-        if let Some(remembered) = &state.loss {
-            strategies.loss.restore(remembered).map_err(|reason| {
-                let path = &config.checkpoint_path;
-                RunError::Mismatch(format!("{path}: its loss does not fit: {reason}"))
-            })?;
-        }
-        let pace = Pace::new(config.checkpoint_interval, resolved.settings().workers);
-        let schedule = std::mem::take(&mut state.schedule);
-        let tables = DiskTables::new(resolved, checkpoint, initial, place.clone())?;
-        let layout = blueprint.layout.clone();
-        let copies = layout.copies(config.execution.prefetch);
-        let source = EdgeSource {
-            edge_sets: Arc::clone(&edge_sets),
-            chunks: extent.edge_chunks,
-            seed: config.seed,
-            eval_fraction: config.eval_fraction,
-        };
-        let room = Room {
-            slots: config.buffer_partitions as usize,
-            copies,
-        };
-        let mut line = Line::new(&pipeline, layout, room, tables, source)?;
-        line.buffer.restore(&state.resident, &state.changed)?;
-        let spec = validation::with_rates_of(&state.plateau, &blueprint.spec);
-        Ok(Self {
-            resolved,
-            config,
-            trainers: executors(resolved, &spec, place.as_deref())?,
-            place,
-            earlier: Default::default(),
-            evaluators: if config.eval_fraction > 0.0 {
-                executor::trainers(resolved, &resolved.eval_spec())?
-            } else {
-                Vec::new()
-            },
-            strategies,
-            blueprint,
-            edge_sets,
-            extent,
-            coordinator: Box::new(Alone::new(schedule, pace)),
-            line,
-            params: Arc::new(params),
-            state,
-            commits,
-            resumed,
-            admitted,
-            totals: Default::default(),
-            sink,
-        })
-    }
-
+impl Run<'_> {
     fn train(mut self, stop: &AtomicBool) -> Result<Outcome, RunError> {
         let started = Instant::now();
         self.announce();

@@ -1,0 +1,144 @@
+//! The beginning of a run: everything checked, opened, and as its checkpoint left it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pbg_core::batch_graph::pipeline::Pipeline;
+use pbg_core::event::Event;
+use pbg_core::schedule::Extent;
+use pbg_core::strategy::Loss as _;
+use pbg_kernels::device::Place;
+use pbg_kernels::params::Params;
+use pbg_store::checkpoint::Checkpoint;
+use pbg_store::dataset::EdgeSet;
+
+use super::{Run, Strategies, validation};
+use crate::buffer::Room;
+use crate::commit::{self, Commits, Start};
+use crate::coordinator::Alone;
+use crate::edges::EdgeSource;
+use crate::error::RunError;
+use crate::executor::{self, executors};
+use crate::grow::NewRows;
+use crate::identity::Allowed;
+use crate::line::Line;
+use crate::memory;
+use crate::pace::Pace;
+use crate::resolved::Resolved;
+use crate::state::RunState;
+use crate::tables::{DiskTables, Initial};
+
+impl<'a> Run<'a> {
+    /// Checks that the run fits model, data, machine and checkpoint before it changes anything.
+    pub(super) fn open(
+        resolved: &'a Resolved,
+        strategies: Strategies,
+        allowed: Allowed,
+        place: Option<Arc<dyn Place>>,
+        sink: &'a mut dyn FnMut(Event),
+    ) -> Result<Self, RunError> {
+        let (config, blueprint) = (resolved.config(), resolved.blueprint());
+        if let Some(reason) = executor::refusal(resolved, place.is_some()) {
+            return Err(RunError::Config(reason));
+        }
+        let edge_sets = Arc::new(resolved.edge_sets()?);
+        validation::check(config, resolved.dataset())?;
+        let needs = resolved.check(Some(&strategies.loss))?;
+        memory::require("training", needs.taken())?;
+        let extent = resolved.extent(&edge_sets)?;
+        let checkpoint = Checkpoint::open_or_create(Path::new(&config.checkpoint_path))?;
+        let initial = Initial::new(resolved, checkpoint.run().is_none())?;
+        let mut params = Params::new(&blueprint.spec);
+        if let Some(init) = initial.checkpoint() {
+            commit::read_model(init.model()?, &mut params)?;
+        }
+        let commits = Commits::new(resolved, &strategies, allowed)?;
+        let Start {
+            mut state,
+            resumed,
+            admitted,
+        } = commits.resume(resolved, &checkpoint, &mut params)?;
+        check_state(resolved, extent, &state, &strategies)?;
+        if let Some(earlier) = &admitted.earlier {
+            let new = NewRows::behind(earlier, resolved)?;
+            new.add_to(&checkpoint, &blueprint.layout.types)?;
+        }
+        let tables = DiskTables::new(resolved, checkpoint, initial, place.clone())?;
+        let mut line = line(resolved, &needs.execution, tables, &edge_sets, extent)?;
+        line.buffer.restore(&state.resident, &state.changed)?;
+        let spec = validation::with_rates_of(&state.plateau, &blueprint.spec);
+        let evaluators = match config.eval_fraction > 0.0 {
+            true => executor::trainers(resolved, &resolved.eval_spec())?,
+            false => Vec::new(),
+        };
+        let pace = Pace::new(config.checkpoint_interval, resolved.settings().workers);
+        let schedule = std::mem::take(&mut state.schedule);
+        Ok(Self {
+            resolved,
+            config,
+            trainers: executors(resolved, &spec, place.as_deref())?,
+            place,
+            earlier: Default::default(),
+            evaluators,
+            strategies,
+            blueprint,
+            edge_sets,
+            extent,
+            coordinator: Box::new(Alone::new(schedule, pace)),
+            line,
+            params: Arc::new(params),
+            state,
+            commits,
+            resumed,
+            admitted,
+            totals: Default::default(),
+            sink,
+        })
+    }
+}
+
+/// Whether what the checkpoint remembers fits this run; its loss goes on from there.
+fn check_state(
+    resolved: &Resolved,
+    extent: Extent,
+    state: &RunState,
+    strategies: &Strategies,
+) -> Result<(), RunError> {
+    let path = &resolved.config().checkpoint_path;
+    let fits = state.check(extent, &resolved.blueprint().layout);
+    fits.map_err(|what| {
+        RunError::Mismatch(format!(
+            "{path}/manifest.json is damaged or of another run: {what}; choose another checkpoint_path, or put a \
+             preserved `epoch_N` in its place"
+        ))
+    })?;
+    if let Some(remembered) = &state.loss {
+        strategies.loss.restore(remembered).map_err(|reason| {
+            RunError::Mismatch(format!("{path}: its loss does not fit: {reason}"))
+        })?;
+    }
+    Ok(())
+}
+
+/// The threads and pipes of `pipeline`, with tables at one end and edges at the other.
+fn line(
+    resolved: &Resolved,
+    pipeline: &Pipeline,
+    tables: DiskTables,
+    edge_sets: &Arc<Vec<EdgeSet>>,
+    extent: Extent,
+) -> Result<Line<DiskTables>, RunError> {
+    let config = resolved.config();
+    let layout = resolved.blueprint().layout.clone();
+    let room = Room {
+        slots: config.buffer_partitions as usize,
+        copies: layout.copies(config.execution.prefetch),
+    };
+    let source = EdgeSource {
+        edge_sets: Arc::clone(edge_sets),
+        chunks: extent.edge_chunks,
+        seed: config.seed,
+        eval_fraction: config.eval_fraction,
+    };
+    Line::new(pipeline, layout, room, tables, source)
+}
