@@ -43,8 +43,8 @@ pub struct PluginLimits {
     #[serde(default = "default::run_log_lines")]
     #[schemars(range(min = 0, max = 10_000_000))]
     pub run_log_lines: u64,
-    /// Seconds of processor time that compiling a plugin of less than a MiB may take; each whole
-    /// MiB adds twice as many. What was compiled is kept.
+    /// Seconds of processor time that compiling a plugin may take; each MiB of it adds twice as
+    /// many. What was compiled is kept.
     #[serde(default = "default::compile_seconds")]
     #[schemars(range(min = 1, max = 3600))]
     pub compile_seconds: u64,

@@ -54,7 +54,7 @@ const KEYS: [(&str, &str, &str); 10] = [
     ),
     (
         "compile_seconds",
-        "seconds of processor time to compile a component of less than a MiB, in a process of its own; each whole MiB adds twice as many",
+        "seconds of processor time to compile a component, in a process of its own; each MiB of it adds twice as many",
         "it is not loaded",
     ),
 ];

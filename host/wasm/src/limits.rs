@@ -32,8 +32,8 @@ pub struct Limits {
     /// Lines that all calls of a run may log; what follows is not shown (`run_log_lines`).
     #[serde(default = "run_log_lines")]
     pub run_log_lines: u32,
-    /// Seconds of processor time that compiling a component of less than a MiB may take where a
-    /// [`Compiler`](crate::Compiler) does it, at least 1; each whole MiB adds twice as many
+    /// Seconds of processor time that compiling a component may take where a
+    /// [`Compiler`](crate::Compiler) does it, at least 1; each MiB of it adds twice as many
     /// (`compile_seconds`).
     #[serde(default = "compile_seconds")]
     pub compile_seconds: u64,
@@ -96,10 +96,10 @@ fn smallest_stack() -> u64 {
 
 impl Limits {
     /// Seconds of processor time to compile a component of so many bytes. CPython and SpiderMonkey
-    /// take up to 2.5 s for each MiB on a busy machine.
+    /// take up to 2.5 s for each MiB on a busy machine, QuickJS, which is small, up to 3 s.
     pub(crate) fn seconds_to_compile(&self, bytes: usize) -> u64 {
-        let shares = 1 + 2 * (bytes / MIB) as u64;
-        self.compile_seconds.saturating_mul(shares)
+        let for_its_size = self.compile_seconds.saturating_mul(2 * bytes as u64) / MIB as u64;
+        self.compile_seconds.saturating_add(for_its_size)
     }
 
     /// Refuses a plugin's stack that the threads here have no room for: running over its end would
