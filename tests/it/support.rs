@@ -19,6 +19,9 @@ use tempfile::TempDir;
 /// Nothing that a test waits for takes longer, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Compiled plugins: not among the user's, and compiled once for all tests.
+pub(crate) const COMPILED: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled");
+
 /// A folder that is removed with the test, and the program started in it.
 pub(crate) struct Workplace {
     folder: TempDir,
@@ -109,11 +112,7 @@ impl Workplace {
         command
             .args(args)
             .current_dir(self.folder.path())
-            // Compiled plugins: not among the user's, and compiled once for all tests.
-            .env(
-                "PBG_HOST_CACHE",
-                concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled"),
-            )
+            .env("PBG_HOST_CACHE", COMPILED)
             .stdin(Stdio::null());
         command
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Workplace, finish};
+use crate::support::{COMPILED, Workplace, finish};
 
 /// A fenced block: the words after the fence, and the text.
 type Block = (String, String);
@@ -52,6 +52,7 @@ fn follow(tutorial: &str, tools: &[PathBuf]) {
             shell.env("PATH", &path).env("CARGO_NET_OFFLINE", "true");
             let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("authoring");
             shell.env("CARGO_TARGET_DIR", target);
+            shell.env("PBG_HOST_CACHE", COMPILED);
             fs::create_dir_all(place.path("work")).unwrap();
             finish(&mut shell).succeeds();
             commands += 1;

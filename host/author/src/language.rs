@@ -10,7 +10,7 @@ pub enum Language {
     Rust,
     /// Python, with the interpreter in the component (`componentize-py`).
     Python,
-    /// JavaScript, with the interpreter in the component (`componentize-js`).
+    /// JavaScript, with the interpreter in the component (`componentize-qjs`).
     JavaScript,
     /// C, compiled by clang without a C library.
     C,

@@ -41,7 +41,7 @@ impl Cap {
     }
 }
 
-/// What a component may have. CPython and SpiderMonkey in a component stay well below.
+/// What a component may have. CPython, SpiderMonkey and QuickJS in a component stay well below.
 pub(crate) mod cap {
     use super::{Cap, LEAVE_OUT, NEST_LESS, SPLIT};
 

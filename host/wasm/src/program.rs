@@ -351,7 +351,7 @@ fn advice(import: &str) -> &'static str {
     if import.starts_with("wasi:") {
         "there is no WASI here, so no clock, files, network or randomness; build Rust for \
          wasm32-unknown-unknown, Python with `componentize-py componentize --stub-wasi`, \
-         JavaScript with all features of componentize-js disabled"
+         JavaScript with `componentize-qjs --stub-wasi --sync`"
     } else {
         "only pbg:plugin/log and pbg:plugin/files are offered; build it for one of the worlds of pbg:plugin"
     }

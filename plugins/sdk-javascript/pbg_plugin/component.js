@@ -1,4 +1,6 @@
 // Between the host's calls and the author's classes.
+//
+// Whole numbers of 64 bits come as numbers, which hold them up to 2^53; seeds stay below that.
 
 import * as log from './log.js';
 import { trace } from './loss.js';
@@ -19,8 +21,8 @@ export function exportOrder(Plugin, write) {
     metadata: metadataOf(Plugin),
     bucketOrder: {
       configure: (parameters) => call(() => plugin.configure(named(parameters))),
-      plan: (pass) => call(() => plugin.plan(new Pass(pass))),
-      pick: (pass, held, free) => call(() => plugin.pick(new Pass(pass), held, free)),
+      plan: (pass) => call(() => plan(plugin.plan(passOf(pass)))),
+      pick: (pass, held, free) => call(() => index(plugin.pick(passOf(pass), held, free))),
     },
   };
 }
@@ -37,7 +39,7 @@ export function exportSampler(Plugin, write) {
     }
 
     next() {
-      return call(() => this.draws.next()) ?? undefined;
+      return call(() => draw(this.draws.next()));
     }
 
     observe(relation, meanLoss) {
@@ -85,10 +87,42 @@ function call(run) {
   }
 }
 
-// Parameters by their names. Whole numbers come as BigInt, which does not mix with others.
+// A pass as authors get it, and as their tests make it.
+function passOf(fields) {
+  const wide = (counts) => BigUint64Array.from(counts, BigInt);
+  return new Pass({
+    ...fields,
+    edges: wide(fields.edges),
+    lhsBytes: wide(fields.lhsBytes),
+    rhsBytes: wide(fields.rhsBytes),
+    seed: BigInt(fields.seed),
+  });
+}
+
+// An answer that is not of the interface's type ends the call without a word, so it is looked at before.
+function plan(answer) {
+  if (Array.isArray(answer) && answer.every((b) => isIndex(b?.lhs) && isIndex(b?.rhs))) return answer;
+  throw new TypeError('plan() must give an array of { lhs, rhs }');
+}
+
+function index(answer) {
+  if (isIndex(answer)) return answer;
+  throw new TypeError('pick() must give an index of the free buckets');
+}
+
+function draw(answer) {
+  if (answer === null || answer === undefined) return undefined;
+  if (isIndex(answer.relation) && isIndex(answer.edges)) return answer;
+  throw new TypeError('next() must give { relation, edges }, or null');
+}
+
+function isIndex(value) {
+  return Number.isInteger(value) && value >= 0 && value < 2 ** 31;
+}
+
+// Parameters by their names.
 function named(parameters) {
-  const plain = ({ tag, val }) => (tag === 'integer' ? Number(val) : val);
-  return Object.fromEntries(parameters.map(({ name, value }) => [name, plain(value)]));
+  return Object.fromEntries(parameters.map(({ name, value }) => [name, value.val]));
 }
 
 function metadataOf(Plugin) {
@@ -102,13 +136,8 @@ function metadataOf(Plugin) {
 }
 
 function kind({ type, initial, minimum, maximum, options }) {
-  const wide = (value) => (value === undefined ? undefined : BigInt(value));
   switch (type) {
     case 'integer':
-      return {
-        tag: type,
-        val: { default: wide(initial), minimum: wide(minimum), maximum: wide(maximum) },
-      };
     case 'number':
       return { tag: type, val: { default: initial, minimum, maximum } };
     case 'choice':

@@ -11,8 +11,8 @@ import { Rng } from './rng.js';
  * `rhsBytes`: what loading each partition reads, 0 for what always stays in memory.
  * `bufferPartitions`: how many partitions fit the buffer. `residentLhs`, `residentRhs`: what is
  * in the buffer before the first bucket, all on the left where shared. `position`: `{ epoch,
- * edgeSet, edgeChunk }`. `seed`: for everything random in this plan, a bigint. Counts that may
- * exceed 2^53 are bigints: `edges`, `lhsBytes`, `rhsBytes`.
+ * edgeSet, edgeChunk }`. `seed`: for everything random in this plan, a bigint. So are the counts
+ * in `edges`, `lhsBytes` and `rhsBytes`.
  */
 export class Pass {
   constructor(fields) {

@@ -1,4 +1,4 @@
-//! JavaScript: componentize-js puts the module and its interpreter into a component.
+//! JavaScript: componentize-qjs puts the module and its interpreter into a component.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +7,7 @@ use super::tool;
 use crate::error::BuildError;
 use crate::manifest::Manifest;
 
-const COMPONENTIZE_JS: &str = "`npm install` in the project's folder gets it";
-
-/// Parts of the interpreter that need WASI, which the sandbox does not have.
-const WITHOUT: [&str; 5] = ["stdio", "random", "clocks", "http", "fetch-event"];
+const COMPONENTIZE_QJS: &str = "`npm install` in the project's folder gets it";
 
 /// Builds the project in `folder` into `component`.
 pub(crate) fn build(
@@ -18,18 +15,18 @@ pub(crate) fn build(
     manifest: &Manifest,
     component: &Path,
 ) -> Result<(), BuildError> {
-    let name = "componentize-js";
+    let name = "componentize-qjs";
     let own = folder.join("node_modules/.bin").join(name);
-    let program = tool::find(name, &[own], COMPONENTIZE_JS)?;
+    let program = tool::find(name, &[own], COMPONENTIZE_QJS)?;
     let component =
         std::path::absolute(component).map_err(|e| BuildError::io("write", component, e))?;
     let mut command = Command::new(program);
     command
-        .args(["component.js", "--wit", "wit"])
-        .args(["--world-name", manifest.world.name()])
-        .arg("--out")
-        .arg(component)
-        .arg("--disable")
-        .args(WITHOUT);
+        .args(["--js", "component.js", "--module-root", ".", "--wit", "wit"])
+        .args(["--world", manifest.world.name()])
+        // The sandbox has no WASI and no asynchronous calls. The variant for small size is left
+        // out: it has tail calls, which the sandbox does not take.
+        .args(["--stub-wasi", "--sync", "--output"])
+        .arg(component);
     tool::run(&mut command, folder)
 }

@@ -11,7 +11,7 @@ use crate::terminal::{self, Terminal};
 /// Start a plugin: a small project that works, with a test and a manual.
 ///
 /// The project builds on its own, with the tools of its language: Cargo and the target
-/// wasm32-unknown-unknown for Rust, componentize-py for Python, componentize-js for JavaScript,
+/// wasm32-unknown-unknown for Rust, componentize-py for Python, componentize-qjs for JavaScript,
 /// clang and lld for C. The SDK comes with pbg-host and is part of the project.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
