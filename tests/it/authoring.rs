@@ -144,7 +144,7 @@ fn opened(component: &Path) -> Plugin {
     sandbox.open(source).unwrap()
 }
 
-/// A seed as plugins get it.
+/// A seed that every language holds: JavaScript rounds those from 2^53 on.
 const SEED: u64 = (1 << 53) - 12_345;
 
 /// The plan of the order with its defaults, on an uneven grid.

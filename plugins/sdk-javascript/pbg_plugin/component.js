@@ -1,6 +1,7 @@
 // Between the host's calls and the author's classes.
 //
-// Whole numbers of 64 bits come as numbers, which hold them up to 2^53; seeds stay below that.
+// Whole numbers of 64 bits come as numbers, which are exact up to 2^53. Counts and bytes stay below that; larger seeds
+// are rounded.
 
 import * as log from './log.js';
 import { trace } from './loss.js';

@@ -2,7 +2,7 @@
 
 const MASK = (1n << 64n) - 1n;
 
-/** xoshiro256++, seeded through SplitMix64: the same numbers as the other SDKs give. */
+/** xoshiro256++, seeded through SplitMix64: the same numbers as the other SDKs give for the same seed. */
 export class Rng {
   #state = [];
 
