@@ -21,7 +21,6 @@ fn features_that_plugins_do_not_need_are_off() {
     for (module, reason) in [
         ("(memory i64 1)", "memory64"),
         ("(memory 1 1 shared)", "threads"),
-        ("(memory 1) (memory 1)", "multiple memories"),
         ("(tag)", "exceptions"),
         ("(type (struct (field i32)))", "gc"),
         ("(func $f (return_call $f))", "tail calls"),

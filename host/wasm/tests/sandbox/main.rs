@@ -2,6 +2,7 @@
 
 mod cache;
 mod compiler;
+mod composed;
 mod docs;
 mod engine;
 mod hostile;

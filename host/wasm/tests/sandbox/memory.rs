@@ -5,7 +5,8 @@ use std::process::Command;
 use crate::support::bounds::ALONE;
 
 /// The suites of cases, each of which runs in [`crate::support::bounds::bounded`].
-const SUITES: [&str; 7] = [
+const SUITES: [&str; 8] = [
+    "composed::",
     "hostile::",
     "hostile_computed::",
     "hostile_losses::",

@@ -2,6 +2,7 @@
 
 pub(crate) mod bombs;
 pub(crate) mod bounds;
+pub(crate) mod composed;
 pub(crate) mod sampler;
 
 use std::path::Path;

@@ -6,7 +6,7 @@
 /// Sections of a component.
 const MODULE: u8 = 1;
 const INSTANCES: u8 = 2;
-const COMPONENT: u8 = 4;
+pub(crate) const COMPONENT: u8 = 4;
 const COMPONENT_INSTANCES: u8 = 5;
 
 /// A component, and what its refusal must contain; `None` where nothing forbids it.
@@ -304,7 +304,7 @@ fn local(code: &mut Vec<u8>, instruction: u8, index: usize) {
     code.extend(leb128(index));
 }
 
-fn section(bytes: &mut Vec<u8>, id: u8, content: &[u8]) {
+pub(crate) fn section(bytes: &mut Vec<u8>, id: u8, content: &[u8]) {
     bytes.push(id);
     bytes.extend(leb128(content.len()));
     bytes.extend(content);
