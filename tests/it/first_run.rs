@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 use pbg_core::event::Event;
+use serde_json::Value;
 
 use crate::support::graph::{self, CONFIG, RING};
 use crate::support::{Finished, Workplace};
@@ -290,4 +291,40 @@ fn a_reader_that_goes_away_ends_score_quietly() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// What `check` prints is what runs and what is measured.
+#[test]
+fn the_time_of_every_group_that_check_prints_is_told() {
+    let place = Workplace::with_dataset(CONFIG);
+    for prefetch in ["execution.prefetch=true", "execution.prefetch=false"] {
+        let checked = place.run(["check", "--json", "--set", prefetch]).succeeds();
+        let checked: Value = serde_json::from_str(&checked.stdout).unwrap();
+        let groups = checked["execution"]["groups"].as_array().unwrap();
+        let names: Vec<&str> = groups.iter().map(|g| g["name"].as_str().unwrap()).collect();
+        assert!(names.contains(&"training"), "{checked}");
+        let train = ["train", "--progress", "none", "--set", prefetch];
+        place.run(train).succeeds();
+        let metrics = place.read("model/metrics.jsonl");
+        let events = metrics
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let epochs: Vec<Value> = events
+            .filter(|event: &Value| event["event"] == "epoch_finished")
+            .collect();
+        assert_eq!(epochs.len(), 2, "{metrics}");
+        for epoch in &epochs {
+            let told = epoch["groups"].as_array().unwrap();
+            let of: Vec<&str> = told.iter().map(|g| g["group"].as_str().unwrap()).collect();
+            assert_eq!(of, names, "{epoch}");
+            let busy =
+                |name: &str| told.iter().find(|g| g["group"] == name).unwrap()["busy"].as_f64();
+            assert!(busy("training").unwrap() > 0.0, "{epoch}");
+        }
+        let report = place.run(["report", "model"]).succeeds().stdout;
+        for name in names {
+            assert!(report.contains(&format!("{name} group")), "{report}");
+        }
+        fs::remove_dir_all(place.path("model")).unwrap();
+    }
 }

@@ -108,7 +108,7 @@ mod tests {
                 accumulate,
             )?;
             // [0 1 2; 3 4 5] [1 4; 2 5; 3 6], and the same with 6 more in each place.
-            let expected = [8.0, 17.0, 26.0, 62.0, 7.0, 170.0, 233.0, 224.0, 314.0];
+            let expected = [8.0, 17.0, 26.0, 62.0, 7.0, 170.0, 233.0, 242.0, 332.0];
             for (i, (&bits, &sum)) in out.iter().zip(&expected).enumerate() {
                 let found = f32::from_bits(u32::from(bits) << 16);
                 let expected = if i == 4 { sum } else { times * sum };
