@@ -8,7 +8,7 @@
 //! meanwhile belongs to the commit after it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -21,6 +21,7 @@ mod lock;
 pub mod manifest;
 mod metrics;
 mod names;
+mod partition_files;
 mod preserve;
 mod read;
 pub(crate) mod tensors;
@@ -32,6 +33,8 @@ use lock::Lock;
 pub use manifest::Manifest;
 use manifest::RunInfo;
 use metrics::Metrics;
+pub use names::Token;
+pub use partition_files::{PartitionFiles, Writer};
 pub use read::ReadCheckpoint;
 pub use tensors::{CopyRows, PartitionData, PartitionRows, Tensor, TensorRef};
 
@@ -41,7 +44,7 @@ pub const MANIFEST: &str = "manifest.json";
 /// A checkpoint that a run writes to. No other run can open it meanwhile.
 #[derive(Debug)]
 pub struct Checkpoint {
-    path: PathBuf,
+    files: PartitionFiles,
     versions: Mutex<Versions>,
     metrics: Mutex<Metrics>,
     _lock: Lock,
@@ -65,13 +68,14 @@ impl Checkpoint {
             }
             None => names::begin_first(path)?,
         }
-        names::sweep(path, committed.as_ref())?;
+        let files = PartitionFiles::new(path, Writer::Alone);
+        files.sweep(committed.as_ref())?;
         let metrics_length = committed
             .as_ref()
             .map_or(0, |manifest| manifest.metrics_length);
         let metrics = Metrics::open(path, metrics_length)?;
         Ok(Self {
-            path: path.to_owned(),
+            files,
             versions: Mutex::new(Versions {
                 committed,
                 ..Versions::default()
@@ -84,7 +88,7 @@ impl Checkpoint {
     /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.files.folder()
     }
 
     /// Number of the last commit; 0 before the first.
@@ -145,8 +149,7 @@ impl Checkpoint {
         else {
             return Ok(false);
         };
-        let path = self.path.join(file);
-        data.read(&files::open(&path)?, &path, summary)?;
+        self.files.read_partition(&file, summary, data)?;
         Ok(true)
     }
 
@@ -158,8 +161,7 @@ impl Checkpoint {
         let Some((file, summary)) = self.versions().latest(names::MODEL) else {
             return Ok(Vec::new());
         };
-        let path = self.path.join(file);
-        tensors::read(&files::open(&path)?, &path, summary)
+        self.files.read_model(&file, summary)
     }
 
     /// Writes a partition: `embeddings` are rows of `dim` numbers, `row_adagrad` has one number
@@ -232,25 +234,19 @@ impl Checkpoint {
             let of_next = belongs == Belongs::ToNext && versions.cut.is_some();
             versions.version() + 1 + u64::from(of_next)
         };
-        let name = names::versioned(key, version);
-        let path = self.path.join(&name);
-        let staged = files::staged_name(&path);
-        let written =
-            write(&staged).and_then(|summary| files::rename(&staged, &path).map(|()| summary));
+        let written = self.files.write(key, version, write);
         let mut versions = self.versions();
         match written {
-            Ok(summary) => {
+            Ok(written) => {
                 let Versions { cut, pending, .. } = &mut *versions;
                 let files = match (belongs, cut) {
                     (Belongs::ToThis, Some(cut)) => &mut cut.files,
                     _ => pending,
                 };
-                files.insert(key.to_owned(), (name, summary));
+                files.insert(key.to_owned(), written);
                 Ok(())
             }
             Err(error) => {
-                // Gives the space back that the commit of another run may need.
-                let _ = files::remove(&staged);
                 versions.fail(&error);
                 Err(error.into())
             }
@@ -261,7 +257,7 @@ impl Checkpoint {
     #[must_use]
     pub fn has_preserved(&self, epoch: u32) -> bool {
         let folder = format!("{}{epoch}", names::PRESERVED);
-        is_at(&self.path.join(folder))
+        is_at(&self.path().join(folder))
     }
 
     /// Keeps the last commit as `epoch_<epoch>`, a checkpoint of its own.
@@ -272,7 +268,7 @@ impl Checkpoint {
         match &self.versions().committed {
             Some(manifest) => {
                 let name = format!("{}{epoch}", names::PRESERVED);
-                preserve::preserve(&self.path, manifest, &name)
+                preserve::preserve(self.path(), manifest, &name)
             }
             None => Ok(()),
         }
@@ -284,7 +280,7 @@ impl Checkpoint {
     /// When the folder cannot be made; the checkpoint itself is untouched.
     pub fn preserve_best(&self) -> Result<(), CheckpointError> {
         match &self.versions().committed {
-            Some(manifest) => preserve::preserve(&self.path, manifest, names::BEST),
+            Some(manifest) => preserve::preserve(self.path(), manifest, names::BEST),
             None => Ok(()),
         }
     }

@@ -101,7 +101,7 @@ impl Checkpoint {
         let under_way = || "the commit before it is not at its end".to_owned();
         let reason = versions.failure.clone();
         if let Some(failure) = reason.or_else(|| versions.cut.is_some().then(under_way)) {
-            let path = self.path.clone();
+            let path = self.path().to_owned();
             return Err(CheckpointError::Refused { path, failure });
         }
         let files = std::mem::take(&mut versions.pending);
@@ -126,7 +126,9 @@ impl Checkpoint {
             names.find(|name| !cut.synced.contains(*name)).cloned()
         });
         let result = match next {
-            Some(name) => files::sync(&self.path.join(&name))
+            Some(name) => self
+                .files
+                .sync(&name)
                 .map_err(CheckpointError::from)
                 .map(|()| {
                     let mut versions = self.versions();
@@ -165,7 +167,7 @@ impl Checkpoint {
             (manifest, replaced)
         };
         self.metrics().sync()?;
-        let manifest_path = self.path.join(MANIFEST);
+        let manifest_path = self.path().join(MANIFEST);
         files::sync_folder_of(&manifest_path)?;
         let sealed = sealed::seal(FORMAT, &manifest);
         let sealed = sealed.map_err(|e| CheckpointError::manifest(&manifest_path, e))?;
@@ -178,11 +180,11 @@ impl Checkpoint {
         drop(versions);
         if version == 1 {
             // One that stays does no harm beside a manifest; the next run removes it.
-            let _ = names::end_first(&self.path);
+            let _ = names::end_first(self.path());
         }
         for name in replaced {
             // A file too many does no harm; the next run removes it.
-            let _ = files::remove(&self.path.join(name));
+            let _ = files::remove(&self.path().join(name));
         }
         Ok(Some(version))
     }

@@ -18,7 +18,7 @@ pub const FORMAT: Format = Format {
 };
 
 /// A complete version of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Number of the commit, from 1.
     pub version: u64,

@@ -1,10 +1,11 @@
-//! Names of the files in a checkpoint: what they hold, then `.v` and the version that wrote them.
+//! Names of the files in a checkpoint: what they hold, then `.v` and the version that
+//! they were written for, then the trainer that wrote them where there are several.
 
 use std::fs;
 use std::path::Path;
 
-use super::{CheckpointError, MANIFEST, Manifest, read};
-use crate::files::{FileError, STAGED_SUFFIX};
+use super::{CheckpointError, MANIFEST};
+use crate::files::FileError;
 
 /// Key of the parameters.
 pub(super) const MODEL: &str = "model";
@@ -19,17 +20,62 @@ pub(super) fn partition(entity_type: &str, partition: u32) -> String {
     format!("embeddings_{entity_type}_{partition}")
 }
 
-/// File name of what `key` names in a version.
-pub(super) fn versioned(key: &str, version: u64) -> String {
-    format!("{key}.v{version}{ENDING}")
+/// What tells a trainer's files from those of others: 64 bits that it drew when it joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Token(pub u64);
+
+/// A file name of ours, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name<'a> {
+    /// What the file holds.
+    pub(super) key: &'a str,
+    /// The version that it was written for.
+    pub(super) version: u64,
+    /// The trainer that wrote it and its count of files, where several write.
+    pub(super) writer: Option<(Token, u64)>,
 }
 
-/// Key and version of a file name of ours.
-fn parse(name: &str) -> Option<(&str, u64)> {
+impl Name<'_> {
+    pub(super) fn token(&self) -> Option<Token> {
+        self.writer.map(|(token, _)| token)
+    }
+}
+
+/// File name of what `key` names in a version.
+pub(super) fn versioned(key: &str, version: u64, writer: Option<(Token, u64)>) -> String {
+    match writer {
+        None => format!("{key}.v{version}{ENDING}"),
+        Some((Token(token), count)) => format!("{key}.v{version}.{token:016x}-{count}{ENDING}"),
+    }
+}
+
+/// Takes a file name of ours apart; `None` if it is none.
+pub(super) fn parse(name: &str) -> Option<Name<'_>> {
     let (key, version) = name.strip_suffix(ENDING)?.rsplit_once(".v")?;
+    let (version, writer) = match version.split_once('.') {
+        None => (version, None),
+        Some((version, writer)) => (version, Some(parse_writer(writer)?)),
+    };
     let is_plain = !key.contains('/') && (key == MODEL || key.starts_with("embeddings_"));
-    let is_number = version.bytes().all(|b| b.is_ascii_digit());
-    Some((key, version.parse().ok().filter(|_| is_number)?)).filter(|_| is_plain)
+    let version = parse_number(version).filter(|_| is_plain)?;
+    Some(Name {
+        key,
+        version,
+        writer,
+    })
+}
+
+fn parse_writer(text: &str) -> Option<(Token, u64)> {
+    let (token, count) = text.split_once('-')?;
+    let is_token = token.len() == 16 && token.bytes().all(|b| b.is_ascii_hexdigit());
+    let token = u64::from_str_radix(token, 16).ok().filter(|_| is_token)?;
+    Some((Token(token), parse_number(count)?))
+}
+
+/// Digits alone: `parse` takes a sign as well.
+fn parse_number(text: &str) -> Option<u64> {
+    let is_number = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
 }
 
 /// Whether a file name is one of ours.
@@ -37,9 +83,9 @@ pub(super) fn is_ours(name: &str) -> bool {
     parse(name).is_some()
 }
 
-/// What a file holds: its name without the version.
+/// What a file holds: its name without version and writer.
 pub(super) fn key_of(name: &str) -> &str {
-    parse(name).map_or(name, |(key, _)| key)
+    parse(name).map_or(name, |name| name.key)
 }
 
 /// Entity type and partition that a file holds.
@@ -48,7 +94,7 @@ pub(super) fn parse_partition(name: &str) -> Option<(String, u32)> {
     Some((entity_type.to_owned(), partition.parse().ok()?))
 }
 
-fn entries(folder: &Path) -> Result<Vec<String>, FileError> {
+pub(super) fn entries(folder: &Path) -> Result<Vec<String>, FileError> {
     let failed = |e| FileError::new("list", folder, e);
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -60,7 +106,7 @@ fn entries(folder: &Path) -> Result<Vec<String>, FileError> {
 
 /// There until the first commit is at its end: files without a manifest are then those of a run that
 /// crashed before.
-const FIRST: &str = ".first";
+pub(super) const FIRST: &str = ".first";
 
 /// Says that the folder has no commit yet. Without a manifest, files of a version after the first mean that
 /// it was lost, and with it what the files are worth; unless a run crashed while its first commit was under
@@ -73,7 +119,7 @@ pub(super) fn begin_first(folder: &Path) -> Result<(), CheckpointError> {
     let names = entries(folder)?;
     match names
         .iter()
-        .find(|name| parse(name).is_some_and(|(_, version)| version > 1))
+        .find(|name| parse(name).is_some_and(|name| name.version > 1))
     {
         None => Ok(crate::files::replace(&marker, b"")?),
         Some(name) => {
@@ -88,30 +134,8 @@ pub(super) fn end_first(folder: &Path) -> Result<(), FileError> {
     crate::files::remove(&folder.join(FIRST))
 }
 
-/// Removes the files of ours that no manifest names, in preserved checkpoints too: what a crashed run
-/// left behind.
-pub(super) fn sweep(folder: &Path, manifest: Option<&Manifest>) -> Result<(), FileError> {
-    for name in entries(folder)? {
-        let path = folder.join(&name);
-        let complete = name.strip_suffix(STAGED_SUFFIX);
-        let is_staged =
-            complete.is_some_and(|name| is_ours(name) || name == MANIFEST || name == FIRST);
-        let is_named = manifest.is_some_and(|manifest| manifest.files.contains_key(&name));
-        if is_staged || (is_ours(&name) && !is_named) {
-            crate::files::remove(&path)?;
-        } else if complete.is_some_and(is_preserved) && path.is_dir() {
-            crate::files::remove_folder(&path)?;
-        } else if is_preserved(&name)
-            && let Ok(Some(held)) = read::manifest_if_any(&path)
-        {
-            sweep(&path, Some(&held))?;
-        }
-    }
-    Ok(())
-}
-
 /// Whether a folder name is one of a preserved checkpoint.
-fn is_preserved(name: &str) -> bool {
+pub(super) fn is_preserved(name: &str) -> bool {
     name == BEST || name.starts_with(PRESERVED)
 }
 
@@ -121,10 +145,28 @@ mod tests {
 
     #[test]
     fn names_say_what_files_hold() {
-        let name = versioned(&partition("my_type.v3", 12), 7);
-        assert_eq!(name, "embeddings_my_type.v3_12.v7.safetensors");
-        assert_eq!(key_of(&name), partition("my_type.v3", 12));
-        assert_eq!(parse_partition(&name), Some(("my_type.v3".to_owned(), 12)));
+        let key = partition("my_type.v3", 12);
+        let writer = Some((Token(0x1a2b), 40));
+        for (writer, expected) in [
+            (None, "embeddings_my_type.v3_12.v7.safetensors"),
+            (
+                writer,
+                "embeddings_my_type.v3_12.v7.0000000000001a2b-40.safetensors",
+            ),
+        ] {
+            let name = versioned(&key, 7, writer);
+            assert_eq!(name, expected);
+            let (key, version) = (key.as_str(), 7);
+            assert_eq!(
+                parse(&name),
+                Some(Name {
+                    key,
+                    version,
+                    writer
+                })
+            );
+            assert_eq!(parse_partition(&name), Some(("my_type.v3".to_owned(), 12)));
+        }
         assert!(is_ours("model.v1.safetensors"));
         for other in [
             "notes.v1.safetensors",
@@ -132,6 +174,10 @@ mod tests {
             "model.v+1.safetensors",
             "model.safetensors",
             "model.v1.txt",
+            "model.v1.2b-4.safetensors",
+            "model.v1.0000000000001a2b.safetensors",
+            "model.v1.0000000000001a2b-+4.safetensors",
+            "model.v1.+000000000001a2b-4.safetensors",
             "embeddings_x/../../y_0.v1.safetensors",
             "manifest.json",
         ] {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::manifest::FORMAT;
-use super::{CheckpointError, MANIFEST, Manifest, names, read};
+use super::{CheckpointError, MANIFEST, Manifest, partition_files, read};
 use crate::files::{self, FileError};
 use crate::sealed;
 
@@ -18,7 +18,7 @@ pub(super) fn preserve(
     if let Ok(Some(held)) = read::manifest_if_any(&target) {
         fill(folder, manifest, &target, Some(&held))?;
         // A file too many does no harm; the next run removes it.
-        let _ = names::sweep(&target, Some(manifest));
+        let _ = partition_files::sweep_preserved(&target, manifest);
         return Ok(());
     }
     let staged = files::staged_name(&target);
