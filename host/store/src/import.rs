@@ -19,6 +19,7 @@ use crate::files;
 mod assign;
 mod block;
 mod bucketize;
+mod cast;
 pub mod columns;
 mod error;
 mod features;

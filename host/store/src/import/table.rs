@@ -3,15 +3,13 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Float32Type;
-use arrow_array::{Array, ArrayRef, Float32Array, RecordBatch, StringArray};
-use arrow_schema::DataType;
+use arrow_array::{Array, Float32Array, RecordBatch, StringArray};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::ImportError;
 use super::block::{BLOCK_BYTES, Content, InputFile, Rows, Span, Wrong};
+use super::cast;
 use super::columns::Layout;
 use super::source::Source;
 use super::text::{check_name, check_weight, parse_weight};
@@ -188,7 +186,7 @@ pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), 
             return Ok(());
         };
         let mut rows = Rows::default();
-        let columns = TableColumns::new(&batch, layout, &used).map_err(|e| wrong(e.to_string()))?;
+        let columns = TableColumns::new(&batch, layout, &used).map_err(wrong)?;
         let result = (0..batch.num_rows()).try_for_each(|row| {
             rows.lines.push(row as u32);
             let result = columns.push(row, &mut buffer, &mut rows);
@@ -223,26 +221,28 @@ struct TableColumns {
 }
 
 impl TableColumns {
-    fn new(
-        batch: &RecordBatch,
-        layout: &Layout,
-        used: &[usize],
-    ) -> Result<Self, arrow_schema::ArrowError> {
+    fn new(batch: &RecordBatch, layout: &Layout, used: &[usize]) -> Result<Self, String> {
         // The projection keeps the order of the file.
-        let column = |at: usize| batch.column(used.iter().filter(|&&other| other < at).count());
+        let position = |at: usize| used.iter().filter(|&&other| other < at).count();
+        let of = |at: usize, error: String| {
+            let name = batch
+                .schema_ref()
+                .field(position(at))
+                .name()
+                .escape_debug()
+                .to_string();
+            format!("column `{name}`: {error}")
+        };
         let text = |at: usize| {
-            let cast = arrow_cast::cast(column(at), &DataType::Utf8)?;
-            Ok::<_, arrow_schema::ArrowError>((at, cast.as_string::<i32>().clone()))
+            let names = cast::names(batch.column(position(at)));
+            names.map(|names| (at, names)).map_err(|e| of(at, e))
         };
-        let number = |array: &ArrayRef| {
-            let cast = arrow_cast::cast(array, &DataType::Float32)?;
-            Ok::<_, arrow_schema::ArrowError>(cast.as_primitive::<Float32Type>().clone())
-        };
+        let number = |at: usize| cast::weights(batch.column(position(at))).map_err(|e| of(at, e));
         Ok(Self {
             lhs: text(layout.lhs)?,
             rel: layout.rel.map(text).transpose()?,
             rhs: text(layout.rhs)?,
-            weight: layout.weight.map(|at| number(column(at))).transpose()?,
+            weight: layout.weight.map(number).transpose()?,
         })
     }
 

@@ -3,7 +3,11 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, Float64Array, Int64Array,
+    LargeBinaryArray, LargeStringArray, RecordBatch, StringArray, StringViewArray, UInt8Array,
+};
 
 use super::*;
 
@@ -82,6 +86,62 @@ fn parquet_with_integers_and_weights() {
         ]
     );
     assert!(dataset.edge_set("train").unwrap().has_weight());
+}
+
+/// Imports a Parquet file with one edge per row, whose names of heads are `heads`.
+fn import_heads(workshop: &Workshop, heads: ArrayRef) -> Result<Vec<String>, String> {
+    let tails = StringArray::from(vec!["t"; heads.len()]);
+    let columns = [("lhs", heads), ("rhs", Arc::new(tails) as ArrayRef)];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let path = workshop.path("edges.parquet");
+    let file = fs::File::create(&path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let imported = workshop.import(&[("train", &[&path])]);
+    imported.map_err(|error| error.to_string())?;
+    let edges = named_edges(&workshop.dataset(), "train");
+    Ok(edges.into_iter().map(|(lhs, ..)| lhs).collect())
+}
+
+#[test]
+fn names_in_parquet_are_text_or_whole_numbers() {
+    let single = || {
+        Workshop::with_config(
+            "entities.e.num_partitions = 1\nrelations = [{ name = 'only', lhs = 'e', rhs = 'e' }]",
+        )
+    };
+    let text = ["a", "b", "a"];
+    let bytes = || text.iter().map(|name| name.as_bytes());
+    let columns: [ArrayRef; 6] = [
+        Arc::new(LargeStringArray::from_iter_values(text)),
+        Arc::new(StringViewArray::from_iter_values(text)),
+        Arc::new(BinaryArray::from_iter_values(bytes())),
+        Arc::new(LargeBinaryArray::from_iter_values(bytes())),
+        Arc::new(BinaryViewArray::from_iter_values(bytes())),
+        Arc::new(text.into_iter().collect::<DictionaryArray<Int32Type>>()),
+    ];
+    for column in columns {
+        let shown = column.data_type().to_string();
+        assert_eq!(import_heads(&single(), column).unwrap(), text, "{shown}");
+    }
+    let numbers = Arc::new(UInt8Array::from(vec![0, 255]));
+    assert_eq!(import_heads(&single(), numbers).unwrap(), ["0", "255"]);
+    let broken = Arc::new(BinaryArray::from_iter_values([b"\xff"]));
+    let real = Arc::new(Float64Array::from(vec![0.5]));
+    for (column, words) in [
+        (
+            broken as ArrayRef,
+            "column `lhs`: its bytes are not UTF-8 text",
+        ),
+        (
+            real,
+            "column `lhs`: names are text or whole numbers, and this column is Float64",
+        ),
+    ] {
+        let error = import_heads(&single(), column).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
 }
 
 #[test]
