@@ -5,15 +5,30 @@ use anyhow::Result;
 use crate::repo::Repo;
 use crate::{plugins, setup, step};
 
-/// Plugins come first: the program embeds them.
+/// Everything that users install.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
     setup::run(repo)?;
+    setup::libtorch(repo)?;
+    programs(repo, &["pbg-host", "pbg-host-torch"])
+}
+
+/// What trains on the cores in single precision, which needs no libtorch.
+pub(crate) fn without_libtorch(repo: &Repo) -> Result<()> {
+    setup::run(repo)?;
+    programs(repo, &["pbg-host"])
+}
+
+/// Plugins come first: the program embeds them.
+fn programs(repo: &Repo, names: &[&str]) -> Result<()> {
     plugins::build(repo)?;
-    step::announce("building pbg-host (the first time takes some minutes)");
-    step::run(
-        repo.cargo("build")
-            .args(["--release", "--workspace"])
-            .args(["--bin", "pbg-host", "--bin", "pbg-host-torch"]),
-        "see the compiler's message above",
-    )
+    let shown = names.join(" and ");
+    step::announce(&format!(
+        "building {shown} (the first time takes some minutes)"
+    ));
+    let mut cargo = repo.cargo("build");
+    cargo.args(["--release", "--workspace"]);
+    for name in names {
+        cargo.args(["--bin", name]);
+    }
+    step::run(&mut cargo, "see the compiler's message above")
 }

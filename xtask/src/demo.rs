@@ -23,7 +23,7 @@ const WELL_KNOWN: [&str; 6] = [
 
 /// The demo owns its folder: each one starts from the edges, and a model trained elsewhere is never touched.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
-    build::run(repo)?;
+    build::without_libtorch(repo)?;
     let folder = repo.root.join(FOLDER);
     step::announce(&format!(
         "preparing {FOLDER} with the configuration of {EXAMPLE}"

@@ -97,7 +97,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<()> {
     let repo = Repo::find(cli.deps)?;
     match cli.task {
-        Task::Setup => setup::run(&repo),
+        Task::Setup => setup::run(&repo).and_then(|()| setup::libtorch(&repo)),
         Task::Build => build::run(&repo),
         Task::Demo => demo::run(&repo),
         Task::Test => test::run(&repo),

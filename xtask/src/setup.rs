@@ -18,12 +18,17 @@ pub(crate) use javascript::test_programs as test_javascript;
 pub(crate) use python::test_python;
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
 
-/// Everything that building needs.
+/// What `pbg-host` and its plugins need.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
+    let _lock = lock(repo)?;
+    wasm_target::install(repo)
+}
+
+/// What `pbg-host-torch` needs beyond that.
+pub(crate) fn libtorch(repo: &Repo) -> Result<()> {
     compiler::check()?;
     let _lock = lock(repo)?;
-    libtorch::install(repo)?;
-    wasm_target::install(repo)
+    libtorch::install(repo)
 }
 
 /// What tests need beyond that. Only Python is required; tests say what they skip without the others.

@@ -16,7 +16,6 @@ const SEE_ABOVE: &str = "see the messages above";
 ///
 /// Tests train real models, which an unoptimised build makes minutes long; wasmtime, Arrow and the bindings of libtorch
 /// in a second profile would cost as many minutes again, and so would clippy's own run of libtorch's build script.
-/// The program is not built by itself first: the integration tests need it anyway.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
     let mut times = Times::default();
     let result = steps(repo, &mut times);
@@ -27,6 +26,7 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
 fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
     times.step("setting up", || {
         setup::run(repo)?;
+        setup::libtorch(repo)?;
         setup::for_tests(repo)
     })?;
     times.step("checking the format", || {
@@ -38,6 +38,12 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
     })?;
     times.step("building the standard plugins", || plugins::build(repo))?;
     times.step("building the program and its tests", || {
+        // Tests start both programs; Cargo by itself builds only the one whose package they are in.
+        let mut cargo = repo.cargo("build");
+        step::run(
+            cargo.args(["--release", "--workspace", "--bin", "pbg-host-torch"]),
+            SEE_ABOVE,
+        )?;
         let mut cargo = repo.cargo("test");
         step::run(
             cargo.args(["--release", "--workspace", "--tests", "--no-run"]),
