@@ -111,7 +111,7 @@ fn names_in_parquet_are_text_or_whole_numbers() {
             "entities.e.num_partitions = 1\nrelations = [{ name = 'only', lhs = 'e', rhs = 'e' }]",
         )
     };
-    let text = ["a", "b", "a"];
+    let text = ["a", "a", "b"];
     let bytes = || text.iter().map(|name| name.as_bytes());
     let columns: [ArrayRef; 6] = [
         Arc::new(LargeStringArray::from_iter_values(text)),
