@@ -13,6 +13,7 @@ use pbg_kernels::step::{
 };
 use pbg_kernels::table::Table;
 use pbg_train::RunError;
+use pbg_train::error::SettingError;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -56,7 +57,11 @@ impl<'a> Steps<'a> {
         execution: Execution,
     ) -> Result<Self, RunError> {
         if let Some(reason) = execution.refusal(spec) {
-            return Err(RunError::Config(reason.to_owned()));
+            return Err(SettingError::Executor {
+                key: "execution.precision",
+                reason: reason.to_owned(),
+            }
+            .into());
         }
         let (spec, dimension) = (Arc::new(spec.clone()), spec.entities[0].dimension);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);

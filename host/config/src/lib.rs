@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 mod check;
 mod default;
 mod defaults;
+mod difference;
 mod errors;
 mod execution;
 mod installed;
@@ -34,6 +35,7 @@ mod validate;
 mod validation;
 
 pub use default::{DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER};
+pub use difference::Difference;
 pub use errors::{ConfigErrors, Problem};
 pub use execution::ExecutionConfig;
 pub use installed::Installed;

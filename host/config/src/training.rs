@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::Config;
+use super::difference::Difference;
 use super::key_path::{KeyPath, quoted_key};
 
 /// Keys that a resumed run may change: where things are, how long and how often, and what is only
@@ -84,10 +85,9 @@ impl Config {
             })
     }
 
-    /// The keys that differ, of those that a resumed run must not change, each as
-    /// `key: VALUE HERE, not VALUE OF OTHER`. Empty exactly when the hashes are equal.
+    /// The keys that differ, of those that a resumed run must not change. Empty exactly when the hashes are equal.
     #[must_use]
-    pub fn training_differences(&self, other: &Self) -> Vec<String> {
+    pub fn training_differences(&self, other: &Self) -> Vec<Difference> {
         let mut differences = Vec::new();
         compare(
             &self.decisive(),
@@ -100,33 +100,27 @@ impl Config {
 
     /// Those of [`Config::training_differences`] that are not about which strategies train.
     #[must_use]
-    pub fn differences_beside_strategies(&self, other: &Self) -> Vec<String> {
-        let about_strategies = |difference: &String| {
-            STRATEGIES.iter().any(|key| {
-                let rest = difference.strip_prefix(key);
-                rest.is_some_and(|rest| rest.starts_with([':', '.']))
-            })
-        };
+    pub fn differences_beside_strategies(&self, other: &Self) -> Vec<Difference> {
         let mut differences = self.training_differences(other);
-        differences.retain(|difference| !about_strategies(difference));
+        differences.retain(|difference| !STRATEGIES.iter().any(|key| difference.is_about(key)));
         differences
     }
 
     /// The keys that differ, of those that say what embeddings and parameters mean, each as in
     /// [`Config::training_differences`].
     #[must_use]
-    pub fn model_differences(&self, other: &Self) -> Vec<String> {
+    pub fn model_differences(&self, other: &Self) -> Vec<Difference> {
         self.differences_of(&MODEL, other)
     }
 
     /// As [`Config::model_differences`], of the keys alone that embeddings and parameters must share
     /// to become the initial ones of another run.
     #[must_use]
-    pub fn shape_differences(&self, other: &Self) -> Vec<String> {
+    pub fn shape_differences(&self, other: &Self) -> Vec<Difference> {
         self.differences_of(&SHAPE, other)
     }
 
-    fn differences_of(&self, keys: &[&str], other: &Self) -> Vec<String> {
+    fn differences_of(&self, keys: &[&str], other: &Self) -> Vec<Difference> {
         let mut differences = Vec::new();
         compare(
             &only(&self.decisive(), keys),
@@ -213,7 +207,7 @@ fn canonical(json: &Json, out: &mut String) {
     }
 }
 
-fn compare(here: &Json, other: &Json, path: &KeyPath, differences: &mut Vec<String>) {
+fn compare(here: &Json, other: &Json, path: &KeyPath, differences: &mut Vec<Difference>) {
     match (here, other) {
         (Json::Object(a), Json::Object(b)) => {
             for key in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
@@ -229,7 +223,11 @@ fn compare(here: &Json, other: &Json, path: &KeyPath, differences: &mut Vec<Stri
             }
         }
         _ if here == other => {}
-        _ => differences.push(format!("{path}: {}, not {}", shown(here), shown(other))),
+        _ => differences.push(Difference {
+            key: path.to_string(),
+            here: shown(here),
+            other: shown(other),
+        }),
     }
 }
 
@@ -350,12 +348,8 @@ mod tests {
         ] {
             let changed = with(key, value);
             assert_ne!(changed.training_hash(), base().training_hash(), "{key}");
-            assert!(
-                changed
-                    .training_differences(&base())
-                    .contains(&expected.to_owned()),
-                "{key}"
-            );
+            let differences = changed.training_differences(&base());
+            assert!(differences.iter().any(|found| *found == expected), "{key}");
         }
     }
 

@@ -5,7 +5,7 @@ use pbg_kernels::params::{ParamTensor, Params};
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Checkpoint, Tensor};
 
-use crate::error::RunError;
+use crate::error::{Mismatch, RunError, SettingError};
 use crate::identity::{self, Admitted, Allowed, Purpose};
 use crate::resolved::Resolved;
 use crate::run::Strategies;
@@ -43,7 +43,7 @@ impl Commits {
         let to_toml = config.to_toml();
         Ok(Self {
             run: RunInfo {
-                config: to_toml.map_err(|e| RunError::Config(e.to_string()))?,
+                config: to_toml.map_err(|e| SettingError::Unwritable(e.to_string()))?,
                 config_hash: config.training_hash(),
                 dataset_path: stored::path_of_dataset(config),
                 dataset: dictionaries(config, resolved.dataset()),
@@ -72,12 +72,11 @@ impl Commits {
         };
         let admitted = identity::admit(resolved, checkpoint.path(), &run, &purpose)?;
         read_model(checkpoint.model()?, params)?;
-        let mut state: RunState = serde_json::from_value(run.state.clone()).map_err(|e| {
-            let path = checkpoint.path().display();
-            RunError::Mismatch(format!(
-                "{path}: the position in its manifest cannot be read: {e}"
-            ))
-        })?;
+        let mut state: RunState =
+            serde_json::from_value(run.state.clone()).map_err(|e| Mismatch::Position {
+                checkpoint: checkpoint.path().to_owned(),
+                what: e.to_string(),
+            })?;
         let resumed = Resumed {
             pass: state.schedule.pass(),
             done: state.schedule.done() as u64,
@@ -105,8 +104,7 @@ impl Commits {
         params: &Params,
         state: &RunState,
     ) -> Result<Cut, RunError> {
-        let state = serde_json::to_value(state)
-            .map_err(|e| RunError::Mismatch(format!("the position cannot be written: {e}")))?;
+        let state = serde_json::to_value(state).map_err(|e| RunError::Unwritable(e.to_string()))?;
         let run = RunInfo {
             state,
             ..self.run.clone()
@@ -153,9 +151,7 @@ pub(crate) fn read_model(tensors: Vec<Tensor>, params: &mut Params) -> Result<()
         let adagrad = adagrad.map(|t| [t.values.as_slice(), &more_adagrad].concat());
         params
             .set(&tensor.name, &values, adagrad.as_deref())
-            .map_err(|e| {
-                RunError::Mismatch(format!("the checkpoint does not fit the model: {e}"))
-            })?;
+            .map_err(Mismatch::from)?;
     }
     Ok(())
 }

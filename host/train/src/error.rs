@@ -1,5 +1,9 @@
 //! What can end a run, by kind, so that the terminal can tell the kinds apart.
 
+mod mismatch;
+mod setting;
+mod unknown;
+
 use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanError;
 use pbg_core::schedule::{NotHeld, PassId};
@@ -11,6 +15,10 @@ use pbg_store::checkpoint::CheckpointError;
 use pbg_store::dataset::{DatasetError, ReadError};
 
 use crate::memory::TooLittle;
+
+pub use mismatch::Mismatch;
+pub use setting::SettingError;
+pub use unknown::UnknownName;
 
 /// Kinds of failure, each with an exit code of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +48,11 @@ pub enum ErrorKind {
 #[non_exhaustive]
 pub enum RunError {
     /// The configuration asks for what does not exist, or contradicts the dataset.
-    #[error("{0}")]
-    Config(String),
+    #[error(transparent)]
+    Setting(Box<SettingError>),
     /// A name that the dataset does not have.
-    #[error("{0}")]
-    Unknown(String),
+    #[error(transparent)]
+    Unknown(#[from] UnknownName),
     /// The model that the configuration describes cannot be trained.
     #[error("the configured model cannot be trained: {0}")]
     Model(#[from] SpecError),
@@ -58,8 +66,8 @@ pub enum RunError {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// The checkpoint is sound but not of this configuration, dataset or build.
-    #[error("{0}")]
-    Mismatch(String),
+    #[error(transparent)]
+    Mismatch(#[from] Mismatch),
     /// A strategy failed.
     #[error(transparent)]
     Strategy(#[from] StrategyError),
@@ -89,6 +97,9 @@ pub enum RunError {
         /// What is not finite.
         what: String,
     },
+    /// The position of the run cannot be written.
+    #[error("the position of the run cannot be written: {0}; this is a mistake in pbg-host")]
+    Unwritable(String),
     /// The device to train on cannot be used.
     #[error("execution.device is {device:?}, which cannot be used here; nothing was trained")]
     Device {
@@ -117,13 +128,18 @@ pub enum RunError {
     WorkerPanic,
 }
 
+impl From<SettingError> for RunError {
+    fn from(error: SettingError) -> Self {
+        Self::Setting(Box::new(error))
+    }
+}
+
 impl RunError {
     /// Which kind of failure this is.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Config(_) | Self::Model(_) => ErrorKind::Config,
-
+            Self::Setting(_) | Self::Model(_) => ErrorKind::Config,
             Self::Unknown(_) => ErrorKind::Data,
             Self::Dataset(DatasetError::File(e)) | Self::Edges(ReadError::File(e)) => {
                 match e.is_damage() {
@@ -144,9 +160,11 @@ impl RunError {
             // Training says where; what was trained before may be found out when it is ranked.
             Self::NotFinite { .. } | Self::Step(StepError::NonFinite(_)) => ErrorKind::Numeric,
             Self::Thread(_) | Self::Device { .. } | Self::Memory(_) => ErrorKind::Io,
-            Self::Step(_) | Self::Worker(_) | Self::WorkerPanic | Self::NotHeld(_) => {
-                ErrorKind::Internal
-            }
+            Self::Step(_)
+            | Self::Worker(_)
+            | Self::WorkerPanic
+            | Self::NotHeld(_)
+            | Self::Unwritable(_) => ErrorKind::Internal,
         }
     }
 }

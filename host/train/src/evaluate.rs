@@ -16,7 +16,7 @@ use pbg_core::event::RankStats;
 use pbg_core::graph::Side;
 use serde::{Deserialize, Serialize};
 
-use crate::error::RunError;
+use crate::error::{RunError, SettingError};
 use crate::memory;
 use crate::resolved::Resolved;
 use crate::trained::{Missing, Trained};
@@ -132,14 +132,11 @@ pub(crate) fn rank(
     let set = view.dataset.edge_set(&options.edges)?;
     let mut reader = EdgeReader::new(*view, &set, options.limit, seed)?;
     if reader.len() == 0 {
-        let why = match reader.without_embedding() {
-            0 => "",
-            _ => "; those that it has are of entities or relations that were not trained yet",
-        };
-        return Err(RunError::Config(format!(
-            "the edge set `{}` has no edges to rank{why}",
-            options.edges
-        )));
+        return Err(SettingError::NoEdges {
+            edge_set: options.edges.clone(),
+            untrained: reader.without_embedding(),
+        }
+        .into());
     }
     let ranking = Ranking::new(*view, options, seed)?;
     let mut sums = [RankSums::default(), RankSums::default()];

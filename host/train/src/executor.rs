@@ -9,7 +9,7 @@ use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchStats, ClusterTimes, Job, StepError, StepWorker, WorkerError};
 
-use crate::error::RunError;
+use crate::error::{RunError, SettingError};
 use crate::resolved::Resolved;
 use crate::settings::on_device;
 
@@ -120,16 +120,25 @@ impl Resolved {
     }
 }
 
-/// Why the model cannot be trained as configured, if so.
-pub(crate) fn refusal(resolved: &Resolved, on_device: bool) -> Option<String> {
+/// Whether the model can be trained as configured.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn allow(resolved: &Resolved, on_device: bool) -> Result<(), SettingError> {
     let (spec, execution) = (&resolved.blueprint().spec, resolved.settings().execution);
     if on_device {
         let reason = match libtorch::installed() {
-            Ok(libtorch) => libtorch.refusal(spec, execution.precision)?,
-            Err(error) => OpenError::NotLinked(error).to_string(),
+            Ok(libtorch) => libtorch.refusal(spec, execution.precision),
+            Err(error) => Some(OpenError::NotLinked(error).to_string()),
         };
-        return Some(format!("execution.device: {reason}"));
+        return refused("execution.device", reason);
     }
-    let reason = execution.refusal(spec)?;
-    Some(format!("execution.precision: {reason}"))
+    refused(
+        "execution.precision",
+        execution.refusal(spec).map(str::to_owned),
+    )
+}
+
+fn refused(key: &'static str, reason: Option<String>) -> Result<(), SettingError> {
+    reason.map_or(Ok(()), |reason| Err(SettingError::Executor { key, reason }))
 }

@@ -2,15 +2,15 @@
 //! here with the configuration and the dataset that it is opened with.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use pbg_config::Config;
+use pbg_config::{Config, Difference};
 use pbg_core::strategy::StrategyId;
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::dataset::manifest::EdgesId;
 use pbg_store::dataset::{Ids, Succession};
 
-use crate::error::RunError;
+use crate::error::{Mismatch, RunError};
 use crate::resolved::Resolved;
 use crate::state;
 
@@ -80,10 +80,11 @@ pub(crate) fn admit(
             admitted.earlier = door.compare_ids()?;
             door.compare_edges(&mut admitted);
             if !allowed.data_change && !admitted.changes.is_empty() {
-                return Err(door.mismatch(format_args!(
-                    "was trained on other edges: {}; `--allow-data-change` goes on all the same",
-                    admitted.changes.join("; ")
-                )));
+                return Err(Mismatch::Edges {
+                    checkpoint: path.to_owned(),
+                    changes: admitted.changes,
+                }
+                .into());
             }
             if !allowed.plugin_change {
                 door.compare_strategies(strategies)?;
@@ -91,21 +92,17 @@ pub(crate) fn admit(
         }
         Purpose::Start => {
             let differences = door.differences(Config::shape_differences);
-            door.refuse(&differences, |differences| {
-                format!(
-                    "is named by init_path, and its embeddings have another shape; what differs: {differences}. Set \
-                     them as they were there, or leave out init_path"
-                )
+            door.refuse(differences, |checkpoint, differences| Mismatch::Shape {
+                checkpoint,
+                differences,
             })?;
             admitted.earlier = door.compare_ids()?;
         }
         Purpose::Read => {
             let differences = door.differences(Config::model_differences);
-            door.refuse(&differences, |differences| {
-                format!(
-                    "holds another model; what differs: {differences}. Leave these keys out: those of the checkpoint \
-                     are the default"
-                )
+            door.refuse(differences, |checkpoint, differences| Mismatch::Model {
+                checkpoint,
+                differences,
             })?;
             admitted.earlier = door.compare_ids()?;
         }
@@ -123,27 +120,26 @@ struct Door<'a> {
 }
 
 impl Door<'_> {
-    fn mismatch(&self, what: impl std::fmt::Display) -> RunError {
-        RunError::Mismatch(format!("{} {what}", self.path.display()))
-    }
-
+    /// Refuses the checkpoint if there are `differences`, or nobody can tell.
     fn refuse(
         &self,
-        differences: &[String],
-        what: impl FnOnce(String) -> String,
-    ) -> Result<(), RunError> {
+        differences: Option<Vec<Difference>>,
+        mismatch: impl FnOnce(PathBuf, Vec<Difference>) -> Mismatch,
+    ) -> Result<(), Mismatch> {
         match differences {
-            [] => Ok(()),
-            some => Err(self.mismatch(what(some.join(", ")))),
+            Some(none) if none.is_empty() => Ok(()),
+            some => Err(mismatch(self.path.to_owned(), some.unwrap_or_default())),
         }
     }
 
-    /// What `compare` finds between the configuration and that of the checkpoint.
-    fn differences(&self, compare: impl Fn(&Config, &Config) -> Vec<String>) -> Vec<String> {
-        match &self.old {
-            Some(old) => compare(&self.without_new_relations(old), old),
-            None => vec!["keys that this version does not know".to_owned()],
-        }
+    /// What `compare` finds between the configuration and that of the checkpoint; `None` if that has keys that
+    /// this version does not know.
+    fn differences(
+        &self,
+        compare: impl Fn(&Config, &Config) -> Vec<Difference>,
+    ) -> Option<Vec<Difference>> {
+        let old = self.old.as_ref()?;
+        Some(compare(&self.without_new_relations(old), old))
     }
 
     /// The configuration without entries for relations that the checkpoint has not met.
@@ -171,19 +167,21 @@ impl Door<'_> {
             true => Config::differences_beside_strategies,
             false => Config::training_differences,
         };
-        let (of_data, others): (Vec<_>, Vec<_>) = self
-            .differences(compare)
-            .into_iter()
-            .partition(|difference| DATA.iter().any(|key| difference.starts_with(key)));
-        admitted.other_training = of_data.iter().any(|text| text.starts_with("edge_sets"));
-        admitted.other_validation = of_data.iter().any(|text| text.starts_with("validation"));
-        admitted.changes = of_data;
-        self.refuse(&others, |differences| {
-            format!(
-                "was trained with another configuration; what differs: {differences}. Set them back, or choose another \
-                 checkpoint_path (and init_path to start from these embeddings)"
-            )
-        })
+        let differences = self.differences(compare).map(|differences| {
+            let about = |difference: &Difference| DATA.iter().any(|key| difference.is_about(key));
+            let (of_data, others): (Vec<_>, Vec<_>) = differences.into_iter().partition(about);
+            let some_about = |key| of_data.iter().any(|difference| difference.is_about(key));
+            admitted.other_training = some_about("edge_sets");
+            admitted.other_validation = some_about("validation");
+            admitted.changes = of_data.iter().map(Difference::to_string).collect();
+            others
+        });
+        Ok(self.refuse(differences, |checkpoint, differences| {
+            Mismatch::Configuration {
+                checkpoint,
+                differences,
+            }
+        })?)
     }
 
     /// What the ids of the checkpoint stand for, if the dataset has grown since.
@@ -203,11 +201,12 @@ impl Door<'_> {
         match succession {
             Succession::Same => Ok(None),
             Succession::Grown => Ok(run.ids.clone()),
-            Succession::Other(what) => Err(self.mismatch(format_args!(
-                "was trained on another dataset than {}, with other entities or relations: {what}; use the dataset that \
-                 it was trained on, or import with its dictionary (`--dictionary`)",
-                resolved.dataset().path().display()
-            ))),
+            Succession::Other(difference) => Err(Mismatch::Dataset {
+                checkpoint: self.path.to_owned(),
+                dataset: resolved.dataset().path().to_owned(),
+                difference,
+            }
+            .into()),
         }
     }
 
@@ -265,25 +264,25 @@ impl Door<'_> {
         })
     }
 
-    fn compare_strategies(&self, strategies: &[StrategyId]) -> Result<(), RunError> {
+    fn compare_strategies(&self, strategies: &[StrategyId]) -> Result<(), Mismatch> {
         let pairs = self.run.strategies.iter().zip(strategies);
-        let different: Vec<String> = SLOTS
+        let changes: Vec<String> = SLOTS
             .iter()
             .zip(pairs)
             .filter(|(_, (old, new))| old != new)
             .map(|(slot, (old, new))| format!("the {slot} was {}, is {}", named(old), named(new)))
             .collect();
-        if different.is_empty() {
+        if changes.is_empty() {
             return Ok(());
         }
-        Err(self.mismatch(format_args!(
-            "was trained with other plugins: {}; `--allow-plugin-change` goes on all the same",
-            different.join("; ")
-        )))
+        Err(Mismatch::Strategies {
+            checkpoint: self.path.to_owned(),
+            changes,
+        })
     }
 }
 
-/// Starts of what is said about keys that name edge sets.
+/// Keys that name edge sets.
 const DATA: [&str; 3] = ["edge_sets", "validation.edges", "validation.filter"];
 
 /// A strategy with enough of its hash to tell two files of one name apart.

@@ -6,7 +6,7 @@ use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::table::Features;
 use pbg_store::dataset::{Dataset, Ids, Relation};
 
-use crate::error::RunError;
+use crate::error::{Mismatch, RunError, SettingError};
 use crate::layout::Layout;
 
 /// A configuration resolved against its dataset.
@@ -94,43 +94,47 @@ impl Blueprint {
                     offsets.push(ids.len() as u64);
                 }
                 let features = Features::new(offsets, ids, layout.rows[0] as usize);
-                features
-                    .map(Some)
-                    .map_err(|e| RunError::Mismatch(format!("features of {}: {e}", layout.name)))
+                features.map(Some).map_err(|source| {
+                    let entity_type = layout.name.clone();
+                    Mismatch::Features {
+                        entity_type,
+                        source,
+                    }
+                    .into()
+                })
             })
             .collect()
     }
 }
 
-fn check_entities(config: &Config, dataset: &Dataset) -> Result<(), RunError> {
-    let path = dataset.path().display();
+fn check_entities(config: &Config, dataset: &Dataset) -> Result<(), SettingError> {
     for (name, entity) in &config.entities {
         let Some(info) = dataset.manifest().entities.get(name) else {
-            return Err(RunError::Config(format!(
-                "entities.{name}: the dataset {path} has no such entity type; import it again with this configuration"
-            )));
+            return Err(SettingError::EntityType {
+                entity_type: name.clone(),
+                dataset: dataset.path().to_owned(),
+            });
         };
-        if info.num_partitions != entity.num_partitions {
-            return Err(RunError::Config(format!(
-                "entities.{name}.num_partitions is {}, but the dataset {path} was imported with {}; change the key, or \
-                 import again into another folder",
-                entity.num_partitions, info.num_partitions
-            )));
-        }
-        if info.featurized != entity.featurized {
-            return Err(RunError::Config(format!(
-                "entities.{name}.featurized is {}, but the dataset {path} was imported with {}; import again",
-                entity.featurized, info.featurized
-            )));
-        }
+        same_as_imported(
+            dataset,
+            || format!("entities.{name}.num_partitions"),
+            (entity.num_partitions, info.num_partitions),
+            "change the key, or import again into another folder",
+        )?;
+        same_as_imported(
+            dataset,
+            || format!("entities.{name}.featurized"),
+            (entity.featurized, info.featurized),
+            "import again",
+        )?;
     }
-    let manifest = dataset.manifest();
-    if manifest.dynamic_relations != config.dynamic_relations {
-        return Err(RunError::Config(format!(
-            "dynamic_relations is {}, but the dataset {path} was imported with {}; change the key, or import again",
-            config.dynamic_relations, manifest.dynamic_relations
-        )));
-    }
+    let imported = dataset.manifest().dynamic_relations;
+    same_as_imported(
+        dataset,
+        || "dynamic_relations".to_owned(),
+        (config.dynamic_relations, imported),
+        "change the key, or import again",
+    )?;
     Ok(())
 }
 
@@ -180,40 +184,56 @@ fn model_spec(config: &Config, dataset: &Dataset, layout: &Layout) -> Result<Mod
     })
 }
 
+/// Whether a key has the value that the dataset was imported with.
+fn same_as_imported<T: PartialEq + ToString>(
+    dataset: &Dataset,
+    key: impl FnOnce() -> String,
+    (configured, imported): (T, T),
+    remedy: &'static str,
+) -> Result<(), SettingError> {
+    if configured == imported {
+        return Ok(());
+    }
+    Err(SettingError::Imported {
+        key: key(),
+        configured: configured.to_string(),
+        imported: imported.to_string(),
+        dataset: dataset.path().to_owned(),
+        remedy,
+    })
+}
+
 /// The configuration's entry for a relation of the dataset: its own, or `*`.
 fn configured<'a>(
     config: &'a Config,
     relation: &Relation,
     dataset: &Dataset,
-) -> Result<&'a RelationConfig, RunError> {
+) -> Result<&'a RelationConfig, SettingError> {
     let named = config.relations.iter().find(|r| r.name == relation.name);
-    let entry = named.or_else(|| config.relations.iter().find(|r| r.name == "*")).ok_or_else(|| {
-        RunError::Config(format!(
-            "relations: none is called `{}`, which the dataset {} has; add it, or an entry called `*`",
-            relation.name,
-            dataset.path().display()
-        ))
+    let any = || config.relations.iter().find(|r| r.name == "*");
+    let entry = named.or_else(any).ok_or_else(|| SettingError::Relation {
+        relation: relation.name.clone(),
+        dataset: dataset.path().to_owned(),
     })?;
     if entry.lhs != relation.lhs || entry.rhs != relation.rhs {
-        return Err(RunError::Config(format!(
-            "relations: `{}` joins {} and {}, but was imported with {} and {}; import again",
-            relation.name, entry.lhs, entry.rhs, relation.lhs, relation.rhs
-        )));
+        return Err(SettingError::Ends {
+            relation: relation.name.clone(),
+            configured: [entry.lhs.clone(), entry.rhs.clone()],
+            imported: [relation.lhs.clone(), relation.rhs.clone()],
+        });
     }
     Ok(entry)
 }
 
-fn relation_spec(relation: &RelationConfig, layout: &Layout) -> Result<RelationSpec, RunError> {
+fn relation_spec(relation: &RelationConfig, layout: &Layout) -> Result<RelationSpec, SettingError> {
     let index = |name: &str| {
         layout
             .types
             .iter()
             .position(|t| t.name == name)
-            .ok_or_else(|| {
-                RunError::Config(format!(
-                    "relations: `{}` has no entity type `{name}`",
-                    relation.name
-                ))
+            .ok_or_else(|| SettingError::End {
+                relation: relation.name.clone(),
+                entity_type: name.to_owned(),
             })
     };
     Ok(RelationSpec {

@@ -12,7 +12,7 @@ use pbg_kernels::table::Table;
 use pbg_store::dataset::{Dictionary, EntityId};
 use serde::Serialize;
 
-use crate::error::RunError;
+use crate::error::{Mismatch, RunError, UnknownName};
 use crate::resolved::Resolved;
 use crate::trained::{Missing, Trained};
 
@@ -164,31 +164,31 @@ impl Model<'_> {
         {
             params
                 .set(&tensor.name, &tensor.to_vec(), None)
-                .map_err(|e| {
-                    RunError::Mismatch(format!("the checkpoint does not fit the model: {e}"))
-                })?;
+                .map_err(Mismatch::from)?;
         }
         Ok(params)
     }
 
-    fn relation(&self, name: &str) -> Result<u32, RunError> {
+    fn relation(&self, name: &str) -> Result<u32, UnknownName> {
         let names = &self.trained.blueprint.relation_names;
         names
             .iter()
             .position(|n| n == name)
             .map(|i| i as u32)
             .ok_or_else(|| {
-                if self.trained.dataset.relation_names().iter().any(|n| n == name) {
-                    let path = self.trained.checkpoint.path().display();
-                    return RunError::Unknown(format!(
-                        "the relation `{name}` has no parameters in {path} yet: it came to the dataset later"
-                    ));
+                let (dataset, relation) = (&self.trained.dataset, name.to_owned());
+                if dataset.relation_names().contains(&relation) {
+                    let checkpoint = self.trained.checkpoint.path().to_owned();
+                    return UnknownName::RelationIsNew {
+                        relation,
+                        checkpoint,
+                    };
                 }
-                RunError::Unknown(format!(
-                    "the dataset {} has no relation `{name}`; it has {}",
-                    self.trained.dataset.path().display(),
-                    few(names.iter().map(String::as_str))
-                ))
+                UnknownName::Relation {
+                    relation,
+                    dataset: dataset.path().to_owned(),
+                    known: few(names.iter().map(String::as_str)),
+                }
             })
     }
 
@@ -208,10 +208,11 @@ impl Model<'_> {
         if let Some(wanted) = entity_type
             && !types.iter().any(|t| t == wanted)
         {
-            let known = few(types.iter().map(String::as_str));
-            return Err(RunError::Unknown(format!(
-                "there is no entity type `{wanted}`; there is {known}"
-            )));
+            return Err(UnknownName::EntityType {
+                entity_type: wanted.to_owned(),
+                known: few(types.iter().map(String::as_str)),
+            }
+            .into());
         }
         let mut found = Vec::new();
         for (index, type_name) in types.iter().enumerate() {
@@ -221,21 +222,23 @@ impl Model<'_> {
                 found.push((index, id));
             }
         }
-        match found[..] {
-            [(index, id)] if !self.trained.has(index, id) => Err(RunError::Unknown(format!(
-                "`{name}` has no embedding in {} yet: it came to the dataset later; `pbg-host train` draws one",
-                self.trained.checkpoint.path().display()
-            ))),
-            [only] => Ok(only),
-            [] => Err(RunError::Unknown(format!(
-                "there is no entity `{name}`{}",
-                self.similar(name)?
-            ))),
-            _ => Err(RunError::Unknown(format!(
-                "several entity types have a `{name}`: {}; choose one",
-                few(found.iter().map(|(i, _)| types[*i].as_str()))
-            ))),
-        }
+        let entity = name.to_owned();
+        let unknown = match found[..] {
+            [(index, id)] if !self.trained.has(index, id) => UnknownName::EntityIsNew {
+                entity,
+                checkpoint: self.trained.checkpoint.path().to_owned(),
+            },
+            [only] => return Ok(only),
+            [] => UnknownName::Entity {
+                entity,
+                similar: self.similar(name)?,
+            },
+            _ => UnknownName::Ambiguous {
+                entity,
+                types: few(found.iter().map(|(i, _)| types[*i].as_str())),
+            },
+        };
+        Err(unknown.into())
     }
 
     /// Names that differ from `name` by a slip of the finger, for the message that there is none.

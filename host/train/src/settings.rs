@@ -8,7 +8,7 @@ use pbg_kernels::device::DEFAULT_SLICE_BYTES;
 use pbg_kernels::step::Execution;
 use pbg_store::dataset::EdgeSet;
 
-use crate::error::RunError;
+use crate::error::{RunError, SettingError};
 use crate::model::Blueprint;
 
 /// What is decided before anything is opened.
@@ -101,11 +101,11 @@ pub(crate) fn extent(
         .num_edge_chunks
         .unwrap_or_else(|| batching::derive_edge_chunks(largest, config.max_edges_per_chunk));
     if largest.div_ceil(u64::from(edge_chunks.max(1))) > u64::from(u32::MAX) {
-        return Err(RunError::Config(format!(
-            "num_edge_chunks is {edge_chunks}, which leaves more than {} of the {largest} edges of the largest bucket \
-             in one chunk; raise it, or use more partitions",
-            u32::MAX
-        )));
+        return Err(SettingError::EdgeChunks {
+            edge_chunks,
+            largest,
+        }
+        .into());
     }
     Ok(Extent {
         epochs: config.num_epochs,

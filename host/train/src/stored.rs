@@ -7,7 +7,7 @@ use pbg_config::Config;
 use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_store::dataset::Dataset;
 
-use crate::error::RunError;
+use crate::error::{Mismatch, RunError};
 
 /// The configuration that trained the checkpoint in `folder`, with that folder as its
 /// `checkpoint_path` and its dataset where it is found now: beside the checkpoint as it was then,
@@ -19,12 +19,11 @@ pub fn trained_config(folder: &Path) -> Result<Config, RunError> {
     let checkpoint = ReadCheckpoint::open(folder)?;
     let run = checkpoint.run();
     let origin = format!("the configuration in {}", folder.display());
-    let mut config = Config::parse(&run.config, &origin, &[]).map_err(|problems| {
-        RunError::Mismatch(format!(
-            "{} was written by another version of pbg-host: {problems}",
-            folder.display()
-        ))
-    })?;
+    let mut config =
+        Config::parse(&run.config, &origin, &[]).map_err(|problems| Mismatch::Version {
+            checkpoint: folder.to_owned(),
+            problems: problems.to_string(),
+        })?;
     if let Some(path) = &run.dataset_path {
         // A preserved version lies one folder deeper than the checkpoint that it is of.
         let beside = [folder.join(path), folder.join("..").join(path)];

@@ -14,7 +14,7 @@ use pbg_store::checkpoint::{
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::buffer::TableStore;
-use crate::error::RunError;
+use crate::error::{Mismatch, RunError};
 use crate::grow::NewRows;
 use crate::identity::{Purpose, admit};
 use crate::layout::{Layout, TableKey, TypeLayout};
@@ -109,16 +109,17 @@ pub(crate) fn check_shape(
     layout: &TypeLayout,
     partition: u32,
     data: &PartitionData,
-) -> Result<(), RunError> {
+) -> Result<(), Mismatch> {
     let rows = layout.rows[partition as usize];
     if data.rows as u64 == rows && data.dim == layout.dimension {
         return Ok(());
     }
-    Err(RunError::Mismatch(format!(
-        "partition {partition} of {} is [{}, {}] in the checkpoint, but [{rows}, {}] in this run; use another \
-         checkpoint_path, or the dataset and configuration it was trained with",
-        layout.name, data.rows, data.dim, layout.dimension
-    )))
+    Err(Mismatch::Rows {
+        entity_type: layout.name.clone(),
+        partition,
+        stored: [data.rows as u64, data.dim as u64],
+        expected: [rows, layout.dimension as u64],
+    })
 }
 
 /// The tables of a run in its checkpoint.

@@ -11,7 +11,7 @@ use pbg_store::dataset::{Dataset, Dictionary, EntityId, Ids, NameList};
 use serde::{Deserialize, Serialize};
 
 use crate::commit;
-use crate::error::RunError;
+use crate::error::{Mismatch, RunError};
 use crate::identity::{Purpose, admit};
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
@@ -111,11 +111,12 @@ impl<'a> Trained<'a> {
             .checkpoint
             .read_partition_into(&layout.name, partition, &mut data)?;
         if !found {
-            return Err(RunError::Mismatch(format!(
-                "{} has no partition {partition} of {}",
-                self.checkpoint.path().display(),
-                layout.name
-            )));
+            return Err(Mismatch::NoPartition {
+                checkpoint: self.checkpoint.path().to_owned(),
+                entity_type: layout.name.clone(),
+                partition,
+            }
+            .into());
         }
         tables::table(layout, partition, data, self.features[type_index].clone())
     }

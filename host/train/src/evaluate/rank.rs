@@ -16,7 +16,7 @@ use super::known::{Answers, Entity, Filter};
 use super::stats::{RankSums, Ranked};
 use super::view::{Tables, View};
 use super::{Candidates, EvalOptions, needs};
-use crate::error::RunError;
+use crate::error::{RunError, SettingError};
 use crate::settings::cores;
 
 /// An evaluation's constant parts.
@@ -34,9 +34,7 @@ impl<'a> Ranking<'a> {
         let sampled = match options.candidates {
             Candidates::All => None,
             Candidates::Sample(0) => {
-                return Err(RunError::Config(
-                    "candidates: must be `all` or at least 1".to_owned(),
-                ));
+                return Err(SettingError::NoCandidates.into());
             }
             Candidates::Sample(n) => Some(draw_candidates(&view, n, seed)),
         };

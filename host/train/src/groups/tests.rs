@@ -19,7 +19,7 @@ impl Work for Double {
 
     fn carry_out(&mut self, order: u32) -> Result<u32, RunError> {
         if self.fails_at == Some(order) {
-            return Err(RunError::Config(format!("no {order}")));
+            return Err(RunError::Thread(format!("no {order}")));
         }
         self.left += u32::from(order.is_multiple_of(3));
         Ok(2 * order)

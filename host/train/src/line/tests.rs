@@ -49,7 +49,7 @@ impl TableStore for Tables {
 
     fn load(&self, (_, partition): TableKey) -> Result<(), RunError> {
         if partition == 2 && !self.0.meet(STORAGE) {
-            return Err(RunError::Config("read alone".to_owned()));
+            return Err(RunError::Thread("read alone".to_owned()));
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ struct NoEdges(Arc<Watch>);
 impl Prepare for NoEdges {
     fn prepare(&self, _: PassId, bucket: Bucket) -> Result<Prepared, RunError> {
         if bucket == SECOND && !self.0.meet(EDGES) {
-            return Err(RunError::Config("prepared alone".to_owned()));
+            return Err(RunError::Thread("prepared alone".to_owned()));
         }
         Ok(Prepared {
             edges: Edges::default(),

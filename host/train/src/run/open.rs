@@ -1,6 +1,6 @@
 //! The beginning of a run: everything checked, opened, and as its checkpoint left it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pbg_core::batch_graph::pipeline::Pipeline;
@@ -17,7 +17,7 @@ use crate::buffer::Room;
 use crate::commit::{self, Commits, Start};
 use crate::coordinator::Alone;
 use crate::edges::EdgeSource;
-use crate::error::RunError;
+use crate::error::{Mismatch, RunError};
 use crate::executor::{self, executors};
 use crate::grow::NewRows;
 use crate::identity::Allowed;
@@ -38,9 +38,7 @@ impl<'a> Run<'a> {
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
         let (config, blueprint) = (resolved.config(), resolved.blueprint());
-        if let Some(reason) = executor::refusal(resolved, place.is_some()) {
-            return Err(RunError::Config(reason));
-        }
+        executor::allow(resolved, place.is_some())?;
         let edge_sets = Arc::new(resolved.edge_sets()?);
         validation::check(config, resolved.dataset())?;
         let needs = resolved.check(Some(&strategies.loss))?;
@@ -104,17 +102,17 @@ fn check_state(
     state: &RunState,
     strategies: &Strategies,
 ) -> Result<(), RunError> {
-    let path = &resolved.config().checkpoint_path;
+    let checkpoint = || PathBuf::from(&resolved.config().checkpoint_path);
     let fits = state.check(extent, &resolved.blueprint().layout);
-    fits.map_err(|what| {
-        RunError::Mismatch(format!(
-            "{path}/manifest.json is damaged or of another run: {what}; choose another checkpoint_path, or put a \
-             preserved `epoch_N` in its place"
-        ))
+    fits.map_err(|what| Mismatch::Position {
+        checkpoint: checkpoint(),
+        what,
     })?;
     if let Some(remembered) = &state.loss {
-        strategies.loss.restore(remembered).map_err(|reason| {
-            RunError::Mismatch(format!("{path}: its loss does not fit: {reason}"))
+        let restored = strategies.loss.restore(remembered);
+        restored.map_err(|reason| Mismatch::Loss {
+            checkpoint: checkpoint(),
+            reason,
         })?;
     }
     Ok(())
