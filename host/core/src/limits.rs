@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PluginLimits {
-    /// Milliseconds that one call may take before it is stopped.
+    /// Milliseconds of the processor that one call may take before it is stopped.
     #[serde(default = "default::deadline_ms")]
     #[schemars(range(min = 1, max = 3_600_000))]
     pub deadline_ms: u64,

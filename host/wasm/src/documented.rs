@@ -13,7 +13,7 @@ use crate::{compiler, limits};
 const KEYS: [(&str, &str, &str); 10] = [
     (
         "deadline_ms",
-        "milliseconds of one call, on the clock of the wall",
+        "milliseconds of the processor that one call takes, or ten times as many on the clock of the wall",
         "it is stopped",
     ),
     (

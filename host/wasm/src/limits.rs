@@ -11,7 +11,7 @@ use crate::error::LoadError;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Milliseconds that one call may take, at least 1 (`deadline_ms`).
+    /// Milliseconds of the processor that one call may take, at least 1 (`deadline_ms`).
     pub deadline_ms: u64,
     /// Bytes of linear memory, all memories of the plugin together (`memory_mib`).
     pub memory_bytes: usize,
