@@ -5,7 +5,7 @@ mod graph;
 mod traced;
 
 use pbg_core::loss::TracedLoss;
-use pbg_core::strategy::StrategyId;
+use pbg_core::strategy::{Loss as _, StrategyId};
 
 pub use computed::ComputedLoss;
 pub(crate) use computed::load as load_computed;
@@ -29,7 +29,7 @@ impl LoadedLoss {
     pub fn id(&self) -> &StrategyId {
         match self {
             Self::Traced(loss) => &loss.id,
-            Self::Computed(loss) => loss.strategy_id(),
+            Self::Computed(loss) => loss.id(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use pbg_core::batch_graph::{Facts, Operation};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
+use pbg_core::strategy::LossWorker;
 
 use crate::accumulate::GradientRows;
 use crate::comparators::Comparison;
@@ -75,6 +76,7 @@ pub(crate) struct CoreStep<'b> {
     spec: &'b ModelSpec,
     plan: &'b Plan,
     job: &'b Job<'b>,
+    loss_worker: &'b mut dyn LossWorker,
     sums: &'b mut Sums,
     stats: BatchStats,
     /// Losses in the order in which they were computed, as evaluation adds them up.
@@ -85,7 +87,7 @@ pub(crate) struct CoreStep<'b> {
 pub(crate) struct Rows<'m>(&'m mut SliceBuffers);
 
 /// Scores, and what was compared.
-pub(crate) struct Scores<'m>(Compared<'m>);
+pub(crate) struct Scored<'m>(Compared<'m>);
 
 /// Gradients of scores, in their place.
 pub(crate) struct ScoreGradients<'m>(Compared<'m>);
@@ -95,13 +97,14 @@ impl<'b> CoreStep<'b> {
     pub(crate) fn new(
         spec: &'b ModelSpec,
         plan: &'b Plan,
-        job: &'b Job<'b>,
+        (job, loss_worker): (&'b Job<'b>, &'b mut dyn LossWorker),
         sums: &'b mut Sums,
     ) -> Self {
         Self {
             spec,
             plan,
             job,
+            loss_worker,
             sums,
             stats: BatchStats {
                 count: job.batch.len(),
@@ -115,7 +118,7 @@ impl<'b> CoreStep<'b> {
     pub(crate) fn trained(
         spec: &'b ModelSpec,
         plan: &'b Plan,
-        job: &'b Job<'b>,
+        (job, loss): (&'b Job<'b>, &'b mut dyn LossWorker),
         sums: &'b mut Sums,
     ) -> Self {
         let relation = job.batch.spec_index();
@@ -131,7 +134,7 @@ impl<'b> CoreStep<'b> {
             let expected = plan.sizes.touched[side as usize];
             sums.rows[side as usize].reset(rows, embeddings.width(), expected);
         }
-        Self::new(spec, plan, job, sums)
+        Self::new(spec, plan, (job, loss), sums)
     }
 
     fn relation(&self) -> usize {
@@ -286,7 +289,7 @@ impl StepExecutor for CoreStep<'_> {
     type SliceMemory = SliceBuffers;
     type Entities<'m> = &'m mut [EntitySide; 2];
     type Rows<'m> = Rows<'m>;
-    type Scores<'m> = Scores<'m>;
+    type Scored<'m> = Scored<'m>;
     type ScoreGradients<'m> = ScoreGradients<'m>;
 
     fn lacks(operation: Operation, _: Option<Side>, facts: &Facts) -> Option<&'static str> {
@@ -347,7 +350,7 @@ impl StepExecutor for CoreStep<'_> {
         stage: &Compare,
         entities: &'m mut Self::Entities<'_>,
         rows: &'m mut Rows<'_>,
-    ) -> Result<Scores<'m>, StepError> {
+    ) -> Result<Scored<'m>, StepError> {
         let SliceBuffers { sides, scores } = &mut *rows.0;
         let (candidates, queries) = pair(sides, stage.side);
         let mut compared = Compared {
@@ -357,15 +360,15 @@ impl StepExecutor for CoreStep<'_> {
             scores,
         };
         self.direction(at, stage).score(&mut compared)?;
-        Ok(Scores(compared))
+        Ok(Scored(compared))
     }
 
     fn scores<'s>(
         &self,
         at: SliceStages<'_>,
-        scores: &'s Scores<'_>,
+        scored: &'s Scored<'_>,
     ) -> Result<[Cow<'s, [f32]>; 2], StepError> {
-        let (positive, negative) = scores.0.scores.of(at.slice);
+        let (positive, negative) = scored.0.scores.of(at.slice);
         Ok([positive.into(), negative.into()])
     }
 
@@ -373,14 +376,14 @@ impl StepExecutor for CoreStep<'_> {
         &mut self,
         at: SliceStages<'_>,
         stage: &Compare,
-        scores: Self::Scores<'m>,
+        scored: Self::Scored<'m>,
     ) -> Result<Self::ScoreGradients<'m>, StepError> {
-        let Scores(compared) = scores;
+        let Scored(compared) = scored;
         let weights = Weights {
             relation: self.spec.relations[self.relation()].weight,
             edges: self.job.batch.weight.map(|w| &w[at.slice.rows.clone()]),
         };
-        let sums = compared.scores.loss(at.slice, self.job.loss, weights)?;
+        let sums = compared.scores.loss(at.slice, self.loss_worker, weights)?;
         self.stats.add(stage.side, sums.loss, sums.violators);
         self.loss += sums.loss;
         Ok(ScoreGradients(compared))

@@ -2,7 +2,7 @@
 
 use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
-use pbg_core::strategy::{Loss, MASKED};
+use pbg_core::strategy::{LossWorker, MASKED, Scores};
 use pbg_gemm::buffer::FloatBuffer;
 
 use crate::comparators::{Comparison, RowExtras};
@@ -325,43 +325,40 @@ impl ScoreBuffers {
     pub(crate) fn loss(
         &mut self,
         slice: &Slice,
-        loss: &dyn Loss,
+        loss: &mut dyn LossWorker,
         weights: Weights<'_>,
     ) -> Result<Sums, StepError> {
-        let scores = self;
-        let (rows, columns) = (slice.rows.len(), scores.columns);
-        let negatives = scores.negatives.as_mut_slice();
+        let (rows, columns) = (slice.rows.len(), self.columns);
+        let negatives = self.negatives.as_mut_slice();
+        let mut scores = Scores {
+            positive: &self.positive[..rows],
+            negative: &mut negatives[..rows * columns],
+            columns,
+            positive_gradient: &mut self.positive_gradient[..rows],
+            loss: &mut self.loss[..rows],
+        };
         // What is no formula may be the code of a guest.
         let mode = loss.formula().is_none().then(Mode::exact);
         let mut sums = Sums::default();
         // As many rows at a time as stay in the cache between their uses.
-        let at_once = (SCORES_AT_ONCE / columns.max(1)).max(1);
-        for first in (0..rows).step_by(at_once) {
-            let some = first..(first + at_once).min(rows);
-            let scored = &mut negatives[some.start * columns..some.end * columns];
-            let positive = &scores.positive[some.clone()];
-            for (row, &positive) in scored.chunks_exact(columns.max(1)).zip(positive) {
+        scores.in_blocks(SCORES_AT_ONCE / columns.max(1), |mut block| {
+            let rows = block.negative.chunks_exact(columns.max(1));
+            for (row, &positive) in rows.zip(block.positive) {
                 sums.violators += u64::from(vector::count_above(row, positive));
             }
-            loss.evaluate(
-                positive,
-                scored,
-                columns,
-                &mut scores.positive_gradient[some.clone()],
-                &mut scores.loss[some],
-            )?;
-        }
+            loss.evaluate(&mut block)
+        })?;
         drop(mode);
         for row in 0..rows {
             let weight = weights.of(row);
-            sums.loss += f64::from(scores.loss[row]) * f64::from(weight);
+            sums.loss += f64::from(self.loss[row]) * f64::from(weight);
             if weight != 1.0 {
-                scores.positive_gradient[row] *= weight;
+                self.positive_gradient[row] *= weight;
                 vector::scale(&mut negatives[row * columns..(row + 1) * columns], weight);
             }
         }
         if !sums.loss.is_finite()
-            || !scores.positive_gradient[..rows]
+            || !self.positive_gradient[..rows]
                 .iter()
                 .sum::<f32>()
                 .is_finite()
