@@ -21,6 +21,7 @@ mod parameters;
 pub(crate) mod plan;
 pub(crate) mod program;
 mod scatter;
+mod score_buffers;
 mod scores;
 mod stats;
 mod times;
@@ -39,9 +40,9 @@ pub use pbg_core::batch_graph::Cluster;
 pub use stats::{BatchStats, EvalStats};
 pub use times::ClusterTimes;
 
-use buffers::EntitySide;
 pub use buffers::pair;
-use cores::{CoreStep, SliceBuffers, Sums};
+use buffers::{EntitySide, SliceBuffers};
+use cores::{CoreStep, Sums};
 use executor::Memory;
 use job::Programs;
 

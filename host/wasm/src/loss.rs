@@ -12,10 +12,6 @@ pub(crate) use computed::load as load_computed;
 pub(crate) use traced::load as load_traced;
 
 /// A loss that is a component.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a run has one, which is taken apart at once"
-)]
 pub enum LoadedLoss {
     /// Its graph, checked; the sandbox is entered again only where parameters are updated.
     Traced(TracedLoss),
