@@ -30,6 +30,10 @@ pub(crate) fn evaluate(
     if indices.is_empty() {
         return Ok(None);
     }
+    assert!(
+        evaluators.len() <= losses.len(),
+        "a loss for each evaluator"
+    );
     let shares: Vec<_> = batching::shares(indices.len(), evaluators.len()).collect();
     let parts = std::thread::scope(|scope| {
         let handles: Vec<_> = evaluators

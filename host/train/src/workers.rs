@@ -152,6 +152,9 @@ pub struct Shifts {
 ///
 /// # Errors
 /// The first failure of any worker; the others stop at their next batch.
+///
+/// # Panics
+/// If there are fewer `losses` than `trainers`.
 pub fn train(
     trainers: &mut [Executor],
     losses: &mut [Box<dyn LossWorker>],
@@ -161,6 +164,7 @@ pub fn train(
     batch_size: u32,
     emit: &mut dyn FnMut(Event),
 ) -> Result<Shifts, RunError> {
+    assert!(trainers.len() <= losses.len(), "a loss for each trainer");
     let failed = AtomicBool::new(false);
     let shares: Vec<_> = batching::shares(indices.len(), trainers.len()).collect();
     std::thread::scope(|scope| {
