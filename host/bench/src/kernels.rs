@@ -51,11 +51,7 @@ impl StepCase {
     ///
     /// # Errors
     /// When they cannot be trained so, or libtorch or the loss fails.
-    pub fn steps<'a>(
-        &self,
-        loss: &'a dyn Loss,
-        execution: Execution,
-    ) -> Result<Steps<'a>, RunError> {
+    pub fn steps(&self, loss: &dyn Loss, execution: Execution) -> Result<Steps, RunError> {
         Steps::new(&self.spec, [ENTITIES, BATCH], loss, execution)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pbg_core::strategy::Loss;
+use pbg_core::strategy::{Loss, LossWorker};
 use pbg_gemm::pages;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
@@ -34,26 +34,26 @@ pub(crate) struct StepRate {
 }
 
 /// Batches of uniformly drawn edges between the entities of one partition.
-pub struct Steps<'a> {
+pub struct Steps {
     spec: Arc<ModelSpec>,
     /// Entities of the partition, edges of a batch.
     sizes: [usize; 2],
     table: Table,
     params: Params,
-    loss: &'a dyn Loss,
+    loss: Box<dyn LossWorker>,
     worker: StepWorker,
     rng: Xoshiro256PlusPlus,
     columns: [Vec<u32>; 3],
     draws: Draws,
 }
 
-impl<'a> Steps<'a> {
+impl Steps {
     /// Steps of a model with one entity type, `sizes` entities and edges per batch. The first ones are taken
     /// here: they grow the buffers.
     pub(crate) fn new(
         spec: &ModelSpec,
         sizes: [usize; 2],
-        loss: &'a dyn Loss,
+        loss: &dyn Loss,
         execution: Execution,
     ) -> Result<Self, RunError> {
         if let Some(reason) = execution.refusal(spec) {
@@ -71,7 +71,7 @@ impl<'a> Steps<'a> {
             sizes,
             table: Table::new(values, dimension),
             params: Params::new(&spec),
-            loss,
+            loss: loss.worker(),
             worker: StepWorker::new(Arc::clone(&spec))?.with_execution(execution),
             rng,
             columns: Default::default(),
@@ -138,13 +138,13 @@ impl<'a> Steps<'a> {
             lhs: &self.table,
             rhs: &self.table,
         };
-        let trained = self.worker.train(&Job {
+        let job = Job {
             batch: &batch,
             tables: &tables,
             params: &self.params,
-            loss: self.loss,
             draws: &self.draws,
-        });
+        };
+        let trained = self.worker.train(&job, self.loss.as_mut());
         match trained {
             Ok(_) => Ok(()),
             Err(StepError::Strategy(error)) => Err(RunError::Strategy(error)),

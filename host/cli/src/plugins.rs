@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pbg_config::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, Installed, OnFault};
 use pbg_core::event::Event;
 use pbg_core::model::Comparator;
-use pbg_core::strategy::Loss;
+use pbg_core::strategy::{Loss, Scores};
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 use pbg_wasm::{
     Compiler, Grant, Kind as Slot, Limits, LoadError, LoadedLoss, LogLevel, LogSink, Plugin,
@@ -224,9 +224,14 @@ fn make_loss(plugin: Plugin, config: &Config, warnings: &mut Vec<String>) -> Res
 /// Whether the best scores within -1 to 1 leave more than a third of the loss of equal ones. A
 /// loss that fails here says so when it is trained.
 fn stays_large(loss: &dyn Loss) -> bool {
-    let (positive, mut negative) = ([1.0, 0.0], [-1.0, 0.0]);
-    let (mut gradient, mut losses) = ([0.0; 2], [0.0; 2]);
-    let evaluated = loss.evaluate(&positive, &mut negative, 1, &mut gradient, &mut losses);
+    let mut losses = [0.0; 2];
+    let evaluated = loss.worker().evaluate(&mut Scores {
+        positive: &[1.0, 0.0],
+        negative: &mut [-1.0, 0.0],
+        columns: 1,
+        positive_gradient: &mut [0.0; 2],
+        loss: &mut losses,
+    });
     let [best, equal] = losses;
     evaluated.is_ok() && 3.0 * best > equal
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pbg_core::strategy::{Loss, MASKED, StrategyError};
+use pbg_core::strategy::{LossWorker, MASKED, Scores, StrategyError};
 
 use crate::finding::Report;
 use crate::timing::{Timing, time};
@@ -26,7 +26,7 @@ struct Found {
 
 /// Tries a loss on ordinary and extreme scores. `stops_gradient` says that its gradient is not
 /// that of its value on purpose, so that the comparison with finite differences is left out.
-pub fn check_loss(loss: &dyn Loss, stops_gradient: bool) -> Report {
+pub fn check_loss(loss: &mut dyn LossWorker, stops_gradient: bool) -> Report {
     let mut report = Report::default();
     let cases = extremes()
         .into_iter()
@@ -111,24 +111,24 @@ fn extremes() -> Vec<Rows> {
     ]
 }
 
-fn evaluate(loss: &dyn Loss, rows: &Rows) -> Result<Found, String> {
+fn evaluate(loss: &mut dyn LossWorker, rows: &Rows) -> Result<Found, String> {
     let mut found = Found {
         loss: vec![0.0; rows.positive.len()],
         positive: vec![0.0; rows.positive.len()],
         negative: rows.negative.clone(),
     };
-    loss.evaluate(
-        &rows.positive,
-        &mut found.negative,
-        rows.columns,
-        &mut found.positive,
-        &mut found.loss,
-    )
+    loss.evaluate(&mut Scores {
+        positive: &rows.positive,
+        negative: &mut found.negative,
+        columns: rows.columns,
+        positive_gradient: &mut found.positive,
+        loss: &mut found.loss,
+    })
     .map_err(|fault| format!("{}: {}: {}", rows.name, fault.function, fault.reason))?;
     Ok(found)
 }
 
-fn finite(loss: &dyn Loss, rows: &Rows) -> Result<Found, String> {
+fn finite(loss: &mut dyn LossWorker, rows: &Rows) -> Result<Found, String> {
     let found = evaluate(loss, rows)?;
     for (what, numbers) in [
         ("loss", &found.loss),
@@ -154,7 +154,7 @@ fn finite(loss: &dyn Loss, rows: &Rows) -> Result<Found, String> {
     Ok(found)
 }
 
-fn again(loss: &dyn Loss, cases: &[Rows], found: &[Found]) -> Result<String, String> {
+fn again(loss: &mut dyn LossWorker, cases: &[Rows], found: &[Found]) -> Result<String, String> {
     for (rows, before) in cases.iter().zip(found).rev() {
         if evaluate(loss, rows)? != *before {
             return Err(format!("{}: other numbers for the same scores", rows.name));
@@ -167,7 +167,7 @@ fn again(loss: &dyn Loss, cases: &[Rows], found: &[Found]) -> Result<String, Str
 }
 
 /// A row must cost the same alone as among others: the host cuts batches anywhere.
-fn rows_alone(loss: &dyn Loss) -> Result<String, String> {
+fn rows_alone(loss: &mut dyn LossWorker) -> Result<String, String> {
     let all = ordinary(9, 13);
     let together = evaluate(loss, &all)?;
     for (row, &positive) in all.positive.iter().enumerate() {
@@ -194,7 +194,7 @@ const STEP: f32 = 1.0 / 64.0;
 
 /// Compares the gradient with slopes of the loss. Where the slopes to the left and to the right
 /// differ there is a kink, and any slope between them will do.
-fn gradient(loss: &dyn Loss) -> Result<String, String> {
+fn gradient(loss: &mut dyn LossWorker) -> Result<String, String> {
     let (mut compared, mut worst) = (0, 0.0_f32);
     for rows in [ordinary(7, 5), ordinary(2, 60)] {
         let found = evaluate(loss, &rows)?;
@@ -234,13 +234,13 @@ fn gradient(loss: &dyn Loss) -> Result<String, String> {
 }
 
 fn slopes(
-    loss: &dyn Loss,
+    loss: &mut dyn LossWorker,
     rows: &Rows,
     row: usize,
     place: usize,
     here: f32,
 ) -> Result<(f32, f32), String> {
-    let moved = |by: f32| -> Result<f32, String> {
+    let mut moved = |by: f32| -> Result<f32, String> {
         let mut rows = rows.clone();
         match place {
             0 => rows.positive[row] += by,
@@ -256,7 +256,7 @@ fn slopes(
 /// # Errors
 /// The loss's.
 pub fn bench_loss(
-    loss: &dyn Loss,
+    loss: &mut dyn LossWorker,
     rows: usize,
     columns: usize,
     budget: Duration,
@@ -266,44 +266,38 @@ pub fn bench_loss(
     let (mut gradient, mut value) = (vec![0.0; rows], vec![0.0; rows]);
     time(budget, || {
         negative.copy_from_slice(&scores.negative);
-        loss.evaluate(
-            &scores.positive,
-            &mut negative,
+        loss.evaluate(&mut Scores {
+            positive: &scores.positive,
+            negative: &mut negative,
             columns,
-            &mut gradient,
-            &mut value,
-        )
+            positive_gradient: &mut gradient,
+            loss: &mut value,
+        })
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbg_core::strategy::StrategyId;
 
     /// `factor` times the hinge of each negative; the right gradient has factor 1.
     struct Hinge {
-        id: StrategyId,
         factor: f32,
         margin: f32,
     }
 
-    impl Loss for Hinge {
-        fn id(&self) -> &StrategyId {
-            &self.id
-        }
-
-        fn evaluate(
-            &self,
-            positive: &[f32],
-            negative: &mut [f32],
-            columns: usize,
-            positive_gradient: &mut [f32],
-            loss: &mut [f32],
-        ) -> Result<(), StrategyError> {
+    impl LossWorker for Hinge {
+        fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+            let Scores {
+                positive,
+                negative,
+                columns,
+                positive_gradient,
+                loss,
+            } = scores;
             for (row, &score) in positive.iter().enumerate() {
                 (loss[row], positive_gradient[row]) = (0.0, 0.0);
-                for n in &mut negative[row * columns..(row + 1) * columns] {
+                for n in &mut negative[row * *columns..][..*columns] {
                     let excess = self.margin - score + *n;
                     let active = excess > 0.0 && *n != MASKED;
                     *n = if active { self.factor } else { 0.0 };
@@ -316,33 +310,25 @@ mod tests {
     }
 
     fn hinge(factor: f32, margin: f32) -> Hinge {
-        Hinge {
-            id: StrategyId {
-                name: "hinge".to_owned(),
-                version: "1".to_owned(),
-                sha256: String::new(),
-            },
-            factor,
-            margin,
-        }
+        Hinge { factor, margin }
     }
 
     #[test]
     fn a_right_loss_keeps_every_promise() {
-        let report = check_loss(&hinge(1.0, 0.1), false);
+        let report = check_loss(&mut hinge(1.0, 0.1), false);
         assert_eq!(report.broken(), 0, "{report:?}");
     }
 
     #[test]
     fn a_wrong_gradient_is_found() {
-        let report = check_loss(&hinge(1.1, 0.1), false);
+        let report = check_loss(&mut hinge(1.1, 0.1), false);
         assert_eq!(report.broken(), 1, "{report:?}");
-        assert_eq!(check_loss(&hinge(1.1, 0.1), true).broken(), 0);
+        assert_eq!(check_loss(&mut hinge(1.1, 0.1), true).broken(), 0);
     }
 
     #[test]
     fn a_loss_that_is_not_finite_is_found() {
-        let report = check_loss(&hinge(1.0, f32::INFINITY), false);
+        let report = check_loss(&mut hinge(1.0, f32::INFINITY), false);
         assert_eq!(report.findings()[0].promise, "finite");
         assert_eq!(report.broken(), 1, "{report:?}");
     }

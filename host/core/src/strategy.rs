@@ -4,12 +4,16 @@
 //! a relation or a loss. Implementations are components behind `pbg-wasm`; a strategy is given
 //! everything it may depend on as an argument, so equal arguments give equal answers.
 
+mod scores;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{Bucket, Side};
 use crate::loss::{Derived, LossState};
+
+pub use scores::{Scores, UnevenScores};
 
 /// Which strategy answered: for messages and for the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,36 +169,15 @@ pub struct Formula {
     pub parameters: Vec<f32>,
 }
 
-/// A loss over rows of scores: row `i` has one positive and `columns` negatives.
+/// A loss over rows of scores, as all workers share it; each evaluates it with a [`LossWorker`].
 ///
-/// Every row stands for itself, so rows may be cut into slices anywhere. Weights of edges and
-/// relations are applied by the caller, to losses and gradients alike.
+/// Weights of edges and relations are applied by the caller, to losses and gradients alike.
 pub trait Loss: Send + Sync {
     /// Who this is.
     fn id(&self) -> &StrategyId;
 
-    /// Evaluates rows of scores and their gradients.
-    ///
-    /// * `positive`: `[rows]`.
-    /// * `negative`: `[rows, columns]`, scores in, gradients out; masked entries come in as
-    ///   [`MASKED`] and must go out as 0.
-    /// * `positive_gradient`, `loss`: `[rows]`, out.
-    ///
-    /// # Errors
-    /// When the strategy refuses, faults or exceeds its limits.
-    fn evaluate(
-        &self,
-        positive: &[f32],
-        negative: &mut [f32],
-        columns: usize,
-        positive_gradient: &mut [f32],
-        loss: &mut [f32],
-    ) -> Result<(), StrategyError>;
-
-    /// The formula that [`Loss::evaluate`] executes; `None` where a guest computes.
-    fn formula(&self) -> Option<Formula> {
-        None
-    }
+    /// What evaluates it on one thread. It takes its buffers, or makes its instance, when it is first asked.
+    fn worker(&self) -> Box<dyn LossWorker>;
 
     /// Hears of a batch that was trained: its edges, and their losses added up, both sides together,
     /// with all weights. Workers call it at the same time.
@@ -224,6 +207,21 @@ pub trait Loss: Send + Sync {
     fn worker_bytes(&self, columns: usize) -> usize {
         let _ = columns;
         0
+    }
+}
+
+/// Evaluates a [`Loss`] on one thread, with buffers or an instance of its own.
+pub trait LossWorker: Send {
+    /// Evaluates rows of scores and their gradients, in place.
+    ///
+    /// # Errors
+    /// When the strategy refuses, faults or exceeds its limits. `scores` is then what is left to do: it begins
+    /// with the rows that failed, and their scores are as they came.
+    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError>;
+
+    /// The formula that [`LossWorker::evaluate`] executes; `None` where a guest computes.
+    fn formula(&mut self) -> Option<&Formula> {
+        None
     }
 }
 

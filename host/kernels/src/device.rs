@@ -6,6 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pbg_core::strategy::LossWorker;
+
 use crate::error::{StepError, WorkerError};
 use crate::params::Params;
 use crate::spec::ModelSpec;
@@ -52,7 +54,7 @@ pub trait DeviceWorker: fmt::Debug + Send {
     ///
     /// # Errors
     /// As there, or when a table is not resident.
-    fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError>;
+    fn train(&mut self, job: &Job<'_>, loss: &mut dyn LossWorker) -> Result<BatchStats, StepError>;
 
     /// As [`DeviceWorker::train`]; `observer` sees the scores before they become gradients.
     ///
@@ -61,6 +63,7 @@ pub trait DeviceWorker: fmt::Debug + Send {
     fn train_observed(
         &mut self,
         job: &Job<'_>,
+        loss: &mut dyn LossWorker,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError>;
 

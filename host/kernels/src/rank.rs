@@ -5,20 +5,22 @@
 //! a block is read and transformed once and every score is consumed in the cache it was made in.
 
 mod kernel;
+mod operands;
+mod prepare;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
-use pbg_core::model::Operator;
 
 use crate::batch::Relations;
-use crate::comparators::{Comparison, RowExtras};
-use crate::operators;
-use crate::params::{ParamTensor, Params};
+use crate::params::Params;
 use crate::spec::{ModelSpec, SpecError};
-use crate::table::{LookUp, Table};
+use crate::table::Table;
 use crate::vector;
+
+pub use operands::{Candidates, Queries};
+use prepare::{Preparer, Recipe};
 
 /// Queries whose scores against a block are computed at once: they and the scores share the
 /// second-level cache.
@@ -26,75 +28,6 @@ const QUERIES_AT_ONCE: usize = 16 * kernel::GROUP;
 
 /// Candidates per block that suit the caches, for callers to cut tables with.
 pub const BLOCK: usize = 512;
-
-/// What the known sides of edges are compared with candidates as.
-#[derive(Clone, Debug, Default)]
-pub struct Queries {
-    count: usize,
-    width: usize,
-    /// Row by row, for [`Ranker::pair_scores`]; not kept of those that were appended.
-    values: Vec<f32>,
-    interleaved: Vec<f32>,
-    extras: Vec<RowExtras>,
-}
-
-impl Queries {
-    /// How many are interleaved with each other: ranges of [`Ranker::scores`] start at multiples of it.
-    pub const GROUP: usize = kernel::GROUP;
-
-    /// Room for `count` queries of `width` floats that come by [`Queries::append`].
-    #[must_use]
-    pub fn with_capacity(count: usize, width: usize) -> Self {
-        let padded = count.next_multiple_of(kernel::GROUP);
-        Self {
-            width,
-            interleaved: Vec::with_capacity(padded * width),
-            extras: Vec::with_capacity(count),
-            ..Self::default()
-        }
-    }
-
-    /// Adds `others` behind, without what only [`Ranker::pair_scores`] needs.
-    ///
-    /// # Panics
-    /// If those before are not whole groups of [`Queries::GROUP`], or the widths differ.
-    pub fn append(&mut self, others: &Self) {
-        assert_eq!(self.count % kernel::GROUP, 0, "whole groups come before");
-        assert_eq!(self.width, others.width, "all are as wide");
-        self.count += others.count;
-        self.interleaved.extend_from_slice(&others.interleaved);
-        self.extras.extend_from_slice(&others.extras);
-    }
-
-    /// How many.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-}
-
-/// Consecutive entities of a table, prepared for comparison.
-#[derive(Clone, Debug, Default)]
-pub struct Candidates {
-    first: usize,
-    count: usize,
-    panels: Vec<f32>,
-    extras: Vec<RowExtras>,
-}
-
-impl Candidates {
-    /// Offsets of the entities in their table.
-    #[must_use]
-    pub fn entities(&self) -> Range<usize> {
-        self.first..self.first + self.count
-    }
-}
 
 /// How many candidates a positive is compared with favourably or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,22 +75,10 @@ pub struct Replacement<'a> {
 /// Prepares queries and candidates and compares them. One per thread: it owns buffers.
 #[derive(Debug)]
 pub struct Ranker {
-    spec: Arc<ModelSpec>,
-    comparison: Comparison,
+    preparer: Preparer,
     rows: Vec<f32>,
-    row: Vec<f32>,
-    packed: Vec<f32>,
-    scratch: Vec<f32>,
     scores: Vec<f32>,
     distances: Vec<f32>,
-}
-
-/// What one kind of rows goes through.
-struct Recipe<'a> {
-    operator: Operator,
-    tensors: &'a [ParamTensor],
-    global: Vec<f32>,
-    dimension: usize,
 }
 
 impl Ranker {
@@ -167,15 +88,10 @@ impl Ranker {
     /// When the specification breaks a rule.
     pub fn new(spec: Arc<ModelSpec>) -> Result<Self, SpecError> {
         spec.validate()?;
-        let comparison = Comparison::of(&spec);
-        let [rows, row, packed, scratch, scores, distances] = Default::default();
+        let [rows, scores, distances] = Default::default();
         Ok(Self {
-            spec,
-            comparison,
+            preparer: Preparer::new(spec),
             rows,
-            row,
-            packed,
-            scratch,
             scores,
             distances,
         })
@@ -185,7 +101,9 @@ impl Ranker {
     /// prepared anew for every relation: with static relations on the right side.
     #[must_use]
     pub fn candidates_depend_on_relation(&self, side: Side, relation: u32) -> bool {
-        self.spec.candidates_depend_on_relation(side, relation)
+        self.preparer
+            .spec
+            .candidates_depend_on_relation(side, relation)
     }
 
     /// Prepares a query for each entity of `known`, offsets in `table`, the partition of the side that is
@@ -203,7 +121,7 @@ impl Ranker {
         params: &Params,
         out: &mut Queries,
     ) {
-        let dimension = table.embeddings.width();
+        let (preparer, dimension) = (&mut self.preparer, table.embeddings.width());
         (out.count, out.width) = (known.len(), dimension);
         out.extras.clear();
         out.values.clear();
@@ -219,13 +137,13 @@ impl Ranker {
                 Relations::PerEdge(relations) => relations[i],
             };
             if recipe.as_ref().is_none_or(|(of, _)| *of != relation) {
-                let transformed = side == Side::Lhs || self.spec.is_dynamic();
-                let new = self.recipe(side.other(), transformed, relation, params, dimension);
-                self.read_parameters(&new, relation);
+                let transformed = side == Side::Lhs || preparer.spec.is_dynamic();
+                let new = preparer.recipe(side.other(), transformed, relation, params, dimension);
+                preparer.read_parameters(&new, relation);
                 recipe = Some((relation, new));
             }
             if let Some((_, recipe)) = &recipe {
-                out.extras.push(self.prepare(recipe, table, entity, row));
+                out.extras.push(preparer.row(recipe, table, entity, row));
             }
         }
         kernel::interleave::<{ kernel::GROUP }>(&out.values, dimension, &mut out.interleaved);
@@ -244,17 +162,15 @@ impl Ranker {
     ) {
         let dimension = table.embeddings.width();
         (out.first, out.count) = (entities.start, entities.len());
-        let mut rows = std::mem::take(&mut self.rows);
-        rows.resize(entities.len() * dimension, 0.0);
-        self.prepare_all(
+        self.rows.resize(entities.len() * dimension, 0.0);
+        self.preparer.all(
             replacement,
             entities.map(|e| e as u32),
             table,
-            &mut rows,
+            &mut self.rows,
             &mut out.extras,
         );
-        kernel::interleave::<{ kernel::PANEL }>(&rows, dimension, &mut out.panels);
-        self.rows = rows;
+        kernel::interleave::<{ kernel::PANEL }>(&self.rows, dimension, &mut out.panels);
     }
 
     /// Scores of query `i` with entity `entities[i]` of `table`: the same bits as in a block that
@@ -273,7 +189,7 @@ impl Ranker {
         let dimension = table.embeddings.width();
         let mut rows = vec![0.0; entities.len() * dimension];
         let mut extras = Vec::new();
-        self.prepare_all(
+        self.preparer.all(
             replacement,
             entities.iter().copied(),
             table,
@@ -285,7 +201,8 @@ impl Ranker {
             let query = &queries.values[i * dimension..(i + 1) * dimension];
             let mut score = [kernel::pair(query, candidate)];
             let (q, k) = (queries.extras[i], extras[i]);
-            self.comparison
+            self.preparer
+                .comparison
                 .finish_scores(&mut score, q, &[k], &mut [0.0]);
             scores.push(score[0]);
         }
@@ -318,15 +235,11 @@ impl Ranker {
         let scores = &mut self.scores[..len];
         let interleaved = &queries.interleaved[groups.start * group..groups.end * group];
         kernel::products(interleaved, &candidates.panels, width, columns, scores);
-        if self.comparison.has_epilogue() {
+        let comparison = self.preparer.comparison;
+        if comparison.has_epilogue() {
             self.distances.resize(columns, 0.0);
             for (row, extras) in scores.chunks_exact_mut(columns).zip(&queries.extras[range]) {
-                self.comparison.finish_scores(
-                    row,
-                    *extras,
-                    &candidates.extras,
-                    &mut self.distances,
-                );
+                comparison.finish_scores(row, *extras, &candidates.extras, &mut self.distances);
             }
         }
         scores
@@ -382,99 +295,5 @@ impl Ranker {
                 }
             }
         }
-    }
-
-    /// What entities on `side` go through before they are compared.
-    fn recipe<'p>(
-        &self,
-        side: Side,
-        transformed: bool,
-        relation: u32,
-        params: &'p Params,
-        dimension: usize,
-    ) -> Recipe<'p> {
-        let index = if self.spec.is_dynamic() {
-            0
-        } else {
-            relation as usize
-        };
-        let rules = &self.spec.relations[index];
-        let global = params
-            .global(rules.entity(side))
-            .map(ParamTensor::to_vec)
-            .unwrap_or_default();
-        let operator = if transformed {
-            rules.operator
-        } else {
-            Operator::None
-        };
-        Recipe {
-            operator,
-            tensors: params.operator(index, side),
-            global,
-            dimension,
-        }
-    }
-
-    fn read_parameters(&mut self, recipe: &Recipe<'_>, relation: u32) {
-        if recipe.operator != Operator::None {
-            let row = if self.spec.is_dynamic() {
-                relation as usize
-            } else {
-                0
-            };
-            self.packed.resize(
-                operators::packed_width(recipe.operator, recipe.dimension),
-                0.0,
-            );
-            operators::read_packed(recipe.tensors, row, &mut self.packed);
-        }
-    }
-
-    fn prepare_all(
-        &mut self,
-        replacement: Replacement<'_>,
-        entities: impl Iterator<Item = u32>,
-        table: &Table,
-        rows: &mut [f32],
-        extras: &mut Vec<RowExtras>,
-    ) {
-        let dimension = table.embeddings.width();
-        let Replacement {
-            side,
-            relation,
-            params,
-        } = replacement;
-        let transformed = self.candidates_depend_on_relation(side, relation);
-        let recipe = self.recipe(side, transformed, relation, params, dimension);
-        self.read_parameters(&recipe, relation);
-        extras.clear();
-        for (entity, row) in entities.zip(rows.chunks_exact_mut(dimension)) {
-            extras.push(self.prepare(&recipe, table, entity, row));
-        }
-    }
-
-    /// One prepared row.
-    fn prepare(
-        &mut self,
-        recipe: &Recipe<'_>,
-        table: &Table,
-        entity: u32,
-        out: &mut [f32],
-    ) -> RowExtras {
-        self.row.resize(out.len(), 0.0);
-        let look_up = LookUp {
-            max_norm: self.spec.max_norm,
-            in_place: false,
-        };
-        look_up.row(table, entity, out, &mut self.scratch);
-        if !recipe.global.is_empty() {
-            vector::add(out, &recipe.global);
-        }
-        if recipe.operator != Operator::None {
-            self.row.copy_from_slice(out);
-            operators::forward(recipe.operator, &self.packed, &self.row, out);
-        }
-        self.comparison.prepare(out)
     }
 }

@@ -21,6 +21,7 @@ mod parameters;
 pub(crate) mod plan;
 pub(crate) mod program;
 mod scatter;
+mod score_buffers;
 mod scores;
 mod stats;
 mod times;
@@ -28,6 +29,7 @@ mod times;
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
+use pbg_core::strategy::LossWorker;
 
 use crate::rows::Mode;
 use crate::spec::ModelSpec;
@@ -38,9 +40,9 @@ pub use pbg_core::batch_graph::Cluster;
 pub use stats::{BatchStats, EvalStats};
 pub use times::ClusterTimes;
 
-use buffers::EntitySide;
 pub use buffers::pair;
-use cores::{CoreStep, SliceBuffers, Sums};
+use buffers::{EntitySide, SliceBuffers};
+use cores::{CoreStep, Sums};
 use executor::Memory;
 use job::Programs;
 
@@ -102,14 +104,19 @@ impl StepWorker {
         self
     }
 
-    /// Trains one batch: all gradients from the values before, summed, applied at the end.
+    /// Trains one batch: all gradients from the values before, summed, applied at the end. Scores become what `loss`
+    /// makes of them.
     ///
     /// # Errors
     /// When the batch does not fit the model, the loss fails, or a value is not finite; nothing of the
     /// batch was applied then, except that a gradient that alone is not finite is left out of
     /// an otherwise complete update. `max_norm` acts when rows are looked up, as in PBG, and stays.
-    pub fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError> {
-        self.step(job, None)
+    pub fn train(
+        &mut self,
+        job: &Job<'_>,
+        loss: &mut dyn LossWorker,
+    ) -> Result<BatchStats, StepError> {
+        self.step(job, loss, None)
     }
 
     /// As [`StepWorker::train`]; `observer` sees the scores before they become gradients.
@@ -119,14 +126,16 @@ impl StepWorker {
     pub fn train_observed(
         &mut self,
         job: &Job<'_>,
+        loss: &mut dyn LossWorker,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {
-        self.step(job, Some(observer))
+        self.step(job, loss, Some(observer))
     }
 
     fn step(
         &mut self,
         job: &Job<'_>,
+        loss: &mut dyn LossWorker,
         observer: Option<&mut ScoreObserver<'_>>,
     ) -> Result<BatchStats, StepError> {
         if job.batch.is_empty() {
@@ -136,7 +145,7 @@ impl StepWorker {
         self.times.start();
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
-        let executor = CoreStep::trained(spec, &plan, job, &mut self.sums);
+        let executor = CoreStep::trained(spec, &plan, (job, loss), &mut self.sums);
         let memory = Memory {
             pass: &mut self.entities,
             slice: &mut self.slice,
@@ -152,14 +161,19 @@ impl StepWorker {
     ///
     /// # Errors
     /// As [`StepWorker::train`].
-    pub fn evaluate(&mut self, job: &Job<'_>, seed: u64) -> Result<EvalStats, StepError> {
+    pub fn evaluate(
+        &mut self,
+        job: &Job<'_>,
+        loss: &mut dyn LossWorker,
+        seed: u64,
+    ) -> Result<EvalStats, StepError> {
         let mut evaluation = evaluate::Evaluation::new(job.batch.len(), seed);
         if job.batch.is_empty() {
             return Ok(evaluation.finish(&self.spec, 0.0));
         }
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
-        let executor = CoreStep::new(spec, &plan, job, &mut self.sums);
+        let executor = CoreStep::new(spec, &plan, (job, loss), &mut self.sums);
         let memory = Memory {
             pass: &mut self.entities,
             slice: &mut self.slice,

@@ -7,15 +7,7 @@ use pbg_core::loss::{Binary, Node, NodeId, Reduction, Unary};
 use pbg_core::strategy::{Formula, MASKED};
 use tch::{Kind, TchError, Tensor};
 
-/// Scores of some rows.
-pub(super) struct Scores<'a> {
-    /// `[rows]`
-    pub(super) positive: &'a Tensor,
-    /// `[rows, columns]`
-    pub(super) negative: &'a Tensor,
-}
-
-/// What a loss makes of them.
+/// What a loss makes of scores.
 pub(super) struct Losses {
     /// `[rows]`
     pub(super) loss: Tensor,
@@ -40,14 +32,19 @@ struct Evaluation<'a> {
     values: Vec<Option<Value>>,
 }
 
-/// Evaluates `formula` and its derivatives.
-pub(super) fn evaluate(formula: &Formula, scores: &Scores<'_>) -> Result<Losses, TchError> {
+/// Evaluates `formula` and its derivatives on the scores of positives, `[rows]`, and of their negatives,
+/// `[rows, columns]`.
+pub(super) fn evaluate(
+    formula: &Formula,
+    positive: &Tensor,
+    negative: &Tensor,
+) -> Result<Losses, TchError> {
     let derived = &formula.derived;
     let mut evaluation = Evaluation {
         parameters: &formula.parameters,
-        positive: scores.positive.f_unsqueeze(1)?,
-        negative: scores.negative,
-        masked: scores.negative.f_eq(f64::from(MASKED))?,
+        positive: positive.f_unsqueeze(1)?,
+        negative,
+        masked: negative.f_eq(f64::from(MASKED))?,
         values: Vec::with_capacity(derived.nodes.len()),
     };
     let outputs = [derived.loss, derived.positive, derived.negative];
@@ -62,7 +59,7 @@ pub(super) fn evaluate(formula: &Formula, scores: &Scores<'_>) -> Result<Losses,
             }
         }
     }
-    let [rows, columns]: [i64; 2] = [scores.negative.size()[0], scores.negative.size()[1]];
+    let [rows, columns]: [i64; 2] = [negative.size()[0], negative.size()[1]];
     let negative = evaluation.tensor(derived.negative)?;
     Ok(Losses {
         loss: evaluation

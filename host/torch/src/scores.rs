@@ -31,7 +31,7 @@ pub(super) struct Compared<'a, T> {
 }
 
 /// Scores, and what the way back needs; after the loss, their gradients with all weights.
-pub(super) struct Scores {
+pub(super) struct ScoreTensors {
     /// `[edges, columns]`
     pub(super) negative: Tensor,
     /// `[edges]`
@@ -145,7 +145,10 @@ impl Direction<'_> {
     }
 
     /// Computes positive and negative scores, masks included.
-    pub(super) fn score(&self, compared: &Compared<'_, Prepared>) -> Result<Scores, TchError> {
+    pub(super) fn score(
+        &self,
+        compared: &Compared<'_, Prepared>,
+    ) -> Result<ScoreTensors, TchError> {
         let queries = &*compared.queries;
         let among = compared.all.as_deref().unwrap_or(&*compared.candidates);
         let q = self.chunked(&self.positives(&queries.values)?)?;
@@ -161,7 +164,7 @@ impl Direction<'_> {
         };
         let negative = self.flat(&scores)?;
         self.mask(&scores, &negative)?;
-        Ok(Scores {
+        Ok(ScoreTensors {
             negative,
             positive,
             distances,
@@ -260,7 +263,7 @@ impl Direction<'_> {
     /// Adds the gradients of both sides' rows; `scores` are gradients now.
     pub(super) fn differentiate(
         &self,
-        scores: &Scores,
+        scores: &ScoreTensors,
         rows: &Compared<'_, Prepared>,
         sums: &mut Compared<'_, Gradients>,
     ) -> Result<(), TchError> {
@@ -291,7 +294,7 @@ impl Direction<'_> {
     fn undo_finish(
         &self,
         mut factors: Tensor,
-        scores: &Scores,
+        scores: &ScoreTensors,
         sums: &mut Compared<'_, Gradients>,
     ) -> Result<Tensor, TchError> {
         let target = sums.all.as_deref_mut().unwrap_or(&mut *sums.candidates);
@@ -313,7 +316,7 @@ impl Direction<'_> {
     /// Gradients through the positives' scores where the products do not carry them.
     fn differentiate_positives(
         &self,
-        scores: &Scores,
+        scores: &ScoreTensors,
         rows: &Compared<'_, Prepared>,
         sums: &mut Compared<'_, Gradients>,
     ) -> Result<(), TchError> {

@@ -6,7 +6,7 @@ use std::sync::MutexGuard;
 use pbg_core::batch_graph::{Facts, Negatives, Operation};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
-use pbg_core::strategy::Formula;
+use pbg_core::strategy::{Formula, LossWorker, Scores};
 use pbg_kernels::device::{
     Compare, Comparison, Gather, N3, NO_ROUNDED_DISTANCES, PassStages, Plan, Slice, SliceStages,
     StepExecutor, pair,
@@ -21,7 +21,7 @@ use super::operator::Transform;
 use super::parameters::{Parameters, Read};
 use super::place::TorchPlace;
 use super::rows::{Gradients, Prepared, cubes};
-use super::scores::{Compared, Direction, Scores};
+use super::scores::{Compared, Direction, ScoreTensors};
 use super::sums::{POSITIVE_GRADIENTS, REGULARIZER, Sums};
 use super::tables::Rows;
 use super::touched::Touched;
@@ -40,6 +40,8 @@ pub(super) struct DeviceStep<'b> {
     pub(super) plan: &'b Plan,
     pub(super) job: &'b Job<'b>,
     pub(super) place: TorchPlace,
+    pub(super) loss: &'b mut dyn LossWorker,
+    /// The loss's, as it is when the batch begins.
     pub(super) formula: Option<Formula>,
     pub(super) touched: Touched,
     pub(super) set: WorkingSet,
@@ -66,7 +68,7 @@ pub(super) struct SliceRows {
 
 /// Scores, and what was compared.
 pub(super) struct Scored<'m> {
-    scores: Scores,
+    scores: ScoreTensors,
     rows: &'m mut SliceRows,
     /// Every entity, where all are negatives.
     entities: Option<&'m mut EntireSide>,
@@ -220,16 +222,10 @@ impl DeviceStep<'_> {
     }
 
     /// What the loss makes of scores, with all weights.
-    fn losses(&self, slice: &Slice, scores: &Scores) -> Result<Losses, DeviceError> {
+    fn losses(&mut self, slice: &Slice, scores: &ScoreTensors) -> Result<Losses, DeviceError> {
         let losses = match &self.formula {
-            Some(formula) => formula::evaluate(
-                formula,
-                &formula::Scores {
-                    positive: &scores.positive,
-                    negative: &scores.negative,
-                },
-            )?,
-            None => ask(self.job, scores, self.place)?,
+            Some(formula) => formula::evaluate(formula, &scores.positive, &scores.negative)?,
+            None => ask(self.loss, scores, self.place)?,
         };
         let Some(weights) = &self.weights else {
             return Ok(losses);
@@ -249,7 +245,7 @@ impl StepExecutor for DeviceStep<'_> {
     type SliceMemory = ();
     type Entities<'m> = [Option<EntireSide>; 2];
     type Rows<'m> = SliceRows;
-    type Scores<'m> = Scored<'m>;
+    type Scored<'m> = Scored<'m>;
     type ScoreGradients<'m> = ScoreGradients<'m>;
 
     fn lacks(operation: Operation, side: Option<Side>, facts: &Facts) -> Option<&'static str> {
@@ -320,7 +316,7 @@ impl StepExecutor for DeviceStep<'_> {
         _: SliceStages<'_>,
         scored: &'s Scored<'_>,
     ) -> Result<[Cow<'s, [f32]>; 2], DeviceError> {
-        let Scores {
+        let ScoreTensors {
             positive, negative, ..
         } = &scored.scores;
         Ok([
@@ -333,7 +329,7 @@ impl StepExecutor for DeviceStep<'_> {
         &mut self,
         at: SliceStages<'_>,
         stage: &Compare,
-        mut scored: Self::Scores<'m>,
+        mut scored: Self::Scored<'m>,
     ) -> Result<Self::ScoreGradients<'m>, DeviceError> {
         let scores = &mut scored.scores;
         let above = scores
@@ -458,7 +454,11 @@ fn part(column: &Tensor, slice: &Slice) -> Result<Tensor, TchError> {
 }
 
 /// Evaluates a loss that is no formula: scores come to the host, gradients go back.
-fn ask(job: &Job<'_>, scores: &Scores, place: TorchPlace) -> Result<Losses, DeviceError> {
+fn ask(
+    worker: &mut dyn LossWorker,
+    scores: &ScoreTensors,
+    place: TorchPlace,
+) -> Result<Losses, DeviceError> {
     let (rows, columns) = (scores.negative.size()[0], scores.negative.size()[1]);
     let at_once = (ASKED_AT_ONCE / columns.max(1)).max(1);
     let positive = transfer::to_host(&scores.positive)?;
@@ -468,14 +468,14 @@ fn ask(job: &Job<'_>, scores: &Scores, place: TorchPlace) -> Result<Losses, Devi
         let count = at_once.min(rows - first);
         let mut negative = transfer::to_host(&scores.negative.f_narrow(0, first, count)?)?;
         let range = first as usize..(first + count) as usize;
-        job.loss
-            .evaluate(
-                &positive[range.clone()],
-                &mut negative,
-                columns as usize,
-                &mut gradient[range.clone()],
-                &mut loss[range],
-            )
+        worker
+            .evaluate(&mut Scores {
+                positive: &positive[range.clone()],
+                negative: &mut negative,
+                columns: columns as usize,
+                positive_gradient: &mut gradient[range.clone()],
+                loss: &mut loss[range],
+            })
             .map_err(StepError::Strategy)?;
         let negative = transfer::floats(&negative, place)?.f_reshape([count, columns])?;
         gradients.f_narrow(0, first, count)?.f_copy_(&negative)?;

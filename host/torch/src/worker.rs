@@ -4,6 +4,7 @@ use std::sync::{Arc, MutexGuard};
 
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
+use pbg_core::strategy::LossWorker;
 use pbg_kernels::device::{self, DeviceWorker, Memory, Programs};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
@@ -59,6 +60,7 @@ impl TorchWorker {
     fn work(
         &mut self,
         job: &Job<'_>,
+        loss: &mut dyn LossWorker,
         observer: Option<&mut ScoreObserver<'_>>,
     ) -> Result<BatchStats, DeviceError> {
         if job.batch.is_empty() {
@@ -80,7 +82,8 @@ impl TorchWorker {
             set: WorkingSet::load([lhs.as_deref(), rhs.as_deref()], &touched)?,
             read: parameters.read(spec, relation, job.params, &touched)?,
             weights: weights(job, spec.relations[relation].weight, self.place)?,
-            formula: job.loss.formula(),
+            formula: loss.formula().cloned(),
+            loss,
             sums: Sums::new(self.place)?,
             spec,
             plan: &plan,
@@ -99,16 +102,17 @@ impl TorchWorker {
 }
 
 impl DeviceWorker for TorchWorker {
-    fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError> {
-        Ok(self.work(job, None)?)
+    fn train(&mut self, job: &Job<'_>, loss: &mut dyn LossWorker) -> Result<BatchStats, StepError> {
+        Ok(self.work(job, loss, None)?)
     }
 
     fn train_observed(
         &mut self,
         job: &Job<'_>,
+        loss: &mut dyn LossWorker,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {
-        Ok(self.work(job, Some(observer))?)
+        Ok(self.work(job, loss, Some(observer))?)
     }
 
     fn download(&self, params: &Params) -> Result<(), StepError> {

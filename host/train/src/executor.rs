@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pbg_core::model::{Device, Precision};
+use pbg_core::strategy::LossWorker;
 use pbg_kernels::device::{DeviceWorker, OpenError, Place};
 use pbg_kernels::libtorch;
 use pbg_kernels::params::Params;
@@ -27,10 +28,14 @@ impl Executor {
     ///
     /// # Errors
     /// As [`StepWorker::train`].
-    pub fn train(&mut self, job: &Job<'_>) -> Result<BatchStats, StepError> {
+    pub fn train(
+        &mut self,
+        job: &Job<'_>,
+        loss: &mut dyn LossWorker,
+    ) -> Result<BatchStats, StepError> {
         match self {
-            Self::Core(worker) => worker.train(job),
-            Self::Device(worker) => worker.train(job),
+            Self::Core(worker) => worker.train(job, loss),
+            Self::Device(worker) => worker.train(job, loss),
         }
     }
 

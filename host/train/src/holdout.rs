@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pbg_core::batching::{self, ByRelation};
 use pbg_core::event::RankStats;
 use pbg_core::seed::Purpose;
+use pbg_core::strategy::LossWorker;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::step::{EvalStats, Job, StepWorker};
 use rand::RngExt;
@@ -21,6 +22,7 @@ use crate::workers::{Columns, Work};
 /// When a step fails.
 pub(crate) fn evaluate(
     evaluators: &mut [StepWorker],
+    losses: &mut [Box<dyn LossWorker>],
     work: &Work<'_>,
     indices: &[u32],
     batch_size: usize,
@@ -28,10 +30,15 @@ pub(crate) fn evaluate(
     if indices.is_empty() {
         return Ok(None);
     }
+    assert!(
+        evaluators.len() <= losses.len(),
+        "a loss for each evaluator"
+    );
     let shares: Vec<_> = batching::shares(indices.len(), evaluators.len()).collect();
     let parts = std::thread::scope(|scope| {
         let handles: Vec<_> = evaluators
             .iter_mut()
+            .zip(losses)
             .zip(shares)
             .enumerate()
             .map(|(worker, (evaluator, share))| {
@@ -52,7 +59,7 @@ pub(crate) fn evaluate(
 }
 
 fn evaluate_share(
-    evaluator: &mut StepWorker,
+    (evaluator, loss): (&mut StepWorker, &mut Box<dyn LossWorker>),
     work: &Work<'_>,
     share: &[u32],
     worker: usize,
@@ -87,9 +94,9 @@ fn evaluate_share(
                 batch: &batch,
                 tables: &tables,
                 params: work.params,
-                loss: work.loss,
                 draws: &draws,
             },
+            loss.as_mut(),
             rng.random(),
         )?;
         total = total.merge(&means(&stats));

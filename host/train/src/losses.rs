@@ -1,10 +1,10 @@
 //! Losses as the training step takes them, and what goes on where one fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pbg_core::loss::{LossState, TracedLoss};
-use pbg_core::strategy::{Cause, Formula, Loss, StrategyError, StrategyId};
+use pbg_core::strategy::{Cause, Formula, Loss, LossWorker, Scores, StrategyError, StrategyId};
 use pbg_kernels::losses::Traced;
 
 /// Makes a graph something that can be evaluated: its gradient is derived, its execution planned.
@@ -21,8 +21,24 @@ pub struct GuardedLoss {
     loss: Box<dyn Loss>,
     /// Without one the run ends.
     standard: Option<Box<dyn Loss>>,
-    failed: AtomicBool,
-    faults: Mutex<Vec<StrategyError>>,
+    faults: Arc<Faults>,
+}
+
+/// How a loss failed: all workers hear of it.
+#[derive(Default)]
+struct Faults {
+    any: AtomicBool,
+    new: Mutex<Vec<StrategyError>>,
+}
+
+impl Faults {
+    fn note(&self, fault: StrategyError) {
+        self.any.store(true, Ordering::Relaxed);
+        self.new
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(fault);
+    }
 }
 
 impl GuardedLoss {
@@ -32,33 +48,19 @@ impl GuardedLoss {
         Self {
             loss,
             standard,
-            failed: AtomicBool::new(false),
-            faults: Mutex::default(),
+            faults: Arc::default(),
         }
     }
 
     /// How the loss failed since the last call: once in each worker that it failed in.
     pub(crate) fn take_faults(&self) -> Vec<StrategyError> {
-        std::mem::take(&mut self.faults.lock().unwrap_or_else(PoisonError::into_inner))
+        let new = self.faults.new.lock();
+        std::mem::take(&mut new.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What goes on in the place of a loss that fails.
     pub(crate) fn standard(&self) -> Option<&StrategyId> {
         self.standard.as_ref().map(|standard| standard.id())
-    }
-
-    /// What goes on already.
-    fn successor(&self) -> Option<&dyn Loss> {
-        let failed = self.failed.load(Ordering::Relaxed);
-        self.standard.as_deref().filter(|_| failed)
-    }
-
-    fn note(&self, fault: StrategyError) {
-        self.failed.store(true, Ordering::Relaxed);
-        self.faults
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(fault);
     }
 }
 
@@ -67,49 +69,28 @@ impl Loss for GuardedLoss {
         self.loss.id()
     }
 
-    fn evaluate(
-        &self,
-        positive: &[f32],
-        negative: &mut [f32],
-        columns: usize,
-        positive_gradient: &mut [f32],
-        loss: &mut [f32],
-    ) -> Result<(), StrategyError> {
-        let Some(standard) = &self.standard else {
-            return self
-                .loss
-                .evaluate(positive, negative, columns, positive_gradient, loss);
-        };
-        if let Some(standard) = self.successor() {
-            return standard.evaluate(positive, negative, columns, positive_gradient, loss);
+    fn worker(&self) -> Box<dyn LossWorker> {
+        let worker = self.loss.worker();
+        match &self.standard {
+            Some(standard) => Box::new(GuardedWorker {
+                loss: worker,
+                standard: standard.worker(),
+                faults: Arc::clone(&self.faults),
+            }),
+            None => worker,
         }
-        // A loss that fails may have put gradients in the place of some scores.
-        let scores = negative.to_vec();
-        let Err(fault) = self
-            .loss
-            .evaluate(positive, negative, columns, positive_gradient, loss)
-        else {
-            return Ok(());
-        };
-        if fault.cause != Cause::Strategy {
-            return Err(fault);
-        }
-        self.note(fault);
-        negative.copy_from_slice(&scores);
-        standard.evaluate(positive, negative, columns, positive_gradient, loss)
-    }
-
-    fn formula(&self) -> Option<Formula> {
-        self.successor().unwrap_or(self.loss.as_ref()).formula()
     }
 
     fn observe(&self, edges: usize, loss: f64) -> Result<(), StrategyError> {
-        if let Some(standard) = self.successor() {
+        let Some(standard) = &self.standard else {
+            return self.loss.observe(edges, loss);
+        };
+        if self.faults.any.load(Ordering::Relaxed) {
             return standard.observe(edges, loss);
         }
         match self.loss.observe(edges, loss) {
-            Err(fault) if self.standard.is_some() && fault.cause == Cause::Strategy => {
-                self.note(fault);
+            Err(fault) if fault.cause == Cause::Strategy => {
+                self.faults.note(fault);
                 Ok(())
             }
             other => other,
@@ -131,15 +112,42 @@ impl Loss for GuardedLoss {
     }
 }
 
+/// Evaluates a loss until it fails in any worker, from then on the standard one.
+struct GuardedWorker {
+    loss: Box<dyn LossWorker>,
+    standard: Box<dyn LossWorker>,
+    faults: Arc<Faults>,
+}
+
+impl LossWorker for GuardedWorker {
+    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+        if !self.faults.any.load(Ordering::Relaxed) {
+            match self.loss.evaluate(scores) {
+                Err(fault) if fault.cause == Cause::Strategy => self.faults.note(fault),
+                other => return other,
+            }
+        }
+        self.standard.evaluate(scores)
+    }
+
+    fn formula(&mut self) -> Option<&Formula> {
+        match self.faults.any.load(Ordering::Relaxed) {
+            true => self.standard.formula(),
+            false => self.loss.formula(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Answers its number as every loss and gradient, until it has no calls left.
+    #[derive(Clone)]
     struct Number {
         id: StrategyId,
         value: f32,
-        calls: Mutex<u32>,
+        calls: Arc<Mutex<u32>>,
     }
 
     fn number(value: f32, calls: u32) -> Box<dyn Loss> {
@@ -148,7 +156,7 @@ mod tests {
             version: "1".to_owned(),
             sha256: String::new(),
         };
-        let calls = Mutex::new(calls);
+        let calls = Arc::new(Mutex::new(calls));
         Box::new(Number { id, value, calls })
     }
 
@@ -170,19 +178,8 @@ mod tests {
             &self.id
         }
 
-        fn evaluate(
-            &self,
-            _positive: &[f32],
-            negative: &mut [f32],
-            _columns: usize,
-            positive_gradient: &mut [f32],
-            loss: &mut [f32],
-        ) -> Result<(), StrategyError> {
-            assert!(negative.iter().all(|score| *score == 7.0), "not scores");
-            for out in [negative, positive_gradient, loss] {
-                out.fill(self.value);
-            }
-            self.call("evaluate")
+        fn worker(&self) -> Box<dyn LossWorker> {
+            Box::new(self.clone())
         }
 
         fn observe(&self, _edges: usize, _loss: f64) -> Result<(), StrategyError> {
@@ -190,10 +187,44 @@ mod tests {
         }
     }
 
-    fn evaluate(loss: &dyn Loss) -> Result<[f32; 3], StrategyError> {
+    /// It fails at the second row, if at all.
+    impl LossWorker for Number {
+        fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+            scores.in_blocks(1, |row| {
+                assert!(row.negative.iter().all(|score| *score == 7.0), "not scores");
+                if row.positive == [1.0] {
+                    self.call("evaluate")?;
+                }
+                for out in [row.negative, row.positive_gradient, row.loss] {
+                    out.fill(self.value);
+                }
+                Ok(())
+            })
+        }
+    }
+
+    /// What becomes of the second of two rows, and the loss of the first one.
+    fn both(loss: &dyn Loss) -> Result<([f32; 3], f32), StrategyError> {
         let (mut negative, mut gradient, mut losses) = ([7.0; 4], [0.0; 2], [0.0; 2]);
-        loss.evaluate(&[1.0; 2], &mut negative, 2, &mut gradient, &mut losses)?;
-        Ok([negative[3], gradient[1], losses[1]])
+        loss.worker().evaluate(&mut Scores {
+            positive: &[0.0, 1.0],
+            negative: &mut negative,
+            columns: 2,
+            positive_gradient: &mut gradient,
+            loss: &mut losses,
+        })?;
+        Ok(([negative[3], gradient[1], losses[1]], losses[0]))
+    }
+
+    fn evaluate(loss: &dyn Loss) -> Result<[f32; 3], StrategyError> {
+        both(loss).map(|(second, _)| second)
+    }
+
+    #[test]
+    fn rows_before_those_that_failed_are_done() {
+        let guarded = GuardedLoss::new(number(1.0, 0), Some(number(2.0, 9)));
+        assert_eq!(both(&guarded), Ok(([2.0; 3], 1.0)));
+        assert_eq!(both(&guarded), Ok(([2.0; 3], 2.0)));
     }
 
     #[test]

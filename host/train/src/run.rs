@@ -10,7 +10,7 @@ use pbg_core::batching;
 use pbg_core::event::{Event, IoStats, Resumed};
 use pbg_core::plan::{self, Belady};
 use pbg_core::schedule::{Acquired, Extent, Schedule};
-use pbg_core::strategy::{BucketOrder, Loss as _, Pass, SamplerFactory, StrategyId};
+use pbg_core::strategy::{BucketOrder, Loss as _, LossWorker, Pass, SamplerFactory, StrategyId};
 use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
 use pbg_kernels::step::{Cluster, StepWorker};
@@ -135,6 +135,8 @@ struct Run<'a> {
     /// Time in each stage of trainers that others have replaced.
     earlier: [Duration; Cluster::ALL.len()],
     evaluators: Vec<StepWorker>,
+    /// Evaluates the loss: one for each trainer, which is the evaluator's too.
+    losses: Vec<Box<dyn LossWorker>>,
     state: RunState,
     commits: Commits,
     resumed: Option<Resumed>,

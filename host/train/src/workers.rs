@@ -11,7 +11,7 @@ use pbg_core::graph::{Bucket, Edges, Side};
 use pbg_core::model::NegativesFrom;
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};
-use pbg_core::strategy::Loss;
+use pbg_core::strategy::{Loss, LossWorker};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::RelationSpec;
@@ -35,7 +35,7 @@ pub struct Work<'a> {
     pub table: &'a (dyn Fn(usize, u32) -> Option<&'a Table> + Sync),
     /// Shared parameters.
     pub params: &'a Params,
-    /// The loss.
+    /// The loss, which hears of every batch.
     pub loss: &'a dyn Loss,
     /// Edges of the bucket's chunk.
     pub edges: &'a Edges,
@@ -148,18 +148,23 @@ pub struct Shifts {
     pub sampler: Duration,
 }
 
-/// Trains the edges at `indices`, shared equally among `trainers`, one thread each.
+/// Trains the edges at `indices`, shared equally among `trainers`, one thread each, with one of `losses`.
 ///
 /// # Errors
 /// The first failure of any worker; the others stop at their next batch.
+///
+/// # Panics
+/// If there are fewer `losses` than `trainers`.
 pub fn train(
     trainers: &mut [Executor],
+    losses: &mut [Box<dyn LossWorker>],
     work: &Work<'_>,
     indices: &[u32],
     samplers: &Samplers<'_>,
     batch_size: u32,
     emit: &mut dyn FnMut(Event),
 ) -> Result<Shifts, RunError> {
+    assert!(trainers.len() <= losses.len(), "a loss for each trainer");
     let failed = AtomicBool::new(false);
     let shares: Vec<_> = batching::shares(indices.len(), trainers.len()).collect();
     std::thread::scope(|scope| {
@@ -167,6 +172,7 @@ pub fn train(
         let (reports, inbox) = sync_channel::<TrainStats>(trainers.len());
         let handles: Vec<_> = trainers
             .iter_mut()
+            .zip(losses)
             .zip(shares)
             .enumerate()
             .map(|(worker, (trainer, share))| {
@@ -224,6 +230,7 @@ fn forward_progress(inbox: &std::sync::mpsc::Receiver<TrainStats>, emit: &mut dy
 /// One worker's part of one bucket.
 struct Shift<'a, 'w> {
     trainer: &'a mut Executor,
+    loss: &'a mut dyn LossWorker,
     work: &'a Work<'w>,
     worker: usize,
     failed: &'a AtomicBool,
@@ -240,7 +247,7 @@ struct Shift<'a, 'w> {
 
 impl<'a, 'w> Shift<'a, 'w> {
     fn new(
-        trainer: &'a mut Executor,
+        (trainer, loss): (&'a mut Executor, &'a mut Box<dyn LossWorker>),
         work: &'a Work<'w>,
         worker: usize,
         failed: &'a AtomicBool,
@@ -249,6 +256,7 @@ impl<'a, 'w> Shift<'a, 'w> {
         let rng = work.stream(Purpose::Negatives, worker as u64);
         Self {
             trainer,
+            loss: loss.as_mut(),
             work,
             worker,
             failed,
@@ -328,13 +336,15 @@ impl<'a, 'w> Shift<'a, 'w> {
             .draw(spec, template, batch.len(), candidates, &mut self.rng);
         let stats = self
             .trainer
-            .train(&Job {
-                batch: &batch,
-                tables: &tables,
-                params: work.params,
-                loss: work.loss,
-                draws: &self.draws,
-            })
+            .train(
+                &Job {
+                    batch: &batch,
+                    tables: &tables,
+                    params: work.params,
+                    draws: &self.draws,
+                },
+                self.loss,
+            )
             .map_err(|error| self.locate(error))?;
         work.loss.observe(stats.count, stats.loss())?;
         let stats = sums(&stats);

@@ -63,7 +63,7 @@ pub use metadata::Metadata;
 pub use order::LoadedOrder;
 pub use parameters::{Parameter, ParameterKind};
 pub use plugin::{Inspection, Plugin, Sandbox};
-pub use replay::{Call, Executed, Replay, ReplayError, Scores};
+pub use replay::{Call, Executed, KeptScores, Replay, ReplayError};
 pub use sampler::LoadedSampler;
 pub use source::{PluginPath, PluginSource};
 pub use standard::{Standard, standard};

@@ -5,17 +5,13 @@ mod graph;
 mod traced;
 
 use pbg_core::loss::TracedLoss;
-use pbg_core::strategy::StrategyId;
+use pbg_core::strategy::{Loss as _, StrategyId};
 
 pub use computed::ComputedLoss;
 pub(crate) use computed::load as load_computed;
 pub(crate) use traced::load as load_traced;
 
 /// A loss that is a component.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a run has one, which is taken apart at once"
-)]
 pub enum LoadedLoss {
     /// Its graph, checked; the sandbox is entered again only where parameters are updated.
     Traced(TracedLoss),
@@ -29,7 +25,7 @@ impl LoadedLoss {
     pub fn id(&self) -> &StrategyId {
         match self {
             Self::Traced(loss) => &loss.id,
-            Self::Computed(loss) => loss.strategy_id(),
+            Self::Computed(loss) => loss.id(),
         }
     }
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use pbg_core::graph::Bucket;
 use pbg_core::loss::{LossState, Progress, TracedLoss};
 use pbg_core::strategy::{
-    BucketOrder as _, Cause, Loss, Pass, RelationSampler, SamplerFactory as _, StrategyError,
-    StrategyId,
+    BucketOrder as _, Cause, Loss, Pass, RelationSampler, SamplerFactory as _, Scores,
+    StrategyError, StrategyId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,7 +21,7 @@ use crate::limits::Limits;
 use crate::loss::LoadedLoss;
 use crate::plugin::Plugin;
 
-pub use scores::Scores;
+pub use scores::KeptScores;
 
 /// Form of the files.
 const FORMAT: u32 = 1;
@@ -96,9 +96,9 @@ pub enum Call {
     /// Rows of scores.
     Evaluate {
         /// Of the positives.
-        positive: Scores,
+        positive: KeptScores,
         /// Of the negatives, row by row.
-        negative: Scores,
+        negative: KeptScores,
         /// Negatives of a row.
         columns: usize,
         /// Values that a formula's parameters had.
@@ -303,32 +303,41 @@ fn ready(
         ..state
     });
     if let Some(state) = state {
-        traced.restore(&state).map_err(|reason| StrategyError {
-            strategy: traced.id().clone(),
-            function: "evaluate",
-            reason: format!("has other parameters than the one that failed: {reason}").into(),
-            cause: Cause::Strategy,
+        traced.restore(&state).map_err(|reason| {
+            let other = format!("has other parameters than the one that failed: {reason}");
+            not_asked(traced.as_ref(), &other)
         })?;
     }
     Ok(traced)
 }
 
+/// Why `loss` cannot be asked for losses.
+fn not_asked(loss: &dyn Loss, reason: &str) -> StrategyError {
+    StrategyError {
+        strategy: loss.id().clone(),
+        function: "evaluate",
+        reason: reason.into(),
+        cause: Cause::Strategy,
+    }
+}
+
 fn evaluate(
-    code: &dyn Loss,
+    loss: &dyn Loss,
     positive: &[f32],
     negative: &[f32],
     columns: usize,
 ) -> Result<String, StrategyError> {
-    let mut gradients = negative.to_vec();
-    let (mut positive_gradient, mut losses) =
-        (vec![0.0; positive.len()], vec![0.0; positive.len()]);
-    code.evaluate(
+    let mut losses = vec![0.0; positive.len()];
+    let scores = Scores {
         positive,
-        &mut gradients,
+        negative: &mut negative.to_vec(),
         columns,
-        &mut positive_gradient,
-        &mut losses,
-    )?;
+        positive_gradient: &mut vec![0.0; positive.len()],
+        loss: &mut losses,
+    };
+    let checked = scores.checked();
+    let mut scores = checked.map_err(|uneven| not_asked(loss, &uneven.to_string()))?;
+    loss.worker().evaluate(&mut scores)?;
     let mean = losses.iter().map(|&loss| f64::from(loss)).sum::<f64>() / losses.len() as f64;
     Ok(format!(
         "losses of {} rows, {mean} on average",

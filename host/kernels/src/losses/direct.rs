@@ -4,7 +4,7 @@
 //! Each works on rows of scores in place and in a cache-friendly order: a row of negatives is read two
 //! or three times while it is in the first-level cache, and leaves as gradients.
 
-use pbg_core::strategy::{Loss, StrategyError, StrategyId};
+use pbg_core::strategy::{Loss, LossWorker, Scores, StrategyError, StrategyId};
 
 use crate::losses::maths::{self, exp_in_place, sigmoid_and_softplus_in_place};
 use crate::vector;
@@ -19,17 +19,15 @@ fn native(name: &str) -> StrategyId {
 
 /// Rows of negatives; as many empty ones as there are positives when there are no columns.
 fn for_each_row(
-    negative: &mut [f32],
-    columns: usize,
-    positive: &[f32],
-    positive_gradient: &mut [f32],
-    loss: &mut [f32],
+    scores: &mut Scores<'_>,
     mut row: impl FnMut(&mut [f32], f32) -> (f32, f32),
-) {
-    let results = positive_gradient.iter_mut().zip(loss);
-    for (i, (&s, (gradient, loss))) in positive.iter().zip(results).enumerate() {
-        (*loss, *gradient) = row(&mut negative[i * columns..(i + 1) * columns], s);
+) -> Result<(), StrategyError> {
+    let columns = scores.columns;
+    let results = scores.positive_gradient.iter_mut().zip(&mut *scores.loss);
+    for (i, (&s, (gradient, loss))) in scores.positive.iter().zip(results).enumerate() {
+        (*loss, *gradient) = row(&mut scores.negative[i * columns..(i + 1) * columns], s);
     }
+    Ok(())
 }
 
 /// Sum over the negatives of `max(0, margin - positive + negative)`.
@@ -55,26 +53,18 @@ impl Loss for Ranking {
         &self.id
     }
 
-    fn evaluate(
-        &self,
-        positive: &[f32],
-        negative: &mut [f32],
-        columns: usize,
-        positive_gradient: &mut [f32],
-        loss: &mut [f32],
-    ) -> Result<(), StrategyError> {
-        for_each_row(
-            negative,
-            columns,
-            positive,
-            positive_gradient,
-            loss,
-            |row, s| {
-                let (sum, violations) = maths::hinge(row, self.margin - s);
-                (sum, -violations)
-            },
-        );
-        Ok(())
+    fn worker(&self) -> Box<dyn LossWorker> {
+        Box::new(self.clone())
+    }
+}
+
+impl LossWorker for Ranking {
+    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+        let margin = self.margin;
+        for_each_row(scores, |row, s| {
+            let (sum, violations) = maths::hinge(row, margin - s);
+            (sum, -violations)
+        })
     }
 }
 
@@ -105,33 +95,23 @@ impl Loss for Logistic {
         &self.id
     }
 
-    fn evaluate(
-        &self,
-        positive: &[f32],
-        negative: &mut [f32],
-        columns: usize,
-        positive_gradient: &mut [f32],
-        loss: &mut [f32],
-    ) -> Result<(), StrategyError> {
-        let share = if columns == 0 {
-            0.0
-        } else {
-            1.0 / columns as f32
+    fn worker(&self) -> Box<dyn LossWorker> {
+        Box::new(self.clone())
+    }
+}
+
+impl LossWorker for Logistic {
+    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+        let share = match scores.columns {
+            0 => 0.0,
+            columns => 1.0 / columns as f32,
         };
-        for_each_row(
-            negative,
-            columns,
-            positive,
-            positive_gradient,
-            loss,
-            |row, s| {
-                let negatives = sigmoid_and_softplus_in_place(row, share);
-                let mut minus_s = [-s];
-                let positive = sigmoid_and_softplus_in_place(&mut minus_s, 1.0);
-                (positive + share * negatives, -minus_s[0])
-            },
-        );
-        Ok(())
+        for_each_row(scores, |row, s| {
+            let negatives = sigmoid_and_softplus_in_place(row, share);
+            let mut minus_s = [-s];
+            let positive = sigmoid_and_softplus_in_place(&mut minus_s, 1.0);
+            (positive + share * negatives, -minus_s[0])
+        })
     }
 }
 
@@ -162,30 +142,21 @@ impl Loss for Softmax {
         &self.id
     }
 
-    fn evaluate(
-        &self,
-        positive: &[f32],
-        negative: &mut [f32],
-        columns: usize,
-        positive_gradient: &mut [f32],
-        loss: &mut [f32],
-    ) -> Result<(), StrategyError> {
-        for_each_row(
-            negative,
-            columns,
-            positive,
-            positive_gradient,
-            loss,
-            |row, s| {
-                let largest = vector::max(row).max(s);
-                let negatives = exp_in_place(row, largest);
-                let own = (s - largest).exp();
-                let total = own + negatives;
-                vector::scale(row, 1.0 / total);
-                // -negatives/total rather than own/total - 1: exact when the positive wins clearly.
-                (largest - s + total.ln(), -negatives / total)
-            },
-        );
-        Ok(())
+    fn worker(&self) -> Box<dyn LossWorker> {
+        Box::new(self.clone())
+    }
+}
+
+impl LossWorker for Softmax {
+    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+        for_each_row(scores, |row, s| {
+            let largest = vector::max(row).max(s);
+            let negatives = exp_in_place(row, largest);
+            let own = (s - largest).exp();
+            let total = own + negatives;
+            vector::scale(row, 1.0 / total);
+            // -negatives/total rather than own/total - 1: exact when the positive wins clearly.
+            (largest - s + total.ln(), -negatives / total)
+        })
     }
 }

@@ -7,6 +7,7 @@ use pbg_gemm::buffer::FloatBuffer;
 
 use crate::comparators::RowExtras;
 use crate::half::HalfBuffer;
+use crate::step::score_buffers::ScoreBuffers;
 use crate::vector;
 
 /// Rows ready for comparison, and what is needed to go back from their gradients.
@@ -193,5 +194,25 @@ pub fn pair<T>(both: &mut [T; 2], side: Side) -> (&mut T, &mut T) {
     match side {
         Side::Lhs => (lhs, rhs),
         Side::Rhs => (rhs, lhs),
+    }
+}
+
+/// Buffers of a slice.
+#[derive(Debug)]
+pub(crate) struct SliceBuffers {
+    pub(super) sides: [SliceSide; 2],
+    pub(super) scores: ScoreBuffers,
+}
+
+impl SliceBuffers {
+    pub(crate) fn new() -> Self {
+        Self {
+            sides: [SliceSide::new(), SliceSide::new()],
+            scores: ScoreBuffers::new(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.scores.bytes() + self.sides.iter().map(SliceSide::bytes).sum::<usize>()
     }
 }

@@ -1,48 +1,26 @@
 //! The stages of a step on a core: slices of floats in buffers that a worker keeps.
 
+mod parts;
+
 use std::borrow::Cow;
 
 use pbg_core::batch_graph::{Facts, Operation};
 use pbg_core::graph::Side;
-use pbg_core::model::Operator;
+use pbg_core::strategy::LossWorker;
 
 use crate::accumulate::GradientRows;
-use crate::comparators::Comparison;
 use crate::error::StepError;
 use crate::optimizer;
-use crate::regularizer::N3;
 use crate::spec::ModelSpec;
 use crate::step::BatchStats;
-use crate::step::buffers::{EntitySide, PreparedRows, SliceSide, pair};
+use crate::step::buffers::{EntitySide, SliceBuffers, pair};
 use crate::step::executor::{SliceStages, StepExecutor};
-use crate::step::gather::{Gatherer, Layout, SideOfSlice, Source, Transform};
 use crate::step::job::Job;
 use crate::step::parameters::{ParameterGradients, ParameterValues, Regularized};
-use crate::step::plan::{Plan, Slice};
+use crate::step::plan::Plan;
 use crate::step::program::{Compare, Gather, PassStages, Scatter};
-use crate::step::scatter::{RowSums, Scatterer};
-use crate::step::scores::{Compared, Direction, ScoreBuffers, Weights};
-use crate::table::LookUp;
-
-/// Buffers of a slice.
-#[derive(Debug)]
-pub(crate) struct SliceBuffers {
-    sides: [SliceSide; 2],
-    scores: ScoreBuffers,
-}
-
-impl SliceBuffers {
-    pub(crate) fn new() -> Self {
-        Self {
-            sides: [SliceSide::new(), SliceSide::new()],
-            scores: ScoreBuffers::new(),
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.scores.bytes() + self.sides.iter().map(SliceSide::bytes).sum::<usize>()
-    }
-}
+use crate::step::score_buffers::Weights;
+use crate::step::scores::Compared;
 
 /// What a worker keeps beside the buffers of passes and slices: copies of parameters, and sums of gradients.
 #[derive(Debug)]
@@ -75,6 +53,7 @@ pub(crate) struct CoreStep<'b> {
     spec: &'b ModelSpec,
     plan: &'b Plan,
     job: &'b Job<'b>,
+    loss_worker: &'b mut dyn LossWorker,
     sums: &'b mut Sums,
     stats: BatchStats,
     /// Losses in the order in which they were computed, as evaluation adds them up.
@@ -85,7 +64,7 @@ pub(crate) struct CoreStep<'b> {
 pub(crate) struct Rows<'m>(&'m mut SliceBuffers);
 
 /// Scores, and what was compared.
-pub(crate) struct Scores<'m>(Compared<'m>);
+pub(crate) struct Scored<'m>(Compared<'m>);
 
 /// Gradients of scores, in their place.
 pub(crate) struct ScoreGradients<'m>(Compared<'m>);
@@ -95,13 +74,14 @@ impl<'b> CoreStep<'b> {
     pub(crate) fn new(
         spec: &'b ModelSpec,
         plan: &'b Plan,
-        job: &'b Job<'b>,
+        (job, loss_worker): (&'b Job<'b>, &'b mut dyn LossWorker),
         sums: &'b mut Sums,
     ) -> Self {
         Self {
             spec,
             plan,
             job,
+            loss_worker,
             sums,
             stats: BatchStats {
                 count: job.batch.len(),
@@ -115,7 +95,7 @@ impl<'b> CoreStep<'b> {
     pub(crate) fn trained(
         spec: &'b ModelSpec,
         plan: &'b Plan,
-        job: &'b Job<'b>,
+        (job, loss): (&'b Job<'b>, &'b mut dyn LossWorker),
         sums: &'b mut Sums,
     ) -> Self {
         let relation = job.batch.spec_index();
@@ -131,134 +111,7 @@ impl<'b> CoreStep<'b> {
             let expected = plan.sizes.touched[side as usize];
             sums.rows[side as usize].reset(rows, embeddings.width(), expected);
         }
-        Self::new(spec, plan, job, sums)
-    }
-
-    fn relation(&self) -> usize {
-        self.job.batch.spec_index()
-    }
-
-    fn n3(&self) -> N3 {
-        N3 {
-            coefficient: self.spec.regularization_coef,
-            complex: self.plan.operator == Operator::ComplexDiagonal,
-        }
-    }
-
-    /// The entities of one side of a slice, and where their rows are.
-    fn side<'s>(&self, stage: &Gather, slice: &'s Slice, side: Side) -> SideOfSlice<'s>
-    where
-        'b: 's,
-    {
-        let (job, uniform) = (self.job, stage.uniform);
-        let first = slice.first_chunk * uniform;
-        SideOfSlice {
-            slice,
-            layout: Layout {
-                chunk: slice.chunk,
-                uniform,
-            },
-            positives: &job.batch.side(side)[slice.rows.clone()],
-            draws: &job.draws.side(side)[first..first + slice.chunks * uniform],
-        }
-    }
-
-    fn direction<'s>(&self, at: SliceStages<'s>, stage: &Compare) -> Direction<'s>
-    where
-        'b: 's,
-    {
-        let slice = at.slice;
-        Direction {
-            plan: self.plan,
-            slice,
-            side: stage.side,
-            layouts: at.stages.gather.map(|gather| Layout {
-                chunk: slice.chunk,
-                uniform: gather.uniform,
-            }),
-            comparison: Comparison::of(self.spec),
-            rounded: stage.rounded,
-            pairs: stage.pairs,
-            positive_entities: &self.job.batch.side(stage.side)[slice.rows.clone()],
-            entities: self.job.tables.side(stage.side).entities(),
-        }
-    }
-
-    /// What fills the rows of one side.
-    fn gatherer<'g>(
-        &'g mut self,
-        stage: &Gather,
-        side: Side,
-        rows: &'g mut PreparedRows,
-    ) -> Gatherer<'g> {
-        let (tables, relation) = (self.job.tables, self.relation());
-        let Sums {
-            values, scratch, ..
-        } = &mut *self.sums;
-        Gatherer {
-            rows,
-            source: Source {
-                table: tables.side(side),
-                other: tables.other(self.spec, relation, side),
-            },
-            look_up: LookUp {
-                max_norm: self.spec.max_norm,
-                in_place: true,
-            },
-            transform: Transform {
-                dimension: self.plan.dimension,
-                comparison: Comparison::of(self.spec),
-                global: match stage.global {
-                    true => &values.globals[side as usize],
-                    false => &[],
-                },
-                operator: stage.operator,
-                parameters: values.view(
-                    self.job.params.operator(relation, side),
-                    self.job.relations(),
-                ),
-                regularizer: None,
-            },
-            scratch,
-        }
-    }
-
-    /// What sends gradients of one side to their sums.
-    fn scatterer<'s>(&'s mut self, stage: &Scatter, side: Side) -> Scatterer<'s> {
-        let (tables, relation, index) = (self.job.tables, self.relation(), side as usize);
-        let regularizer = stage.regularized.then(|| self.n3());
-        let Sums {
-            values,
-            gradients,
-            rows,
-            ..
-        } = &mut *self.sums;
-        let (own, other) = pair(rows, side);
-        let (rows, other) = match (tables.shared(), side) {
-            (true, Side::Rhs) => (other, None),
-            (true, Side::Lhs) => (own, None),
-            (false, _) => (own, Some(other)),
-        };
-        Scatterer {
-            transform: Transform {
-                dimension: self.plan.dimension,
-                comparison: Comparison::of(self.spec),
-                global: &[],
-                operator: stage.operator,
-                parameters: values.view(
-                    self.job.params.operator(relation, side),
-                    self.job.relations(),
-                ),
-                regularizer,
-            },
-            sums: RowSums {
-                table: tables.side(side),
-                rows,
-                other,
-            },
-            global: &mut gradients.globals[index],
-            operator: &mut gradients.operators[index],
-        }
+        Self::new(spec, plan, (job, loss), sums)
     }
 }
 
@@ -286,7 +139,7 @@ impl StepExecutor for CoreStep<'_> {
     type SliceMemory = SliceBuffers;
     type Entities<'m> = &'m mut [EntitySide; 2];
     type Rows<'m> = Rows<'m>;
-    type Scores<'m> = Scores<'m>;
+    type Scored<'m> = Scored<'m>;
     type ScoreGradients<'m> = ScoreGradients<'m>;
 
     fn lacks(operation: Operation, _: Option<Side>, facts: &Facts) -> Option<&'static str> {
@@ -347,7 +200,7 @@ impl StepExecutor for CoreStep<'_> {
         stage: &Compare,
         entities: &'m mut Self::Entities<'_>,
         rows: &'m mut Rows<'_>,
-    ) -> Result<Scores<'m>, StepError> {
+    ) -> Result<Scored<'m>, StepError> {
         let SliceBuffers { sides, scores } = &mut *rows.0;
         let (candidates, queries) = pair(sides, stage.side);
         let mut compared = Compared {
@@ -357,15 +210,15 @@ impl StepExecutor for CoreStep<'_> {
             scores,
         };
         self.direction(at, stage).score(&mut compared)?;
-        Ok(Scores(compared))
+        Ok(Scored(compared))
     }
 
     fn scores<'s>(
         &self,
         at: SliceStages<'_>,
-        scores: &'s Scores<'_>,
+        scored: &'s Scored<'_>,
     ) -> Result<[Cow<'s, [f32]>; 2], StepError> {
-        let (positive, negative) = scores.0.scores.of(at.slice);
+        let (positive, negative) = scored.0.scores.of(at.slice);
         Ok([positive.into(), negative.into()])
     }
 
@@ -373,14 +226,14 @@ impl StepExecutor for CoreStep<'_> {
         &mut self,
         at: SliceStages<'_>,
         stage: &Compare,
-        scores: Self::Scores<'m>,
+        scored: Self::Scored<'m>,
     ) -> Result<Self::ScoreGradients<'m>, StepError> {
-        let Scores(compared) = scores;
+        let Scored(compared) = scored;
         let weights = Weights {
             relation: self.spec.relations[self.relation()].weight,
             edges: self.job.batch.weight.map(|w| &w[at.slice.rows.clone()]),
         };
-        let sums = compared.scores.loss(at.slice, self.job.loss, weights)?;
+        let sums = compared.scores.loss(at.slice, self.loss_worker, weights)?;
         self.stats.add(stage.side, sums.loss, sums.violators);
         self.loss += sums.loss;
         Ok(ScoreGradients(compared))

@@ -4,7 +4,8 @@ use pbg_core::batch_graph::Negatives;
 
 use crate::error::StepError;
 use crate::matmul::{Block, Factor, product};
-use crate::step::scores::{Compared, Direction, ScoreBuffers};
+use crate::step::score_buffers::ScoreBuffers;
+use crate::step::scores::{Compared, Direction};
 use crate::vector;
 
 impl Direction<'_> {

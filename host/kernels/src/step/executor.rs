@@ -26,7 +26,7 @@ pub trait StepExecutor: Sized {
     /// Both sides of a slice, prepared, and their gradients.
     type Rows<'m>;
     /// Scores of one comparison, with the rows that were compared.
-    type Scores<'m>;
+    type Scored<'m>;
     /// The same after the loss.
     type ScoreGradients<'m>;
 
@@ -54,13 +54,13 @@ pub trait StepExecutor: Sized {
         stage: &Compare,
         entities: &'m mut Self::Entities<'_>,
         rows: &'m mut Self::Rows<'_>,
-    ) -> Result<Self::Scores<'m>, Self::Error>;
+    ) -> Result<Self::Scored<'m>, Self::Error>;
 
     /// The scores of the positives, `[edges]`, and of the negatives, `[edges, columns]`, without padding.
     fn scores<'s>(
         &self,
         at: SliceStages<'_>,
-        scores: &'s Self::Scores<'_>,
+        scored: &'s Self::Scored<'_>,
     ) -> Result<[Cow<'s, [f32]>; 2], Self::Error>;
 
     /// Evaluates the loss: scores become gradients, weighted.
@@ -68,7 +68,7 @@ pub trait StepExecutor: Sized {
         &mut self,
         at: SliceStages<'_>,
         stage: &Compare,
-        scores: Self::Scores<'m>,
+        scored: Self::Scored<'m>,
     ) -> Result<Self::ScoreGradients<'m>, Self::Error>;
 
     /// Gradients of both sides' rows.
@@ -135,13 +135,13 @@ pub fn train<E: StepExecutor>(
             let mut rows = executor.gather(at, memory.slice)?;
             times.record(Cluster::Gather);
             for stage in &stages.compare {
-                let scores = executor.score(at, stage, &mut entities, &mut rows)?;
+                let scored = executor.score(at, stage, &mut entities, &mut rows)?;
                 if let Some(observer) = &mut observer {
-                    let [positive, negative] = executor.scores(at, &scores)?;
+                    let [positive, negative] = executor.scores(at, &scored)?;
                     observer(stage.side, slice.rows.start, &positive, &negative);
                 }
                 times.record(Cluster::Score);
-                let gradients = executor.loss(at, stage, scores)?;
+                let gradients = executor.loss(at, stage, scored)?;
                 times.record(Cluster::Loss);
                 executor.differentiate(at, stage, gradients)?;
                 times.record(Cluster::Differentiate);
@@ -178,10 +178,10 @@ pub(crate) fn evaluate<E: StepExecutor>(
             };
             let mut rows = executor.gather(at, memory.slice)?;
             for stage in &stages.compare {
-                let scores = executor.score(at, stage, &mut entities, &mut rows)?;
-                let [positive, negative] = executor.scores(at, &scores)?;
+                let scored = executor.score(at, stage, &mut entities, &mut rows)?;
+                let [positive, negative] = executor.scores(at, &scored)?;
                 measure(stage.side, slice.rows.start, &positive, &negative);
-                executor.loss(at, stage, scores)?;
+                executor.loss(at, stage, scored)?;
             }
         }
     }

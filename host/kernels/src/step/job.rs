@@ -5,7 +5,6 @@ use std::sync::Arc;
 use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
-use pbg_core::strategy::Loss;
 
 use crate::batch::{Batch, Relations, Tables, check_below};
 use crate::error::{StepError, WorkerError};
@@ -26,8 +25,6 @@ pub struct Job<'a> {
     pub tables: &'a Tables<'a>,
     /// Relations' parameters and global embeddings.
     pub params: &'a Params,
-    /// What scores become.
-    pub loss: &'a dyn Loss,
     /// The negatives.
     pub draws: &'a Draws,
 }

@@ -2,18 +2,15 @@
 
 use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
-use pbg_core::strategy::{Loss, MASKED};
-use pbg_gemm::buffer::FloatBuffer;
+use pbg_core::strategy::MASKED;
 
 use crate::comparators::{Comparison, RowExtras};
 use crate::error::StepError;
-use crate::half::HalfBuffer;
 use crate::matmul::{Block, Factor, product};
-use crate::rows::Mode;
 use crate::step::buffers::{EntitySide, PreparedRows, SliceSide};
 use crate::step::gather::Layout;
 use crate::step::plan::{Plan, Slice};
-use crate::vector;
+use crate::step::score_buffers::ScoreBuffers;
 
 /// A comparison of a slice: which side is replaced, and how.
 pub(crate) struct Direction<'a> {
@@ -44,32 +41,6 @@ pub(crate) struct Compared<'m> {
     pub(crate) queries: &'m mut SliceSide,
     pub(crate) scores: &'m mut ScoreBuffers,
 }
-
-/// Sums over the rows of a slice.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sums {
-    /// Weighted loss.
-    pub(crate) loss: f64,
-    /// Negatives that score above their positive.
-    pub(crate) violators: u64,
-}
-
-/// Factors of the losses of a slice's edges.
-#[derive(Clone, Copy)]
-pub(crate) struct Weights<'a> {
-    pub(crate) relation: f32,
-    /// Of each edge; none: 1.
-    pub(crate) edges: Option<&'a [f32]>,
-}
-
-impl Weights<'_> {
-    fn of(&self, row: usize) -> f32 {
-        self.relation * self.edges.map_or(1.0, |weights| weights[row])
-    }
-}
-
-/// Scores that are turned into gradients at a time: 256 KiB.
-const SCORES_AT_ONCE: usize = 64 << 10;
 
 impl Direction<'_> {
     pub(super) fn negatives(&self) -> Negatives {
@@ -273,139 +244,5 @@ impl Direction<'_> {
                 }
             }
         }
-    }
-}
-
-/// Scores of one slice in one direction; after the loss, their gradients in the same place.
-#[derive(Debug)]
-pub(crate) struct ScoreBuffers {
-    /// Negatives, `[padded positives, columns]`.
-    pub(crate) negatives: FloatBuffer,
-    /// With bf16 products: the scores, then their gradients.
-    pub(super) half: HalfBuffer,
-    /// With bf16 products: gradients of rows as they leave a product.
-    pub(super) half_gradients: HalfBuffer,
-    /// For `l2`: distances of the negatives.
-    pub(super) distances: Vec<f32>,
-    /// Positives.
-    pub(crate) positive: Vec<f32>,
-    pub(super) positive_distance: Vec<f32>,
-    pub(super) positive_gradient: Vec<f32>,
-    /// Loss of each positive, without weights.
-    pub(crate) loss: Vec<f32>,
-    /// Candidates per positive.
-    pub(crate) columns: usize,
-}
-
-impl ScoreBuffers {
-    pub(crate) fn new() -> Self {
-        Self {
-            negatives: FloatBuffer::zeros(0),
-            half: HalfBuffer::zeros(0),
-            half_gradients: HalfBuffer::zeros(0),
-            distances: Vec::new(),
-            positive: Vec::new(),
-            positive_distance: Vec::new(),
-            positive_gradient: Vec::new(),
-            loss: Vec::new(),
-            columns: 0,
-        }
-    }
-
-    /// Scores of the positives and negatives of `slice`, without padding.
-    pub(crate) fn of(&self, slice: &Slice) -> (&[f32], &[f32]) {
-        let rows = slice.rows.len();
-        (
-            &self.positive[..rows],
-            &self.negatives.as_slice()[..rows * self.columns],
-        )
-    }
-
-    /// Evaluates the loss: scores become gradients, weighted.
-    pub(crate) fn loss(
-        &mut self,
-        slice: &Slice,
-        loss: &dyn Loss,
-        weights: Weights<'_>,
-    ) -> Result<Sums, StepError> {
-        let scores = self;
-        let (rows, columns) = (slice.rows.len(), scores.columns);
-        let negatives = scores.negatives.as_mut_slice();
-        // What is no formula may be the code of a guest.
-        let mode = loss.formula().is_none().then(Mode::exact);
-        let mut sums = Sums::default();
-        // As many rows at a time as stay in the cache between their uses.
-        let at_once = (SCORES_AT_ONCE / columns.max(1)).max(1);
-        for first in (0..rows).step_by(at_once) {
-            let some = first..(first + at_once).min(rows);
-            let scored = &mut negatives[some.start * columns..some.end * columns];
-            let positive = &scores.positive[some.clone()];
-            for (row, &positive) in scored.chunks_exact(columns.max(1)).zip(positive) {
-                sums.violators += u64::from(vector::count_above(row, positive));
-            }
-            loss.evaluate(
-                positive,
-                scored,
-                columns,
-                &mut scores.positive_gradient[some.clone()],
-                &mut scores.loss[some],
-            )?;
-        }
-        drop(mode);
-        for row in 0..rows {
-            let weight = weights.of(row);
-            sums.loss += f64::from(scores.loss[row]) * f64::from(weight);
-            if weight != 1.0 {
-                scores.positive_gradient[row] *= weight;
-                vector::scale(&mut negatives[row * columns..(row + 1) * columns], weight);
-            }
-        }
-        if !sums.loss.is_finite()
-            || !scores.positive_gradient[..rows]
-                .iter()
-                .sum::<f32>()
-                .is_finite()
-        {
-            return Err(StepError::NonFinite("loss"));
-        }
-        // Padding takes part in the products.
-        negatives[rows * columns..slice.padded() * columns].fill(0.0);
-        Ok(sums)
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        let vectors = [
-            &self.distances,
-            &self.positive,
-            &self.positive_distance,
-            &self.positive_gradient,
-            &self.loss,
-        ];
-        2 * (self.half.len() + self.half_gradients.len())
-            + 4 * (self.negatives.floats() + vectors.iter().map(|v| v.capacity()).sum::<usize>())
-    }
-
-    fn reserve(&mut self, padded: usize, columns: usize, distances: bool) {
-        self.negatives.reserve(padded * columns);
-        if distances {
-            grow(&mut self.distances, padded * columns);
-        }
-        for vector in [
-            &mut self.positive,
-            &mut self.positive_distance,
-            &mut self.positive_gradient,
-            &mut self.loss,
-        ] {
-            grow(vector, padded);
-        }
-        self.columns = columns;
-    }
-}
-
-/// Room for `len` floats, exactly, so that the memory is what was announced.
-fn grow(vector: &mut Vec<f32>, len: usize) {
-    if vector.len() < len {
-        vector.reserve_exact(len - vector.len());
-        vector.resize(len, 0.0);
     }
 }

@@ -10,7 +10,7 @@ use pbg_core::graph::Side;
 use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
 use pbg_core::loss::{Definition, Parameter, TracedLoss};
 use pbg_core::model::{Comparator, Operator, Precision, Update};
-use pbg_core::strategy::{Loss, StrategyId};
+use pbg_core::strategy::{Loss as _, LossWorker, StrategyId};
 use pbg_kernels::device::{OpenError, Place as _};
 use pbg_kernels::libtorch;
 use pbg_kernels::losses::Traced;
@@ -51,12 +51,12 @@ struct Case {
     seed: u64,
 }
 
-fn loss(which: usize) -> Box<dyn Loss> {
+fn loss(which: usize) -> Box<dyn LossWorker> {
     match which {
-        0 => Box::new(traced::traced(traced::softmax())),
-        1 => Box::new(traced::traced(traced::logistic())),
-        2 => Box::new(traced::traced(traced::ranking(0.3))),
-        3 => Box::new(every_operation()),
+        0 => traced::traced(traced::softmax()).worker(),
+        1 => traced::traced(traced::logistic()).worker(),
+        2 => traced::traced(traced::ranking(0.3)).worker(),
+        3 => every_operation().worker(),
         // No formula: scores come to the host.
         _ => native(Kind::Softmax),
     }
@@ -132,7 +132,7 @@ fn every_operation() -> Traced {
 fn train(case: &Case, place: Option<TorchPlace>) -> Result<After, StepError> {
     let mut twin = Twin::new(case.spec.clone(), case.weighted, case.seed);
     let spec = Arc::new(case.spec.clone());
-    let loss = loss(case.loss);
+    let mut loss = loss(case.loss);
     let (mut stats, mut ties) = (Vec::new(), Vec::new());
     if let Some(place) = place {
         twin.tables
@@ -142,13 +142,15 @@ fn train(case: &Case, place: Option<TorchPlace>) -> Result<After, StepError> {
         for _ in 0..case.steps {
             let (batch, tables) = (twin.batch(), twin.tables());
             let draws = &twin.edges.draws;
-            stats.push(worker.train(&Job {
-                batch: &batch,
-                tables: &tables,
-                params: &twin.params,
-                loss: loss.as_ref(),
-                draws,
-            })?);
+            stats.push(worker.train(
+                &Job {
+                    batch: &batch,
+                    tables: &tables,
+                    params: &twin.params,
+                    draws,
+                },
+                loss.as_mut(),
+            )?);
         }
         worker.download(&twin.params)?;
         twin.tables.iter().try_for_each(Table::download)?;
@@ -157,7 +159,7 @@ fn train(case: &Case, place: Option<TorchPlace>) -> Result<After, StepError> {
         let mut worker = worker.with_execution(case.execution);
         for _ in 0..case.steps {
             let (batch, tables) = (twin.batch(), twin.tables());
-            let (loss, draws) = (loss.as_ref(), &twin.edges.draws);
+            let (loss, draws) = (loss.as_mut(), &twin.edges.draws);
             let mut tied = [0; 2];
             let mut count = |side: Side, _: usize, positive: &[f32], negative: &[f32]| {
                 let columns = negative.len() / positive.len();
@@ -173,9 +175,9 @@ fn train(case: &Case, place: Option<TorchPlace>) -> Result<After, StepError> {
                     batch: &batch,
                     tables: &tables,
                     params,
-                    loss,
                     draws,
                 },
+                loss,
                 &mut count,
             )?);
             ties.push(tied);
@@ -384,7 +386,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             lhs: vec![0, 5, 2, 3, 1, 1],
             rhs: vec![3, 5, 4, 0, 0, 4],
         };
-        let loss = loss(0);
+        let mut loss = loss(0);
         if let Some(place) = place {
             place.upload(&mut lhs).expect("room");
             place.upload(&mut rhs).expect("room");
@@ -397,17 +399,16 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             batch: &batch,
             tables: &tables,
             params: &params,
-            loss: loss.as_ref(),
             draws: &draws,
         };
         let stats = match place {
             None => StepWorker::new(Arc::clone(&spec))
                 .expect("a worker")
-                .train(&job),
+                .train(&job, loss.as_mut()),
             Some(place) => place
                 .worker(Arc::clone(&spec), Execution::default())
                 .expect("a worker")
-                .train(&job),
+                .train(&job, loss.as_mut()),
         };
         lhs.download().expect("room");
         rhs.download().expect("room");
@@ -478,15 +479,17 @@ fn what_is_not_finite_is_an_error_and_changes_nothing() {
         rhs: &table,
     };
     let before = rows_of(&table);
-    let loss = loss(0);
+    let mut loss = loss(0);
     let draws = &twin.edges.draws;
-    let result = worker.train(&Job {
-        batch: &twin.batch(),
-        tables: &tables,
-        params: &twin.params,
-        loss: loss.as_ref(),
-        draws,
-    });
+    let result = worker.train(
+        &Job {
+            batch: &twin.batch(),
+            tables: &tables,
+            params: &twin.params,
+            draws,
+        },
+        loss.as_mut(),
+    );
     assert_eq!(result, Err(StepError::NonFinite("loss")));
     table.download().expect("room");
     assert_eq!(rows_of(&table), before);

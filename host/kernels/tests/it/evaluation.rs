@@ -56,7 +56,7 @@ fn metrics_equal_a_naive_count_at_any_slice_size() {
                 let mut worker = StepWorker::new(spec)
                     .expect("a worker")
                     .with_slice_bytes(slice_bytes);
-                let loss = native(Kind::Softmax);
+                let mut loss = native(Kind::Softmax);
                 let draws = &twin.edges.draws;
                 let found = worker
                     .evaluate(
@@ -64,9 +64,9 @@ fn metrics_equal_a_naive_count_at_any_slice_size() {
                             batch: &twin.batch(),
                             tables: &twin.tables(),
                             params: &twin.params,
-                            loss: loss.as_ref(),
                             draws,
                         },
+                        loss.as_mut(),
                         1,
                     )
                     .expect("an evaluation");
@@ -128,9 +128,9 @@ fn the_area_under_the_curve_has_the_right_ends() {
                     batch: &twin.batch(),
                     tables: &twin.tables(),
                     params: &twin.params,
-                    loss: &Softmax::new(),
                     draws: &twin.edges.draws,
                 },
+                &mut Softmax::new(),
                 5,
             )
             .expect("an evaluation");
@@ -152,13 +152,15 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
     let mut worker = StepWorker::new(Arc::new(twin.model.spec.clone()))
         .expect("a worker")
         .with_slice_bytes(1);
-    let error = worker.train(&Job {
-        batch: &twin.batch(),
-        tables: &twin.tables(),
-        params: &twin.params,
-        loss: &Softmax::new(),
-        draws: &twin.edges.draws,
-    });
+    let error = worker.train(
+        &Job {
+            batch: &twin.batch(),
+            tables: &twin.tables(),
+            params: &twin.params,
+            draws: &twin.edges.draws,
+        },
+        &mut Softmax::new(),
+    );
     assert_eq!(error, Err(StepError::NonFinite("loss")));
     assert_eq!(before, twin.tables.iter().map(rows_of).collect::<Vec<_>>());
     assert_eq!(
@@ -183,13 +185,15 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
         .with_slice_bytes(1);
     for (worker, twin) in [(&mut worker, &twin), (&mut other, &healthy)] {
         worker
-            .train(&Job {
-                batch: &twin.batch(),
-                tables: &twin.tables(),
-                params: &twin.params,
-                loss: &Softmax::new(),
-                draws: &twin.edges.draws,
-            })
+            .train(
+                &Job {
+                    batch: &twin.batch(),
+                    tables: &twin.tables(),
+                    params: &twin.params,
+                    draws: &twin.edges.draws,
+                },
+                &mut Softmax::new(),
+            )
             .expect("a step");
     }
     let after = |twin: &Twin| twin.tables.iter().map(rows_of).collect::<Vec<_>>();
@@ -233,23 +237,27 @@ fn batches_that_do_not_fit_are_refused() {
         },
     ];
     for (i, batch) in bad.iter().enumerate() {
-        let found = worker.train(&Job {
-            batch,
-            tables: &twin.tables(),
-            params: &twin.params,
-            loss: &Softmax::new(),
-            draws: &twin.edges.draws,
-        });
+        let found = worker.train(
+            &Job {
+                batch,
+                tables: &twin.tables(),
+                params: &twin.params,
+                draws: &twin.edges.draws,
+            },
+            &mut Softmax::new(),
+        );
         assert!(matches!(found, Err(StepError::Batch(_))), "{i}: {found:?}");
     }
     let mut draws = twin.edges.draws.clone();
     draws.rhs[0] = 7;
-    let found = worker.train(&Job {
-        batch: &good,
-        tables: &twin.tables(),
-        params: &twin.params,
-        loss: &Softmax::new(),
-        draws: &draws,
-    });
+    let found = worker.train(
+        &Job {
+            batch: &good,
+            tables: &twin.tables(),
+            params: &twin.params,
+            draws: &draws,
+        },
+        &mut Softmax::new(),
+    );
     assert!(matches!(found, Err(StepError::Batch(_))), "{found:?}");
 }

@@ -76,16 +76,18 @@ fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, 
     let mut worker = StepWorker::new(Arc::clone(&spec))
         .expect("a worker")
         .with_execution(execution);
-    let loss = native(Kind::Softmax);
+    let mut loss = native(Kind::Softmax);
     let params = Params::new(&spec);
     let stats = worker
-        .train(&Job {
-            batch: &batch,
-            tables: &tables,
-            params: &params,
-            loss: loss.as_ref(),
-            draws: &draws,
-        })
+        .train(
+            &Job {
+                batch: &batch,
+                tables: &tables,
+                params: &params,
+                draws: &draws,
+            },
+            loss.as_mut(),
+        )
         .expect("a step");
     let mut out = vec![0.0; ENTITIES * DIMENSION];
     for (row, out) in out.chunks_exact_mut(DIMENSION).enumerate() {
@@ -189,14 +191,16 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             relation: Relations::PerEdge(&[0]),
             weight: None,
         };
-        let loss = native(Kind::Softmax);
-        worker.train(&Job {
-            batch: &batch,
-            tables: &Tables { lhs, rhs },
-            params: &Params::new(&spec),
-            loss: loss.as_ref(),
-            draws: &draws,
-        })
+        let mut loss = native(Kind::Softmax);
+        worker.train(
+            &Job {
+                batch: &batch,
+                tables: &Tables { lhs, rhs },
+                params: &Params::new(&spec),
+                draws: &draws,
+            },
+            loss.as_mut(),
+        )
     };
     let (lhs, rhs) = (Table::new(small, DIMENSION), Table::new(large, DIMENSION));
     // Left offsets 2 to 5 are the right partition's 0 to 3, right offsets 4 and 5 the left one's 0 and 1.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
-use pbg_core::strategy::Loss;
+use pbg_core::strategy::LossWorker;
 use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
@@ -23,7 +23,7 @@ const RELATIONS: usize = 3;
 const ROWS: [usize; 2] = [9, 7];
 const BATCH: usize = 8;
 
-pub(crate) fn native(kind: Kind) -> Box<dyn Loss> {
+pub(crate) fn native(kind: Kind) -> Box<dyn LossWorker> {
     match kind {
         Kind::Ranking(margin) => Box::new(Ranking::new(margin as f32)),
         Kind::Logistic => Box::new(Logistic::new()),
@@ -255,15 +255,17 @@ fn check(name: &str, twin: &Twin, kind: Kind, slice_bytes: usize) {
     let mut worker = StepWorker::new(spec)
         .expect("a worker")
         .with_slice_bytes(slice_bytes);
-    let loss = native(kind);
+    let mut loss = native(kind);
     let stats = worker
-        .train(&Job {
-            batch: &twin.batch(),
-            tables: &twin.tables(),
-            params: &twin.params,
-            loss: loss.as_ref(),
-            draws: &twin.edges.draws,
-        })
+        .train(
+            &Job {
+                batch: &twin.batch(),
+                tables: &twin.tables(),
+                params: &twin.params,
+                draws: &twin.edges.draws,
+            },
+            loss.as_mut(),
+        )
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     let close = |what: &str, found: f64, expected: f64| {
         assert!(

@@ -44,13 +44,15 @@ fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> 
             weight: None,
         };
         let stats = worker
-            .train(&Job {
-                batch: &batch,
-                tables: &tables,
-                params,
-                loss: &Softmax::new(),
-                draws: &draws,
-            })
+            .train(
+                &Job {
+                    batch: &batch,
+                    tables: &tables,
+                    params,
+                    draws: &draws,
+                },
+                &mut Softmax::new(),
+            )
             .expect("a step");
         losses.push(stats.loss() / 20.0);
     }

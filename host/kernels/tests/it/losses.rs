@@ -1,6 +1,6 @@
 //! The losses against the numbers of PBG's own unit tests, and against plain arithmetic.
 
-use pbg_core::strategy::{Loss, MASKED};
+use pbg_core::strategy::{LossWorker, MASKED, Scores};
 use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 
 use crate::reference::{Kind, row_loss};
@@ -18,18 +18,18 @@ struct Evaluated {
     negative_gradient: Vec<f32>,
 }
 
-fn evaluate(loss: &dyn Loss, positives: &[f32], negatives: &[f32]) -> Evaluated {
+fn evaluate(loss: &mut dyn LossWorker, positives: &[f32], negatives: &[f32]) -> Evaluated {
     let rows = positives.len();
     let columns = negatives.len().checked_div(rows).unwrap_or(0);
     let mut negative_gradient = negatives.to_vec();
     let (mut positive_gradient, mut losses) = (vec![f32::NAN; rows], vec![f32::NAN; rows]);
-    loss.evaluate(
-        positives,
-        &mut negative_gradient,
+    loss.evaluate(&mut Scores {
+        positive: positives,
+        negative: &mut negative_gradient,
         columns,
-        &mut positive_gradient,
-        &mut losses,
-    )
+        positive_gradient: &mut positive_gradient,
+        loss: &mut losses,
+    })
     .expect("a native loss does not fail");
     Evaluated {
         loss: losses,
@@ -38,7 +38,7 @@ fn evaluate(loss: &dyn Loss, positives: &[f32], negatives: &[f32]) -> Evaluated 
     }
 }
 
-fn all() -> [(Box<dyn Loss>, Kind); 3] {
+fn all() -> [(Box<dyn LossWorker>, Kind); 3] {
     [
         (Box::new(Logistic::new()), Kind::Logistic),
         (Box::new(Ranking::new(1.0)), Kind::Ranking(1.0)),
@@ -49,8 +49,8 @@ fn all() -> [(Box<dyn Loss>, Kind); 3] {
 #[test]
 fn values_of_pbgs_unit_tests() {
     let expected = [(4.2589, 0.8302), (13.4475, 2.4658), (5.2513, 0.9978)];
-    for ((loss, kind), (plain, weighted)) in all().into_iter().zip(expected) {
-        let found = evaluate(loss.as_ref(), &POSITIVES, &NEGATIVES).loss;
+    for ((mut loss, kind), (plain, weighted)) in all().into_iter().zip(expected) {
+        let found = evaluate(loss.as_mut(), &POSITIVES, &NEGATIVES).loss;
         assert!(
             (found.iter().sum::<f32>() - plain).abs() < 6e-5,
             "{kind:?}: {found:?}"
@@ -62,8 +62,8 @@ fn values_of_pbgs_unit_tests() {
 
 #[test]
 fn extreme_scores_stay_finite() {
-    for (loss, kind) in all() {
-        let found = evaluate(loss.as_ref(), &[1e9, -1e9], &[-1e9, 1e9, 1e9, -1e9]);
+    for (mut loss, kind) in all() {
+        let found = evaluate(loss.as_mut(), &[1e9, -1e9], &[-1e9, 1e9, 1e9, -1e9]);
         let finite = |values: &[f32]| values.iter().all(|v| v.is_finite());
         assert!(
             finite(&found.loss) && finite(&found.positive_gradient),
@@ -76,8 +76,8 @@ fn extreme_scores_stay_finite() {
 #[test]
 fn no_negatives_and_no_positives() {
     let softplus = |x: f32| (1.0 + (-x).exp()).ln();
-    for (loss, kind) in all() {
-        let found = evaluate(loss.as_ref(), &POSITIVES, &[]);
+    for (mut loss, kind) in all() {
+        let found = evaluate(loss.as_mut(), &POSITIVES, &[]);
         for (i, &s) in POSITIVES.iter().enumerate() {
             let (value, gradient) = match kind {
                 Kind::Logistic => (softplus(s), -1.0 / (1.0 + s.exp())),
@@ -89,19 +89,19 @@ fn no_negatives_and_no_positives() {
                 "{kind:?}"
             );
         }
-        assert!(evaluate(loss.as_ref(), &[], &[]).loss.is_empty());
+        assert!(evaluate(loss.as_mut(), &[], &[]).loss.is_empty());
     }
 }
 
 #[test]
 fn a_score_that_is_not_a_number_shows_in_the_loss() {
-    for (loss, kind) in all() {
+    for (mut loss, kind) in all() {
         assert!(
-            evaluate(loss.as_ref(), &[0.5], &[0.1, f32::NAN]).loss[0].is_nan(),
+            evaluate(loss.as_mut(), &[0.5], &[0.1, f32::NAN]).loss[0].is_nan(),
             "{kind:?}"
         );
         assert!(
-            evaluate(loss.as_ref(), &[f32::NAN], &[0.1, 0.2]).loss[0].is_nan(),
+            evaluate(loss.as_mut(), &[f32::NAN], &[0.1, 0.2]).loss[0].is_nan(),
             "{kind:?}"
         );
     }
@@ -114,13 +114,13 @@ fn rows_agree_with_plain_arithmetic() {
         .map(|i| ((i * 37 % 101) as f32 - 50.0) / 7.0)
         .collect();
     let wide: Vec<f64> = negatives.iter().map(|&x| f64::from(x)).collect();
-    for (loss, kind) in all() {
+    for (mut loss, kind) in all() {
         for positive in [-9.03_f32, -0.51, 0.02, 3.3, 11.07] {
             let mut masked = negatives.clone();
             masked[17] = MASKED;
             let mut wide = wide.clone();
             wide[17] = f64::from(MASKED);
-            let found = evaluate(loss.as_ref(), &[positive], &masked);
+            let found = evaluate(loss.as_mut(), &[positive], &masked);
             let s = f64::from(positive);
             let value = row_loss(kind, s, &wide, wide.len());
             let close = |a: f32, b: f64, what: &str| {

@@ -45,7 +45,7 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
     let mut worker = StepWorker::new(Arc::clone(&spec))
         .expect("a worker")
         .with_execution(execution);
-    let (loss, params) = (native(Kind::Softmax), Params::new(&spec));
+    let (mut loss, params) = (native(Kind::Softmax), Params::new(&spec));
     for (index, &edges) in batches.iter().enumerate() {
         // A type on both sides: now two partitions, now one.
         let one_type = spec.relations[0].lhs == spec.relations[0].rhs;
@@ -74,13 +74,15 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
             rhs: &tables[other],
         };
         worker
-            .train(&Job {
-                batch: &batch,
-                tables: &tables,
-                params: &params,
-                loss: loss.as_ref(),
-                draws: &draws,
-            })
+            .train(
+                &Job {
+                    batch: &batch,
+                    tables: &tables,
+                    params: &params,
+                    draws: &draws,
+                },
+                loss.as_mut(),
+            )
             .expect("a step");
     }
     worker.bytes() as u64

@@ -9,7 +9,7 @@ use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
 use pbg_core::loss::{
     Definition, Derived, Graph, Parameter, ParameterSchedule, Progress, TracedLoss,
 };
-use pbg_core::strategy::{Loss, MASKED, StrategyError, StrategyId};
+use pbg_core::strategy::{Loss, LossWorker, MASKED, Scores, StrategyError, StrategyId};
 use pbg_kernels::losses::Traced;
 use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 use proptest::prelude::*;
@@ -83,20 +83,29 @@ struct Found {
 }
 
 fn run(loss: &dyn Loss, positive: &[f32], negative: &[f32], columns: usize) -> Found {
+    ask(loss.worker().as_mut(), positive, negative, columns).expect("graphs do not fail")
+}
+
+fn ask(
+    worker: &mut dyn LossWorker,
+    positive: &[f32],
+    negative: &[f32],
+    columns: usize,
+) -> Result<Found, StrategyError> {
     let rows = positive.len();
     let mut found = Found {
         loss: vec![f32::NAN; rows],
         positive: vec![f32::NAN; rows],
         negative: negative.to_vec(),
     };
-    let Found {
-        loss: losses,
-        positive: gradient,
-        negative,
-    } = &mut found;
-    loss.evaluate(positive, negative, columns, gradient, losses)
-        .expect("graphs do not fail");
-    found
+    worker.evaluate(&mut Scores {
+        positive,
+        negative: &mut found.negative,
+        columns,
+        positive_gradient: &mut found.positive,
+        loss: &mut found.loss,
+    })?;
+    Ok(found)
 }
 
 fn close(found: f32, expected: f64, tolerance: f64) -> bool {
@@ -238,6 +247,34 @@ fn a_score_that_is_not_a_number_shows_in_the_loss() {
     }
 }
 
+#[test]
+fn rows_that_fail_keep_their_scores() {
+    // The largest of the negatives has no square root where it is below 0.
+    let graph = graph(&[
+        Node::Negative,
+        Node::Reduce(Reduction::Max, 0),
+        Node::Unary(Unary::Sqrt, 1),
+    ]);
+    let columns = 5000;
+    let before: Vec<f32> = [4.0, -1.0, 4.0]
+        .into_iter()
+        .flat_map(|score| (0..columns).map(move |i| if i == 7 { score } else { -2.0 }))
+        .collect();
+    let (mut negative, mut gradient, mut losses) = (before.clone(), [9.0; 3], [9.0; 3]);
+    let mut scores = Scores {
+        positive: &[0.0; 3],
+        negative: &mut negative,
+        columns,
+        positive_gradient: &mut gradient,
+        loss: &mut losses,
+    };
+    let failed = traced(graph).worker().evaluate(&mut scores);
+    let reason = failed.expect_err("no number").reason;
+    assert!(reason.contains("from -2 to -1"), "{reason}");
+    assert_eq!((scores.rows(), &*scores.negative), (2, &before[columns..]));
+    assert_eq!((losses[0], negative[7]), (2.0, 0.25));
+}
+
 /// Adds 1 to every parameter, and remembers what it was told.
 struct Counting(std::sync::mpsc::Sender<Progress>);
 
@@ -277,9 +314,15 @@ fn scheduled() -> (Traced, std::sync::mpsc::Receiver<Progress>) {
 #[test]
 fn parameters_are_updated_every_so_many_batches() {
     let (loss, heard) = scheduled();
+    let mut workers = [loss.worker(), loss.worker()];
     for batch in 0..7 {
         let updates = (batch / 3) as f32;
-        assert_eq!(run(&loss, &[2.0], &[], 0).loss, [2.0 * (1.0 + updates)]);
+        for worker in &mut workers {
+            let found = ask(worker.as_mut(), &[2.0], &[], 0).expect("graphs do not fail");
+            assert_eq!(found.loss, [2.0 * (1.0 + updates)]);
+            let formula = worker.formula().expect("it is one");
+            assert_eq!(formula.parameters, [1.0 + updates]);
+        }
         loss.observe(10, 5.0 * f64::from(batch)).expect("it counts");
     }
     let told: Vec<Progress> = heard.try_iter().collect();

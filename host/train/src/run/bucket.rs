@@ -84,7 +84,13 @@ impl Run<'_> {
             seed: self.config.seed,
         };
         let eval_batch = self.resolved.settings().eval_batch_size;
-        let eval_before = holdout::evaluate(&mut self.evaluators, &work, held, eval_batch)?;
+        let eval_before = holdout::evaluate(
+            &mut self.evaluators,
+            &mut self.losses,
+            &work,
+            held,
+            eval_batch,
+        )?;
         let samplers = Samplers {
             sampler: self.strategies.sampler.as_ref(),
             standard: self.strategies.fallbacks.sampler.as_deref(),
@@ -92,6 +98,7 @@ impl Run<'_> {
         };
         let shifts = workers::train(
             &mut self.trainers,
+            &mut self.losses,
             &work,
             order,
             &samplers,
@@ -101,7 +108,13 @@ impl Run<'_> {
         if !held.is_empty() {
             self.settle(bucket)?;
         }
-        let eval_after = holdout::evaluate(&mut self.evaluators, &work, held, eval_batch)?;
+        let eval_after = holdout::evaluate(
+            &mut self.evaluators,
+            &mut self.losses,
+            &work,
+            held,
+            eval_batch,
+        )?;
         let faults = samplers.faults.into_inner();
         self.line.training.worked(started.elapsed());
         Ok(Trained {

@@ -69,7 +69,8 @@ impl<'a> Run<'a> {
             true => executor::trainers(resolved, &resolved.eval_spec())?,
             false => Vec::new(),
         };
-        let pace = Pace::new(config.checkpoint_interval, resolved.settings().workers);
+        let workers = resolved.settings().workers;
+        let pace = Pace::new(config.checkpoint_interval, workers);
         let schedule = std::mem::take(&mut state.schedule);
         Ok(Self {
             resolved,
@@ -78,6 +79,7 @@ impl<'a> Run<'a> {
             place,
             earlier: Default::default(),
             evaluators,
+            losses: (0..workers).map(|_| strategies.loss.worker()).collect(),
             strategies,
             blueprint,
             edge_sets,

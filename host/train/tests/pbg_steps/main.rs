@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
-use pbg_core::strategy::Loss;
+use pbg_core::strategy::LossWorker;
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::step::{Batch, Job, Relations, Tables};
@@ -46,7 +46,7 @@ fn draws(case: &Case, step: &Step) -> Draws {
 
 fn run(case: &Case, losses: &Losses, slice_bytes: usize, at: Where) -> (Vec<String>, usize) {
     let spec = Arc::new(case.spec());
-    let loss = case.loss(losses);
+    let mut loss = case.loss(losses).worker();
     let mut worker = Stepper::new(&spec, slice_bytes, at);
     let mut table = Table::new(case.initial.embeddings.concat(), case.config.dimension);
     worker.begin(&mut table);
@@ -76,7 +76,7 @@ fn run(case: &Case, losses: &Losses, slice_bytes: usize, at: Where) -> (Vec<Stri
             &mut worker,
             &table,
             &params,
-            loss.as_ref(),
+            loss.as_mut(),
             &mut checker,
         );
     }
@@ -129,7 +129,7 @@ fn one_step(
     worker: &mut Stepper,
     table: &Table,
     params: &Params,
-    loss: &dyn Loss,
+    loss: &mut dyn LossWorker,
     checker: &mut Checker<'_>,
 ) {
     let relations: Vec<u32> = numbers(&step.rel).iter().map(|&r| r as u32).collect();
@@ -159,9 +159,9 @@ fn one_step(
                 batch: &batch,
                 tables: &tables,
                 params,
-                loss,
                 draws: &draws(case, step),
             },
+            loss,
             &mut observe,
         )
         .unwrap_or_else(|error| panic!("{}: {error}", case.name));

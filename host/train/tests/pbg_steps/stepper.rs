@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pbg_core::strategy::LossWorker;
 use pbg_kernels::device::{DeviceWorker, Place as _};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchStats, Execution, Job, ScoreObserver, StepError, StepWorker};
@@ -49,12 +50,13 @@ impl Stepper {
     pub(crate) fn train(
         &mut self,
         job: &Job<'_>,
+        loss: &mut dyn LossWorker,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {
         match self {
-            Self::Cores(worker) => worker.train_observed(job, observer),
+            Self::Cores(worker) => worker.train_observed(job, loss, observer),
             Self::Device(worker, _) => {
-                let stats = worker.train_observed(job, observer)?;
+                let stats = worker.train_observed(job, loss, observer)?;
                 job.tables.lhs.download()?;
                 worker.download(job.params)?;
                 Ok(stats)

@@ -1,25 +1,30 @@
 //! Losses as code: called for every slice, from every worker.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use pbg_core::strategy::{Loss, MASKED, StrategyError, StrategyId};
+use pbg_core::strategy::{Loss, LossWorker, MASKED, Scores, StrategyError, StrategyId};
 
 use crate::bindings::loss_computed::{Evaluation, GuestIndices};
 use crate::error::LoadError;
 use crate::program::{Seat, chain};
-use crate::replay::{Call, KEPT, Scores};
+use crate::replay::{Call, KEPT, KeptScores};
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
 /// Scores that one call hands over, where a row has fewer: 256 KiB.
-const SCORES: usize = 64 << 10;
+const SCORES_AT_ONCE: usize = 64 << 10;
 
 /// A loss that is called for its values. Every answer is checked before it is used.
 ///
-/// Workers share idle instances, one for each at a time; one that faulted is never used again.
+/// Each worker has an instance of its own; one that faulted is never used again.
 pub struct ComputedLoss {
+    inner: Arc<Inner>,
+    /// The instance that accepted its configuration, for the first worker.
+    first: Mutex<Option<Seat>>,
+}
+
+struct Inner {
     strategy: Strategy,
     exports: GuestIndices,
-    idle: Mutex<Vec<Option<Seat>>>,
 }
 
 /// Makes a loss of a component, and sees that it accepts its configuration.
@@ -29,66 +34,34 @@ pub(crate) fn load(strategy: Strategy) -> Result<ComputedLoss, LoadError> {
             label: strategy.program.label.clone(),
             reason: chain(&error),
         })?;
-    let loss = ComputedLoss {
-        strategy,
-        exports,
-        idle: Mutex::default(),
-    };
-    match loss.seat() {
-        Ok(seat) => loss.give_back(seat),
-        Err(fault) => return Err(loss.strategy.load_error(fault)),
+    let inner = Inner { strategy, exports };
+    match inner.open() {
+        Ok(seat) => Ok(ComputedLoss {
+            inner: Arc::new(inner),
+            first: Mutex::new(seat),
+        }),
+        Err(fault) => Err(inner.strategy.load_error(fault)),
     }
-    Ok(loss)
 }
 
-/// Rows of scores, and where their gradients go.
-struct Rows<'a> {
-    positive: &'a [f32],
-    negative: &'a mut [f32],
-    columns: usize,
-    positive_gradient: &'a mut [f32],
-    loss: &'a mut [f32],
-}
-
-impl ComputedLoss {
-    pub(crate) fn strategy_id(&self) -> &StrategyId {
-        &self.strategy.id
-    }
-
-    /// An instance that is configured and idle.
-    fn seat(&self) -> Result<Option<Seat>, StrategyError> {
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        match idle {
-            Some(seat) => Ok(seat),
-            None => self.strategy.open(|store, instance, parameters| {
-                self.exports
-                    .load(&mut *store, instance)?
-                    .call_configure(store, parameters)
-            }),
-        }
-    }
-
-    fn give_back(&self, seat: Option<Seat>) {
-        if seat.is_some() {
-            self.idle
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(seat);
-        }
+impl Inner {
+    /// An instance that is configured.
+    fn open(&self) -> Result<Option<Seat>, StrategyError> {
+        self.strategy.open(|store, instance, parameters| {
+            self.exports
+                .load(&mut *store, instance)?
+                .call_configure(store, parameters)
+        })
     }
 
     /// One call; the scores of one that fails are kept.
-    fn call(&self, seat: &mut Option<Seat>, rows: &mut Rows<'_>) -> Result<(), StrategyError> {
-        self.call_checked(seat, rows).map_err(|error| {
+    fn call(&self, seat: &mut Option<Seat>, mut rows: Scores<'_>) -> Result<(), StrategyError> {
+        self.call_checked(seat, &mut rows).map_err(|error| {
             let call = || {
                 let scores = rows.positive.len() + rows.negative.len();
                 (scores <= KEPT).then(|| Call::Evaluate {
-                    positive: Scores(rows.positive.to_vec()),
-                    negative: Scores(rows.negative.to_vec()),
+                    positive: KeptScores(rows.positive.to_vec()),
+                    negative: KeptScores(rows.negative.to_vec()),
                     columns: rows.columns,
                     parameters: Vec::new(),
                 })
@@ -101,7 +74,7 @@ impl ComputedLoss {
     fn call_checked(
         &self,
         seat: &mut Option<Seat>,
-        rows: &mut Rows<'_>,
+        rows: &mut Scores<'_>,
     ) -> Result<(), StrategyError> {
         let Ok(columns) = u32::try_from(rows.columns) else {
             return Err(self.fault(format!("{} negatives are too many", rows.columns)));
@@ -142,7 +115,7 @@ impl ComputedLoss {
 }
 
 /// Lengths and finiteness.
-fn check(answer: &Evaluation, rows: &Rows<'_>) -> Result<(), String> {
+fn check(answer: &Evaluation, rows: &Scores<'_>) -> Result<(), String> {
     for (what, values, expected) in [
         ("losses", &answer.loss, rows.positive.len()),
         (
@@ -180,42 +153,39 @@ fn check(answer: &Evaluation, rows: &Rows<'_>) -> Result<(), String> {
 
 impl Loss for ComputedLoss {
     fn id(&self) -> &StrategyId {
-        &self.strategy.id
+        &self.inner.strategy.id
     }
 
-    fn evaluate(
-        &self,
-        positive: &[f32],
-        negative: &mut [f32],
-        columns: usize,
-        positive_gradient: &mut [f32],
-        loss: &mut [f32],
-    ) -> Result<(), StrategyError> {
-        let mut seat = self.seat()?;
-        let rows = (SCORES / columns.max(1)).clamp(1, SCORES);
-        let mut negative = negative;
-        let parts = positive
-            .chunks(rows)
-            .zip(positive_gradient.chunks_mut(rows))
-            .zip(loss.chunks_mut(rows));
-        for ((positive, positive_gradient), loss) in parts {
-            let (scores, rest) = negative.split_at_mut(positive.len() * columns);
-            negative = rest;
-            let mut rows = Rows {
-                positive,
-                negative: scores,
-                columns,
-                positive_gradient,
-                loss,
-            };
-            self.call(&mut seat, &mut rows)?;
-        }
-        self.give_back(seat);
-        Ok(())
+    fn worker(&self) -> Box<dyn LossWorker> {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        Box::new(Worker {
+            inner: Arc::clone(&self.inner),
+            seat: first.take(),
+        })
     }
 
     /// What an instance may take at most.
     fn worker_bytes(&self, _columns: usize) -> usize {
-        self.strategy.program.limits.memory_bytes
+        self.inner.strategy.program.limits.memory_bytes
+    }
+}
+
+/// Asks an instance of its own.
+struct Worker {
+    inner: Arc<Inner>,
+    /// Configured. Empty before the first call, and after one that failed.
+    seat: Option<Seat>,
+}
+
+impl LossWorker for Worker {
+    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+        let mut seat = match self.seat.take() {
+            Some(seat) => Some(seat),
+            None => self.inner.open()?,
+        };
+        let rows = SCORES_AT_ONCE / scores.columns.max(1);
+        scores.in_blocks(rows, |block| self.inner.call(&mut seat, block))?;
+        self.seat = seat;
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use super::graph;
 use crate::bindings::loss_traced::{self as wit, GuestIndices};
 use crate::error::LoadError;
 use crate::program::{Seat, chain};
-use crate::replay::{Call, KEPT, Scores};
+use crate::replay::{Call, KEPT, KeptScores};
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
 /// Bytes of a graph: more than the largest one, so that one with too many nodes is told how many.
@@ -48,8 +48,8 @@ pub(crate) fn load(strategy: Strategy) -> Result<TracedLoss, LoadError> {
 /// The call that a graph fails at, where it is not too large for a file.
 fn kept(rows: FailedRows<'_>) -> Option<Call> {
     (rows.positive.len() + rows.negative.len() <= KEPT).then(|| Call::Evaluate {
-        positive: Scores(rows.positive.to_vec()),
-        negative: Scores(rows.negative.to_vec()),
+        positive: KeptScores(rows.positive.to_vec()),
+        negative: KeptScores(rows.negative.to_vec()),
         columns: rows.columns,
         parameters: rows.parameters.to_vec(),
     })

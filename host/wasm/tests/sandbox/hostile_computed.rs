@@ -1,6 +1,6 @@
 //! Computed losses that lie, and what becomes of their answers.
 
-use pbg_core::strategy::Loss as _;
+use pbg_core::strategy::{Loss as _, LossWorker, Scores};
 use pbg_wasm::{ComputedLoss, LoadError, LoadedLoss, PluginSource};
 use serde_json::Value;
 
@@ -87,12 +87,23 @@ impl Guest {
 }
 
 /// Two rows of three negatives each.
-fn evaluate(loss: &ComputedLoss) -> Result<([f32; 6], [f32; 2]), String> {
+fn evaluate(loss: &mut dyn LossWorker) -> Result<([f32; 6], [f32; 2]), String> {
     let mut negative = [0.5; 6];
     let (mut gradient, mut losses) = ([9.0; 2], [9.0; 2]);
-    loss.evaluate(&[0.25; 2], &mut negative, 3, &mut gradient, &mut losses)
-        .map_err(|error| error.to_string())?;
-    Ok((negative, losses))
+    let evaluated = loss.evaluate(&mut Scores {
+        positive: &[0.25; 2],
+        negative: &mut negative,
+        columns: 3,
+        positive_gradient: &mut gradient,
+        loss: &mut losses,
+    });
+    match evaluated {
+        Ok(()) => Ok((negative, losses)),
+        Err(error) => {
+            assert_eq!(negative, [0.5; 6], "scores of rows that failed");
+            Err(error.to_string())
+        }
+    }
 }
 
 /// The loss must fail in its bounds, for the reason named, without any of its answer being used.
@@ -100,7 +111,7 @@ fn evaluate(loss: &ComputedLoss) -> Result<([f32; 6], [f32; 2]), String> {
 fn assert_fails(guest: &Guest, reason: &str) {
     let message = bounded(|| match guest.load() {
         Err(error) => error.to_string(),
-        Ok(loss) => evaluate(&loss).expect_err("no answer"),
+        Ok(loss) => evaluate(loss.worker().as_mut()).expect_err("no answer"),
     });
     assert!(message.starts_with("plugin evil"), "{message}");
     assert!(
@@ -112,7 +123,7 @@ fn assert_fails(guest: &Guest, reason: &str) {
 #[test]
 fn a_good_answer_is_taken() {
     let loss = Guest::default().load().expect("it loads");
-    assert_eq!(evaluate(&loss), Ok(([0.0; 6], [0.0; 2])));
+    assert_eq!(evaluate(loss.worker().as_mut()), Ok(([0.0; 6], [0.0; 2])));
 }
 
 #[test]
@@ -255,8 +266,8 @@ fn an_instance_that_failed_is_not_asked_again() {
         ),
         ..Guest::default()
     };
-    let loss = guest.load().expect("it loads");
+    let mut worker = guest.load().expect("it loads").worker();
     for _ in 0..3 {
-        evaluate(&loss).expect_err("a fresh instance each time");
+        evaluate(worker.as_mut()).expect_err("a fresh instance each time");
     }
 }

@@ -2,7 +2,7 @@
 
 use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
 use pbg_core::loss::{Derived, Graph, TracedLoss};
-use pbg_core::strategy::{Loss, MASKED};
+use pbg_core::strategy::{Loss as _, LossWorker, MASKED, Scores};
 use pbg_plugin_sdk as sdk;
 use pbg_wasm::{ComputedLoss, LoadError, LoadedLoss, PluginSource};
 use sdk::loss as native;
@@ -175,30 +175,35 @@ fn scores(rows: usize, columns: usize) -> (Vec<f32>, Vec<f32>) {
     (positives, negatives)
 }
 
-fn run(loss: &dyn Loss, positive: &[f32], negative: &[f32], columns: usize) -> native::Evaluation {
+fn run(
+    loss: &mut dyn LossWorker,
+    positive: &[f32],
+    negative: &[f32],
+    columns: usize,
+) -> native::Evaluation {
     let mut found = native::Evaluation {
         loss: vec![0.0; positive.len()],
         positive_gradient: vec![0.0; positive.len()],
         negative_gradient: negative.to_vec(),
     };
-    loss.evaluate(
+    loss.evaluate(&mut Scores {
         positive,
-        &mut found.negative_gradient,
+        negative: &mut found.negative_gradient,
         columns,
-        &mut found.positive_gradient,
-        &mut found.loss,
-    )
+        positive_gradient: &mut found.positive_gradient,
+        loss: &mut found.loss,
+    })
     .expect("it evaluates");
     found
 }
 
 fn assert_bits<L: sdk::ComputedLoss>(name: &str) {
-    let loss = computed(name, &Value::Null);
+    let mut loss = computed(name, &Value::Null).worker();
     let twin: L = sdk::testing::computed_with_defaults();
     // The last one takes several calls.
     for (rows, columns) in [(0, 3), (1, 1), (3, 0), (5, 16), (7, 101), (150, 1050)] {
         let (positive, negative) = scores(rows, columns);
-        let found = run(&loss, &positive, &negative, columns);
+        let found = run(loss.as_mut(), &positive, &negative, columns);
         let expected = native::evaluate(&twin, &positive, negative, columns).expect("it evaluates");
         let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&found.loss), bits(&expected.loss), "{name}");
@@ -226,8 +231,8 @@ fn computed_and_traced_losses_agree() {
     let (positive, negative) = scores(9, 33);
     for name in ["softmax", "logistic", "ranking"] {
         let derived = Derived::of(&traced(name, &Value::Null).graph);
-        let loss = computed(&format!("{name}_computed"), &Value::Null);
-        let found = run(&loss, &positive, &negative, 33);
+        let mut loss = computed(&format!("{name}_computed"), &Value::Null).worker();
+        let found = run(loss.as_mut(), &positive, &negative, 33);
         for (i, &score) in positive.iter().enumerate() {
             let range = i * 33..(i + 1) * 33;
             let wide: Vec<f64> = negative[range.clone()].iter().map(|&t| t.into()).collect();
@@ -247,12 +252,14 @@ fn computed_and_traced_losses_agree() {
 fn workers_evaluate_at_the_same_time() {
     let loss = computed("softmax_computed", &Value::Null);
     let (positive, negative) = scores(40, 200);
-    let expected = run(&loss, &positive, &negative, 200);
+    let expected = run(loss.worker().as_mut(), &positive, &negative, 200);
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| {
+            let mut worker = loss.worker();
+            let (positive, negative, expected) = (&positive, &negative, &expected);
+            scope.spawn(move || {
                 for _ in 0..5 {
-                    assert_eq!(run(&loss, &positive, &negative, 200), expected);
+                    assert_eq!(&run(worker.as_mut(), positive, negative, 200), expected);
                 }
             });
         }

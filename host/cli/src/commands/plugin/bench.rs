@@ -188,13 +188,13 @@ fn sampler(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>
 const ROWS: u16 = 50;
 
 fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, String)> {
-    let (loss, _) = super::loss(plugin, parameters)?;
+    let mut loss = super::loss(plugin, parameters)?.0.worker();
     let budget = Duration::from_secs_f64(args.seconds);
     let mut rows = Vec::new();
     for columns in [100_usize, 1050] {
         rows.push(Row::new(
             format!("{ROWS} x {columns} scores"),
-            bench_loss(loss.as_ref(), ROWS.into(), columns, budget),
+            bench_loss(loss.as_mut(), ROWS.into(), columns, budget),
             // Every edge is a row twice: with other left and with other right entities.
             // More negatives make training as much slower.
             f64::from(ROWS) / 2.0 / args.edges_per_second * (columns as f64 / 100.0),

@@ -103,7 +103,7 @@ fn tried(plugin: &Plugin, parameters: &Value) -> Result<Report> {
         Slot::RelationSampler => Ok(check_sampler(&plugin.clone().into_sampler(parameters)?)),
         Slot::TracedLoss | Slot::ComputedLoss => {
             let (loss, stops_gradient) = super::loss(plugin, parameters)?;
-            Ok(check_loss(loss.as_ref(), stops_gradient))
+            Ok(check_loss(loss.worker().as_mut(), stops_gradient))
         }
         other => Err(Failure::message(
             Kind::Plugin,

@@ -1,10 +1,46 @@
 //! Parameters of a graph that change while training goes on.
 
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use pbg_core::loss::{LossState, ParameterSchedule, Progress, check_values};
 use pbg_core::strategy::{Cause, StrategyError, StrategyId};
+
+/// Values of parameters. Workers have copies, so that nobody waits for anybody where nothing has changed.
+pub(super) struct Parameters {
+    values: RwLock<Vec<f32>>,
+    changes: AtomicU64,
+}
+
+impl Parameters {
+    pub(super) fn new(values: Vec<f32>) -> Self {
+        Self {
+            values: RwLock::new(values),
+            changes: AtomicU64::new(0),
+        }
+    }
+
+    fn get(&self) -> Vec<f32> {
+        let values = self.values.read();
+        values.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, to: Vec<f32>) {
+        let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
+        *values = to;
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Brings a copy up to date that was made after `changes` changes.
+    pub(super) fn copy_changed(&self, changes: &mut u64, copy: &mut Vec<f32>) {
+        let now = self.changes.load(Ordering::Acquire);
+        if now != *changes {
+            *copy = self.get();
+            *changes = now;
+        }
+    }
+}
 
 /// Counts batches and asks for new values every so many of them.
 pub(super) struct Schedule {
@@ -30,7 +66,7 @@ impl Schedule {
     pub(super) fn observe(
         &mut self,
         id: &StrategyId,
-        parameters: &RwLock<Vec<f32>>,
+        parameters: &Parameters,
         edges: usize,
         loss: f64,
     ) -> Result<(), StrategyError> {
@@ -45,7 +81,7 @@ impl Schedule {
             edges: self.edges,
             mean_loss: (self.loss / self.edges.max(1) as f64) as f32,
         };
-        let before = values(parameters);
+        let before = parameters.get();
         let after = self.guest.update(&progress, &before)?;
         check_values(&before, &after).map_err(|reason| StrategyError {
             strategy: id.clone(),
@@ -53,35 +89,28 @@ impl Schedule {
             reason: reason.into(),
             cause: Cause::Strategy,
         })?;
-        *parameters.write().unwrap_or_else(PoisonError::into_inner) = after;
+        parameters.set(after);
         (self.edges, self.loss) = (0, 0.0);
         Ok(())
     }
 
-    pub(super) fn state(&self, parameters: &RwLock<Vec<f32>>) -> LossState {
+    pub(super) fn state(&self, parameters: &Parameters) -> LossState {
         LossState {
             step: self.step,
             edges: self.edges,
             loss: self.loss,
-            parameters: values(parameters),
+            parameters: parameters.get(),
         }
     }
 
     pub(super) fn restore(
         &mut self,
-        parameters: &RwLock<Vec<f32>>,
+        parameters: &Parameters,
         state: &LossState,
     ) -> Result<(), String> {
-        check_values(&values(parameters), &state.parameters)?;
+        check_values(&parameters.get(), &state.parameters)?;
         (self.step, self.edges, self.loss) = (state.step, state.edges, state.loss);
-        *parameters.write().unwrap_or_else(PoisonError::into_inner) = state.parameters.clone();
+        parameters.set(state.parameters.clone());
         Ok(())
     }
-}
-
-fn values(parameters: &RwLock<Vec<f32>>) -> Vec<f32> {
-    parameters
-        .read()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
 }

@@ -1,0 +1,143 @@
+//! How rows are prepared for comparison.
+
+use std::sync::Arc;
+
+use pbg_core::graph::Side;
+use pbg_core::model::Operator;
+
+use super::Replacement;
+use crate::comparators::{Comparison, RowExtras};
+use crate::operators;
+use crate::params::{ParamTensor, Params};
+use crate::spec::ModelSpec;
+use crate::table::{LookUp, Table};
+use crate::vector;
+
+/// What one kind of rows goes through.
+pub(super) struct Recipe<'a> {
+    operator: Operator,
+    tensors: &'a [ParamTensor],
+    global: Vec<f32>,
+    dimension: usize,
+}
+
+/// Prepares rows, with buffers of its own.
+#[derive(Debug)]
+pub(super) struct Preparer {
+    pub(super) spec: Arc<ModelSpec>,
+    pub(super) comparison: Comparison,
+    /// A row before its operator.
+    input: Vec<f32>,
+    /// The operator's parameters.
+    packed: Vec<f32>,
+    scratch: Vec<f32>,
+}
+
+impl Preparer {
+    pub(super) fn new(spec: Arc<ModelSpec>) -> Self {
+        let [input, packed, scratch] = Default::default();
+        Self {
+            comparison: Comparison::of(&spec),
+            spec,
+            input,
+            packed,
+            scratch,
+        }
+    }
+
+    /// What entities on `side` go through before they are compared.
+    pub(super) fn recipe<'p>(
+        &self,
+        side: Side,
+        transformed: bool,
+        relation: u32,
+        params: &'p Params,
+        dimension: usize,
+    ) -> Recipe<'p> {
+        let index = if self.spec.is_dynamic() {
+            0
+        } else {
+            relation as usize
+        };
+        let rules = &self.spec.relations[index];
+        let global = params
+            .global(rules.entity(side))
+            .map(ParamTensor::to_vec)
+            .unwrap_or_default();
+        let operator = if transformed {
+            rules.operator
+        } else {
+            Operator::None
+        };
+        Recipe {
+            operator,
+            tensors: params.operator(index, side),
+            global,
+            dimension,
+        }
+    }
+
+    /// Copies the parameters that the operator of `recipe` has for `relation`.
+    pub(super) fn read_parameters(&mut self, recipe: &Recipe<'_>, relation: u32) {
+        if recipe.operator != Operator::None {
+            let row = if self.spec.is_dynamic() {
+                relation as usize
+            } else {
+                0
+            };
+            self.packed.resize(
+                operators::packed_width(recipe.operator, recipe.dimension),
+                0.0,
+            );
+            operators::read_packed(recipe.tensors, row, &mut self.packed);
+        }
+    }
+
+    /// Prepares entities that replace a side, row by row.
+    pub(super) fn all(
+        &mut self,
+        replacement: Replacement<'_>,
+        entities: impl Iterator<Item = u32>,
+        table: &Table,
+        rows: &mut [f32],
+        extras: &mut Vec<RowExtras>,
+    ) {
+        let dimension = table.embeddings.width();
+        let Replacement {
+            side,
+            relation,
+            params,
+        } = replacement;
+        let transformed = self.spec.candidates_depend_on_relation(side, relation);
+        let recipe = self.recipe(side, transformed, relation, params, dimension);
+        self.read_parameters(&recipe, relation);
+        extras.clear();
+        for (entity, row) in entities.zip(rows.chunks_exact_mut(dimension)) {
+            extras.push(self.row(&recipe, table, entity, row));
+        }
+    }
+
+    /// One prepared row.
+    pub(super) fn row(
+        &mut self,
+        recipe: &Recipe<'_>,
+        table: &Table,
+        entity: u32,
+        out: &mut [f32],
+    ) -> RowExtras {
+        self.input.resize(out.len(), 0.0);
+        let look_up = LookUp {
+            max_norm: self.spec.max_norm,
+            in_place: false,
+        };
+        look_up.row(table, entity, out, &mut self.scratch);
+        if !recipe.global.is_empty() {
+            vector::add(out, &recipe.global);
+        }
+        if recipe.operator != Operator::None {
+            self.input.copy_from_slice(out);
+            operators::forward(recipe.operator, &self.packed, &self.input, out);
+        }
+        self.comparison.prepare(out)
+    }
+}

@@ -1,0 +1,145 @@
+//! What the stages of a core work with.
+
+use pbg_core::graph::Side;
+use pbg_core::model::Operator;
+
+use super::{CoreStep, Sums};
+use crate::comparators::Comparison;
+use crate::regularizer::N3;
+use crate::step::buffers::{PreparedRows, pair};
+use crate::step::executor::SliceStages;
+use crate::step::gather::{Gatherer, Layout, SideOfSlice, Source, Transform};
+use crate::step::plan::Slice;
+use crate::step::program::{Compare, Gather, Scatter};
+use crate::step::scatter::{RowSums, Scatterer};
+use crate::step::scores::Direction;
+use crate::table::LookUp;
+
+impl<'b> CoreStep<'b> {
+    pub(super) fn relation(&self) -> usize {
+        self.job.batch.spec_index()
+    }
+
+    pub(super) fn n3(&self) -> N3 {
+        N3 {
+            coefficient: self.spec.regularization_coef,
+            complex: self.plan.operator == Operator::ComplexDiagonal,
+        }
+    }
+
+    /// The entities of one side of a slice, and where their rows are.
+    pub(super) fn side<'s>(&self, stage: &Gather, slice: &'s Slice, side: Side) -> SideOfSlice<'s>
+    where
+        'b: 's,
+    {
+        let (job, uniform) = (self.job, stage.uniform);
+        let first = slice.first_chunk * uniform;
+        SideOfSlice {
+            slice,
+            layout: Layout {
+                chunk: slice.chunk,
+                uniform,
+            },
+            positives: &job.batch.side(side)[slice.rows.clone()],
+            draws: &job.draws.side(side)[first..first + slice.chunks * uniform],
+        }
+    }
+
+    pub(super) fn direction<'s>(&self, at: SliceStages<'s>, stage: &Compare) -> Direction<'s>
+    where
+        'b: 's,
+    {
+        let slice = at.slice;
+        Direction {
+            plan: self.plan,
+            slice,
+            side: stage.side,
+            layouts: at.stages.gather.map(|gather| Layout {
+                chunk: slice.chunk,
+                uniform: gather.uniform,
+            }),
+            comparison: Comparison::of(self.spec),
+            rounded: stage.rounded,
+            pairs: stage.pairs,
+            positive_entities: &self.job.batch.side(stage.side)[slice.rows.clone()],
+            entities: self.job.tables.side(stage.side).entities(),
+        }
+    }
+
+    /// What fills the rows of one side.
+    pub(super) fn gatherer<'g>(
+        &'g mut self,
+        stage: &Gather,
+        side: Side,
+        rows: &'g mut PreparedRows,
+    ) -> Gatherer<'g> {
+        let (tables, relation) = (self.job.tables, self.relation());
+        let Sums {
+            values, scratch, ..
+        } = &mut *self.sums;
+        Gatherer {
+            rows,
+            source: Source {
+                table: tables.side(side),
+                other: tables.other(self.spec, relation, side),
+            },
+            look_up: LookUp {
+                max_norm: self.spec.max_norm,
+                in_place: true,
+            },
+            transform: Transform {
+                dimension: self.plan.dimension,
+                comparison: Comparison::of(self.spec),
+                global: match stage.global {
+                    true => &values.globals[side as usize],
+                    false => &[],
+                },
+                operator: stage.operator,
+                parameters: values.view(
+                    self.job.params.operator(relation, side),
+                    self.job.relations(),
+                ),
+                regularizer: None,
+            },
+            scratch,
+        }
+    }
+
+    /// What sends gradients of one side to their sums.
+    pub(super) fn scatterer<'s>(&'s mut self, stage: &Scatter, side: Side) -> Scatterer<'s> {
+        let (tables, relation, index) = (self.job.tables, self.relation(), side as usize);
+        let regularizer = stage.regularized.then(|| self.n3());
+        let Sums {
+            values,
+            gradients,
+            rows,
+            ..
+        } = &mut *self.sums;
+        let (own, other) = pair(rows, side);
+        let (rows, other) = match (tables.shared(), side) {
+            (true, Side::Rhs) => (other, None),
+            (true, Side::Lhs) => (own, None),
+            (false, _) => (own, Some(other)),
+        };
+        Scatterer {
+            transform: Transform {
+                dimension: self.plan.dimension,
+                comparison: Comparison::of(self.spec),
+                global: &[],
+                operator: stage.operator,
+                parameters: values.view(
+                    self.job.params.operator(relation, side),
+                    self.job.relations(),
+                ),
+                regularizer,
+            },
+            sums: RowSums {
+                table: tables.side(side),
+                rows,
+                other,
+            },
+            global: &mut gradients.globals[index],
+            operator: &mut gradients.operators[index],
+        }
+    }
+}

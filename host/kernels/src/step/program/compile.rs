@@ -1,0 +1,386 @@
+//! From the nodes of a batch graph to stages.
+//!
+//! Every node is read once: one that no stage takes, or that the executor has no kernel for, fails here, before a
+//! batch is touched.
+
+use std::slice::Iter;
+use std::sync::Arc;
+
+use pbg_core::batch_graph::{Cluster, Facts, Node, Operation, Sliced, Step};
+use pbg_core::graph::Side;
+use pbg_core::model::Operator;
+
+use super::{Compare, Gather, PassStages, Program, Scatter};
+use crate::error::CompileError;
+use crate::step::executor::StepExecutor;
+
+impl Program {
+    /// Compiles a graph for an executor.
+    ///
+    /// # Errors
+    /// When the executor lacks a kernel, or a node stands where none can run.
+    pub fn compile<E: StepExecutor>(graph: Arc<Sliced>) -> Result<Self, CompileError> {
+        for node in &graph.graph.nodes {
+            if let Some(reason) = E::lacks(node.operation, node.name.side, graph.facts()) {
+                let node = node.name.to_string();
+                return Err(CompileError::Lacks { node, reason });
+            }
+        }
+        let compiler = Compiler { graph: &graph };
+        let passes = (0..graph.loops.len()).map(|pass| compiler.pass(pass));
+        let passes = passes.collect::<Result<_, _>>()?;
+        compiler.end()?;
+        Ok(Self { graph, passes })
+    }
+}
+
+struct Compiler<'g> {
+    graph: &'g Sliced,
+}
+
+impl<'g> Compiler<'g> {
+    fn facts(&self) -> &'g Facts {
+        self.graph.facts()
+    }
+
+    fn nodes(&self, step: &'g Step) -> impl Iterator<Item = &'g Node> + use<'g> {
+        let nodes = &self.graph.graph.nodes;
+        step.nodes.iter().map(move |&index| &nodes[index])
+    }
+
+    fn pass(&self, pass: usize) -> Result<PassStages, CompileError> {
+        let stages = &self.graph.loops[pass];
+        let (read, prepared) = match at_most_one(&stages.before)? {
+            Some(step) => self.gather(step, true)?,
+            None => (false, [None; 2]),
+        };
+        let mut steps = Steps(stages.slice.iter());
+        let (_, gather) = self.gather(steps.take(Cluster::Gather, None)?, false)?;
+        let mut compare = Vec::new();
+        while let Some(side) = steps.direction() {
+            compare.push(self.compare(side, &mut steps)?);
+        }
+        let scatter = self.scatter(steps.take(Cluster::Scatter, None)?)?.0;
+        let updates = at_most_one(steps.0.as_slice())?;
+        if let Some(step) = updates {
+            self.only(step, |o| o == Operation::UpdateRows)?;
+        }
+        let (returned, regularize_parameters) = match at_most_one(&stages.after)? {
+            Some(step) => self.scatter(step)?,
+            None => ([None; 2], false),
+        };
+        let [lhs, rhs] = Side::BOTH.map(|side| {
+            let i = side as usize;
+            both(prepared[i], returned[i]).map_err(|()| misplaced("gather all", side))
+        });
+        Ok(PassStages {
+            pass: stages.pass,
+            read,
+            entities: [lhs?, rhs?],
+            gather: of_each_side(gather, "gather")?,
+            compare,
+            scatter: of_each_side(scatter, "scatter")?,
+            update_rows: updates.is_some(),
+            regularize_parameters,
+        })
+    }
+
+    /// Whether parameters are read, and how each side's rows are gathered: those of a slice, or `all`.
+    fn gather(
+        &self,
+        step: &'g Step,
+        all: bool,
+    ) -> Result<(bool, [Option<Gather>; 2]), CompileError> {
+        let (mut read, mut sides) = (false, [None; 2]);
+        for node in self.nodes(step) {
+            let side = node.name.side.ok_or_else(|| unknown(node))?;
+            let gather: &mut Option<Gather> = &mut sides[side as usize];
+            match (node.operation, gather.as_mut()) {
+                (Operation::Read, _) => read = true,
+                (Operation::GatherAll | Operation::Gather, None)
+                    if all == (node.operation == Operation::GatherAll) =>
+                {
+                    let drawn = !all && node.inputs.len() > 2;
+                    *gather = Some(Gather {
+                        global: false,
+                        operator: Operator::None,
+                        uniform: if drawn { self.facts().uniform(side) } else { 0 },
+                        rounded: false,
+                    });
+                }
+                (Operation::Global, Some(gather)) => gather.global = true,
+                (Operation::Operator(operator), Some(gather)) => gather.operator = operator,
+                (Operation::Prepare { bias }, Some(_)) if bias == self.facts().bias => {}
+                (Operation::Round, Some(gather)) => gather.rounded = true,
+                _ => return Err(unknown(node)),
+            }
+        }
+        Ok((read, sides))
+    }
+
+    /// Score, loss and differentiate of one side, which follow each other.
+    fn compare(&self, side: Side, steps: &mut Steps<'g>) -> Result<Compare, CompileError> {
+        let score = steps.take(Cluster::Score, Some(side))?;
+        self.only(score, |o| matches!(o, Operation::Score { .. }))?;
+        let loss = steps.take(Cluster::Loss, Some(side))?;
+        self.only(loss, |o| o == Operation::Loss)?;
+        let mut compare = Compare {
+            side,
+            pairs: false,
+            rounded: false,
+        };
+        for node in self.nodes(steps.take(Cluster::Differentiate, Some(side))?) {
+            match node.operation {
+                Operation::QueryGradients | Operation::CandidateGradients => {}
+                Operation::PositiveGradients => compare.pairs = true,
+                Operation::Round => compare.rounded = true,
+                _ => return Err(unknown(node)),
+            }
+        }
+        Ok(compare)
+    }
+
+    /// How gradients of each side go back, and whether parameters are regularised.
+    fn scatter(&self, step: &'g Step) -> Result<([Option<Scatter>; 2], bool), CompileError> {
+        let (mut sides, mut parameters) = ([None; 2], false);
+        for node in self.nodes(step) {
+            let side = node.name.side.ok_or_else(|| unknown(node))?;
+            if node.operation == Operation::RegularizeParameters {
+                parameters = true;
+                continue;
+            }
+            let scatter = sides[side as usize].get_or_insert(Scatter {
+                operator: Operator::None,
+                regularized: false,
+                joined: false,
+            });
+            match node.operation {
+                Operation::Regularize => scatter.regularized = true,
+                Operation::Join => scatter.joined = true,
+                Operation::Back(operator) => scatter.operator = operator,
+                Operation::Sum => {}
+                _ => return Err(unknown(node)),
+            }
+        }
+        Ok((sides, parameters))
+    }
+
+    /// The end of the batch is nothing but updates.
+    fn end(&self) -> Result<(), CompileError> {
+        for step in &self.graph.end {
+            self.only(step, |o| {
+                matches!(o, Operation::UpdateRows | Operation::UpdateParameters)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn only(&self, step: &'g Step, wanted: impl Fn(Operation) -> bool) -> Result<(), CompileError> {
+        match self.nodes(step).find(|node| !wanted(node.operation)) {
+            Some(node) => Err(unknown(node)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The steps of a slice, one after the other.
+struct Steps<'g>(Iter<'g, Step>);
+
+impl<'g> Steps<'g> {
+    /// The next step, which has to be of this cluster.
+    fn take(
+        &mut self,
+        cluster: Cluster,
+        direction: Option<Side>,
+    ) -> Result<&'g Step, CompileError> {
+        let step = self.0.next();
+        step.filter(|step| (step.cluster, step.direction) == (cluster, direction))
+            .ok_or_else(|| CompileError::Misplaced {
+                node: cluster.name().to_owned(),
+            })
+    }
+
+    /// The side that the next step compares, if it does.
+    fn direction(&self) -> Option<Side> {
+        self.0.as_slice().first().and_then(|step| step.direction)
+    }
+}
+
+/// The only step, if there is one.
+fn at_most_one(steps: &[Step]) -> Result<Option<&Step>, CompileError> {
+    match steps {
+        [] => Ok(None),
+        [step] => Ok(Some(step)),
+        [_, second, ..] => Err(CompileError::Misplaced {
+            node: second.cluster.name().to_owned(),
+        }),
+    }
+}
+
+fn unknown(node: &Node) -> CompileError {
+    CompileError::Misplaced {
+        node: node.name.to_string(),
+    }
+}
+
+fn misplaced(what: &str, side: Side) -> CompileError {
+    CompileError::Misplaced {
+        node: format!("{what} on the {side:?} side"),
+    }
+}
+
+fn of_each_side<T: Copy>(sides: [Option<T>; 2], what: &str) -> Result<[T; 2], CompileError> {
+    let [lhs, rhs] = sides;
+    Ok([
+        lhs.ok_or_else(|| misplaced(what, Side::Lhs))?,
+        rhs.ok_or_else(|| misplaced(what, Side::Rhs))?,
+    ])
+}
+
+/// What is prepared goes back, and nothing else.
+fn both<A, B>(a: Option<A>, b: Option<B>) -> Result<Option<(A, B)>, ()> {
+    match (a, b) {
+        (Some(a), Some(b)) => Ok(Some((a, b))),
+        (None, None) => Ok(None),
+        _ => Err(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pbg_core::batch_graph::{Graph, Negatives};
+    use pbg_core::model::{Comparator, Update};
+
+    use super::*;
+    use crate::step::cores::CoreStep;
+
+    const SAMPLED: Negatives = Negatives::Sampled {
+        own: true,
+        uniform: 5,
+    };
+
+    fn facts() -> Facts {
+        Facts {
+            dimension: [8; 2],
+            one_type: true,
+            featurized: [false; 2],
+            operator: Operator::Diagonal,
+            comparator: Comparator::Dot,
+            bias: false,
+            global: false,
+            relations: None,
+            negatives: [SAMPLED; 2],
+            chunk: 4,
+            regularized: false,
+            half: false,
+        }
+    }
+
+    fn sliced(facts: &Facts, update: Update) -> Sliced {
+        Graph::new(facts).expect("shapes fit").slice(update)
+    }
+
+    fn compiled(facts: &Facts) -> Program {
+        let graph = Arc::new(sliced(facts, Update::Batch));
+        Program::compile::<CoreStep<'_>>(graph).expect("a step of the cores")
+    }
+
+    #[test]
+    fn stages_say_what_the_nodes_say() {
+        let program = compiled(&facts());
+        let [pass] = &program.passes[..] else {
+            panic!("one pass: {program:?}");
+        };
+        assert!(pass.read && !pass.update_rows && !pass.regularize_parameters);
+        let operators = pass.gather.map(|gather| gather.operator);
+        assert_eq!(operators, [Operator::None, Operator::Diagonal]);
+        assert_eq!(pass.gather.map(|gather| gather.uniform), [5; 2]);
+        assert_eq!(pass.scatter.map(|scatter| scatter.joined), [true; 2]);
+        let sides: Vec<Side> = pass.compare.iter().map(|stage| stage.side).collect();
+        assert_eq!(sides, Side::BOTH);
+        assert!(
+            pass.compare
+                .iter()
+                .all(|stage| !stage.pairs && !stage.rounded)
+        );
+    }
+
+    #[test]
+    fn each_pass_of_dynamic_relations_compares_one_side() {
+        let facts = Facts {
+            relations: Some(3),
+            regularized: true,
+            ..facts()
+        };
+        let program = compiled(&facts);
+        let sides: Vec<_> = program
+            .passes
+            .iter()
+            .map(|pass| (pass.compare[0].side, pass.compare.len()))
+            .collect();
+        assert_eq!(sides, [(Side::Lhs, 1), (Side::Rhs, 1)]);
+        for pass in &program.passes {
+            assert!(!pass.read && pass.regularize_parameters);
+            // Positives of both sides are regularised, those that are only there as negatives, too.
+            assert!(pass.scatter.iter().all(|scatter| scatter.regularized));
+            let uniform = pass.gather.map(|gather| gather.uniform);
+            assert_eq!(uniform[pass.compare[0].side as usize], 5);
+            assert_eq!(uniform[pass.compare[0].side.other() as usize], 0);
+        }
+    }
+
+    #[test]
+    fn distances_and_all_negatives_have_positives_of_their_own() {
+        let distances = Facts {
+            comparator: Comparator::L2,
+            ..facts()
+        };
+        let all = Facts {
+            negatives: [Negatives::All; 2],
+            chunk: 1,
+            ..facts()
+        };
+        for (facts, entire) in [(distances, false), (all, true)] {
+            let program = compiled(&facts);
+            let pass = &program.passes[0];
+            assert!(pass.compare.iter().all(|stage| stage.pairs));
+            assert!(pass.entities.iter().all(|side| side.is_some() == entire));
+        }
+    }
+
+    #[test]
+    fn updates_by_slices_are_a_stage() {
+        let graph = Arc::new(sliced(&facts(), Update::Slice));
+        let program = Program::compile::<CoreStep<'_>>(graph).expect("a step");
+        assert!(program.passes[0].update_rows);
+    }
+
+    #[test]
+    fn what_an_executor_lacks_is_refused_before_any_batch() {
+        let facts = Facts {
+            comparator: Comparator::L2,
+            half: true,
+            ..facts()
+        };
+        let graph = Arc::new(sliced(&facts, Update::Batch));
+        let error = Program::compile::<CoreStep<'_>>(graph).expect_err("no kernel");
+        assert!(matches!(error, CompileError::Lacks { .. }), "{error:?}");
+    }
+
+    #[test]
+    fn a_stage_that_is_missing_or_elsewhere_is_no_step() {
+        for step in 0..8 {
+            let mut graph = sliced(&facts(), Update::Batch);
+            graph.loops[0].slice.remove(step);
+            let compiled = Program::compile::<CoreStep<'_>>(Arc::new(graph));
+            assert!(
+                matches!(compiled, Err(CompileError::Misplaced { .. })),
+                "without step {step}: {compiled:?}"
+            );
+        }
+        let mut graph = sliced(&facts(), Update::Batch);
+        graph.loops[0].slice.swap(1, 2);
+        let compiled = Program::compile::<CoreStep<'_>>(Arc::new(graph));
+        assert!(compiled.is_err(), "{compiled:?}");
+    }
+}

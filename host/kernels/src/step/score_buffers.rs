@@ -1,0 +1,168 @@
+//! Where the scores of a slice are, and become gradients.
+
+use pbg_core::strategy::{LossWorker, Scores};
+use pbg_gemm::buffer::FloatBuffer;
+
+use crate::error::StepError;
+use crate::half::HalfBuffer;
+use crate::rows::Mode;
+use crate::step::plan::Slice;
+use crate::vector;
+
+/// What the loss says of a slice.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SliceLoss {
+    /// Sum over its rows, weighted.
+    pub(crate) loss: f64,
+    /// Negatives that score above their positive.
+    pub(crate) violators: u64,
+}
+
+/// Factors of the losses of a slice's edges.
+#[derive(Clone, Copy)]
+pub(crate) struct Weights<'a> {
+    pub(crate) relation: f32,
+    /// Of each edge; none: 1.
+    pub(crate) edges: Option<&'a [f32]>,
+}
+
+impl Weights<'_> {
+    fn of(&self, row: usize) -> f32 {
+        self.relation * self.edges.map_or(1.0, |weights| weights[row])
+    }
+}
+
+/// Scores that are turned into gradients at a time: 256 KiB.
+const SCORES_AT_ONCE: usize = 64 << 10;
+
+/// Scores of one slice in one direction; after the loss, their gradients in the same place.
+#[derive(Debug)]
+pub(crate) struct ScoreBuffers {
+    /// Negatives, `[padded positives, columns]`.
+    pub(crate) negatives: FloatBuffer,
+    /// With bf16 products: the scores, then their gradients.
+    pub(super) half: HalfBuffer,
+    /// With bf16 products: gradients of rows as they leave a product.
+    pub(super) half_gradients: HalfBuffer,
+    /// For `l2`: distances of the negatives.
+    pub(super) distances: Vec<f32>,
+    /// Positives.
+    pub(crate) positive: Vec<f32>,
+    pub(super) positive_distance: Vec<f32>,
+    pub(super) positive_gradient: Vec<f32>,
+    /// Loss of each positive, without weights.
+    pub(crate) loss: Vec<f32>,
+    /// Candidates per positive.
+    pub(crate) columns: usize,
+}
+
+impl ScoreBuffers {
+    pub(crate) fn new() -> Self {
+        Self {
+            negatives: FloatBuffer::zeros(0),
+            half: HalfBuffer::zeros(0),
+            half_gradients: HalfBuffer::zeros(0),
+            distances: Vec::new(),
+            positive: Vec::new(),
+            positive_distance: Vec::new(),
+            positive_gradient: Vec::new(),
+            loss: Vec::new(),
+            columns: 0,
+        }
+    }
+
+    /// Scores of the positives and negatives of `slice`, without padding.
+    pub(crate) fn of(&self, slice: &Slice) -> (&[f32], &[f32]) {
+        let rows = slice.rows.len();
+        (
+            &self.positive[..rows],
+            &self.negatives.as_slice()[..rows * self.columns],
+        )
+    }
+
+    /// Evaluates the loss: scores become gradients, weighted.
+    pub(crate) fn loss(
+        &mut self,
+        slice: &Slice,
+        loss: &mut dyn LossWorker,
+        weights: Weights<'_>,
+    ) -> Result<SliceLoss, StepError> {
+        let (rows, columns) = (slice.rows.len(), self.columns);
+        let negatives = self.negatives.as_mut_slice();
+        let mut scores = Scores {
+            positive: &self.positive[..rows],
+            negative: &mut negatives[..rows * columns],
+            columns,
+            positive_gradient: &mut self.positive_gradient[..rows],
+            loss: &mut self.loss[..rows],
+        };
+        // What is no formula may be the code of a guest.
+        let mode = loss.formula().is_none().then(Mode::exact);
+        let mut found = SliceLoss::default();
+        // As many rows at a time as stay in the cache between their uses.
+        scores.in_blocks(SCORES_AT_ONCE / columns.max(1), |mut block| {
+            let rows = block.negative.chunks_exact(columns.max(1));
+            for (row, &positive) in rows.zip(block.positive) {
+                found.violators += u64::from(vector::count_above(row, positive));
+            }
+            loss.evaluate(&mut block)
+        })?;
+        drop(mode);
+        for row in 0..rows {
+            let weight = weights.of(row);
+            found.loss += f64::from(self.loss[row]) * f64::from(weight);
+            if weight != 1.0 {
+                self.positive_gradient[row] *= weight;
+                vector::scale(&mut negatives[row * columns..(row + 1) * columns], weight);
+            }
+        }
+        if !found.loss.is_finite()
+            || !self.positive_gradient[..rows]
+                .iter()
+                .sum::<f32>()
+                .is_finite()
+        {
+            return Err(StepError::NonFinite("loss"));
+        }
+        // Padding takes part in the products.
+        negatives[rows * columns..slice.padded() * columns].fill(0.0);
+        Ok(found)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let vectors = [
+            &self.distances,
+            &self.positive,
+            &self.positive_distance,
+            &self.positive_gradient,
+            &self.loss,
+        ];
+        2 * (self.half.len() + self.half_gradients.len())
+            + 4 * (self.negatives.floats() + vectors.iter().map(|v| v.capacity()).sum::<usize>())
+    }
+
+    /// Room for `padded` rows.
+    pub(super) fn reserve(&mut self, padded: usize, columns: usize, distances: bool) {
+        self.negatives.reserve(padded * columns);
+        if distances {
+            grow(&mut self.distances, padded * columns);
+        }
+        for vector in [
+            &mut self.positive,
+            &mut self.positive_distance,
+            &mut self.positive_gradient,
+            &mut self.loss,
+        ] {
+            grow(vector, padded);
+        }
+        self.columns = columns;
+    }
+}
+
+/// Room for `len` floats, exactly, so that the memory is what was announced.
+fn grow(vector: &mut Vec<f32>, len: usize) {
+    if vector.len() < len {
+        vector.reserve_exact(len - vector.len());
+        vector.resize(len, 0.0);
+    }
+}
