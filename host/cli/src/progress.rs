@@ -6,7 +6,7 @@ mod plain;
 mod text;
 mod tracker;
 
-use pbg_core::event::Event;
+use pbg_core::event::{Event, LogLevel};
 
 use crate::terminal::Terminal;
 
@@ -59,7 +59,7 @@ struct Quiet {
 impl Reporter for Quiet {
     fn event(&mut self, event: &Event) {
         let matters = match event {
-            Event::PluginLog { level, .. } => matches!(level.as_str(), "warn" | "error"),
+            Event::PluginLog { level, .. } => *level >= LogLevel::Warn,
             Event::PluginFault { .. } => true,
             _ => false,
         };

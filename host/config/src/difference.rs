@@ -1,6 +1,11 @@
 //! What two configurations say differently.
 
+use std::collections::BTreeSet;
 use std::fmt;
+
+use serde_json::Value as Json;
+
+use super::key_path::{KeyPath, quoted_key};
 
 /// A key with two values, as one would write them in TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +30,68 @@ impl Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}, not {}", self.key, self.here, self.other)
+    }
+}
+
+/// Adds what `here` and `other` say differently at `path` to `differences`.
+pub(super) fn compare(
+    here: &Json,
+    other: &Json,
+    path: &KeyPath,
+    differences: &mut Vec<Difference>,
+) {
+    match (here, other) {
+        (Json::Object(a), Json::Object(b)) => {
+            for key in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
+                let value = |entries: &serde_json::Map<String, Json>| {
+                    entries.get(key).cloned().unwrap_or_default()
+                };
+                compare(&value(a), &value(b), &path.join(key), differences);
+            }
+        }
+        (Json::Array(a), Json::Array(b)) if a.len() == b.len() => {
+            for (i, (a, b)) in a.iter().zip(b).enumerate() {
+                compare(a, b, &path.join(i), differences);
+            }
+        }
+        _ if here == other => {}
+        _ => differences.push(Difference {
+            key: path.to_string(),
+            here: shown(here),
+            other: shown(other),
+        }),
+    }
+}
+
+/// A value as one would write it in TOML.
+fn shown(json: &Json) -> String {
+    match json {
+        Json::Null => "unset".to_owned(),
+        // Most numbers were single precision before they became JSON.
+        Json::Number(n) if n.is_f64() => {
+            let x = n.as_f64().unwrap_or_default();
+            let single = x as f32;
+            if f64::from(single) == x {
+                single.to_string()
+            } else {
+                x.to_string()
+            }
+        }
+        Json::Array(items) => {
+            format!(
+                "[{}]",
+                items.iter().map(shown).collect::<Vec<_>>().join(", ")
+            )
+        }
+        Json::Object(entries) => {
+            let entry =
+                |(key, value): (&String, &Json)| format!("{} = {}", quoted_key(key), shown(value));
+            format!(
+                "{{ {} }}",
+                entries.iter().map(entry).collect::<Vec<_>>().join(", ")
+            )
+        }
+        scalar => scalar.to_string(),
     }
 }
 

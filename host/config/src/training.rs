@@ -7,8 +7,8 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::Config;
-use super::difference::Difference;
-use super::key_path::{KeyPath, quoted_key};
+use super::difference::{Difference, compare};
+use super::key_path::KeyPath;
 
 /// Keys that a resumed run may change: where things are, how long and how often, and what is only
 /// watched. Every other key decides the values that training produces.
@@ -204,62 +204,6 @@ fn canonical(json: &Json, out: &mut String) {
         scalar => {
             let _ = write!(out, "{scalar}");
         }
-    }
-}
-
-fn compare(here: &Json, other: &Json, path: &KeyPath, differences: &mut Vec<Difference>) {
-    match (here, other) {
-        (Json::Object(a), Json::Object(b)) => {
-            for key in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
-                let value = |entries: &serde_json::Map<String, Json>| {
-                    entries.get(key).cloned().unwrap_or_default()
-                };
-                compare(&value(a), &value(b), &path.join(key), differences);
-            }
-        }
-        (Json::Array(a), Json::Array(b)) if a.len() == b.len() => {
-            for (i, (a, b)) in a.iter().zip(b).enumerate() {
-                compare(a, b, &path.join(i), differences);
-            }
-        }
-        _ if here == other => {}
-        _ => differences.push(Difference {
-            key: path.to_string(),
-            here: shown(here),
-            other: shown(other),
-        }),
-    }
-}
-
-/// A value as one would write it in TOML.
-fn shown(json: &Json) -> String {
-    match json {
-        Json::Null => "unset".to_owned(),
-        // Most numbers were single precision before they became JSON.
-        Json::Number(n) if n.is_f64() => {
-            let x = n.as_f64().unwrap_or_default();
-            let single = x as f32;
-            if f64::from(single) == x {
-                single.to_string()
-            } else {
-                x.to_string()
-            }
-        }
-        Json::Array(items) => {
-            format!(
-                "[{}]",
-                items.iter().map(shown).collect::<Vec<_>>().join(", ")
-            )
-        }
-        Json::Object(entries) => {
-            let entry =
-                |(key, value): (&String, &Json)| format!("{} = {}", quoted_key(key), shown(value));
-            format!(
-                "{{ {} }}",
-                entries.iter().map(entry).collect::<Vec<_>>().join(", ")
-            )
-        }
-        scalar => scalar.to_string(),
     }
 }
 

@@ -83,67 +83,69 @@ impl RunReport {
             facts,
             ..Self::default()
         };
-        for event in events {
-            match event {
-                Event::PassPlanned {
-                    pass, order, cost, ..
-                } => report.plans.push(Plan {
-                    pass: *pass,
-                    order: order.clone(),
-                    cost: *cost,
-                }),
-                Event::BucketFinished {
-                    pass,
-                    bucket,
-                    stats,
-                    eval_before,
-                    seconds,
-                    io,
-                    ..
-                } => {
-                    report.buckets.push(BucketRow {
-                        pass: *pass,
-                        bucket: *bucket,
-                        stats: *stats,
-                        eval_before: *eval_before,
-                        seconds: *seconds,
-                        io: *io,
-                    });
-                }
-                Event::EpochFinished {
-                    epoch,
-                    stats,
-                    eval_before,
-                    seconds,
-                    calls,
-                    io,
-                    peak_bytes,
-                    groups,
-                } => {
-                    report.epochs.push(EpochRow {
-                        peak_bytes: *peak_bytes,
-                        epoch: *epoch,
-                        stats: *stats,
-                        eval_before: *eval_before,
-                        seconds: *seconds,
-                        calls: *calls,
-                        io: *io,
-                        groups: groups.clone(),
-                    });
-                }
-                Event::Validated {
-                    epochs,
-                    ranks,
-                    seconds,
-                    ..
-                } => {
-                    report.validation.push((*epochs, *ranks));
-                    report.validation_seconds.push((*epochs, *seconds));
-                }
-                _ => {}
-            }
-        }
+        events.iter().for_each(|event| report.add(event));
         report
+    }
+
+    fn add(&mut self, event: &Event) {
+        match event {
+            Event::PassPlanned {
+                pass, order, cost, ..
+            } => self.plans.push(Plan {
+                pass: *pass,
+                order: order.clone(),
+                cost: *cost,
+            }),
+            Event::BucketFinished {
+                pass,
+                bucket,
+                stats,
+                eval_before,
+                seconds,
+                io,
+                ..
+            } => {
+                self.buckets.push(BucketRow {
+                    pass: *pass,
+                    bucket: *bucket,
+                    stats: *stats,
+                    eval_before: *eval_before,
+                    seconds: *seconds,
+                    io: *io,
+                });
+            }
+            Event::EpochFinished {
+                epoch,
+                stats,
+                eval_before,
+                seconds,
+                calls,
+                io,
+                peak_bytes,
+                groups,
+            } => {
+                self.epochs.push(EpochRow {
+                    peak_bytes: *peak_bytes,
+                    epoch: *epoch,
+                    stats: *stats,
+                    eval_before: *eval_before,
+                    seconds: *seconds,
+                    calls: *calls,
+                    io: *io,
+                    groups: groups.clone(),
+                });
+            }
+            Event::Validated {
+                epochs,
+                ranks,
+                seconds,
+                ..
+            } => {
+                self.validation.push((*epochs, *ranks));
+                self.validation_seconds.push((*epochs, *seconds));
+            }
+            _ => {}
+        }
     }
 
     /// The most main memory that any of its processes occupied.

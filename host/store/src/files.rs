@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 pub(crate) mod faults;
+mod summed;
+
+pub use self::summed::SummedFile;
 
 /// An operation on a file that the operating system refused.
 #[derive(Debug, thiserror::Error)]
@@ -81,131 +84,6 @@ pub struct Summary {
     pub size: u64,
     /// CRC-32 (IEEE) of the bytes.
     pub crc32: u32,
-}
-
-/// A buffered file being written that sums up what passes through it.
-pub struct SummedFile {
-    path: PathBuf,
-    file: File,
-    buffer: Vec<u8>,
-    total: crc32fast::Hasher,
-    section: crc32fast::Hasher,
-    size: u64,
-    section_start: u64,
-}
-
-/// Large enough that system calls are rare, small enough to stay in the cache.
-const BUFFER_BYTES: usize = 256 << 10;
-
-impl SummedFile {
-    /// Creates or truncates the file.
-    ///
-    /// # Errors
-    /// When the file cannot be created.
-    pub fn create(path: &Path) -> Result<Self, FileError> {
-        step(path).map_err(|e| FileError::new("create", path, e))?;
-        let file = File::create(path).map_err(|e| FileError::new("create", path, e))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            buffer: Vec::with_capacity(BUFFER_BYTES),
-            total: crc32fast::Hasher::new(),
-            section: crc32fast::Hasher::new(),
-            size: 0,
-            section_start: 0,
-        })
-    }
-
-    /// Bytes written so far.
-    #[must_use]
-    pub fn position(&self) -> u64 {
-        self.size
-    }
-
-    /// Writes all of `bytes`.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn put(&mut self, bytes: &[u8]) -> Result<(), FileError> {
-        self.write_all(bytes).map_err(|e| self.error(e))
-    }
-
-    /// Size and checksum of what was written since the last call, or since the beginning.
-    pub fn end_section(&mut self) -> Summary {
-        let section = std::mem::replace(&mut self.section, crc32fast::Hasher::new());
-        self.total.combine(&section);
-        let size = self.size - self.section_start;
-        self.section_start = self.size;
-        Summary {
-            size,
-            crc32: section.finalize(),
-        }
-    }
-
-    /// Writes what is buffered, and with `sync` waits until it is on the disk; gives size and
-    /// checksum of the whole file.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn finish(mut self, sync: bool) -> Result<Summary, FileError> {
-        self.end_section();
-        self.write_buffer().map_err(|e| self.error(e))?;
-        if sync {
-            self.file
-                .sync_all()
-                .map_err(|e| FileError::new("sync", &self.path, e))?;
-            synced(&self.path);
-        }
-        Ok(Summary {
-            size: self.size,
-            crc32: self.total.finalize(),
-        })
-    }
-
-    /// Wraps a failure to write this file.
-    #[must_use]
-    pub fn error(&self, cause: io::Error) -> FileError {
-        FileError::new("write", &self.path, cause)
-    }
-
-    /// Wraps the failure of an Arrow writer that writes to this file.
-    #[must_use]
-    pub fn arrow_error(path: &Path, error: arrow_schema::ArrowError) -> FileError {
-        let cause = match error {
-            arrow_schema::ArrowError::IoError(_, cause) => cause,
-            other => io::Error::other(other),
-        };
-        FileError::new("write", path, cause)
-    }
-
-    fn write_buffer(&mut self) -> io::Result<()> {
-        step(&self.path)?;
-        self.file.write_all(&self.buffer)?;
-        self.buffer.clear();
-        Ok(())
-    }
-}
-
-impl Write for SummedFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.buffer.len() + bytes.len() > BUFFER_BYTES && !self.buffer.is_empty() {
-            self.write_buffer()?;
-        }
-        if bytes.len() >= BUFFER_BYTES {
-            step(&self.path)?;
-            self.file.write_all(bytes)?;
-        } else {
-            self.buffer.extend_from_slice(bytes);
-        }
-        self.section.update(bytes);
-        self.size += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    /// Does nothing: what is buffered is written by `finish`.
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Writes at the end of a file that was opened for appending.

@@ -1,5 +1,8 @@
 //! The stages of a step on a device: each a handful of libtorch's operations.
 
+mod ask;
+mod selection;
+
 use std::borrow::Cow;
 use std::sync::MutexGuard;
 
@@ -28,11 +31,11 @@ use super::touched::Touched;
 use super::transfer;
 use super::working_set::WorkingSet;
 
+use self::ask::ask;
+use self::selection::part;
+
 const NO_FEATURES: &str =
     "featurized entity types are trained on the cores only; use execution.device = \"cpu\"";
-
-/// Scores that a guest is asked about at once: as many as a slice on a core has.
-const ASKED_AT_ONCE: i64 = 1 << 18;
 
 /// A batch on a device.
 pub(super) struct DeviceStep<'b> {
@@ -77,14 +80,6 @@ pub(super) struct Scored<'m> {
 /// The same after the loss.
 pub(super) struct ScoreGradients<'m>(Scored<'m>);
 
-/// Rows of the working set that go through the same.
-struct Selection<'t> {
-    side: Side,
-    /// Where the working set has them.
-    places: Tensor,
-    transform: Transform<'t>,
-}
-
 impl DeviceStep<'_> {
     fn comparison(&self) -> Comparison {
         Comparison::of(self.spec)
@@ -95,75 +90,6 @@ impl DeviceStep<'_> {
             coefficient: self.spec.regularization_coef,
             complex: self.plan.operator == Operator::ComplexDiagonal,
         }
-    }
-
-    /// The place of each relation of a slice's edges, with dynamic relations.
-    fn relations(&self, slice: &Slice) -> Result<Option<Tensor>, TchError> {
-        match self.job.relations() {
-            Some(_) => Ok(Some(part(&self.touched.relation_of_edge, slice)?)),
-            None => Ok(None),
-        }
-    }
-
-    /// Looks up, transforms and prepares rows.
-    fn prepare(&mut self, selection: &Selection<'_>) -> Result<Prepared, TchError> {
-        let Selection {
-            side,
-            places,
-            transform,
-        } = selection;
-        let mut rows = self.set.look_up(places, self.spec.max_norm)?;
-        if let Some(global) = self.read.global(*side) {
-            let _same = rows.f_add_(&global.values)?;
-        }
-        let comparison = self.comparison();
-        Prepared::new(rows, transform, self.read.operator(*side), comparison)
-    }
-
-    /// Every entity of a side.
-    fn all(&self, side: Side, operator: Operator) -> Result<Selection<'static>, TchError> {
-        let first = match side == Side::Rhs && !self.job.tables.shared() {
-            true => self.touched.rows[0].size()[0],
-            false => 0,
-        };
-        let count = self.job.tables.side(side).entities() as i64;
-        let places = (Kind::Int64, self.place.device());
-        Ok(Selection {
-            side,
-            places: Tensor::f_arange_start(first, first + count, places)?,
-            transform: Transform {
-                operator,
-                relations: None,
-            },
-        })
-    }
-
-    /// A slice's positives on `side`, and the draws that replace them.
-    fn of_slice<'t>(
-        &self,
-        at: SliceStages<'_>,
-        side: Side,
-        relations: Option<&'t Tensor>,
-    ) -> Result<Selection<'t>, TchError> {
-        let (slice, stage) = (at.slice, &at.stages.gather[side as usize]);
-        let &Gather {
-            uniform, operator, ..
-        } = stage;
-        let mut places = part(&self.touched.positives[side as usize], slice)?;
-        if uniform > 0 {
-            let first = (slice.first_chunk * uniform) as i64;
-            let count = (slice.chunks * uniform) as i64;
-            let draws = self.touched.draws[side as usize].f_narrow(0, first, count)?;
-            places = Tensor::f_cat(&[places, draws], 0)?;
-        }
-        Ok(Selection {
-            side,
-            places,
-            transform: Transform {
-                operator,
-                relations,
-            },
-        })
     }
 
     fn direction<'s>(
@@ -183,23 +109,6 @@ impl DeviceStep<'_> {
                 Negatives::None | Negatives::Sampled { .. } => positive_entities.shallow_clone(),
             },
         })
-    }
-
-    /// Gradients of prepared rows go back through operators and are summed.
-    fn back(
-        &mut self,
-        selection: &Selection<'_>,
-        rows: &Prepared,
-        gradients: Gradients,
-    ) -> Result<(), TchError> {
-        let side = selection.side;
-        let operator = self.read.operator(side);
-        let gradients = rows.back(gradients, &selection.transform, operator)?;
-        if let Some(global) = self.read.global(side) {
-            let sum = gradients.f_sum_dim_intlist(0_i64, true, None)?;
-            let _same = global.gradients.f_add_(&sum)?;
-        }
-        self.set.add(&selection.places, &gradients)
     }
 
     /// N3 of the operator's parameters, those of each relation as often as it is counted.
@@ -446,43 +355,4 @@ fn check(finite: &[Tensor]) -> Result<(), DeviceError> {
         0 => Err(StepError::NonFinite("gradient").into()),
         _ => Ok(()),
     }
-}
-
-/// The part of a column that belongs to a slice's edges.
-fn part(column: &Tensor, slice: &Slice) -> Result<Tensor, TchError> {
-    column.f_narrow(0, slice.rows.start as i64, slice.rows.len() as i64)
-}
-
-/// Evaluates a loss that is no formula: scores come to the host, gradients go back.
-fn ask(
-    worker: &mut dyn LossWorker,
-    scores: &ScoreTensors,
-    place: TorchPlace,
-) -> Result<Losses, DeviceError> {
-    let (rows, columns) = (scores.negative.size()[0], scores.negative.size()[1]);
-    let at_once = (ASKED_AT_ONCE / columns.max(1)).max(1);
-    let positive = transfer::to_host(&scores.positive)?;
-    let (mut gradient, mut loss) = (vec![0.0; positive.len()], vec![0.0; positive.len()]);
-    let gradients = scores.negative.f_empty_like()?;
-    for first in (0..rows).step_by(at_once as usize) {
-        let count = at_once.min(rows - first);
-        let mut negative = transfer::to_host(&scores.negative.f_narrow(0, first, count)?)?;
-        let range = first as usize..(first + count) as usize;
-        worker
-            .evaluate(&mut Scores {
-                positive: &positive[range.clone()],
-                negative: &mut negative,
-                columns: columns as usize,
-                positive_gradient: &mut gradient[range.clone()],
-                loss: &mut loss[range],
-            })
-            .map_err(StepError::Strategy)?;
-        let negative = transfer::floats(&negative, place)?.f_reshape([count, columns])?;
-        gradients.f_narrow(0, first, count)?.f_copy_(&negative)?;
-    }
-    Ok(Losses {
-        loss: transfer::floats(&loss, place)?,
-        positive: transfer::floats(&gradient, place)?,
-        negative: gradients,
-    })
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pbg_core::event::LogLevel;
 use rustix::time::{ClockId, clock_gettime};
 use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
@@ -11,7 +12,7 @@ use crate::bindings::{files as wit_files, log as wit_log, types as wit_types};
 use crate::engine::Runtime;
 use crate::grants::Folders;
 use crate::limits::Limits;
-use crate::log::{GuestLog, LogLevel};
+use crate::log::GuestLog;
 
 /// Memories, tables and core instances of one component. Guests of `componentize-py` link a
 /// dozen modules; nothing needs hundreds.

@@ -57,7 +57,7 @@ pub use error::LoadError;
 pub use grants::Grant;
 pub use kind::Kind;
 pub use limits::Limits;
-pub use log::{LogLevel, LogSink};
+pub use log::LogSink;
 pub use loss::{ComputedLoss, LoadedLoss};
 pub use metadata::Metadata;
 pub use order::LoadedOrder;

@@ -4,24 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use pbg_core::event::LogLevel;
 use pbg_core::text::neutral;
 
-/// How much a line of a plugin matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// For the plugin's author.
-    Debug,
-    /// For whoever trains.
-    Info,
-    /// Something is odd, and training goes on.
-    Warn,
-    /// Explains the fault that follows.
-    Error,
-}
-
-/// Receives every line that plugins log, prefixed with the plugin's name. It is called on the
+/// Receives every line that plugins log: its level, the plugin's name, the line. It is called on the
 /// thread that called the plugin and must not block: no deadline covers it.
-pub type LogSink = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
+pub type LogSink = Arc<dyn Fn(LogLevel, &str, &str) + Send + Sync>;
 
 /// Bytes of one line that are kept.
 const LINE_BYTES: usize = 1024;
@@ -109,15 +97,14 @@ impl GuestLog {
     fn show(&self, level: LogLevel, line: &str) {
         match self.run.take() {
             Some(before) if before < self.run.limit => {
-                (self.sink)(level, &format!("{}: {line}", self.label));
+                (self.sink)(level, &self.label, line);
             }
             Some(most) => {
                 let note = format!(
-                    "{}: logged {most} lines, the most of a run; what follows is not shown \
-                     (plugins.limits.run_log_lines)",
-                    self.label
+                    "logged {most} lines, the most of a run; what follows is not shown \
+                     (plugins.limits.run_log_lines)"
                 );
-                (self.sink)(LogLevel::Warn, &note);
+                (self.sink)(LogLevel::Warn, &self.label, &note);
             }
             None => {}
         }
@@ -148,8 +135,10 @@ mod tests {
     fn recorded() -> (LogSink, Arc<Mutex<Vec<String>>>) {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&lines);
-        let sink =
-            move |_: LogLevel, line: &str| sink.lock().expect("one thread").push(line.to_owned());
+        let sink = move |_: LogLevel, plugin: &str, line: &str| {
+            let mut lines = sink.lock().expect("one thread");
+            lines.push(format!("{plugin}: {line}"));
+        };
         (Arc::new(sink), lines)
     }
 

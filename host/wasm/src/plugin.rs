@@ -87,7 +87,7 @@ impl Sandbox {
         Ok(Self {
             runtime: Arc::new(runtime),
             limits,
-            log: Arc::new(|_, _| ()),
+            log: Arc::new(|_, _, _| ()),
             cache: None,
             compiler: None,
             grants: Vec::new(),

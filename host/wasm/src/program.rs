@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use pbg_core::event::LogLevel;
 use pbg_core::text::neutral;
 use sha2::{Digest as _, Sha256};
 use wasmtime::Store;
@@ -21,7 +22,7 @@ use crate::grants::Folders;
 use crate::guest::Guest;
 use crate::kind::Kind;
 use crate::limits::Limits;
-use crate::log::{GuestLog, LogLevel, LogSink, RunLines};
+use crate::log::{GuestLog, LogSink, RunLines};
 
 /// Interfaces that a component may import: `types` has no function.
 const OFFERED: [&str; 3] = ["files", "log", "types"];
@@ -220,7 +221,7 @@ impl Workshop<'_> {
                 && let Err(error) = cache.store(engine, sha256, code)
             {
                 // It loads all the same, only slower the next time.
-                sink(LogLevel::Debug, &format!("plugins: {error}"));
+                sink(LogLevel::Debug, "plugins", &error.to_string());
             }
         };
         match self.compiler {

@@ -81,16 +81,7 @@ fn walk(problem: &Problem, turn: Turn, rng: &mut Rng) -> Walk {
         }
         rng.shuffle(&mut order);
         let newest = buffer.last().copied();
-        let score = |node: usize| {
-            let row = &unmet[node];
-            let gain: u32 = row
-                .iter()
-                .zip(&held)
-                .map(|(a, b)| (a & b).count_ones())
-                .sum();
-            let with_newest = newest.is_some_and(|n| has(row, n) && has(&held, n));
-            (gain, with_newest, ones(row))
-        };
+        let score = |node: usize| score(&unmet[node], &held, newest);
         let wanted = |node: usize| !seen[node] || unmet[node].iter().any(|&word| word > 0);
         let next = order
             .iter()
@@ -119,6 +110,15 @@ fn walk(problem: &Problem, turn: Turn, rng: &mut Rng) -> Walk {
         buffer.push(loaded);
     }
     walk
+}
+
+/// What a node is worth whose buckets in `row` are not met: those with nodes that are held, whether the newest of
+/// them is among these, and those with any.
+fn score(row: &[u64], held: &[u64], newest: Option<usize>) -> (u32, bool, u32) {
+    let words = row.iter().zip(held);
+    let gain = words.map(|(a, b)| (a & b).count_ones()).sum();
+    let with_newest = newest.is_some_and(|node| has(row, node) && has(held, node));
+    (gain, with_newest, ones(row))
 }
 
 /// The slot to give up: one that is done, the largest number of bytes last, or as `turn` says.

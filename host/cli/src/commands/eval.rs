@@ -109,20 +109,13 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         report.version,
         format::seconds(report.seconds)
     ));
+    let among = match report.sampled {
+        Some(candidates) => format!("{candidates} random entities"),
+        None => "all entities".to_owned(),
+    };
     terminal::print(|out| {
-        if let Some(candidates) = report.sampled {
-            writeln!(
-                out,
-                "edge set {}, each side ranked among {candidates} random entities",
-                report.edges
-            )?;
-        } else {
-            writeln!(
-                out,
-                "edge set {}, each side ranked among all entities",
-                report.edges
-            )?;
-        }
+        let edges = &report.edges;
+        writeln!(out, "edge set {edges}, each side ranked among {among}")?;
         writeln!(out, "{}", table(&report))
     })?;
     if args.filter.is_empty() {

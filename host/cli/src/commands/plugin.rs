@@ -48,8 +48,7 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
 
 /// A sandbox whose plugins log to the terminal where that is verbose.
 fn sandbox(limits: Limits, terminal: Terminal) -> Result<Sandbox> {
-    let log = std::sync::Arc::new(move |_, line: &str| terminal.detail(line));
-    Ok(plugins::cached(limits, terminal)?.with_log(log))
+    Ok(plugins::cached(limits, terminal)?.with_log(plugins::in_detail(terminal)))
 }
 
 /// The plugin that a file or a name means, and how messages name its source.

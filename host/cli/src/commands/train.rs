@@ -68,11 +68,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if !quiet {
         introduction::print(&resolved, &filled.strategies.loss, terminal)?;
     }
-    let mut curves = args
-        .tensorboard
-        .as_deref()
-        .map(EventFile::create)
-        .transpose()?;
+    let curves = args.tensorboard.as_deref();
+    let mut curves = curves.map(EventFile::create).transpose()?;
     let mut emit = |event| {
         for line in filled.log.drain() {
             reporter.event(&line);

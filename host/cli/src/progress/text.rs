@@ -1,15 +1,36 @@
 //! What an event is in words: one line, or nothing for events that only move the bar.
 
 use clap::builder::styling::{AnsiColor, Style};
-use pbg_core::event::{Event, IoStats, RankStats, Resumed, TrainStats};
+use pbg_core::event::{Event, IoStats, LogLevel, RankStats, Resumed, TrainStats};
 use pbg_core::text::neutral_lines;
 
 use super::tracker::Tracker;
 use crate::terminal::Terminal;
 use crate::{format, notes};
 
-/// The line that reports `event`; `tracker` has seen it already. One arm per event, so it is long.
+/// The line that reports `event`; `tracker` has seen it already.
 pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<String> {
+    match event {
+        Event::RunStarted { .. } | Event::StoppedEarly { .. } | Event::RunFinished { .. } => {
+            of_run(event, tracker)
+        }
+        Event::PassPlanned { .. } | Event::EpochFinished { .. } | Event::Validated { .. } => {
+            of_epoch(event, tracker, terminal)
+        }
+        Event::Grown { .. }
+        | Event::DataChanged { .. }
+        | Event::Committed { .. }
+        | Event::Preserved { .. } => of_checkpoint(event, terminal),
+        Event::PluginLog { .. } | Event::PluginFault { .. } => of_plugin(event, terminal),
+        Event::BucketStarted { .. }
+        | Event::Progress { .. }
+        | Event::BucketFinished { .. }
+        | Event::Interrupted { .. } => None,
+    }
+}
+
+/// Where a run begins and how it ends.
+fn of_run(event: &Event, tracker: &Tracker) -> Option<String> {
     match event {
         Event::RunStarted {
             epochs,
@@ -31,6 +52,38 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             }
             Some(text)
         }
+        Event::StoppedEarly {
+            epochs,
+            best_epoch,
+            best_mrr,
+        } => Some(format!(
+            "stopped early after {}: MRR was highest after {} ({best_mrr:.4}); that checkpoint is in the folder `best`",
+            format::plural(u64::from(*epochs), "epoch"),
+            format::plural(u64::from(*best_epoch), "epoch"),
+        )),
+        Event::RunFinished {
+            edges,
+            seconds,
+            io,
+            version,
+            ..
+        } => {
+            let mut parts = vec![format!(
+                "trained {} edges in {}",
+                format::count(*edges as f64),
+                format::seconds(*seconds)
+            )];
+            parts.extend(traffic(io));
+            parts.push(format!("checkpoint version {version}"));
+            Some(parts.join("  "))
+        }
+        _ => None,
+    }
+}
+
+/// What an epoch was planned to be, and what it was.
+fn of_epoch(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<String> {
+    match event {
         // Only news where there is a choice of orders at all, and once.
         Event::PassPlanned {
             pass,
@@ -57,12 +110,6 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             let parts = epoch_parts(stats, eval_before.as_ref(), *seconds, io);
             Some(format!("{head}  {}", parts.join("  ")))
         }
-        Event::Committed {
-            version, seconds, ..
-        } if terminal.verbose => Some(format!(
-            "checkpoint version {version} saved; training waited {}",
-            format::seconds(*seconds)
-        )),
         Event::Validated {
             edges,
             ranks,
@@ -80,15 +127,13 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             }
             Some(text)
         }
-        Event::StoppedEarly {
-            epochs,
-            best_epoch,
-            best_mrr,
-        } => Some(format!(
-            "stopped early after {}: MRR was highest after {} ({best_mrr:.4}); that checkpoint is in the folder `best`",
-            format::plural(u64::from(*epochs), "epoch"),
-            format::plural(u64::from(*best_epoch), "epoch"),
-        )),
+        _ => None,
+    }
+}
+
+/// What a checkpoint was found to lack, and which are kept.
+fn of_checkpoint(event: &Event, terminal: &Terminal) -> Option<String> {
+    match event {
         Event::Grown { rows, relations } => Some(format!(
             "the dataset has grown since the checkpoint was written: drew {}",
             notes::gained(rows.iter(), *relations)
@@ -97,16 +142,29 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             "going on with other edges than before: {}",
             changes.join("; ")
         )),
+        Event::Committed {
+            version, seconds, ..
+        } if terminal.verbose => Some(format!(
+            "checkpoint version {version} saved; training waited {}",
+            format::seconds(*seconds)
+        )),
         Event::Preserved { epoch } => Some(format!(
             "the checkpoint after {} is kept",
             format::plural(u64::from(*epoch), "epoch")
         )),
+        _ => None,
+    }
+}
+
+/// What a plugin has to say, and how it failed.
+fn of_plugin(event: &Event, terminal: &Terminal) -> Option<String> {
+    match event {
         Event::PluginLog {
             plugin,
             level,
             message,
         } => {
-            let style = style_of(level, terminal)?;
+            let style = style_of(*level, terminal)?;
             let head = terminal.paint(style, neutral_lines(&format!("[{plugin}] {level}:")));
             Some(format!("{head} {}", neutral_lines(message)))
         }
@@ -123,28 +181,7 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
             ),
             neutral_lines(reason)
         )),
-        Event::RunFinished {
-            edges,
-            seconds,
-            io,
-            version,
-            ..
-        } => {
-            let mut parts = vec![format!(
-                "trained {} edges in {}",
-                format::count(*edges as f64),
-                format::seconds(*seconds)
-            )];
-            parts.extend(traffic(io));
-            parts.push(format!("checkpoint version {version}"));
-            Some(parts.join("  "))
-        }
-        Event::PassPlanned { .. }
-        | Event::BucketStarted { .. }
-        | Event::Progress { .. }
-        | Event::BucketFinished { .. }
-        | Event::Committed { .. }
-        | Event::Interrupted { .. } => None,
+        _ => None,
     }
 }
 
@@ -197,12 +234,12 @@ fn validated(edges: &str, ranks: &RankStats, seconds: f64) -> String {
 }
 
 /// How a log line of this level looks; none: not shown.
-fn style_of(level: &str, terminal: &Terminal) -> Option<Style> {
+fn style_of(level: LogLevel, terminal: &Terminal) -> Option<Style> {
     match level {
-        "error" => Some(AnsiColor::Red.on_default()),
-        "warn" => Some(AnsiColor::Yellow.on_default()),
-        "debug" if !terminal.verbose => None,
-        _ => Some(Style::new()),
+        LogLevel::Error => Some(AnsiColor::Red.on_default()),
+        LogLevel::Warn => Some(AnsiColor::Yellow.on_default()),
+        LogLevel::Debug if !terminal.verbose => None,
+        LogLevel::Info | LogLevel::Debug => Some(Style::new()),
     }
 }
 
@@ -303,21 +340,21 @@ mod tests {
 
     #[test]
     fn plugins_are_named_and_debug_lines_need_verbose() {
-        let log = |level: &str| Event::PluginLog {
+        let log = |level: LogLevel| Event::PluginLog {
             plugin: "affinity".to_owned(),
-            level: level.to_owned(),
+            level,
             message: "hello".to_owned(),
         };
         let tracker = Tracker::default();
         assert_eq!(
-            line(&log("warn"), &tracker, &PLAIN).unwrap(),
+            line(&log(LogLevel::Warn), &tracker, &PLAIN).unwrap(),
             "[affinity] warn: hello"
         );
-        assert_eq!(line(&log("debug"), &tracker, &PLAIN), None);
+        assert_eq!(line(&log(LogLevel::Debug), &tracker, &PLAIN), None);
         let verbose = Terminal {
             verbose: true,
             ..PLAIN
         };
-        assert!(line(&log("debug"), &tracker, &verbose).is_some());
+        assert!(line(&log(LogLevel::Debug), &tracker, &verbose).is_some());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use pbg_core::event::{Event, IoStats};
+use pbg_core::event::{Event, IoStats, Resumed};
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::PassId;
 
@@ -37,7 +37,7 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    /// Takes note of what happened at `now`, counted from any fixed moment.
+    /// Takes note of what happened at `now`, counted from any fixed moment. One arm per event, so it is long.
     pub(crate) fn event(&mut self, event: &Event, now: Duration) {
         match event {
             Event::RunStarted {
@@ -57,13 +57,7 @@ impl Tracker {
                     ..Self::default()
                 };
                 if let Some(resumed) = resumed {
-                    self.enter(resumed.pass);
-                    self.base = f64::from(resumed.pass.epoch) * self.edges_per_epoch as f64;
-                    let passes =
-                        f64::from(self.pass_in_epoch) + resumed.done as f64 / self.buckets as f64;
-                    let share = passes / f64::from(self.passes_per_epoch);
-                    self.epoch_trained = (share * self.edges_per_epoch as f64) as u64;
-                    self.partial_epoch = true;
+                    self.resume(resumed);
                 }
                 self.sample(now);
             }
@@ -112,6 +106,16 @@ impl Tracker {
             | Event::Interrupted { .. }
             | Event::RunFinished { .. } => {}
         }
+    }
+
+    /// Counts what earlier processes trained as done.
+    fn resume(&mut self, resumed: &Resumed) {
+        self.enter(resumed.pass);
+        self.base = f64::from(resumed.pass.epoch) * self.edges_per_epoch as f64;
+        let passes = f64::from(self.pass_in_epoch) + resumed.done as f64 / self.buckets as f64;
+        let share = passes / f64::from(self.passes_per_epoch);
+        self.epoch_trained = (share * self.edges_per_epoch as f64) as u64;
+        self.partial_epoch = true;
     }
 
     /// Counts the passes of the epoch. After a resumption the first one is estimated: an event

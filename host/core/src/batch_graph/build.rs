@@ -101,20 +101,7 @@ impl Builder {
             side: Some(side),
         };
         let transforms = self.transforms(pass, side);
-        let [rows_name, input_name, extras_name, half_name] = match all {
-            false => [
-                "rows",
-                "rows before operator",
-                "lengths and biases",
-                "bf16 rows",
-            ],
-            true => [
-                "all entities",
-                "all before operator",
-                "all lengths and biases",
-                "all in bf16",
-            ],
-        };
+        let [rows_name, input_name, extras_name, half_name] = names_of_rows(all);
         let looked_up = name(if transforms { input_name } else { rows_name });
         let mut rows = self.looked_up(pass, side, all, looked_up)?;
         if self.facts().global {
@@ -224,10 +211,8 @@ impl Builder {
         if self.facts().half {
             self.keeps("bf16 scores", None, &matrix, Element::Bf16);
         }
-        let results = [
-            (of("scores"), Some(scored[0])),
-            (of("gradients of positives' scores"), None),
-        ];
+        let positive = of("gradients of positives' scores");
+        let results = [(of("scores"), Some(scored[0])), (positive, None)];
         let inputs = [scored[0], scored[1], self.attributes];
         let lost = self.node(name("loss"), Operation::Loss, &inputs, &results)?;
         self.keeps("loss", None, &per_positive, Element::F32);
@@ -248,20 +233,53 @@ impl Builder {
         // Scores of distances are not the positives' own: small ones would drown in the difference.
         if !self.facts().own(side) || self.facts().is_distance() {
             let inputs = [lost[1], rows[side as usize].rows, queries.rows, lengths];
-            let kept = [side, side.other()].map(|side| {
-                let name = Name {
-                    what: "gradients of positives",
-                    side: Some(side),
-                };
-                (name, positives[side as usize])
-            });
-            let operation = Operation::PositiveGradients;
-            let outputs = self.node(name("positive gradients"), operation, &inputs, &kept)?;
-            for (side, output) in [side, side.other()].into_iter().zip(outputs) {
-                self.positives_begin(side, positives[side as usize]);
-                positives[side as usize] = Some(output);
-            }
+            self.positive_gradients(side, &inputs, positives)?;
         }
         Ok(gradients)
+    }
+
+    /// Gradients of the positives of both sides, by their own scores, added to those that are there.
+    fn positive_gradients(
+        &mut self,
+        side: Side,
+        inputs: &[usize],
+        positives: &mut [Option<usize>; 2],
+    ) -> Result<(), ShapeError> {
+        let sides = [side, side.other()];
+        let kept = sides.map(|side| {
+            let name = Name {
+                what: "gradients of positives",
+                side: Some(side),
+            };
+            (name, positives[side as usize])
+        });
+        let name = Name {
+            what: "positive gradients",
+            side: Some(side),
+        };
+        let outputs = self.node(name, Operation::PositiveGradients, inputs, &kept)?;
+        for (side, output) in sides.into_iter().zip(outputs) {
+            self.positives_begin(side, positives[side as usize]);
+            positives[side as usize] = Some(output);
+        }
+        Ok(())
+    }
+}
+
+/// What rows are called before and after operators, with their extras and rounded: those of a slice, or all.
+const fn names_of_rows(all: bool) -> [&'static str; 4] {
+    match all {
+        false => [
+            "rows",
+            "rows before operator",
+            "lengths and biases",
+            "bf16 rows",
+        ],
+        true => [
+            "all entities",
+            "all before operator",
+            "all lengths and biases",
+            "all in bf16",
+        ],
     }
 }

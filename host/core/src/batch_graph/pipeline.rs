@@ -164,19 +164,9 @@ impl Pipeline {
             threads,
             tasks,
         };
-        let pipe = |from: &str, carries: &str, bound: usize, bytes| Pipe {
-            from: from.to_owned(),
-            to: TRAINING.to_owned(),
-            carries: carries.to_owned(),
-            bound,
-            bytes,
-        };
         let devices = [Device::Cpu].into_iter();
         let devices = devices.chain(machine.gpu.map(Device::Cuda));
         let (groups, pipes) = if machine.prefetch {
-            let bound = machine.swapped.min(ON_THEIR_WAY);
-            let (partitions, bytes) = ("partitions, either way", machine.partition_bytes);
-            let (buckets, of_edges) = ("edges of buckets", machine.edge_bytes);
             let groups = vec![
                 group(STORAGE, vec![Device::Disk], 1, storage),
                 group(EDGES, vec![Device::Disk], 1, edges),
@@ -187,16 +177,7 @@ impl Pipeline {
                     train.collect(),
                 ),
             ];
-            let pipes = vec![
-                pipe(STORAGE, partitions, bound, bytes),
-                pipe(
-                    EDGES,
-                    buckets,
-                    BUCKETS_AHEAD,
-                    of_edges * BUCKETS_AHEAD as u64,
-                ),
-            ];
-            (groups, pipes)
+            (groups, pipes(machine))
         } else {
             let devices = [Device::Disk].into_iter().chain(devices);
             let tasks = storage.into_iter().chain(edges).chain(train);
@@ -225,6 +206,28 @@ impl Pipeline {
     pub fn pipe(&self, from: &str) -> Option<&Pipe> {
         self.pipes.iter().find(|pipe| pipe.from == from)
     }
+}
+
+/// The pipes from storage and from edges to training.
+fn pipes(machine: &Machine) -> Vec<Pipe> {
+    let pipe = |from: &str, carries: &str, bound: usize, bytes| Pipe {
+        from: from.to_owned(),
+        to: TRAINING.to_owned(),
+        carries: carries.to_owned(),
+        bound,
+        bytes,
+    };
+    let partitions = machine.swapped.min(ON_THEIR_WAY);
+    let edges = machine.edge_bytes * BUCKETS_AHEAD as u64;
+    vec![
+        pipe(
+            STORAGE,
+            "partitions, either way",
+            partitions,
+            machine.partition_bytes,
+        ),
+        pipe(EDGES, "edges of buckets", BUCKETS_AHEAD, edges),
+    ]
 }
 
 impl SlicePlan {

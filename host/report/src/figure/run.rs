@@ -50,7 +50,7 @@ pub fn run_loss(report: &RunReport) -> Figure {
 #[must_use]
 pub fn run_quality(report: &RunReport) -> Option<Figure> {
     let mut sum = 0;
-    let mut points: Vec<(f64, f64, f64)> = Vec::new();
+    let mut points: Vec<Ranked> = Vec::new();
     for epoch in &report.epochs {
         sum += epoch.stats.count;
         if let Some(eval) = &epoch.eval_before {
@@ -60,47 +60,17 @@ pub fn run_quality(report: &RunReport) -> Option<Figure> {
     if points.is_empty() && report.validation.is_empty() {
         return None;
     }
-    let x: Vec<f64> = points.iter().map(|p| p.0).collect();
-    let of = |figure: fn(&(f64, f64, f64)) -> f64| (x.clone(), points.iter().map(figure).collect());
-    let markers = json!({ "mode": "lines+markers" });
     let mut data = Vec::new();
     let mut caption = String::new();
     if !points.is_empty() {
-        data.push(with(
-            line("held-out MRR", of(|p| p.1), color(0), 2.0),
-            markers.clone(),
-        ));
-        data.push(with(
-            line("held-out Hits@10", of(|p| p.2), color(2), 2.0),
-            markers.clone(),
-        ));
+        data.extend(held_out(&points));
         caption.push_str(
             "Held-out edges were each measured before their bucket was trained, among sampled candidates: to compare \
              epochs, not to publish. ",
         );
     }
     if !report.validation.is_empty() {
-        let edges = |epochs: u32| {
-            let trained = report.epochs.iter().take_while(|row| row.epoch < epochs);
-            trained.map(|row| row.stats.count).sum::<u64>() as f64
-        };
-        let x: Vec<f64> = report
-            .validation
-            .iter()
-            .map(|(epochs, _)| edges(*epochs))
-            .collect();
-        let y = |figure: fn(&RankStats) -> f64| {
-            let ranks = report.validation.iter().map(|(_, ranks)| figure(ranks));
-            (x.clone(), ranks.collect())
-        };
-        let dashed = json!({ "mode": "lines+markers", "line": { "dash": "dash" } });
-        let of = |name, points, index| {
-            let mut trace = with(line(name, points, color(index), 2.0), dashed.clone());
-            trace["line"]["color"] = color(index).into();
-            trace
-        };
-        data.push(of("validation MRR", y(|r| r.mrr), 0));
-        data.push(of("validation Hits@10", y(|r| r.hits_at_10), 2));
+        data.extend(validated(report));
         caption.push_str("Validation edges were ranked after epochs, filtered.");
     }
     Some(Figure {
@@ -111,6 +81,45 @@ pub fn run_quality(report: &RunReport) -> Option<Figure> {
         data,
         layout: json!({ "xaxis": edges_axis(), "yaxis": axis("") }),
     })
+}
+
+/// Edges trained by then, MRR and Hits@10 of edges that are held out.
+type Ranked = (f64, f64, f64);
+
+fn held_out(points: &[Ranked]) -> [Value; 2] {
+    let x: Vec<f64> = points.iter().map(|p| p.0).collect();
+    let of = |figure: fn(&Ranked) -> f64| (x.clone(), points.iter().map(figure).collect());
+    let trace = |name, points, index| {
+        let markers = json!({ "mode": "lines+markers" });
+        with(line(name, points, color(index), 2.0), markers)
+    };
+    [
+        trace("held-out MRR", of(|p| p.1), 0),
+        trace("held-out Hits@10", of(|p| p.2), 2),
+    ]
+}
+
+fn validated(report: &RunReport) -> [Value; 2] {
+    let edges = |epochs: u32| {
+        let trained = report.epochs.iter().take_while(|row| row.epoch < epochs);
+        trained.map(|row| row.stats.count).sum::<u64>() as f64
+    };
+    let validation = report.validation.iter();
+    let x: Vec<f64> = validation.map(|(epochs, _)| edges(*epochs)).collect();
+    let of = |figure: fn(&RankStats) -> f64| {
+        let ranks = report.validation.iter().map(|(_, ranks)| figure(ranks));
+        (x.clone(), ranks.collect())
+    };
+    let trace = |name, points, index| {
+        let dashed = json!({ "mode": "lines+markers", "line": { "dash": "dash" } });
+        let mut trace = with(line(name, points, color(index), 2.0), dashed);
+        trace["line"]["color"] = color(index).into();
+        trace
+    };
+    [
+        trace("validation MRR", of(|r| r.mrr), 0),
+        trace("validation Hits@10", of(|r| r.hits_at_10), 2),
+    ]
 }
 
 /// Edges per second, with and without waiting.

@@ -51,16 +51,7 @@ pub fn timeline(timeline: &Timeline<'_>) -> Figure {
         Side::Lhs => format!("l{partition}"),
         Side::Rhs => format!("r{partition}"),
     };
-    let mut data = vec![held(timeline, shown, until, &name)];
-    let stalls = timeline.stalls.iter().filter(|span| span.start < until);
-    let (base, seconds): (Vec<f64>, Vec<f64>) = stalls
-        .map(|span| (short(span.start), short(span.seconds())))
-        .unzip();
-    data.push(json!({
-        "type": "bar", "orientation": "h", "name": "stall", "base": base, "x": seconds,
-        "y": vec!["stall"; base.len()], "marker": { "color": RED },
-        "hovertemplate": "training waits %{x:.2f} s, from %{base:.2f} s<extra></extra>",
-    }));
+    let mut data = vec![held(timeline, shown, until, &name), stalls(timeline, until)];
     let mut rows: Vec<String> = (0..replay.slots).map(slot_name).collect();
     let busy = |transfer: &Transfer| transfer.read.seconds() + transfer.write.seconds() > 0.0;
     if transfers.iter().any(busy) {
@@ -101,6 +92,19 @@ pub fn timeline(timeline: &Timeline<'_>) -> Figure {
             "yaxis": with(axis(""), json!({ "categoryorder": "array", "categoryarray": rows, "autorange": "reversed" })),
         }),
     }
+}
+
+/// Bars of the times until `until` at which training waits.
+fn stalls(timeline: &Timeline<'_>, until: f64) -> Value {
+    let stalls = timeline.stalls.iter().filter(|span| span.start < until);
+    let (base, seconds): (Vec<f64>, Vec<f64>) = stalls
+        .map(|span| (short(span.start), short(span.seconds())))
+        .unzip();
+    json!({
+        "type": "bar", "orientation": "h", "name": "stall", "base": base, "x": seconds,
+        "y": vec!["stall"; base.len()], "marker": { "color": RED },
+        "hovertemplate": "training waits %{x:.2f} s, from %{base:.2f} s<extra></extra>",
+    })
 }
 
 /// Height of the strip that moves the window, in pixels.

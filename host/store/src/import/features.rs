@@ -9,6 +9,7 @@ use super::intern::Interner;
 use super::relations::shorten;
 use super::source::Source;
 use super::{ImportError, ImportReport, Job, assign};
+use crate::dataset::Dataset;
 use crate::dataset::manifest::{FeatureInfo, Manifest};
 use crate::dataset::write;
 use crate::files::FileError;
@@ -33,15 +34,7 @@ pub(super) fn import(
         return Ok(None);
     };
     let mut bags = Bags::new(places.order.len());
-    let mut known = Vec::new();
-    if let Some(old) = job
-        .old
-        .filter(|old| old.manifest().entities.contains_key(entity_type))
-    {
-        for name in old.features(entity_type)?.names() {
-            known.push(bags.interner.add(name.as_bytes())?);
-        }
-    }
+    let known = bags.keep(job.old, entity_type)?;
     report.unused_features += bags.read(path, &names.interner, places)?;
     if let Some(missing) = bags.ranges.iter().position(|range| range.1 == 0) {
         let names = names.interner.read();
@@ -99,6 +92,18 @@ impl Bags {
             ranges: vec![(0, 0); entities],
             ids: Vec::new(),
         }
+    }
+
+    /// Takes the features that the dataset of before has for `entity_type`, if it has any. Gives
+    /// their numbers.
+    fn keep(&mut self, old: Option<&Dataset>, entity_type: &str) -> Result<Vec<u32>, ImportError> {
+        let mut known = Vec::new();
+        if let Some(old) = old.filter(|old| old.manifest().entities.contains_key(entity_type)) {
+            for name in old.features(entity_type)?.names() {
+                known.push(self.interner.add(name.as_bytes())?);
+            }
+        }
+        Ok(known)
     }
 
     /// Reads lines of a name, a tab, and features separated by tabs or spaces. Gives the number

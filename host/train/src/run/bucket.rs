@@ -84,13 +84,8 @@ impl Run<'_> {
             seed: self.config.seed,
         };
         let eval_batch = self.resolved.settings().eval_batch_size;
-        let eval_before = holdout::evaluate(
-            &mut self.evaluators,
-            &mut self.losses,
-            &work,
-            held,
-            eval_batch,
-        )?;
+        let (evaluators, losses) = (&mut self.evaluators, &mut self.losses);
+        let eval_before = holdout::evaluate(evaluators, losses, &work, held, eval_batch)?;
         let samplers = Samplers {
             sampler: self.strategies.sampler.as_ref(),
             standard: self.strategies.fallbacks.sampler.as_deref(),
@@ -98,7 +93,7 @@ impl Run<'_> {
         };
         let shifts = workers::train(
             &mut self.trainers,
-            &mut self.losses,
+            losses,
             &work,
             order,
             &samplers,
@@ -108,13 +103,8 @@ impl Run<'_> {
         if !held.is_empty() {
             self.settle(bucket)?;
         }
-        let eval_after = holdout::evaluate(
-            &mut self.evaluators,
-            &mut self.losses,
-            &work,
-            held,
-            eval_batch,
-        )?;
+        let (evaluators, losses) = (&mut self.evaluators, &mut self.losses);
+        let eval_after = holdout::evaluate(evaluators, losses, &work, held, eval_batch)?;
         let faults = samplers.faults.into_inner();
         self.line.training.worked(started.elapsed());
         Ok(Trained {

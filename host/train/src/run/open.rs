@@ -9,6 +9,7 @@ use pbg_core::schedule::Extent;
 use pbg_core::strategy::Loss as _;
 use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
+use pbg_kernels::step::StepWorker;
 use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::EdgeSet;
 
@@ -58,17 +59,12 @@ impl<'a> Run<'a> {
         } = commits.resume(resolved, &checkpoint, &mut params)?;
         check_state(resolved, extent, &state, &strategies)?;
         if let Some(earlier) = &admitted.earlier {
-            let new = NewRows::behind(earlier, resolved)?;
-            new.add_to(&checkpoint, &blueprint.layout.types)?;
+            NewRows::behind(earlier, resolved)?.add_to(&checkpoint, &blueprint.layout.types)?;
         }
         let tables = DiskTables::new(resolved, checkpoint, initial, place.clone())?;
         let mut line = line(resolved, &needs.execution, tables, &edge_sets, extent)?;
         line.buffer.restore(&state.resident, &state.changed)?;
         let spec = validation::with_rates_of(&state.plateau, &blueprint.spec);
-        let evaluators = match config.eval_fraction > 0.0 {
-            true => executor::trainers(resolved, &resolved.eval_spec())?,
-            false => Vec::new(),
-        };
         let workers = resolved.settings().workers;
         let pace = Pace::new(config.checkpoint_interval, workers);
         let schedule = std::mem::take(&mut state.schedule);
@@ -78,7 +74,7 @@ impl<'a> Run<'a> {
             trainers: executors(resolved, &spec, place.as_deref())?,
             place,
             earlier: Default::default(),
-            evaluators,
+            evaluators: evaluators(resolved)?,
             losses: (0..workers).map(|_| strategies.loss.worker()).collect(),
             strategies,
             blueprint,
@@ -94,6 +90,14 @@ impl<'a> Run<'a> {
             totals: Default::default(),
             sink,
         })
+    }
+}
+
+/// What ranks the edges that are held out, if any are.
+fn evaluators(resolved: &Resolved) -> Result<Vec<StepWorker>, RunError> {
+    match resolved.config().eval_fraction > 0.0 {
+        true => Ok(executor::trainers(resolved, &resolved.eval_spec())?),
+        false => Ok(Vec::new()),
     }
 }
 

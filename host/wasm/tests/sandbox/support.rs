@@ -158,10 +158,9 @@ pub(crate) fn sandbox() -> Sandbox {
 pub(crate) fn recorder() -> (LogSink, Arc<Mutex<Vec<String>>>) {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&lines);
-    let sink: LogSink = Arc::new(move |_, line| {
-        kept.lock()
-            .expect("no test panics in here")
-            .push(line.to_owned())
+    let sink: LogSink = Arc::new(move |_, plugin, line| {
+        let mut lines = kept.lock().expect("no test panics in here");
+        lines.push(format!("{plugin}: {line}"));
     });
     (sink, lines)
 }

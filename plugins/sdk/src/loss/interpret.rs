@@ -180,7 +180,7 @@ impl Row<'_> {
         }
     }
 
-    /// Hands the operands of a node their share of its gradient.
+    /// Hands the operands of a node their share of its gradient. One arm per kind of node, so it is long.
     fn pass(
         &self,
         node: Node,

@@ -97,7 +97,7 @@ impl Loader {
             Some(config) => plugins::sandbox(config, None, terminal)?,
             None => plugins::cached(Limits::default(), terminal)?,
         };
-        let log = std::sync::Arc::new(move |_, line: &str| terminal.detail(line));
+        let log = plugins::in_detail(terminal);
         Ok(Self {
             sandbox: sandbox.with_log(log),
             config,

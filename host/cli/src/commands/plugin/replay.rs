@@ -6,7 +6,7 @@ use pbg_wasm::{Grant, Replay};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
-use crate::plugins::{search_path, uncached};
+use crate::plugins::{self, search_path, uncached};
 use crate::terminal::{self, Terminal};
 
 /// Ask a plugin again what it was asked when it failed.
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         read: folders.clone(),
     };
     let sandbox = uncached(replay.limits.clone())?
-        .with_log(std::sync::Arc::new(move |_, line: &str| terminal.say(line)))
+        .with_log(plugins::said(terminal))
         .with_grants(vec![grant]);
     let plugin = sandbox.open(search_path().resolve(other.unwrap_or(&replay.source))?)?;
     if other.is_none() && plugin.id() != replay.plugin {

@@ -56,25 +56,8 @@ impl Runs<'_> {
         contestants::set_parameters(&mut config, wanted, self.terminal)?;
         let epochs = config.num_epochs;
         let fingerprint = self.fingerprint(&config)?;
-        let data = self.data();
         tidy(&checkpoint)?;
-        let mut run = read(&folder.join(RESULT))?.unwrap_or_default();
-        if run.fingerprint != fingerprint {
-            if !run.fingerprint.is_empty() {
-                let path = folder.display();
-                let text = format!("{path} holds a run of another configuration or plugin");
-                let help = "choose another folder with --study, or remove this one";
-                return Err(Failure::message(Kind::Checkpoint, text).help(help));
-            }
-            run = SeedRun {
-                seed,
-                fingerprint,
-                data: data.clone(),
-                epochs: Vec::new(),
-            };
-        }
-        self.compare_data(&folder, &run, &data)?;
-        run.data = data;
+        let mut run = self.begun(&folder, seed, fingerprint)?;
         let label = format!("{}, seed {seed}", wanted.label);
         let done = run.epochs.len() as u32;
         if done >= epochs {
@@ -112,6 +95,28 @@ impl Runs<'_> {
         let mut ranked = self.ranking.filter.clone();
         ranked.push(self.ranking.edges.clone());
         self.resolved.data(&ranked)
+    }
+
+    /// The run as far as earlier processes came, if any did, on the data that there are now.
+    fn begun(&self, folder: &Path, seed: u64, fingerprint: String) -> Result<SeedRun> {
+        let data = self.data();
+        let run = read(&folder.join(RESULT))?.unwrap_or_default();
+        if run.fingerprint.is_empty() {
+            return Ok(SeedRun {
+                seed,
+                fingerprint,
+                data,
+                epochs: Vec::new(),
+            });
+        }
+        if run.fingerprint != fingerprint {
+            let path = folder.display();
+            let text = format!("{path} holds a run of another configuration or plugin");
+            let help = "choose another folder with --study, or remove this one";
+            return Err(Failure::message(Kind::Checkpoint, text).help(help));
+        }
+        self.compare_data(folder, &run, &data)?;
+        Ok(SeedRun { data, ..run })
     }
 
     /// Results on other data are shown, and gone on from, only when that was asked for.

@@ -1,0 +1,169 @@
+//! Which plugin takes which slot of a run, and which one its place when it fails.
+
+use std::collections::BTreeSet;
+
+use pbg_config::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, OnFault};
+use pbg_wasm::{Kind as Slot, Plugin, PluginPath, Sandbox};
+
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+
+/// Where plugins come from: their files, and the sandbox that opens them.
+pub(super) struct Source {
+    pub(super) path: PluginPath,
+    pub(super) sandbox: Sandbox,
+}
+
+impl Source {
+    fn open(&self, name: &str) -> Result<Plugin> {
+        Ok(self.sandbox.open(self.path.resolve(name)?)?)
+    }
+}
+
+/// The plugins of a run's slots.
+pub(super) struct Slots {
+    pub(super) order: Plugin,
+    pub(super) sampler: Plugin,
+    pub(super) loss: Plugin,
+}
+
+impl Slots {
+    /// Those that `given` names, files or standard names, and those of `config` for slots that are left.
+    ///
+    /// # Errors
+    /// When a plugin cannot be opened, fits no slot, or a slot that is taken.
+    pub(super) fn new(source: &Source, config: &Config, given: &[String]) -> Result<Self> {
+        let (mut order, mut sampler, mut loss) = (None, None, None);
+        for name in given {
+            let plugin = source.open(name)?;
+            match plugin.inspection().kind {
+                Slot::BucketOrder => take(&mut order, plugin, name)?,
+                Slot::RelationSampler => take(&mut sampler, plugin, name)?,
+                Slot::TracedLoss | Slot::ComputedLoss => take(&mut loss, plugin, name)?,
+                other => {
+                    let text =
+                        format!("plugin {name}: is a {other}, for which a run has no slot yet");
+                    return Err(Failure::message(Kind::Plugin, text));
+                }
+            }
+        }
+        let or_configured =
+            |given: Option<Plugin>, name: &str| given.map_or_else(|| source.open(name), Ok);
+        Ok(Self {
+            order: or_configured(order, &config.bucket_order)?,
+            sampler: or_configured(sampler, &config.relation_sampler)?,
+            loss: or_configured(loss, &config.loss_fn)?,
+        })
+    }
+
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        names([&self.order, &self.sampler, &self.loss])
+    }
+}
+
+fn take(slot: &mut Option<Plugin>, plugin: Plugin, name: &str) -> Result<()> {
+    if let Some(first) = slot {
+        let (kind, first) = (plugin.inspection().kind, first.id());
+        let text = format!("--plugin {name}: a run has one {kind}, and {first} is it already");
+        return Err(Failure::message(Kind::Usage, text));
+    }
+    *slot = Some(plugin);
+    Ok(())
+}
+
+/// What goes on where a plugin of a run fails, per slot.
+#[derive(Default)]
+pub(super) struct Standbys {
+    pub(super) order: Option<Plugin>,
+    pub(super) sampler: Option<Plugin>,
+    pub(super) loss: Option<Plugin>,
+}
+
+impl Standbys {
+    /// Those of `used`, where `config` wants any.
+    ///
+    /// # Errors
+    /// When a fallback that a plugin names cannot be opened, or is of another kind.
+    pub(super) fn new(source: &Source, config: &Config, used: &Slots) -> Result<Self> {
+        match config.plugins.on_fault {
+            OnFault::End => Ok(Self::default()),
+            OnFault::Fallback => Ok(Self {
+                order: standby(source, &used.order, DEFAULT_ORDER)?,
+                sampler: standby(source, &used.sampler, DEFAULT_SAMPLER)?,
+                loss: standby(source, &used.loss, DEFAULT_LOSS)?,
+            }),
+        }
+    }
+
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        names(
+            [&self.order, &self.sampler, &self.loss]
+                .into_iter()
+                .flatten(),
+        )
+    }
+}
+
+/// What `used` names as its fallback, or else the default of its key, unless that is the plugin itself.
+fn standby(source: &Source, used: &Plugin, default: &str) -> Result<Option<Plugin>> {
+    let named = used.inspection().metadata.fallback.as_deref();
+    let opened = source.open(named.unwrap_or(default));
+    let standby = opened.map_err(|failure| match named {
+        Some(_) => failure.context(format!("the fallback that {} names", used.id())),
+        None => failure,
+    })?;
+    let (kind, wanted) = (standby.inspection().kind, used.inspection().kind);
+    if !same_slot(kind, wanted) {
+        let (names, id) = (used.id(), standby.id());
+        let text = format!("the fallback that {names} names: {id} is a {kind}, no {wanted}");
+        return Err(Failure::message(Kind::Plugin, text));
+    }
+    Ok(Some(standby).filter(|standby| standby.id() != used.id()))
+}
+
+/// Whether plugins of these kinds can take each other's place.
+fn same_slot(a: Slot, b: Slot) -> bool {
+    let is_loss = |kind| matches!(kind, Slot::TracedLoss | Slot::ComputedLoss);
+    a == b || is_loss(a) && is_loss(b)
+}
+
+fn names<'a>(plugins: impl IntoIterator<Item = &'a Plugin>) -> BTreeSet<String> {
+    plugins.into_iter().map(|plugin| plugin.id().name).collect()
+}
+
+/// What the configuration says of plugins that take no part, likely misspelt names, or that take
+/// part only where another one fails.
+///
+/// # Errors
+/// When a pin is among it: what was pinned is not what runs.
+pub(super) fn unused(
+    config: &Config,
+    used: &BTreeSet<String>,
+    standbys: &BTreeSet<String>,
+) -> Result<Vec<String>> {
+    let plugins = &config.plugins;
+    let known = |name: &String| used.contains(name) || standbys.contains(name);
+    if let Some(pin) = plugins.pins.iter().find(|pin| !known(&pin.plugin)) {
+        let name = &pin.plugin;
+        let text =
+            format!("plugins.pins: {name} is pinned, and this run uses no plugin of that name");
+        let help = format!(
+            "it uses {}",
+            used.iter().cloned().collect::<Vec<_>>().join(", ")
+        );
+        return Err(Failure::message(Kind::Config, text).help(help));
+    }
+    let params = plugins.params.keys().map(|name| ("plugins.params", name));
+    let grants = plugins
+        .grants
+        .iter()
+        .map(|grant| ("plugins.grants", &grant.plugin));
+    Ok(params
+        .chain(grants)
+        .filter(|(_, name)| !used.contains(*name))
+        .map(|(key, name)| match standbys.contains(name) {
+            true => format!("{key}: {name} takes part only if another plugin fails"),
+            false => format!("{key}: {name} is no plugin of this run"),
+        })
+        .collect())
+}

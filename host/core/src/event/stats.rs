@@ -1,0 +1,186 @@
+//! What events count: edges, losses, ranks, traffic, and times.
+
+use serde::{Deserialize, Serialize};
+
+/// Sums over trained edges; divide by `count` for means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrainStats {
+    /// Edges.
+    pub count: u64,
+    /// Loss, both sides, weighted, without regularisation.
+    pub loss: f64,
+    /// Regularisation.
+    pub reg: f64,
+    /// Negatives of the left side that scored strictly above their positive.
+    pub violators_lhs: u64,
+    /// The same for the right side.
+    pub violators_rhs: u64,
+}
+
+impl TrainStats {
+    /// Adds another part of the same edges' statistics.
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.loss += other.loss;
+        self.reg += other.reg;
+        self.violators_lhs += other.violators_lhs;
+        self.violators_rhs += other.violators_rhs;
+    }
+
+    /// Loss per edge; 0 without edges.
+    #[must_use]
+    pub fn mean_loss(&self) -> f64 {
+        if self.count == 0 {
+            0.0
+        } else {
+            self.loss / self.count as f64
+        }
+    }
+}
+
+/// Mean ranking quality of some edges, over both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RankStats {
+    /// Edges.
+    pub count: u64,
+    /// Loss per edge.
+    pub loss: f64,
+    /// Mean rank of the positive, ties counted as the average rank.
+    pub mean_rank: f64,
+    /// Mean reciprocal rank.
+    pub mrr: f64,
+    /// Share of ranks of at most 1.
+    pub hits_at_1: f64,
+    /// Share of ranks of at most 3.
+    pub hits_at_3: f64,
+    /// Share of ranks of at most 10.
+    pub hits_at_10: f64,
+    /// Share of ranks of at most 50.
+    pub hits_at_50: f64,
+    /// Probability that a positive scores above a negative.
+    pub auc: f64,
+}
+
+impl RankStats {
+    /// The mean of two groups of edges, weighted by their counts.
+    #[must_use]
+    pub fn merge(&self, other: &Self) -> Self {
+        let count = self.count + other.count;
+        if count == 0 {
+            return Self::default();
+        }
+        let (a, b) = (
+            self.count as f64 / count as f64,
+            other.count as f64 / count as f64,
+        );
+        let mean = |x: f64, y: f64| x * a + y * b;
+        Self {
+            count,
+            loss: mean(self.loss, other.loss),
+            mean_rank: mean(self.mean_rank, other.mean_rank),
+            mrr: mean(self.mrr, other.mrr),
+            hits_at_1: mean(self.hits_at_1, other.hits_at_1),
+            hits_at_3: mean(self.hits_at_3, other.hits_at_3),
+            hits_at_10: mean(self.hits_at_10, other.hits_at_10),
+            hits_at_50: mean(self.hits_at_50, other.hits_at_50),
+            auc: mean(self.auc, other.auc),
+        }
+    }
+}
+
+/// Partition traffic, and the time that training stood still. Commits are no traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IoStats {
+    /// Partitions that entered the buffer.
+    pub loads: u64,
+    /// Partitions that left the buffer changed.
+    pub writes: u64,
+    /// Bytes of the former, read or drawn anew.
+    pub bytes_read: u64,
+    /// Bytes of the latter, written then or by a commit before.
+    pub bytes_written: u64,
+    /// Seconds that training stood still for partitions and edges.
+    pub wait_seconds: f64,
+    /// Seconds that training stood still for commits.
+    #[serde(default)]
+    pub commit_seconds: f64,
+}
+
+impl IoStats {
+    /// Adds more traffic.
+    pub fn add(&mut self, other: &Self) {
+        self.loads += other.loads;
+        self.writes += other.writes;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.wait_seconds += other.wait_seconds;
+        self.commit_seconds += other.commit_seconds;
+    }
+
+    /// Seconds that training stood still, for whatever reason.
+    #[must_use]
+    pub fn stood_still(&self) -> f64 {
+        self.wait_seconds + self.commit_seconds
+    }
+}
+
+/// Time that training spent asking the strategies that choose, in seconds; checking their answers
+/// is part of it. Losses are part of the training step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallSeconds {
+    /// The bucket order: all workers waited for it.
+    pub order: f64,
+    /// The relation sampler, per worker.
+    pub sampler: f64,
+}
+
+impl CallSeconds {
+    /// Adds more time.
+    pub fn add(&mut self, other: &Self) {
+        self.order += other.order;
+        self.sampler += other.sampler;
+    }
+
+    /// Both together as a share of `seconds` of training.
+    #[must_use]
+    pub fn share(&self, seconds: f64) -> f64 {
+        if seconds > 0.0 {
+            (self.order + self.sampler) / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Where the time of a group of the pipeline went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupSeconds {
+    /// Its name.
+    pub group: String,
+    /// Seconds that it worked.
+    pub busy: f64,
+    /// Seconds that it waited for what comes in: its pipes were empty.
+    pub input: f64,
+    /// Seconds that it waited to hand on what goes out: its pipes were full.
+    pub output: f64,
+}
+
+impl GroupSeconds {
+    /// Adds more time of the same group.
+    pub fn add(&mut self, other: &Self) {
+        self.busy += other.busy;
+        self.input += other.input;
+        self.output += other.output;
+    }
+
+    /// The time since `earlier`, a reading of the same group.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            group: self.group.clone(),
+            busy: self.busy - earlier.busy,
+            input: self.input - earlier.input,
+            output: self.output - earlier.output,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Losses that are no formula: a guest is asked.
+
+use pbg_core::strategy::{LossWorker, Scores};
+use pbg_kernels::step::StepError;
+
+use crate::error::DeviceError;
+use crate::formula::Losses;
+use crate::place::TorchPlace;
+use crate::scores::ScoreTensors;
+use crate::transfer;
+
+/// Scores that a guest is asked about at once: as many as a slice on a core has.
+const ASKED_AT_ONCE: i64 = 1 << 18;
+
+/// Evaluates a loss that is no formula: scores come to the host, gradients go back.
+pub(super) fn ask(
+    worker: &mut dyn LossWorker,
+    scores: &ScoreTensors,
+    place: TorchPlace,
+) -> Result<Losses, DeviceError> {
+    let (rows, columns) = (scores.negative.size()[0], scores.negative.size()[1]);
+    let at_once = (ASKED_AT_ONCE / columns.max(1)).max(1);
+    let positive = transfer::to_host(&scores.positive)?;
+    let (mut gradient, mut loss) = (vec![0.0; positive.len()], vec![0.0; positive.len()]);
+    let gradients = scores.negative.f_empty_like()?;
+    for first in (0..rows).step_by(at_once as usize) {
+        let count = at_once.min(rows - first);
+        let mut negative = transfer::to_host(&scores.negative.f_narrow(0, first, count)?)?;
+        let range = first as usize..(first + count) as usize;
+        worker
+            .evaluate(&mut Scores {
+                positive: &positive[range.clone()],
+                negative: &mut negative,
+                columns: columns as usize,
+                positive_gradient: &mut gradient[range.clone()],
+                loss: &mut loss[range],
+            })
+            .map_err(StepError::Strategy)?;
+        let negative = transfer::floats(&negative, place)?.f_reshape([count, columns])?;
+        gradients.f_narrow(0, first, count)?.f_copy_(&negative)?;
+    }
+    Ok(Losses {
+        loss: transfer::floats(&loss, place)?,
+        positive: transfer::floats(&gradient, place)?,
+        negative: gradients,
+    })
+}

@@ -1,0 +1,115 @@
+//! Rows of the working set that a stage reads, and that their gradients go back to.
+
+use pbg_core::graph::Side;
+use pbg_core::model::Operator;
+use pbg_kernels::device::{Gather, Slice, SliceStages};
+use tch::{Kind, TchError, Tensor};
+
+use super::DeviceStep;
+use crate::operator::Transform;
+use crate::rows::{Gradients, Prepared};
+
+/// Rows of the working set that go through the same.
+pub(super) struct Selection<'t> {
+    side: Side,
+    /// Where the working set has them.
+    places: Tensor,
+    transform: Transform<'t>,
+}
+
+impl DeviceStep<'_> {
+    /// The place of each relation of a slice's edges, with dynamic relations.
+    pub(super) fn relations(&self, slice: &Slice) -> Result<Option<Tensor>, TchError> {
+        match self.job.relations() {
+            Some(_) => Ok(Some(part(&self.touched.relation_of_edge, slice)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Looks up, transforms and prepares rows.
+    pub(super) fn prepare(&mut self, selection: &Selection<'_>) -> Result<Prepared, TchError> {
+        let Selection {
+            side,
+            places,
+            transform,
+        } = selection;
+        let mut rows = self.set.look_up(places, self.spec.max_norm)?;
+        if let Some(global) = self.read.global(*side) {
+            let _same = rows.f_add_(&global.values)?;
+        }
+        let comparison = self.comparison();
+        Prepared::new(rows, transform, self.read.operator(*side), comparison)
+    }
+
+    /// Every entity of a side.
+    pub(super) fn all(
+        &self,
+        side: Side,
+        operator: Operator,
+    ) -> Result<Selection<'static>, TchError> {
+        let first = match side == Side::Rhs && !self.job.tables.shared() {
+            true => self.touched.rows[0].size()[0],
+            false => 0,
+        };
+        let count = self.job.tables.side(side).entities() as i64;
+        let places = (Kind::Int64, self.place.device());
+        Ok(Selection {
+            side,
+            places: Tensor::f_arange_start(first, first + count, places)?,
+            transform: Transform {
+                operator,
+                relations: None,
+            },
+        })
+    }
+
+    /// A slice's positives on `side`, and the draws that replace them.
+    pub(super) fn of_slice<'t>(
+        &self,
+        at: SliceStages<'_>,
+        side: Side,
+        relations: Option<&'t Tensor>,
+    ) -> Result<Selection<'t>, TchError> {
+        let (slice, stage) = (at.slice, &at.stages.gather[side as usize]);
+        let &Gather {
+            uniform, operator, ..
+        } = stage;
+        let mut places = part(&self.touched.positives[side as usize], slice)?;
+        if uniform > 0 {
+            let first = (slice.first_chunk * uniform) as i64;
+            let count = (slice.chunks * uniform) as i64;
+            let draws = self.touched.draws[side as usize].f_narrow(0, first, count)?;
+            places = Tensor::f_cat(&[places, draws], 0)?;
+        }
+        Ok(Selection {
+            side,
+            places,
+            transform: Transform {
+                operator,
+                relations,
+            },
+        })
+    }
+
+    /// Gradients of prepared rows go back through operators and are summed.
+    pub(super) fn back(
+        &mut self,
+        selection: &Selection<'_>,
+        rows: &Prepared,
+        gradients: Gradients,
+    ) -> Result<(), TchError> {
+        let side = selection.side;
+        let operator = self.read.operator(side);
+        let gradients = rows.back(gradients, &selection.transform, operator)?;
+        if let Some(global) = self.read.global(side) {
+            let sum = gradients.f_sum_dim_intlist(0_i64, true, None)?;
+            let _same = global.gradients.f_add_(&sum)?;
+        }
+        self.set.add(&selection.places, &gradients)
+    }
+}
+
+/// The part of a column that belongs to a slice's edges.
+pub(super) fn part(column: &Tensor, slice: &Slice) -> Result<Tensor, TchError> {
+    column.f_narrow(0, slice.rows.start as i64, slice.rows.len() as i64)
+}

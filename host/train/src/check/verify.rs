@@ -1,0 +1,123 @@
+//! Whether dataset and checkpoint are whole and fit, and what the first pass will cost.
+
+use std::path::Path;
+
+use pbg_core::plan::{self, PlanCost};
+use pbg_core::schedule::PassId;
+use pbg_core::strategy::{BucketOrder, Pass};
+use pbg_store::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
+
+use super::READ_ROWS;
+use crate::error::RunError;
+use crate::identity::{Allowed, Purpose, admit};
+use crate::resolved::Resolved;
+use crate::run::Strategies;
+use crate::tables::Initial;
+use crate::trained::Missing;
+
+/// What training would do first with the checkpoint that is there.
+#[derive(Clone, Debug, Default)]
+pub struct Verified {
+    /// What it would draw: the dataset has grown.
+    pub missing: Missing,
+    /// What is not as it was in the edges that it would go on with.
+    pub changes: Vec<String>,
+}
+
+impl Resolved {
+    /// Reads every file of the dataset, those included that training leaves alone, and compares it
+    /// with its checksum.
+    ///
+    /// # Errors
+    /// The first file that is missing or damaged.
+    pub fn verify(&self) -> Result<(), RunError> {
+        let (dataset, blueprint) = (self.dataset(), self.blueprint());
+        blueprint.features(dataset)?;
+        for name in self.config().entities.keys() {
+            dataset.dictionary(name)?;
+        }
+        for name in dataset.manifest().edge_sets.keys() {
+            let set = dataset.edge_set(name)?;
+            for bucket in blueprint.layout.grid() {
+                for start in (0..set.bucket_len(bucket)).step_by(READ_ROWS as usize) {
+                    set.read(
+                        bucket,
+                        start..(start + READ_ROWS).min(set.bucket_len(bucket)),
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the checkpoint with what training would go on with, and reads every file of it; where
+    /// there is none, compares that of `init_path`.
+    ///
+    /// # Errors
+    /// Why training would refuse it, or the first file that is damaged.
+    pub fn verify_checkpoint(
+        &self,
+        strategies: &Strategies,
+        allowed: Allowed,
+    ) -> Result<Verified, RunError> {
+        let checkpoint = match ReadCheckpoint::open(Path::new(&self.config().checkpoint_path)) {
+            Ok(checkpoint) => checkpoint,
+            Err(CheckpointError::Missing { .. }) => {
+                Initial::new(self, true)?;
+                return Ok(Verified::default());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let strategies = &strategies.ids();
+        let purpose = Purpose::Resume {
+            strategies,
+            allowed,
+        };
+        let admitted = admit(self, checkpoint.path(), checkpoint.run(), &purpose)?;
+        checkpoint.model()?;
+        let mut data = PartitionData::default();
+        for (entity_type, partition) in checkpoint.manifest().partitions() {
+            checkpoint.read_partition_into(&entity_type, partition, &mut data)?;
+        }
+        Ok(Verified {
+            missing: match &admitted.earlier {
+                Some(earlier) => Missing::of(earlier, &self.ids()?),
+                None => Missing::default(),
+            },
+            changes: admitted.changes,
+        })
+    }
+
+    /// What the first pass of `order` will cost.
+    ///
+    /// # Errors
+    /// When the order fails or its plan is no permutation of the grid.
+    pub fn first_plan(&self, order: &mut dyn BucketOrder) -> Result<PlanCost, RunError> {
+        let pass = self.first_pass()?;
+        let buckets = order.plan(&pass)?;
+        plan::check(&pass, &buckets).map_err(|source| RunError::Plan {
+            strategy: order.id().clone(),
+            source,
+        })?;
+        Ok(plan::cost(&pass, &buckets))
+    }
+
+    /// What an order is asked first when training begins.
+    ///
+    /// # Errors
+    /// When the dataset lacks the edge set.
+    pub fn first_pass(&self) -> Result<Pass, RunError> {
+        let (config, blueprint) = (self.config(), self.blueprint());
+        let set = self
+            .dataset()
+            .edge_set(config.edge_sets.first().map_or("train", String::as_str))?;
+        let edges = blueprint
+            .layout
+            .grid()
+            .map(|bucket| set.bucket_len(bucket))
+            .collect();
+        Ok(blueprint
+            .layout
+            .pass(config, PassId::default(), edges, Vec::new()))
+    }
+}
