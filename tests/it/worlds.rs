@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pbg_fuzz::Dice;
 use serde_json::Value;
 
 use crate::support::faults::{Fault, inject};
-use crate::support::world::{Dice, World};
+use crate::support::world::World;
 use crate::support::{Workplace, finish};
 
 /// Worlds of the test command.

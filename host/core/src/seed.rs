@@ -37,9 +37,9 @@ pub enum Purpose {
 /// A 64-bit seed for `purpose` and the coordinates `at`.
 #[must_use]
 pub fn derive(seed: u64, purpose: Purpose, at: &[u64]) -> u64 {
-    let mut state = mix(seed ^ (purpose as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut state = mix(seed ^ (purpose as u64).wrapping_mul(INCREMENT));
     for &coordinate in at {
-        state = mix(state.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ mix(coordinate));
+        state = mix(state.wrapping_add(INCREMENT) ^ mix(coordinate));
     }
     state
 }
@@ -61,6 +61,15 @@ pub fn of_text(seed: u64, purpose: Purpose, text: &[u8]) -> u64 {
 #[must_use]
 pub fn stream(seed: u64, purpose: Purpose, at: &[u64]) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(derive(seed, purpose, at))
+}
+
+/// What SplitMix64 adds to its state for each number.
+const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The number that SplitMix64 draws in `state`.
+#[must_use]
+pub const fn split_mix(state: u64) -> u64 {
+    mix(state.wrapping_add(INCREMENT))
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection that avalanches.

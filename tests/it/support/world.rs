@@ -3,38 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use pbg_fuzz::Dice;
+
 use crate::support::Workplace;
-
-/// Numbers that depend on the seed alone (SplitMix64).
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x9e37_79b9)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    /// A number from `least` to `most`.
-    pub(crate) fn from(&mut self, least: usize, most: usize) -> usize {
-        least + (self.next() % (most - least + 1) as u64) as usize
-    }
-
-    /// True once in `times`.
-    pub(crate) fn once_in(&mut self, times: usize) -> bool {
-        self.from(1, times) == 1
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.from(0, of.len() - 1)]
-    }
-}
 
 /// An entity type.
 struct Type {
@@ -72,7 +43,7 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut maker = Maker::new(seed);
         let dice = &mut maker.dice;
-        let (epochs, workers) = (dice.from(1, 3), dice.pick(&[1, 1, 1, 2, 3]));
+        let (epochs, workers) = (dice.from(1, 3), *dice.pick(&[1, 1, 1, 2, 3]));
         let sets = dice.from(1, 2);
         let mut import = vec!["import".to_owned()];
         if maker.weighted {
@@ -128,7 +99,7 @@ impl World {
 impl Maker {
     fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
-        let partitions = dice.pick(&[1, 2, 3, 4]);
+        let partitions = *dice.pick(&[1, 2, 3, 4]);
         let types = (0..dice.from(1, 3)).map(|index| {
             let featurized = dice.once_in(5);
             Type {
@@ -222,7 +193,7 @@ impl Maker {
             key("regularization_coef = 0.001".to_owned());
         }
         key(format!("lr = {}", dice.pick(&["0.1", "0.01"])));
-        let per_chunk = dice.pick(&[0, 3, 10]);
+        let per_chunk = *dice.pick(&[0, 3, 10]);
         // Featurized types have no uniform negatives.
         let per_chunk = if featurized {
             per_chunk.max(3)

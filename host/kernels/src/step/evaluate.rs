@@ -1,6 +1,7 @@
 //! Evaluation of a batch against sampled negatives: the step without its updates.
 
 use pbg_core::graph::Side;
+use pbg_core::seed::split_mix;
 use pbg_core::strategy::MASKED;
 
 use crate::spec::ModelSpec;
@@ -66,14 +67,14 @@ impl Evaluation {
         if columns == 0 {
             return;
         }
-        let seed = mix(self.seed ^ first as u64 ^ ((side as u64) << 63));
+        let seed = split_mix(self.seed ^ first as u64 ^ ((side as u64) << 63));
         let sample = &mut self.samples[side as usize];
         let rows = positives.iter().zip(negatives.chunks_exact(columns));
         for (row, (&positive, negatives)) in rows.enumerate() {
             let tolerance = ROUNDING * (1.0 + positive.abs());
             let (above, equal) = vector::count_above_equal(negatives, positive, tolerance);
             self.stats.rank(above, equal);
-            let start = mix(seed.wrapping_add(row as u64)) as usize % columns;
+            let start = split_mix(seed.wrapping_add(row as u64)) as usize % columns;
             let (before, after) = negatives.split_at(start);
             if let Some(&negative) = after.iter().chain(before).find(|&&n| n != MASKED) {
                 sample.positives.push(positive);
@@ -97,11 +98,3 @@ impl Evaluation {
 /// A matrix product may round the same pair differently in different columns, so a drawn negative that
 /// is the true entity ties up to this.
 const ROUNDING: f32 = 1e-6;
-
-/// The finaliser of SplitMix64.
-const fn mix(mut z: u64) -> u64 {
-    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
