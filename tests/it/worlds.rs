@@ -119,7 +119,7 @@ fn interrupted(start: &Workplace, dice: &mut Dice, operations: usize) -> Workpla
     let place = start.copied();
     let mut stops = 0;
     for _ in 0..dice.from(1, 3) {
-        let fault = dice.pick(&[Fault::Kill, Fault::CtrlC]);
+        let fault = *dice.pick(&[Fault::Kill, Fault::CtrlC]);
         let log = tempfile::NamedTempFile::new().unwrap();
         let mut command = place.command(TRAIN);
         let at = dice.from(1, operations);

@@ -60,10 +60,10 @@ pub(crate) fn ceiling(
     let mut products = Vec::new();
     let mut seconds = 0.0;
     for side in Side::BOTH.into_iter().filter(|&side| !spec.disabled(side)) {
-        let own = if spec.num_batch_negs > 0 { chunk } else { 0 };
+        let in_batch = if spec.num_batch_negs > 0 { chunk } else { 0 };
         let candidates = match rules.all_negs {
             true => entities,
-            false => own + spec.uniform_negatives(rules, side),
+            false => in_batch + spec.uniform_negatives(rules, side),
         } as i64;
         let rows = chunk as i64;
         for (rows, inner, columns) in [

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
 
-use pbg_core::text::neutral_lines;
+use pbg_core::text::escaped_lines;
 
 use crate::failure::{Failure, Label, Result};
 
@@ -70,7 +70,7 @@ impl Terminal {
     /// A line for the user. What of it comes from files or plugins cannot reach the terminal as
     /// anything but text.
     pub(crate) fn say(&self, text: impl fmt::Display) {
-        self.show(neutral_lines(&text.to_string()));
+        self.show(escaped_lines(&text.to_string()));
     }
 
     /// A line of which every part that others chose was made harmless, and which may be painted.
@@ -91,7 +91,7 @@ impl Terminal {
         self.show(format_args!(
             "{} {}",
             self.paint(style.bold(), format_args!("{label}:")),
-            neutral_lines(&text.to_string())
+            escaped_lines(&text.to_string())
         ));
     }
 
@@ -132,7 +132,7 @@ pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Res
     print_as_it_is(|out| {
         let mut text = Vec::new();
         write(&mut text)?;
-        out.write_all(neutral_lines(&String::from_utf8_lossy(&text)).as_bytes())
+        out.write_all(escaped_lines(&String::from_utf8_lossy(&text)).as_bytes())
     })
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 use super::errors::{MOST_SHOWN, Problem};
 use super::key_path::KeyPath;
 use super::node::{Node, Place, Value, excerpt};
-use super::spec::{Choice, Field, Kind, Range, Spec};
+use super::spec::{Choice, Field, Range, Spec, ValueType};
 use super::suggest;
 
 /// What a check found.
@@ -39,29 +39,29 @@ impl Findings {
     /// The value, or `None` after it was reported.
     fn value(&mut self, path: &KeyPath, node: &Node, spec: &Spec) -> Option<Json> {
         let scalar = match (&spec.kind, &node.value) {
-            (Kind::Record(fields), Value::Table(entries)) => {
+            (ValueType::Record(fields), Value::Table(entries)) => {
                 return Some(self.record(path, node.place, entries, fields));
             }
-            (Kind::Map { item, non_empty }, Value::Table(entries)) => {
+            (ValueType::Map { item, non_empty }, Value::Table(entries)) => {
                 self.not_empty(path, node.place, entries.is_empty() && *non_empty);
                 return Some(self.map(path, entries, item));
             }
-            (Kind::List { item, non_empty }, Value::List(items)) => {
+            (ValueType::List { item, non_empty }, Value::List(items)) => {
                 self.not_empty(path, node.place, items.is_empty() && *non_empty);
                 return Some(self.list(path, items, item));
             }
-            (Kind::Any, _) => return self.any(path, node),
-            (Kind::Boolean, Value::Boolean(b)) => Ok(Json::from(*b)),
-            (Kind::Integer { min, max }, Value::Integer(i)) => integer(*i, *min, *max),
-            (Kind::Number { range, single }, Value::Float(x)) => number(*x, *range, *single),
-            (Kind::Number { range, single }, Value::Integer(i)) => {
+            (ValueType::Any, _) => return self.any(path, node),
+            (ValueType::Boolean, Value::Boolean(b)) => Ok(Json::from(*b)),
+            (ValueType::Integer { min, max }, Value::Integer(i)) => integer(*i, *min, *max),
+            (ValueType::Number { range, single }, Value::Float(x)) => number(*x, *range, *single),
+            (ValueType::Number { range, single }, Value::Integer(i)) => {
                 number(*i as f64, *range, *single)
             }
-            (Kind::Text { non_empty: true }, Value::Text(s)) if s.is_empty() => {
+            (ValueType::Text { non_empty: true }, Value::Text(s)) if s.is_empty() => {
                 Err("must not be empty".to_owned())
             }
-            (Kind::Text { .. }, Value::Text(s)) => Ok(Json::from(s.as_str())),
-            (Kind::Choice(choices), Value::Text(s)) => choice(s, choices),
+            (ValueType::Text { .. }, Value::Text(s)) => Ok(Json::from(s.as_str())),
+            (ValueType::Choice(choices), Value::Text(s)) => choice(s, choices),
             (kind, value) => Err(format!(
                 "expected {}, found {}",
                 describe(kind),
@@ -160,7 +160,7 @@ impl Findings {
 
     fn any(&mut self, path: &KeyPath, node: &Node) -> Option<Json> {
         let any = Spec {
-            kind: Kind::Any,
+            kind: ValueType::Any,
             nullable: false,
         };
         let unbounded = Range::default();
@@ -254,30 +254,30 @@ fn choice(name: &str, choices: &[Choice]) -> Result<Json, String> {
     ))
 }
 
-fn describe(kind: &Kind) -> &'static str {
+fn describe(kind: &ValueType) -> &'static str {
     match kind {
-        Kind::Boolean => "true or false",
-        Kind::Integer { .. } => "an integer",
-        Kind::Number { .. } => "a number",
-        Kind::Text { .. } => "a text in quotes",
-        Kind::Choice(_) => "a name in quotes",
-        Kind::List { .. } => "a list",
-        Kind::Map { .. } | Kind::Record(_) => "a table",
-        Kind::Any => "a value",
+        ValueType::Boolean => "true or false",
+        ValueType::Integer { .. } => "an integer",
+        ValueType::Number { .. } => "a number",
+        ValueType::Text { .. } => "a text in quotes",
+        ValueType::Choice(_) => "a name in quotes",
+        ValueType::List { .. } => "a list",
+        ValueType::Map { .. } | ValueType::Record(_) => "a table",
+        ValueType::Any => "a value",
     }
 }
 
 /// Some value of the right type, for keys that have no default.
 fn placeholder(spec: &Spec) -> Json {
     match &spec.kind {
-        Kind::Boolean => Json::from(false),
-        Kind::Integer { min, .. } => Json::from(i64::try_from(*min).unwrap_or(0)),
-        Kind::Number { .. } => Json::from(1.0),
-        Kind::Text { .. } | Kind::Any => Json::from(""),
-        Kind::Choice(choices) => Json::from(choices.first().map_or("", |c| &c.name)),
-        Kind::List { .. } => Json::Array(vec![]),
-        Kind::Map { .. } => Json::Object(Map::new()),
-        Kind::Record(fields) => fields
+        ValueType::Boolean => Json::from(false),
+        ValueType::Integer { min, .. } => Json::from(i64::try_from(*min).unwrap_or(0)),
+        ValueType::Number { .. } => Json::from(1.0),
+        ValueType::Text { .. } | ValueType::Any => Json::from(""),
+        ValueType::Choice(choices) => Json::from(choices.first().map_or("", |c| &c.name)),
+        ValueType::List { .. } => Json::Array(vec![]),
+        ValueType::Map { .. } => Json::Object(Map::new()),
+        ValueType::Record(fields) => fields
             .iter()
             .filter(|f| f.required)
             .map(|f| (f.key.clone(), placeholder(&f.spec)))

@@ -2,7 +2,7 @@
 
 use super::key_path::KeyPath;
 use super::node::{Node, Place, Value};
-use super::spec::{Kind, Spec, root};
+use super::spec::{Spec, ValueType, root};
 
 /// Splits `key=value` at the first `=`.
 ///
@@ -45,7 +45,7 @@ fn set(
         return Ok(());
     };
     let child_spec = spec.and_then(|s| s.child(segment));
-    let in_map = spec.is_some_and(|s| matches!(s.kind, Kind::Map { .. }));
+    let in_map = spec.is_some_and(|s| matches!(s.kind, ValueType::Map { .. }));
     let removable = in_map || child_spec.is_some_and(|s| s.nullable);
     let remove = rest.is_empty() && removable && matches!(raw.trim(), "none" | "null");
     let empty = || Node {
@@ -89,7 +89,7 @@ fn no_entry(list: &KeyPath, segment: &str, count: usize) -> String {
 
 fn empty(spec: Option<&Spec>) -> Value {
     match spec.map(|s| &s.kind) {
-        Some(Kind::List { .. }) => Value::List(vec![]),
+        Some(ValueType::List { .. }) => Value::List(vec![]),
         _ => Value::Table(std::collections::BTreeMap::new()),
     }
 }
@@ -100,15 +100,15 @@ fn value(raw: &str, spec: Option<&Spec>) -> Value {
     let written = Node::parse_value(raw.trim());
     let text = || Value::Text(raw.to_owned());
     match spec.map(|s| &s.kind) {
-        Some(Kind::Text { .. } | Kind::Choice(_)) => match written {
+        Some(ValueType::Text { .. } | ValueType::Choice(_)) => match written {
             Some(quoted @ Value::Text(_)) => quoted,
             _ => text(),
         },
         // Rust reads more numbers than TOML does: `.5`, `1e3`, `+inf`.
-        Some(Kind::Number { .. }) => written
+        Some(ValueType::Number { .. }) => written
             .or_else(|| raw.trim().parse().ok().map(Value::Float))
             .unwrap_or_else(text),
-        Some(Kind::List { item, .. }) => match written {
+        Some(ValueType::List { item, .. }) => match written {
             Some(list @ Value::List(_)) => list,
             _ => separated(raw, item),
         },

@@ -2,7 +2,7 @@
 
 use super::Installed;
 use super::schema::{SECTIONS, Section, find, rule};
-use super::spec::{Field, Kind, Spec};
+use super::spec::{Field, Spec, ValueType};
 use super::training::MAY_CHANGE;
 
 const INTRODUCTION: &str = "\
@@ -87,7 +87,7 @@ fn describe_section(section: &Section, installed: &Installed, out: &mut String) 
         ));
     }
     for field in fields() {
-        if let Kind::Choice(choices) = &field.spec.kind {
+        if let ValueType::Choice(choices) = &field.spec.kind {
             out.push_str(&format!("\n`{}`:\n\n", field.key));
             for choice in choices {
                 out.push_str(&format!("* `\"{}\"`: {}\n", choice.name, choice.doc));
@@ -107,13 +107,13 @@ fn default(field: &Field) -> String {
 
 fn type_name(spec: &Spec) -> String {
     match &spec.kind {
-        Kind::Boolean => "boolean".to_owned(),
-        Kind::Integer { .. } => "integer".to_owned(),
-        Kind::Number { .. } => "number".to_owned(),
-        Kind::Text { .. } => "text".to_owned(),
-        Kind::Choice(_) => "name, see below".to_owned(),
-        Kind::List { item, .. } => format!("list of {}", type_name(item)),
-        Kind::Map { .. } | Kind::Record(_) => "table".to_owned(),
-        Kind::Any => "any".to_owned(),
+        ValueType::Boolean => "boolean".to_owned(),
+        ValueType::Integer { .. } => "integer".to_owned(),
+        ValueType::Number { .. } => "number".to_owned(),
+        ValueType::Text { .. } => "text".to_owned(),
+        ValueType::Choice(_) => "name, see below".to_owned(),
+        ValueType::List { item, .. } => format!("list of {}", type_name(item)),
+        ValueType::Map { .. } | ValueType::Record(_) => "table".to_owned(),
+        ValueType::Any => "any".to_owned(),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::Installed;
-use super::spec::{self, Field, Kind, Range, Spec};
+use super::spec::{self, Field, Range, Spec, ValueType};
 
 /// Keys of one table that belong together, in the order in which they are explained.
 pub(super) struct Section {
@@ -303,7 +303,7 @@ fn key_with_comment(section: &Section, field: &Field, installed: &Installed, out
         &parts.into_iter().flatten().collect::<Vec<_>>().join(" "),
         out,
     );
-    if let Kind::Choice(choices) = &field.spec.kind {
+    if let ValueType::Choice(choices) = &field.spec.kind {
         for choice in choices {
             wrap_comment(&format!("- {}: {}", choice.name, choice.doc), out);
         }
@@ -360,10 +360,10 @@ const NOT_EMPTY: &str = "not empty";
 /// The values that a key allows.
 pub(super) fn rule(field: &Field) -> String {
     let own = match &field.spec.kind {
-        Kind::Integer { min, max } => format!("{min} to {max}"),
-        Kind::Number { range, .. } => range_text(*range),
-        Kind::Text { non_empty: true }
-        | Kind::List {
+        ValueType::Integer { min, max } => format!("{min} to {max}"),
+        ValueType::Number { range, .. } => range_text(*range),
+        ValueType::Text { non_empty: true }
+        | ValueType::List {
             non_empty: true, ..
         } => NOT_EMPTY.to_owned(),
         _ => String::new(),

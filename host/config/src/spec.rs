@@ -9,14 +9,14 @@ use super::Config;
 /// What a value must be.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Spec {
-    pub(super) kind: Kind,
+    pub(super) kind: ValueType,
     /// Whether the key has no default: leaving it out means something of its own.
     pub(super) nullable: bool,
 }
 
 /// Types of values.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ValueType {
     Boolean,
     Integer {
         min: i128,
@@ -117,7 +117,7 @@ impl Spec {
     /// Its keys, if it is a record.
     pub(super) fn fields(&self) -> &[Field] {
         match &self.kind {
-            Kind::Record(fields) => fields,
+            ValueType::Record(fields) => fields,
             _ => &[],
         }
     }
@@ -125,8 +125,8 @@ impl Spec {
     /// What the value under `segment` must be, if the key is known.
     pub(super) fn child(&self, segment: &str) -> Option<&Self> {
         match &self.kind {
-            Kind::Record(fields) => fields.iter().find(|f| f.key == segment).map(|f| &f.spec),
-            Kind::List { item, .. } | Kind::Map { item, .. } => Some(item),
+            ValueType::Record(fields) => fields.iter().find(|f| f.key == segment).map(|f| &f.spec),
+            ValueType::List { item, .. } | ValueType::Map { item, .. } => Some(item),
             _ => None,
         }
     }
@@ -150,9 +150,9 @@ fn read(schema: &Json, definitions: &Json) -> Spec {
         .any(|key| target[key].as_u64().is_some_and(|n| n > 0));
     let item = |schema: &Json| Box::new(read(schema, definitions));
     let kind = match types.iter().find(|t| **t != "null").copied() {
-        _ if choices(target).is_some() => Kind::Choice(choices(target).unwrap_or_default()),
-        Some("boolean") => Kind::Boolean,
-        Some("integer") => Kind::Integer {
+        _ if choices(target).is_some() => ValueType::Choice(choices(target).unwrap_or_default()),
+        Some("boolean") => ValueType::Boolean,
+        Some("integer") => ValueType::Integer {
             min: target["minimum"]
                 .as_number()
                 .and_then(|n| n.as_i128())
@@ -162,25 +162,25 @@ fn read(schema: &Json, definitions: &Json) -> Spec {
                 .and_then(|n| n.as_i128())
                 .unwrap_or(i128::MAX),
         },
-        Some("number") => Kind::Number {
+        Some("number") => ValueType::Number {
             range: range(target),
             single: target["format"] == "float",
         },
-        Some("string") => Kind::Text { non_empty },
-        Some("array") => Kind::List {
+        Some("string") => ValueType::Text { non_empty },
+        Some("array") => ValueType::List {
             item: item(&target["items"]),
             non_empty,
         },
         Some("object") => match &target["properties"] {
             Json::Object(properties) => {
-                Kind::Record(fields(properties, &target["required"], definitions))
+                ValueType::Record(fields(properties, &target["required"], definitions))
             }
-            _ => Kind::Map {
+            _ => ValueType::Map {
                 item: item(&target["additionalProperties"]),
                 non_empty,
             },
         },
-        _ => Kind::Any,
+        _ => ValueType::Any,
     };
     Spec {
         kind,

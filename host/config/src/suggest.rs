@@ -2,7 +2,7 @@
 
 use pbg_core::nearest::{nearest, snake_case};
 
-use super::spec::{Field, Kind, Spec, root};
+use super::spec::{Field, Spec, ValueType, root};
 
 /// PBG's keys that have another name here, or none: the name, and what to do instead.
 pub(super) const PBG_KEYS: &[(&str, &str)] = &[
@@ -80,7 +80,7 @@ pub(super) fn for_key(key: &str, fields: &[Field]) -> String {
 /// Where a key is known, when it is not where it was written.
 fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
     match &spec.kind {
-        Kind::Record(fields) => {
+        ValueType::Record(fields) => {
             if fields != not && fields.iter().any(|f| f.key == key) {
                 return Some(name.to_owned());
             }
@@ -88,7 +88,7 @@ fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
                 .iter()
                 .find_map(|f| home(key, &f.spec, &format!("`{}`", f.key), not))
         }
-        Kind::List { item, .. } | Kind::Map { item, .. } => {
+        ValueType::List { item, .. } | ValueType::Map { item, .. } => {
             home(key, item, &format!("the entries of {name}"), not)
         }
         _ => None,
@@ -98,13 +98,13 @@ fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
 /// The keys of a table and of all tables in it.
 fn keys<'a>(spec: &'a Spec, into: &mut Vec<&'a str>) {
     match &spec.kind {
-        Kind::Record(fields) => {
+        ValueType::Record(fields) => {
             for field in fields {
                 into.push(&field.key);
                 keys(&field.spec, into);
             }
         }
-        Kind::List { item, .. } | Kind::Map { item, .. } => keys(item, into),
+        ValueType::List { item, .. } | ValueType::Map { item, .. } => keys(item, into),
         _ => {}
     }
 }

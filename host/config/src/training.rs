@@ -1,6 +1,5 @@
 //! Which keys a run may change when it resumes, and a fingerprint of the others.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::Value as Json;

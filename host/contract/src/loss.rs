@@ -9,7 +9,7 @@ use crate::timing::{Timing, time};
 
 /// Scores of some rows, as the host hands them over.
 #[derive(Clone, Debug)]
-struct Rows {
+struct ScoreRows {
     name: &'static str,
     positive: Vec<f32>,
     negative: Vec<f32>,
@@ -31,7 +31,7 @@ pub fn check_loss(loss: &mut dyn LossWorker, stops_gradient: bool) -> Report {
     let cases = extremes()
         .into_iter()
         .chain([ordinary(7, 5), ordinary(1, 200)]);
-    let cases: Vec<Rows> = cases.collect();
+    let cases: Vec<ScoreRows> = cases.collect();
     let found: Result<Vec<Found>, String> = cases.iter().map(|rows| finite(loss, rows)).collect();
     let found = match found {
         Ok(found) => found,
@@ -76,7 +76,7 @@ pub fn check_loss(loss: &mut dyn LossWorker, stops_gradient: bool) -> Report {
 }
 
 /// Pseudo-random scores in [-2, 2), the same ones every time.
-fn ordinary(rows: usize, columns: usize) -> Rows {
+fn ordinary(rows: usize, columns: usize) -> ScoreRows {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
         state = state
@@ -84,7 +84,7 @@ fn ordinary(rows: usize, columns: usize) -> Rows {
             .wrapping_add(1);
         (state >> 40) as f32 / (1_u64 << 22) as f32 - 2.0
     };
-    Rows {
+    ScoreRows {
         name: "ordinary scores",
         positive: (0..rows).map(|_| next()).collect(),
         negative: (0..rows * columns).map(|_| next()).collect(),
@@ -92,8 +92,8 @@ fn ordinary(rows: usize, columns: usize) -> Rows {
     }
 }
 
-fn extremes() -> Vec<Rows> {
-    let rows = |name, positive: &[f32], row: &[f32]| Rows {
+fn extremes() -> Vec<ScoreRows> {
+    let rows = |name, positive: &[f32], row: &[f32]| ScoreRows {
         name,
         positive: positive.to_vec(),
         negative: row.repeat(positive.len()),
@@ -111,7 +111,7 @@ fn extremes() -> Vec<Rows> {
     ]
 }
 
-fn evaluate(loss: &mut dyn LossWorker, rows: &Rows) -> Result<Found, String> {
+fn evaluate(loss: &mut dyn LossWorker, rows: &ScoreRows) -> Result<Found, String> {
     let mut found = Found {
         loss: vec![0.0; rows.positive.len()],
         positive: vec![0.0; rows.positive.len()],
@@ -128,7 +128,7 @@ fn evaluate(loss: &mut dyn LossWorker, rows: &Rows) -> Result<Found, String> {
     Ok(found)
 }
 
-fn finite(loss: &mut dyn LossWorker, rows: &Rows) -> Result<Found, String> {
+fn finite(loss: &mut dyn LossWorker, rows: &ScoreRows) -> Result<Found, String> {
     let found = evaluate(loss, rows)?;
     for (what, numbers) in [
         ("loss", &found.loss),
@@ -154,7 +154,11 @@ fn finite(loss: &mut dyn LossWorker, rows: &Rows) -> Result<Found, String> {
     Ok(found)
 }
 
-fn again(loss: &mut dyn LossWorker, cases: &[Rows], found: &[Found]) -> Result<String, String> {
+fn again(
+    loss: &mut dyn LossWorker,
+    cases: &[ScoreRows],
+    found: &[Found],
+) -> Result<String, String> {
     for (rows, before) in cases.iter().zip(found).rev() {
         if evaluate(loss, rows)? != *before {
             return Err(format!("{}: other numbers for the same scores", rows.name));
@@ -171,7 +175,7 @@ fn rows_alone(loss: &mut dyn LossWorker) -> Result<String, String> {
     let all = ordinary(9, 13);
     let together = evaluate(loss, &all)?;
     for (row, &positive) in all.positive.iter().enumerate() {
-        let alone = Rows {
+        let alone = ScoreRows {
             name: "one row of several",
             positive: vec![positive],
             negative: all.negative[row * 13..(row + 1) * 13].to_vec(),
@@ -235,7 +239,7 @@ fn gradient(loss: &mut dyn LossWorker) -> Result<String, String> {
 
 fn slopes(
     loss: &mut dyn LossWorker,
-    rows: &Rows,
+    rows: &ScoreRows,
     row: usize,
     place: usize,
     here: f32,

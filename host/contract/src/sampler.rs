@@ -234,7 +234,7 @@ mod tests {
         forgotten: u64,
     }
 
-    struct Walk {
+    struct Drawn {
         left: Vec<u64>,
         batch_size: u64,
     }
@@ -255,11 +255,11 @@ mod tests {
                 .map(|&c| c.saturating_sub(self.forgotten))
                 .collect();
             let batch_size = batch_size.into();
-            Ok(Box::new(Walk { left, batch_size }))
+            Ok(Box::new(Drawn { left, batch_size }))
         }
     }
 
-    impl RelationSampler for Walk {
+    impl RelationSampler for Drawn {
         fn next(&mut self) -> Result<Option<Draw>, StrategyError> {
             let Some(relation) = self.left.iter().position(|&left| left > 0) else {
                 return Ok(None);

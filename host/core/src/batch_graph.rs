@@ -12,15 +12,15 @@ mod build;
 mod builder;
 mod dimension;
 mod error;
-mod facts;
 mod graph;
 mod infer;
 pub mod pipeline;
 mod slice;
+mod step_spec;
 
 pub use dimension::{Dim, Element, Shape, Sizes};
 pub use error::ShapeError;
-pub use facts::Facts;
 pub use graph::{Cluster, Graph, Kind, Name, Negatives, Node, Operation, Pass, Tensor};
 pub use infer::parameter_width;
 pub use slice::{Buffer, Keep, Loop, Sliced, Step};
+pub use step_spec::StepSpec;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// `text` on one line of at most `bytes` bytes: control characters and those that reorder or
 /// break lines are escaped, the rest is cut with an ellipsis.
 #[must_use]
-pub fn neutral(text: &str, bytes: usize) -> String {
+pub fn escaped(text: &str, bytes: usize) -> String {
     let mut out = String::with_capacity(text.len().min(bytes));
     for c in text.chars() {
         let before = out.len();
@@ -23,10 +23,10 @@ pub fn neutral(text: &str, bytes: usize) -> String {
     out
 }
 
-/// As [`neutral`], of any length, with line ends and tabs as they are: for messages that are put
+/// As [`escaped`], of any length, with line ends and tabs as they are: for messages that are put
 /// together from parts of which some may come from files and plugins.
 #[must_use]
-pub fn neutral_lines(text: &str) -> Cow<'_, str> {
+pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     let harmless = |c: char| is_harmless(c) || matches!(c, '\n' | '\t');
     if text.chars().all(harmless) {
         return Cow::Borrowed(text);
@@ -55,24 +55,24 @@ mod tests {
 
     #[test]
     fn terminal_escapes_and_line_breaks_are_shown_not_done() {
-        assert_eq!(neutral("a\u{1b}[2Jb\nc", 100), "a\\u{1b}[2Jb\\nc");
-        assert_eq!(neutral("\u{202e}txt", 100), "\\u{202e}txt");
-        assert_eq!(neutral("\u{61c}txt", 100), "\\u{61c}txt");
-        assert_eq!(neutral("größer, ✓", 100), "größer, ✓");
+        assert_eq!(escaped("a\u{1b}[2Jb\nc", 100), "a\\u{1b}[2Jb\\nc");
+        assert_eq!(escaped("\u{202e}txt", 100), "\\u{202e}txt");
+        assert_eq!(escaped("\u{61c}txt", 100), "\\u{61c}txt");
+        assert_eq!(escaped("größer, ✓", 100), "größer, ✓");
     }
 
     #[test]
     fn messages_keep_their_lines() {
         assert_eq!(
-            neutral_lines("a\u{1b}[2J\n\tb\r\u{61c}"),
+            escaped_lines("a\u{1b}[2J\n\tb\r\u{61c}"),
             "a\\u{1b}[2J\n\tb\\r\\u{61c}"
         );
-        assert_eq!(neutral_lines("größer, ✓\n"), "größer, ✓\n");
+        assert_eq!(escaped_lines("größer, ✓\n"), "größer, ✓\n");
     }
 
     #[test]
     fn long_text_is_cut_between_characters() {
-        assert_eq!(neutral("ääää", 5), "ää…");
-        assert_eq!(neutral("\n\n\n", 5), "\\n\\n…");
+        assert_eq!(escaped("ääää", 5), "ää…");
+        assert_eq!(escaped("\n\n\n", 5), "\\n\\n…");
     }
 }

@@ -6,14 +6,14 @@ use pbg_core::batch_graph::pipeline::{
     BUCKETS_AHEAD, Device, EDGES, Machine, ON_THEIR_WAY, Pipeline, STORAGE, SlicePlan, TRAINING,
 };
 use pbg_core::batch_graph::{
-    Cluster, Dim, Facts, Graph, Keep, Kind, Negatives, Operation, ShapeError, Sliced,
+    Cluster, Dim, Graph, Keep, Kind, Negatives, Operation, ShapeError, Sliced, StepSpec,
 };
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator, Update};
 use proptest::prelude::*;
 
-fn facts() -> Facts {
-    Facts {
+fn step_spec() -> StepSpec {
+    StepSpec {
         dimension: [8, 8],
         one_type: false,
         featurized: [false; 2],
@@ -23,7 +23,7 @@ fn facts() -> Facts {
         global: false,
         relations: None,
         negatives: [Negatives::Sampled {
-            own: true,
+            in_batch: true,
             uniform: 50,
         }; 2],
         chunk: 50,
@@ -32,29 +32,29 @@ fn facts() -> Facts {
     }
 }
 
-fn refusal(facts: &Facts) -> ShapeError {
-    Graph::new(facts).expect_err("shapes that do not fit")
+fn refusal(step_spec: &StepSpec) -> ShapeError {
+    Graph::new(step_spec).expect_err("shapes that do not fit")
 }
 
 prop_compose! {
-    fn any_facts()(
+    fn any_step_spec()(
         half_dimension in 1..40_usize,
         (one_type, bias, regularized, half) in any::<(bool, bool, bool, bool)>(),
         featurized in any::<[bool; 2]>(),
         (operator, comparator) in (0..6_usize, 0..4_usize),
         relations in proptest::option::of(1..30_usize),
         kinds in [0..3_u8, 0..3_u8],
-        (own, uniform, chunk) in (any::<bool>(), 0..60_usize, 1..80_usize),
-    ) -> Facts {
+        (in_batch, uniform, chunk) in (any::<bool>(), 0..60_usize, 1..80_usize),
+    ) -> StepSpec {
         let all = kinds.contains(&2);
         let negatives = kinds.map(|kind| match (kind, all) {
             (0, _) => Negatives::None,
             (_, true) => Negatives::All,
-            (_, false) => Negatives::Sampled { own, uniform },
+            (_, false) => Negatives::Sampled { in_batch, uniform },
         });
         let operator = Operator::ALL[operator];
         let matrix = matches!(operator, Operator::Linear | Operator::Affine);
-        Facts {
+        StepSpec {
             dimension: [2 * half_dimension; 2],
             one_type,
             featurized: featurized.map(|featurized| featurized && !all),
@@ -71,17 +71,19 @@ prop_compose! {
     }
 }
 
-fn sliced(facts: &Facts, update: Update) -> Sliced {
-    Graph::new(facts).expect("shapes that fit").slice(update)
+fn sliced(step_spec: &StepSpec, update: Update) -> Sliced {
+    Graph::new(step_spec)
+        .expect("shapes that fit")
+        .slice(update)
 }
 
 #[test]
 fn sides_of_different_dimensions_are_an_error_of_the_comparison() {
-    let mut facts = facts();
-    facts.dimension = [8, 6];
+    let mut step_spec = step_spec();
+    step_spec.dimension = [8, 6];
     for relations in [None, Some(3)] {
-        facts.relations = relations;
-        let error = refusal(&facts);
+        step_spec.relations = relations;
+        let error = refusal(&step_spec);
         assert_eq!(error.node.to_string(), "score.lhs");
         assert_eq!(error.operand, "candidates");
         let text = error.to_string();
@@ -97,31 +99,31 @@ fn sides_of_different_dimensions_are_an_error_of_the_comparison() {
 
 #[test]
 fn complex_numbers_need_an_even_dimension() {
-    let mut facts = facts();
-    facts.dimension = [7, 7];
-    let error = refusal(&facts);
+    let mut step_spec = step_spec();
+    step_spec.dimension = [7, 7];
+    let error = refusal(&step_spec);
     assert_eq!(error.node.to_string(), "operator.rhs");
     assert_eq!(error.operand, "rows");
     assert!(error.to_string().contains("must be even"), "{error}");
     assert!(error.found.ends_with("7]"), "{error}");
-    facts.operator = Operator::Diagonal;
-    Graph::new(&facts).expect("other operators take any dimension");
+    step_spec.operator = Operator::Diagonal;
+    Graph::new(&step_spec).expect("other operators take any dimension");
 }
 
 #[test]
 fn empty_embeddings_and_lone_biases_are_errors() {
-    let mut facts = facts();
-    facts.operator = Operator::None;
-    facts.dimension = [0, 0];
-    let error = refusal(&facts);
+    let mut step_spec = step_spec();
+    step_spec.operator = Operator::None;
+    step_spec.dimension = [0, 0];
+    let error = refusal(&step_spec);
     assert_eq!(
         (error.node.to_string().as_str(), error.operand),
         ("gather.lhs", "table")
     );
-    (facts.dimension, facts.bias) = ([1, 1], true);
-    assert!(refusal(&facts).to_string().contains("bias"));
-    facts.bias = false;
-    Graph::new(&facts).expect("one coordinate is enough without a bias");
+    (step_spec.dimension, step_spec.bias) = ([1, 1], true);
+    assert!(refusal(&step_spec).to_string().contains("bias"));
+    step_spec.bias = false;
+    Graph::new(&step_spec).expect("one coordinate is enough without a bias");
 }
 
 #[test]
@@ -130,13 +132,13 @@ fn buffers_that_are_free_again_are_used_again() {
         let named = |b: &&pbg_core::batch_graph::Buffer| b.name.to_string() == name;
         sliced.buffers.iter().filter(named).count()
     };
-    let mut facts = facts();
-    let of_static = sliced(&facts, Update::Batch);
+    let mut step_spec = step_spec();
+    let of_static = sliced(&step_spec, Update::Batch);
     assert_eq!(of_static.loops.len(), 1);
     // Both directions score into one buffer, and the loss works in place.
     assert_eq!(count(&of_static, "scores"), 1);
-    facts.relations = Some(3);
-    let of_dynamic = sliced(&facts, Update::Batch);
+    step_spec.relations = Some(3);
+    let of_dynamic = sliced(&step_spec, Update::Batch);
     assert_eq!(of_dynamic.loops.len(), 2);
     // The second pass has the first one's rows.
     for name in [
@@ -152,7 +154,7 @@ fn buffers_that_are_free_again_are_used_again() {
 #[test]
 fn a_default_step_runs_its_clusters_in_the_order_that_is_printed() {
     let clusters = |update| {
-        let sliced = sliced(&facts(), update);
+        let sliced = sliced(&step_spec(), update);
         let steps: Vec<_> = sliced.loops[0]
             .slice
             .iter()
@@ -185,9 +187,9 @@ fn a_default_step_runs_its_clusters_in_the_order_that_is_printed() {
 
 #[test]
 fn a_million_edges_take_the_slices_of_a_thousand() {
-    let sliced = sliced(&facts(), Update::Batch);
+    let sliced = sliced(&step_spec(), Update::Batch);
     let plan = |edges| {
-        let sizes = sliced.facts().sizes(edges, [5000; 2], [5000; 2], false);
+        let sizes = sliced.step_spec().sizes(edges, [5000; 2], [5000; 2], false);
         let chunks = sliced.chunks_per_slice(&sizes, 100_000);
         SlicePlan::new(&sliced, &sizes, chunks)
     };
@@ -209,8 +211,8 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
         threads: 3,
         gpu: None,
     };
-    let graph = sliced(&facts(), Update::Batch);
-    let sizes = graph.facts().sizes(1000, [5000; 2], [5000; 2], false);
+    let graph = sliced(&step_spec(), Update::Batch);
+    let sizes = graph.step_spec().sizes(1000, [5000; 2], [5000; 2], false);
     let slices = SlicePlan::new(&graph, &sizes, 1);
     assert_eq!(slices.slices_per_batch, 20);
     let beside = Pipeline::new(&machine, &slices, Update::Batch);
@@ -240,8 +242,8 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
 
 proptest! {
     #[test]
-    fn the_batch_comes_first_everywhere_but_in_weights_and_tables(facts in any_facts()) {
-        let graph = Graph::new(&facts).expect("shapes that fit");
+    fn the_batch_comes_first_everywhere_but_in_weights_and_tables(step_spec in any_step_spec()) {
+        let graph = Graph::new(&step_spec).expect("shapes that fit");
         for tensor in &graph.tensors {
             let inner = tensor.shape.0.iter().skip(1).any(|&dim| dim == Dim::Chunks);
             prop_assert!(!inner, "{} {}", tensor.name, tensor.shape);
@@ -256,8 +258,8 @@ proptest! {
     /// Every node runs once per slice or once per batch, after what it needs. That the numbers are the same is a
     /// test of the kernels.
     #[test]
-    fn the_sliced_form_runs_every_node_once_after_what_it_needs(facts in any_facts()) {
-        let sliced = sliced(&facts, Update::Batch);
+    fn the_sliced_form_runs_every_node_once_after_what_it_needs(step_spec in any_step_spec()) {
+        let sliced = sliced(&step_spec, Update::Batch);
         let graph = &sliced.graph;
         let loops = sliced.loops.iter();
         let steps = loops.flat_map(|l| l.before.iter().chain(&l.slice).chain(&l.after));
@@ -289,25 +291,25 @@ proptest! {
     /// Slices fit what they may take if a chunk does, and do not grow with the batch.
     #[test]
     fn memory_for_slices_does_not_depend_on_the_batch(
-        facts in any_facts(),
+        step_spec in any_step_spec(),
         edges in 1..5000_usize,
         factor in 2..200_usize,
         entities in 1..3000_usize,
         slice_bytes in 1..4_000_000_usize,
     ) {
-        let sliced = sliced(&facts, Update::Batch);
+        let sliced = sliced(&step_spec, Update::Batch);
         let of = |edges| {
-            let sizes = facts.sizes(edges, [entities; 2], [entities; 2], false);
+            let sizes = step_spec.sizes(edges, [entities; 2], [entities; 2], false);
             let chunks = sliced.chunks_per_slice(&sizes, slice_bytes);
             let slice = sliced.buffers.iter().filter(|b| b.keep == Keep::Slice);
             (slice.map(|b| b.bytes_of(&sizes, chunks)).sum::<usize>(), sizes, chunks)
         };
         // From the first batch on that has a whole chunk and a whole slice.
-        let enough = edges.max(facts.chunk).max(256) * facts.chunk.max(slice_bytes / 16);
+        let enough = edges.max(step_spec.chunk).max(256) * step_spec.chunk.max(slice_bytes / 16);
         let ((small, ..), (large, ..)) = (of(enough), of(enough.saturating_mul(factor)));
         prop_assert_eq!(small, large);
         let (_, sizes, chunks) = of(edges);
-        let least = if facts.negatives.contains(&Negatives::All) { 256 } else { 1 };
+        let least = if step_spec.negatives.contains(&Negatives::All) { 256 } else { 1 };
         prop_assert!(chunks <= sizes.chunks());
         prop_assert!(chunks <= least || chunks * sliced.chunk_bytes(&sizes) <= slice_bytes);
     }
@@ -315,12 +317,12 @@ proptest! {
     /// At most one gradient row per row of a table.
     #[test]
     fn gradients_of_a_batch_are_bounded_by_the_tables(
-        facts in any_facts(),
+        step_spec in any_step_spec(),
         edges in 1..5_000_000_usize,
         rows in 1..3000_usize,
         shared in any::<bool>(),
     ) {
-        let sizes = facts.sizes(edges, [rows; 2], [rows; 2], shared);
+        let sizes = step_spec.sizes(edges, [rows; 2], [rows; 2], shared);
         prop_assert!(sizes.touched.iter().all(|&touched| touched <= rows));
         prop_assert!(!shared || sizes.touched[Side::Rhs as usize] == 0);
     }

@@ -1,6 +1,6 @@
 //! What the kernels need to know of a model, and the rules that must hold before they start.
 
-use pbg_core::batch_graph::{Facts, Graph, Negatives, ShapeError};
+use pbg_core::batch_graph::{Graph, Negatives, ShapeError, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 
@@ -215,18 +215,18 @@ impl ModelSpec {
     }
 
     /// What the step of relation `index` depends on; `half`: products have bf16 factors.
-    pub(crate) fn facts(&self, index: usize, half: bool) -> Facts {
+    pub(crate) fn step_spec(&self, index: usize, half: bool) -> StepSpec {
         let relation = &self.relations[index];
         let entities = Side::BOTH.map(|side| &self.entities[relation.entity(side)]);
         let negatives = |side| match (self.disabled(side), relation.all_negs) {
             (true, _) => Negatives::None,
             (false, true) => Negatives::All,
             (false, false) => Negatives::Sampled {
-                own: self.num_batch_negs > 0,
+                in_batch: self.num_batch_negs > 0,
                 uniform: self.uniform_negatives(relation, side),
             },
         };
-        Facts {
+        StepSpec {
             dimension: entities.map(|entity| entity.dimension),
             one_type: relation.lhs == relation.rhs,
             featurized: entities.map(|entity| entity.featurized),
@@ -269,14 +269,14 @@ impl ModelSpec {
             ));
         }
         self.validate_numbers()?;
-        // Thousands of relations may have the same facts.
-        let mut fitting: Vec<Facts> = Vec::new();
+        // Thousands of relations may have the same step.
+        let mut fitting: Vec<StepSpec> = Vec::new();
         for index in 0..self.relations.len() {
             self.validate_relation(index)?;
-            let facts = self.facts(index, false);
-            if !fitting.contains(&facts) {
-                graph(index, &facts)?;
-                fitting.push(facts);
+            let step_spec = self.step_spec(index, false);
+            if !fitting.contains(&step_spec) {
+                graph(index, &step_spec)?;
+                fitting.push(step_spec);
             }
         }
         Ok(())
@@ -355,12 +355,12 @@ impl ModelSpec {
     }
 }
 
-/// The step of relation `index`, which has the facts `facts`.
+/// The step of relation `index`, which `step_spec` specifies.
 ///
 /// # Errors
 /// When embeddings, operator and comparator do not fit each other.
-pub(crate) fn graph(index: usize, facts: &Facts) -> Result<Graph, SpecError> {
-    Graph::new(facts).map_err(|source| SpecError::Shape {
+pub(crate) fn graph(index: usize, step_spec: &StepSpec) -> Result<Graph, SpecError> {
+    Graph::new(step_spec).map_err(|source| SpecError::Shape {
         relation: index,
         source,
     })

@@ -12,7 +12,7 @@ use pbg_core::strategy::{BucketOrder, Pass};
 use serde::Serialize;
 
 /// An order that takes part: its name as asked for, and the order or why there is none.
-pub type Contestant = (String, Result<Box<dyn BucketOrder>, String>);
+pub type NamedOrder = (String, Result<Box<dyn BucketOrder>, String>);
 
 /// What was compared.
 #[derive(Clone, Debug, Serialize)]
@@ -85,7 +85,7 @@ pub struct Refused {
 /// One that fails is listed with its reason and harms no other. `progress` hears each name before
 /// it plans. `None` without passes.
 pub fn compare(
-    contestants: &mut [Contestant],
+    orders: &mut [NamedOrder],
     passes: &[(u64, Pass)],
     rates: &Rates,
     progress: &mut dyn FnMut(&str),
@@ -101,7 +101,7 @@ pub fn compare(
         refused: Vec::new(),
         pass: first.clone(),
     };
-    for (name, order) in contestants {
+    for (name, order) in orders {
         progress(name);
         let entry = match order {
             Ok(order) => enter(name, order.as_mut(), passes, rates),
@@ -188,12 +188,12 @@ mod tests {
     use super::*;
     use crate::grid::Sizes;
 
-    struct Rows {
+    struct TestOrder {
         id: StrategyId,
         fails: bool,
     }
 
-    impl BucketOrder for Rows {
+    impl BucketOrder for TestOrder {
         fn id(&self) -> &StrategyId {
             &self.id
         }
@@ -224,12 +224,12 @@ mod tests {
             version: "1".to_owned(),
             sha256: String::new(),
         };
-        Ok(Box::new(Rows { id, fails }))
+        Ok(Box::new(TestOrder { id, fails }))
     }
 
     #[test]
     fn one_that_fails_harms_no_other() {
-        let mut contestants = [
+        let mut orders = [
             ("bad".to_owned(), rows(true)),
             ("absent".to_owned(), Err("no such file".to_owned())),
             ("rows".to_owned(), rows(false)),
@@ -241,7 +241,7 @@ mod tests {
             write: 1e8,
         };
         let mut heard = Vec::new();
-        let case = compare(&mut contestants, &passes, &rates, &mut |name| {
+        let case = compare(&mut orders, &passes, &rates, &mut |name| {
             heard.push(name.to_owned())
         });
         let case = case.unwrap();

@@ -45,9 +45,9 @@ impl Page {
     }
 
     /// A list of what is what.
-    pub fn facts(&mut self, facts: &[(String, String)]) {
+    pub fn summary(&mut self, summary: &[(String, String)]) {
         self.body.push_str("<dl>\n");
-        for (name, value) in facts {
+        for (name, value) in summary {
             let (name, value) = (escape(name), escape(value));
             let _ = writeln!(self.body, "<dt>{name}</dt><dd>{value}</dd>");
         }

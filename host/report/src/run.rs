@@ -13,9 +13,9 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RunReport {
     /// What it is: dataset, model, plugins.
-    pub facts: Vec<(String, String)>,
+    pub summary: Vec<(String, String)>,
     /// Plans, in order.
-    pub plans: Vec<Plan>,
+    pub plans: Vec<PlannedPass>,
     /// Trained buckets, in order.
     pub buckets: Vec<BucketRow>,
     /// Trained epochs, in order.
@@ -28,7 +28,7 @@ pub struct RunReport {
 
 /// A planned pass.
 #[derive(Clone, Debug, Serialize)]
-pub struct Plan {
+pub struct PlannedPass {
     /// Which.
     pub pass: PassId,
     /// By whom.
@@ -78,9 +78,9 @@ pub struct EpochRow {
 impl RunReport {
     /// Collects the events of a run.
     #[must_use]
-    pub fn new(facts: Vec<(String, String)>, events: &[Event]) -> Self {
+    pub fn new(summary: Vec<(String, String)>, events: &[Event]) -> Self {
         let mut report = Self {
-            facts,
+            summary,
             ..Self::default()
         };
         events.iter().for_each(|event| report.add(event));
@@ -91,7 +91,7 @@ impl RunReport {
         match event {
             Event::PassPlanned {
                 pass, order, cost, ..
-            } => self.plans.push(Plan {
+            } => self.plans.push(PlannedPass {
                 pass: *pass,
                 order: order.clone(),
                 cost: *cost,

@@ -152,7 +152,7 @@ struct Export<'a> {
 }
 
 /// A file of embeddings being written.
-trait Rows {
+trait EmbeddingFile {
     /// Adds rows: their names, and as many times the dimension numbers.
     fn put(&mut self, names: &[&str], values: &[f32]) -> Result<(), ExportError>;
     /// Completes the file.
@@ -228,7 +228,7 @@ impl Export<'_> {
         let written = self.write(&file, |path| {
             let mut first = self.partition(entity_type, info, 0, None)?;
             let shape = [names.len(), first.dim];
-            let mut rows: Box<dyn Rows> = match format {
+            let mut rows: Box<dyn EmbeddingFile> = match format {
                 ExportFormat::Npy => Box::new(npy::Array::create(path, &shape)?),
                 ExportFormat::Safetensors => Box::new(safetensors::Array::create(path, &shape)?),
                 ExportFormat::Parquet => Box::new(parquet::Table::create(path, first.dim)?),
@@ -260,7 +260,7 @@ impl Export<'_> {
     fn put_all(
         &self,
         entity_type: &str,
-        rows: &mut dyn Rows,
+        rows: &mut dyn EmbeddingFile,
         names: &[String],
         data: &mut PartitionData,
         row: &mut usize,

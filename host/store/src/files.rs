@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) mod faults;
 mod summed;
 
+use self::summed::BUFFER_BYTES;
 pub use self::summed::SummedFile;
 
 /// An operation on a file that the operating system refused.

@@ -184,7 +184,7 @@ pub fn run(
     let types = types::Types::new(schema, old.as_ref(), options)?;
     let relations = relations::RelationTable::new(schema, &types, old.as_ref())?;
     let staging = target::Staging::create(target)?;
-    let job = Job {
+    let job = ImportJob {
         schema,
         options,
         types: &types,
@@ -208,7 +208,7 @@ pub fn run(
 }
 
 /// What all steps of an import share.
-struct Job<'a> {
+struct ImportJob<'a> {
     schema: &'a Schema,
     options: &'a ImportOptions,
     types: &'a types::Types,
@@ -220,7 +220,7 @@ struct Job<'a> {
     memory: memory::Memory,
 }
 
-impl Job<'_> {
+impl ImportJob<'_> {
     /// Everything after reading: places, dictionaries, relations, sorted edges.
     fn write(
         &self,

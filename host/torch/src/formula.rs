@@ -185,7 +185,7 @@ fn unary(op: Unary, x: &Tensor) -> Result<Tensor, TchError> {
 }
 
 fn binary(op: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor, TchError> {
-    let truth = match op {
+    let holds = match op {
         Binary::Add => return a.f_add(b),
         Binary::Sub => return a.f_sub(b),
         Binary::Mul => return a.f_mul(b),
@@ -200,5 +200,5 @@ fn binary(op: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor, TchError> {
         Binary::Equal => a.f_eq_tensor(b),
         Binary::NotEqual => a.f_ne_tensor(b),
     };
-    truth?.f_to_kind(Kind::Float)
+    holds?.f_to_kind(Kind::Float)
 }

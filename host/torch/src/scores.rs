@@ -54,7 +54,7 @@ impl Direction<'_> {
     /// Whether the chunk's own positives are candidates, and how many draws per chunk.
     fn sampled(&self) -> (bool, i64) {
         match self.negatives {
-            Negatives::Sampled { own, uniform } => (own, uniform as i64),
+            Negatives::Sampled { in_batch, uniform } => (in_batch, uniform as i64),
             Negatives::None | Negatives::All => (false, 0),
         }
     }
@@ -88,13 +88,13 @@ impl Direction<'_> {
         if self.all() {
             return rows.f_unsqueeze(0);
         }
-        let (own, uniform) = self.sampled();
+        let (in_batch, uniform) = self.sampled();
         let chunks = self.slice.chunks as i64;
         let mut size = rows.size();
         size.splice(0..1, [chunks, uniform]);
         let draws = rows.f_narrow(0, self.edges(), chunks * uniform)?;
         let draws = draws.f_reshape(size)?;
-        match own {
+        match in_batch {
             true => Tensor::f_cat(&[self.chunked(&self.positives(rows)?)?, draws], 1),
             false => Ok(draws),
         }
@@ -106,10 +106,10 @@ impl Direction<'_> {
             let _same = to.f_add_(&candidates.f_squeeze_dim(0)?)?;
             return Ok(());
         }
-        let (own, uniform) = self.sampled();
-        let chunk = if own { self.slice.chunk as i64 } else { 0 };
+        let (in_batch, uniform) = self.sampled();
+        let chunk = if in_batch { self.slice.chunk as i64 } else { 0 };
         let edges = self.edges();
-        if own {
+        if in_batch {
             let mut target = to.f_narrow(0, 0, edges)?;
             let from = self.flat(&candidates.f_narrow(1, 0, chunk)?)?;
             let _same = target.f_add_(&from)?;
@@ -157,7 +157,7 @@ impl Direction<'_> {
         let (scores, distances) = self.finish(products, queries, among)?;
         let (positive, positive_distances) = if self.positive_on_diagonal() {
             // A copy, which the mask must not reach.
-            let diagonal = self.own(&scores)?.f_mul_scalar(1.0)?;
+            let diagonal = self.of_positives(&scores)?.f_mul_scalar(1.0)?;
             (self.flat(&diagonal)?, None)
         } else {
             self.score_positives(compared)?
@@ -231,7 +231,7 @@ impl Direction<'_> {
     }
 
     /// The scores of a chunk's positives with themselves, `[chunks, positives]`: a view.
-    fn own(&self, scores: &Tensor) -> Result<Tensor, TchError> {
+    fn of_positives(&self, scores: &Tensor) -> Result<Tensor, TchError> {
         scores
             .f_narrow(2, 0, self.slice.chunk as i64)?
             .f_diagonal(0, 1, 2)
@@ -247,7 +247,7 @@ impl Direction<'_> {
                 .f_scatter_value_(1, &positive_entities, masked)?;
         }
         if self.sampled().0 {
-            let _same = self.own(scores)?.f_fill_(masked)?;
+            let _same = self.of_positives(scores)?.f_fill_(masked)?;
             let last = self.slice.chunks - 1;
             let filled = self.slice.filled(last);
             let padding = (self.slice.chunk - filled) as i64;
@@ -271,7 +271,7 @@ impl Direction<'_> {
         if self.positive_on_diagonal() {
             factors = factors.f_mul_scalar(1.0)?;
             let positive = self.chunked(&scores.positive)?;
-            self.own(&factors)?.f_copy_(&positive)?;
+            self.of_positives(&factors)?.f_copy_(&positive)?;
         }
         if factors.size()[2] > 0 {
             let factors = self.undo_finish(factors, scores, sums)?;
@@ -335,8 +335,8 @@ impl Direction<'_> {
             if let Some(bias) = &sums.bias {
                 let _same = self.positives(bias)?.f_add_(gradients)?;
             }
-            if let Some(pull) = &sums.row_factors {
-                let _same = self.positives(pull)?.f_add_(&factors)?;
+            if let Some(row_factors) = &sums.row_factors {
+                let _same = self.positives(row_factors)?.f_add_(&factors)?;
             }
         }
         Ok(())

@@ -6,12 +6,12 @@ mod selection;
 use std::borrow::Cow;
 use std::sync::MutexGuard;
 
-use pbg_core::batch_graph::{Facts, Negatives, Operation};
+use pbg_core::batch_graph::{Negatives, Operation, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
-use pbg_core::strategy::{Formula, LossWorker, Scores};
+use pbg_core::strategy::{Formula, LossWorker};
 use pbg_kernels::device::{
-    Compare, Comparison, Gather, N3, NO_ROUNDED_DISTANCES, PassStages, Plan, Slice, SliceStages,
+    Compare, Comparison, N3, NO_ROUNDED_DISTANCES, PassStages, Plan, Slice, SliceStages,
     StepExecutor, pair,
 };
 use pbg_kernels::spec::ModelSpec;
@@ -20,13 +20,12 @@ use tch::{Kind, TchError, Tensor};
 
 use super::error::DeviceError;
 use super::formula::{self, Losses};
-use super::operator::Transform;
 use super::parameters::{Parameters, Read};
 use super::place::TorchPlace;
 use super::rows::{Gradients, Prepared, cubes};
 use super::scores::{Compared, Direction, ScoreTensors};
 use super::sums::{POSITIVE_GRADIENTS, REGULARIZER, Sums};
-use super::tables::Rows;
+use super::tables::TableRows;
 use super::touched::Touched;
 use super::transfer;
 use super::working_set::WorkingSet;
@@ -53,7 +52,7 @@ pub(super) struct DeviceStep<'b> {
     pub(super) weights: Option<Tensor>,
     pub(super) sums: Sums,
     /// Where the rows go back to; none of the right side if both are one table.
-    pub(super) tables: [Option<MutexGuard<'b, Rows>>; 2],
+    pub(super) tables: [Option<MutexGuard<'b, TableRows>>; 2],
     pub(super) parameters: &'b mut Parameters,
 }
 
@@ -157,11 +156,15 @@ impl StepExecutor for DeviceStep<'_> {
     type Scored<'m> = Scored<'m>;
     type ScoreGradients<'m> = ScoreGradients<'m>;
 
-    fn lacks(operation: Operation, side: Option<Side>, facts: &Facts) -> Option<&'static str> {
-        let featurized = side.is_some_and(|side| facts.featurized[side as usize]);
+    fn lacks(
+        operation: Operation,
+        side: Option<Side>,
+        step_spec: &StepSpec,
+    ) -> Option<&'static str> {
+        let featurized = side.is_some_and(|side| step_spec.featurized[side as usize]);
         match operation {
             Operation::Gather | Operation::GatherAll if featurized => Some(NO_FEATURES),
-            Operation::Round if facts.is_distance() => Some(NO_ROUNDED_DISTANCES),
+            Operation::Round if step_spec.is_distance() => Some(NO_ROUNDED_DISTANCES),
             _ => None,
         }
     }

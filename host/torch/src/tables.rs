@@ -14,11 +14,11 @@ use super::transfer;
 
 /// A table's rows on a device, for its worker and for whoever carries them.
 #[derive(Debug)]
-pub(super) struct ResidentRows(Mutex<Rows>);
+pub(super) struct ResidentRows(Mutex<TableRows>);
 
 /// Embeddings and their accumulators.
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(super) struct TableRows {
     /// `[rows, dimension]`
     pub(super) embeddings: Tensor,
     /// `[rows]`
@@ -42,7 +42,7 @@ impl ResidentRows {
         let embeddings = transfer::upload(table.embeddings.get_mut(), rows, place)?;
         let row_adagrad =
             transfer::upload(table.row_adagrad.get_mut(), rows, place)?.f_reshape([rows as i64])?;
-        Ok(Self(Mutex::new(Rows {
+        Ok(Self(Mutex::new(TableRows {
             embeddings,
             row_adagrad,
             place,
@@ -51,7 +51,7 @@ impl ResidentRows {
     }
 
     /// The rows, for whoever trains them.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Rows> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, TableRows> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -78,7 +78,7 @@ impl Resident for ResidentRows {
     }
 }
 
-impl Rows {
+impl TableRows {
     /// Copies of the rows `ids`, and of their accumulators.
     pub(super) fn select(&self, ids: &Tensor) -> Result<(Tensor, Tensor), TchError> {
         Ok((

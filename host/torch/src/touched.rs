@@ -157,7 +157,7 @@ impl Touch {
             return vec![plan.parameter_weight as f32];
         };
         self.relations
-            .reset(plan.graph.facts().relations.unwrap_or(0));
+            .reset(plan.graph.step_spec().relations.unwrap_or(0));
         relations
             .iter()
             .for_each(|&relation| self.relations.touch(relation));

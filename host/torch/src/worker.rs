@@ -18,7 +18,7 @@ use super::parameters::Parameters;
 use super::place::TorchPlace;
 use super::step::DeviceStep;
 use super::sums::Sums;
-use super::tables::{ResidentRows, Rows};
+use super::tables::{ResidentRows, TableRows};
 use super::touched::Touch;
 use super::transfer;
 use super::working_set::WorkingSet;
@@ -151,7 +151,7 @@ impl std::fmt::Debug for TorchWorker {
 }
 
 /// The rows of both tables; none of the right one if it is the left one.
-fn lock<'a>(tables: &Tables<'a>) -> Result<[Option<MutexGuard<'a, Rows>>; 2], StepError> {
+fn lock<'a>(tables: &Tables<'a>) -> Result<[Option<MutexGuard<'a, TableRows>>; 2], StepError> {
     let of = |side: Side| {
         let resident = tables.side(side).resident.as_deref();
         resident

@@ -2,7 +2,7 @@
 
 use tch::{TchError, Tensor};
 
-use super::tables::Rows;
+use super::tables::TableRows;
 use super::touched::Touched;
 use pbg_kernels::device::EPSILON;
 
@@ -18,7 +18,10 @@ pub(super) struct WorkingSet {
 
 impl WorkingSet {
     /// Copies the rows that a batch touches; the right table is `None` if it is the left one.
-    pub(super) fn load(tables: [Option<&Rows>; 2], touched: &Touched) -> Result<Self, TchError> {
+    pub(super) fn load(
+        tables: [Option<&TableRows>; 2],
+        touched: &Touched,
+    ) -> Result<Self, TchError> {
         let (mut rows, mut accumulators) = (Vec::new(), Vec::new());
         for (table, ids) in tables.into_iter().zip(&touched.rows) {
             if let Some(table) = table {
@@ -91,7 +94,7 @@ impl WorkingSet {
     /// Puts the rows back where they came from.
     pub(super) fn store(
         &self,
-        tables: [Option<&mut Rows>; 2],
+        tables: [Option<&mut TableRows>; 2],
         touched: &Touched,
     ) -> Result<(), TchError> {
         let mut start = 0;

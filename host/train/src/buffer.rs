@@ -58,7 +58,7 @@ pub trait TableStore: Send + Sync + 'static {
 
 /// How much a buffer holds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct BufferSize {
     /// Groups that are resident, at least 2.
     pub(crate) slots: usize,
     /// Bytes of tables that may be copied for commits.
@@ -97,7 +97,7 @@ impl<S: TableStore> PartitionBuffer<S> {
     /// When a fixed table cannot be loaded.
     pub(crate) fn new(
         layout: Layout,
-        room: Room,
+        size: BufferSize,
         ahead: Option<usize>,
         store: S,
         training: Arc<Clock>,
@@ -117,9 +117,9 @@ impl<S: TableStore> PartitionBuffer<S> {
             layout,
             transfers: Transfers::new(Arc::clone(&store), ahead, training)?,
             store,
-            capacity: room.slots.max(2),
+            capacity: size.slots.max(2),
             ahead: ahead.unwrap_or(0),
-            copies: room.copies,
+            copies: size.copies,
             copied: 0,
             fixed,
             slots: Vec::new(),

@@ -6,27 +6,22 @@ use std::borrow::Cow;
 
 use pbg_core::batch_graph::pipeline::{EDGES, Pipeline, STORAGE, SlicePlan};
 use pbg_core::model::Device;
-use pbg_core::plan::{self, PlanCost};
-use pbg_core::schedule::PassId;
-use pbg_core::strategy::{BucketOrder, Loss, Pass};
+use pbg_core::strategy::Loss;
 use pbg_gemm::PACKED_BYTES;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{ModelSpec, SpecError};
 use pbg_kernels::step::{self, TypeRows};
-use pbg_store::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
 use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::evaluate;
 use crate::executor::has_libtorch;
-use crate::identity::{Allowed, Purpose, admit};
 use crate::layout::Layout;
 use crate::model::Blueprint;
 use crate::pipeline;
 use crate::resolved::Resolved;
-use crate::run::{Strategies, validation};
-use crate::tables::Initial;
+use crate::run::validation;
 
 pub use self::verify::Verified;
 

@@ -155,7 +155,7 @@ mod tests {
         answers: Vec<Option<Draw>>,
     }
 
-    struct Walk(std::vec::IntoIter<Option<Draw>>);
+    struct Drawn(std::vec::IntoIter<Option<Draw>>);
 
     impl SamplerFactory for Scripted {
         fn id(&self) -> &StrategyId {
@@ -168,11 +168,11 @@ mod tests {
             _batch_size: u32,
             _seed: u64,
         ) -> Result<Box<dyn RelationSampler>, StrategyError> {
-            Ok(Box::new(Walk(self.answers.clone().into_iter())))
+            Ok(Box::new(Drawn(self.answers.clone().into_iter())))
         }
     }
 
-    impl RelationSampler for Walk {
+    impl RelationSampler for Drawn {
         fn next(&mut self) -> Result<Option<Draw>, StrategyError> {
             Ok(self.0.next().flatten())
         }

@@ -77,7 +77,7 @@ impl Work for Edging {
     type Order = Wanted;
     type Made = Prepared;
 
-    fn carry_out(&mut self, (pass, bucket): Wanted) -> Result<Prepared, RunError> {
+    fn perform(&mut self, (pass, bucket): Wanted) -> Result<Prepared, RunError> {
         self.0.prepare(pass, bucket)
     }
 }

@@ -26,7 +26,7 @@ pub(crate) trait Work: Send + Sync + 'static {
     ///
     /// # Errors
     /// The cause that the group ends with.
-    fn carry_out(&mut self, order: Self::Order) -> Result<Self::Made, RunError>;
+    fn perform(&mut self, order: Self::Order) -> Result<Self::Made, RunError>;
 
     /// Whether orders left something that is done while there are no others.
     fn unfinished(&self) -> bool {
@@ -135,7 +135,7 @@ impl<W: Work> Group<W> {
         match &mut self.place {
             Place::Within(work) => {
                 let kept = &mut self.kept;
-                timed(&self.training.busy, || carry_out_here(work, order, kept));
+                timed(&self.training.busy, || perform_here(work, order, kept));
             }
             Place::Beside(thread) => {
                 let mut next = Some(order);
@@ -186,9 +186,9 @@ impl<W: Work> Group<W> {
 }
 
 /// Carries out an order and all that it leaves to do.
-fn carry_out_here<W: Work>(place: &mut Option<W>, order: W::Order, kept: &mut VecDeque<Answer<W>>) {
+fn perform_here<W: Work>(place: &mut Option<W>, order: W::Order, kept: &mut VecDeque<Answer<W>>) {
     let Some(work) = place else { return };
-    let mut made = work.carry_out(order).map(Some);
+    let mut made = work.perform(order).map(Some);
     loop {
         let failed = made.is_err();
         kept.extend(made.transpose());
@@ -260,7 +260,7 @@ fn run<W: Work>(
             true => orders.try_recv(),
         };
         let made = match next {
-            Ok(order) => timed(&clock.busy, || work.carry_out(order).map(Some)),
+            Ok(order) => timed(&clock.busy, || work.perform(order).map(Some)),
             Err(TryRecvError::Empty) => timed(&clock.busy, || work.go_on()),
             Err(TryRecvError::Disconnected) => return,
         };

@@ -75,7 +75,7 @@ impl NewRows {
     ) -> Result<(), RunError> {
         for &(index, partition) in self.seeds.keys() {
             let layout = &types[index];
-            let mut data = tables::room(layout, partition);
+            let mut data = tables::memory_for(layout, partition);
             let name = &layout.name;
             if !checkpoint.read_partition_into(name, partition, &mut data)? {
                 continue;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pbg_core::batch_graph::pipeline::{EDGES, Pipeline, STORAGE, TRAINING};
 use pbg_core::event::GroupSeconds;
 
-use crate::buffer::{PartitionBuffer, Room, TableStore};
+use crate::buffer::{BufferSize, PartitionBuffer, TableStore};
 use crate::edges::{EdgeReader, Prepare};
 use crate::error::RunError;
 use crate::groups::Clock;
@@ -30,7 +30,7 @@ impl<S: TableStore> Line<S> {
     pub(crate) fn new(
         pipeline: &Pipeline,
         layout: Layout,
-        room: Room,
+        size: BufferSize,
         store: S,
         edges: impl Prepare,
     ) -> Result<Self, RunError> {
@@ -40,7 +40,7 @@ impl<S: TableStore> Line<S> {
         let (for_edges, for_tables) = (Arc::clone(&training), Arc::clone(&training));
         Ok(Self {
             edges: EdgeReader::new(edges, of_edges, for_edges)?,
-            buffer: PartitionBuffer::new(layout, room, storage, store, for_tables)?,
+            buffer: PartitionBuffer::new(layout, size, storage, store, for_tables)?,
             training,
             reported: Vec::new(),
         })

@@ -62,7 +62,7 @@ impl Initial {
         type_index: usize,
         partition: u32,
     ) -> Result<PartitionData, RunError> {
-        let mut data = room(layout, partition);
+        let mut data = memory_for(layout, partition);
         if let Some(init) = &self.init
             && init.read_partition_into(&layout.name, partition, &mut data)?
         {
@@ -81,7 +81,7 @@ impl Initial {
 }
 
 /// Room for a partition.
-pub(crate) fn room(layout: &TypeLayout, partition: u32) -> PartitionData {
+pub(crate) fn memory_for(layout: &TypeLayout, partition: u32) -> PartitionData {
     let rows = layout.rows[partition as usize] as usize;
     PartitionData {
         rows,
@@ -172,7 +172,7 @@ impl DiskTables {
     /// A table as it was last written or, if it never was, its initial state.
     fn read_or_draw(&self, (type_index, partition): TableKey) -> Result<Table, RunError> {
         let layout = &self.layout.types[type_index];
-        let mut data = room(layout, partition);
+        let mut data = memory_for(layout, partition);
         let read = self
             .checkpoint
             .read_partition_into(&layout.name, partition, &mut data)?;

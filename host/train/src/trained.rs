@@ -106,7 +106,7 @@ impl<'a> Trained<'a> {
     /// When the checkpoint does not have it, or it is damaged.
     pub fn table(&self, type_index: usize, partition: u32) -> Result<Table, RunError> {
         let layout = &self.blueprint.layout.types[type_index];
-        let mut data = tables::room(layout, partition);
+        let mut data = tables::memory_for(layout, partition);
         let found = self
             .checkpoint
             .read_partition_into(&layout.name, partition, &mut data)?;

@@ -57,7 +57,7 @@ pub(crate) enum Done<T> {
 /// What is on its way in and out of memory.
 pub(crate) struct Transfers<S: TableStore> {
     storage: groups::Group<Storage<S>>,
-    coming: Vec<Group>,
+    under_way: Vec<Group>,
     arrived: Vec<Slot<S::Table>>,
     /// Whether a commit's tables are still to be written.
     writing: bool,
@@ -85,7 +85,7 @@ impl<S: TableStore> Transfers<S> {
         let pipe = ahead.map(|ahead| (pipeline::STORAGE, 2 * ahead + 1));
         Ok(Self {
             storage: groups::Group::start(pipe, storage, training)?,
-            coming: Vec::new(),
+            under_way: Vec::new(),
             arrived: Vec::new(),
             writing: false,
             committing: false,
@@ -101,8 +101,9 @@ impl<S: TableStore> Transfers<S> {
 
     /// Starts reading `group`, unless it is on its way already.
     pub(crate) fn load(&mut self, group: Group, keys: Vec<TableKey>) {
-        if !self.coming.contains(&group) && !self.arrived.iter().any(|slot| slot.group == group) {
-            self.coming.push(group);
+        if !self.under_way.contains(&group) && !self.arrived.iter().any(|slot| slot.group == group)
+        {
+            self.under_way.push(group);
             self.storage.order(Order::Load(group, keys));
         }
     }
@@ -175,7 +176,7 @@ impl<S: TableStore> Transfers<S> {
     fn absorb(&mut self, done: Done<S::Table>) {
         match done {
             Done::Loaded(slot) => {
-                self.coming.retain(|&group| group != slot.group);
+                self.under_way.retain(|&group| group != slot.group);
                 self.arrived.push(slot);
             }
             Done::Saved => {}
@@ -201,7 +202,7 @@ impl<S: TableStore> Work for Storage<S> {
     type Order = Order<S>;
     type Made = Done<S::Table>;
 
-    fn carry_out(&mut self, order: Order<S>) -> Result<Done<S::Table>, RunError> {
+    fn perform(&mut self, order: Order<S>) -> Result<Done<S::Table>, RunError> {
         match order {
             Order::Load(group, keys) => self.load(group, &keys).map(Done::Loaded),
             Order::Save(tables) => {

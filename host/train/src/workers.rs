@@ -141,7 +141,7 @@ impl Columns {
 
 /// What all workers did together.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Shifts {
+pub struct BucketTotals {
     /// Sums over the trained edges.
     pub stats: TrainStats,
     /// Time that a worker spent asking the relation sampler, on average.
@@ -163,7 +163,7 @@ pub fn train(
     samplers: &Samplers<'_>,
     batch_size: u32,
     emit: &mut dyn FnMut(Event),
-) -> Result<Shifts, RunError> {
+) -> Result<BucketTotals, RunError> {
     assert!(trainers.len() <= losses.len(), "a loss for each trainer");
     let failed = AtomicBool::new(false);
     let shares: Vec<_> = batching::shares(indices.len(), trainers.len()).collect();
@@ -179,19 +179,19 @@ pub fn train(
                 let (failed, reports) = (&failed, reports.clone());
                 let share = &indices[share];
                 scope.spawn(move || {
-                    let mut shift = Shift::new(trainer, work, worker, failed, reports);
-                    let result = shift.train(share, samplers, batch_size);
+                    let mut trained = WorkerShare::new(trainer, work, worker, failed, reports);
+                    let result = trained.train(share, samplers, batch_size);
                     if result.is_err() {
                         failed.store(true, Ordering::Relaxed);
                     }
-                    result.map(|()| (shift.stats, shift.sampler))
+                    result.map(|()| (trained.stats, trained.sampler))
                 })
             })
             .collect();
         drop(reports);
         forward_progress(&inbox, emit);
         let workers = handles.len() as u32;
-        let mut total = Shifts::default();
+        let mut total = BucketTotals::default();
         let mut error = None;
         for handle in handles {
             match handle.join() {
@@ -228,7 +228,7 @@ fn forward_progress(inbox: &std::sync::mpsc::Receiver<TrainStats>, emit: &mut dy
 }
 
 /// One worker's part of one bucket.
-struct Shift<'a, 'w> {
+struct WorkerShare<'a, 'w> {
     trainer: &'a mut Executor,
     loss: &'a mut dyn LossWorker,
     work: &'a Work<'w>,
@@ -245,7 +245,7 @@ struct Shift<'a, 'w> {
     sampler: Duration,
 }
 
-impl<'a, 'w> Shift<'a, 'w> {
+impl<'a, 'w> WorkerShare<'a, 'w> {
     fn new(
         (trainer, loss): (&'a mut Executor, &'a mut Box<dyn LossWorker>),
         work: &'a Work<'w>,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pbg_core::strategy::Cause;
-use pbg_core::text::neutral;
+use pbg_core::text::escaped;
 use wasmtime::{Trap, WasmBacktrace};
 
 use crate::guest::{Denied, Interrupted};
@@ -60,7 +60,7 @@ fn no_memory(error: &wasmtime::Error) -> String {
     format!(
         "the system has no memory or addresses left for it ({}); allow this process more \
          (ulimit -v), or leave more memory free",
-        neutral(&causes(error), 300)
+        escaped(&causes(error), 300)
     )
 }
 
@@ -125,7 +125,7 @@ fn cause(error: &wasmtime::Error, limits: &Limits) -> String {
     format!(
         "broke the rules of the component interface: {}; build it with the SDK or with the \
          bindings generator of its language",
-        neutral(&chain, 500)
+        escaped(&chain, 500)
     )
 }
 
@@ -161,7 +161,7 @@ fn trapped(trap: Trap, limits: &Limits) -> String {
 /// section.
 fn frames(trace: &WasmBacktrace) -> String {
     let all = trace.frames().iter().map(|frame| match frame.func_name() {
-        Some(name) => neutral(&format!("{:#}", rustc_demangle::demangle(name)), 120),
+        Some(name) => escaped(&format!("{:#}", rustc_demangle::demangle(name)), 120),
         None => format!("function {}", frame.func_index()),
     });
     summary(all.collect())

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
-use pbg_core::text::neutral;
+use pbg_core::text::escaped;
 use rustix::fs::OFlags;
 
 use crate::error::LoadError;
@@ -67,7 +67,7 @@ impl Folders {
 
     /// The answer of the first folder that has `path`.
     fn first<T>(&self, path: &str, answer: impl Fn(&Dir) -> io::Result<T>) -> Result<T, String> {
-        let shown = neutral(path, PATH_BYTES);
+        let shown = escaped(path, PATH_BYTES);
         if self.0.is_empty() {
             return Err(format!(
                 "{shown}: no folder is granted to this plugin; grant one with \

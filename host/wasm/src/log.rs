@@ -1,11 +1,11 @@
-//! What plugins log: bounded, neutral, delivered as it comes, and kept for the fault message.
+//! What plugins log: bounded, escaped, delivered as it comes, and kept for the fault message.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pbg_core::event::LogLevel;
-use pbg_core::text::neutral;
+use pbg_core::text::escaped;
 
 /// Receives every line that plugins log: its level, the plugin's name, the line. It is called on the
 /// thread that called the plugin and must not block: no deadline covers it.
@@ -87,7 +87,7 @@ impl GuestLog {
                 return;
             }
             self.left -= 1;
-            let line = neutral(line.trim_end(), LINE_BYTES);
+            let line = escaped(line.trim_end(), LINE_BYTES);
             self.show(level, &line);
             self.remember(line);
         }

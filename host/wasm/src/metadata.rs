@@ -1,6 +1,6 @@
 //! What a plugin says about itself, checked before anyone believes it.
 
-use pbg_core::text::neutral;
+use pbg_core::text::escaped;
 use serde::Serialize;
 
 use crate::bindings::metadata as wit;
@@ -50,14 +50,14 @@ pub(crate) fn check(answer: wit::Description) -> Result<Metadata, String> {
         }
         let kind =
             kind(declared.kind).map_err(|why| format!("parameter {}: {why}", declared.name))?;
-        let doc = neutral(&declared.doc, TEXT_BYTES);
+        let doc = escaped(&declared.doc, TEXT_BYTES);
         parameters.push(Parameter {
             name: declared.name,
             doc,
             kind,
         });
     }
-    let summary = neutral(&answer.summary, TEXT_BYTES);
+    let summary = escaped(&answer.summary, TEXT_BYTES);
     Ok(Metadata {
         name: answer.name,
         version: answer.version,
@@ -71,7 +71,7 @@ pub(crate) fn check(answer: wit::Description) -> Result<Metadata, String> {
 fn word(what: &str, text: &str, also: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || also.contains(c);
     if text.is_empty() || text.len() > NAME_BYTES || !text.chars().all(allowed) {
-        let shown = neutral(text, NAME_BYTES);
+        let shown = escaped(text, NAME_BYTES);
         return Err(format!(
             "{what} \"{shown}\" must have 1 to {NAME_BYTES} letters, digits or any of \"{also}\""
         ));
@@ -101,13 +101,13 @@ fn kind(declared: wit::ParameterKind) -> Result<ParameterKind, String> {
             maximum,
         },
         wit::ParameterKind::Text(default) => ParameterKind::Text {
-            default: neutral(&default, TEXT_BYTES),
+            default: escaped(&default, TEXT_BYTES),
         },
         wit::ParameterKind::Choice(wit::ChoiceParameter { options, default }) => {
             if options.len() > OPTIONS {
                 return Err(format!("{} options, more than {OPTIONS}", options.len()));
             }
-            let options: Vec<String> = options.iter().map(|o| neutral(o, NAME_BYTES)).collect();
+            let options: Vec<String> = options.iter().map(|o| escaped(o, NAME_BYTES)).collect();
             let default = options.get(default as usize).cloned();
             ParameterKind::Choice {
                 default: default.ok_or("its default is not one of its options")?,

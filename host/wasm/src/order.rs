@@ -11,7 +11,7 @@ use crate::bindings::types;
 use crate::error::LoadError;
 use crate::guest::Guest;
 use crate::parameters::Parameter;
-use crate::program::{Program, Seat, chain};
+use crate::program::{Instantiated, Program, chain};
 use crate::replay::Call;
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
@@ -22,7 +22,7 @@ pub struct LoadedOrder {
     strategy: Strategy,
     exports: GuestIndices,
     /// Configured, and never one that faulted.
-    seat: Option<Seat>,
+    instantiated: Option<Instantiated>,
 }
 
 impl LoadedOrder {
@@ -39,7 +39,7 @@ impl LoadedOrder {
         let mut order = Self {
             strategy: Strategy::new(program, id, declared, given)?,
             exports,
-            seat: None,
+            instantiated: None,
         };
         order
             .ready()
@@ -49,8 +49,8 @@ impl LoadedOrder {
 
     /// Makes sure that there is a configured instance.
     fn ready(&mut self) -> Result<(), StrategyError> {
-        if self.seat.is_none() {
-            self.seat = self.strategy.open(|store, instance, parameters| {
+        if self.instantiated.is_none() {
+            self.instantiated = self.strategy.open(|store, instance, parameters| {
                 self.exports
                     .load(&mut *store, instance)?
                     .call_configure(store, parameters)
@@ -70,9 +70,9 @@ impl LoadedOrder {
         let Self {
             strategy,
             exports,
-            seat,
+            instantiated,
         } = self;
-        strategy.call(seat, function, result_bytes, |store, instance| {
+        strategy.call(instantiated, function, result_bytes, |store, instance| {
             let exports = exports.load(&mut *store, instance)?;
             call(&exports, store)
         })

@@ -1,7 +1,7 @@
 //! Parameters: declared by plugins, set by configurations, checked in between.
 
 use pbg_core::nearest::nearest;
-use pbg_core::text::neutral;
+use pbg_core::text::escaped;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -176,7 +176,7 @@ pub(crate) fn complete(
 }
 
 fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let shown = neutral(name, 100);
+    let shown = escaped(name, 100);
     if let Some(meant) = nearest(name, known.clone()) {
         return format!("has no parameter {shown} (did you mean {meant}?)");
     }

@@ -306,9 +306,9 @@ fn describe(program: &Program) -> Result<Metadata, LoadError> {
         }
     })?;
     let fault = |function| move |fault| LoadError::fault(&program.label, function, fault);
-    let mut seat = Some(program.open().map_err(fault("instantiation"))?);
+    let mut instantiated = Some(program.open().map_err(fault("instantiation"))?);
     let answer = program
-        .call(&mut seat, DESCRIPTION_BYTES, |store, instance| {
+        .call(&mut instantiated, DESCRIPTION_BYTES, |store, instance| {
             indices.load(&mut *store, instance)?.call_describe(store)
         })
         .map_err(fault("describe"))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pbg_core::event::LogLevel;
-use pbg_core::text::neutral;
+use pbg_core::text::escaped;
 use sha2::{Digest as _, Sha256};
 use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
@@ -66,7 +66,7 @@ pub(crate) struct Workshop<'a> {
 
 /// An instance in a store of its own. Any error poisons it: wasmtime would enter it again after
 /// some of them, with the guest's memory in whatever state the fault left it.
-pub(crate) struct Seat {
+pub(crate) struct Instantiated {
     store: Store<Guest>,
     instance: Instance,
 }
@@ -134,7 +134,7 @@ impl Program {
     ///
     /// # Errors
     /// What the component did wrong while it was instantiated.
-    pub(crate) fn open(&self) -> Result<Seat, Fault> {
+    pub(crate) fn open(&self) -> Result<Instantiated, Fault> {
         let (sink, lines) = (Arc::clone(&self.sink), Arc::clone(&self.lines));
         let log = GuestLog::new(sink, self.label.clone(), lines);
         let mut store = Guest::store(
@@ -147,24 +147,24 @@ impl Program {
         );
         store.data_mut().log.begin(self.limits.log_lines);
         match self.pre.instantiate(&mut store) {
-            Ok(instance) => Ok(Seat { store, instance }),
+            Ok(instance) => Ok(Instantiated { store, instance }),
             Err(error) => Err(fault::describe(&error, &self.limits, &store.data().log)),
         }
     }
 
     /// One call, with its own deadline and at most `result_bytes` handed to the host.
-    /// A fault leaves `seat` empty.
+    /// A fault leaves `instantiated` empty.
     ///
     /// # Errors
     /// What the plugin did wrong.
     pub(crate) fn call<R>(
         &self,
-        seat: &mut Option<Seat>,
+        instantiated: &mut Option<Instantiated>,
         result_bytes: usize,
         call: impl FnOnce(&mut Store<Guest>, &Instance) -> wasmtime::Result<R>,
     ) -> Result<R, Fault> {
-        let mut used = match seat.take() {
-            Some(seat) => seat,
+        let mut used = match instantiated.take() {
+            Some(instantiated) => instantiated,
             None => self.open()?,
         };
         used.store.data_mut().clock.begin();
@@ -176,7 +176,7 @@ impl Program {
         used.store.data_mut().log.end();
         match answer {
             Ok(answer) => {
-                *seat = Some(used);
+                *instantiated = Some(used);
                 Ok(answer)
             }
             Err(error) => Err(fault::describe(
@@ -190,7 +190,7 @@ impl Program {
 
 /// The texts of an error and its causes, made fit for a message.
 pub(crate) fn chain(error: &wasmtime::Error) -> String {
-    neutral(&fault::causes(error), 500)
+    escaped(&fault::causes(error), 500)
 }
 
 impl Workshop<'_> {
@@ -312,7 +312,7 @@ fn check_interfaces(
         if !offered {
             return Err(LoadError::Import {
                 label: label.to_owned(),
-                import: neutral(import, 200),
+                import: escaped(import, 200),
                 advice: advice(import).to_owned(),
             });
         }
@@ -343,7 +343,7 @@ fn check_version(name: &str, label: &str) -> Result<(), LoadError> {
     }
     Err(LoadError::Version {
         label: label.to_owned(),
-        found: neutral(name, 200),
+        found: escaped(name, 200),
         expected: format!("{PACKAGE}@{VERSION}"),
     })
 }
@@ -362,7 +362,7 @@ fn no_strategy(exports: &[String]) -> String {
     let wanted: Vec<String> = Kind::ALL.iter().map(|kind| kind.interface()).collect();
     let found = match exports {
         [] => "nothing".to_owned(),
-        some => neutral(&some.join(", "), 300),
+        some => escaped(&some.join(", "), 300),
     };
     format!(
         "fills no slot: it exports {found}, and none of {}",

@@ -12,7 +12,7 @@ use crate::bindings::relation_sampler::{self as wit, Guest as Exports, GuestIndi
 use crate::error::LoadError;
 use crate::guest::Guest;
 use crate::parameters::Parameter;
-use crate::program::{Program, Seat, chain};
+use crate::program::{Instantiated, Program, chain};
 use crate::replay::Call;
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
@@ -54,7 +54,7 @@ impl LoadedSampler {
 }
 
 impl Inner {
-    fn open(&self) -> Result<Option<Seat>, StrategyError> {
+    fn open(&self) -> Result<Option<Instantiated>, StrategyError> {
         self.strategy.open(|store, instance, parameters| {
             self.exports
                 .load(&mut *store, instance)?
@@ -80,13 +80,13 @@ impl SamplerFactory for LoadedSampler {
             seed,
         };
         let begun = self.inner.begin(&share);
-        let (seat, exports, sampler) = begun.map_err(|error| {
+        let (instantiated, exports, sampler) = begun.map_err(|error| {
             let call = || share.call(&[]);
             self.inner.strategy.record(error, || Some(call()))
         })?;
-        Ok(Box::new(Walk {
+        Ok(Box::new(LoadedDraws {
             inner: Arc::clone(&self.inner),
-            seat,
+            instantiated,
             exports,
             sampler,
             ledger: Ledger::new(counts, batch_size),
@@ -97,21 +97,27 @@ impl SamplerFactory for LoadedSampler {
 }
 
 impl Inner {
-    fn begin(&self, share: &Share) -> Result<(Option<Seat>, Exports, ResourceAny), StrategyError> {
-        let mut seat = self.open()?;
-        let (exports, sampler) =
-            self.strategy
-                .call(&mut seat, "create", SMALL_ANSWER, |store, instance| {
-                    let exports = self.exports.load(&mut *store, instance)?;
-                    let answer = exports.sampler().call_create(
-                        store,
-                        &share.counts,
-                        share.batch_size,
-                        share.seed,
-                    )?;
-                    Ok(answer.map(|sampler| (exports, sampler)))
-                })?;
-        Ok((seat, exports, sampler))
+    fn begin(
+        &self,
+        share: &Share,
+    ) -> Result<(Option<Instantiated>, Exports, ResourceAny), StrategyError> {
+        let mut instantiated = self.open()?;
+        let (exports, sampler) = self.strategy.call(
+            &mut instantiated,
+            "create",
+            SMALL_ANSWER,
+            |store, instance| {
+                let exports = self.exports.load(&mut *store, instance)?;
+                let answer = exports.sampler().call_create(
+                    store,
+                    &share.counts,
+                    share.batch_size,
+                    share.seed,
+                )?;
+                Ok(answer.map(|sampler| (exports, sampler)))
+            },
+        )?;
+        Ok((instantiated, exports, sampler))
     }
 }
 
@@ -137,10 +143,10 @@ impl Share {
 const LOSSES: usize = 1 << 20;
 
 /// One worker's walk over its share of a bucket. Its instance goes with it.
-struct Walk {
+struct LoadedDraws {
     inner: Arc<Inner>,
     /// Empty after a fault: what the sampler knew is gone, so nothing more is drawn from it.
-    seat: Option<Seat>,
+    instantiated: Option<Instantiated>,
     exports: Exports,
     sampler: ResourceAny,
     ledger: Ledger,
@@ -149,7 +155,7 @@ struct Walk {
     losses: Vec<f32>,
 }
 
-impl Walk {
+impl LoadedDraws {
     fn call<R>(
         &mut self,
         function: &'static str,
@@ -160,25 +166,28 @@ impl Walk {
         ) -> wasmtime::Result<Result<R, String>>,
     ) -> Result<R, StrategyError> {
         let strategy = &self.inner.strategy;
-        if self.seat.is_none() {
+        if self.instantiated.is_none() {
             let reason = "an earlier call of this sampler failed".to_owned();
             return Err(strategy.fault(function, reason));
         }
         let (exports, sampler) = (&self.exports, self.sampler);
-        strategy.call(&mut self.seat, function, SMALL_ANSWER, |store, _| {
-            call(exports.sampler(), store, sampler)
-        })
+        strategy.call(
+            &mut self.instantiated,
+            function,
+            SMALL_ANSWER,
+            |store, _| call(exports.sampler(), store, sampler),
+        )
     }
 }
 
-impl Walk {
+impl LoadedDraws {
     fn draw(&mut self) -> Result<Option<Draw>, StrategyError> {
         let answer = self.call("next", |exports, store, sampler| {
             exports.call_next(store, sampler)
         })?;
         let draw = answer.map(|wit::Draw { relation, edges }| Draw { relation, edges });
         if let Err(broken) = self.ledger.take(draw) {
-            self.seat = None;
+            self.instantiated = None;
             return Err(self.inner.strategy.fault("next", broken.to_string()));
         }
         Ok(draw)
@@ -190,7 +199,7 @@ impl Walk {
     }
 }
 
-impl RelationSampler for Walk {
+impl RelationSampler for LoadedDraws {
     fn next(&mut self) -> Result<Option<Draw>, StrategyError> {
         self.draw().map_err(|error| self.record(error))
     }

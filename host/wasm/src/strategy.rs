@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pbg_core::strategy::{Cause, StrategyError, StrategyId};
-use pbg_core::text::neutral;
+use pbg_core::text::escaped;
 use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::Instance;
@@ -15,7 +15,7 @@ use crate::guest::Guest;
 use crate::kind::Kind;
 use crate::limits::Limits;
 use crate::parameters::{Parameter, ParameterValue, complete};
-use crate::program::{Program, Seat};
+use crate::program::{Instantiated, Program};
 use crate::replay::{Call, Replay};
 
 /// Bytes for an answer that is a number or a refusal.
@@ -61,33 +61,33 @@ impl Strategy {
             &Instance,
             &[types::ParameterValue<'_>],
         ) -> wasmtime::Result<Result<(), String>>,
-    ) -> Result<Option<Seat>, StrategyError> {
+    ) -> Result<Option<Instantiated>, StrategyError> {
         let opened = self.program.open();
-        let mut seat = Some(opened.map_err(|fault| self.failed("instantiation", fault))?);
+        let mut instantiated = Some(opened.map_err(|fault| self.failed("instantiation", fault))?);
         self.call(
-            &mut seat,
+            &mut instantiated,
             "configure",
             SMALL_ANSWER,
             |store: &mut Store<Guest>, instance: &Instance| {
                 configure(store, instance, &lower(&self.parameters))
             },
         )?;
-        Ok(seat)
+        Ok(instantiated)
     }
 
-    /// One call that the plugin may refuse. A fault leaves `seat` empty, a refusal does not.
+    /// One call that the plugin may refuse. A fault leaves `instantiated` empty, a refusal does not.
     pub(crate) fn call<R>(
         &self,
-        seat: &mut Option<Seat>,
+        instantiated: &mut Option<Instantiated>,
         function: &'static str,
         result_bytes: usize,
         call: impl FnOnce(&mut Store<Guest>, &Instance) -> wasmtime::Result<Result<R, String>>,
     ) -> Result<R, StrategyError> {
         self.program
-            .call(seat, result_bytes, call)
+            .call(instantiated, result_bytes, call)
             .map_err(|fault| self.failed(function, fault))?
             .map_err(|refusal| {
-                let refusal = neutral(&refusal, REFUSAL_BYTES);
+                let refusal = escaped(&refusal, REFUSAL_BYTES);
                 self.fault(function, format!("refuses: {refusal}"))
             })
     }

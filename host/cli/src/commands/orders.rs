@@ -1,7 +1,7 @@
 //! `pbg-host orders`: the laboratory for bucket orders.
 
 mod compare;
-mod contestants;
+mod named;
 mod setting;
 mod show;
 mod table;

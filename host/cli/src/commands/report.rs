@@ -47,7 +47,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let events = metrics::read(&args.run.join("metrics.jsonl"))?;
     let known = Known::read(&args.run, terminal)?;
-    let report = RunReport::new(known.facts, &events);
+    let report = RunReport::new(known.summary, &events);
     if let Some(path) = &args.csv {
         let text = table::run_csv(&report).map_err(output::unmade)?;
         output::write(path, text.as_bytes(), terminal)?;
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 /// What the checkpoint says of its run.
 #[derive(Default)]
 struct Known {
-    facts: Vec<(String, String)>,
+    summary: Vec<(String, String)>,
     first_pass: Option<Pass>,
 }
 
@@ -112,18 +112,18 @@ impl Known {
     }
 
     fn fact(&mut self, name: &str, value: impl std::fmt::Display) {
-        self.facts.push((name.to_owned(), value.to_string()));
+        self.summary.push((name.to_owned(), value.to_string()));
     }
 }
 
 fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     let width = report
-        .facts
+        .summary
         .iter()
         .map(|(name, _)| name.len())
         .max()
         .unwrap_or(0);
-    for (name, value) in &report.facts {
+    for (name, value) in &report.summary {
         writeln!(out, "{name:width$}  {value}")?;
     }
     if let Some(plan) = report.plans.last() {

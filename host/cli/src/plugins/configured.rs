@@ -2,7 +2,7 @@
 
 use pbg_config::Config;
 use pbg_core::model::Comparator;
-use pbg_core::strategy::{BucketOrder, Loss, RelationSampler, Scores};
+use pbg_core::strategy::{BucketOrder, Loss, SamplerFactory, Scores};
 use pbg_wasm::{LoadedLoss, Plugin};
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ pub(super) fn order(plugin: Plugin, config: &Config) -> Result<Box<dyn BucketOrd
 }
 
 /// A sampler with the parameters that the configuration has for it.
-pub(super) fn sampler(plugin: Plugin, config: &Config) -> Result<Box<dyn RelationSampler>> {
+pub(super) fn sampler(plugin: Plugin, config: &Config) -> Result<Box<dyn SamplerFactory>> {
     let parameters = parameters(config, &plugin);
     Ok(Box::new(plugin.into_sampler(&parameters)?))
 }

@@ -2,7 +2,7 @@
 
 use clap::builder::styling::{AnsiColor, Style};
 use pbg_core::event::{Event, IoStats, LogLevel, RankStats, Resumed, TrainStats};
-use pbg_core::text::neutral_lines;
+use pbg_core::text::escaped_lines;
 
 use super::tracker::Tracker;
 use crate::terminal::Terminal;
@@ -165,8 +165,8 @@ fn of_plugin(event: &Event, terminal: &Terminal) -> Option<String> {
             message,
         } => {
             let style = style_of(*level, terminal)?;
-            let head = terminal.paint(style, neutral_lines(&format!("[{plugin}] {level}:")));
-            Some(format!("{head} {}", neutral_lines(message)))
+            let head = terminal.paint(style, escaped_lines(&format!("[{plugin}] {level}:")));
+            Some(format!("{head} {}", escaped_lines(message)))
         }
         Event::PluginFault {
             plugin,
@@ -177,9 +177,9 @@ fn of_plugin(event: &Event, terminal: &Terminal) -> Option<String> {
             "{} {function}: {}\n  {fallback} goes on in its place",
             terminal.paint(
                 AnsiColor::Red.on_default(),
-                neutral_lines(&format!("[{plugin}] failed:"))
+                escaped_lines(&format!("[{plugin}] failed:"))
             ),
-            neutral_lines(reason)
+            escaped_lines(reason)
         )),
         _ => None,
     }

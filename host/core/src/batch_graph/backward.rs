@@ -27,7 +27,7 @@ impl Builder {
         let kept = positives[other as usize];
         let outputs = self.node(name, Operation::QueryGradients, &inputs, &[(result, kept)])?;
         positives[other as usize] = Some(outputs[0]);
-        if self.facts().half {
+        if self.step_spec().half {
             let dims = self.dims(outputs[0]);
             self.keeps("bf16 gradients", None, &dims, Element::Bf16);
         }
@@ -53,7 +53,7 @@ impl Builder {
             what: "candidate gradients",
             side: Some(side),
         };
-        let [what, sums] = match self.facts().all(side) {
+        let [what, sums] = match self.step_spec().all(side) {
             false => ["gradients of candidates", "bias gradients of candidates"],
             true => ["gradients of all", "bias gradients of all"],
         };
@@ -64,7 +64,7 @@ impl Builder {
         let operation = Operation::CandidateGradients;
         let output = self.node(name, operation, inputs, &[(result, None)])?[0];
         let mut dims = self.dims(output);
-        if self.facts().half {
+        if self.step_spec().half {
             self.keeps("bf16 gradients", None, &dims, Element::Bf16);
         }
         dims.pop();
@@ -88,8 +88,8 @@ impl Builder {
         };
         self.cluster = Cluster::Scatter;
         let mut gradients = positives[side as usize];
-        let own = pass.replaced.contains(&side) && self.facts().own(side);
-        if let (Some(candidates), true) = (candidates, own) {
+        let in_batch = pass.replaced.contains(&side) && self.step_spec().in_batch(side);
+        if let (Some(candidates), true) = (candidates, in_batch) {
             let result = [(name("gradients of positives"), gradients)];
             let inputs = [candidates, rows.rows];
             let operation = Operation::Join;
@@ -97,7 +97,7 @@ impl Builder {
             self.positives_begin(side, gradients);
             gradients = Some(joined);
         }
-        if let (Some(positives), true) = (gradients, self.facts().regularized) {
+        if let (Some(positives), true) = (gradients, self.step_spec().regularized) {
             let inputs = [positives, rows.rows, rows.extras];
             gradients = Some(self.in_place(name("regularize"), Operation::Regularize, &inputs)?);
         }
@@ -105,7 +105,7 @@ impl Builder {
             self.back(pass, side, rows, gradients)?;
         }
         match candidates {
-            Some(candidates) if self.facts().uniform(side) > 0 => {
+            Some(candidates) if self.step_spec().uniform(side) > 0 => {
                 self.back(pass, side, rows, candidates)
             }
             _ => Ok(()),
@@ -126,7 +126,7 @@ impl Builder {
             side: Some(side),
         };
         let operator = match self.transforms(pass, side) {
-            true => self.facts().operator,
+            true => self.step_spec().operator,
             false => Operator::None,
         };
         let mut inputs = vec![gradients, rows.rows];
@@ -146,8 +146,8 @@ impl Builder {
             self.keeps("touched rows", Some(side), &touched, Element::U32);
             self.keeps("place of each row", Some(side), &rows, Element::U32);
         }
-        if self.facts().global {
-            let dims = [Dim::Embedding(self.facts().dimension[i])];
+        if self.step_spec().global {
+            let dims = [Dim::Embedding(self.step_spec().dimension[i])];
             let sums = self.keeps("global gradients", Some(side), &dims, Element::F32);
             self.graph.tensors[sums].instead_of = self.global_gradients[i];
             self.global_gradients[i] = Some(sums);
@@ -159,8 +159,8 @@ impl Builder {
     /// Sums of an operator's gradients, which the last node adds to; a matrix takes a block of rows.
     fn parameter_gradients(&mut self, side: Side, rows: usize) {
         let i = side as usize;
-        let width = parameter_width(self.facts().operator, self.facts().dimension[1]);
-        let dims = match self.facts().relations {
+        let width = parameter_width(self.step_spec().operator, self.step_spec().dimension[1]);
+        let dims = match self.step_spec().relations {
             None => vec![Dim::Parameters(width)],
             Some(n) => vec![Dim::RelationsTouched(n), Dim::Parameters(width)],
         };
@@ -168,8 +168,11 @@ impl Builder {
         let sums = self.keeps("parameter gradients", Some(side), &dims, Element::F32);
         self.graph.tensors[sums].instead_of = before;
         self.operator_gradients[i] = Some(sums);
-        let matrix = matches!(self.facts().operator, Operator::Linear | Operator::Affine);
-        match self.facts().relations {
+        let matrix = matches!(
+            self.step_spec().operator,
+            Operator::Linear | Operator::Affine
+        );
+        match self.step_spec().relations {
             None if matrix => {
                 let dims = self.dims(rows);
                 self.keeps("block of rows", Some(side), &dims, Element::F32);
@@ -189,7 +192,7 @@ impl Builder {
     pub(super) fn regularize_parameters(&mut self, pass: Pass) -> Result<(), ShapeError> {
         let i = pass.operator_side as usize;
         match self.operator_gradients[i] {
-            Some(gradients) if self.facts().regularized => {
+            Some(gradients) if self.step_spec().regularized => {
                 let name = Name {
                     what: "regularize parameters",
                     side: Some(pass.operator_side),

@@ -1,10 +1,10 @@
-//! From plain facts about a relation to the graph of its training step.
+//! From what decides a relation's step to its graph of its training step.
 
 use super::builder::{Builder, Prepared};
 use super::dimension::{Dim, Element};
 use super::error::ShapeError;
-use super::facts::Facts;
 use super::graph::{Cluster, Graph, Kind, Name, Operation, Pass};
+use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Operator;
 
@@ -13,8 +13,8 @@ impl Graph {
     ///
     /// # Errors
     /// The first operand whose shape does not fit its node.
-    pub fn new(facts: &Facts) -> Result<Self, ShapeError> {
-        let mut builder = Builder::new(facts);
+    pub fn new(step_spec: &StepSpec) -> Result<Self, ShapeError> {
+        let mut builder = Builder::new(step_spec);
         for pass in 0..builder.graph.passes.len() {
             builder.pass(pass)?;
         }
@@ -27,12 +27,12 @@ impl Builder {
     fn pass(&mut self, index: usize) -> Result<(), ShapeError> {
         let pass = self.graph.passes[index];
         self.pass = Some(index);
-        if index == 0 && self.facts().relations.is_none() {
+        if index == 0 && self.step_spec().relations.is_none() {
             self.read()?;
         }
         let mut all = [None; 2];
         for &side in pass.replaced {
-            if self.facts().all(side) {
+            if self.step_spec().all(side) {
                 all[side as usize] = Some(self.rows(pass, side, true)?);
             }
         }
@@ -47,7 +47,7 @@ impl Builder {
             self.direction = None;
         }
         for side in Side::BOTH {
-            let candidates = candidates[side as usize].filter(|_| !self.facts().all(side));
+            let candidates = candidates[side as usize].filter(|_| !self.step_spec().all(side));
             self.back_rows(pass, side, rows[side as usize], positives, candidates)?;
         }
         for &side in pass.replaced {
@@ -66,7 +66,7 @@ impl Builder {
             what,
             side: Some(side),
         };
-        if self.facts().operator != Operator::None {
+        if self.step_spec().operator != Operator::None {
             let result = name("parameters", Side::Rhs);
             let read = self.node(
                 name("read", Side::Rhs),
@@ -76,7 +76,7 @@ impl Builder {
             )?;
             self.parameters[1] = read[0];
         }
-        if !self.facts().global {
+        if !self.step_spec().global {
             return Ok(());
         }
         for side in Side::BOTH {
@@ -104,15 +104,15 @@ impl Builder {
         let [rows_name, input_name, extras_name, half_name] = names_of_rows(all);
         let looked_up = name(if transforms { input_name } else { rows_name });
         let mut rows = self.looked_up(pass, side, all, looked_up)?;
-        if self.facts().global {
+        if self.step_spec().global {
             let inputs = [rows, self.globals[i]];
             rows = self.in_place(name("global"), Operation::Global, &inputs)?;
         }
         let mut input = None;
         if transforms {
-            let operator = self.facts().operator;
+            let operator = self.step_spec().operator;
             let inputs = [rows, self.parameters[i], self.attributes];
-            let inputs = match self.facts().relations {
+            let inputs = match self.step_spec().relations {
                 None => &inputs[..2],
                 Some(_) => &inputs[..],
             };
@@ -125,14 +125,14 @@ impl Builder {
                 &result,
             )?[0];
         }
-        let bias = self.facts().bias;
+        let bias = self.step_spec().bias;
         rows = self.in_place(name("prepare"), Operation::Prepare { bias }, &[rows])?;
         let mut dims = self.dims(rows);
         dims.pop();
         dims.push(Dim::Count(3));
         let extras = self.keeps(extras_name, Some(side), &dims, Element::F32);
         let mut factor = rows;
-        if self.facts().half {
+        if self.step_spec().half {
             let result = [(name(half_name), None)];
             factor = self.node(name("round"), Operation::Round, &[rows], &result)?[0];
         }
@@ -160,7 +160,7 @@ impl Builder {
         let mut inputs = vec![self.tables[i]];
         if !all {
             inputs.push(self.columns[i]);
-            let draws = self.facts().uniform(side);
+            let draws = self.step_spec().uniform(side);
             if draws > 0 && pass.replaced.contains(&side) {
                 let dims = [Dim::Chunks, Dim::Draws(side, draws)];
                 inputs.push(self.tensor("draws", Some(side), &dims, Element::U32, Kind::Column));
@@ -174,7 +174,7 @@ impl Builder {
     }
 
     pub(super) fn transforms(&self, pass: Pass, side: Side) -> bool {
-        side == pass.operator_side && self.facts().operator != Operator::None
+        side == pass.operator_side && self.step_spec().operator != Operator::None
     }
 
     /// Scores of what replaces `side`, the loss, and gradients. Returns those of the candidates.
@@ -191,7 +191,7 @@ impl Builder {
         };
         let of = |what| Name { what, side: None };
         let queries = rows[side.other() as usize];
-        let columns = self.facts().columns(side);
+        let columns = self.step_spec().columns(side);
         let matrix = [Dim::Chunks, Dim::Positives, columns];
         let per_positive = [Dim::Chunks, Dim::Positives];
         let results = [(of("scores"), None), (of("scores of positives"), None)];
@@ -205,10 +205,10 @@ impl Builder {
         let scored = self.node(name("score"), operation, &inputs, &results)?;
         let lengths = self.keeps("distances of positives", None, &per_positive, Element::F32);
         let distances = self
-            .facts()
+            .step_spec()
             .is_distance()
             .then(|| self.keeps("distances", None, &matrix, Element::F32));
-        if self.facts().half {
+        if self.step_spec().half {
             self.keeps("bf16 scores", None, &matrix, Element::Bf16);
         }
         let positive = of("gradients of positives' scores");
@@ -218,7 +218,7 @@ impl Builder {
         self.keeps("loss", None, &per_positive, Element::F32);
         self.cluster = Cluster::Differentiate;
         let mut scores = lost[0];
-        if self.facts().half {
+        if self.step_spec().half {
             let result = [(of("bf16 scores"), None)];
             scores = self.node(name("round"), Operation::Round, &[lost[0]], &result)?[0];
         }
@@ -231,7 +231,7 @@ impl Builder {
         let inputs = [scores, queries.factor, candidates.factor];
         let gradients = self.candidate_gradients(side, &inputs)?;
         // Scores of distances are not the positives' own: small ones would drown in the difference.
-        if !self.facts().own(side) || self.facts().is_distance() {
+        if !self.step_spec().in_batch(side) || self.step_spec().is_distance() {
             let inputs = [lost[1], rows[side as usize].rows, queries.rows, lengths];
             self.positive_gradients(side, &inputs, positives)?;
         }

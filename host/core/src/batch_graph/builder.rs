@@ -2,9 +2,9 @@
 
 use super::dimension::{Dim, Element, Shape};
 use super::error::ShapeError;
-use super::facts::Facts;
 use super::graph::{Cluster, Graph, Kind, Name, Node, Operation, Pass, Tensor};
 use super::infer::{infer, parameter_width};
+use super::step_spec::StepSpec;
 use crate::graph::Side;
 
 /// Rows of one side as they are compared, and what the way back needs.
@@ -38,13 +38,13 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    pub(super) fn new(facts: &Facts) -> Self {
-        let passes = match facts.relations {
+    pub(super) fn new(step_spec: &StepSpec) -> Self {
+        let passes = match step_spec.relations {
             None => Pass::STATIC,
             Some(_) => Pass::DYNAMIC,
         };
         let graph = Graph {
-            facts: facts.clone(),
+            step_spec: step_spec.clone(),
             passes,
             tensors: Vec::new(),
             nodes: Vec::new(),
@@ -65,8 +65,8 @@ impl Builder {
             cluster: Cluster::Gather,
         };
         // An operator's parameters are made for the right side's dimension.
-        let width = Dim::Parameters(parameter_width(facts.operator, facts.dimension[1]));
-        let packed = match facts.relations {
+        let width = Dim::Parameters(parameter_width(step_spec.operator, step_spec.dimension[1]));
+        let packed = match step_spec.relations {
             None => vec![width],
             Some(relations) => vec![Dim::Relations(relations), width],
         };
@@ -76,7 +76,7 @@ impl Builder {
             builder.tensor("columns", None, &attributes, Element::U32, Kind::Column);
         for side in Side::BOTH {
             let i = side as usize;
-            let width = Dim::Embedding(facts.dimension[i]);
+            let width = Dim::Embedding(step_spec.dimension[i]);
             let mut shared = |what, dims: &[Dim]| {
                 builder.tensor(what, Some(side), dims, Element::F32, Kind::Shared)
             };
@@ -98,8 +98,8 @@ impl Builder {
         builder
     }
 
-    pub(super) fn facts(&self) -> &Facts {
-        &self.graph.facts
+    pub(super) fn step_spec(&self) -> &StepSpec {
+        &self.graph.step_spec
     }
 
     pub(super) fn tensor(

@@ -20,7 +20,7 @@ pub enum Dim {
         /// The side that is replaced.
         side: Side,
         /// Whether the chunk's own positives are candidates.
-        own: bool,
+        in_batch: bool,
         /// Uniform draws.
         uniform: usize,
     },
@@ -57,7 +57,7 @@ pub enum Element {
     U32,
 }
 
-/// Sizes of what the facts leave open: those of one batch between two partitions.
+/// Sizes of what the specification of a step leaves open: those of one batch between two partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Edges in the batch.
@@ -87,7 +87,9 @@ impl Sizes {
             Dim::Positives => self.chunk,
             Dim::Draws(_, draws) => draws,
             Dim::Rows(_, draws) => self.chunk + draws,
-            Dim::Candidates { own, uniform, .. } => usize::from(own) * self.chunk + uniform,
+            Dim::Candidates {
+                in_batch, uniform, ..
+            } => usize::from(in_batch) * self.chunk + uniform,
             Dim::Entities(side) => self.entities[side as usize],
             Dim::TableRows(side) => self.table_rows[side as usize],
             Dim::Touched(side) => self.touched[side as usize],

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::dimension::{Dim, Element, Shape};
-use super::facts::Facts;
+use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Operator;
 
@@ -36,7 +36,7 @@ pub enum Negatives {
     /// The chunk's own positives if `own`, then `uniform` draws.
     Sampled {
         /// Whether a chunk's positives are each other's negatives.
-        own: bool,
+        in_batch: bool,
         /// Uniform draws per chunk.
         uniform: usize,
     },
@@ -240,7 +240,7 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     /// What it was built from.
-    pub facts: Facts,
+    pub step_spec: StepSpec,
     /// Passes over the batch.
     pub passes: &'static [Pass],
     /// All tensors.

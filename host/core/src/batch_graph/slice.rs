@@ -9,8 +9,8 @@
 use std::ops::RangeInclusive;
 
 use super::dimension::{Dim, Element, Sizes};
-use super::facts::Facts;
 use super::graph::{Cluster, Graph, Kind, Name, Node, Operation, Pass, Tensor};
+use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Update;
 
@@ -251,8 +251,8 @@ fn last_use(graph: &Graph, tensor: usize) -> usize {
 impl Sliced {
     /// What the graph was built from.
     #[must_use]
-    pub fn facts(&self) -> &Facts {
-        &self.graph.facts
+    pub fn step_spec(&self) -> &StepSpec {
+        &self.graph.step_spec
     }
 
     /// Bytes that one chunk of a slice occupies in the pass that needs most.
@@ -272,7 +272,7 @@ impl Sliced {
     /// Chunks per slice so that its buffers take `slice_bytes` at most, if one chunk does.
     #[must_use]
     pub fn chunks_per_slice(&self, sizes: &Sizes, slice_bytes: usize) -> usize {
-        let all = Side::BOTH.iter().any(|&side| self.facts().all(side));
+        let all = Side::BOTH.iter().any(|&side| self.step_spec().all(side));
         let chunk = self.chunk_bytes(sizes).max(1);
         let least = match all {
             true => {

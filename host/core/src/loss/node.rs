@@ -187,7 +187,7 @@ impl Binary {
     /// The function; NaN comes through `Min` and `Max`.
     #[must_use]
     pub fn apply(self, a: f64, b: f64) -> f64 {
-        let truth = |holds: bool| f64::from(u8::from(holds));
+        let number = |holds: bool| f64::from(u8::from(holds));
         match self {
             Self::Add => a + b,
             Self::Sub => a - b,
@@ -197,12 +197,12 @@ impl Binary {
             Self::Min if a <= b || a.is_nan() => a,
             Self::Max if a >= b || a.is_nan() => a,
             Self::Min | Self::Max => b,
-            Self::Less => truth(a < b),
-            Self::LessEqual => truth(a <= b),
-            Self::Greater => truth(a > b),
-            Self::GreaterEqual => truth(a >= b),
-            Self::Equal => truth(a == b),
-            Self::NotEqual => truth(a != b),
+            Self::Less => number(a < b),
+            Self::LessEqual => number(a <= b),
+            Self::Greater => number(a > b),
+            Self::GreaterEqual => number(a >= b),
+            Self::Equal => number(a == b),
+            Self::NotEqual => number(a != b),
         }
     }
 }

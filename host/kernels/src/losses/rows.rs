@@ -60,7 +60,7 @@ macro_rules! with_unary {
 macro_rules! with_binary {
     ($op:expr, $f:ident => $body:expr) => {{
         use pbg_core::loss::node::Binary;
-        let truth = |holds: bool| if holds { 1.0_f32 } else { 0.0 };
+        let number = |holds: bool| if holds { 1.0_f32 } else { 0.0 };
         match $op {
             Binary::Add => {
                 let $f = |a: f32, b: f32| a + b;
@@ -92,27 +92,27 @@ macro_rules! with_binary {
                 $body
             }
             Binary::Less => {
-                let $f = |a: f32, b: f32| truth(a < b);
+                let $f = |a: f32, b: f32| number(a < b);
                 $body
             }
             Binary::LessEqual => {
-                let $f = |a: f32, b: f32| truth(a <= b);
+                let $f = |a: f32, b: f32| number(a <= b);
                 $body
             }
             Binary::Greater => {
-                let $f = |a: f32, b: f32| truth(a > b);
+                let $f = |a: f32, b: f32| number(a > b);
                 $body
             }
             Binary::GreaterEqual => {
-                let $f = |a: f32, b: f32| truth(a >= b);
+                let $f = |a: f32, b: f32| number(a >= b);
                 $body
             }
             Binary::Equal => {
-                let $f = |a: f32, b: f32| truth(a == b);
+                let $f = |a: f32, b: f32| number(a == b);
                 $body
             }
             Binary::NotEqual => {
-                let $f = |a: f32, b: f32| truth(a != b);
+                let $f = |a: f32, b: f32| number(a != b);
                 $body
             }
         }

@@ -4,7 +4,7 @@ mod parts;
 
 use std::borrow::Cow;
 
-use pbg_core::batch_graph::{Facts, Operation};
+use pbg_core::batch_graph::{Operation, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::strategy::LossWorker;
 
@@ -142,8 +142,8 @@ impl StepExecutor for CoreStep<'_> {
     type Scored<'m> = Scored<'m>;
     type ScoreGradients<'m> = ScoreGradients<'m>;
 
-    fn lacks(operation: Operation, _: Option<Side>, facts: &Facts) -> Option<&'static str> {
-        let rounds_distances = operation == Operation::Round && facts.is_distance();
+    fn lacks(operation: Operation, _: Option<Side>, step_spec: &StepSpec) -> Option<&'static str> {
+        let rounds_distances = operation == Operation::Round && step_spec.is_distance();
         rounds_distances.then_some(super::execution::NO_ROUNDED_DISTANCES)
     }
 

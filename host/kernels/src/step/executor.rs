@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use pbg_core::batch_graph::{Cluster, Facts, Operation};
+use pbg_core::batch_graph::{Cluster, Operation, StepSpec};
 use pbg_core::graph::Side;
 
 use crate::step::plan::{Plan, Slice};
@@ -31,7 +31,11 @@ pub trait StepExecutor: Sized {
     type ScoreGradients<'m>;
 
     /// Why there is no kernel for an operation on the rows of `side`, if so. Asked once, when a graph is compiled.
-    fn lacks(operation: Operation, side: Option<Side>, facts: &Facts) -> Option<&'static str>;
+    fn lacks(
+        operation: Operation,
+        side: Option<Side>,
+        step_spec: &StepSpec,
+    ) -> Option<&'static str>;
 
     /// Before the slices of a pass: copies parameters, prepares every entity where all are negatives.
     fn begin<'m>(

@@ -67,14 +67,14 @@ impl Transform<'_> {
 
 /// Where in a slice's buffers the positives and the uniform negatives of a chunk are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct ChunkLayout {
     /// Positives per chunk.
     pub(crate) chunk: usize,
     /// Uniform negatives per chunk.
     pub(crate) uniform: usize,
 }
 
-impl Layout {
+impl ChunkLayout {
     /// Rows per chunk.
     pub(crate) fn rows(&self) -> usize {
         self.chunk + self.uniform
@@ -90,7 +90,7 @@ impl Layout {
 #[derive(Clone, Copy)]
 pub(crate) struct SideOfSlice<'a> {
     pub(crate) slice: &'a Slice,
-    pub(crate) layout: Layout,
+    pub(crate) layout: ChunkLayout,
     /// Its positives, without padding.
     pub(crate) positives: &'a [u32],
     /// The uniform negatives of its chunks.

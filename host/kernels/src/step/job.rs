@@ -40,7 +40,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The compiled steps of a model's relations, each from its first batch on; the same one where facts are
+/// The compiled steps of a model's relations, each from its first batch on; the same one where steps are
 /// the same.
 #[derive(Debug, Default)]
 pub struct Programs(Vec<Option<Arc<Program>>>);
@@ -60,7 +60,9 @@ impl Programs {
         let program = self.of::<E>(spec, execution, relation)?;
         let graph = &program.graph;
         let shared = job.tables.shared();
-        let sizes = graph.facts().sizes(job.batch.len(), entities, rows, shared);
+        let sizes = graph
+            .step_spec()
+            .sizes(job.batch.len(), entities, rows, shared);
         let plan = Plan::new(Arc::clone(graph), sizes, execution.slice_bytes.max(1));
         for side in Side::BOTH {
             let draws = job.draws.side(side);
@@ -92,12 +94,12 @@ impl Programs {
         if let Some(program) = &self.0[relation] {
             return Ok(Arc::clone(program));
         }
-        let facts = spec.facts(relation, execution.precision == Precision::Bf16);
-        let same = |other: &&Arc<Program>| other.graph.facts() == &facts;
+        let step_spec = spec.step_spec(relation, execution.precision == Precision::Bf16);
+        let same = |other: &&Arc<Program>| other.graph.step_spec() == &step_spec;
         let program = match self.0.iter().flatten().find(same) {
             Some(known) => Arc::clone(known),
             None => {
-                let sliced = spec::graph(relation, &facts)?.slice(execution.update);
+                let sliced = spec::graph(relation, &step_spec)?.slice(execution.update);
                 Arc::new(Program::compile::<E>(Arc::new(sliced))?)
             }
         };

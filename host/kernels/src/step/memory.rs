@@ -89,7 +89,7 @@ pub fn negatives(
 ) -> Result<usize, SpecError> {
     let plans = plans(spec, batch_size, execution, rows)?;
     let of = |plan: &Plan| {
-        let on = |side: Side| match plan.graph.facts().all(side) {
+        let on = |side: Side| match plan.graph.step_spec().all(side) {
             true => plan.sizes.entities[side as usize],
             false => plan.columns(side),
         };
@@ -103,7 +103,7 @@ fn chunks_per_slice(plan: &Plan) -> usize {
     plan.chunks_per_slice * plan.chunk / plan.sizes.chunk.max(1)
 }
 
-/// The plans of all batches that differ: relations with other facts or tables, and buckets with the same
+/// The plans of all batches that differ: relations with other steps or tables, and buckets with the same
 /// partition on both sides or with two.
 fn plans(
     spec: &ModelSpec,
@@ -113,11 +113,11 @@ fn plans(
 ) -> Result<Vec<Plan>, SpecError> {
     let mut plans: Vec<Plan> = Vec::new();
     for (index, relation) in spec.relations.iter().enumerate() {
-        let facts = spec.facts(index, execution.precision == Precision::Bf16);
+        let step_spec = spec.step_spec(index, execution.precision == Precision::Bf16);
         let types = Side::BOTH.map(|side| rows.get(relation.entity(side)));
         let largest = types.map(|rows| rows.map_or(0, |rows| rows.largest));
         let partitioned = types.iter().flatten().any(|rows| rows.partitioned);
-        let all = Side::BOTH.iter().any(|&side| facts.all(side));
+        let all = Side::BOTH.iter().any(|&side| step_spec.all(side));
         for (shared, entities) in [
             (true, largest),
             (false, largest),
@@ -125,14 +125,14 @@ fn plans(
             (false, [1; 2]),
         ] {
             let happens = match shared {
-                true => facts.one_type,
-                false => !facts.one_type || partitioned,
+                true => step_spec.one_type,
+                false => !step_spec.one_type || partitioned,
             };
-            let sizes = facts.sizes(batch_size.max(1), entities, largest, shared);
-            let same = |plan: &Plan| (plan.graph.facts(), &plan.sizes) == (&facts, &sizes);
+            let sizes = step_spec.sizes(batch_size.max(1), entities, largest, shared);
+            let same = |plan: &Plan| (plan.graph.step_spec(), &plan.sizes) == (&step_spec, &sizes);
             let wanted = happens && (entities == largest || (all && partitioned));
             if wanted && !plans.iter().any(same) {
-                let sliced = Arc::new(graph(index, &facts)?.slice(execution.update));
+                let sliced = Arc::new(graph(index, &step_spec)?.slice(execution.update));
                 plans.push(Plan::new(sliced, sizes, execution.slice_bytes.max(1)));
             }
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pbg_core::batch_graph::{Facts, Negatives, Sizes, Sliced};
+use pbg_core::batch_graph::{Negatives, Sizes, Sliced, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::model::{Operator, Precision};
 
@@ -45,9 +45,9 @@ impl Plan {
     /// Cuts a batch of `sizes` into slices whose buffers aim at `slice_bytes`.
     #[must_use]
     pub fn new(graph: Arc<Sliced>, sizes: Sizes, slice_bytes: usize) -> Self {
-        let facts: &Facts = graph.facts();
-        let negatives = facts.negatives;
-        let (dimension, operator) = (facts.dimension[Side::Rhs as usize], facts.operator);
+        let step_spec: &StepSpec = graph.step_spec();
+        let negatives = step_spec.negatives;
+        let (dimension, operator) = (step_spec.dimension[Side::Rhs as usize], step_spec.operator);
         let fit = graph.chunks_per_slice(&sizes, slice_bytes);
         // With all negatives a slice is one matrix product: its positives share them.
         let all = negatives.contains(&Negatives::All);
@@ -71,8 +71,8 @@ impl Plan {
     /// Columns of sampled negatives that replace `side`.
     pub fn columns(&self, side: Side) -> usize {
         match self.negatives[side as usize] {
-            Negatives::Sampled { own, uniform } => {
-                if own {
+            Negatives::Sampled { in_batch, uniform } => {
+                if in_batch {
                     self.chunk + uniform
                 } else {
                     uniform
@@ -86,7 +86,7 @@ impl Plan {
     pub fn in_batch(&self, side: Side) -> bool {
         matches!(
             self.negatives[side as usize],
-            Negatives::Sampled { own: true, .. }
+            Negatives::Sampled { in_batch: true, .. }
         )
     }
 

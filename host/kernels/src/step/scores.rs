@@ -8,7 +8,7 @@ use crate::comparators::{Comparison, RowExtras};
 use crate::error::StepError;
 use crate::matmul::{Block, Factor, product};
 use crate::step::buffers::{EntitySide, PreparedRows, SliceSide};
-use crate::step::gather::Layout;
+use crate::step::gather::ChunkLayout;
 use crate::step::plan::{Plan, Slice};
 use crate::step::score_buffers::ScoreBuffers;
 
@@ -19,7 +19,7 @@ pub(crate) struct Direction<'a> {
     /// The side that is replaced.
     pub(crate) side: Side,
     /// Rows per chunk of either side.
-    pub(crate) layouts: [Layout; 2],
+    pub(crate) layouts: [ChunkLayout; 2],
     pub(crate) comparison: Comparison,
     /// Whether products have bf16 factors.
     pub(crate) rounded: bool,
@@ -54,7 +54,7 @@ impl Direction<'_> {
         }
     }
 
-    pub(super) fn layout(&self, side: Side) -> Layout {
+    pub(super) fn layout(&self, side: Side) -> ChunkLayout {
         self.layouts[side as usize]
     }
 
@@ -236,8 +236,10 @@ impl Direction<'_> {
             match self.negatives() {
                 Negatives::None => {}
                 Negatives::All => scores[self.positive_entities[row] as usize] = MASKED,
-                Negatives::Sampled { own: false, .. } => {}
-                Negatives::Sampled { own: true, .. } => {
+                Negatives::Sampled {
+                    in_batch: false, ..
+                } => {}
+                Negatives::Sampled { in_batch: true, .. } => {
                     scores[row % self.slice.chunk] = MASKED;
                     scores[self.slice.filled(row / self.slice.chunk)..self.slice.chunk]
                         .fill(MASKED);

@@ -20,7 +20,7 @@ fn counts(
 ) -> Vec<RankCounts> {
     let mut ranker = Ranker::new(Arc::new(twin.model.spec.clone())).expect("a ranker");
     let (mut queries, mut candidates) = (Queries::default(), Candidates::default());
-    let [known, truth] = [side.other(), side].map(|s| &twin.edges.sides[s as usize]);
+    let [known, positives] = [side.other(), side].map(|s| &twin.edges.sides[s as usize]);
     let replacement = Replacement {
         side,
         relation,
@@ -35,7 +35,7 @@ fn counts(
         &twin.params,
         &mut queries,
     );
-    let positives = ranker.pair_scores(replacement, &queries, truth, twin.table(side));
+    let positives = ranker.pair_scores(replacement, &queries, positives, twin.table(side));
     let mut counts = vec![RankCounts::default(); known.len()];
     let entities = twin.model.entities(side);
     for first in (0..entities).step_by(block) {
@@ -74,15 +74,15 @@ fn ranks_equal_a_naive_count_in_blocks_of_any_size() {
                 let relation = 2;
                 twin.edges.relations.fill(relation);
                 for side in Side::BOTH {
-                    let truth = &twin.edges.sides[side as usize];
+                    let positives = &twin.edges.sides[side as usize];
                     // The positive, and another one; one of them listed twice.
-                    let left_out: Vec<Vec<u32>> = truth
+                    let left_out: Vec<Vec<u32>> = positives
                         .iter()
                         .map(|&e| vec![e.min(2), e.max(2), e.max(2)])
                         .collect();
                     let known = &twin.edges.sides[side.other() as usize];
-                    let expected: Vec<RankCounts> = (0..truth.len())
-                        .map(|i| naive(&twin, side, relation, known[i], truth[i], &left_out[i]))
+                    let expected: Vec<RankCounts> = (0..positives.len())
+                        .map(|i| naive(&twin, side, relation, known[i], positives[i], &left_out[i]))
                         .collect();
                     for block in [1, 4, 100] {
                         let found = counts(&twin, side, relation, block, &left_out);
@@ -102,14 +102,14 @@ fn naive(
     side: Side,
     relation: u32,
     known: u32,
-    truth: u32,
+    positives: u32,
     left_out: &[u32],
 ) -> RankCounts {
     let model = &twin.model;
     let query = model.adjusted(side.other(), side, relation, known);
     let score = |entity: u32| model.compare(&query, &model.adjusted(side, side, relation, entity));
     let candidates = (0..model.entities(side) as u32).filter(|e| !left_out.contains(e));
-    let above = candidates.filter(|&e| score(e) > score(truth)).count() as u32;
+    let above = candidates.filter(|&e| score(e) > score(positives)).count() as u32;
     RankCounts { above, equal: 0 }
 }
 

@@ -60,7 +60,7 @@ pub fn page(comparison: &Comparison) -> Result<String, PageError> {
     let meanings = COLUMNS
         .iter()
         .map(|column| (name(column.key), column.meaning.to_owned()));
-    page.facts(&meanings.collect::<Vec<_>>());
+    page.summary(&meanings.collect::<Vec<_>>());
     Ok(page.render()?)
 }
 

@@ -29,22 +29,22 @@ pub const HEADS: [&str; 9] = [
 /// When the data cannot be put into the page.
 pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageError> {
     let mut page = Page::new("Training run");
-    let mut facts = report.facts.clone();
+    let mut summary = report.summary.clone();
     if let Some(plan) = report.plans.last() {
         let cost = format!(
             "{} loads per pass, {} after the buffer is full",
             plan.cost.loads, plan.cost.swaps
         );
-        facts.push(("bucket order".to_owned(), format!("{}: {cost}", plan.order)));
+        summary.push(("bucket order".to_owned(), format!("{}: {cost}", plan.order)));
     }
     if let Some(peak) = report.peak_bytes() {
-        facts.push(("memory, measured".to_owned(), bytes(peak as f64)));
+        summary.push(("memory, measured".to_owned(), bytes(peak as f64)));
     }
     if !report.epochs.is_empty() {
-        facts.push(("order and sampler".to_owned(), calls(report)));
+        summary.push(("order and sampler".to_owned(), calls(report)));
     }
-    facts.extend(groups(report));
-    page.facts(&facts);
+    summary.extend(groups(report));
+    page.summary(&summary);
     page.download("run.csv", &table::run_csv(report)?);
     if report.buckets.is_empty() {
         page.text("Nothing has been trained yet.");

@@ -30,7 +30,7 @@ pub fn page(study: &Study) -> Result<String, PageError> {
         "The same data, model and budget under each order. Hover over a figure for its values; the camera above it \
          downloads it as SVG.",
     );
-    page.facts(&study.setting);
+    page.summary(&study.setting);
     page.download("study.csv", &table::study_csv(study)?);
     let head = HEADS.map(str::to_owned);
     page.table(&head, &study.orders.iter().map(row).collect::<Vec<_>>());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{ExportError, Rows};
+use super::{EmbeddingFile, ExportError};
 use crate::checkpoint::tensors::put_numbers;
 use crate::files::{FileError, SummedFile};
 
@@ -27,7 +27,7 @@ impl Array {
     }
 }
 
-impl Rows for Array {
+impl EmbeddingFile for Array {
     fn put(&mut self, _names: &[&str], values: &[f32]) -> Result<(), ExportError> {
         Ok(self.put_numbers(values)?)
     }

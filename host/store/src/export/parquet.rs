@@ -11,7 +11,7 @@ use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-use super::{ExportError, Rows};
+use super::{EmbeddingFile, ExportError};
 use crate::checkpoint::Tensor;
 use crate::files::{FileError, SummedFile};
 
@@ -43,7 +43,7 @@ impl Table {
     }
 }
 
-impl Rows for Table {
+impl EmbeddingFile for Table {
     fn put(&mut self, names: &[&str], values: &[f32]) -> Result<(), ExportError> {
         let values = Arc::new(Float32Array::from(values.to_vec()));
         let lists = FixedSizeListArray::new(Arc::clone(&self.item), self.dim as i32, values, None);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{ExportError, Rows};
+use super::{EmbeddingFile, ExportError};
 use crate::checkpoint::tensors::{header, put_numbers};
 use crate::files::{FileError, SummedFile};
 
@@ -20,7 +20,7 @@ impl Array {
     }
 }
 
-impl Rows for Array {
+impl EmbeddingFile for Array {
     fn put(&mut self, _names: &[&str], values: &[f32]) -> Result<(), ExportError> {
         Ok(put_numbers(&mut self.file, values)?)
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::{ExportError, Rows};
+use super::{EmbeddingFile, ExportError};
 use crate::files::{FileError, SummedFile};
 
 pub(super) struct Lines {
@@ -41,7 +41,7 @@ pub(super) fn put_numbers(line: &mut Vec<u8>, values: &[f32]) {
     }
 }
 
-impl Rows for Lines {
+impl EmbeddingFile for Lines {
     fn put(&mut self, names: &[&str], values: &[f32]) -> Result<(), ExportError> {
         for (name, values) in names.iter().zip(values.chunks_exact(self.dim)) {
             self.line.clear();

@@ -18,7 +18,7 @@ pub struct SummedFile {
 }
 
 /// Large enough that system calls are rare, small enough to stay in the cache.
-const BUFFER_BYTES: usize = 256 << 10;
+pub(super) const BUFFER_BYTES: usize = 256 << 10;
 
 impl SummedFile {
     /// Creates or truncates the file.

@@ -6,7 +6,7 @@
 use pbg_core::seed::{self, Purpose};
 
 use super::intern::{Interner, NameMap};
-use super::{ImportError, Job};
+use super::{ImportError, ImportJob};
 
 /// Left out: what [`Places::find`] gives for names in too few edges.
 pub(super) const DROPPED: u32 = u32::MAX;
@@ -25,7 +25,7 @@ pub(super) struct Places {
 
 impl Places {
     /// Places the names of the entity type with this index.
-    pub(super) fn new(job: &Job<'_>, index: usize) -> Result<Self, ImportError> {
+    pub(super) fn new(job: &ImportJob<'_>, index: usize) -> Result<Self, ImportError> {
         let names = &job.types.names[index];
         let min_count = job.options.entity_min_count;
         let seed = job.options.seed;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::ImportError;
-use super::columns::Layout;
+use super::columns::ColumnLayout;
 
 /// Bytes of text in a block, and the longest line.
 pub(super) const BLOCK_BYTES: usize = 512 << 10;
@@ -18,7 +18,7 @@ pub(super) struct InputFile {
     pub(super) path: PathBuf,
     /// Number of the file in the import.
     pub(super) index: usize,
-    pub(super) layout: Layout,
+    pub(super) layout: ColumnLayout,
 }
 
 /// A part of a name in a buffer.
@@ -36,7 +36,7 @@ impl Span {
 
 /// Edges whose names are parts of a buffer.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct EdgeRows {
     pub(super) lhs: Vec<Span>,
     /// Empty when there is no column of relations.
     pub(super) rel: Vec<Span>,
@@ -47,7 +47,7 @@ pub(super) struct Rows {
     pub(super) lines: Vec<u32>,
 }
 
-impl Rows {
+impl EdgeRows {
     pub(super) fn clear(&mut self) {
         self.lhs.clear();
         self.rel.clear();
@@ -76,9 +76,9 @@ pub(super) enum Content {
     Text(Vec<u8>),
     /// Rows of a table, their names in the buffer, the lines they take, and what is wrong with
     /// the last of them.
-    Rows {
+    EdgeRows {
         buffer: Vec<u8>,
-        rows: Rows,
+        rows: EdgeRows,
         lines: u64,
         wrong: Option<Wrong>,
     },

@@ -13,7 +13,7 @@ use pbg_core::graph::{Bucket, Edges};
 
 use super::assign::{DROPPED, Places};
 use super::spill::{Spill, field};
-use super::{ImportError, ImportProgress, Job};
+use super::{ImportError, ImportJob, ImportProgress};
 use crate::dataset::manifest::EdgeSetInfo;
 use crate::dataset::write::{BATCH_ROWS, EdgeFile};
 use crate::files::{self, FileError, Summary};
@@ -23,7 +23,7 @@ const MAX_BUCKETS: usize = 1 << 20;
 
 /// Sorts the edges of a set by bucket and writes its edge file.
 pub(super) fn run(
-    job: &Job<'_>,
+    job: &ImportJob<'_>,
     spill: &Spill,
     places: &[Places],
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
@@ -67,7 +67,11 @@ struct Placed {
 }
 
 impl<'a> Sorter<'a> {
-    fn new(job: &Job<'_>, spill: &'a Spill, places: &'a [Places]) -> Result<Self, ImportError> {
+    fn new(
+        job: &ImportJob<'_>,
+        spill: &'a Spill,
+        places: &'a [Places],
+    ) -> Result<Self, ImportError> {
         let sides = job.relations.sides();
         let finals = job.relations.finals();
         let relations: Vec<_> = finals

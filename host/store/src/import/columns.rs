@@ -90,7 +90,7 @@ impl Columns {
 
 /// Where the columns of a file are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct ColumnLayout {
     /// Number of columns; more or fewer in a line is an error.
     pub(super) count: usize,
     pub(super) lhs: usize,
@@ -99,7 +99,7 @@ pub(super) struct Layout {
     pub(super) weight: Option<usize>,
 }
 
-impl Layout {
+impl ColumnLayout {
     /// The layout of a file without header.
     pub(super) fn without_header(columns: Option<&Columns>) -> Result<Self, String> {
         match columns {
@@ -209,10 +209,10 @@ mod tests {
     #[test]
     fn positions_and_names() {
         let columns: Columns = "-,rhs,lhs,weight".parse().unwrap();
-        let layout = Layout::without_header(Some(&columns)).unwrap();
+        let layout = ColumnLayout::without_header(Some(&columns)).unwrap();
         assert_eq!(
             layout,
-            Layout {
+            ColumnLayout {
                 count: 4,
                 lhs: 2,
                 rel: None,
@@ -221,10 +221,10 @@ mod tests {
             }
         );
         let columns: Columns = "lhs=a,rhs=c,rel=b".parse().unwrap();
-        let layout = Layout::with_header(Some(&columns), &["c", "x", "b", "a"]).unwrap();
+        let layout = ColumnLayout::with_header(Some(&columns), &["c", "x", "b", "a"]).unwrap();
         assert_eq!(
             layout,
-            Layout {
+            ColumnLayout {
                 count: 4,
                 lhs: 3,
                 rel: Some(2),
@@ -232,10 +232,10 @@ mod tests {
                 weight: None
             }
         );
-        let layout = Layout::with_header(None, &["Head", "relation", "tail"]).unwrap();
+        let layout = ColumnLayout::with_header(None, &["Head", "relation", "tail"]).unwrap();
         assert_eq!(
             layout,
-            Layout {
+            ColumnLayout {
                 count: 3,
                 lhs: 0,
                 rel: Some(1),
@@ -257,10 +257,10 @@ mod tests {
         ] {
             assert!(text.parse::<Columns>().is_err(), "{text}");
         }
-        assert!(Layout::with_header(None, &["a", "b", "c"]).is_err());
-        assert!(Layout::with_header(None, &["head", "lhs", "tail"]).is_err());
+        assert!(ColumnLayout::with_header(None, &["a", "b", "c"]).is_err());
+        assert!(ColumnLayout::with_header(None, &["head", "lhs", "tail"]).is_err());
         let named: Columns = "lhs=a,rhs=b".parse().unwrap();
-        assert!(Layout::without_header(Some(&named)).is_err());
-        assert!(Layout::with_header(Some(&named), &["a", "c"]).is_err());
+        assert!(ColumnLayout::without_header(Some(&named)).is_err());
+        assert!(ColumnLayout::with_header(Some(&named), &["a", "c"]).is_err());
     }
 }

@@ -8,7 +8,7 @@ use super::block::MAX_NAME;
 use super::intern::Interner;
 use super::relations::shorten;
 use super::source::Source;
-use super::{ImportError, ImportReport, Job, assign};
+use super::{ImportError, ImportJob, ImportReport, assign};
 use crate::dataset::Dataset;
 use crate::dataset::manifest::{FeatureInfo, Manifest};
 use crate::dataset::write;
@@ -17,7 +17,7 @@ use crate::files::FileError;
 /// Reads the features of the entity type with this index, if it is featurized, and writes their
 /// two files.
 pub(super) fn import(
-    job: &Job<'_>,
+    job: &ImportJob<'_>,
     index: usize,
     places: &Places,
     manifest: &mut Manifest,

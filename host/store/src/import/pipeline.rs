@@ -11,18 +11,18 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::block::{BLOCK_BYTES, Block, Content, Done, InputFile, Numbered};
-use super::source::{self, Kind, Source};
+use super::source::{self, EdgeFormat, Source};
 use super::spill::Spill;
 use super::table::{self, Sink};
 use super::worker::Worker;
-use super::{ImportError, ImportProgress, Job};
+use super::{ImportError, ImportJob, ImportProgress};
 use crate::files::{self, FileError, SummedFile};
 
 type Progress<'p> = dyn FnMut(ImportProgress) -> ControlFlow<()> + 'p;
 
 /// Reads all sets; their edges end up in one spill file each.
 pub(super) fn read_all(
-    job: &Job<'_>,
+    job: &ImportJob<'_>,
     sets: &[(String, Vec<PathBuf>)],
     progress: &mut Progress<'_>,
 ) -> Result<Vec<Spill>, ImportError> {
@@ -60,7 +60,7 @@ struct Meter<'a, 'p> {
     edges: u64,
 }
 
-fn open(job: &Job<'_>, path: &Path, index: usize) -> Result<Arc<InputFile>, ImportError> {
+fn open(job: &ImportJob<'_>, path: &Path, index: usize) -> Result<Arc<InputFile>, ImportError> {
     let layout = source::layout(path, job.options.columns.as_ref())?;
     if layout.rel.is_none() && job.relations.single().is_none() {
         let what = "it has no column of relations, and the configuration has not exactly one";
@@ -88,7 +88,7 @@ fn check_weights(set: &str, inputs: &[Arc<InputFile>]) -> Result<(), ImportError
 }
 
 fn read_set(
-    job: &Job<'_>,
+    job: &ImportJob<'_>,
     set: &str,
     inputs: &[Arc<InputFile>],
     meter: &mut Meter<'_, '_>,
@@ -124,7 +124,11 @@ fn read_set(
     Ok(Spill::open(&path, set, edges, has_weight)?)
 }
 
-fn work(job: &Job<'_>, blocks: &Mutex<Receiver<Numbered<Block>>>, done: &Sender<Numbered<Done>>) {
+fn work(
+    job: &ImportJob<'_>,
+    blocks: &Mutex<Receiver<Numbered<Block>>>,
+    done: &Sender<Numbered<Done>>,
+) {
     let mut worker = Worker::new(job);
     loop {
         let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -152,10 +156,10 @@ impl Reader {
                 reader: &mut self,
                 file,
             };
-            let result = match Kind::of(&file.path) {
-                Kind::Lines => read_lines(file, &mut sink),
-                Kind::Csv => table::read_csv(file, &mut sink),
-                Kind::Parquet => table::read_parquet(file, &mut sink),
+            let result = match EdgeFormat::of(&file.path) {
+                EdgeFormat::Lines => read_lines(file, &mut sink),
+                EdgeFormat::Csv => table::read_csv(file, &mut sink),
+                EdgeFormat::Parquet => table::read_parquet(file, &mut sink),
             };
             if let Err(error) = result {
                 self.send(Err(error));
@@ -233,7 +237,7 @@ fn read_lines(file: &InputFile, sink: &mut dyn Sink) -> Result<(), ImportError> 
 
 /// Writes records in the order of the files.
 struct Collector<'a> {
-    job: &'a Job<'a>,
+    job: &'a ImportJob<'a>,
     set: &'a str,
     inputs: &'a [Arc<InputFile>],
     free: Sender<Vec<u8>>,
@@ -248,7 +252,7 @@ struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     fn new(
-        job: &'a Job<'a>,
+        job: &'a ImportJob<'a>,
         path: &Path,
         (set, inputs): (&'a str, &'a [Arc<InputFile>]),
         free: Sender<Vec<u8>>,

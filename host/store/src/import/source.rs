@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::columns::{Columns, Layout};
+use super::columns::{ColumnLayout, Columns};
 use super::{ImportError, table};
 use crate::files::{self, FileError};
 
 /// How the edges of a file are written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EdgeFormat {
     /// A line per edge, columns separated by tabs.
     Lines,
     /// Comma-separated values with a header.
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Parquet,
 }
 
-impl Kind {
+impl EdgeFormat {
     /// By the ending of the name, without that of a compression; text unless it says otherwise.
     pub(super) fn of(path: &Path) -> Self {
         let name = path
@@ -126,22 +126,22 @@ impl<R: Read> Read for Decompressed<R> {
 
 /// Finds out what the columns of a file are. Files are looked at before the first is read, so
 /// that the last one's mistake does not take hours to show.
-pub(super) fn layout(path: &Path, columns: Option<&Columns>) -> Result<Layout, ImportError> {
+pub(super) fn layout(path: &Path, columns: Option<&Columns>) -> Result<ColumnLayout, ImportError> {
     let wrong = |what| ImportError::input(path, what);
-    match Kind::of(path) {
-        Kind::Lines => {
+    match EdgeFormat::of(path) {
+        EdgeFormat::Lines => {
             Source::open(path)?;
-            Layout::without_header(columns).map_err(wrong)
+            ColumnLayout::without_header(columns).map_err(wrong)
         }
-        Kind::Csv => {
+        EdgeFormat::Csv => {
             let header = table::csv_header(path)?;
             let header: Vec<&str> = header.iter().map(String::as_str).collect();
-            Layout::with_header(columns, &header).map_err(wrong)
+            ColumnLayout::with_header(columns, &header).map_err(wrong)
         }
-        Kind::Parquet => {
+        EdgeFormat::Parquet => {
             let header = table::parquet_header(path)?;
             let header: Vec<&str> = header.iter().map(String::as_str).collect();
-            Layout::with_header(columns, &header).map_err(wrong)
+            ColumnLayout::with_header(columns, &header).map_err(wrong)
         }
     }
 }

@@ -8,9 +8,9 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::ImportError;
-use super::block::{BLOCK_BYTES, Content, InputFile, Rows, Span, Wrong};
+use super::block::{BLOCK_BYTES, Content, EdgeRows, InputFile, Span, Wrong};
 use super::cast;
-use super::columns::Layout;
+use super::columns::ColumnLayout;
 use super::source::Source;
 use super::text::{check_name, check_weight, parse_weight};
 use crate::files;
@@ -65,7 +65,7 @@ pub(super) fn read_csv(file: &InputFile, sink: &mut dyn Sink) -> Result<(), Impo
         let Some(mut buffer) = sink.buffer() else {
             return Ok(());
         };
-        let mut rows = Rows::default();
+        let mut rows = EdgeRows::default();
         let mut wrong = None;
         while buffer.len() < BLOCK_BYTES / 2 && wrong.is_none() {
             at_end = !reader
@@ -81,7 +81,7 @@ pub(super) fn read_csv(file: &InputFile, sink: &mut dyn Sink) -> Result<(), Impo
         }
         let next_line = reader.position().line();
         let disk_bytes = disk.load(Ordering::Relaxed);
-        let content = Content::Rows {
+        let content = Content::EdgeRows {
             buffer,
             rows,
             lines: next_line - first_line,
@@ -97,9 +97,9 @@ pub(super) fn read_csv(file: &InputFile, sink: &mut dyn Sink) -> Result<(), Impo
 
 fn push_record(
     record: &csv::ByteRecord,
-    layout: &Layout,
+    layout: &ColumnLayout,
     buffer: &mut Vec<u8>,
-    rows: &mut Rows,
+    rows: &mut EdgeRows,
 ) -> Result<(), String> {
     if record.len() != layout.count {
         let (expected, found) = (layout.count, record.len());
@@ -185,7 +185,7 @@ pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), 
         let Some(mut buffer) = sink.buffer() else {
             return Ok(());
         };
-        let mut rows = Rows::default();
+        let mut rows = EdgeRows::default();
         let columns = TableColumns::new(&batch, layout, &used).map_err(wrong)?;
         let result = (0..batch.num_rows()).try_for_each(|row| {
             rows.lines.push(row as u32);
@@ -198,7 +198,7 @@ pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), 
         rows_done += batch.num_rows() as u64;
         let disk_bytes = (u128::from(size) * u128::from(rows_done) / u128::from(rows_total)) as u64;
         let lines = batch.num_rows() as u64;
-        let content = Content::Rows {
+        let content = Content::EdgeRows {
             buffer,
             rows,
             lines,
@@ -221,7 +221,7 @@ struct TableColumns {
 }
 
 impl TableColumns {
-    fn new(batch: &RecordBatch, layout: &Layout, used: &[usize]) -> Result<Self, String> {
+    fn new(batch: &RecordBatch, layout: &ColumnLayout, used: &[usize]) -> Result<Self, String> {
         // The projection keeps the order of the file.
         let position = |at: usize| used.iter().filter(|&&other| other < at).count();
         let of = |at: usize, error: String| {
@@ -246,7 +246,7 @@ impl TableColumns {
         })
     }
 
-    fn push(&self, row: usize, buffer: &mut Vec<u8>, rows: &mut Rows) -> Result<(), String> {
+    fn push(&self, row: usize, buffer: &mut Vec<u8>, rows: &mut EdgeRows) -> Result<(), String> {
         let mut name = |(column, array): &(usize, StringArray)| {
             let name = if array.is_null(row) {
                 ""

@@ -1,12 +1,12 @@
 //! Parsing lines whose columns are separated by tabs.
 
-use super::block::{BLOCK_BYTES, MAX_NAME, Rows, Span, Wrong};
-use super::columns::Layout;
+use super::block::{BLOCK_BYTES, EdgeRows, MAX_NAME, Span, Wrong};
+use super::columns::ColumnLayout;
 use super::relations::shorten;
 
 /// Parses whole lines into `rows`; gives the number of lines. Blank lines carry nothing and are
 /// passed over.
-pub(super) fn parse(text: &[u8], layout: &Layout, rows: &mut Rows) -> Result<u64, Wrong> {
+pub(super) fn parse(text: &[u8], layout: &ColumnLayout, rows: &mut EdgeRows) -> Result<u64, Wrong> {
     rows.clear();
     if let Err(e) = std::str::from_utf8(text) {
         let line = memchr::memchr_iter(b'\n', &text[..e.valid_up_to()]).count() as u64;
@@ -56,13 +56,13 @@ pub(super) fn parse(text: &[u8], layout: &Layout, rows: &mut Rows) -> Result<u64
 
 struct Parser<'a> {
     text: &'a [u8],
-    layout: &'a Layout,
+    layout: &'a ColumnLayout,
     fields: Vec<Span>,
     line: u64,
 }
 
 impl Parser<'_> {
-    fn finish_line(&self, found: usize, rows: &mut Rows) -> Result<(), Wrong> {
+    fn finish_line(&self, found: usize, rows: &mut EdgeRows) -> Result<(), Wrong> {
         let expected = self.layout.count;
         if found != expected {
             let hint = if found == 1 && self.fields[0].of(self.text).contains(&b' ') {

@@ -1,17 +1,17 @@
 //! A worker: from a block of text to records of provisional ids.
 
-use super::block::{Block, Content, Done, Rows, Wrong};
+use super::block::{Block, Content, Done, EdgeRows, Wrong};
 use super::intern::{Interner, SHARDS};
 use super::relations::{RelationCache, Resolved};
 use super::types::Types;
-use super::{ImportError, Job, text};
+use super::{ImportError, ImportJob, text};
 
 /// A worker and the memory that it uses again for every block.
 pub(super) struct Worker<'a> {
     types: &'a Types,
     single: Option<Resolved>,
     relations: RelationCache<'a>,
-    rows: Rows,
+    rows: EdgeRows,
     resolved: Vec<Resolved>,
     /// Hash of every name: left and right sides in turn.
     hashes: Vec<u64>,
@@ -23,12 +23,12 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(job: &'a Job<'a>) -> Self {
+    pub(super) fn new(job: &'a ImportJob<'a>) -> Self {
         Self {
             types: job.types,
             single: job.relations.single(),
             relations: RelationCache::new(job.relations),
-            rows: Rows::default(),
+            rows: EdgeRows::default(),
             resolved: Vec::new(),
             hashes: Vec::new(),
             groups: Vec::new(),
@@ -46,7 +46,7 @@ impl<'a> Worker<'a> {
                     Err(wrong) => (buffer, 0, Some(wrong)),
                 }
             }
-            Content::Rows {
+            Content::EdgeRows {
                 buffer,
                 rows,
                 lines,

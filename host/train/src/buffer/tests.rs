@@ -138,8 +138,8 @@ fn buffer(
     memory: Memory,
 ) -> PartitionBuffer<Memory> {
     let ahead = beside.then_some(ON_THEIR_WAY);
-    let room = Room { slots, copies };
-    PartitionBuffer::new(layout, room, ahead, memory, Arc::default()).unwrap()
+    let size = BufferSize { slots, copies };
+    PartitionBuffer::new(layout, size, ahead, memory, Arc::default()).unwrap()
 }
 
 /// The buckets of the grid in a random order.

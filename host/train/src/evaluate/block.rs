@@ -11,7 +11,7 @@ use pbg_kernels::table::Table;
 
 use super::edges::Edge;
 use super::known::{self, Entity, GRANULE, Granule, Questions};
-use super::stats::{Ranked, Standing};
+use super::stats::{CandidateCounts, Ranked};
 use super::view::{Tables, View};
 use crate::error::RunError;
 
@@ -21,7 +21,7 @@ pub(super) const PART: usize = 160 * GRANULE;
 const ROWS: usize = 1 << 12;
 
 /// Queries of one side whose candidates are the same rows, prepared alike.
-pub(super) struct Group {
+pub(super) struct QueryGroup {
     pub(super) side: Side,
     /// Entity type of the candidates.
     pub(super) entity: usize,
@@ -35,13 +35,13 @@ pub(super) struct Group {
     /// Scores of the true entities.
     pub(super) positives: Vec<f32>,
     /// The true entities.
-    pub(super) own: Vec<Entity>,
+    pub(super) positive_entities: Vec<Entity>,
     pub(super) counts: Vec<Counts>,
     /// Number of the first granule of its queries in the block.
     pub(super) first_granule: usize,
 }
 
-impl Group {
+impl QueryGroup {
     /// How many granules its queries are.
     pub(super) fn granules(&self) -> usize {
         self.edges.len().div_ceil(GRANULE)
@@ -69,7 +69,7 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Adds candidates but for the true entity, and those among them that are known answers.
-    pub(super) fn add(&self, raw: Standing, known: Standing) {
+    pub(super) fn add(&self, raw: CandidateCounts, known: CandidateCounts) {
         let add = |to: &AtomicU64, n: u64| {
             if n > 0 {
                 to.fetch_add(n, Ordering::Relaxed);
@@ -85,12 +85,12 @@ impl Counts {
     /// The result, among `candidates` other than the true entity.
     pub(super) fn ranked(&self, candidates: u64) -> Ranked {
         let of = |from: &AtomicU64| from.load(Ordering::Relaxed);
-        let raw = Standing {
+        let raw = CandidateCounts {
             candidates,
             above: of(&self.above),
             equal: of(&self.equal),
         };
-        let known = Standing {
+        let known = CandidateCounts {
             candidates: of(&self.known),
             above: of(&self.known_above),
             equal: of(&self.known_equal),
@@ -118,7 +118,7 @@ pub(super) fn relation_alone(spec: &ModelSpec, relation: u32, side: Side) -> boo
 
 /// The queries of a block, type by type, and their questions.
 pub(super) struct Block {
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<QueryGroup>,
     pub(super) questions: Questions,
     pub(super) granules: Vec<Granule>,
 }
@@ -132,7 +132,7 @@ impl Block {
         ranker: &mut Ranker,
     ) -> Result<Self, RunError> {
         let mut block = Self::sort(view, edges);
-        let rows = Rows::read(view, tables, edges)?;
+        let rows = BlockRows::read(view, tables, edges)?;
         for group in &mut block.groups {
             prepare(group, view, &rows, edges, ranker)?;
         }
@@ -172,14 +172,14 @@ impl Block {
                     first: part[0],
                     last: part[part.len() - 1],
                 }));
-            let own = places
+            let positive_entities = places
                 .iter()
                 .map(|&at| known::entity(view, &edges[at as usize], side));
-            block.groups.push(Group {
+            block.groups.push(QueryGroup {
                 side,
                 entity,
                 relation: edges[places[0] as usize].rel,
-                own: own.collect(),
+                positive_entities: positive_entities.collect(),
                 questions,
                 queries: Queries::default(),
                 positives: Vec::with_capacity(places.len()),
@@ -194,19 +194,23 @@ impl Block {
 
 /// Makes the queries of a group and scores the true entities.
 fn prepare(
-    group: &mut Group,
+    group: &mut QueryGroup,
     view: &View<'_>,
-    rows: &Rows,
+    rows: &BlockRows,
     edges: &[Edge],
     ranker: &mut Ranker,
 ) -> Result<(), RunError> {
     let replacement = group.replacement(view);
     let known = view.blueprint.type_of(group.relation, group.side.other());
-    let (known_rows, own_rows) = (&rows.types[known], &rows.types[group.entity]);
+    let (known_rows, positive_rows) = (&rows.types[known], &rows.types[group.entity]);
     let width = known_rows.table.embeddings.width();
     group.queries = Queries::with_capacity(group.edges.len(), width);
     let mut part = Queries::default();
-    for (members, own) in group.edges.chunks(PART).zip(group.own.chunks(PART)) {
+    for (members, positives) in group
+        .edges
+        .chunks(PART)
+        .zip(group.positive_entities.chunks(PART))
+    {
         let edge = |&at: &u32| &edges[at as usize];
         let relations: Vec<u32> = members.iter().map(|at| edge(at).rel).collect();
         let known: Vec<u32> = members
@@ -221,8 +225,11 @@ fn prepare(
             view.params,
             &mut part,
         );
-        let own: Vec<u32> = own.iter().map(|&own| own_rows.place(own)).collect();
-        let scores = ranker.pair_scores(replacement, &part, &own, &own_rows.table);
+        let positives: Vec<u32> = positives
+            .iter()
+            .map(|&positive| positive_rows.place(positive))
+            .collect();
+        let scores = ranker.pair_scores(replacement, &part, &positives, &positive_rows.table);
         if let Some(at) = scores.iter().position(|score| !score.is_finite()) {
             return Err(not_finite(edge(&members[at])));
         }
@@ -233,7 +240,7 @@ fn prepare(
 }
 
 /// The embeddings of a block's entities.
-struct Rows {
+struct BlockRows {
     types: Vec<TypeRows>,
 }
 
@@ -252,7 +259,7 @@ impl TypeRows {
     }
 }
 
-impl Rows {
+impl BlockRows {
     /// Copies what both sides of `edges` need; every table that has some of it is read once.
     fn read(view: &View<'_>, tables: &mut dyn Tables, edges: &[Edge]) -> Result<Self, RunError> {
         let layout = &view.blueprint.layout;

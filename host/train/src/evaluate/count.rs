@@ -8,9 +8,9 @@ use pbg_kernels::rank::{self, Ranker};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::table::Table;
 
-use super::block::Group;
+use super::block::QueryGroup;
 use super::known::{Answers, GRANULE};
-use super::stats::Standing;
+use super::stats::CandidateCounts;
 use super::view::View;
 use crate::error::RunError;
 
@@ -20,7 +20,7 @@ const MANY: usize = 320 * GRANULE;
 const TASKS: usize = 4;
 
 /// The candidates of one partition.
-pub(super) struct Slate<'c> {
+pub(super) struct CandidateBlock<'c> {
     pub(super) table: &'c Table,
     pub(super) partition: u32,
     pub(super) offsets: Offsets<'c>,
@@ -51,9 +51,9 @@ impl Offsets<'_> {
     }
 }
 
-/// Queries of a group that are compared with a slate, and how they are shared out.
+/// Queries of a group that are compared with a block, and how they are shared out.
 struct Share<'g> {
-    group: &'g Group,
+    group: &'g QueryGroup,
     queries: Range<usize>,
     /// Queries of a task.
     step: usize,
@@ -61,16 +61,16 @@ struct Share<'g> {
     first: usize,
 }
 
-/// Compares the queries of `groups` whose granules are in `answers` with a slate.
+/// Compares the queries of `groups` whose granules are in `answers` with a block.
 pub(super) fn count<'g>(
     view: &View<'_>,
     spec: &Arc<ModelSpec>,
-    groups: impl Iterator<Item = &'g Group>,
-    slate: &Slate<'_>,
+    groups: impl Iterator<Item = &'g QueryGroup>,
+    block: &CandidateBlock<'_>,
     answers: &Answers,
     threads: usize,
 ) -> Result<(), RunError> {
-    let blocks = slate.offsets.len().div_ceil(rank::BLOCK);
+    let blocks = block.offsets.len().div_ceil(rank::BLOCK);
     let mut shares: Vec<Share<'g>> = Vec::new();
     let mut tasks = 0;
     for group in groups {
@@ -92,7 +92,7 @@ pub(super) fn count<'g>(
     let counting = Counting {
         view,
         spec,
-        slate,
+        block,
         answers,
         shares,
         tasks,
@@ -108,7 +108,7 @@ pub(super) fn count<'g>(
 }
 
 /// Which queries of `group` are in `granules`.
-fn queries(group: &Group, granules: &Range<usize>) -> Range<usize> {
+fn queries(group: &QueryGroup, granules: &Range<usize>) -> Range<usize> {
     let place = |granule: usize| {
         let within = granule.saturating_sub(group.first_granule);
         (within * GRANULE).min(group.edges.len())
@@ -120,7 +120,7 @@ fn queries(group: &Group, granules: &Range<usize>) -> Range<usize> {
 struct Counting<'c, 'g> {
     view: &'c View<'c>,
     spec: &'c Arc<ModelSpec>,
-    slate: &'c Slate<'c>,
+    block: &'c CandidateBlock<'c>,
     answers: &'c Answers,
     shares: Vec<Share<'g>>,
     tasks: usize,
@@ -143,10 +143,10 @@ impl Counting<'_, '_> {
             let parts = share.queries.len().div_ceil(share.step);
             let (at, part) = ((task - share.first) / parts, (task - share.first) % parts);
             let first = at * rank::BLOCK;
-            let last = (first + rank::BLOCK).min(self.slate.offsets.len());
-            let offsets = self.slate.offsets.part(first..last);
-            let rows = self.slate.table.gather(&offsets);
-            let rows = Table::new(rows, self.slate.table.embeddings.width());
+            let last = (first + rank::BLOCK).min(self.block.offsets.len());
+            let offsets = self.block.offsets.part(first..last);
+            let rows = self.block.table.gather(&offsets);
+            let rows = Table::new(rows, self.block.table.embeddings.width());
             let replacement = share.group.replacement(self.view);
             ranker.candidates(replacement, 0..offsets.len(), &rows, &mut block);
             let start = share.queries.start + part * share.step;
@@ -162,24 +162,24 @@ impl Counting<'_, '_> {
     }
 
     /// Adds where the true entity of a query stands among the candidates `offsets`.
-    fn tally(&self, group: &Group, query: usize, scores: &[f32], offsets: &[u32]) {
+    fn tally(&self, group: &QueryGroup, query: usize, scores: &[f32], offsets: &[u32]) {
         let positive = group.positives[query];
-        let standing = |offset: u32| {
+        let counted = |offset: u32| {
             let at = offsets.binary_search(&offset).ok()?;
-            Some(Standing::among(positive, &scores[at..=at]))
+            Some(CandidateCounts::among(positive, &scores[at..=at]))
         };
-        let (partition, own) = group.own[query];
-        let here = partition == self.slate.partition;
-        let mut raw = Standing::among(positive, scores);
-        if let Some(itself) = standing(own).filter(|_| here) {
+        let (partition, positive_offset) = group.positive_entities[query];
+        let here = partition == self.block.partition;
+        let mut raw = CandidateCounts::among(positive, scores);
+        if let Some(itself) = counted(positive_offset).filter(|_| here) {
             raw = raw.without(itself);
         }
-        let mut known = Standing::default();
+        let mut known = CandidateCounts::default();
         if let (Some(&first), Some(&last)) = (offsets.first(), offsets.last()) {
             let within = u64::from(first)..u64::from(last) + 1;
             let answers = self.answers.of(group.questions[query], within);
-            for answer in answers.filter(|&answer| !(here && answer == own)) {
-                if let Some(counted) = standing(answer) {
+            for answer in answers.filter(|&answer| !(here && answer == positive_offset)) {
+                if let Some(counted) = counted(answer) {
                     known.add(counted);
                 }
             }

@@ -108,13 +108,13 @@ impl Answers {
 /// The edge sets whose edges are no wrong answers.
 pub(super) struct Filter {
     sets: Vec<EdgeSet>,
-    room: usize,
+    most: usize,
     threads: usize,
 }
 
 /// Room for answers, in entries: enough that the answers of a granule, which has at most as many
 /// questions as queries, take no more than half of it.
-pub(super) fn room(filter_edges: u64, most_entities: u64) -> usize {
+pub(super) fn most_entries(filter_edges: u64, most_entities: u64) -> usize {
     let matches = filter_edges.saturating_mul(2) as usize;
     let granules = 2 * GRANULE * most_entities as usize;
     ROOM.max(granules).min(matches)
@@ -132,7 +132,7 @@ impl Filter {
         let most = tables.map(|key| view.entities(key)).max().unwrap_or(0);
         let edges = sets.iter().map(EdgeSet::len).sum();
         Ok(Self {
-            room: room(edges, most),
+            most: most_entries(edges, most),
             sets,
             threads,
         })
@@ -148,7 +148,7 @@ impl Filter {
         first: usize,
         partition: u32,
     ) -> Result<Answers, RunError> {
-        let mut collected = Collected::new(granules, first, self.room);
+        let mut collected = Collected::new(granules, first, self.most);
         let mut matched = Vec::new();
         let mut edges = Edges::default();
         for (set, bucket) in self.sets.iter().flat_map(|set| {
@@ -177,21 +177,21 @@ impl Filter {
     }
 }
 
-/// Answers as they come, in no more room than there is.
+/// Answers as they come, in no more memory than there is.
 struct Collected<'g> {
     granules: &'g [Granule],
-    /// The granules whose answers are collected. The last ones are left for later when room is short.
+    /// The granules whose answers are collected. The last ones are left for later when memory is short.
     part: Range<usize>,
-    room: usize,
+    most: usize,
     entries: Vec<u64>,
 }
 
 impl<'g> Collected<'g> {
-    fn new(granules: &'g [Granule], first: usize, room: usize) -> Self {
+    fn new(granules: &'g [Granule], first: usize, most: usize) -> Self {
         Self {
             granules,
             part: first..granules.len(),
-            room,
+            most,
             entries: Vec::new(),
         }
     }
@@ -205,9 +205,9 @@ impl<'g> Collected<'g> {
 
     /// Takes what was found, in any order.
     fn add(&mut self, found: &mut Vec<u64>) {
-        if self.entries.len() + found.len() > self.room {
+        if self.entries.len() + found.len() > self.most {
             self.compact();
-            self.cut(self.room / 2);
+            self.cut(self.most / 2);
         }
         self.entries.append(found);
     }
@@ -347,16 +347,16 @@ mod tests {
                 .chunks(GRANULE)
                 .map(|part| Granule { first: part[0], last: part[part.len() - 1] })
                 .collect();
-            let room = 2 * GRANULE * 8;
+            let most = 2 * GRANULE * 8;
             let (mut first, mut rounds) = (0, 0);
             while first < granules.len() {
-                let mut collected = Collected::new(&granules, first, room);
+                let mut collected = Collected::new(&granules, first, most);
                 for part in found.chunks(at_once) {
                     let asked = collected.asked();
                     let part = part.iter().filter(|(question, _)| asked.contains(question));
                     let mut part = part.map(|&(q, o)| u64::from(q) << 32 | u64::from(o)).collect();
                     collected.add(&mut part);
-                    prop_assert!(collected.entries.len() <= room + at_once);
+                    prop_assert!(collected.entries.len() <= most + at_once);
                 }
                 let answers = collected.finish();
                 prop_assert!(answers.granules.start == first && answers.granules.end > first);

@@ -135,7 +135,7 @@ fn batch_bytes(blueprint: &Blueprint, set: &EdgeSet) -> u64 {
 
 fn edge_bytes(blueprint: &Blueprint, set: &EdgeSet, limit: u64) -> u64 {
     let read = set.len().min(limit).min(EDGES as u64);
-    // An edge, its standing on both sides, raw and filtered, and its place in the sum.
+    // An edge, its counts on both sides, raw and filtered, and its place in the sum.
     let edges = read * (20 + 2 * 48 + 16);
     let sample = match set.len() {
         len if limit >= len => 0,
@@ -160,7 +160,7 @@ fn answer_bytes(blueprint: &Blueprint, dataset: &Dataset, filter: &[EdgeSet], bl
     let edges = filter.iter().map(EdgeSet::len).sum();
     let counts = dataset.manifest().entities.values();
     let most = counts.flat_map(|info| info.counts.iter().copied()).max();
-    let entries = known::room(edges, most.map_or(0, u64::from)) as u64;
+    let entries = known::most_entries(edges, most.map_or(0, u64::from)) as u64;
     let read = filter.iter().map(|set| batch_bytes(blueprint, set)).max();
     let batch = edges.min(READ_ROWS);
     // A batch may answer two questions with each edge; its parts are joined.

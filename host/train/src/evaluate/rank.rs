@@ -9,8 +9,8 @@ use pbg_kernels::rank::Ranker;
 use pbg_kernels::spec::ModelSpec;
 use rand::RngExt;
 
-use super::block::{Block, Group, group_of};
-use super::count::{self, Offsets, Slate};
+use super::block::{Block, QueryGroup, group_of};
+use super::count::{self, CandidateBlock, Offsets};
 use super::edges::Edge;
 use super::known::{Answers, Entity, Filter};
 use super::stats::{RankSums, Ranked};
@@ -118,9 +118,13 @@ impl<'a> Ranking<'a> {
         }
         for group in &block.groups {
             let candidates: u64 = seen[group.entity].iter().sum();
-            let counts = group.counts.iter().zip(&group.own).zip(&group.edges);
-            for ((counts, &own), &at) in counts {
-                let others = candidates - u64::from(self.is_candidate(group.entity, own));
+            let counts = group
+                .counts
+                .iter()
+                .zip(&group.positive_entities)
+                .zip(&group.edges);
+            for ((counts, &positive), &at) in counts {
+                let others = candidates - u64::from(self.is_candidate(group.entity, positive));
                 found(group.side, at as usize, counts.ranked(others));
             }
         }
@@ -137,7 +141,7 @@ impl<'a> Ranking<'a> {
         answers: &Answers,
     ) -> Result<Option<u64>, RunError> {
         let (entity, partition) = key;
-        let asked = |group: &&Group| {
+        let asked = |group: &&QueryGroup| {
             let first = group.first_granule;
             group.entity == entity
                 && first < answers.granules.end
@@ -150,7 +154,7 @@ impl<'a> Ranking<'a> {
             return Ok(None);
         }
         let table = tables.table(key)?;
-        let slate = Slate {
+        let block = CandidateBlock {
             table,
             partition,
             offsets: match drawn {
@@ -162,11 +166,11 @@ impl<'a> Ranking<'a> {
             &self.view,
             &self.spec,
             groups,
-            &slate,
+            &block,
             answers,
             self.threads,
         )?;
-        Ok(Some(slate.offsets.len() as u64))
+        Ok(Some(block.offsets.len() as u64))
     }
 
     fn is_candidate(&self, entity: usize, (partition, offset): Entity) -> bool {

@@ -5,13 +5,13 @@ use pbg_kernels::rank::RankCounts;
 
 /// Candidates counted: how many, above the positive, and equal to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct CandidateCounts {
     pub(super) candidates: u64,
     pub(super) above: u64,
     pub(super) equal: u64,
 }
 
-impl Standing {
+impl CandidateCounts {
     pub(super) fn among(positive: f32, scores: &[f32]) -> Self {
         let RankCounts { above, equal } = RankCounts::among(positive, scores);
         Self {
@@ -48,9 +48,9 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    pub(super) fn add_rank(&mut self, standing: Standing) {
-        let candidates = standing.candidates;
-        let rank = standing.rank();
+    pub(super) fn add_rank(&mut self, counted: CandidateCounts) {
+        let candidates = counted.candidates;
+        let rank = counted.rank();
         let within = |n: f64| f64::from(u8::from(rank <= n));
         let stats = &mut self.stats;
         stats.count += 1;
@@ -114,7 +114,7 @@ impl RankSums {
 /// Where an edge's true entity stands among all candidates of a side but itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ranked {
-    pub(super) raw: Standing,
+    pub(super) raw: CandidateCounts,
     /// Among those that are no known answers.
-    pub(super) filtered: Standing,
+    pub(super) filtered: CandidateCounts,
 }

@@ -17,7 +17,7 @@ impl Work for Double {
     type Order = u32;
     type Made = u32;
 
-    fn carry_out(&mut self, order: u32) -> Result<u32, RunError> {
+    fn perform(&mut self, order: u32) -> Result<u32, RunError> {
         if self.fails_at == Some(order) {
             return Err(RunError::Thread(format!("no {order}")));
         }

@@ -153,12 +153,12 @@ fn line(watch: &Arc<Watch>, prefetch: bool) -> Line<Tables> {
         gpu: None,
     };
     let pipeline = Pipeline::new(&machine, &SlicePlan::default(), Update::Batch);
-    let room = Room {
+    let size = BufferSize {
         slots: 2,
         copies: 0,
     };
     let (tables, edges) = (Tables(Arc::clone(watch)), NoEdges(Arc::clone(watch)));
-    Line::new(&pipeline, layout(), room, tables, edges).expect("threads")
+    Line::new(&pipeline, layout(), size, tables, edges).expect("threads")
 }
 
 fn at(position: usize, bucket: Bucket) -> Acquired {

@@ -91,7 +91,7 @@ impl Run<'_> {
             standard: self.strategies.fallbacks.sampler.as_deref(),
             faults: Mutex::default(),
         };
-        let shifts = workers::train(
+        let totals = workers::train(
             &mut self.trainers,
             losses,
             &work,
@@ -108,8 +108,8 @@ impl Run<'_> {
         let faults = samplers.faults.into_inner();
         self.line.training.worked(started.elapsed());
         Ok(Trained {
-            stats: shifts.stats,
-            sampler: shifts.sampler,
+            stats: totals.stats,
+            sampler: totals.sampler,
             faults: faults.unwrap_or_else(PoisonError::into_inner),
             eval_before,
             eval_after,

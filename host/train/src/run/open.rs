@@ -14,7 +14,7 @@ use pbg_store::checkpoint::Checkpoint;
 use pbg_store::dataset::EdgeSet;
 
 use super::{Run, Strategies, validation};
-use crate::buffer::Room;
+use crate::buffer::BufferSize;
 use crate::commit::{self, Commits, Start};
 use crate::coordinator::Alone;
 use crate::edges::EdgeSource;
@@ -134,7 +134,7 @@ fn line(
 ) -> Result<Line<DiskTables>, RunError> {
     let config = resolved.config();
     let layout = resolved.blueprint().layout.clone();
-    let room = Room {
+    let size = BufferSize {
         slots: config.buffer_partitions as usize,
         copies: layout.copies(config.execution.prefetch),
     };
@@ -144,5 +144,5 @@ fn line(
         seed: config.seed,
         eval_fraction: config.eval_fraction,
     };
-    Line::new(pipeline, layout, room, tables, source)
+    Line::new(pipeline, layout, size, tables, source)
 }

@@ -100,7 +100,7 @@ fn forgive_zero_distances(
     expected: &[Vec<f32>],
     found: &mut [f32],
 ) {
-    let own = case.config.num_batch_negs.min(step.lhs.len());
+    let in_batch = case.config.num_batch_negs.min(step.lhs.len());
     if !zero_distances(case) {
         return;
     }
@@ -111,9 +111,9 @@ fn forgive_zero_distances(
     let columns = expected[0].len();
     for (row, expected) in expected.iter().enumerate() {
         for (column, &expected) in expected.iter().enumerate() {
-            let candidate = match column.checked_sub(own) {
-                None => replaced.get(row / own * own + column),
-                Some(drawn) => draws.get(row / own * (columns - own) + drawn),
+            let candidate = match column.checked_sub(in_batch) {
+                None => replaced.get(row / in_batch * in_batch + column),
+                Some(drawn) => draws.get(row / in_batch * (columns - in_batch) + drawn),
             };
             let score = &mut found[row * columns + column];
             if candidate == Some(&queries[row]) && (*score - expected).abs() < 1e-3 {

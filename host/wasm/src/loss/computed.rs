@@ -6,7 +6,7 @@ use pbg_core::strategy::{Loss, LossWorker, MASKED, Scores, StrategyError, Strate
 
 use crate::bindings::loss_computed::{Evaluation, GuestIndices};
 use crate::error::LoadError;
-use crate::program::{Seat, chain};
+use crate::program::{Instantiated, chain};
 use crate::replay::{Call, KEPT, KeptScores};
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
@@ -19,7 +19,7 @@ const SCORES_AT_ONCE: usize = 64 << 10;
 pub struct ComputedLoss {
     inner: Arc<Inner>,
     /// The instance that accepted its configuration, for the first worker.
-    first: Mutex<Option<Seat>>,
+    first: Mutex<Option<Instantiated>>,
 }
 
 struct Inner {
@@ -36,9 +36,9 @@ pub(crate) fn load(strategy: Strategy) -> Result<ComputedLoss, LoadError> {
         })?;
     let inner = Inner { strategy, exports };
     match inner.open() {
-        Ok(seat) => Ok(ComputedLoss {
+        Ok(instantiated) => Ok(ComputedLoss {
             inner: Arc::new(inner),
-            first: Mutex::new(seat),
+            first: Mutex::new(instantiated),
         }),
         Err(fault) => Err(inner.strategy.load_error(fault)),
     }
@@ -46,7 +46,7 @@ pub(crate) fn load(strategy: Strategy) -> Result<ComputedLoss, LoadError> {
 
 impl Inner {
     /// An instance that is configured.
-    fn open(&self) -> Result<Option<Seat>, StrategyError> {
+    fn open(&self) -> Result<Option<Instantiated>, StrategyError> {
         self.strategy.open(|store, instance, parameters| {
             self.exports
                 .load(&mut *store, instance)?
@@ -55,8 +55,12 @@ impl Inner {
     }
 
     /// One call; the scores of one that fails are kept.
-    fn call(&self, seat: &mut Option<Seat>, mut rows: Scores<'_>) -> Result<(), StrategyError> {
-        self.call_checked(seat, &mut rows).map_err(|error| {
+    fn call(
+        &self,
+        instantiated: &mut Option<Instantiated>,
+        mut rows: Scores<'_>,
+    ) -> Result<(), StrategyError> {
+        self.call_checked(instantiated, &mut rows).map_err(|error| {
             let call = || {
                 let scores = rows.positive.len() + rows.negative.len();
                 (scores <= KEPT).then(|| Call::Evaluate {
@@ -73,7 +77,7 @@ impl Inner {
     /// Leaves the scores as they are where it fails.
     fn call_checked(
         &self,
-        seat: &mut Option<Seat>,
+        instantiated: &mut Option<Instantiated>,
         rows: &mut Scores<'_>,
     ) -> Result<(), StrategyError> {
         let Ok(columns) = u32::try_from(rows.columns) else {
@@ -91,7 +95,7 @@ impl Inner {
         let bytes = right.saturating_mul(2).saturating_add(SMALL_ANSWER);
         let answer = self
             .strategy
-            .call(seat, "evaluate", bytes, |store, instance| {
+            .call(instantiated, "evaluate", bytes, |store, instance| {
                 self.exports.load(&mut *store, instance)?.call_evaluate(
                     store,
                     rows.positive,
@@ -160,7 +164,7 @@ impl Loss for ComputedLoss {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         Box::new(Worker {
             inner: Arc::clone(&self.inner),
-            seat: first.take(),
+            instantiated: first.take(),
         })
     }
 
@@ -174,18 +178,18 @@ impl Loss for ComputedLoss {
 struct Worker {
     inner: Arc<Inner>,
     /// Configured. Empty before the first call, and after one that failed.
-    seat: Option<Seat>,
+    instantiated: Option<Instantiated>,
 }
 
 impl LossWorker for Worker {
     fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
-        let mut seat = match self.seat.take() {
-            Some(seat) => Some(seat),
+        let mut instantiated = match self.instantiated.take() {
+            Some(instantiated) => Some(instantiated),
             None => self.inner.open()?,
         };
         let rows = SCORES_AT_ONCE / scores.columns.max(1);
-        scores.in_blocks(rows, |block| self.inner.call(&mut seat, block))?;
-        self.seat = seat;
+        scores.in_blocks(rows, |block| self.inner.call(&mut instantiated, block))?;
+        self.instantiated = instantiated;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use pbg_core::strategy::StrategyError;
 use super::graph;
 use crate::bindings::loss_traced::{self as wit, GuestIndices};
 use crate::error::LoadError;
-use crate::program::{Seat, chain};
+use crate::program::{Instantiated, chain};
 use crate::replay::{Call, KEPT, KeptScores};
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
@@ -23,7 +23,7 @@ pub(crate) fn load(strategy: Strategy) -> Result<TracedLoss, LoadError> {
     let mut guest = Guest {
         strategy,
         exports,
-        seat: None,
+        instantiated: None,
     };
     let built = guest.build().map_err(|error| match error.function {
         "build" => guest.strategy.record(error, || Some(Call::Build)),
@@ -60,14 +60,14 @@ struct Guest {
     strategy: Strategy,
     exports: GuestIndices,
     /// Configured, and never one that faulted.
-    seat: Option<Seat>,
+    instantiated: Option<Instantiated>,
 }
 
 impl Guest {
     /// Makes sure that there is a configured instance.
     fn ready(&mut self) -> Result<(), StrategyError> {
-        if self.seat.is_none() {
-            self.seat = self.strategy.open(|store, instance, parameters| {
+        if self.instantiated.is_none() {
+            self.instantiated = self.strategy.open(|store, instance, parameters| {
                 self.exports
                     .load(&mut *store, instance)?
                     .call_configure(store, parameters)
@@ -78,11 +78,12 @@ impl Guest {
 
     fn build(&mut self) -> Result<pbg_core::loss::Graph, StrategyError> {
         self.ready()?;
-        let answer =
-            self.strategy
-                .call(&mut self.seat, "build", GRAPH_BYTES, |store, instance| {
-                    self.exports.load(&mut *store, instance)?.call_build(store)
-                })?;
+        let answer = self.strategy.call(
+            &mut self.instantiated,
+            "build",
+            GRAPH_BYTES,
+            |store, instance| self.exports.load(&mut *store, instance)?.call_build(store),
+        )?;
         graph::lift(answer)
             .check(self.strategy.program.limits.graph_nodes)
             .map_err(|error| self.strategy.fault("build", error.to_string()))
@@ -99,13 +100,16 @@ impl Guest {
             edges: progress.edges,
             mean_loss: progress.mean_loss,
         };
-        let answer =
-            self.strategy
-                .call(&mut self.seat, "update", SMALL_ANSWER, |store, instance| {
-                    self.exports
-                        .load(&mut *store, instance)?
-                        .call_update(store, progress, values)
-                })?;
+        let answer = self.strategy.call(
+            &mut self.instantiated,
+            "update",
+            SMALL_ANSWER,
+            |store, instance| {
+                self.exports
+                    .load(&mut *store, instance)?
+                    .call_update(store, progress, values)
+            },
+        )?;
         check_values(values, &answer).map_err(|reason| self.strategy.fault("update", reason))?;
         Ok(answer)
     }

@@ -298,7 +298,7 @@ fn slope(op: Unary, x: f64, y: f64) -> f64 {
 }
 
 fn binary(op: Binary, a: f64, b: f64) -> f64 {
-    let truth = |holds: bool| f64::from(u8::from(holds));
+    let number = |holds: bool| f64::from(u8::from(holds));
     match op {
         Binary::Add => a + b,
         Binary::Sub => a - b,
@@ -308,12 +308,12 @@ fn binary(op: Binary, a: f64, b: f64) -> f64 {
         Binary::Min if a <= b || a.is_nan() => a,
         Binary::Max if a >= b || a.is_nan() => a,
         Binary::Min | Binary::Max => b,
-        Binary::Less => truth(a < b),
-        Binary::LessEqual => truth(a <= b),
-        Binary::Greater => truth(a > b),
-        Binary::GreaterEqual => truth(a >= b),
-        Binary::Equal => truth(a == b),
-        Binary::NotEqual => truth(a != b),
+        Binary::Less => number(a < b),
+        Binary::LessEqual => number(a <= b),
+        Binary::Greater => number(a > b),
+        Binary::GreaterEqual => number(a >= b),
+        Binary::Equal => number(a == b),
+        Binary::NotEqual => number(a != b),
     }
 }
 

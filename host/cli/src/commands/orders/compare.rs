@@ -7,7 +7,7 @@ use pbg_lab::comparison::{Comparison, compare};
 use pbg_report::pages;
 use pbg_report::table::comparison_csv;
 
-use super::contestants::{Loader, Wanted, wanted};
+use super::named::{Loader, Wanted, wanted};
 use super::setting::{GridArgs, RateArgs, Setting};
 use super::table;
 use crate::exit_codes::Kind;
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let setting = Setting::new(&args.config, &args.grid, terminal)?;
     let rates = args.rates.rates();
     let loader = Loader::new(setting.config().cloned(), rates, terminal)?;
-    let mut contestants = loader.contestants(&args.order);
+    let mut orders = loader.orders(&args.order);
     let mut comparison = Comparison {
         rates,
         cases: Vec::new(),
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
                 bar.set_message(format!("buffer {buffer}: {name} plans"));
                 bar.tick();
             };
-            let case = compare(&mut contestants, &passes, &comparison.rates, &mut progress);
+            let case = compare(&mut orders, &passes, &comparison.rates, &mut progress);
             comparison.cases.extend(case);
         }
     }

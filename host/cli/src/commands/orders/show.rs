@@ -7,7 +7,7 @@ use pbg_core::strategy::Pass;
 use pbg_lab::analysis::Analysis;
 use pbg_lab::replay::{Group, Load, Replay};
 
-use super::contestants::{Loader, Wanted, wanted};
+use super::named::{Loader, Wanted, wanted};
 use super::setting::{GridArgs, RateArgs};
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};

@@ -11,7 +11,7 @@ use pbg_lab::study::{OrderRuns, Study};
 use pbg_report::{pages, table};
 use pbg_train::{Allowed, Resolved};
 
-use super::contestants::{Wanted, wanted};
+use super::named::{Wanted, wanted};
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::options::ConfigArgs;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::builder::styling::Style;
 use pbg_config::Config;
 use pbg_core::strategy::Loss;
-use pbg_core::text::neutral_lines;
+use pbg_core::text::escaped_lines;
 use pbg_store::dataset::Manifest;
 use pbg_train::Resolved;
 
@@ -39,7 +39,7 @@ pub(crate) fn print(resolved: &Resolved, loss: &dyn Loss, terminal: Terminal) ->
     ];
     for (label, text) in lines {
         let label = terminal.paint(Style::new().bold(), format_args!("{label:<10}"));
-        terminal.show(format_args!("{label} {}", neutral_lines(&text)));
+        terminal.show(format_args!("{label} {}", escaped_lines(&text)));
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::comparators::Comparison;
 use crate::regularizer::N3;
 use crate::step::buffers::{PreparedRows, pair};
 use crate::step::executor::SliceStages;
-use crate::step::gather::{Gatherer, Layout, SideOfSlice, Source, Transform};
+use crate::step::gather::{ChunkLayout, Gatherer, SideOfSlice, Source, Transform};
 use crate::step::plan::Slice;
 use crate::step::program::{Compare, Gather, Scatter};
 use crate::step::scatter::{RowSums, Scatterer};
@@ -36,7 +36,7 @@ impl<'b> CoreStep<'b> {
         let first = slice.first_chunk * uniform;
         SideOfSlice {
             slice,
-            layout: Layout {
+            layout: ChunkLayout {
                 chunk: slice.chunk,
                 uniform,
             },
@@ -54,7 +54,7 @@ impl<'b> CoreStep<'b> {
             plan: self.plan,
             slice,
             side: stage.side,
-            layouts: at.stages.gather.map(|gather| Layout {
+            layouts: at.stages.gather.map(|gather| ChunkLayout {
                 chunk: slice.chunk,
                 uniform: gather.uniform,
             }),

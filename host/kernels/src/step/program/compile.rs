@@ -6,7 +6,7 @@
 use std::slice::Iter;
 use std::sync::Arc;
 
-use pbg_core::batch_graph::{Cluster, Facts, Node, Operation, Sliced, Step};
+use pbg_core::batch_graph::{Cluster, Node, Operation, Sliced, Step, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 
@@ -21,7 +21,7 @@ impl Program {
     /// When the executor lacks a kernel, or a node stands where none can run.
     pub fn compile<E: StepExecutor>(graph: Arc<Sliced>) -> Result<Self, CompileError> {
         for node in &graph.graph.nodes {
-            if let Some(reason) = E::lacks(node.operation, node.name.side, graph.facts()) {
+            if let Some(reason) = E::lacks(node.operation, node.name.side, graph.step_spec()) {
                 let node = node.name.to_string();
                 return Err(CompileError::Lacks { node, reason });
             }
@@ -39,8 +39,8 @@ struct Compiler<'g> {
 }
 
 impl<'g> Compiler<'g> {
-    fn facts(&self) -> &'g Facts {
-        self.graph.facts()
+    fn step_spec(&self) -> &'g StepSpec {
+        self.graph.step_spec()
     }
 
     fn nodes(&self, step: &'g Step) -> impl Iterator<Item = &'g Node> + use<'g> {
@@ -104,13 +104,17 @@ impl<'g> Compiler<'g> {
                     *gather = Some(Gather {
                         global: false,
                         operator: Operator::None,
-                        uniform: if drawn { self.facts().uniform(side) } else { 0 },
+                        uniform: if drawn {
+                            self.step_spec().uniform(side)
+                        } else {
+                            0
+                        },
                         rounded: false,
                     });
                 }
                 (Operation::Global, Some(gather)) => gather.global = true,
                 (Operation::Operator(operator), Some(gather)) => gather.operator = operator,
-                (Operation::Prepare { bias }, Some(_)) if bias == self.facts().bias => {}
+                (Operation::Prepare { bias }, Some(_)) if bias == self.step_spec().bias => {}
                 (Operation::Round, Some(gather)) => gather.rounded = true,
                 _ => return Err(unknown(node)),
             }
@@ -255,12 +259,12 @@ mod tests {
     use crate::step::cores::CoreStep;
 
     const SAMPLED: Negatives = Negatives::Sampled {
-        own: true,
+        in_batch: true,
         uniform: 5,
     };
 
-    fn facts() -> Facts {
-        Facts {
+    fn step_spec() -> StepSpec {
+        StepSpec {
             dimension: [8; 2],
             one_type: true,
             featurized: [false; 2],
@@ -276,18 +280,18 @@ mod tests {
         }
     }
 
-    fn sliced(facts: &Facts, update: Update) -> Sliced {
-        Graph::new(facts).expect("shapes fit").slice(update)
+    fn sliced(step_spec: &StepSpec, update: Update) -> Sliced {
+        Graph::new(step_spec).expect("shapes fit").slice(update)
     }
 
-    fn compiled(facts: &Facts) -> Program {
-        let graph = Arc::new(sliced(facts, Update::Batch));
+    fn compiled(step_spec: &StepSpec) -> Program {
+        let graph = Arc::new(sliced(step_spec, Update::Batch));
         Program::compile::<CoreStep<'_>>(graph).expect("a step of the cores")
     }
 
     #[test]
     fn stages_say_what_the_nodes_say() {
-        let program = compiled(&facts());
+        let program = compiled(&step_spec());
         let [pass] = &program.passes[..] else {
             panic!("one pass: {program:?}");
         };
@@ -307,12 +311,12 @@ mod tests {
 
     #[test]
     fn each_pass_of_dynamic_relations_compares_one_side() {
-        let facts = Facts {
+        let step_spec = StepSpec {
             relations: Some(3),
             regularized: true,
-            ..facts()
+            ..step_spec()
         };
-        let program = compiled(&facts);
+        let program = compiled(&step_spec);
         let sides: Vec<_> = program
             .passes
             .iter()
@@ -331,17 +335,17 @@ mod tests {
 
     #[test]
     fn distances_and_all_negatives_have_positives_of_their_own() {
-        let distances = Facts {
+        let distances = StepSpec {
             comparator: Comparator::L2,
-            ..facts()
+            ..step_spec()
         };
-        let all = Facts {
+        let all = StepSpec {
             negatives: [Negatives::All; 2],
             chunk: 1,
-            ..facts()
+            ..step_spec()
         };
-        for (facts, entire) in [(distances, false), (all, true)] {
-            let program = compiled(&facts);
+        for (step_spec, entire) in [(distances, false), (all, true)] {
+            let program = compiled(&step_spec);
             let pass = &program.passes[0];
             assert!(pass.compare.iter().all(|stage| stage.pairs));
             assert!(pass.entities.iter().all(|side| side.is_some() == entire));
@@ -350,19 +354,19 @@ mod tests {
 
     #[test]
     fn updates_by_slices_are_a_stage() {
-        let graph = Arc::new(sliced(&facts(), Update::Slice));
+        let graph = Arc::new(sliced(&step_spec(), Update::Slice));
         let program = Program::compile::<CoreStep<'_>>(graph).expect("a step");
         assert!(program.passes[0].update_rows);
     }
 
     #[test]
     fn what_an_executor_lacks_is_refused_before_any_batch() {
-        let facts = Facts {
+        let step_spec = StepSpec {
             comparator: Comparator::L2,
             half: true,
-            ..facts()
+            ..step_spec()
         };
-        let graph = Arc::new(sliced(&facts, Update::Batch));
+        let graph = Arc::new(sliced(&step_spec, Update::Batch));
         let error = Program::compile::<CoreStep<'_>>(graph).expect_err("no kernel");
         assert!(matches!(error, CompileError::Lacks { .. }), "{error:?}");
     }
@@ -370,7 +374,7 @@ mod tests {
     #[test]
     fn a_stage_that_is_missing_or_elsewhere_is_no_step() {
         for step in 0..8 {
-            let mut graph = sliced(&facts(), Update::Batch);
+            let mut graph = sliced(&step_spec(), Update::Batch);
             graph.loops[0].slice.remove(step);
             let compiled = Program::compile::<CoreStep<'_>>(Arc::new(graph));
             assert!(
@@ -378,7 +382,7 @@ mod tests {
                 "without step {step}: {compiled:?}"
             );
         }
-        let mut graph = sliced(&facts(), Update::Batch);
+        let mut graph = sliced(&step_spec(), Update::Batch);
         graph.loops[0].slice.swap(1, 2);
         let compiled = Program::compile::<CoreStep<'_>>(Arc::new(graph));
         assert!(compiled.is_err(), "{compiled:?}");

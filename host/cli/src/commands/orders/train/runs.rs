@@ -14,7 +14,7 @@ use pbg_lab::study::SeedRun;
 use pbg_store::files;
 use pbg_train::{Allowed, EvalOptions, Outcome, Resolved};
 
-use crate::commands::orders::contestants::{self, Wanted};
+use crate::commands::orders::named::{self, Wanted};
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::terminal::Terminal;
@@ -53,7 +53,7 @@ impl Runs<'_> {
         config.validation = ValidationConfig::default();
         config.bucket_order.clone_from(&wanted.plugin);
         config.checkpoint_path = checkpoint.display().to_string();
-        contestants::set_parameters(&mut config, wanted, self.terminal)?;
+        named::set_parameters(&mut config, wanted, self.terminal)?;
         let epochs = config.num_epochs;
         let fingerprint = self.fingerprint(&config)?;
         tidy(&checkpoint)?;

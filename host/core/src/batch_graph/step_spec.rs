@@ -7,7 +7,7 @@ use crate::model::{Comparator, Operator};
 
 /// What the step of one relation depends on, but for the sizes of batches and partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct StepSpec {
     /// Floats per embedding of each side's entity type.
     pub dimension: [usize; 2],
     /// Whether both sides have one entity type.
@@ -34,17 +34,17 @@ pub struct Facts {
     pub half: bool,
 }
 
-impl Facts {
+impl StepSpec {
     /// Whether scores are distances.
     #[must_use]
     pub fn is_distance(&self) -> bool {
         matches!(self.comparator, Comparator::L2 | Comparator::SquaredL2)
     }
 
-    pub(super) fn own(&self, side: Side) -> bool {
+    pub(super) fn in_batch(&self, side: Side) -> bool {
         matches!(
             self.negatives[side as usize],
-            Negatives::Sampled { own: true, .. }
+            Negatives::Sampled { in_batch: true, .. }
         )
     }
 
@@ -67,7 +67,11 @@ impl Facts {
         match self.negatives[side as usize] {
             Negatives::None => Dim::Count(0),
             Negatives::All => Dim::Entities(side),
-            Negatives::Sampled { own, uniform } => Dim::Candidates { side, own, uniform },
+            Negatives::Sampled { in_batch, uniform } => Dim::Candidates {
+                side,
+                in_batch,
+                uniform,
+            },
         }
     }
 

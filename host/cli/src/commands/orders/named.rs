@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pbg_config::Config;
 use pbg_core::strategy::BucketOrder;
-use pbg_lab::comparison::Contestant;
+use pbg_lab::comparison::NamedOrder;
 use pbg_lab::stall::Rates;
 use pbg_wasm::{Kind as Slot, Limits, Plugin, PluginSource, Sandbox, standard};
 use serde_json::{Map, Value};
@@ -140,7 +140,7 @@ impl Loader {
 
     /// Those that were asked for, in that order; all standard ones if none was. An order that
     /// cannot be loaded takes part with the reason.
-    pub(super) fn contestants(&self, wanted: &[Wanted]) -> Vec<Contestant> {
+    pub(super) fn orders(&self, wanted: &[Wanted]) -> Vec<NamedOrder> {
         if wanted.is_empty() {
             return self.standard();
         }
@@ -152,8 +152,8 @@ impl Loader {
     }
 
     /// All standard orders but those that read files: they need a grant, and something to read.
-    fn standard(&self) -> Vec<Contestant> {
-        let mut contestants = Vec::new();
+    fn standard(&self) -> Vec<NamedOrder> {
+        let mut orders = Vec::new();
         for standard in standard().iter().filter(|s| s.kind == Slot::BucketOrder) {
             let wanted = Wanted {
                 label: standard.name.to_owned(),
@@ -166,9 +166,9 @@ impl Loader {
                 Err(error) => Err(error.into()),
             };
             let order = order.map_err(|failure| reason(&failure));
-            contestants.push((wanted.label, order));
+            orders.push((wanted.label, order));
         }
-        contestants
+        orders
     }
 }
 
