@@ -217,7 +217,7 @@ pub fn staged_name(path: &Path) -> PathBuf {
 /// Ending of files that are not complete yet.
 pub const STAGED_SUFFIX: &str = ".tmp";
 
-/// Renames a file or folder.
+/// Renames a file or folder. Of two names of one file, `to` stays: rename(2) would leave both.
 ///
 /// # Errors
 /// When the operating system refuses.
@@ -225,6 +225,12 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     step(to)
         .and_then(|()| fs::rename(from, to))
         .map_err(|e| FileError::new("rename to", to, e))?;
+    match fs::remove_file(from) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(FileError::new("remove", from, error));
+        }
+        _ => {}
+    }
     renamed(from, to);
     Ok(())
 }
@@ -317,3 +323,22 @@ fn synced(_path: &Path) {}
 #[cfg(not(test))]
 #[inline]
 fn renamed(_from: &Path, _to: &Path) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who is killed between renaming a link and what follows links and renames once more.
+    #[test]
+    fn of_two_names_of_one_file_one_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [original, staged, kept] =
+            ["metrics", "kept.tmp", "kept"].map(|name| folder.path().join(name));
+        fs::write(&original, "text").expect("room");
+        for _ in 0..2 {
+            link_or_copy(&original, &staged).expect("a link");
+            rename(&staged, &kept).expect("a new name");
+            assert!(kept.exists() && !staged.exists());
+        }
+    }
+}
