@@ -13,13 +13,17 @@ struct Double {
     ended: Sender<&'static str>,
 }
 
+fn failure(order: u32) -> RunError {
+    RunError::Thread(format!("no {order}"))
+}
+
 impl Work for Double {
     type Order = u32;
     type Made = u32;
 
     fn perform(&mut self, order: u32) -> Result<u32, RunError> {
         if self.fails_at == Some(order) {
-            return Err(RunError::Thread(format!("no {order}")));
+            return Err(failure(order));
         }
         self.left += u32::from(order.is_multiple_of(3));
         Ok(2 * order)
@@ -95,7 +99,7 @@ proptest! {
                 Err(cause) => break cause.to_string(),
             }
         };
-        prop_assert_eq!(cause, format!("no {}", fails_at));
+        prop_assert_eq!(cause, failure(fails_at).to_string());
         made.retain(|&made| made != 1);
         prop_assert_eq!(made, (1..fails_at).map(|order| 2 * order).collect::<Vec<_>>());
         prop_assert!(group.receive().is_err());
