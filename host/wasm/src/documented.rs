@@ -13,7 +13,7 @@ use crate::{compiler, limits};
 const KEYS: [(&str, &str, &str); 10] = [
     (
         "deadline_ms",
-        "milliseconds of the processor that one call takes, or ten times as many on the clock of the wall",
+        "milliseconds of processor time that one call takes, or ten times as many of wall-clock time",
         "it is stopped",
     ),
     (

@@ -39,7 +39,7 @@ pub(crate) struct Interrupted;
 /// finished, whose calls are short.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// How many times its limit a call may take on the clock of the wall: where the processor is shared, or a
+/// How many times its limit a call may take by the clock: where the processor is shared, or a
 /// folder slow.
 const PATIENCE: u32 = 10;
 
