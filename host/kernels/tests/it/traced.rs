@@ -1,6 +1,6 @@
 //! Graphs as the host executes them: against the plain interpreter, and against losses written by hand.
 
-#[path = "../../../core/tests/graphs/mod.rs"]
+#[path = "../../../core/tests/it/graphs.rs"]
 mod graphs;
 
 use std::num::NonZeroU32;

@@ -1,10 +1,5 @@
 //! Properties of configurations: what is valid survives text, what is wrong is named.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a panic is a failed test"
-)]
-
 use std::collections::BTreeMap;
 
 use pbg_config::{Config, EntityConfig, Installed, RelationConfig};

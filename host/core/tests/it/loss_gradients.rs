@@ -1,7 +1,5 @@
 //! Derived gradients against finite differences, and by hand where those do not see.
 
-mod graphs;
-
 use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
 use pbg_core::loss::{Definition, Derived, Graph};
 use pbg_core::strategy::MASKED;
@@ -30,8 +28,8 @@ proptest! {
 
     #[test]
     fn gradients_are_those_of_finite_differences(
-        definition in graphs::definitions(),
-        (positives, negatives, columns) in graphs::rows(),
+        definition in crate::graphs::definitions(),
+        (positives, negatives, columns) in crate::graphs::rows(),
     ) {
         let parameters = [definition.parameters[0].value];
         let graph = definition.check(1000).expect("a valid graph");
@@ -69,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn no_node_is_there_twice_or_in_vain(definition in graphs::definitions()) {
+    fn no_node_is_there_twice_or_in_vain(definition in crate::graphs::definitions()) {
         let derived = Derived::of(&definition.check(1000).expect("a valid graph"));
         let mut used = vec![false; derived.nodes.len()];
         for output in [derived.loss, derived.positive, derived.negative] {
