@@ -297,13 +297,23 @@ fn a_reader_that_goes_away_ends_score_quietly() {
 #[test]
 fn the_time_of_every_group_that_check_prints_is_told() {
     let place = Workplace::with_dataset(CONFIG);
-    for prefetch in ["execution.prefetch=true", "execution.prefetch=false"] {
-        let checked = place.run(["check", "--json", "--set", prefetch]).succeeds();
+    for (key, groups_of_their_own) in [
+        ("execution.prefetch=true", &["storage", "edges"][..]),
+        ("execution.prefetch=false", &[]),
+        ("execution.partitions_ahead=0", &["edges"]),
+        ("execution.buckets_ahead=0", &["storage"]),
+        ("execution.buckets_ahead=3", &["storage", "edges"]),
+    ] {
+        let checked = place.run(["check", "--json", "--set", key]).succeeds();
         let checked: Value = serde_json::from_str(&checked.stdout).unwrap();
         let groups = checked["execution"]["groups"].as_array().unwrap();
         let names: Vec<&str> = groups.iter().map(|g| g["name"].as_str().unwrap()).collect();
-        assert!(names.contains(&"training"), "{checked}");
-        let train = ["train", "--progress", "none", "--set", prefetch];
+        assert_eq!(
+            names,
+            [groups_of_their_own, &["training"]].concat(),
+            "{key}"
+        );
+        let train = ["train", "--progress", "none", "--set", key];
         place.run(train).succeeds();
         let metrics = place.read("model/metrics.jsonl");
         let events = metrics

@@ -110,7 +110,15 @@ pub(super) const SECTIONS: &[Section] = &[
         heading: "Execution",
         table: Some("[execution]"),
         path: &["execution"],
-        keys: &["device", "prefetch", "slice_bytes", "precision", "update"],
+        keys: &[
+            "device",
+            "prefetch",
+            "partitions_ahead",
+            "buckets_ahead",
+            "slice_bytes",
+            "precision",
+            "update",
+        ],
     },
     Section {
         heading: "Plugins",

@@ -140,17 +140,14 @@ impl Resolved {
         let workers = self.settings().workers as u64;
         let worker = worker_bytes(self)?;
         let piped = |group| execution.pipe(group).map_or(0, |pipe| pipe.bytes);
-        let ahead = config.execution.prefetch;
         let (resident, _) = pipeline::partition_bytes(config, &blueprint.layout);
         let mut memory = vec![program(), ("partitions in the buffer".to_owned(), resident)];
         memory.extend(if_any("partitions on their way", piped(STORAGE)));
-        let copies = commit_bytes(&blueprint.layout, ahead);
+        let copies = commit_bytes(&blueprint.layout, execution.pipe(STORAGE).is_some());
         memory.extend(if_any("copies for commits", copies));
+        let buckets = 1 + config.execution.buckets_ahead();
         memory.extend([
-            (
-                EDGES_OF[usize::from(ahead)].to_owned(),
-                edges + piped(EDGES),
-            ),
+            (edges_of(buckets), edges + piped(EDGES)),
             (
                 "relations and their optimizer".to_owned(),
                 2 * parameter_bytes(&blueprint.spec),
@@ -229,17 +226,23 @@ impl Resolved {
 
 /// Partitions that are trained while a commit writes them as they were, and one that no bucket has touched
 /// when the first commit needs it.
-fn commit_bytes(layout: &Layout, ahead: bool) -> u64 {
+fn commit_bytes(layout: &Layout, beside: bool) -> u64 {
     let tables = layout
         .all_tables()
         .map(|(t, p)| (t, layout.types[t].bytes(p)));
     let swapped = tables.filter(|&(t, _)| layout.types[t].partitioned());
     let drawn = swapped.map(|(_, bytes)| bytes).max().unwrap_or(0);
-    layout.copies(ahead) + drawn
+    layout.copies(beside) + drawn
 }
 
-/// What the memory of edges is for, without and with those of the next bucket.
-const EDGES_OF: [&str; 2] = ["edges of a bucket", "edges of two buckets"];
+/// What the memory of edges is for: the bucket that is trained, and those that are ready before.
+fn edges_of(buckets: usize) -> String {
+    match buckets {
+        1 => "edges of a bucket".to_owned(),
+        2 => "edges of two buckets".to_owned(),
+        n => format!("edges of {n} buckets"),
+    }
+}
 
 /// Bytes of the buffers of one worker.
 fn worker_bytes(resolved: &Resolved) -> Result<u64, SpecError> {

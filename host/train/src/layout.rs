@@ -147,7 +147,7 @@ impl Layout {
     /// Bytes of tables that may be copied so that training goes on while a commit writes them: as many as
     /// two groups take, and fixed tables of moderate size. Larger ones are waited for.
     #[must_use]
-    pub fn copies(&self, prefetch: bool) -> u64 {
+    pub fn copies(&self, beside: bool) -> u64 {
         let rhs = if self.shared { 0 } else { self.rhs_partitions };
         let lhs = (0..self.lhs_partitions).map(|p| (Side::Lhs, p));
         let mut groups: Vec<u64> = lhs
@@ -160,7 +160,7 @@ impl Layout {
             .map(|(t, p)| self.types[t].bytes(p))
             .sum();
         let fixed = if fixed <= MODERATE { fixed } else { 0 };
-        if prefetch {
+        if beside {
             fixed + groups.iter().take(2).sum::<u64>()
         } else {
             0

@@ -1,7 +1,7 @@
 //! The pipeline of a run: what `check` prints, and what training makes its threads and pipes from.
 
 use pbg_config::Config;
-use pbg_core::batch_graph::pipeline::{Machine, ON_THEIR_WAY, Pipeline, SlicePlan};
+use pbg_core::batch_graph::pipeline::{Machine, Pipeline, SlicePlan};
 use pbg_core::graph::Side;
 use pbg_core::model::Device;
 use pbg_core::schedule::Extent;
@@ -31,9 +31,10 @@ impl Resolved {
         let slices = step::slice_plan(&blueprint.spec, batch, execution, &rows(blueprint))?;
         let (_, swapped) = partition_bytes(config, &blueprint.layout);
         let machine = Machine {
-            prefetch: config.execution.prefetch,
+            partitions_ahead: config.execution.partitions_ahead(),
             swapped: swapped.len(),
             partition_bytes: swapped.iter().sum(),
+            buckets_ahead: config.execution.buckets_ahead(),
             edge_bytes: edge_bytes(blueprint, edge_sets, extent.edge_chunks).bucket,
             threads: settings.training_threads(),
             gpu: match settings.device {
@@ -66,7 +67,7 @@ pub(crate) fn partition_bytes(config: &Config, layout: &Layout) -> (u64, Vec<u64
     groups.sort_unstable_by(|a, b| b.cmp(a));
     let slots = (config.buffer_partitions as usize).min(groups.len());
     let mut swapped = groups.split_off(slots);
-    swapped.truncate(ON_THEIR_WAY);
+    swapped.truncate(config.execution.partitions_ahead());
     (fixed + groups.iter().sum::<u64>(), swapped)
 }
 

@@ -81,8 +81,8 @@ impl<S: TableStore> Transfers<S> {
             clock: Arc::clone(&clock),
             writing: None,
         };
-        // As many to be written as left the buffer, then those to be read, and a commit.
-        let pipe = ahead.map(|ahead| (pipeline::STORAGE, 2 * ahead + 1));
+        // Both partitions of a bucket may leave the buffer, then come those to be read, and a commit.
+        let pipe = ahead.map(|ahead| (pipeline::STORAGE, 2 + ahead + 1));
         Ok(Self {
             storage: groups::Group::start(pipe, storage, training)?,
             under_way: Vec::new(),

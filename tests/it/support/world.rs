@@ -246,6 +246,10 @@ impl Maker {
             dice.pick(&["batch", "slice"])
         ));
         if dice.once_in(3) {
+            key(format!("partitions_ahead = {}", dice.from(0, 2)));
+            key(format!("buckets_ahead = {}", dice.from(0, 3)));
+        }
+        if dice.once_in(3) {
             key(format!(
                 "\n[validation]\nedges = \"valid\"\nlimit = {}",
                 dice.from(1, 100)

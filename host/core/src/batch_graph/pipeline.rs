@@ -11,13 +11,6 @@ use super::graph::Cluster;
 use super::slice::{Keep, Sliced};
 use crate::model::Update;
 
-/// Partitions on their way between disk and buffer, at most, both ways together: a bucket may lack
-/// both of its own.
-pub const ON_THEIR_WAY: usize = 2;
-
-/// Buckets whose edges are ready before they are trained, at most.
-pub const BUCKETS_AHEAD: usize = 1;
-
 /// Name of the group that reads and writes partitions.
 pub const STORAGE: &str = "storage";
 /// Name of the group that prepares edges.
@@ -135,12 +128,15 @@ pub struct SlicePlan {
 /// What a pipeline is built from, besides the clusters of the graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Whether storage and edges have threads of their own.
-    pub prefetch: bool,
+    /// Partitions that may be on their way between disk and buffer, both ways together; 0: storage is no group of
+    /// its own.
+    pub partitions_ahead: usize,
     /// Partitions that do not stay in the buffer.
     pub swapped: usize,
-    /// Bytes of the [`ON_THEIR_WAY`] largest of them.
+    /// Bytes of the largest of them, of as many as may be on their way.
     pub partition_bytes: u64,
+    /// Buckets whose edges may be ready before they are trained; 0: edges are no group of their own.
+    pub buckets_ahead: usize,
     /// Bytes of the edges of the largest bucket, with their order.
     pub edge_bytes: u64,
     /// Threads that train.
@@ -154,41 +150,30 @@ impl Pipeline {
     /// them, or tasks of theirs.
     #[must_use]
     pub fn new(machine: &Machine, slices: &SlicePlan, update: Update) -> Self {
-        let storage = vec![Task::Load, Task::WriteBack, Task::Commit];
-        let edges = vec![Task::Edges];
+        let (mut groups, mut pipes, mut within) = (Vec::new(), Vec::new(), Vec::new());
+        for (pipe, ahead, tasks) in besides(machine) {
+            if ahead == 0 {
+                within.extend(tasks);
+                continue;
+            }
+            groups.push(Group {
+                name: pipe.from.clone(),
+                devices: vec![Device::Disk],
+                threads: 1,
+                tasks,
+            });
+            pipes.push(pipe);
+        }
+        let disk = (!within.is_empty()).then_some(Device::Disk);
+        let devices = disk.into_iter().chain([Device::Cpu]);
         let clusters = slices.clusters.iter();
-        let train = clusters.map(|buffers| Task::Cluster(buffers.cluster));
-        let group = |name: &str, devices: Vec<Device>, threads, tasks| Group {
-            name: name.to_owned(),
-            devices,
-            threads,
-            tasks,
-        };
-        let devices = [Device::Cpu].into_iter();
-        let devices = devices.chain(machine.gpu.map(Device::Cuda));
-        let (groups, pipes) = if machine.prefetch {
-            let groups = vec![
-                group(STORAGE, vec![Device::Disk], 1, storage),
-                group(EDGES, vec![Device::Disk], 1, edges),
-                group(
-                    TRAINING,
-                    devices.collect(),
-                    machine.threads,
-                    train.collect(),
-                ),
-            ];
-            (groups, pipes(machine))
-        } else {
-            let devices = [Device::Disk].into_iter().chain(devices);
-            let tasks = storage.into_iter().chain(edges).chain(train);
-            let all = group(
-                TRAINING,
-                devices.collect(),
-                machine.threads,
-                tasks.collect(),
-            );
-            (vec![all], Vec::new())
-        };
+        within.extend(clusters.map(|buffers| Task::Cluster(buffers.cluster)));
+        groups.push(Group {
+            name: TRAINING.to_owned(),
+            devices: devices.chain(machine.gpu.map(Device::Cuda)).collect(),
+            threads: machine.threads,
+            tasks: within,
+        });
         let per_worker = match update {
             Update::Batch => slices.slices_per_batch,
             Update::Slice => 1,
@@ -208,25 +193,28 @@ impl Pipeline {
     }
 }
 
-/// The pipes from storage and from edges to training.
-fn pipes(machine: &Machine) -> Vec<Pipe> {
-    let pipe = |from: &str, carries: &str, bound: usize, bytes| Pipe {
+/// What may have threads of its own: its pipe to training, how far it may be ahead, its tasks.
+fn besides(machine: &Machine) -> [(Pipe, usize, Vec<Task>); 2] {
+    let pipe = |from: &str, carries: &str, bound, bytes| Pipe {
         from: from.to_owned(),
         to: TRAINING.to_owned(),
         carries: carries.to_owned(),
         bound,
         bytes,
     };
-    let partitions = machine.swapped.min(ON_THEIR_WAY);
-    let edges = machine.edge_bytes * BUCKETS_AHEAD as u64;
-    vec![
-        pipe(
-            STORAGE,
-            "partitions, either way",
-            partitions,
-            machine.partition_bytes,
-        ),
-        pipe(EDGES, "edges of buckets", BUCKETS_AHEAD, edges),
+    let (partitions, buckets) = (machine.partitions_ahead, machine.buckets_ahead);
+    let storage = pipe(
+        STORAGE,
+        "partitions, either way",
+        machine.swapped.min(partitions),
+        machine.partition_bytes,
+    );
+    let edge_bytes = machine.edge_bytes * buckets as u64;
+    let edges = pipe(EDGES, "edges of buckets", buckets, edge_bytes);
+    let of_storage = vec![Task::Load, Task::WriteBack, Task::Commit];
+    [
+        (storage, partitions, of_storage),
+        (edges, buckets, vec![Task::Edges]),
     ]
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pbg_core::batch_graph::pipeline::{
-    BUCKETS_AHEAD, Device, EDGES, Machine, ON_THEIR_WAY, Pipeline, STORAGE, SlicePlan, TRAINING,
+    Device, EDGES, Machine, Pipeline, STORAGE, SlicePlan, TRAINING, Task,
 };
 use pbg_core::batch_graph::{
     Cluster, Dim, Graph, Keep, Kind, Negatives, Operation, ShapeError, Sliced, StepSpec,
@@ -204,9 +204,10 @@ fn a_million_edges_take_the_slices_of_a_thousand() {
 #[test]
 fn storage_and_edges_are_groups_of_their_own_if_asked() {
     let machine = Machine {
-        prefetch: true,
+        partitions_ahead: 2,
         swapped: 5,
         partition_bytes: 100,
+        buckets_ahead: 3,
         edge_bytes: 30,
         threads: 3,
         gpu: None,
@@ -219,13 +220,14 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
     let names: Vec<_> = beside.groups.iter().map(|g| g.name.as_str()).collect();
     assert_eq!(names, [STORAGE, EDGES, TRAINING]);
     let bound = |from| beside.pipe(from).map(|pipe| (pipe.bound, pipe.bytes));
-    assert_eq!(bound(STORAGE), Some((ON_THEIR_WAY, 100)));
-    assert_eq!(bound(EDGES), Some((BUCKETS_AHEAD, 30)));
+    assert_eq!(bound(STORAGE), Some((2, 100)));
+    assert_eq!(bound(EDGES), Some((3, 90)));
     assert_eq!(beside.slices_in_flight, 60);
     // The same tasks, in one group.
     let alone = Pipeline::new(
         &Machine {
-            prefetch: false,
+            partitions_ahead: 0,
+            buckets_ahead: 0,
             gpu: Some(1),
             ..machine
         },
@@ -238,6 +240,17 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
     let devices = [Device::Disk, Device::Cpu, Device::Cuda(1)];
     assert_eq!(alone.groups[0].devices, devices);
     assert_eq!(alone.slices_in_flight, 3);
+    // One of them.
+    let machine = Machine {
+        partitions_ahead: 0,
+        ..machine
+    };
+    let edges = Pipeline::new(&machine, &slices, Update::Batch);
+    let names: Vec<_> = edges.groups.iter().map(|g| g.name.as_str()).collect();
+    assert_eq!(names, [EDGES, TRAINING]);
+    assert!(edges.pipe(STORAGE).is_none() && edges.pipe(EDGES).is_some());
+    let moved = [Task::Load, Task::WriteBack, Task::Commit];
+    assert_eq!(edges.groups[1].tasks[..3], moved);
 }
 
 proptest! {

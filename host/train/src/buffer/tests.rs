@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
-use pbg_core::batch_graph::pipeline::ON_THEIR_WAY;
 use pbg_core::plan::{Belady, LeastRecentlyUsed};
 use proptest::prelude::*;
 
@@ -137,7 +136,7 @@ fn buffer(
     beside: bool,
     memory: Memory,
 ) -> PartitionBuffer<Memory> {
-    let ahead = beside.then_some(ON_THEIR_WAY);
+    let ahead = beside.then_some(2);
     let size = BufferSize { slots, copies };
     PartitionBuffer::new(layout, size, ahead, memory, Arc::default()).unwrap()
 }

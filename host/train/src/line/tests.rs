@@ -145,9 +145,10 @@ fn begin(line: &mut Line<Tables>) {
 
 fn line(watch: &Arc<Watch>, prefetch: bool) -> Line<Tables> {
     let machine = Machine {
-        prefetch,
+        partitions_ahead: 2 * usize::from(prefetch),
         swapped: 1,
         partition_bytes: 1,
+        buckets_ahead: usize::from(prefetch),
         edge_bytes: 1,
         threads: 1,
         gpu: None,

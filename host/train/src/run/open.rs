@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pbg_core::batch_graph::pipeline::Pipeline;
+use pbg_core::batch_graph::pipeline::{Pipeline, STORAGE};
 use pbg_core::event::Event;
 use pbg_core::schedule::Extent;
 use pbg_core::strategy::Loss as _;
@@ -136,7 +136,7 @@ fn line(
     let layout = resolved.blueprint().layout.clone();
     let size = BufferSize {
         slots: config.buffer_partitions as usize,
-        copies: layout.copies(config.execution.prefetch),
+        copies: layout.copies(pipeline.pipe(STORAGE).is_some()),
     };
     let source = EdgeSource {
         edge_sets: Arc::clone(edge_sets),
