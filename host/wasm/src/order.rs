@@ -11,7 +11,7 @@ use crate::bindings::types;
 use crate::error::LoadError;
 use crate::guest::Guest;
 use crate::parameters::Parameter;
-use crate::program::{Instantiated, Program, chain};
+use crate::program::{Instantiated, Program};
 use crate::replay::Call;
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
@@ -19,8 +19,7 @@ use crate::strategy::{SMALL_ANSWER, Strategy};
 ///
 /// A fault drops the instance; the next call starts from a fresh one.
 pub struct LoadedOrder {
-    strategy: Strategy,
-    exports: GuestIndices,
+    strategy: Strategy<GuestIndices>,
     /// Configured, and never one that faulted.
     instantiated: Option<Instantiated>,
 }
@@ -32,31 +31,12 @@ impl LoadedOrder {
         declared: &[Parameter],
         given: &Value,
     ) -> Result<Self, LoadError> {
-        let exports = GuestIndices::new(&program.pre).map_err(|error| LoadError::Interface {
-            label: program.label.clone(),
-            reason: chain(&error),
-        })?;
-        let mut order = Self {
-            strategy: Strategy::new(program, id, declared, given)?,
-            exports,
-            instantiated: None,
-        };
-        order
-            .ready()
-            .map_err(|fault| order.strategy.load_error(fault))?;
-        Ok(order)
-    }
-
-    /// Makes sure that there is a configured instance.
-    fn ready(&mut self) -> Result<(), StrategyError> {
-        if self.instantiated.is_none() {
-            self.instantiated = self.strategy.open(|store, instance, parameters| {
-                self.exports
-                    .load(&mut *store, instance)?
-                    .call_configure(store, parameters)
-            })?;
-        }
-        Ok(())
+        let strategy = Strategy::new(program, id, declared, given)?;
+        let opened = strategy.open();
+        Ok(Self {
+            instantiated: opened.map_err(|fault| strategy.load_error(fault))?,
+            strategy,
+        })
     }
 
     /// One call of a configured instance.
@@ -66,16 +46,9 @@ impl LoadedOrder {
         result_bytes: usize,
         call: impl FnOnce(&Exports, &mut Store<Guest>) -> wasmtime::Result<Result<R, String>>,
     ) -> Result<R, StrategyError> {
-        self.ready()?;
-        let Self {
-            strategy,
-            exports,
-            instantiated,
-        } = self;
-        strategy.call(instantiated, function, result_bytes, |store, instance| {
-            let exports = exports.load(&mut *store, instance)?;
-            call(&exports, store)
-        })
+        let instantiated = &mut self.instantiated;
+        self.strategy
+            .call_ready(instantiated, function, result_bytes, call)
     }
 
     /// How many bytes the answer to `plan` may have: twice a right one, so that a plan of the

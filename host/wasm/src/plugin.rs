@@ -277,10 +277,14 @@ impl Plugin {
         }
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
-        let strategy = Strategy::new(self.program, id, declared, parameters)?;
+        let program = self.program;
         Ok(match computed {
-            true => LoadedLoss::Computed(load_computed(strategy)?),
-            false => LoadedLoss::Traced(load_traced(strategy)?),
+            true => LoadedLoss::Computed(load_computed(Strategy::new(
+                program, id, declared, parameters,
+            )?)?),
+            false => LoadedLoss::Traced(load_traced(Strategy::new(
+                program, id, declared, parameters,
+            )?)?),
         })
     }
 

@@ -8,11 +8,11 @@ use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
 
-use crate::bindings::relation_sampler::{self as wit, Guest as Exports, GuestIndices};
+use crate::bindings::relation_sampler::{self as wit, GuestIndices};
 use crate::error::LoadError;
 use crate::guest::Guest;
 use crate::parameters::Parameter;
-use crate::program::{Instantiated, Program, chain};
+use crate::program::{Instantiated, Program};
 use crate::replay::Call;
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
@@ -22,12 +22,7 @@ use crate::strategy::{SMALL_ANSWER, Strategy};
 /// depend neither on which worker was faster nor on where a run was resumed. An instance costs
 /// some ten microseconds for a compiled plugin.
 pub struct LoadedSampler {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    strategy: Strategy,
-    exports: GuestIndices,
+    strategy: Arc<Strategy<GuestIndices>>,
 }
 
 impl LoadedSampler {
@@ -37,35 +32,20 @@ impl LoadedSampler {
         declared: &[Parameter],
         given: &Value,
     ) -> Result<Self, LoadError> {
-        let exports = GuestIndices::new(&program.pre).map_err(|error| LoadError::Interface {
-            label: program.label.clone(),
-            reason: chain(&error),
-        })?;
         let strategy = Strategy::new(program, id, declared, given)?;
-        let inner = Inner { strategy, exports };
         // A configuration that the plugin refuses ends a run before it starts.
-        inner
+        strategy
             .open()
-            .map_err(|fault| inner.strategy.load_error(fault))?;
+            .map_err(|fault| strategy.load_error(fault))?;
         Ok(Self {
-            inner: Arc::new(inner),
-        })
-    }
-}
-
-impl Inner {
-    fn open(&self) -> Result<Option<Instantiated>, StrategyError> {
-        self.strategy.open(|store, instance, parameters| {
-            self.exports
-                .load(&mut *store, instance)?
-                .call_configure(store, parameters)
+            strategy: Arc::new(strategy),
         })
     }
 }
 
 impl SamplerFactory for LoadedSampler {
     fn id(&self) -> &StrategyId {
-        &self.inner.strategy.id
+        &self.strategy.id
     }
 
     fn create(
@@ -79,15 +59,14 @@ impl SamplerFactory for LoadedSampler {
             batch_size,
             seed,
         };
-        let begun = self.inner.begin(&share);
-        let (instantiated, exports, sampler) = begun.map_err(|error| {
+        let begun = begin(&self.strategy, &share);
+        let (instantiated, sampler) = begun.map_err(|error| {
             let call = || share.call(&[]);
-            self.inner.strategy.record(error, || Some(call()))
+            self.strategy.record(error, || Some(call()))
         })?;
         Ok(Box::new(LoadedDraws {
-            inner: Arc::clone(&self.inner),
+            strategy: Arc::clone(&self.strategy),
             instantiated,
-            exports,
             sampler,
             ledger: Ledger::new(counts, batch_size),
             share,
@@ -96,29 +75,22 @@ impl SamplerFactory for LoadedSampler {
     }
 }
 
-impl Inner {
-    fn begin(
-        &self,
-        share: &Share,
-    ) -> Result<(Option<Instantiated>, Exports, ResourceAny), StrategyError> {
-        let mut instantiated = self.open()?;
-        let (exports, sampler) = self.strategy.call(
-            &mut instantiated,
-            "create",
-            SMALL_ANSWER,
-            |store, instance| {
-                let exports = self.exports.load(&mut *store, instance)?;
-                let answer = exports.sampler().call_create(
-                    store,
-                    &share.counts,
-                    share.batch_size,
-                    share.seed,
-                )?;
-                Ok(answer.map(|sampler| (exports, sampler)))
-            },
-        )?;
-        Ok((instantiated, exports, sampler))
-    }
+/// A fresh instance, and its sampler for a share.
+fn begin(
+    strategy: &Strategy<GuestIndices>,
+    share: &Share,
+) -> Result<(Option<Instantiated>, ResourceAny), StrategyError> {
+    let mut instantiated = strategy.open()?;
+    let sampler = strategy.call(
+        &mut instantiated,
+        "create",
+        SMALL_ANSWER,
+        |exports, store| {
+            let exports = exports.sampler();
+            exports.call_create(store, &share.counts, share.batch_size, share.seed)
+        },
+    )?;
+    Ok((instantiated, sampler))
 }
 
 /// What a walk began with.
@@ -144,10 +116,9 @@ const LOSSES: usize = 1 << 20;
 
 /// One worker's walk over its share of a bucket. Its instance goes with it.
 struct LoadedDraws {
-    inner: Arc<Inner>,
+    strategy: Arc<Strategy<GuestIndices>>,
     /// Empty after a fault: what the sampler knew is gone, so nothing more is drawn from it.
     instantiated: Option<Instantiated>,
-    exports: Exports,
     sampler: ResourceAny,
     ledger: Ledger,
     share: Share,
@@ -165,17 +136,17 @@ impl LoadedDraws {
             ResourceAny,
         ) -> wasmtime::Result<Result<R, String>>,
     ) -> Result<R, StrategyError> {
-        let strategy = &self.inner.strategy;
+        let strategy = &self.strategy;
         if self.instantiated.is_none() {
             let reason = "an earlier call of this sampler failed".to_owned();
             return Err(strategy.fault(function, reason));
         }
-        let (exports, sampler) = (&self.exports, self.sampler);
+        let sampler = self.sampler;
         strategy.call(
             &mut self.instantiated,
             function,
             SMALL_ANSWER,
-            |store, _| call(exports.sampler(), store, sampler),
+            |exports, store| call(exports.sampler(), store, sampler),
         )
     }
 }
@@ -188,14 +159,14 @@ impl LoadedDraws {
         let draw = answer.map(|wit::Draw { relation, edges }| Draw { relation, edges });
         if let Err(broken) = self.ledger.take(draw) {
             self.instantiated = None;
-            return Err(self.inner.strategy.fault("next", broken.to_string()));
+            return Err(self.strategy.fault("next", broken.to_string()));
         }
         Ok(draw)
     }
 
     fn record(&self, error: StrategyError) -> StrategyError {
         let call = || (self.losses.len() < LOSSES).then(|| self.share.call(&self.losses));
-        self.inner.strategy.record(error, call)
+        self.strategy.record(error, call)
     }
 }
 
@@ -205,7 +176,7 @@ impl RelationSampler for LoadedDraws {
     }
 
     fn observe(&mut self, relation: u32, mean_loss: f32) -> Result<(), StrategyError> {
-        if self.inner.strategy.program.faults.is_some() && self.losses.len() < LOSSES {
+        if self.strategy.program.faults.is_some() && self.losses.len() < LOSSES {
             self.losses.push(mean_loss);
         }
         self.call("observe", |exports, store, sampler| {

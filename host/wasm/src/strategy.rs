@@ -6,16 +6,16 @@ use pbg_core::strategy::{Cause, StrategyError, StrategyId};
 use pbg_core::text::escaped;
 use serde_json::Value;
 use wasmtime::Store;
-use wasmtime::component::Instance;
+use wasmtime::component::{Instance, InstancePre};
 
-use crate::bindings::types;
+use crate::bindings::{bucket_order, loss_computed, loss_traced, relation_sampler, types};
 use crate::error::LoadError;
 use crate::fault::Fault;
 use crate::guest::Guest;
 use crate::kind::Kind;
 use crate::limits::Limits;
 use crate::parameters::{Parameter, ParameterValue, complete};
-use crate::program::{Instantiated, Program};
+use crate::program::{Instantiated, Program, chain};
 use crate::replay::{Call, Replay};
 
 /// Bytes for an answer that is a number or a refusal.
@@ -23,18 +23,70 @@ pub(crate) const SMALL_ANSWER: usize = 64 << 10;
 /// Bytes of a refusal that a message shows.
 const REFUSAL_BYTES: usize = 4096;
 
+/// What a component of a slot exports: found once, loaded from the instance at every call.
+pub(crate) trait Exports: Sized {
+    /// The functions of an instance.
+    type Functions;
+
+    fn find(pre: &InstancePre<Guest>) -> wasmtime::Result<Self>;
+
+    fn of(
+        &self,
+        store: &mut Store<Guest>,
+        instance: &Instance,
+    ) -> wasmtime::Result<Self::Functions>;
+
+    fn configure(
+        functions: &Self::Functions,
+        store: &mut Store<Guest>,
+        parameters: &[types::ParameterValue<'_>],
+    ) -> wasmtime::Result<Result<(), String>>;
+}
+
+macro_rules! exports {
+    ($($interface:ident),*) => {$(
+        impl Exports for $interface::GuestIndices {
+            type Functions = $interface::Guest;
+
+            fn find(pre: &InstancePre<Guest>) -> wasmtime::Result<Self> {
+                Self::new(pre)
+            }
+
+            fn of(
+                &self,
+                store: &mut Store<Guest>,
+                instance: &Instance,
+            ) -> wasmtime::Result<Self::Functions> {
+                self.load(store, instance)
+            }
+
+            fn configure(
+                functions: &Self::Functions,
+                store: &mut Store<Guest>,
+                parameters: &[types::ParameterValue<'_>],
+            ) -> wasmtime::Result<Result<(), String>> {
+                functions.call_configure(store, parameters)
+            }
+        }
+    )*};
+}
+
+exports!(bucket_order, relation_sampler, loss_traced, loss_computed);
+
 /// A plugin that fills a slot.
-pub(crate) struct Strategy {
+pub(crate) struct Strategy<E> {
     pub(crate) program: Program,
     pub(crate) id: StrategyId,
+    exports: E,
     /// What the configuration sets.
     given: Value,
     /// What `configure` gets: every declared parameter.
     parameters: Vec<(String, ParameterValue)>,
 }
 
-impl Strategy {
-    /// Checks the parameters that a configuration gives against those that the plugin declares.
+impl<E: Exports> Strategy<E> {
+    /// Checks that the plugin exports what its slot asks for, and the parameters that a configuration gives against
+    /// those that it declares.
     pub(crate) fn new(
         program: Program,
         id: StrategyId,
@@ -45,32 +97,28 @@ impl Strategy {
             label: program.label.clone(),
             problems,
         })?;
+        let exports = E::find(&program.pre).map_err(|error| LoadError::Interface {
+            label: program.label.clone(),
+            reason: chain(&error),
+        })?;
         Ok(Self {
             program,
             id,
+            exports,
             given: given.clone(),
             parameters,
         })
     }
 
     /// A fresh instance after `configure`, which is handed the parameters.
-    pub(crate) fn open(
-        &self,
-        configure: impl FnOnce(
-            &mut Store<Guest>,
-            &Instance,
-            &[types::ParameterValue<'_>],
-        ) -> wasmtime::Result<Result<(), String>>,
-    ) -> Result<Option<Instantiated>, StrategyError> {
+    pub(crate) fn open(&self) -> Result<Option<Instantiated>, StrategyError> {
         let opened = self.program.open();
         let mut instantiated = Some(opened.map_err(|fault| self.failed("instantiation", fault))?);
         self.call(
             &mut instantiated,
             "configure",
             SMALL_ANSWER,
-            |store: &mut Store<Guest>, instance: &Instance| {
-                configure(store, instance, &lower(&self.parameters))
-            },
+            |functions, store| E::configure(functions, store, &lower(&self.parameters)),
         )?;
         Ok(instantiated)
     }
@@ -81,15 +129,31 @@ impl Strategy {
         instantiated: &mut Option<Instantiated>,
         function: &'static str,
         result_bytes: usize,
-        call: impl FnOnce(&mut Store<Guest>, &Instance) -> wasmtime::Result<Result<R, String>>,
+        call: impl FnOnce(&E::Functions, &mut Store<Guest>) -> wasmtime::Result<Result<R, String>>,
     ) -> Result<R, StrategyError> {
         self.program
-            .call(instantiated, result_bytes, call)
+            .call(instantiated, result_bytes, |store, instance| {
+                call(&self.exports.of(store, instance)?, store)
+            })
             .map_err(|fault| self.failed(function, fault))?
             .map_err(|refusal| {
                 let refusal = escaped(&refusal, REFUSAL_BYTES);
                 self.fault(function, format!("refuses: {refusal}"))
             })
+    }
+
+    /// As [`Strategy::call`], of a fresh instance where `instantiated` is empty.
+    pub(crate) fn call_ready<R>(
+        &self,
+        instantiated: &mut Option<Instantiated>,
+        function: &'static str,
+        result_bytes: usize,
+        call: impl FnOnce(&E::Functions, &mut Store<Guest>) -> wasmtime::Result<Result<R, String>>,
+    ) -> Result<R, StrategyError> {
+        if instantiated.is_none() {
+            *instantiated = self.open()?;
+        }
+        self.call(instantiated, function, result_bytes, call)
     }
 
     /// Leaves a file with which `call` can be asked again, where faults are kept.

@@ -6,7 +6,7 @@ use pbg_core::strategy::{Loss, LossWorker, MASKED, Scores, StrategyError, Strate
 
 use crate::bindings::loss_computed::{Evaluation, GuestIndices};
 use crate::error::LoadError;
-use crate::program::{Instantiated, chain};
+use crate::program::Instantiated;
 use crate::replay::{Call, KEPT, KeptScores};
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
@@ -22,38 +22,21 @@ pub struct ComputedLoss {
     first: Mutex<Option<Instantiated>>,
 }
 
-struct Inner {
-    strategy: Strategy,
-    exports: GuestIndices,
-}
+/// What workers share.
+struct Inner(Strategy<GuestIndices>);
 
 /// Makes a loss of a component, and sees that it accepts its configuration.
-pub(crate) fn load(strategy: Strategy) -> Result<ComputedLoss, LoadError> {
-    let exports =
-        GuestIndices::new(&strategy.program.pre).map_err(|error| LoadError::Interface {
-            label: strategy.program.label.clone(),
-            reason: chain(&error),
-        })?;
-    let inner = Inner { strategy, exports };
-    match inner.open() {
+pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<ComputedLoss, LoadError> {
+    match strategy.open() {
         Ok(instantiated) => Ok(ComputedLoss {
-            inner: Arc::new(inner),
+            inner: Arc::new(Inner(strategy)),
             first: Mutex::new(instantiated),
         }),
-        Err(fault) => Err(inner.strategy.load_error(fault)),
+        Err(fault) => Err(strategy.load_error(fault)),
     }
 }
 
 impl Inner {
-    /// An instance that is configured.
-    fn open(&self) -> Result<Option<Instantiated>, StrategyError> {
-        self.strategy.open(|store, instance, parameters| {
-            self.exports
-                .load(&mut *store, instance)?
-                .call_configure(store, parameters)
-        })
-    }
-
     /// One call; the scores of one that fails are kept.
     fn call(
         &self,
@@ -70,7 +53,7 @@ impl Inner {
                     parameters: Vec::new(),
                 })
             };
-            self.strategy.record(error, call)
+            self.0.record(error, call)
         })
     }
 
@@ -84,7 +67,7 @@ impl Inner {
             return Err(self.fault(format!("{} negatives are too many", rows.columns)));
         };
         let right = size_of::<f32>() * (2 * rows.positive.len() + rows.negative.len());
-        let limit = self.strategy.program.limits.result_bytes;
+        let limit = self.0.program.limits.result_bytes;
         if right > limit {
             return Err(self.fault(format!(
                 "gradients of {columns} negatives exceed the {limit} bytes of an answer; use a \
@@ -94,14 +77,9 @@ impl Inner {
         // Twice a right answer, so that one of the wrong length gets the message about its length.
         let bytes = right.saturating_mul(2).saturating_add(SMALL_ANSWER);
         let answer = self
-            .strategy
-            .call(instantiated, "evaluate", bytes, |store, instance| {
-                self.exports.load(&mut *store, instance)?.call_evaluate(
-                    store,
-                    rows.positive,
-                    rows.negative,
-                    columns,
-                )
+            .0
+            .call_ready(instantiated, "evaluate", bytes, |exports, store| {
+                exports.call_evaluate(store, rows.positive, rows.negative, columns)
             })?;
         check(&answer, rows).map_err(|reason| self.fault(reason))?;
         rows.loss.copy_from_slice(&answer.loss);
@@ -114,7 +92,7 @@ impl Inner {
     }
 
     fn fault(&self, reason: String) -> StrategyError {
-        self.strategy.fault("evaluate", reason)
+        self.0.fault("evaluate", reason)
     }
 }
 
@@ -157,7 +135,7 @@ fn check(answer: &Evaluation, rows: &Scores<'_>) -> Result<(), String> {
 
 impl Loss for ComputedLoss {
     fn id(&self) -> &StrategyId {
-        &self.inner.strategy.id
+        &self.inner.0.id
     }
 
     fn worker(&self) -> Box<dyn LossWorker> {
@@ -170,7 +148,7 @@ impl Loss for ComputedLoss {
 
     /// What an instance may take at most.
     fn worker_bytes(&self, _columns: usize) -> usize {
-        self.inner.strategy.program.limits.memory_bytes
+        self.inner.0.program.limits.memory_bytes
     }
 }
 
@@ -183,10 +161,7 @@ struct Worker {
 
 impl LossWorker for Worker {
     fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
-        let mut instantiated = match self.instantiated.take() {
-            Some(instantiated) => Some(instantiated),
-            None => self.inner.open()?,
-        };
+        let mut instantiated = self.instantiated.take();
         let rows = SCORES_AT_ONCE / scores.columns.max(1);
         scores.in_blocks(rows, |block| self.inner.call(&mut instantiated, block))?;
         self.instantiated = instantiated;

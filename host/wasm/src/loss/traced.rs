@@ -6,7 +6,7 @@ use pbg_core::strategy::StrategyError;
 use super::graph;
 use crate::bindings::loss_traced::{self as wit, GuestIndices};
 use crate::error::LoadError;
-use crate::program::{Instantiated, chain};
+use crate::program::Instantiated;
 use crate::replay::{Call, KEPT, KeptScores};
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
@@ -14,15 +14,9 @@ use crate::strategy::{SMALL_ANSWER, Strategy};
 const GRAPH_BYTES: usize = 4 << 20;
 
 /// Asks a component for its graph, and checks it.
-pub(crate) fn load(strategy: Strategy) -> Result<TracedLoss, LoadError> {
-    let exports =
-        GuestIndices::new(&strategy.program.pre).map_err(|error| LoadError::Interface {
-            label: strategy.program.label.clone(),
-            reason: chain(&error),
-        })?;
+pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<TracedLoss, LoadError> {
     let mut guest = Guest {
         strategy,
-        exports,
         instantiated: None,
     };
     let built = guest.build().map_err(|error| match error.function {
@@ -57,32 +51,18 @@ fn kept(rows: FailedRows<'_>) -> Option<Call> {
 
 /// A component that has or had an instance.
 struct Guest {
-    strategy: Strategy,
-    exports: GuestIndices,
+    strategy: Strategy<GuestIndices>,
     /// Configured, and never one that faulted.
     instantiated: Option<Instantiated>,
 }
 
 impl Guest {
-    /// Makes sure that there is a configured instance.
-    fn ready(&mut self) -> Result<(), StrategyError> {
-        if self.instantiated.is_none() {
-            self.instantiated = self.strategy.open(|store, instance, parameters| {
-                self.exports
-                    .load(&mut *store, instance)?
-                    .call_configure(store, parameters)
-            })?;
-        }
-        Ok(())
-    }
-
     fn build(&mut self) -> Result<pbg_core::loss::Graph, StrategyError> {
-        self.ready()?;
-        let answer = self.strategy.call(
+        let answer = self.strategy.call_ready(
             &mut self.instantiated,
             "build",
             GRAPH_BYTES,
-            |store, instance| self.exports.load(&mut *store, instance)?.call_build(store),
+            |exports, store| exports.call_build(store),
         )?;
         graph::lift(answer)
             .check(self.strategy.program.limits.graph_nodes)
@@ -94,21 +74,16 @@ impl Guest {
         progress: &Progress,
         values: &[f32],
     ) -> Result<Vec<f32>, StrategyError> {
-        self.ready()?;
         let progress = wit::Progress {
             step: progress.step,
             edges: progress.edges,
             mean_loss: progress.mean_loss,
         };
-        let answer = self.strategy.call(
+        let answer = self.strategy.call_ready(
             &mut self.instantiated,
             "update",
             SMALL_ANSWER,
-            |store, instance| {
-                self.exports
-                    .load(&mut *store, instance)?
-                    .call_update(store, progress, values)
-            },
+            |exports, store| exports.call_update(store, progress, values),
         )?;
         check_values(values, &answer).map_err(|reason| self.strategy.fault("update", reason))?;
         Ok(answer)
