@@ -76,7 +76,7 @@ fn ctrl_c_ends_a_call_that_is_at_work() {
     run.signal("INT");
     let ended = run.finish();
     assert_eq!(ended.code(), Some(130), "{}", ended.stderr);
-    // Whoever is interrupted has done nothing wrong.
+    // A plugin that is interrupted has done nothing wrong.
     assert!(!place.path("model/faults").exists());
     let other = ["train", "--allow-plugin-change", "--progress", "none"];
     place.run(other).succeeds();

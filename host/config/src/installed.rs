@@ -1,4 +1,4 @@
-//! Which strategies there are: asked of whoever loads them, never known here.
+//! Which strategies there are: the caller, which loads them, says so.
 
 /// Names that a configuration may give to strategies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -15,7 +15,7 @@ impl Config {
     ///
     /// # Errors
     /// Everything that is wrong, each problem with its key and line. Names of strategies are taken
-    /// as they are: whoever loads them says which there are.
+    /// as they are: the crate that loads them knows which there are.
     pub fn parse(
         text: &str,
         origin: &str,

@@ -13,7 +13,7 @@ impl Config {
     /// of the file. Paths that come from `overrides` already are. Looks at names only.
     ///
     /// A strategy is a path when it names a component file; a bare file name of a standard one,
-    /// with `.wasm` behind it, stays as it is, for whoever looks it up.
+    /// with `.wasm` behind it, stays as it is, to be looked up later.
     ///
     /// # Errors
     /// When `base` is not Unicode, as no path in a configuration can then be written.

@@ -76,7 +76,7 @@ fn plans(order: &mut dyn BucketOrder, passes: &[Pass]) -> Result<Planned, String
     Ok(Planned { plans, slowest })
 }
 
-/// A plan that is a permutation of the grid, whoever made it.
+/// A plan that is a permutation of the grid.
 fn plan_of(order: &mut dyn BucketOrder, pass: &Pass) -> Result<Vec<Bucket>, String> {
     let plan = order.plan(pass).map_err(|fault| failed(&fault, pass))?;
     plan::check(pass, &plan).map_err(|broken| format!("{}: {broken}", cases::named(pass)))?;

@@ -19,7 +19,7 @@ use crate::schedule::PassId;
 pub enum LogLevel {
     /// For the plugin's author.
     Debug,
-    /// For whoever trains.
+    /// For the person who trains.
     Info,
     /// Something is odd, and training goes on.
     Warn,
@@ -207,7 +207,7 @@ pub enum Event {
         function: String,
         /// What happened.
         reason: String,
-        /// Name and version of what goes on in its place.
+        /// Name and version of its fallback.
         fallback: String,
     },
     /// The run stopped before its end because it was asked to.

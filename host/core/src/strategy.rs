@@ -53,7 +53,7 @@ pub enum Cause {
     Strategy,
     /// That of the machine, which did not give it memory or the like.
     Machine,
-    /// That of whoever asked for the end while it was at work.
+    /// The user's or the host's, who asked for the end while it was at work.
     Interruption,
 }
 
@@ -160,7 +160,7 @@ pub trait SamplerFactory: Send + Sync {
     ) -> Result<Box<dyn RelationSampler>, StrategyError>;
 }
 
-/// A loss that is a formula, as whoever computes elsewhere than on the cores needs it.
+/// A loss that is a formula, for an executor that computes elsewhere than on the cores.
 #[derive(Clone, Debug)]
 pub struct Formula {
     /// The formula and its derivatives.

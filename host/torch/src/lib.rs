@@ -1,6 +1,6 @@
 //! What libtorch computes: products of bfloat16 matrices on the cores, and the training step on a GPU.
 //!
-//! The only crate that names libtorch. Whoever links it calls [`install`] as it starts.
+//! The only crate that names libtorch. A program that links it calls [`install`] as it starts.
 //!
 //! On a GPU it is the same batch graph as on the cores, walked by the same clusters, but a slice is as large
 //! as the device's memory likes it, and every node is a handful of libtorch's operations. Tables and

@@ -12,7 +12,7 @@ use super::place::TorchPlace;
 use super::stream::Copying;
 use super::transfer;
 
-/// A table's rows on a device, for its worker and for whoever carries them.
+/// A table's rows on a device, for its worker and for the storage thread.
 #[derive(Debug)]
 pub(super) struct ResidentRows(Mutex<TableRows>);
 
@@ -50,7 +50,7 @@ impl ResidentRows {
         })))
     }
 
-    /// The rows, for whoever trains them.
+    /// The rows, for the worker that trains them.
     pub(super) fn lock(&self) -> MutexGuard<'_, TableRows> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -156,7 +156,7 @@ impl Resolved {
                 format!("{workers} workers"),
                 workers * (worker + PACKED_BYTES as u64),
             ),
-            // The bucket order, whoever updates the parameters of a loss, and samplers of all workers.
+            // The bucket order, the loss that updates its parameters, and samplers of all workers.
             (
                 PLUGINS.to_owned(),
                 (2 + workers) * (config.plugins.limits.memory_mib << 20),

@@ -14,7 +14,7 @@ use crate::error::RunError;
 pub struct Samplers<'a> {
     /// The sampler.
     pub sampler: &'a dyn SamplerFactory,
-    /// What goes on in its place where it fails; without, the bucket fails.
+    /// Its fallback; without one, the bucket fails with it.
     pub standard: Option<&'a dyn SamplerFactory>,
     /// How it failed so far.
     pub faults: Mutex<Vec<StrategyError>>,
@@ -38,7 +38,7 @@ impl<'a> Drawing<'a> {
     /// Begins to draw `groups` in batches of at most `batch_size`.
     ///
     /// # Errors
-    /// When the sampler fails and nothing goes on in its place.
+    /// When the sampler fails and has no fallback.
     pub(crate) fn new(
         samplers: &'a Samplers<'a>,
         groups: ByRelation,
@@ -70,7 +70,7 @@ impl<'a> Drawing<'a> {
     /// every edge was drawn.
     ///
     /// # Errors
-    /// When the sampler fails or breaks its promise, and nothing goes on in its place.
+    /// When the sampler fails or breaks its promise, and has no fallback.
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Range<usize>)>, RunError> {
         let draw = match self.draw() {
             Ok(draw) => draw,
@@ -129,7 +129,7 @@ impl<'a> Drawing<'a> {
 }
 
 impl<'a> Samplers<'a> {
-    /// Notes a fault; what goes on.
+    /// Notes a fault; gives the fallback.
     fn replace(&self, fault: StrategyError) -> Result<&'a dyn SamplerFactory, RunError> {
         let own = fault.cause == Cause::Strategy;
         let Some(standard) = self.standard.filter(|_| own) else {

@@ -2,7 +2,7 @@
 //! another.
 //!
 //! A group ends when its orders do, or at its first error, which is handed on as the last that it made. A group
-//! that the pipeline lacks has no thread: whoever gives the order carries it out.
+//! that the pipeline lacks has no thread: its work is done by the thread that orders it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

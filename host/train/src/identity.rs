@@ -1,4 +1,4 @@
-//! The one door to a checkpoint: whoever goes on from one, starts from one or asks one compares it
+//! The one door to a checkpoint: a command that goes on from one, starts from one or asks one compares it
 //! here with the configuration and the dataset that it is opened with.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Losses as the training step takes them, and what goes on where one fails.
+//! Losses as the training step takes them, and their fallbacks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ pub fn traced(loss: TracedLoss) -> Box<dyn Loss> {
     Box::new(Traced::new(loss))
 }
 
-/// The loss of a run, and what goes on in its place from the rows on at which it fails.
+/// The loss of a run, and its fallback, which computes from the rows on at which it fails.
 ///
 /// A run's identity stays that of its own loss: that is what a checkpoint records, what its state
 /// is of, and what a resumed run begins with again.
@@ -58,7 +58,7 @@ impl GuardedLoss {
         std::mem::take(&mut new.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What goes on in the place of a loss that fails.
+    /// The fallback of the loss.
     pub(crate) fn standard(&self) -> Option<&StrategyId> {
         self.standard.as_ref().map(|standard| standard.id())
     }

@@ -41,9 +41,9 @@ pub struct Strategies {
     pub order: Box<dyn BucketOrder>,
     /// Order of the relations within a bucket, with static relations.
     pub sampler: Box<dyn SamplerFactory>,
-    /// Loss, and what goes on in its place.
+    /// Loss, with its fallback.
     pub loss: GuardedLoss,
-    /// What goes on in the place of a strategy that fails.
+    /// Fallbacks of the others.
     pub fallbacks: Fallbacks,
 }
 
@@ -55,7 +55,7 @@ impl Strategies {
     }
 }
 
-/// What goes on in the place of a strategy that fails, by slot; where there is nothing, the run
+/// Fallbacks, by slot; where there is none, the run
 /// ends. A resumed run begins with the strategies that it was given again.
 #[derive(Default)]
 pub struct Fallbacks {

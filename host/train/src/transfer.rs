@@ -260,7 +260,7 @@ impl<S: TableStore> Storage<S> {
     }
 }
 
-/// How long storage has worked on commits: what it does meanwhile, whoever waits for it waits for a commit.
+/// How long storage has worked on commits: training that waits for storage meanwhile waits for a commit.
 #[derive(Debug, Default)]
 struct Clock {
     /// The sum of finished stretches, and the start of the one that goes on.

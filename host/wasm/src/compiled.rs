@@ -2,7 +2,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "compiled code has no form that could be checked: whoever wrote it is trusted or not"
+    reason = "compiled code has no form that could be checked: its writer is trusted or not"
 )]
 
 use wasmtime::Engine;

@@ -20,7 +20,7 @@
 pub enum Level {
     /// For the plugin's author.
     Debug,
-    /// For whoever trains.
+    /// For the person who trains.
     Info,
     /// Something is odd, and training goes on.
     Warn,
@@ -37,7 +37,7 @@ pub fn debug(message: impl AsRef<str>) {
     write(Level::Debug, message.as_ref());
 }
 
-/// Writes one line for whoever trains.
+/// Writes one line for the person who trains.
 ///
 /// ```
 /// pbg_plugin_sdk::log::info(format!("{} layers", 4));

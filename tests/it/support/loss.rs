@@ -8,7 +8,7 @@ pub(crate) fn computed(evaluate: &str) -> Vec<u8> {
     computed_as(DESCRIBE, evaluate)
 }
 
-/// The same, with `fallback` named as what goes on where it fails.
+/// The same, with `fallback` named as its fallback.
 pub(crate) fn computed_with_fallback(fallback: &str, evaluate: &str) -> Vec<u8> {
     let mut stores = String::new();
     for (at, byte) in fallback.bytes().enumerate() {

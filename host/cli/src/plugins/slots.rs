@@ -71,7 +71,7 @@ fn take(slot: &mut Option<Plugin>, plugin: Plugin, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What goes on where a plugin of a run fails, per slot.
+/// The fallback of each slot, where there is one.
 #[derive(Default)]
 pub(super) struct Standbys {
     pub(super) order: Option<Plugin>,

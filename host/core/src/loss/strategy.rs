@@ -70,7 +70,7 @@ pub struct LossState {
 /// Whether `after` can take the place of `before`: as many values, all finite.
 ///
 /// # Errors
-/// What is wrong, as a clause about whoever answered them.
+/// What is wrong, as a clause about the plugin that answered them.
 pub fn check_values(before: &[f32], after: &[f32]) -> Result<(), String> {
     if before.len() != after.len() {
         return Err(format!(

@@ -153,7 +153,7 @@ fn sweep(folder: &Path, writer: &Writer, manifest: Option<&Manifest>) -> Result<
                 files::remove(&path)?;
             }
         } else if !writer.may_remove(None) {
-            // The manifest and preserved checkpoints are made by whoever commits.
+            // The manifest and preserved checkpoints are made by the trainer that commits.
         } else if whole.is_some_and(|name| name == MANIFEST || name == names::FIRST) {
             files::remove(&path)?;
         } else if whole.is_some_and(names::is_preserved) && path.is_dir() {

@@ -1,7 +1,7 @@
 //! Reading our own Arrow files.
 //!
 //! Arrow's reader takes the lengths and offsets of a file at their word, and panics or asks for all
-//! memory where they are wrong. Checksums keep accidents away; whoever forges a file forges those, too.
+//! memory where they are wrong. Checksums keep accidents away; a forged file has forged ones, too.
 //! So everything that says where something lies is compared with what is there, and then decoded.
 
 use std::fs::File;

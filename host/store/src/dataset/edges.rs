@@ -250,7 +250,7 @@ impl EdgeSet {
         Ok(decoded)
     }
 
-    /// What the kernels index with must be within the tables, whoever wrote the file.
+    /// What the kernels index with must be within the tables, whatever the file says.
     fn check_bounds(&self, bucket: Bucket, edges: &Edges) -> Result<(), ReadError> {
         let count =
             |counts: &[u32], partition: u32| counts.get(partition as usize).copied().unwrap_or(0);

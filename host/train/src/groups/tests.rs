@@ -1,4 +1,4 @@
-//! What a group promises to whoever gives it orders.
+//! What a group promises to the thread that orders.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
