@@ -239,6 +239,12 @@ fn what_is_said_of_plugins_that_take_no_part_is_doubted() {
         unknown.contains("plugins.params: ranking is no plugin of this run"),
         "{unknown}"
     );
+    place
+        .run(["check", "--set", "plugins.params.rankin.margin=0.5"])
+        .fails(3, &["plugins.params: rankin", "did you mean `ranking`?"]);
+    place
+        .run(["train", "--plugin", "round_robin"])
+        .fails(2, &["round_robin", "`dynamic_relations`"]);
     let fallback = "plugins.on_fault=fallback";
     let standby = said(&["loss_fn=logistic", fallback, ranking]);
     assert!(

@@ -83,7 +83,8 @@ pub(crate) fn fill(
     };
     let used = Slots::new(&source, config, given)?;
     let standbys = Standbys::new(&source, config, &used)?;
-    let mut warnings = slots::unused(config, &used.names(), &standbys.names())?;
+    let installed = installed(&source.path.files()).names();
+    let mut warnings = slots::unused(config, &used.names(), &standbys.names(), &installed)?;
     let order = |plugin| configured::order(plugin, config);
     let sampler = |plugin| configured::sampler(plugin, config);
     let fallbacks = Fallbacks {

@@ -1,5 +1,7 @@
 //! Which strategies there are: the caller, which loads them, says so.
 
+use std::collections::BTreeSet;
+
 /// Names that a configuration may give to strategies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
@@ -14,6 +16,13 @@ pub struct Installed {
 }
 
 impl Installed {
+    /// All of them.
+    #[must_use]
+    pub fn names(&self) -> BTreeSet<String> {
+        let kinds = [&self.orders, &self.samplers, &self.losses, &self.files];
+        kinds.into_iter().flatten().cloned().collect()
+    }
+
     /// Those that come with the program for a key of the configuration; none for a key that names
     /// no strategy.
     pub(super) fn standard(&self, key: &str) -> &[String] {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use pbg_config::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, OnFault};
+use pbg_core::nearest::nearest;
 use pbg_wasm::{Kind as Slot, Plugin, PluginPath, Sandbox};
 
 use crate::exit_codes::Kind;
@@ -38,6 +39,13 @@ impl Slots {
             let plugin = source.open(name)?;
             match plugin.inspection().kind {
                 Slot::BucketOrder => take(&mut order, plugin, name)?,
+                Slot::RelationSampler if config.dynamic_relations => {
+                    let text = format!(
+                        "--plugin {name}: is a relation sampler, and with `dynamic_relations` none is asked: batches mix \
+                         relations"
+                    );
+                    return Err(Failure::message(Kind::Usage, text));
+                }
                 Slot::RelationSampler => take(&mut sampler, plugin, name)?,
                 Slot::TracedLoss | Slot::ComputedLoss => take(&mut loss, plugin, name)?,
                 other => {
@@ -131,15 +139,15 @@ fn names<'a>(plugins: impl IntoIterator<Item = &'a Plugin>) -> BTreeSet<String> 
     plugins.into_iter().map(|plugin| plugin.id().name).collect()
 }
 
-/// What the configuration says of plugins that take no part, likely misspelt names, or that take
-/// part only where another one fails.
+/// What the configuration says of plugins that take no part, or only where another one fails.
 ///
 /// # Errors
-/// When a pin is among it: what was pinned is not what runs.
+/// When a pin is among it: what was pinned is not what runs; or parameters of a name that no plugin has.
 pub(super) fn unused(
     config: &Config,
     used: &BTreeSet<String>,
     standbys: &BTreeSet<String>,
+    installed: &BTreeSet<String>,
 ) -> Result<Vec<String>> {
     let plugins = &config.plugins;
     let known = |name: &String| used.contains(name) || standbys.contains(name);
@@ -152,6 +160,18 @@ pub(super) fn unused(
             used.iter().cloned().collect::<Vec<_>>().join(", ")
         );
         return Err(Failure::message(Kind::Config, text).help(help));
+    }
+    let exists = |name: &String| known(name) || installed.contains(name);
+    if let Some(name) = plugins.params.keys().find(|name| !exists(name)) {
+        let text = format!(
+            "plugins.params: {name} is no plugin of this run, and none is installed by that name"
+        );
+        let names = used.iter().chain(installed).map(String::as_str);
+        let failure = Failure::message(Kind::Config, text);
+        return Err(match nearest(name, names) {
+            Some(near) => failure.help(format!("did you mean `{near}`?")),
+            None => failure,
+        });
     }
     let params = plugins.params.keys().map(|name| ("plugins.params", name));
     let grants = plugins
