@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::support::{COMPILED, Workplace, finish, graph::CONFIG};
 
 /// An environment with componentize-py, which `cargo xtask test` installs.
-fn python_tools() -> Option<PathBuf> {
+pub(crate) fn python_tools() -> Option<PathBuf> {
     let python = PathBuf::from(std::env::var_os("PBG_TEST_PYTHON")?);
     let folder = python.parent()?.parent()?.to_owned();
     folder
@@ -56,7 +56,7 @@ pub(crate) fn has_wasm_target() -> bool {
 }
 
 /// The program in a project's folder, with what its tools need.
-fn in_project(project: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn in_project(project: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pbg-host"));
     command.args(arguments).current_dir(project);
     // A component with an interpreter is compiled once: what checks it, asks it and trains with it takes the same code.
@@ -81,7 +81,7 @@ fn in_project(project: &Path, arguments: &[&str]) -> Command {
 }
 
 /// A new project; `computed` is a kind here.
-fn new_project(place: &Workplace, name: &str, kind: &str, language: &str) -> PathBuf {
+pub(crate) fn new_project(place: &Workplace, name: &str, kind: &str, language: &str) -> PathBuf {
     let mut new = vec!["plugin", "new", name, "--lang", language, "--kind"];
     match kind {
         "computed" => new.extend(["loss", "--computed"]),

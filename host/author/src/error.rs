@@ -86,6 +86,12 @@ pub enum BuildError {
         /// How it ended.
         status: ExitStatus,
     },
+    /// The author's code fails while it is built.
+    #[error("{reason}")]
+    Code {
+        /// Where and why.
+        reason: String,
+    },
     /// A program ran and did not leave what it should.
     #[error("`{command}` left no {expected}")]
     NoOutput {

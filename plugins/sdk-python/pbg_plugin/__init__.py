@@ -16,6 +16,8 @@ The module `component` of a project names it to the host:
 
 The same class runs in an ordinary interpreter: `pbg_plugin.testing` has what tests need.
 
+What it raises reaches the user with its message and line, and `print` writes to the host's log.
+
 Rules of the sandbox: no files, no network, no clock. Python's `random` gives the same numbers in
 every run and every pass, so draw from `Rng(grid_pass.seed)`. Packages with compiled code, such as
 numpy, cannot be used.

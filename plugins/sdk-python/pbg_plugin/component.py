@@ -1,6 +1,8 @@
 """Between the generated bindings, which exist only in a component, and the author's classes."""
 
-import traceback
+import operator
+import sys
+from importlib.machinery import PathFinder
 
 from . import log
 
@@ -22,27 +24,110 @@ def instance(make):
 
 def call(function, *arguments):
     """Calls the author's code. What it raises becomes a text for the user, and where it was
-    raised a log line: an exception that left the component would be a trap without words."""
+    raised log lines: an exception that left the component would be a trap without words."""
     from . import Refused
 
+    _enter()
     try:
         return function(*arguments)
     except Refused as refused:
         raise Err(str(refused)) from None
-    except Exception as error:
-        for line in traceback.format_exc().splitlines():
-            log.error(line)
-        raise Err(f"{type(error).__name__}: {error}") from None
+    except BaseException as error:
+        raise Err(_told(error)) from None
 
 
 def tell(function, *arguments):
     """Calls the author's code where the host expects no answer: what it raises is a fault."""
+    _enter()
     try:
-        function(*arguments)
-    except Exception:
-        for line in traceback.format_exc().splitlines():
-            log.error(line)
+        return function(*arguments)
+    except BaseException as error:
+        log.error(_told(error))
         raise
+
+
+def whole(number, what):
+    """`number` as an int; an error that names `what` where it is none, or too large for the host."""
+    try:
+        number = operator.index(number)
+    except TypeError:
+        raise TypeError(f"{what} is {number!r}, not a whole number") from None
+    if not 0 <= number < 1 << 32:
+        raise ValueError(f"{what} is {number}, not a number from 0 to {(1 << 32) - 1}")
+    return number
+
+
+def pair(value, what, names):
+    """Two whole numbers; an error that names `what` where `value` is something else."""
+    try:
+        first, second = value
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} is {value!r}, not ({', '.join(names)})") from None
+    return whole(first, f"{names[0]} of {what}"), whole(second, f"{names[1]} of {what}")
+
+
+def _told(error):
+    """What was raised, and where: the innermost line that is not the SDK's. The lines on the way
+    there are logged. Sources cannot be read in the sandbox, so the numbers of lines have to do."""
+    frames = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append((code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    theirs = [frame for frame in frames if "pbg_plugin/" not in frame[0]]
+    for place in theirs:
+        log.error("at " + _place(place))
+    if isinstance(error, SystemExit):
+        text = f"it called sys.exit({'' if error.code is None else error.code!r})"
+    else:
+        text = f"{type(error).__name__}: {error}"
+    return f"{text} ({_place(theirs[-1])})" if theirs else text
+
+
+def _place(frame):
+    path, line, function = frame
+    return f"{path.rpartition('/')[2]}, line {line}, in {function}"
+
+
+class _Printed:
+    """Standard output or error as log lines: the sandbox has neither."""
+
+    def __init__(self, write):
+        self._write = write
+        self._begun = ""
+
+    def write(self, text):
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            self._write(line)
+        return len(text)
+
+    def flush(self):
+        if self._begun:
+            self._write(self._begun)
+            self._begun = ""
+
+
+class _Late:
+    """Finds no module: files to look in are there only while the component is built."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        raise ModuleNotFoundError(
+            f"{name} is not in the component: import it where a module begins; packages with "
+            "compiled code, such as numpy, cannot be used",
+            name=name,
+        )
+
+
+def _enter():
+    """The first call: print and import are replaced. Modules were imported earlier, while the
+    component was built, where both did what they do elsewhere."""
+    if wit_metadata is None or isinstance(sys.stdout, _Printed):
+        return
+    sys.stdout, sys.stderr = _Printed(log.info), _Printed(log.warn)
+    sys.meta_path = [finder for finder in sys.meta_path if finder is not PathFinder] + [_Late]
 
 
 def order_types():
@@ -90,21 +175,22 @@ class Configured:
 
     def configure(self, parameters):
         values = {p.name: p.value.value for p in parameters}
-        call(instance(self.make).configure, values)
+        call(lambda: instance(self.make).configure(values))
 
 
 def metadata_of(plugin):
     """The class that exports a plugin's metadata."""
 
+    def described():
+        own = plugin.metadata()
+        parameters = [wit_metadata.Parameter(p.name, p.doc, _kind(p)) for p in own.parameters]
+        return wit_metadata.Description(
+            own.name, own.version, own.summary, parameters, own.fallback
+        )
+
     class Metadata:
         def describe(self):
-            own = plugin.metadata()
-            parameters = [
-                wit_metadata.Parameter(p.name, p.doc, _kind(p)) for p in own.parameters
-            ]
-            return wit_metadata.Description(
-                own.name, own.version, own.summary, parameters, own.fallback
-            )
+            return tell(described)
 
     return Metadata
 

@@ -280,18 +280,28 @@ def export_traced_loss(loss):
     """What a component exports for a class of losses:
     `Metadata, LossTraced = export_traced_loss(MyLoss)`."""
 
+    def built():
+        made = component.instance(loss)
+        every = component.whole(made.update_every, "update_every")
+        return component.lowered(trace(made), every)
+
+    def updated(progress, values):
+        made = component.instance(loss)
+        names = list(trace(made).parameters)
+        named = dict(zip(names, values))
+        made.update(progress, named)
+        for name in names:
+            if not isinstance(named.get(name), (int, float)):
+                raise TypeError(f"update left {named.get(name)!r} as {name}, not a number")
+        return [float(named[name]) for name in names]
+
     class LossTraced(component.Configured):
         make = loss
 
         def build(self):
-            made = component.instance(loss)
-            return component.lowered(component.call(trace, made), made.update_every)
+            return component.call(built)
 
         def update(self, progress, values):
-            made = component.instance(loss)
-            names = list(component.call(trace, made).parameters)
-            named = dict(zip(names, values))
-            component.call(made.update, progress, named)
-            return [named[name] for name in names]
+            return component.call(updated, progress, values)
 
     return component.metadata_of(loss), LossTraced

@@ -118,16 +118,26 @@ def export_order(order):
     """What a component exports for a class of orders:
     `Metadata, BucketOrder = export_order(MyOrder)`."""
 
+    def planned(grid_pass):
+        plan = component.instance(order).plan(grid_pass)
+        if plan is None:
+            raise TypeError("plan returned None, not a list of buckets")
+        names = ("lhs", "rhs")
+        pairs = (component.pair(b, f"bucket {at} of the plan", names) for at, b in enumerate(plan))
+        return [component.order_types().Bucket(lhs, rhs) for lhs, rhs in pairs]
+
+    def picked(grid_pass, held, free):
+        pick = component.instance(order).pick(grid_pass, held, free)
+        return component.whole(pick, "what pick returned")
+
     class BucketOrder(component.Configured):
         make = order
 
         def plan(self, wit_pass):
-            plan = component.call(component.instance(order).plan, _lifted(wit_pass))
-            return [component.order_types().Bucket(lhs, rhs) for lhs, rhs in plan]
+            return component.call(planned, _lifted(wit_pass))
 
         def pick(self, wit_pass, held, free):
-            held, free = _buckets(held), _buckets(free)
-            return component.call(component.instance(order).pick, _lifted(wit_pass), held, free)
+            return component.call(picked, _lifted(wit_pass), _buckets(held), _buckets(free))
 
     return component.metadata_of(order), BucketOrder
 

@@ -74,6 +74,13 @@ def export_sampler(sampler):
     """What a component exports for a class of samplers:
     `Metadata, RelationSampler, Sampler = export_sampler(MySampler)`."""
 
+    def drawn(draws):
+        draw = draws.next()
+        if draw is None:
+            return None
+        names = ("relation", "edges")
+        return component.sampler_types().Draw(*component.pair(draw, "a draw", names))
+
     class RelationSampler(component.Configured):
         make = sampler
 
@@ -82,12 +89,11 @@ def export_sampler(sampler):
         def create(cls, counts, batch_size, seed):
             walk = cls()
             share = Share(counts, batch_size, seed)
-            walk.draws = component.call(component.instance(sampler).begin, share)
+            walk.draws = component.call(lambda: component.instance(sampler).begin(share))
             return walk
 
         def next(self):
-            draw = component.call(self.draws.next)
-            return None if draw is None else component.sampler_types().Draw(*draw)
+            return component.call(drawn, self.draws)
 
         def observe(self, relation, mean_loss):
             if hasattr(self.draws, "observe"):

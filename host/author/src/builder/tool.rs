@@ -53,6 +53,36 @@ pub(crate) fn output(command: &mut Command, folder: &Path) -> Result<Vec<u8>, Bu
     finish(command.stdout(Stdio::piped()), folder).map(|output| output.stdout)
 }
 
+/// Runs a command in `folder` that writes nothing of use to standard output. Of what it says when it fails, `reason`
+/// makes the error; where it cannot, and where the command succeeds, that goes to standard error.
+///
+/// # Errors
+/// [`BuildError::Code`] with the reason, or as [`run`].
+pub(crate) fn explained(
+    command: &mut Command,
+    folder: &Path,
+    reason: impl FnOnce(&str) -> Option<String>,
+) -> Result<(), BuildError> {
+    command.current_dir(folder).stdin(Stdio::null());
+    let output = command
+        .output()
+        .map_err(|e| BuildError::io("start", Path::new(command.get_program()), e))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success()
+        && let Some(reason) = reason(&said)
+    {
+        return Err(BuildError::Code { reason });
+    }
+    let _closed = io::stderr().write_all(said.as_bytes());
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(BuildError::Tool {
+            command: line(command),
+            status: output.status,
+        }),
+    }
+}
+
 fn finish(command: &mut Command, folder: &Path) -> Result<Output, BuildError> {
     command
         .current_dir(folder)
