@@ -195,6 +195,8 @@ const SAMPLES: &[(&str, &str)] = &[
         "\"0000000000000000000000000000000000000000000000000000000000000000\"",
     ),
     ("chunk_size", "50"),
+    ("execution.partitions_ahead", "1"),
+    ("execution.buckets_ahead", "2"),
     ("execution.slice_bytes", "524288"),
     ("validation.edges", "\"valid\""),
     ("validation.filter", "[\"train\", \"valid\"]"),
