@@ -129,7 +129,7 @@ fn a_fault_can_be_replayed() {
 
 #[test]
 fn other_plugins_than_the_checkpoints_need_consent() {
-    let place = Workplace::with_dataset(CONFIG);
+    let place = Workplace::with_dataset(&static_relations());
     place.run(EPOCH).succeeds();
     let before = place.committed("model");
     let other = ["train", "--progress", "none", "--set", "num_epochs=2"];
