@@ -66,6 +66,15 @@ pub struct Transaction {
     pub action: Action,
 }
 
+/// What a person asks for from outside the run. It needs no token: done twice, it is refused the second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// To end the part of a trainer (`cluster evict`).
+    Evict(Token),
+    /// To end the run (`cluster stop`).
+    Stop,
+}
+
 /// What became of a transaction that no answer came to, as a record that was read again tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -128,6 +137,20 @@ impl Record {
         }
         if let Some(trainer) = next.trainers.get_mut(&token) {
             trainer.last = number;
+        }
+        next.revision += 1;
+        Ok(next)
+    }
+
+    /// The record after what a person asked for, to be written as that of [`Record::apply`].
+    ///
+    /// # Errors
+    /// Why it changes nothing.
+    pub fn order(&self, order: Order) -> Result<Self, Refusal> {
+        let mut next = self.clone();
+        match order {
+            Order::Evict(token) => next.remove(token)?,
+            Order::Stop => next.stop()?,
         }
         next.revision += 1;
         Ok(next)
