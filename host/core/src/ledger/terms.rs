@@ -163,6 +163,9 @@ impl Terms {
     /// # Errors
     /// That difference.
     pub fn agree(&self, other: &Self) -> Result<(), Difference> {
+        if self == other {
+            return Ok(());
+        }
         same("the protocol version", self.protocol, other.protocol)?;
         same(
             "the hash of the configuration",

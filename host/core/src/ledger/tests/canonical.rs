@@ -4,7 +4,7 @@
 //! Without that, the same situation would occur in as many states as there are ways to it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::super::*;
@@ -58,35 +58,38 @@ fn forget_fenced(world: &mut World) {
     }
 }
 
+/// A hash that is quick to compute (Fowler, Noll, Vo: FNV-1a, by whole words).
+pub(super) fn hash(value: &impl Hash) -> u64 {
+    struct Fnv(u64);
+    impl Hasher for Fnv {
+        fn write(&mut self, bytes: &[u8]) {
+            bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+        }
+        fn write_u32(&mut self, word: u32) {
+            self.write_u64(u64::from(word));
+        }
+        fn write_u64(&mut self, word: u64) {
+            self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+        }
+        fn write_usize(&mut self, word: usize) {
+            self.write_u64(word as u64);
+        }
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+    let mut state = Fnv(0xcbf2_9ce4_8422_2325);
+    value.hash(&mut state);
+    state.finish()
+}
+
 /// What a trainer is at, without names.
 fn role(member: &Member) -> u64 {
-    let mut state = DefaultHasher::new();
-    let tables: Vec<_> = member
-        .tables
-        .iter()
-        .map(|(index, table)| (index, table.content))
-        .collect();
-    let asks =
-        |action: &Option<(u64, Action)>| action.as_ref().map(|(_, a)| std::mem::discriminant(a));
-    (
-        member.is_member(),
-        member.token.is_some(),
-        &member.leases,
-        tables,
-    )
-        .hash(&mut state);
-    (
-        member.trained.is_some(),
-        asks(&member.waiting),
-        asks(&member.missed),
-    )
-        .hash(&mut state);
-    (
-        member.cutting.is_some(),
-        member.writing.as_ref().map(|w| w.stage),
-    )
-        .hash(&mut state);
-    state.finish()
+    let tables: Vec<_> = member.tables.iter().map(|(index, table)| (index, table.content)).collect();
+    let asks = |action: &Option<(u64, Action)>| action.as_ref().map(|(_, a)| std::mem::discriminant(a));
+    let at = (member.is_member(), member.token.is_some(), &member.leases, tables);
+    let asks = (member.trained.is_some(), asks(&member.waiting), asks(&member.missed));
+    hash(&(at, asks, member.cutting.is_some(), member.writing.as_ref().map(|w| w.stage)))
 }
 
 fn walk(model: &Model, world: &mut World, with: &mut impl Walk) {

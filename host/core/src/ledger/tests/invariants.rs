@@ -7,6 +7,7 @@ use stateright::Property;
 use super::super::*;
 use super::world::{Content, Model, World};
 use crate::plateau::Plateau;
+use crate::schedule::PassId;
 
 pub(super) fn properties() -> Vec<Property<Model>> {
     vec![
@@ -26,7 +27,7 @@ pub(super) fn properties() -> Vec<Property<Model>> {
             world.register.iter().all(|record| record.check().is_ok())
         }),
         Property::always("the first pass grows as a tree", |model: &Model, world: &World| {
-            let in_first = |record: &&std::sync::Arc<Record>| record.work.pass.edge_chunk == 0;
+            let in_first = |record: &&std::sync::Arc<Record>| record.work.pass == PassId::default();
             let first = world.register.iter().find(in_first);
             !model.tree_init || first.is_none_or(|record| tree::holds(record))
         }),

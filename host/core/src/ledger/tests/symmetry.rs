@@ -4,10 +4,11 @@
 //! time and hides nothing.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use super::super::*;
+use super::canonical::hash;
 use super::world::{Content, Member, Model, World};
 use crate::graph::{Bucket, Side};
 
@@ -40,12 +41,6 @@ pub(super) fn sorted(model: &Model, mut world: World) -> World {
         places.world(&mut world);
     }
     world
-}
-
-fn hash(value: &impl Hash) -> u64 {
-    let mut state = DefaultHasher::new();
-    value.hash(&mut state);
-    state.finish()
 }
 
 /// What is around each partition of `side`, given what is around those of the other.
