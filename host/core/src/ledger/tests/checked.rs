@@ -4,11 +4,11 @@ use stateright::{Checker, HasDiscoveries, Model as _};
 
 use super::world::Model;
 
-/// Visits every world of `model` and counts them.
+/// Visits every world of `model`.
 ///
 /// # Panics
-/// When one breaks an invariant; the steps to it are then shown.
-pub(super) fn holds(model: Model) -> usize {
+/// When one breaks an invariant; the steps to it are then shown. When there are fewer worlds than `at_least`.
+pub(super) fn holds(model: Model, at_least: usize) {
     let any = HasDiscoveries::AnyFailures;
     let checker = model.checker().finish_when(any).spawn_bfs().join();
     if let Some((name, path)) = checker.discoveries().into_iter().next() {
@@ -16,7 +16,8 @@ pub(super) fn holds(model: Model) -> usize {
         let steps: Vec<String> = path.into_actions().iter().map(|s| format!("{s:?}")).collect();
         panic!("{name}\n{}\n{world:#?}", steps.join("\n"));
     }
-    checker.unique_state_count()
+    let worlds = checker.unique_state_count();
+    assert!(worlds >= at_least, "only {worlds} worlds");
 }
 
 /// How many steps lead to a world of `model` that breaks `invariant`.

@@ -49,7 +49,7 @@ fn one_holder(model: &Model, world: &World) -> bool {
 }
 
 /// A record that somebody may use: the register's as long as it stands.
-fn standing<'a>(model: &Model, world: &'a World) -> Option<&'a Record> {
+pub(super) fn standing<'a>(model: &Model, world: &'a World) -> Option<&'a Record> {
     let newest = world.newest().map(|manifest| manifest.cut);
     let record = world.register.as_deref();
     record.filter(|record| model.stands(record, newest))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::*;
+use super::invariants::standing;
 use super::world::{Flight, Member, Mistake, Model, Stage, Table, World, Writing};
 use crate::graph::Bucket;
 
@@ -165,7 +166,12 @@ impl Model {
 
     /// Reads the partitions that the trainer now holds and lacks, and drops the others.
     fn load(&self, world: &mut World, member: usize, record: &Record) {
+        let stands = standing(self, world).is_some();
         let of = &mut world.members[member];
+        of.pass = match of.leases.is_empty() {
+            true => 0,
+            false => record.work.pass.edge_chunk,
+        };
         let groups = of.leases.iter().flat_map(|bucket| self.grid.needs(*bucket));
         let held: Vec<usize> = groups
             .filter_map(|group| self.grid.group_index(group))
@@ -182,7 +188,12 @@ impl Model {
             };
             match content {
                 Some(&content) => drop(of.tables.insert(index, Table { stamp, content })),
-                None => world.broken = Some("a file that the lease names is not there"),
+                // Then the record is older than the newest manifest; who finds that makes a new one.
+                None if !stands => return of.forget(),
+                None => {
+                    world.broken = Some("a file that the lease names is not there");
+                    return;
+                }
             }
         }
     }

@@ -269,10 +269,9 @@ impl Model {
     /// Trains the oldest lease into copies of its tables, and writes them as files with new names.
     pub(super) fn train(&self, world: &World, member: usize) -> Option<World> {
         let mut next = world.clone();
-        let record = world.register.as_ref()?;
         let of = &mut next.members[member];
         let bucket = *of.leases.first()?;
-        let bit = self.bit(record, bucket);
+        let bit = self.bit(of.pass, bucket);
         let mut partitions = Vec::new();
         for group in self.grid.needs(bucket) {
             let index = self.grid.group_index(group)?;

@@ -136,6 +136,8 @@ pub(super) struct Member {
     /// A transaction that was taken for lost, though it may still arrive.
     pub(super) missed: Option<(u64, Action)>,
     pub(super) leases: Vec<Bucket>,
+    /// The pass that they are of, as an edge chunk.
+    pub(super) pass: u32,
     pub(super) tables: BTreeMap<usize, Table>,
     /// What is trained and written, but not settled.
     pub(super) trained: Option<Settlement>,
@@ -246,9 +248,8 @@ impl Model {
         world
     }
 
-    pub(super) fn bit(&self, record: &Record, bucket: Bucket) -> Content {
-        let index = self.grid.index(bucket).unwrap();
-        1 << (record.work.pass.edge_chunk as usize * self.grid.buckets() + index)
+    pub(super) fn bit(&self, pass: u32, bucket: Bucket) -> Content {
+        1 << (pass as usize * self.grid.buckets() + self.grid.index(bucket).unwrap())
     }
 }
 
@@ -307,7 +308,7 @@ impl Hash for Member {
                 None => 9.hash(state),
             }
         }
-        (&self.leases, &self.tables).hash(state);
+        (&self.leases, self.pass, &self.tables).hash(state);
         if let Some(trained) = &self.trained {
             trained.buckets.hash(state);
             for settled in &trained.partitions {
