@@ -8,6 +8,7 @@
 mod broken;
 mod canonical;
 mod checked;
+mod course;
 mod exhaustive;
 mod faults;
 mod invariants;

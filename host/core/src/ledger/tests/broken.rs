@@ -5,12 +5,19 @@ use super::checked::breaks;
 use super::world::{Budget, Mistake, Model};
 
 fn model(mistake: Mistake, budget: Budget) -> Model {
-    Model { mistake: Some(mistake), ..Model::new(2, 2, true, 2, budget) }
+    Model {
+        mistake: Some(mistake),
+        ..Model::new(2, 2, true, 2, budget)
+    }
 }
 
 /// One bucket after another of the same left partition, whose files are collected by a checkpoint.
 fn collecting(mistake: Mistake) -> Model {
-    let budget = Budget { set_back: 1, checkpoints: 1, ..Budget::default() };
+    let budget = Budget {
+        set_back: 1,
+        checkpoints: 1,
+        ..Budget::default()
+    };
     Model {
         collects: true,
         wakes_at_once: true,
@@ -21,7 +28,10 @@ fn collecting(mistake: Mistake) -> Model {
 
 #[test]
 fn a_revoked_trainer_that_may_write_is_found() {
-    let budget = Budget { evictions: 1, ..Budget::default() };
+    let budget = Budget {
+        evictions: 1,
+        ..Budget::default()
+    };
     let model = model(Mistake::NoFencing, budget);
     assert!(breaks(model.clone(), "3, 5") > 0);
     assert!(breaks(model, "the record's parts") > 0);
@@ -39,7 +49,10 @@ fn partitions_that_two_hold_are_found() {
 
 #[test]
 fn buckets_that_nobody_gives_back_are_found() {
-    let budget = Budget { evictions: 1, ..Budget::default() };
+    let budget = Budget {
+        evictions: 1,
+        ..Budget::default()
+    };
     assert!(breaks(model(Mistake::LeasesStay, budget), "9") > 0);
 }
 
@@ -51,15 +64,24 @@ fn a_pass_that_ends_too_early_is_found() {
 
 #[test]
 fn a_trainer_that_goes_on_after_the_register_was_set_back_is_found() {
-    let budget = Budget { set_back: 1, ..Budget::default() };
-    let model = Model { ahead: true, ..model(Mistake::NothingCompared, budget) };
+    let budget = Budget {
+        set_back: 1,
+        ..Budget::default()
+    };
+    let model = Model {
+        ahead: true,
+        ..model(Mistake::NothingCompared, budget)
+    };
     assert!(breaks(model.clone(), "3, 5") > 0);
     assert!(breaks(model, "2, 4") > 0);
 }
 
 #[test]
 fn a_manifest_of_two_revisions_is_found() {
-    let budget = Budget { checkpoints: 1, ..Budget::default() };
+    let budget = Budget {
+        checkpoints: 1,
+        ..Budget::default()
+    };
     assert!(breaks(model(Mistake::MixedManifest, budget), "7") > 0);
 }
 

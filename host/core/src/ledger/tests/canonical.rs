@@ -48,7 +48,13 @@ pub(super) fn of(model: &Model, world: World) -> World {
 /// A trainer that no record knows can do nothing but find that out. Where it does not matter when, it is at once.
 fn forget_fenced(world: &mut World) {
     let flight = world.flight.iter().flat_map(|f| [&f.from, &f.to]);
-    let records = || world.register.iter().chain(&world.old).chain(flight.clone());
+    let records = || {
+        world
+            .register
+            .iter()
+            .chain(&world.old)
+            .chain(flight.clone())
+    };
     for member in &mut world.members {
         let joins = matches!(&member.waiting, Some((_, Action::Join(_))));
         let is_known = |token| records().any(|record| record.trainers.contains_key(&token));
@@ -63,13 +69,21 @@ pub(super) fn hash(value: &impl Hash) -> u64 {
     struct Fnv(u64);
     impl Hasher for Fnv {
         fn write(&mut self, bytes: &[u8]) {
-            bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+            bytes
+                .iter()
+                .for_each(|byte| self.write_u64(u64::from(*byte)));
         }
         fn write_u32(&mut self, word: u32) {
             self.write_u64(u64::from(word));
         }
         fn write_u64(&mut self, word: u64) {
-            self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+            self.0 = (self.0 ^ word)
+                .wrapping_mul(0x0100_0000_01b3)
+                .rotate_left(23);
+        }
+        fn write_u128(&mut self, word: u128) {
+            self.write_u64(word as u64);
+            self.write_u64((word >> 64) as u64);
         }
         fn write_usize(&mut self, word: usize) {
             self.write_u64(word as u64);
@@ -85,11 +99,30 @@ pub(super) fn hash(value: &impl Hash) -> u64 {
 
 /// What a trainer is at, without names.
 fn role(member: &Member) -> u64 {
-    let tables: Vec<_> = member.tables.iter().map(|(index, table)| (index, table.content)).collect();
-    let asks = |action: &Option<(u64, Action)>| action.as_ref().map(|(_, a)| std::mem::discriminant(a));
-    let at = (member.is_member(), member.token.is_some(), &member.leases, tables);
-    let asks = (member.trained.is_some(), asks(&member.waiting), asks(&member.missed));
-    hash(&(at, asks, member.cutting.is_some(), member.writing.as_ref().map(|w| w.stage)))
+    let tables: Vec<_> = member
+        .tables
+        .iter()
+        .map(|(index, table)| (index, table.content))
+        .collect();
+    let asks =
+        |action: &Option<(u64, Action)>| action.as_ref().map(|(_, a)| std::mem::discriminant(a));
+    let at = (
+        member.is_member(),
+        member.token.is_some(),
+        &member.leases,
+        tables,
+    );
+    let asks = (
+        member.trained.is_some(),
+        asks(&member.waiting),
+        asks(&member.missed),
+    );
+    hash(&(
+        at,
+        asks,
+        member.cutting.is_some(),
+        member.writing.as_ref().map(|w| w.stage),
+    ))
 }
 
 fn walk(model: &Model, world: &mut World, with: &mut impl Walk) {

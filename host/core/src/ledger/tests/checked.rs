@@ -13,7 +13,11 @@ pub(super) fn holds(model: Model, at_least: usize) {
     let checker = model.checker().finish_when(any).spawn_bfs().join();
     if let Some((name, path)) = checker.discoveries().into_iter().next() {
         let world = path.last_state().clone();
-        let steps: Vec<String> = path.into_actions().iter().map(|s| format!("{s:?}")).collect();
+        let steps: Vec<String> = path
+            .into_actions()
+            .iter()
+            .map(|s| format!("{s:?}"))
+            .collect();
         panic!("{name}\n{}\n{world:#?}", steps.join("\n"));
     }
     let worlds = checker.unique_state_count();
@@ -26,7 +30,10 @@ pub(super) fn holds(model: Model, at_least: usize) {
 /// When there is none.
 pub(super) fn breaks(model: Model, invariant: &str) -> usize {
     let properties = model.properties();
-    let name = properties.iter().map(|p| p.name).find(|name| name.starts_with(invariant));
+    let name = properties
+        .iter()
+        .map(|p| p.name)
+        .find(|name| name.starts_with(invariant));
     let name = name.expect("an invariant");
     let wanted = HasDiscoveries::AnyOf([name].into());
     let checker = model.checker().finish_when(wanted).spawn_bfs().join();

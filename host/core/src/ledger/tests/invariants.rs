@@ -26,11 +26,15 @@ pub(super) fn properties() -> Vec<Property<Model>> {
         Property::always("the record's parts agree", |_, world: &World| {
             world.register.iter().all(|record| record.check().is_ok())
         }),
-        Property::always("the first pass grows as a tree", |model: &Model, world: &World| {
-            let in_first = |record: &&std::sync::Arc<Record>| record.work.pass == PassId::default();
-            let first = world.register.iter().find(in_first);
-            !model.tree_init || first.is_none_or(|record| tree::holds(record))
-        }),
+        Property::always(
+            "the first pass grows as a tree",
+            |model: &Model, world: &World| {
+                let in_first =
+                    |record: &&std::sync::Arc<Record>| record.work.pass == PassId::default();
+                let first = world.register.iter().find(in_first);
+                !model.tree_init || first.is_none_or(|record| tree::holds(record))
+            },
+        ),
     ]
 }
 

@@ -92,6 +92,33 @@ impl Model {
         Some(next)
     }
 
+    /// Whether `member`, which waits for no answer, would learn something from its own entry: every reader looks at it,
+    /// also one that finds nothing to ask for.
+    pub(super) fn may_learn(&self, world: &World, member: usize) -> bool {
+        let of = &world.members[member];
+        let entry = world.register.as_ref().zip(of.token);
+        let entry = entry.map(|(record, token)| record.trainers.get(&token));
+        of.is_member() && entry.is_some_and(|trainer| trainer.is_none_or(|t| t.last != of.after))
+    }
+
+    /// A trainer that waits for no answer reads the register.
+    pub(super) fn look(&self, world: &World, member: usize) -> Option<World> {
+        let mut next = world.clone();
+        let record = world.register.as_ref()?;
+        let from = &mut next.members[member];
+        let missed = from.missed.clone();
+        let number = missed.as_ref().map_or(u64::MAX, |(number, _)| *number);
+        match (record.fate(from.token?, number, from.after), missed) {
+            (Fate::Applied, Some((number, action))) => {
+                self.acknowledged(&mut next, member, number, &action);
+            }
+            (Fate::Fenced | Fate::SetBack { .. }, _) => from.forget(),
+            (Fate::NotApplied, _) => return None,
+            _ => next.broken = Some("an applied transaction is unknown to its trainer"),
+        }
+        Some(next)
+    }
+
     /// A trainer without an answer reads the register.
     pub(super) fn read_again(&self, world: &World, member: usize) -> Option<World> {
         let mut next = world.clone();
@@ -236,7 +263,8 @@ impl Model {
                 if !to_do || record.phase() != Phase::Training {
                     return Err(Refusal::NotToDo { bucket: *bucket });
                 }
-                (trainer.leases.push(*bucket), trainer.last = number);
+                trainer.leases.push(*bucket);
+                trainer.last = number;
                 changed.set(*bucket, BucketState::Leased);
                 Ok(changed)
             }
@@ -251,24 +279,33 @@ impl Model {
                 changed.trainers.values_mut().for_each(|t| t.leases.clear());
                 Ok(changed)
             }
-            (Some(Mistake::NothingCompared), _) => {
-                let mut loose = transaction.clone();
-                if let Some(trainer) = record.trainers.get(&token) {
-                    loose.after = trainer.last;
-                    loose.number = number.max(trainer.last + 1);
-                }
-                if let Action::Settle(s) = &mut loose.action {
-                    for settled in &mut s.partitions {
-                        let index = self.grid.group_index(settled.group).unwrap();
-                        settled.from = record.work.partitions[index].stamp();
-                    }
-                }
-                let mut next = record.apply(&loose)?;
-                next.trainers.entry(token).and_modify(|t| t.last = number);
-                Ok(next)
-            }
+            (Some(Mistake::NothingCompared), _) => self.apply_uncompared(record, transaction),
             _ => record.apply(transaction),
         }
+    }
+
+    /// Whatever the trainer knows and its files were made from.
+    fn apply_uncompared(
+        &self,
+        record: &Record,
+        transaction: &Transaction,
+    ) -> Result<Record, Refusal> {
+        let &Transaction { token, number, .. } = transaction;
+
+        let mut loose = transaction.clone();
+        if let Some(trainer) = record.trainers.get(&token) {
+            loose.after = trainer.last;
+            loose.number = number.max(trainer.last + 1);
+        }
+        if let Action::Settle(s) = &mut loose.action {
+            for settled in &mut s.partitions {
+                let index = self.grid.group_index(settled.group).unwrap();
+                settled.from = record.work.partitions[index].stamp();
+            }
+        }
+        let mut next = record.apply(&loose)?;
+        next.trainers.entry(token).and_modify(|t| t.last = number);
+        Ok(next)
     }
 
     /// The buckets that `member` may lease, and those that it might if nobody looked at holders.

@@ -18,6 +18,8 @@ pub(super) enum Step {
     Send(usize, Request, Mode),
     /// A trainer that has got no answer reads the register.
     ReadAgain(usize),
+    /// Another trainer reads the register, and finds its entry changed.
+    Look(usize),
     /// A trainer that does not take part, or no more, joins.
     Join(usize),
     /// A trainer trains a bucket and writes its partitions.
@@ -93,6 +95,9 @@ impl Model {
         }
         if of.waiting.is_some() {
             return steps.push(Step::ReadAgain(member));
+        }
+        if self.may_learn(world, member) {
+            steps.push(Step::Look(member));
         }
         for request in self.requests(world, member, record) {
             for mode in self.modes(world, &request) {
@@ -201,6 +206,7 @@ impl Model {
         match step {
             Step::Send(member, request, mode) => self.request(world, member, request, mode),
             Step::ReadAgain(member) => self.read_again(world, member),
+            Step::Look(member) => self.look(world, member),
             Step::Join(member) => Some(self.join_now(world, member)),
             Step::Train(member) => self.train(world, member),
             Step::WriteManifest(member) => self.write_manifest(world, member),

@@ -4,7 +4,6 @@
 //! time and hides nothing.
 
 use std::collections::BTreeMap;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use super::super::*;
@@ -23,7 +22,9 @@ struct Places<'a> {
 /// The same world with its partitions in a fixed order.
 pub(super) fn sorted(model: &Model, mut world: World) -> World {
     let grid = &model.grid;
-    let Some(record) = &world.register else { return world };
+    let Some(record) = &world.register else {
+        return world;
+    };
     let (mut lhs, mut rhs) = (vec![0; grid.lhs as usize], vec![0; grid.rhs as usize]);
     for _ in 0..3 {
         (lhs, rhs) = (
@@ -35,7 +36,12 @@ pub(super) fn sorted(model: &Model, mut world: World) -> World {
             rhs.clone_from(&lhs);
         }
     }
-    let places = Places { grid, passes: model.passes as usize, lhs: places(&lhs), rhs: places(&rhs) };
+    let places = Places {
+        grid,
+        passes: model.passes as usize,
+        lhs: places(&lhs),
+        rhs: places(&rhs),
+    };
     let is_sorted = places.lhs.is_sorted() && places.rhs.is_sorted();
     if !is_sorted {
         places.world(&mut world);
@@ -55,7 +61,12 @@ fn signatures(grid: &Grid, record: &Record, world: &World, side: Side, others: &
                 let state = record.state(bucket(other)).map(|state| state as u8);
                 let leases = |m: &Member| m.leases.contains(&bucket(other));
                 let members = world.members.iter().filter(|m| leases(m)).count();
-                (state, members, others[other as usize], grid.shared && other == partition)
+                (
+                    state,
+                    members,
+                    others[other as usize],
+                    grid.shared && other == partition,
+                )
             };
             let mut around: Vec<_> = (0..grid.partitions(side.other())).map(around).collect();
             around.sort_unstable();
@@ -88,7 +99,11 @@ impl Places<'_> {
     }
 
     fn group(&self, (side, partition): &mut Group) {
-        let places = if *side == Side::Lhs { &self.lhs } else { &self.rhs };
+        let places = if *side == Side::Lhs {
+            &self.lhs
+        } else {
+            &self.rhs
+        };
         *partition = places[*partition as usize];
     }
 
@@ -110,8 +125,16 @@ impl Places<'_> {
     }
 
     fn world(&self, world: &mut World) {
-        let flight = world.flight.iter_mut().flat_map(|f| [&mut f.from, &mut f.to]);
-        for record in world.register.iter_mut().chain(&mut world.old).chain(flight) {
+        let flight = world
+            .flight
+            .iter_mut()
+            .flat_map(|f| [&mut f.from, &mut f.to]);
+        for record in world
+            .register
+            .iter_mut()
+            .chain(&mut world.old)
+            .chain(flight)
+        {
             self.record(Arc::make_mut(record));
         }
         for manifest in &mut world.manifests {
@@ -122,12 +145,17 @@ impl Places<'_> {
             self.member(member);
         }
         let disk = std::mem::take(&mut world.disk).into_iter();
-        world.disk = disk.map(|((i, id), c)| ((self.index(i), id), self.content(c))).collect();
+        world.disk = disk
+            .map(|((i, id), c)| ((self.index(i), id), self.content(c)))
+            .collect();
     }
 
     fn record(&self, record: &mut Record) {
         self.work(&mut record.work);
-        let leases = record.trainers.values_mut().flat_map(|trainer| &mut trainer.leases);
+        let leases = record
+            .trainers
+            .values_mut()
+            .flat_map(|trainer| &mut trainer.leases);
         leases.for_each(|bucket| self.bucket(bucket));
     }
 
@@ -144,7 +172,10 @@ impl Places<'_> {
     }
 
     fn member(&self, member: &mut Member) {
-        member.leases.iter_mut().for_each(|bucket| self.bucket(bucket));
+        member
+            .leases
+            .iter_mut()
+            .for_each(|bucket| self.bucket(bucket));
         let tables: BTreeMap<_, _> = std::mem::take(&mut member.tables);
         member.tables = tables
             .into_iter()
@@ -153,7 +184,10 @@ impl Places<'_> {
                 (self.index(index), table)
             })
             .collect();
-        member.trained.iter_mut().for_each(|trained| self.settlement(trained));
+        member
+            .trained
+            .iter_mut()
+            .for_each(|trained| self.settlement(trained));
         for (_, action) in member.waiting.iter_mut().chain(&mut member.missed) {
             match action {
                 Action::Lease(bucket) => self.bucket(bucket),
@@ -163,11 +197,16 @@ impl Places<'_> {
             }
         }
         if let Some((listed, record)) = &mut member.cutting {
-            listed.iter_mut().for_each(|name| name.0 = self.index(name.0));
+            listed
+                .iter_mut()
+                .for_each(|name| name.0 = self.index(name.0));
             self.record(Arc::make_mut(record));
         }
         if let Some(writing) = &mut member.writing {
-            writing.listed.iter_mut().for_each(|name| name.0 = self.index(name.0));
+            writing
+                .listed
+                .iter_mut()
+                .for_each(|name| name.0 = self.index(name.0));
             self.record(Arc::make_mut(&mut writing.record));
         }
     }
@@ -175,7 +214,10 @@ impl Places<'_> {
     fn settlement(&self, settlement: &mut Settlement) {
         let buckets = settlement.buckets.iter_mut().chain(&mut settlement.next);
         buckets.for_each(|bucket| self.bucket(bucket));
-        settlement.partitions.iter_mut().for_each(|p| self.group(&mut p.group));
+        settlement
+            .partitions
+            .iter_mut()
+            .for_each(|p| self.group(&mut p.group));
         settlement.partitions.sort_by_key(|p| p.group);
     }
 }

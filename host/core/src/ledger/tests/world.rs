@@ -9,7 +9,7 @@ use crate::graph::Bucket;
 use crate::schedule::Extent;
 
 /// Which buckets were trained into a file or a table: a bit per pass and bucket.
-pub(super) type Content = u64;
+pub(super) type Content = u128;
 
 /// A file: its partition's index and its name.
 pub(super) type Name = (usize, FileId);
