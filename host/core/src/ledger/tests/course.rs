@@ -1,7 +1,7 @@
 //! The course of a run, transaction by transaction: it gathers, goes from pass to pass, commits and ends.
 
 use super::super::*;
-use super::refusals::{ONE, TWO, act, model, open, opened, settle, settlement};
+use super::refusals::{ONE, TWO, act, model, open, opened, settle};
 use super::world::{Budget, Model};
 use crate::graph::Bucket;
 use crate::plateau::Plateau;
@@ -37,7 +37,7 @@ fn a_run_gathers_ends_on_request_and_goes_on() {
         act(&record, Token(3), model.join(None)).unwrap_err(),
         Refusal::Phase { phase }
     );
-    let trained = settlement(&model, &record, ONE, Bucket::new(0, 0));
+    let trained = model.settlement(&record, ONE, Bucket::new(0, 0));
     record = settle(&record, &trained).unwrap();
     record = act(&record, ONE, Action::Leave).unwrap();
     record = record.order(Order::Evict(TWO)).unwrap();
@@ -77,7 +77,7 @@ fn a_pass_is_left_once_and_from_where_it_is() {
     );
     let bucket = Bucket::new(0, 0);
     record = act(&record, ONE, Action::Lease(bucket)).unwrap();
-    record = settle(&record, &settlement(&model, &record, ONE, bucket)).unwrap();
+    record = settle(&record, &model.settlement(&record, ONE, bucket)).unwrap();
     assert!(matches!(
         act(&record, ONE, advance(1, false)).unwrap_err(),
         Refusal::Pass { .. }

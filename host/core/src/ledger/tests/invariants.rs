@@ -184,30 +184,7 @@ pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<R
             };
             let bucket = *record.free(token).first().ok_or(none)?;
             record = act(&record, Action::Lease(bucket))?;
-            let mut count = record.trainers[&token].files;
-            let partitions = model.grid.needs(bucket).map(|group| {
-                count += 1;
-                let id = FileId {
-                    version: 1,
-                    writer: Some((token, count)),
-                };
-                let from = record.partition(group).unwrap().stamp();
-                Settled {
-                    group,
-                    from,
-                    files: vec![File {
-                        id,
-                        size: 0,
-                        crc32: 0,
-                    }],
-                }
-            });
-            let partitions = partitions.collect();
-            let settlement = Settlement {
-                buckets: vec![bucket],
-                partitions,
-                ..Settlement::default()
-            };
+            let settlement = model.settlement(&record, token, bucket);
             act(&record, Action::Settle(Box::new(settlement)))
         }
         _ => Ok(record),

@@ -187,10 +187,6 @@ fn damage(change: impl FnOnce(&mut Record)) -> String {
 
 #[test]
 fn parts_that_do_not_agree_are_named() {
-    let bucket = Bucket::new(1, 1);
-    let trainer = |record: &mut Record, change: fn(&mut Trainer)| {
-        change(record.trainers.get_mut(&Token(1)).unwrap());
-    };
     for (change, named) in [
         (
             (|r| r.terms.protocol = 2) as fn(&mut Record),
@@ -240,6 +236,14 @@ fn parts_that_do_not_agree_are_named() {
         let text = damage(change);
         assert!(text.contains(named), "{text}");
     }
+}
+
+#[test]
+fn trainers_that_do_not_agree_are_named() {
+    let bucket = Bucket::new(1, 1);
+    let trainer = |record: &mut Record, change: fn(&mut Trainer)| {
+        change(record.trainers.get_mut(&Token(1)).unwrap());
+    };
     assert!(damage(|r| trainer(r, |t| t.files = 1)).contains("has not settled its file 2"));
     assert!(damage(|r| trainer(r, |t| t.last = 0)).contains("has not joined"));
     assert!(damage(|r| trainer(r, |t| t.name = "n".repeat(65))).contains("65 bytes"));

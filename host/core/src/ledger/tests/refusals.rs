@@ -38,39 +38,6 @@ pub(super) fn opened(model: &Model) -> Record {
     open(&record, &[])
 }
 
-/// What `token` settles when it has trained `bucket`.
-pub(super) fn settlement(
-    model: &Model,
-    record: &Record,
-    token: Token,
-    bucket: Bucket,
-) -> Settlement {
-    let mut count = record.trainers[&token].files;
-    let settled = |group| {
-        count += 1;
-        let id = FileId {
-            version: 1,
-            writer: Some((token, count)),
-        };
-        let from = record.partition(group).unwrap().stamp();
-        Settled {
-            group,
-            from,
-            files: vec![File {
-                id,
-                size: 1,
-                crc32: 2,
-            }],
-        }
-    };
-    let partitions = model.grid.needs(bucket).map(settled).collect();
-    Settlement {
-        buckets: vec![bucket],
-        partitions,
-        ..Settlement::default()
-    }
-}
-
 pub(super) fn settle(record: &Record, settlement: &Settlement) -> Result<Record, Refusal> {
     act(record, ONE, Action::Settle(Box::new(settlement.clone())))
 }
@@ -200,7 +167,7 @@ fn a_settlement_replaces_all_partitions_of_its_buckets_and_no_others() {
     let model = model();
     let bucket = Bucket::new(0, 1);
     let record = act(&opened(&model), ONE, Action::Lease(bucket)).unwrap();
-    let good = settlement(&model, &record, ONE, bucket);
+    let good = model.settlement(&record, ONE, bucket);
     let refused = |change: fn(&mut Settlement)| {
         let mut settlement = good.clone();
         change(&mut settlement);
@@ -251,7 +218,14 @@ fn a_settlement_replaces_all_partitions_of_its_buckets_and_no_others() {
             holder: ONE
         }
     );
+}
 
+#[test]
+fn a_name_of_a_file_is_never_settled_again() {
+    let model = model();
+    let bucket = Bucket::new(0, 1);
+    let record = act(&opened(&model), ONE, Action::Lease(bucket)).unwrap();
+    let good = model.settlement(&record, ONE, bucket);
     let settled = settle(
         &record,
         &Settlement {
@@ -262,7 +236,7 @@ fn a_settlement_replaces_all_partitions_of_its_buckets_and_no_others() {
     .unwrap();
     assert_eq!(settled.holder((Side::Lhs, 1)), None);
     assert_eq!(settled.holder((Side::Lhs, 0)), Some(ONE));
-    let mut old_name = settlement(&model, &settled, ONE, Bucket::new(2, 0));
+    let mut old_name = model.settlement(&settled, ONE, Bucket::new(2, 0));
     old_name.partitions[0].files = good.partitions[0].files.clone();
     assert!(matches!(
         settle(&settled, &old_name).unwrap_err(),
@@ -288,7 +262,7 @@ fn in_the_first_pass_a_bucket_hangs_on_one_that_was_given_out() {
     );
     let given_up = act(&record, ONE, Action::GiveUp(vec![Bucket::new(0, 0)])).unwrap();
     act(&given_up, TWO, Action::Lease(bucket)).unwrap();
-    let trained = settlement(&model, &record, ONE, Bucket::new(0, 0));
+    let trained = model.settlement(&record, ONE, Bucket::new(0, 0));
     let record = settle(&record, &trained).unwrap();
     act(&record, TWO, Action::Lease(bucket)).unwrap_err();
     let record = act(&record, TWO, Action::Lease(Bucket::new(0, 2))).unwrap();
@@ -316,7 +290,7 @@ fn buckets_without_edges_are_done_and_connect() {
         let bucket = Bucket::new(p, p);
         assert_eq!(record.free(ONE).first(), Some(&bucket));
         record = act(&record, ONE, Action::Lease(bucket)).unwrap();
-        record = settle(&record, &settlement(&model, &record, ONE, bucket)).unwrap();
+        record = settle(&record, &model.settlement(&record, ONE, bucket)).unwrap();
     }
     assert_eq!(record.phase(), Phase::PassDone);
 }

@@ -248,6 +248,28 @@ impl Model {
         world
     }
 
+    /// What `token` settles when it has trained `bucket`.
+    pub(super) fn settlement(&self, record: &Record, token: Token, bucket: Bucket) -> Settlement {
+        let mut count = record.trainers[&token].files;
+        let settled = |group| {
+            count += 1;
+            let writer = Some((token, count));
+            let id = FileId { version: 1, writer };
+            let from = record.partition(group).unwrap().stamp();
+            let files = vec![File {
+                id,
+                size: 0,
+                crc32: 0,
+            }];
+            Settled { group, from, files }
+        };
+        Settlement {
+            buckets: vec![bucket],
+            partitions: self.grid.needs(bucket).map(settled).collect(),
+            ..Settlement::default()
+        }
+    }
+
     pub(super) fn bit(&self, pass: u32, bucket: Bucket) -> Content {
         1 << (pass as usize * self.grid.buckets() + self.grid.index(bucket).unwrap())
     }
