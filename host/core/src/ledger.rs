@@ -1,0 +1,50 @@
+//! What several trainers of one run agree on: a record of a few kilobytes, and transactions that are functions of it.
+//!
+//! The record lies in a register that compares and sets: whoever changes it reads it, applies a [`Transaction`] and
+//! writes the result under the condition that nobody wrote in between. Every record that was ever written is a
+//! consistent cut of the run. Nothing here reads a clock, draws a number, or knows a network or a file: tokens and
+//! counts are arguments.
+//!
+//! **Who may write.** A trainer draws a [`Token`] and joins with it. A transaction of a token that the record lacks is
+//! refused, so a trainer that was revoked, or that a register set back has forgotten, changes nothing. A transaction
+//! also names the last transaction of its trainer that is known to be applied (`after`). Where the record has another
+//! one, either an answer was lost or the register lost writes; [`Record::fate`] tells them apart.
+//!
+//! **Which record counts.** A checkpoint begins with a transaction that makes a [`Cut`]: the work of that revision is
+//! what the manifest says, and the manifest names the cut. A record stands ([`Record::stands`]) as long as it knows the
+//! cut of the newest manifest. One that does not is older than the manifest, or of another history; it is dropped, and
+//! [`Record::found`] makes a new one from the manifest.
+//!
+//! **Which files may go.** A register set back names files that were replaced since. So a replaced file stays until
+//! a manifest exists whose cut is behind its replacement: no record that can still stand names it then
+//! ([`Record::is_garbage`]).
+//!
+//! In reading order: the words ([`Token`], [`Grid`], [`Terms`], [`Buckets`], [`Partition`]), the [`Record`], the
+//! [`Transaction`]s, and why one is refused ([`Refusal`]).
+
+mod buckets;
+mod check;
+mod checkpoints;
+mod error;
+mod file;
+mod membership;
+mod passes;
+mod record;
+mod terms;
+mod transaction;
+mod tree;
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+pub use buckets::{BucketState, Buckets};
+pub use checkpoints::{Begun, Checkpoints, Cut, MAX_CUTS, Stale};
+pub use error::{Damage, Refusal};
+pub use file::{File, FileId, Partition, Stamp, Token, WrongToken};
+pub use membership::{Join, MAX_NAME, MAX_TRAINERS, Trainer};
+pub use passes::plan_digest;
+pub use record::{Founding, PROTOCOL, Phase, Progress, Record, Sums, Work};
+pub use terms::{Difference, Grid, Group, MAX_BUCKETS, MAX_TABLES, Plugin, Terms};
+pub use transaction::{Action, Fate, Order, Transaction};
+pub use work::{MAX_LEASES, Settled, Settlement};

@@ -1,0 +1,88 @@
+//! From pass to pass: open, advance, stop.
+
+use super::{BucketState, Buckets, Phase, Record, Refusal, Sums};
+use crate::graph::Bucket;
+use crate::plateau::Plateau;
+use crate::schedule::PassId;
+use crate::seed::{self, Purpose};
+
+/// Digest of a plan, by which trainers recognise that their plugin gave the same one.
+#[must_use]
+pub fn plan_digest(plan: &[Bucket]) -> u64 {
+    let bytes = |bucket: &Bucket| [bucket.lhs.to_le_bytes(), bucket.rhs.to_le_bytes()];
+    let bytes: Vec<u8> = plan.iter().flat_map(bytes).flatten().collect();
+    seed::of_text(0, Purpose::Order, &bytes)
+}
+
+impl Record {
+    /// Gives the pass its plan. Buckets without edges are done with that.
+    pub(super) fn open(
+        &mut self,
+        pass: PassId,
+        plan: u64,
+        empty: &[Bucket],
+    ) -> Result<(), Refusal> {
+        self.in_pass(pass, Phase::Opening)?;
+        for &bucket in empty {
+            match self.state(bucket) {
+                None => return Err(Refusal::NoBucket { bucket }),
+                Some(BucketState::ToDo) => self.set(bucket, BucketState::Empty),
+                Some(_) => return Err(Refusal::NotToDo { bucket }),
+            }
+        }
+        self.work.plan = Some(plan);
+        Ok(())
+    }
+
+    /// Goes on to the next chunk, edge set or epoch.
+    pub(super) fn advance(
+        &mut self,
+        from: PassId,
+        plateau: Plateau,
+        enough: bool,
+    ) -> Result<(), Refusal> {
+        self.in_pass(from, Phase::PassDone)?;
+        let extent = self.terms.extent;
+        let pass = &mut self.work.pass;
+        pass.edge_chunk += 1;
+        if pass.edge_chunk >= extent.edge_chunks {
+            pass.edge_chunk = 0;
+            pass.edge_set += 1;
+        }
+        if pass.edge_set >= extent.edge_sets {
+            pass.edge_set = 0;
+            pass.epoch += 1;
+            self.work.progress.sums = Sums::default();
+        }
+        self.work.plan = None;
+        self.work.buckets = Buckets::to_do(self.terms.grid.buckets());
+        self.work.enough = enough;
+        self.work.progress.plateau = plateau;
+        match self.work.progress.not_finite() {
+            Some(what) => Err(Refusal::NotFinite { what }),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the run on request. Trainers settle, the last one commits, and all leave.
+    pub(super) fn stop(&mut self) -> Result<(), Refusal> {
+        match self.phase() {
+            phase @ (Phase::Finished | Phase::Stopping) => Err(Refusal::Phase { phase }),
+            _ => {
+                self.stopping = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn in_pass(&self, asked: PassId, expected: Phase) -> Result<(), Refusal> {
+        let (current, phase) = (self.work.pass, self.phase());
+        if current != asked {
+            return Err(Refusal::Pass { current, asked });
+        }
+        match phase == expected {
+            true => Ok(()),
+            false => Err(Refusal::Phase { phase }),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The course of a run, transaction by transaction: it gathers, goes from pass to pass, commits and ends.
+
+use super::super::*;
+use super::refusals::{ONE, TWO, act, model, open, opened, settle};
+use super::world::{Budget, Model};
+use crate::graph::Bucket;
+use crate::plateau::Plateau;
+use crate::schedule::PassId;
+
+#[test]
+fn a_run_gathers_ends_on_request_and_goes_on() {
+    let model = model();
+    let founding = Founding {
+        terms: model.terms(),
+        run: Token(0),
+        incarnation: Token(7),
+        wanted: 2,
+        work: Work::none(&model.grid),
+        base: None,
+    };
+    let mut record = Record::found(founding).unwrap();
+    record = act(&record, ONE, model.join(None)).unwrap();
+    assert_eq!(record.phase(), Phase::Gathering(2));
+    record = act(&record, TWO, model.join(None)).unwrap();
+    assert_eq!(record.phase(), Phase::Opening);
+    record = open(&record, &[]);
+    record = act(&record, ONE, Action::Lease(Bucket::new(0, 0))).unwrap();
+    record = record.order(Order::Stop).unwrap();
+    record.order(Order::Stop).unwrap_err();
+    assert!(record.free(TWO).is_empty());
+    let phase = Phase::Stopping;
+    assert_eq!(
+        act(&record, TWO, Action::Lease(Bucket::new(1, 1))).unwrap_err(),
+        Refusal::Phase { phase }
+    );
+    assert_eq!(
+        act(&record, Token(3), model.join(None)).unwrap_err(),
+        Refusal::Phase { phase }
+    );
+    let trained = model.settlement(&record, ONE, Bucket::new(0, 0));
+    record = settle(&record, &trained).unwrap();
+    record = act(&record, ONE, Action::Leave).unwrap();
+    record = record.order(Order::Evict(TWO)).unwrap();
+    assert_eq!(
+        record.order(Order::Evict(TWO)).unwrap_err(),
+        Refusal::NoTrainer { token: TWO }
+    );
+    record = act(&record, Token(3), model.join(None)).unwrap();
+    assert_eq!(record.phase(), Phase::Training);
+    assert_eq!(record.state(Bucket::new(0, 0)), Some(BucketState::Done));
+}
+
+#[test]
+fn a_pass_is_left_once_and_from_where_it_is() {
+    let model = Model {
+        passes: 2,
+        ..Model::new(1, 1, true, 0, Budget::default())
+    };
+    let mut record = model.found(None, 7);
+    record = act(&record, ONE, model.join(None)).unwrap();
+    let advance = |edge_chunk, enough| {
+        let from = PassId {
+            edge_chunk,
+            ..PassId::default()
+        };
+        Action::Advance {
+            from,
+            plateau: Plateau::default(),
+            enough,
+        }
+    };
+    record = open(&record, &[]);
+    let phase = Phase::Training;
+    assert_eq!(
+        act(&record, ONE, advance(0, false)).unwrap_err(),
+        Refusal::Phase { phase }
+    );
+    let bucket = Bucket::new(0, 0);
+    record = act(&record, ONE, Action::Lease(bucket)).unwrap();
+    record = settle(&record, &model.settlement(&record, ONE, bucket)).unwrap();
+    assert!(matches!(
+        act(&record, ONE, advance(1, false)).unwrap_err(),
+        Refusal::Pass { .. }
+    ));
+    record = act(&record, ONE, advance(0, true)).unwrap();
+    assert_eq!(record.phase(), Phase::Finished);
+    assert_eq!(record.work.pass.edge_chunk, 1);
+    record.check().unwrap();
+}
+
+#[test]
+fn one_trainer_writes_a_checkpoint_and_anyone_may_end_it() {
+    let record = act(&opened(&model()), ONE, Action::Checkpoint).unwrap();
+    let (token, cut) = record.checkpoint_under_way().unwrap();
+    assert_eq!((token, cut.version), (ONE, 1));
+    let busy = act(&record, TWO, Action::Checkpoint).unwrap_err();
+    assert_eq!(
+        busy,
+        Refusal::CheckpointUnderWay {
+            token: ONE,
+            version: 1
+        }
+    );
+    let gone = act(&record, TWO, Action::Revoke(ONE)).unwrap();
+    assert_eq!(gone.checkpoint_under_way(), None);
+    let again = act(&gone, TWO, Action::Checkpoint).unwrap();
+    let second = again.checkpoint_under_way().unwrap().1;
+    assert_eq!(second.version, 2, "the first one may still be written");
+    let first = act(&again, TWO, Action::Committed(cut)).unwrap();
+    assert_eq!(first.checkpoints.base, Some(cut));
+    assert_eq!(first.checkpoints.cuts, [second]);
+    let both = act(&first, TWO, Action::Committed(second)).unwrap();
+    assert_eq!(both.checkpoints.base, Some(second));
+    assert_eq!(
+        act(&both, TWO, Action::Committed(cut)).unwrap_err(),
+        Refusal::UnknownCut { cut }
+    );
+}
+
+#[test]
+fn plans_are_told_apart() {
+    let plan: Vec<Bucket> = (0..9).map(|index| model().grid.bucket(index)).collect();
+    let mut other = plan.clone();
+    other.swap(3, 4);
+    assert_ne!(plan_digest(&plan), plan_digest(&other));
+    assert_eq!(plan_digest(&plan), plan_digest(&plan.clone()));
+}

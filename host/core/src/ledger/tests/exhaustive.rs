@@ -1,0 +1,314 @@
+//! Every world that small models can reach, fault by fault. In all of them trainers take their steps in any order, so
+//! one may pause before any step and wake after any other; each test says which faults come on top, and how many.
+//!
+//! A grid of 3 x 3 shared partitions has room for one or two trainers at a time, one of 2 x 3 for two; the third one
+//! waits, takes over, and revokes. What needs most states, a register that loses its writes together with other faults,
+//! is checked on 1 x 2 partitions: one that both buckets need, and one for each.
+//!
+//! The second argument of [`holds`] is a number of worlds that there are at least, so that no model shrinks unseen. It is
+//! well below what was counted: which of equal worlds stands for them depends on hashes.
+
+use super::checked::holds;
+use super::world::{Budget, Model};
+
+const NONE: Budget = Budget {
+    crashes: 0,
+    evictions: 0,
+    lost: 0,
+    late: 0,
+    doubled: 0,
+    set_back: 0,
+    wiped: 0,
+    given_up: 0,
+    left: 0,
+    checkpoints: 0,
+};
+
+/// A revoked trainer finds out at once. That it may at any later moment is checked where the states allow it, and makes
+/// no difference, because the record answers it the same whenever it asks.
+fn wakes_at_once(model: Model) -> Model {
+    Model {
+        wakes_at_once: true,
+        ..model
+    }
+}
+
+fn shared(partitions: u32, trainers: usize, budget: Budget) -> Model {
+    Model::new(partitions, partitions, true, trainers, budget)
+}
+
+fn two_sided(lhs: u32, rhs: u32, trainers: usize, budget: Budget) -> Model {
+    Model::new(lhs, rhs, false, trainers, budget)
+}
+
+#[test]
+fn three_trainers_on_a_shared_grid_and_one_is_evicted() {
+    let budget = Budget {
+        evictions: 1,
+        ..NONE
+    };
+    holds(wakes_at_once(shared(3, 3, budget)), 7000);
+}
+
+#[test]
+fn three_trainers_on_a_shared_grid_in_the_order_of_a_tree() {
+    let budget = Budget {
+        evictions: 1,
+        given_up: 1,
+        ..NONE
+    };
+    let model = wakes_at_once(shared(3, 3, budget));
+    holds(
+        Model {
+            tree_init: true,
+            ..model
+        },
+        7000,
+    );
+}
+
+#[test]
+fn three_trainers_on_two_sides_pause_crash_and_are_evicted() {
+    let budget = Budget {
+        evictions: 1,
+        ..NONE
+    };
+    holds(two_sided(2, 3, 3, budget), 3500);
+    let budget = Budget {
+        crashes: 1,
+        ..budget
+    };
+    holds(wakes_at_once(two_sided(2, 3, 3, budget)), 2100);
+}
+
+#[test]
+fn buckets_are_leased_ahead_given_up_and_left() {
+    let budget = Budget {
+        evictions: 1,
+        given_up: 1,
+        left: 1,
+        ..NONE
+    };
+    let model = wakes_at_once(two_sided(2, 3, 2, budget));
+    let model = Model {
+        ahead: true,
+        ..model
+    };
+    holds(model.clone(), 2800);
+    holds(
+        Model {
+            tree_init: true,
+            ..model
+        },
+        1400,
+    );
+}
+
+#[test]
+fn a_side_that_is_not_swapped_is_nobodys() {
+    let mut model = two_sided(
+        1,
+        3,
+        3,
+        Budget {
+            evictions: 1,
+            ..NONE
+        },
+    );
+    model.grid.tables[0].clear();
+    holds(model.clone(), 70);
+    holds(
+        Model {
+            tree_init: true,
+            ..model
+        },
+        70,
+    );
+}
+
+#[test]
+fn passes_follow_each_other() {
+    let budget = Budget {
+        evictions: 1,
+        crashes: 1,
+        ..NONE
+    };
+    holds(
+        Model {
+            passes: 2,
+            ..shared(2, 2, budget)
+        },
+        10_500,
+    );
+    let budget = Budget { lost: 1, ..budget };
+    holds(
+        Model {
+            passes: 2,
+            ..two_sided(1, 2, 2, budget)
+        },
+        2100,
+    );
+}
+
+#[test]
+fn answers_are_lost_and_writes_are_late_or_doubled() {
+    let lost = Budget {
+        lost: 1,
+        evictions: 1,
+        ..NONE
+    };
+    holds(wakes_at_once(two_sided(2, 3, 3, lost)), 2800);
+    holds(two_sided(2, 2, 2, Budget { lost: 2, ..lost }), 2800);
+    holds(two_sided(2, 2, 2, Budget { late: 1, ..NONE }), 2100);
+    holds(two_sided(2, 2, 2, Budget { doubled: 1, ..NONE }), 700);
+    holds(
+        two_sided(
+            1,
+            2,
+            2,
+            Budget {
+                late: 2,
+                evictions: 1,
+                ..NONE
+            },
+        ),
+        2800,
+    );
+}
+
+#[test]
+fn the_register_loses_its_last_writes_or_all() {
+    let back = Budget {
+        set_back: 1,
+        ..NONE
+    };
+    let evicted = Budget {
+        evictions: 1,
+        ..back
+    };
+    holds(wakes_at_once(two_sided(2, 2, 2, evicted)), 10_500);
+    holds(two_sided(2, 2, 2, Budget { wiped: 1, ..NONE }), 70);
+    for (budget, worlds) in [
+        (
+            Budget {
+                set_back: 2,
+                ..NONE
+            },
+            1400,
+        ),
+        (Budget { lost: 1, ..back }, 489),
+        (Budget { late: 1, ..back }, 6300),
+        (Budget { doubled: 1, ..back }, 2800),
+        (
+            Budget {
+                wiped: 1,
+                late: 1,
+                ..NONE
+            },
+            2100,
+        ),
+    ] {
+        holds(two_sided(1, 2, 2, budget), worlds);
+    }
+}
+
+/// Checkpoints that begin, are given up, taken over, and restarted from.
+#[test]
+fn checkpoints_outlive_trainers_and_the_register() {
+    let checkpoint = Budget {
+        checkpoints: 1,
+        ..NONE
+    };
+    for (budget, worlds) in [
+        (
+            Budget {
+                set_back: 1,
+                ..checkpoint
+            },
+            10_500,
+        ),
+        (
+            Budget {
+                crashes: 1,
+                evictions: 1,
+                ..checkpoint
+            },
+            3500,
+        ),
+        (
+            Budget {
+                checkpoints: 2,
+                crashes: 1,
+                ..NONE
+            },
+            3500,
+        ),
+        (
+            Budget {
+                wiped: 1,
+                ..checkpoint
+            },
+            700,
+        ),
+        (
+            Budget {
+                lost: 1,
+                wiped: 1,
+                ..checkpoint
+            },
+            700,
+        ),
+    ] {
+        holds(wakes_at_once(two_sided(1, 2, 2, budget)), worlds);
+    }
+}
+
+/// Files that a checkpoint makes superfluous are removed, while records that name them may come back.
+#[test]
+fn files_are_collected() {
+    let checkpoint = Budget {
+        checkpoints: 1,
+        ..NONE
+    };
+    let two = Budget {
+        checkpoints: 2,
+        ..NONE
+    };
+    for (trainers, budget, worlds) in [
+        (1, Budget { set_back: 1, ..two }, 17_500),
+        (
+            2,
+            Budget {
+                set_back: 1,
+                ..checkpoint
+            },
+            52_500,
+        ),
+        (
+            2,
+            Budget {
+                evictions: 1,
+                ..checkpoint
+            },
+            4900,
+        ),
+        (
+            2,
+            Budget {
+                crashes: 1,
+                ..checkpoint
+            },
+            7000,
+        ),
+        (2, two, 3500),
+    ] {
+        let model = wakes_at_once(two_sided(1, 2, trainers, budget));
+        holds(
+            Model {
+                collects: true,
+                ..model
+            },
+            worlds,
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! What must hold in every world; the numbers are those of the design.
+
+use std::collections::BTreeMap;
+
+use stateright::Property;
+
+use super::super::*;
+use super::world::{Content, Model, World};
+use crate::plateau::Plateau;
+use crate::schedule::PassId;
+
+pub(super) fn properties() -> Vec<Property<Model>> {
+    vec![
+        Property::always("1: a partition has one holder", one_holder),
+        Property::always(
+            "2, 4, 8: files hold what is done, once, and all of earlier passes",
+            files_hold_what_is_done,
+        ),
+        Property::always(
+            "3, 5: a step broke a chain of files, used a name twice or wrote unasked",
+            no_step_broke,
+        ),
+        Property::always("6: files that are named exist", files_exist),
+        Property::always("7: a manifest is a revision", manifests_are_revisions),
+        Property::always("9: one trainer alone can go on", one_can_go_on),
+        Property::always("the record's parts agree", |_, world: &World| {
+            world.register.iter().all(|record| record.check().is_ok())
+        }),
+        Property::always(
+            "the first pass grows as a tree",
+            |model: &Model, world: &World| {
+                let in_first =
+                    |record: &&std::sync::Arc<Record>| record.work.pass == PassId::default();
+                let first = world.register.iter().find(in_first);
+                !model.tree_init || first.is_none_or(|record| tree::holds(record))
+            },
+        ),
+    ]
+}
+
+fn one_holder(model: &Model, world: &World) -> bool {
+    let Some(record) = &world.register else {
+        return true;
+    };
+    let mut holders = BTreeMap::new();
+    record.trainers.iter().all(|(token, trainer)| {
+        let mut groups = trainer
+            .leases
+            .iter()
+            .flat_map(|bucket| model.grid.needs(*bucket));
+        groups.all(|group| *holders.entry(group).or_insert(*token) == *token)
+    })
+}
+
+/// A record that somebody may use: the register's as long as it stands.
+pub(super) fn standing<'a>(model: &Model, world: &'a World) -> Option<&'a Record> {
+    let newest = world.newest().map(|manifest| manifest.cut);
+    let record = world.register.as_deref();
+    record.filter(|record| model.stands(record, newest))
+}
+
+/// What the files of `work` must hold: the buckets of earlier passes, and of this one those that are done.
+fn expected(model: &Model, work: &Work, group: Group) -> Content {
+    let mut content = 0;
+    for index in 0..model.grid.buckets() {
+        let bucket = model.grid.bucket(index);
+        if !model.grid.needs(bucket).any(|need| need == group) {
+            continue;
+        }
+        let ended = match work.pass.epoch {
+            0 => work.pass.edge_chunk,
+            _ => model.passes,
+        };
+        for pass in 0..ended {
+            content |= 1 << (pass as usize * model.grid.buckets() + index);
+        }
+        if work.buckets.get(index) == Some(BucketState::Done) {
+            content |= 1 << (ended as usize * model.grid.buckets() + index);
+        }
+    }
+    content
+}
+
+fn content(world: &World, index: usize, partition: &Partition) -> Option<Content> {
+    match partition.files.first() {
+        None => Some(0),
+        Some(file) => world.disk.get(&(index, file.id)).copied(),
+    }
+}
+
+fn files_hold_what_is_done(model: &Model, world: &World) -> bool {
+    let holds = |work: &Work| {
+        let partitions = model.grid.groups().zip(&work.partitions).enumerate();
+        // What is missing is found by another invariant.
+        partitions.into_iter().all(|(index, (group, partition))| {
+            let content = content(world, index, partition);
+            content.is_none_or(|content| content == expected(model, work, group))
+        })
+    };
+    standing(model, world).is_none_or(|record| holds(&record.work))
+        && world.manifests.iter().all(|manifest| holds(&manifest.work))
+}
+
+fn no_step_broke(_: &Model, world: &World) -> bool {
+    world.broken.is_none()
+}
+
+fn files_exist(model: &Model, world: &World) -> bool {
+    let exist = |work: &Work| {
+        let mut partitions = work.partitions.iter().enumerate();
+        partitions.all(|(index, partition)| content(world, index, partition).is_some())
+    };
+    standing(model, world).is_none_or(|record| exist(&record.work))
+        && world
+            .manifests
+            .last()
+            .is_none_or(|newest| exist(&newest.work))
+}
+
+fn manifests_are_revisions(_: &Model, world: &World) -> bool {
+    world
+        .manifests
+        .iter()
+        .all(|manifest| manifest.work == manifest.truth)
+}
+
+/// From every world, a trainer that joins and revokes all others settles a bucket, goes on to the next pass, or finds
+/// everything done. Each of these leads nearer to the end, and none back; so one trainer that lives gets every bucket
+/// done, if from some moment on nobody disturbs it.
+fn one_can_go_on(model: &Model, world: &World) -> bool {
+    let token = world.next_token();
+    let record = match standing(model, world) {
+        Some(record) => record.clone(),
+        None => model.found(world.newest(), token.0 + 1),
+    };
+    go_on(model, record, token).is_ok()
+}
+
+/// Nearer to the end by one step.
+pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<Record, Refusal> {
+    let mut number = record.trainers.get(&token).map_or(0, |t| t.last);
+    let mut act = |record: &Record, action| {
+        number += 1;
+        record.apply(&Transaction {
+            token,
+            number,
+            after: number - 1,
+            action,
+        })
+    };
+    if !record.trainers.contains_key(&token) {
+        record = act(&record, model.join(None))?;
+    }
+    let others: Vec<Token> = record
+        .trainers
+        .keys()
+        .copied()
+        .filter(|t| *t != token)
+        .collect();
+    for other in others {
+        record = act(&record, Action::Revoke(other))?;
+    }
+    let (pass, plateau) = (record.work.pass, Plateau::default());
+    match record.phase() {
+        Phase::Opening => act(
+            &record,
+            Action::Open {
+                pass,
+                plan: 1,
+                empty: Vec::new(),
+            },
+        ),
+        Phase::PassDone => act(
+            &record,
+            Action::Advance {
+                from: pass,
+                plateau,
+                enough: false,
+            },
+        ),
+        Phase::Training => {
+            let none = Refusal::Phase {
+                phase: Phase::Training,
+            };
+            let bucket = *record.free(token).first().ok_or(none)?;
+            record = act(&record, Action::Lease(bucket))?;
+            let settlement = model.settlement(&record, token, bucket);
+            act(&record, Action::Settle(Box::new(settlement)))
+        }
+        _ => Ok(record),
+    }
+}
+
+impl World {
+    /// Looks at a transaction that the register has taken, whatever the ledger looked at itself.
+    pub(super) fn watch(&mut self, model: &Model, before: &Record, token: &Token, action: &Action) {
+        let Action::Settle(settlement) = action else {
+            return;
+        };
+        if !before.trainers.contains_key(token) {
+            self.broken = Some("a settlement of a trainer that takes no part");
+        }
+        for settled in &settlement.partitions {
+            let index = model.grid.group_index(settled.group).unwrap();
+            let is_named = before.work.partitions.iter().flat_map(|p| &p.files);
+            let ids: Vec<FileId> = is_named.map(|file| file.id).collect();
+            if before.work.partitions[index].stamp() != settled.from {
+                self.broken = Some("a file was made from another one than the record names");
+            }
+            if settled.files.iter().any(|file| ids.contains(&file.id)) {
+                self.broken = Some("a file's name is settled twice");
+            }
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Why single transactions of trainers are refused, and that they name it.
+
+use super::super::*;
+use super::world::{Budget, Model};
+use crate::graph::{Bucket, Side};
+
+pub(super) const ONE: Token = Token(1);
+pub(super) const TWO: Token = Token(2);
+
+pub(super) fn model() -> Model {
+    Model::new(3, 3, true, 0, Budget::default())
+}
+
+pub(super) fn act(record: &Record, token: Token, action: Action) -> Result<Record, Refusal> {
+    let after = record
+        .trainers
+        .get(&token)
+        .map_or(0, |trainer| trainer.last);
+    record.apply(&Transaction {
+        token,
+        number: after + 1,
+        after,
+        action,
+    })
+}
+
+pub(super) fn open(record: &Record, empty: &[Bucket]) -> Record {
+    let (pass, plan, empty) = (record.work.pass, 5, empty.to_vec());
+    act(record, ONE, Action::Open { pass, plan, empty }).unwrap()
+}
+
+/// Two trainers have joined, and the pass is open.
+pub(super) fn opened(model: &Model) -> Record {
+    let mut record = model.found(None, 7);
+    for token in [ONE, TWO] {
+        record = act(&record, token, model.join(None)).unwrap();
+    }
+    open(&record, &[])
+}
+
+pub(super) fn settle(record: &Record, settlement: &Settlement) -> Result<Record, Refusal> {
+    act(record, ONE, Action::Settle(Box::new(settlement.clone())))
+}
+
+#[test]
+fn the_first_difference_of_a_trainer_is_named() {
+    let model = model();
+    let record = model.found(None, 7);
+    let refused = |change: fn(&mut Join)| {
+        let Action::Join(mut join) = model.join(None) else {
+            unreachable!()
+        };
+        change(&mut join);
+        act(&record, ONE, Action::Join(join))
+            .unwrap_err()
+            .to_string()
+    };
+    let plugin = |name: &str| Plugin {
+        name: name.to_owned(),
+        sha256: "0".to_owned(),
+    };
+    assert_eq!(
+        refused(|j| j.terms.protocol = 2),
+        "the protocol version is 2 here, but 1 in the run"
+    );
+    assert!(
+        refused(|j| j.terms.training = "x".to_owned())
+            .starts_with("the hash of the configuration is x")
+    );
+    assert!(
+        refused(|j| j.terms.dataset = 255)
+            .starts_with("the checksum of the dataset's manifest is 000000ff")
+    );
+    assert!(refused(|j| j.terms.extent.epochs = 3).contains("3 epochs"));
+    assert!(refused(|j| j.terms.grid.shared = false).contains("grid"));
+    assert!(
+        refused(|j| j.terms.tree_init = true).starts_with("distributed_tree_init_order is true")
+    );
+    assert!(refused(|j| j.name = "n".repeat(65)).contains("65 bytes"));
+    let mut terms = model.terms();
+    terms.plugins = vec![plugin("inside-out")];
+    let other = Terms {
+        plugins: vec![Plugin {
+            sha256: "1".to_owned(),
+            ..plugin("inside-out")
+        }],
+        ..terms.clone()
+    };
+    let differs = terms.agree(&other).unwrap_err().to_string();
+    assert_eq!(
+        differs,
+        "the plugin inside-out is inside-out 1 here, but inside-out 0 in the run"
+    );
+}
+
+#[test]
+fn a_rank_that_lives_is_taken_until_its_trainer_comes_again() {
+    let model = model();
+    let mut record = model.found(None, 7);
+    let join = |instead_of| {
+        let Action::Join(mut join) = model.join(instead_of) else {
+            unreachable!()
+        };
+        (join.rank, join.name) = (Some(0), "node-a".to_owned());
+        Action::Join(join)
+    };
+    record = act(&record, ONE, join(None)).unwrap();
+    let refused = act(&record, TWO, join(None)).unwrap_err();
+    assert_eq!(refused.to_string(), "rank 0 is taken by the trainer node-a");
+    record = act(&record, TWO, join(Some(ONE))).unwrap();
+    assert_eq!(record.trainers.keys().collect::<Vec<_>>(), [&TWO]);
+}
+
+#[test]
+fn a_transaction_counts_once_and_only_after_what_its_trainer_knows() {
+    let record = opened(&model());
+    let send = |number, after| {
+        let action = Action::Lease(Bucket::new(0, 1));
+        record.apply(&Transaction {
+            token: TWO,
+            number,
+            after,
+            action,
+        })
+    };
+    let next = send(2, 1).unwrap();
+    assert_eq!(next.fate(TWO, 2, 1), Fate::Applied);
+    assert_eq!(record.fate(TWO, 2, 1), Fate::NotApplied);
+    assert_eq!(record.fate(Token(3), 2, 1), Fate::Fenced);
+    assert_eq!(
+        send(1, 0).unwrap_err(),
+        Refusal::Applied {
+            token: TWO,
+            number: 1
+        }
+    );
+    assert_eq!(
+        send(3, 2).unwrap_err(),
+        Refusal::SetBack {
+            token: TWO,
+            last: 1,
+            after: 2
+        }
+    );
+    assert_eq!(
+        send(2, 0).unwrap_err(),
+        Refusal::Overtaken {
+            token: TWO,
+            last: 1
+        }
+    );
+    assert_eq!(
+        send(2, 2).unwrap_err(),
+        Refusal::Number {
+            number: 2,
+            after: 2
+        }
+    );
+    let fenced = act(&record, Token(3), Action::Leave).unwrap_err();
+    assert_eq!(fenced, Refusal::Fenced { token: Token(3) });
+    let join = act(&record, TWO, model().join(None)).unwrap_err();
+    assert_eq!(join, Refusal::TokenTaken { token: TWO });
+}
+
+#[test]
+fn a_settlement_replaces_all_partitions_of_its_buckets_and_no_others() {
+    let model = model();
+    let bucket = Bucket::new(0, 1);
+    let record = act(&opened(&model), ONE, Action::Lease(bucket)).unwrap();
+    let good = model.settlement(&record, ONE, bucket);
+    let refused = |change: fn(&mut Settlement)| {
+        let mut settlement = good.clone();
+        change(&mut settlement);
+        settle(&record, &settlement).unwrap_err()
+    };
+    let (buckets, group) = (1, (Side::Lhs, 1));
+    assert_eq!(
+        refused(|s| drop(s.partitions.pop())),
+        Refusal::Partitions { buckets, group }
+    );
+    assert!(matches!(
+        refused(|s| s.partitions.push(s.partitions[0].clone())),
+        Refusal::Partitions { .. }
+    ));
+    assert!(matches!(
+        refused(|s| s.buckets.push(Bucket::new(2, 2))),
+        Refusal::NotLeased { .. }
+    ));
+    assert!(matches!(
+        refused(|s| s.partitions[0].files.clear()),
+        Refusal::Files { found: 0, .. }
+    ));
+    assert!(matches!(
+        refused(|s| s.partitions[0].from.generation = 3),
+        Refusal::Fork { .. }
+    ));
+    let same = refused(|s| s.partitions[0].files[0].id = s.partitions[1].files[0].id);
+    assert!(matches!(same, Refusal::FileName { count: 2, .. }), "{same}");
+    let others = refused(|s| s.partitions[0].files[0].id.writer = Some((TWO, 9)));
+    assert!(
+        matches!(others, Refusal::FileName { count: 0, .. }),
+        "{others}"
+    );
+    assert!(matches!(
+        refused(|s| s.sums.train.loss = f64::NAN),
+        Refusal::NotFinite { .. }
+    ));
+    assert!(matches!(
+        refused(|s| s.next = vec![Bucket::new(0, 9)]),
+        Refusal::NoBucket { .. }
+    ));
+    let held = act(&record, TWO, Action::Lease(Bucket::new(1, 2))).unwrap_err();
+    assert_eq!(
+        held,
+        Refusal::Held {
+            bucket: Bucket::new(1, 2),
+            group: (Side::Lhs, 1),
+            holder: ONE
+        }
+    );
+}
+
+#[test]
+fn a_name_of_a_file_is_never_settled_again() {
+    let model = model();
+    let bucket = Bucket::new(0, 1);
+    let record = act(&opened(&model), ONE, Action::Lease(bucket)).unwrap();
+    let good = model.settlement(&record, ONE, bucket);
+    let settled = settle(
+        &record,
+        &Settlement {
+            next: vec![Bucket::new(2, 0)],
+            ..good.clone()
+        },
+    )
+    .unwrap();
+    assert_eq!(settled.holder((Side::Lhs, 1)), None);
+    assert_eq!(settled.holder((Side::Lhs, 0)), Some(ONE));
+    let mut old_name = model.settlement(&settled, ONE, Bucket::new(2, 0));
+    old_name.partitions[0].files = good.partitions[0].files.clone();
+    assert!(matches!(
+        settle(&settled, &old_name).unwrap_err(),
+        Refusal::FileName { last: 2, .. }
+    ));
+}
+
+#[test]
+fn in_the_first_pass_a_bucket_hangs_on_one_that_was_given_out() {
+    let model = Model {
+        tree_init: true,
+        ..model()
+    };
+    let record = act(&opened(&model), ONE, Action::Lease(Bucket::new(0, 0))).unwrap();
+    let bucket = Bucket::new(1, 2);
+    assert_eq!(
+        act(&record, TWO, Action::Lease(bucket)).unwrap_err(),
+        Refusal::Tree { bucket }
+    );
+    assert!(
+        record.free(TWO).is_empty(),
+        "only what has partition 0, which is held"
+    );
+    let given_up = act(&record, ONE, Action::GiveUp(vec![Bucket::new(0, 0)])).unwrap();
+    act(&given_up, TWO, Action::Lease(bucket)).unwrap();
+    let trained = model.settlement(&record, ONE, Bucket::new(0, 0));
+    let record = settle(&record, &trained).unwrap();
+    act(&record, TWO, Action::Lease(bucket)).unwrap_err();
+    let record = act(&record, TWO, Action::Lease(Bucket::new(0, 2))).unwrap();
+    let record = act(&record, TWO, Action::Lease(bucket)).unwrap();
+    let first = Action::GiveUp(vec![Bucket::new(0, 2)]);
+    assert!(matches!(
+        act(&record, TWO, first).unwrap_err(),
+        Refusal::Tree { .. }
+    ));
+    act(&record, TWO, Action::GiveUp(vec![bucket])).unwrap();
+}
+
+#[test]
+fn buckets_without_edges_are_done_and_connect() {
+    let model = Model {
+        tree_init: true,
+        ..model()
+    };
+    let mut record = model.found(None, 7);
+    record = act(&record, ONE, model.join(None)).unwrap();
+    let grid = (0..9).map(|index| model.grid.bucket(index));
+    let empty: Vec<Bucket> = grid.filter(|bucket| bucket.lhs != bucket.rhs).collect();
+    record = open(&record, &empty);
+    for p in 0..3 {
+        let bucket = Bucket::new(p, p);
+        assert_eq!(record.free(ONE).first(), Some(&bucket));
+        record = act(&record, ONE, Action::Lease(bucket)).unwrap();
+        record = settle(&record, &model.settlement(&record, ONE, bucket)).unwrap();
+    }
+    assert_eq!(record.phase(), Phase::PassDone);
+}

@@ -1,0 +1,337 @@
+//! What a trainer asks of the register, and what it makes of the answer.
+
+use std::sync::Arc;
+
+use super::super::*;
+use super::invariants::standing;
+use super::world::{Flight, Member, Mistake, Model, Stage, Table, World, Writing};
+use crate::graph::Bucket;
+
+/// How a transaction and its answer travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Answered,
+    /// Applied; the answer is lost.
+    Unanswered,
+    /// On its way while its answer is given up.
+    Late,
+    /// Applied, answered, and on its way once more.
+    Doubled,
+}
+
+impl Model {
+    /// A trainer joins with a new token; its answer comes.
+    pub(super) fn join_now(&self, world: &World, member: usize) -> World {
+        let mut next = world.clone();
+        let token = world.next_token();
+        let member_of = &mut next.members[member];
+        let earlier = member_of.token.take();
+        *member_of = Member {
+            token: Some(token),
+            ..Member::default()
+        };
+        self.send(&next, member, self.join(earlier), Mode::Answered)
+            .unwrap_or(next)
+    }
+
+    /// A transaction of `member`; none if the record refuses it without telling the trainer anything new.
+    pub(super) fn send(
+        &self,
+        world: &World,
+        member: usize,
+        action: Action,
+        mode: Mode,
+    ) -> Option<World> {
+        let mut next = world.clone();
+        let record = world.register.as_ref()?;
+        let from = &mut next.members[member];
+        from.number += 1;
+        let number = from.number;
+        let transaction = Transaction {
+            token: from.token?,
+            number,
+            after: from.after,
+            action,
+        };
+        let to = match self.apply(record, &transaction) {
+            Ok(to) => Arc::new(to),
+            Err(Refusal::Fenced { .. } | Refusal::SetBack { .. }) => {
+                from.forget();
+                return Some(next);
+            }
+            Err(Refusal::Overtaken { last, .. }) => {
+                let missed = from.missed.take().filter(|(number, _)| *number == last);
+                match missed {
+                    Some((number, action)) => self.acknowledged(&mut next, member, number, &action),
+                    None => next.broken = Some("an applied transaction is unknown to its trainer"),
+                }
+                return Some(next);
+            }
+            Err(_) => return None,
+        };
+        let action = transaction.action;
+        if action == Action::Checkpoint {
+            let listed = world.disk.keys().copied().collect();
+            from.cutting = Some((listed, Arc::clone(&to)));
+        }
+        if mode != Mode::Late {
+            next.watch(self, record, &transaction.token, &action);
+            next.register = Some(Arc::clone(&to));
+        }
+        if mode == Mode::Late || mode == Mode::Doubled {
+            next.flight = Some(Flight {
+                from: Arc::clone(record),
+                to,
+                fell_back: false,
+            });
+        }
+        match mode {
+            Mode::Answered | Mode::Doubled => self.acknowledged(&mut next, member, number, &action),
+            Mode::Unanswered | Mode::Late => next.members[member].waiting = Some((number, action)),
+        }
+        Some(next)
+    }
+
+    /// Whether `member`, which waits for no answer, would learn something from its own entry: every reader looks at it,
+    /// also one that finds nothing to ask for.
+    pub(super) fn may_learn(&self, world: &World, member: usize) -> bool {
+        let of = &world.members[member];
+        let entry = world.register.as_ref().zip(of.token);
+        let entry = entry.map(|(record, token)| record.trainers.get(&token));
+        of.is_member() && entry.is_some_and(|trainer| trainer.is_none_or(|t| t.last != of.after))
+    }
+
+    /// A trainer that waits for no answer reads the register.
+    pub(super) fn look(&self, world: &World, member: usize) -> Option<World> {
+        let mut next = world.clone();
+        let record = world.register.as_ref()?;
+        let from = &mut next.members[member];
+        let missed = from.missed.clone();
+        let number = missed.as_ref().map_or(u64::MAX, |(number, _)| *number);
+        match (record.fate(from.token?, number, from.after), missed) {
+            (Fate::Applied, Some((number, action))) => {
+                self.acknowledged(&mut next, member, number, &action);
+            }
+            (Fate::Fenced | Fate::SetBack { .. }, _) => from.forget(),
+            (Fate::NotApplied, _) => return None,
+            _ => next.broken = Some("an applied transaction is unknown to its trainer"),
+        }
+        Some(next)
+    }
+
+    /// A trainer without an answer reads the register.
+    pub(super) fn read_again(&self, world: &World, member: usize) -> Option<World> {
+        let mut next = world.clone();
+        let record = world.register.as_ref()?;
+        let from = &mut next.members[member];
+        let (number, action) = from.waiting.take()?;
+        match (record.fate(from.token?, number, from.after), &action) {
+            (Fate::Applied, _) => self.acknowledged(&mut next, member, number, &action),
+            (Fate::NotApplied, _) => from.missed = Some((number, action)),
+            (Fate::Fenced, Action::Join(_)) => from.missed = Some((number, action)),
+            (Fate::Fenced | Fate::SetBack { .. }, _) => from.forget(),
+            (Fate::Overtaken { .. }, _) => {
+                next.broken = Some("two transactions are without an answer")
+            }
+        }
+        Some(next)
+    }
+
+    /// The trainer knows that its transaction is applied.
+    fn acknowledged(&self, world: &mut World, member: usize, number: u64, action: &Action) {
+        let Some(record) = world.register.clone() else {
+            return;
+        };
+        let of = &mut world.members[member];
+        of.after = number;
+        (of.waiting, of.missed) = (None, None);
+        match action {
+            Action::Lease(bucket) => {
+                of.leases.push(*bucket);
+                self.load(world, member, &record);
+            }
+            Action::Settle(settlement) => {
+                of.leases
+                    .retain(|lease| !settlement.buckets.contains(lease));
+                of.leases.extend(&settlement.next);
+                of.trained = None;
+                for settled in &settlement.partitions {
+                    let index = self.grid.group_index(settled.group).unwrap();
+                    let generation = settled.from.generation + 1;
+                    let first = Some(settled.files[0].id);
+                    if let Some(table) = of.tables.get_mut(&index) {
+                        table.stamp = Stamp { generation, first };
+                    }
+                }
+                self.load(world, member, &record);
+            }
+            Action::GiveUp(buckets) => {
+                of.leases.retain(|lease| !buckets.contains(lease));
+                self.load(world, member, &record);
+            }
+            Action::Leave => of.forget(),
+            Action::Checkpoint => {
+                // Another trainer may have written since: the cut is what this one has sent.
+                of.writing = of.cutting.take().map(|(listed, record)| {
+                    let cut = *record.checkpoints.cuts.last().unwrap();
+                    Writing {
+                        cut,
+                        record,
+                        listed,
+                        stage: Stage::Begun,
+                    }
+                });
+            }
+            Action::Committed(_) => {
+                if let Some(writing) = &mut of.writing {
+                    writing.stage = Stage::Committed;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads the partitions that the trainer now holds and lacks, and drops the others.
+    fn load(&self, world: &mut World, member: usize, record: &Record) {
+        let stands = standing(self, world).is_some();
+        let of = &mut world.members[member];
+        of.pass = match of.leases.is_empty() {
+            true => 0,
+            false => record.work.pass.edge_chunk,
+        };
+        let groups = of.leases.iter().flat_map(|bucket| self.grid.needs(*bucket));
+        let held: Vec<usize> = groups
+            .filter_map(|group| self.grid.group_index(group))
+            .collect();
+        of.tables.retain(|index, _| held.contains(index));
+        for index in held {
+            if of.tables.contains_key(&index) {
+                continue;
+            }
+            let stamp = record.work.partitions[index].stamp();
+            let content = match stamp.first {
+                None => Some(&0),
+                Some(id) => world.disk.get(&(index, id)),
+            };
+            match content {
+                Some(&content) => drop(of.tables.insert(index, Table { stamp, content })),
+                // Then the record is older than the newest manifest; who finds that makes a new one.
+                None if !stands => return of.forget(),
+                None => {
+                    world.broken = Some("a file that the lease names is not there");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The ledger, with the model's mistake.
+    fn apply(&self, record: &Record, transaction: &Transaction) -> Result<Record, Refusal> {
+        let &Transaction {
+            token,
+            number,
+            ref action,
+            ..
+        } = transaction;
+        let mut changed = record.clone();
+        match (self.mistake, action) {
+            (Some(Mistake::NoFencing), Action::Settle(s))
+                if !record.trainers.contains_key(&token) =>
+            {
+                let trainer = Trainer {
+                    name: String::new(),
+                    rank: None,
+                    last: transaction.after,
+                    files: 0,
+                    leases: s.buckets.clone(),
+                };
+                changed.trainers.insert(token, trainer);
+                changed.apply(transaction)
+            }
+            (Some(Mistake::HalfSettled), Action::Settle(s)) if s.partitions.len() > 1 => {
+                let mut next = record.apply(transaction)?;
+                let index = self.grid.group_index(s.partitions[0].group).unwrap();
+                next.work.partitions[index] = record.work.partitions[index].clone();
+                Ok(next)
+            }
+            (Some(Mistake::NobodyHolds), Action::Lease(bucket)) => {
+                let to_do = record.state(*bucket) == Some(BucketState::ToDo);
+                let trainer = changed
+                    .trainers
+                    .get_mut(&token)
+                    .ok_or(Refusal::Fenced { token })?;
+                if !to_do || record.phase() != Phase::Training {
+                    return Err(Refusal::NotToDo { bucket: *bucket });
+                }
+                trainer.leases.push(*bucket);
+                trainer.last = number;
+                changed.set(*bucket, BucketState::Leased);
+                Ok(changed)
+            }
+            (Some(Mistake::LeasesStay), Action::Revoke(other)) => {
+                changed.trainers.remove(other);
+                Ok(changed)
+            }
+            (Some(Mistake::EarlyAdvance), Action::Advance { .. }) => {
+                changed.work.pass.edge_chunk += 1;
+                changed.work.plan = None;
+                changed.work.buckets = Buckets::to_do(self.grid.buckets());
+                changed.trainers.values_mut().for_each(|t| t.leases.clear());
+                Ok(changed)
+            }
+            (Some(Mistake::NothingCompared), _) => self.apply_uncompared(record, transaction),
+            _ => record.apply(transaction),
+        }
+    }
+
+    /// Whatever the trainer knows and its files were made from.
+    fn apply_uncompared(
+        &self,
+        record: &Record,
+        transaction: &Transaction,
+    ) -> Result<Record, Refusal> {
+        let &Transaction { token, number, .. } = transaction;
+
+        let mut loose = transaction.clone();
+        if let Some(trainer) = record.trainers.get(&token) {
+            loose.after = trainer.last;
+            loose.number = number.max(trainer.last + 1);
+        }
+        if let Action::Settle(s) = &mut loose.action {
+            for settled in &mut s.partitions {
+                let index = self.grid.group_index(settled.group).unwrap();
+                settled.from = record.work.partitions[index].stamp();
+            }
+        }
+        let mut next = record.apply(&loose)?;
+        next.trainers.entry(token).and_modify(|t| t.last = number);
+        Ok(next)
+    }
+
+    /// The buckets that `member` may lease, and those that it might if nobody looked at holders.
+    pub(super) fn free(&self, record: &Record, token: Token) -> Vec<Bucket> {
+        match self.mistake {
+            Some(Mistake::NobodyHolds) => (0..self.grid.buckets())
+                .map(|i| self.grid.bucket(i))
+                .collect(),
+            _ => record.free(token),
+        }
+    }
+}
+
+impl Member {
+    /// Drops everything but its token, to say later which one it was.
+    pub(super) fn forget(&mut self) {
+        let token = self.token;
+        *self = Self {
+            token,
+            number: u64::MAX,
+            ..Self::default()
+        };
+    }
+
+    /// Whether it takes part, as far as it knows.
+    pub(super) fn is_member(&self) -> bool {
+        self.token.is_some() && self.number != u64::MAX
+    }
+}

@@ -1,0 +1,368 @@
+//! What can happen next in a world: the steps of trainers, in any order, and faults as long as there are some left.
+//!
+//! A trainer that pauses is one that takes no step while others do; it may wake at any later moment.
+
+use stateright::Property;
+
+use super::super::*;
+use super::requests::Mode;
+use super::world::{Manifest, Mistake, Model, Stage, World};
+use super::{canonical, invariants};
+use crate::graph::Bucket;
+use crate::plateau::Plateau;
+
+/// A step.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    /// A trainer writes to the register.
+    Send(usize, Request, Mode),
+    /// A trainer that has got no answer reads the register.
+    ReadAgain(usize),
+    /// Another trainer reads the register, and finds its entry changed.
+    Look(usize),
+    /// A trainer that does not take part, or no more, joins.
+    Join(usize),
+    /// A trainer trains a bucket and writes its partitions.
+    Train(usize),
+    /// A trainer writes the manifest of its checkpoint.
+    WriteManifest(usize),
+    /// A trainer removes what its checkpoint has made superfluous.
+    Collect(usize),
+    /// Somebody finds that the record does not stand, and makes a new one of the newest manifest.
+    Found,
+    Fault(super::faults::Fault),
+}
+
+/// What a trainer asks for, without what follows from the world.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Request {
+    Open,
+    Advance,
+    Lease(Bucket),
+    Settle(Option<Bucket>),
+    GiveUp(Bucket),
+    Leave,
+    Revoke(Token),
+    Checkpoint,
+    Committed(Cut),
+}
+
+impl stateright::Model for Model {
+    type State = World;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![canonical::of(self, self.start())]
+    }
+
+    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
+        if world.broken.is_some() {
+            return;
+        }
+        self.faults(world, steps);
+        for member in 0..world.members.len() {
+            self.steps_of(world, member, steps);
+        }
+        let newest = world.newest().map(|manifest| manifest.cut);
+        let record = world.register.as_ref();
+        if record.is_none_or(|record| !self.stands(record, newest)) {
+            steps.push(Step::Found);
+        }
+    }
+
+    fn next_state(&self, world: &World, step: Step) -> Option<World> {
+        let next = self.step(world, step)?;
+        Some(canonical::of(self, next))
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        invariants::properties()
+    }
+}
+
+impl Model {
+    pub(super) fn stands(&self, record: &Record, newest: Option<Cut>) -> bool {
+        self.mistake == Some(Mistake::AnyRecordStands) || record.stands(newest).is_ok()
+    }
+
+    fn steps_of(&self, world: &World, member: usize, steps: &mut Vec<Step>) {
+        let of = &world.members[member];
+        let Some(record) = &world.register else {
+            return;
+        };
+        if !of.is_member() {
+            return steps.push(Step::Join(member));
+        }
+        if of.waiting.is_some() {
+            return steps.push(Step::ReadAgain(member));
+        }
+        if self.may_learn(world, member) {
+            steps.push(Step::Look(member));
+        }
+        for request in self.requests(world, member, record) {
+            for mode in self.modes(world, &request) {
+                steps.push(Step::Send(member, request.clone(), mode));
+            }
+        }
+        if of.trained.is_none() && !of.leases.is_empty() {
+            steps.push(Step::Train(member));
+        }
+        match of.writing.as_ref().map(|writing| writing.stage) {
+            Some(Stage::Begun) => steps.push(Step::WriteManifest(member)),
+            Some(Stage::Committed) if self.collects => steps.push(Step::Collect(member)),
+            _ => {}
+        }
+    }
+
+    fn requests(&self, world: &World, member: usize, record: &Record) -> Vec<Request> {
+        let of = &world.members[member];
+        let token = of.token.unwrap();
+        let mut requests = Vec::new();
+        let first = world
+            .members
+            .iter()
+            .position(|m| m.is_member() && m.waiting.is_none());
+        match record.phase() {
+            // Who does it makes no difference.
+            Phase::Opening if first == Some(member) => requests.push(Request::Open),
+            Phase::PassDone if first == Some(member) => requests.push(Request::Advance),
+            _ if self.mistake == Some(Mistake::EarlyAdvance) => requests.push(Request::Advance),
+            _ => {}
+        }
+        let free = || self.free(record, token).into_iter();
+        let most = if self.ahead { 2 } else { 1 };
+        if of.leases.len() < most {
+            requests.extend(free().map(Request::Lease));
+        }
+        if of.trained.is_some() {
+            requests.push(Request::Settle(None));
+            if !self.ahead {
+                requests.extend(free().map(|bucket| Request::Settle(Some(bucket))));
+            }
+        }
+        if world.budget.given_up > 0
+            && let Some(&last) = of.leases.last()
+            && of.trained.is_none()
+        {
+            requests.push(Request::GiveUp(last));
+        }
+        if world.budget.left > 0 {
+            requests.push(Request::Leave);
+        }
+        requests.extend(self.revocations(world, member, record).map(Request::Revoke));
+        match &of.writing {
+            None if world.budget.checkpoints > 0 => requests.push(Request::Checkpoint),
+            Some(writing) if writing.stage == Stage::Written => {
+                requests.push(Request::Committed(writing.cut));
+            }
+            _ => {}
+        }
+        requests
+    }
+
+    /// Whom `member` may revoke: those who are gone, and as many who live as the budget allows.
+    fn revocations(
+        &self,
+        world: &World,
+        member: usize,
+        record: &Record,
+    ) -> impl Iterator<Item = Token> {
+        let mine = world.members[member].token;
+        let lives = |token: Token| {
+            let mut members = world.members.iter().filter(|m| m.is_member());
+            members.any(|m| m.token == Some(token))
+        };
+        let may =
+            |token: &Token| Some(*token) != mine && (world.budget.evictions > 0 || !lives(*token));
+        record
+            .trainers
+            .keys()
+            .copied()
+            .filter(may)
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
+    fn modes(&self, world: &World, request: &Request) -> Vec<Mode> {
+        let mut modes = vec![Mode::Answered];
+        if matches!(
+            request,
+            Request::Open | Request::Advance | Request::Revoke(_)
+        ) {
+            return modes;
+        }
+        let flies = world.flight.is_some();
+        for (left, mode) in [
+            (world.budget.lost > 0, Mode::Unanswered),
+            (world.budget.late > 0 && !flies, Mode::Late),
+            (world.budget.doubled > 0 && !flies, Mode::Doubled),
+        ] {
+            modes.extend(left.then_some(mode));
+        }
+        modes
+    }
+
+    pub(super) fn step(&self, world: &World, step: Step) -> Option<World> {
+        match step {
+            Step::Send(member, request, mode) => self.request(world, member, request, mode),
+            Step::ReadAgain(member) => self.read_again(world, member),
+            Step::Look(member) => self.look(world, member),
+            Step::Join(member) => Some(self.join_now(world, member)),
+            Step::Train(member) => self.train(world, member),
+            Step::WriteManifest(member) => self.write_manifest(world, member),
+            Step::Collect(member) => self.collect(world, member),
+            Step::Found => {
+                let mut next = world.clone();
+                let record = self.found(world.newest(), world.next_token().0);
+                next.register = Some(std::sync::Arc::new(record));
+                Some(next)
+            }
+            Step::Fault(fault) => Some(self.fault(world, fault)),
+        }
+    }
+
+    fn request(&self, world: &World, member: usize, request: Request, mode: Mode) -> Option<World> {
+        let record = world.register.as_ref()?;
+        let mut next = world.clone();
+        let budget = &mut next.budget;
+        match mode {
+            Mode::Answered => {}
+            Mode::Unanswered => budget.lost -= 1,
+            Mode::Late => budget.late -= 1,
+            Mode::Doubled => budget.doubled -= 1,
+        }
+        let pass = record.work.pass;
+        let plateau = Plateau::default();
+        let action = match request {
+            Request::Open => Action::Open {
+                pass,
+                plan: 1,
+                empty: Vec::new(),
+            },
+            Request::Advance => Action::Advance {
+                from: pass,
+                plateau,
+                enough: false,
+            },
+            Request::Lease(bucket) => Action::Lease(bucket),
+            Request::Settle(bucket) => {
+                let mut settlement = world.members[member].trained.clone()?;
+                settlement.next = bucket.into_iter().collect();
+                Action::Settle(Box::new(settlement))
+            }
+            Request::GiveUp(bucket) => {
+                budget.given_up -= 1;
+                Action::GiveUp(vec![bucket])
+            }
+            Request::Leave => {
+                budget.left -= 1;
+                Action::Leave
+            }
+            Request::Revoke(token) => {
+                let mut lives = world.members.iter().filter(|m| m.is_member());
+                budget.evictions -= u8::from(lives.any(|m| m.token == Some(token)));
+                Action::Revoke(token)
+            }
+            Request::Checkpoint => {
+                budget.checkpoints -= 1;
+                Action::Checkpoint
+            }
+            Request::Committed(cut) => Action::Committed(cut),
+        };
+        self.send(&next, member, action, mode)
+    }
+
+    /// Trains the oldest lease into copies of its tables, and writes them as files with new names.
+    pub(super) fn train(&self, world: &World, member: usize) -> Option<World> {
+        let mut next = world.clone();
+        let of = &mut next.members[member];
+        let bucket = *of.leases.first()?;
+        let bit = self.bit(of.pass, bucket);
+        let mut partitions = Vec::new();
+        for group in self.grid.needs(bucket) {
+            let index = self.grid.group_index(group)?;
+            let table = of.tables.get_mut(&index)?;
+            if table.content & bit != 0 {
+                next.broken = Some("a bucket is trained twice into a partition");
+            }
+            table.content |= bit;
+            of.files += 1;
+            let id = FileId {
+                version: 1,
+                writer: of.token.map(|token| (token, of.files)),
+            };
+            if next.disk.insert((index, id), table.content).is_some() {
+                next.broken = Some("a file's name is used twice");
+            }
+            let files = vec![File {
+                id,
+                size: 0,
+                crc32: 0,
+            }];
+            partitions.push(Settled {
+                group,
+                from: table.stamp,
+                files,
+            });
+        }
+        of.trained = Some(Settlement {
+            buckets: vec![bucket],
+            partitions,
+            ..Settlement::default()
+        });
+        Some(next)
+    }
+
+    /// Writes the manifest if there is none of its number, which the store makes sure of.
+    fn write_manifest(&self, world: &World, member: usize) -> Option<World> {
+        let mut next = world.clone();
+        let writing = next.members[member].writing.as_mut()?;
+        let cut = writing.cut;
+        let truth = writing.record.work.released();
+        let mut work = truth.clone();
+        if self.mistake == Some(Mistake::MixedManifest) {
+            work.buckets = world.register.as_ref()?.work.released().buckets;
+        }
+        let newest = world.newest().map_or(0, |manifest| manifest.cut.version);
+        match world
+            .manifests
+            .iter()
+            .any(|manifest| manifest.cut.version == cut.version)
+        {
+            true => next.members[member].writing = None,
+            false => {
+                writing.stage = Stage::Written;
+                next.manifests.push(Manifest { cut, work, truth });
+                if cut.version < newest {
+                    next.manifests.sort_by_key(|manifest| manifest.cut.version);
+                }
+                let extra = next.manifests.len().saturating_sub(2);
+                next.manifests.drain(..extra);
+            }
+        }
+        Some(next)
+    }
+
+    fn collect(&self, world: &World, member: usize) -> Option<World> {
+        let mut next = world.clone();
+        let writing = next.members[member].writing.take()?;
+        let groups: Vec<Group> = self.grid.groups().collect();
+        for (index, id) in writing.listed {
+            let group = groups[index];
+            let kept = |manifest: &Manifest| {
+                manifest.work.partitions[index]
+                    .files
+                    .iter()
+                    .any(|f| f.id == id)
+            };
+            let is_garbage = match self.mistake {
+                Some(Mistake::EagerCollection) => !world.register.as_ref()?.names(group, 0, id),
+                _ => writing.record.is_garbage(group, 0, id),
+            };
+            if is_garbage && !world.manifests.iter().any(kept) {
+                next.disk.remove(&(index, id));
+            }
+        }
+        Some(next)
+    }
+}

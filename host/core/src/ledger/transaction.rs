@@ -1,0 +1,178 @@
+//! Transactions: who asks for what, and whether it is applied already.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cut, Join, Record, Refusal, Settlement, Token};
+use crate::graph::Bucket;
+use crate::plateau::Plateau;
+use crate::schedule::PassId;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// To take part.
+    Join(Box<Join>),
+    /// To give the pass its plan, which the asker has checked.
+    Open {
+        /// The pass.
+        pass: PassId,
+        /// Digest of the plan.
+        plan: u64,
+        /// Buckets without edges.
+        empty: Vec<Bucket>,
+    },
+    /// A bucket to train.
+    Lease(Bucket),
+    /// To mark trained buckets as done, with the files that they are in, and to lease the next.
+    Settle(Box<Settlement>),
+    /// To give these buckets back untrained.
+    GiveUp(Vec<Bucket>),
+    /// To end the part of a trainer that is silent, or that a person wants gone.
+    Revoke(Token),
+    /// To take part no more; what the asker has is to do again.
+    Leave,
+    /// To go on to the next pass.
+    Advance {
+        /// The pass that is done.
+        from: PassId,
+        /// What validation said after it.
+        plateau: Plateau,
+        /// Whether that means that more training does not help.
+        enough: bool,
+    },
+    /// To write a checkpoint of this revision.
+    Checkpoint,
+    /// A checkpoint's manifest is durable.
+    Committed(Cut),
+    /// To end the run: no bucket is given out any more.
+    Stop,
+}
+
+/// What a trainer writes to the record.
+///
+/// It never uses a number for two transactions. So a record that knows the number has applied this transaction and no
+/// other one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transaction {
+    /// Who asks.
+    pub token: Token,
+    /// Number of this transaction, greater than all before of the same trainer.
+    pub number: u64,
+    /// The last one that the trainer knows to be applied; 0 before it joined.
+    pub after: u64,
+    /// What it asks for.
+    pub action: Action,
+}
+
+/// What a person asks for from outside the run. It needs no token: done twice, it is refused the second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// To end the part of a trainer (`cluster evict`).
+    Evict(Token),
+    /// To end the run (`cluster stop`).
+    Stop,
+}
+
+/// What became of a transaction that no answer came to, as a record that was read again tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is applied.
+    Applied,
+    /// It is not applied. It may still arrive, as long as the register is not written.
+    NotApplied,
+    /// The record lacks the trainer. For a transaction that ends its part, that is what it asked for.
+    Fenced,
+    /// The record has lost what the trainer knew to be applied.
+    SetBack {
+        /// The last one that it knows.
+        last: u64,
+    },
+    /// Another one of the trainer, which was given up for lost, is applied instead.
+    Overtaken {
+        /// Its number.
+        last: u64,
+    },
+}
+
+impl Record {
+    /// What became of transaction `number` of `token`, when `after` was the last that it knew to be applied.
+    #[must_use]
+    pub fn fate(&self, token: Token, number: u64, after: u64) -> Fate {
+        let Some(last) = self.trainers.get(&token).map(|trainer| trainer.last) else {
+            return Fate::Fenced;
+        };
+        match last {
+            _ if last == number => Fate::Applied,
+            _ if last == after => Fate::NotApplied,
+            _ if last < after => Fate::SetBack { last },
+            _ => Fate::Overtaken { last },
+        }
+    }
+
+    /// The record after `transaction`. The caller writes it to the register if nobody wrote since this one was read.
+    ///
+    /// # Errors
+    /// Why it changes nothing.
+    pub fn apply(&self, transaction: &Transaction) -> Result<Self, Refusal> {
+        let &Transaction {
+            token,
+            number,
+            after,
+            ref action,
+        } = transaction;
+        if number <= after {
+            return Err(Refusal::Number { number, after });
+        }
+        let mut next = self.clone();
+        match (self.fate(token, number, after), action) {
+            (Fate::Fenced, Action::Join(join)) => next.join(token, join)?,
+            (Fate::Fenced, _) => return Err(Refusal::Fenced { token }),
+            (Fate::Applied, _) => return Err(Refusal::Applied { token, number }),
+            (_, Action::Join(_)) => return Err(Refusal::TokenTaken { token }),
+            (Fate::SetBack { last }, _) => return Err(Refusal::SetBack { token, last, after }),
+            (Fate::Overtaken { last }, _) => return Err(Refusal::Overtaken { token, last }),
+            (Fate::NotApplied, action) => next.act(token, number, action)?,
+        }
+        if let Some(trainer) = next.trainers.get_mut(&token) {
+            trainer.last = number;
+        }
+        next.revision += 1;
+        Ok(next)
+    }
+
+    /// The record after what a person asked for, to be written as that of [`Record::apply`].
+    ///
+    /// # Errors
+    /// Why it changes nothing.
+    pub fn order(&self, order: Order) -> Result<Self, Refusal> {
+        let mut next = self.clone();
+        match order {
+            Order::Evict(token) => next.remove(token)?,
+            Order::Stop => next.stop()?,
+        }
+        next.revision += 1;
+        Ok(next)
+    }
+
+    fn act(&mut self, token: Token, number: u64, action: &Action) -> Result<(), Refusal> {
+        match action {
+            Action::Join(_) => Err(Refusal::TokenTaken { token }),
+            Action::Open { pass, plan, empty } => self.open(*pass, *plan, empty),
+            Action::Lease(bucket) => self.lease(token, *bucket),
+            Action::Settle(settlement) => self.settle(token, settlement),
+            Action::GiveUp(buckets) => self.give_up(token, buckets),
+            Action::Revoke(other) => self.remove(*other),
+            Action::Leave => self.remove(token),
+            Action::Advance {
+                from,
+                plateau,
+                enough,
+            } => self.advance(*from, *plateau, *enough),
+            Action::Checkpoint => self.begin_checkpoint(token, number),
+            Action::Committed(cut) => self.committed(*cut),
+            Action::Stop => self.stop(),
+        }
+    }
+}

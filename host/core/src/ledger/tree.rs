@@ -1,0 +1,146 @@
+//! The rule of the first pass: but for the first bucket, one side of every bucket was given out before
+//! (PBG, `distributed_tree_init_order`). So all partitions are trained into one space, not into several.
+//!
+//! PBG counts a partition as given out from the grant on. Here a grant can end without a settlement; what was given
+//! up or revoked counts as not granted. So a lease must also hang on what is done and on the trainer's own leases
+//! alone: whoever else is revoked, it stays in the tree. Buckets without edges connect their partitions as soon as one
+//! of them is given out, because PBG would train them in no time; without that, what they alone connect could never
+//! be trained.
+
+use super::{BucketState, Grid, Record, Token};
+use crate::graph::{Bucket, Side};
+use crate::schedule::PassId;
+
+/// Which partitions hang together, as a union-find structure.
+#[derive(Clone, Debug)]
+struct Forest(Vec<usize>);
+
+fn node(grid: &Grid, side: Side, partition: u32) -> usize {
+    match grid.owner(side) {
+        Side::Lhs => partition as usize,
+        Side::Rhs => grid.lhs as usize + partition as usize,
+    }
+}
+
+impl Forest {
+    fn new(grid: &Grid) -> Self {
+        Self((0..grid.lhs as usize + grid.rhs as usize).collect())
+    }
+
+    fn find(&self, mut node: usize) -> usize {
+        while self.0[node] != node {
+            node = self.0[node];
+        }
+        node
+    }
+
+    /// The larger number becomes the root of the smaller one, which keeps this short enough for a few hundred nodes.
+    fn join(&mut self, grid: &Grid, bucket: Bucket) {
+        let lhs = self.find(node(grid, Side::Lhs, bucket.lhs));
+        let rhs = self.find(node(grid, Side::Rhs, bucket.rhs));
+        self.0[lhs.min(rhs)] = lhs.max(rhs);
+    }
+
+    /// Where `bucket`, which was joined, belongs.
+    fn root(&self, grid: &Grid, bucket: Bucket) -> usize {
+        self.find(node(grid, Side::Lhs, bucket.lhs))
+    }
+
+    fn touches(&self, grid: &Grid, bucket: Bucket, root: usize) -> bool {
+        [(Side::Lhs, bucket.lhs), (Side::Rhs, bucket.rhs)]
+            .into_iter()
+            .any(|(side, partition)| self.find(node(grid, side, partition)) == root)
+    }
+}
+
+/// What a trainer may go on from.
+#[derive(Debug)]
+pub(super) struct Tree<'a> {
+    grid: &'a Grid,
+    /// Of everything given out, and of what stays whoever else is revoked; with a root where there is anything.
+    forests: [(Forest, Option<usize>); 2],
+}
+
+impl<'a> Tree<'a> {
+    /// For the leases of `token`; none where the rule does not apply.
+    pub(super) fn of(record: &'a Record, token: Option<Token>) -> Option<Self> {
+        if !holds(record) {
+            return None;
+        }
+        let grid = record.grid();
+        let done = done(record);
+        let (mut all, mut own) = (forest(record), forest(record));
+        let (mut all_root, mut own_root) = (done.first().copied(), done.first().copied());
+        for (other, trainer) in &record.trainers {
+            for &bucket in &trainer.leases {
+                all.join(grid, bucket);
+                all_root = all_root.or(Some(bucket));
+                if Some(*other) == token {
+                    own.join(grid, bucket);
+                    own_root = own_root.or(Some(bucket));
+                }
+            }
+        }
+        let rooted = |forest: Forest, bucket: Option<Bucket>| {
+            let root = bucket.map(|bucket| forest.root(grid, bucket));
+            (forest, root)
+        };
+        let forests = [rooted(all, all_root), rooted(own, own_root)];
+        Some(Self { grid, forests })
+    }
+
+    /// Whether `bucket` has a side that was given out before, or is the first.
+    pub(super) fn reaches(&self, bucket: Bucket) -> bool {
+        self.forests
+            .iter()
+            .all(|(forest, root)| root.is_none_or(|r| forest.touches(self.grid, bucket, r)))
+    }
+}
+
+/// Whether the rule applies and is kept: by what is done, by that with the leases of each trainer, and by all together.
+/// Where a machine alone has begun the pass in another order, it does not apply.
+pub(super) fn holds(record: &Record) -> bool {
+    if !record.terms.tree_init || record.work.pass != PassId::default() {
+        return false;
+    }
+    let grid = record.grid();
+    let done = done(record);
+    let base = forest(record);
+    let is_one = |leases: &[Bucket]| {
+        let mut forest = base.clone();
+        for &bucket in leases {
+            forest.join(grid, bucket);
+        }
+        let mut roots = done.iter().chain(leases).map(|b| forest.root(grid, *b));
+        roots
+            .next()
+            .is_none_or(|first| roots.all(|root| root == first))
+    };
+    let leases = |trainer: &super::Trainer| trainer.leases.clone();
+    let all: Vec<Bucket> = record.trainers.values().flat_map(leases).collect();
+    is_one(&all)
+        && record
+            .trainers
+            .values()
+            .all(|trainer| is_one(&trainer.leases))
+}
+
+fn done(record: &Record) -> Vec<Bucket> {
+    let states = record.work.buckets.iter().enumerate();
+    states
+        .filter(|(_, state)| *state == BucketState::Done)
+        .map(|(index, _)| record.grid().bucket(index))
+        .collect()
+}
+
+/// What is done or without edges.
+fn forest(record: &Record) -> Forest {
+    let grid = record.grid();
+    let mut forest = Forest::new(grid);
+    for (index, state) in record.work.buckets.iter().enumerate() {
+        if matches!(state, BucketState::Done | BucketState::Empty) {
+            forest.join(grid, grid.bucket(index));
+        }
+    }
+    forest
+}
