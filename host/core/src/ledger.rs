@@ -1,6 +1,6 @@
 //! What several trainers of one run agree on: a record of a few kilobytes, and transactions that are functions of it.
 //!
-//! The record lies in a register that compares and sets: whoever changes it reads it, applies a [`Transaction`] and
+//! The record lies in a register that compares and sets: a trainer that changes it reads it, applies a [`Transaction`] and
 //! writes the result under the condition that nobody wrote in between. Every record that was ever written is a
 //! consistent cut of the run. Nothing here reads a clock, draws a number, or knows a network or a file: tokens and
 //! counts are arguments.

@@ -179,7 +179,7 @@ pub struct Record {
     pub(super) terms: Terms,
     /// The run, 64 random bits.
     pub(super) run: Token,
-    /// Drawn by whoever made this record: two records of one run are of the same history only if it is equal.
+    /// Drawn by the trainer that made this record: two records of one run are of the same history only if it is equal.
     pub(super) incarnation: Token,
     /// Transactions that were applied to it.
     pub(super) revision: u64,
@@ -302,7 +302,7 @@ impl Record {
         self.work.partitions.get(self.grid().group_index(group)?)
     }
 
-    /// Who has the partition that `group` names: whoever leased a bucket that needs it.
+    /// Who has the partition that `group` names: the trainer that leased a bucket that needs it.
     #[must_use]
     pub fn holder(&self, group: Group) -> Option<Token> {
         let holds = |trainer: &Trainer| {
