@@ -33,7 +33,6 @@ use lock::Lock;
 pub use manifest::Manifest;
 use manifest::RunInfo;
 use metrics::Metrics;
-pub use names::Token;
 pub use partition_files::{PartitionFiles, Writer};
 pub use read::ReadCheckpoint;
 pub use tensors::{CopyRows, PartitionData, PartitionRows, Tensor, TensorRef};

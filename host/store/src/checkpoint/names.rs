@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use pbg_core::ledger::Token;
+
 use super::{CheckpointError, MANIFEST};
 use crate::files::FileError;
 
@@ -19,10 +21,6 @@ pub(super) const BEST: &str = "best";
 pub(super) fn partition(entity_type: &str, partition: u32) -> String {
     format!("embeddings_{entity_type}_{partition}")
 }
-
-/// What tells a trainer's files from those of others: 64 bits that it drew when it joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Token(pub u64);
 
 /// A file name of ours, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +43,7 @@ impl Name<'_> {
 pub(super) fn versioned(key: &str, version: u64, writer: Option<(Token, u64)>) -> String {
     match writer {
         None => format!("{key}.v{version}{ENDING}"),
-        Some((Token(token), count)) => format!("{key}.v{version}.{token:016x}-{count}{ENDING}"),
+        Some((token, count)) => format!("{key}.v{version}.{token}-{count}{ENDING}"),
     }
 }
 
@@ -67,9 +65,8 @@ pub(super) fn parse(name: &str) -> Option<Name<'_>> {
 
 fn parse_writer(text: &str) -> Option<(Token, u64)> {
     let (token, count) = text.split_once('-')?;
-    let is_token = token.len() == 16 && token.bytes().all(|b| b.is_ascii_hexdigit());
-    let token = u64::from_str_radix(token, 16).ok().filter(|_| is_token)?;
-    Some((Token(token), parse_number(count)?))
+    let token = Token::try_from(token.to_owned()).ok()?;
+    Some((token, parse_number(count)?))
 }
 
 /// Digits alone: `parse` takes a sign as well.

@@ -6,7 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::names::{self, Token};
+use pbg_core::ledger::Token;
+
+use super::names;
 use super::{CheckpointError, MANIFEST, Manifest, PartitionData, Tensor, read, tensors};
 use crate::files::{self, FileError, STAGED_SUFFIX, Summary};
 
