@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::Workplace;
+use crate::support::{Workplace, finish};
 
 const COMMANDS: [&[&str]; 14] = [
     &[],
@@ -50,6 +50,34 @@ fn every_command_explains_itself() {
 fn help_lists_the_exit_codes() {
     let help = Workplace::empty().run(["--help"]).succeeds();
     assert!(help.stdout.contains("130  interrupted"), "{}", help.stdout);
+}
+
+/// What a user gets who types the words and then a tab.
+#[test]
+fn bash_completes_options_of_commands() {
+    let place = Workplace::empty();
+    let script = place.run(["completions", "bash"]).succeeds().stdout;
+    place.write("completions.bash", &script);
+    let complete = r#"
+        source completions.bash
+        function=$(complete -p pbg-host | sed 's/.*-F \([^ ]*\) .*/\1/')
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        "$function" "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        echo "${COMPREPLY[@]}"
+    "#;
+    for (words, expected) in [
+        (&["tr"][..], "train"),
+        (&["train", "--pl"], "--plugin"),
+        (&["orders", "sh"], "show"),
+        (&["orders", "show", "--part"], "--partitions"),
+        (&["eval", "--filt"], "--filter"),
+    ] {
+        let mut bash = Command::new("bash");
+        let typed = ["bash", "pbg-host"].iter().chain(words);
+        bash.args(["-c", complete]).args(typed);
+        let said = finish(bash.current_dir(place.path(""))).succeeds().stdout;
+        assert_eq!(said.trim(), expected, "{words:?}");
+    }
 }
 
 #[test]

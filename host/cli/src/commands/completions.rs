@@ -5,6 +5,9 @@ use clap_complete::Shell;
 use crate::failure::Result;
 use crate::terminal;
 
+const NAME: &str = "pbg-host";
+const PLAIN_NAME: &str = "pbghost";
+
 /// Print the completion script of a shell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -24,6 +27,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, mut tree: clap::Command) -> Result<()> {
     // The generator panics where writing fails, so it writes to memory.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut tree, "pbg-host", &mut script);
-    terminal::print_as_it_is(|out| out.write_all(&script))
+    if args.shell != Shell::Bash {
+        clap_complete::generate(args.shell, &mut tree, NAME, &mut script);
+        return terminal::print_as_it_is(|out| out.write_all(&script));
+    }
+    // It writes the hyphen of a name in two ways, and the script then finds no subcommand (clap#6421).
+    clap_complete::generate(args.shell, &mut tree, PLAIN_NAME, &mut script);
+    let script = String::from_utf8_lossy(&script);
+    let named = script.replace(&format!(" {PLAIN_NAME}\n"), &format!(" {NAME}\n"));
+    terminal::print_as_it_is(|out| out.write_all(named.as_bytes()))
 }
