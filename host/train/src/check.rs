@@ -14,6 +14,7 @@ use pbg_kernels::step::{self, TypeRows};
 use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
 
+use crate::alone::validation;
 use crate::error::RunError;
 use crate::evaluate;
 use crate::executor::has_libtorch;
@@ -21,7 +22,6 @@ use crate::layout::Layout;
 use crate::model::Blueprint;
 use crate::pipeline;
 use crate::resolved::Resolved;
-use crate::run::validation;
 
 pub use self::verify::Verified;
 

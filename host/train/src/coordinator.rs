@@ -1,82 +1,48 @@
-//! Who says which bucket is trained next, and when what was trained is committed.
+//! Who says which bucket is trained next, and what becomes of it: the seam between the training loop and a machine
+//! alone or one of several.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use pbg_core::graph::Bucket;
-use pbg_core::schedule::{Acquired, Extent, NotHeld, Schedule};
+use pbg_core::schedule::{Acquired, PassId};
 use pbg_core::strategy::Pass;
+use pbg_kernels::table::Table;
 
-use crate::pace::Pace;
+use crate::buffer::TableStore;
+use crate::error::RunError;
+use crate::machine::{Machine, Trained};
+use crate::run::Outcome;
 
-/// What the training loop asks of one that may know of other machines.
-pub(crate) trait Coordinator {
-    /// Where the run is.
-    fn schedule(&self) -> &Schedule;
+/// What the training loop asks for.
+pub(crate) trait Coordinator<'a> {
+    /// Where the machine's tables are.
+    type Store: TableStore<Table = Table>;
 
-    /// Gives the current pass its plan, already checked to be a permutation of the grid.
-    fn set_plan(&mut self, plan: Vec<Bucket>);
+    /// The machine that trains.
+    fn machine(&mut self) -> &mut Machine<'a, Self::Store>;
 
-    /// The bucket to train now; `None` when the pass has none left for this machine.
-    fn next(&mut self, pass: &Pass) -> Option<Acquired>;
+    /// What comes before the first pass.
+    fn begin(&mut self) -> Result<(), RunError>;
 
-    /// The bucket is trained.
-    ///
-    /// # Errors
-    /// When another machine holds it.
-    fn settle(&mut self, acquired: Acquired) -> Result<(), NotHeld>;
+    /// The pass to train, planned; how the run ended, when nothing is left.
+    fn begin_pass(&mut self) -> Result<ControlFlow<Outcome, (PassId, Arc<Pass>)>, RunError>;
 
-    /// Whether what was trained so far is to be committed; `under_way`: whether a commit is not at its end.
-    fn commit_due(&self, under_way: bool) -> bool;
+    /// The bucket to train now; none when the pass has none left for this machine.
+    fn next(&mut self, pass: &Pass) -> Result<Option<Acquired>, RunError>;
 
-    /// How long commits make training wait, for [`Coordinator::commit_due`].
-    fn pace(&mut self) -> &mut Pace;
+    /// The buckets that come behind this one, as far as they are known.
+    fn behind(&self, acquired: Acquired) -> Vec<Bucket>;
 
-    /// Moves on to the next pass if every bucket of this one is done; says whether it did.
-    fn finish_pass(&mut self, extent: Extent) -> bool;
-}
+    /// The bucket is trained: it is put on record, and committed when that is due. With `stop`, the run ends behind it;
+    /// gives how.
+    fn settle(
+        &mut self,
+        acquired: Acquired,
+        trained: Trained,
+        stop: bool,
+    ) -> Result<Option<Outcome>, RunError>;
 
-/// A machine alone: the next bucket is the plan's next.
-#[derive(Debug)]
-pub(crate) struct Alone {
-    schedule: Schedule,
-    pace: Pace,
-}
-
-impl Alone {
-    /// The only machine's number.
-    const ME: u32 = 0;
-
-    /// Goes on from `schedule`; what it held when it was stopped is to do again.
-    pub(crate) fn new(mut schedule: Schedule, pace: Pace) -> Self {
-        schedule.release_all();
-        Self { schedule, pace }
-    }
-}
-
-impl Coordinator for Alone {
-    fn schedule(&self) -> &Schedule {
-        &self.schedule
-    }
-
-    fn set_plan(&mut self, plan: Vec<Bucket>) {
-        self.schedule.set_plan(plan);
-    }
-
-    fn next(&mut self, pass: &Pass) -> Option<Acquired> {
-        self.schedule.acquire(Self::ME, pass)
-    }
-
-    fn settle(&mut self, acquired: Acquired) -> Result<(), NotHeld> {
-        self.schedule.complete(Self::ME, acquired.position)
-    }
-
-    fn commit_due(&self, under_way: bool) -> bool {
-        self.pace.due(under_way)
-    }
-
-    fn pace(&mut self) -> &mut Pace {
-        &mut self.pace
-    }
-
-    fn finish_pass(&mut self, extent: Extent) -> bool {
-        self.schedule.advance(extent)
-    }
+    /// The pass has no bucket left for this machine.
+    fn finish_pass(&mut self) -> Result<(), RunError>;
 }

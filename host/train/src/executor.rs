@@ -75,6 +75,15 @@ pub(crate) fn executors(
     Ok(vec![Executor::Device(worker)])
 }
 
+/// `spec` with the learning rates that validation has left: `factor` of the configuration's.
+pub(crate) fn with_rates(factor: f32, spec: &ModelSpec) -> ModelSpec {
+    ModelSpec {
+        lr: spec.lr * factor,
+        relation_lr: spec.relation_lr * factor,
+        ..spec.clone()
+    }
+}
+
 /// One worker per core that trains or evaluates.
 pub(crate) fn trainers(
     resolved: &Resolved,

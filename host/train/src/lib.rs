@@ -6,6 +6,7 @@
 //! buffer ([`buffer`]), the Hogwild workers ([`workers`]), when it commits (`commit`), evaluation
 //! and failures ([`error`]).
 
+mod alone;
 pub mod buffer;
 pub mod check;
 mod commit;
@@ -22,6 +23,7 @@ mod identity;
 pub mod layout;
 mod line;
 mod losses;
+mod machine;
 mod memory;
 pub mod model;
 mod pace;

@@ -1,14 +1,16 @@
-//! Plugins that fail while training goes on: the standard ones take their places, and the run says so.
+//! Plugins that fail while training goes on: the standard ones take their places. Each function gives the events that
+//! say so, for who keeps the run's records.
 
 use pbg_core::event::Event;
 use pbg_core::strategy::{Cause, StrategyError, StrategyId};
 
-use super::Run;
+use super::Machine;
+use crate::buffer::TableStore;
 use crate::error::RunError;
 
-impl Run<'_> {
+impl<S: TableStore> Machine<'_, S> {
     /// Puts the standard order in the place of one that failed.
-    pub(super) fn replace_order(&mut self, fault: &StrategyError) -> Result<(), RunError> {
+    pub(crate) fn replace_order(&mut self, fault: &StrategyError) -> Result<Event, RunError> {
         let own = fault.cause == Cause::Strategy;
         let standard = self.strategies.fallbacks.order.take_if(|_| own);
         let Some(standard) = standard else {
@@ -16,35 +18,35 @@ impl Run<'_> {
         };
         let event = replaced(fault, standard.id());
         self.strategies.order = standard;
-        self.report(event)
+        Ok(event)
     }
 
     /// Puts the standard sampler in the place of one that failed in some worker of a bucket.
-    pub(super) fn replace_sampler(&mut self, faults: &[StrategyError]) -> Result<(), RunError> {
+    pub(crate) fn replace_sampler(
+        &mut self,
+        faults: &[StrategyError],
+    ) -> Result<Vec<Event>, RunError> {
         let Some(first) = faults.first() else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let Some(standard) = self.strategies.fallbacks.sampler.take() else {
             return Err(first.clone().into());
         };
         let id = standard.id().clone();
         self.strategies.sampler = standard;
-        for fault in faults {
-            self.report(replaced(fault, &id))?;
-        }
-        Ok(())
+        Ok(faults.iter().map(|fault| replaced(fault, &id)).collect())
     }
 
-    /// Says that the loss failed and what went on in its place while the bucket was trained.
-    pub(super) fn report_loss_faults(&mut self) -> Result<(), RunError> {
+    /// How the loss failed while the bucket was trained, and what went on in its place.
+    pub(crate) fn loss_faults(&mut self) -> Vec<Event> {
         let faults = self.strategies.loss.take_faults();
-        let Some(standard) = self.strategies.loss.standard().cloned() else {
-            return Ok(());
+        let Some(standard) = self.strategies.loss.standard() else {
+            return Vec::new();
         };
-        for fault in &faults {
-            self.report(replaced(fault, &standard))?;
-        }
-        Ok(())
+        faults
+            .iter()
+            .map(|fault| replaced(fault, standard))
+            .collect()
     }
 }
 

@@ -6,27 +6,25 @@ use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
 use pbg_core::plateau::Plateau;
 use pbg_core::schedule::Schedule;
-use pbg_kernels::spec::ModelSpec;
 use pbg_store::dataset::Dataset;
 
-use super::Run;
+use super::Alone;
 use crate::error::RunError;
 use crate::evaluate::{self, Candidates, EvalOptions, Live, View};
-use crate::executor::executors;
 use crate::resolved::Resolved;
 
-impl Run<'_> {
+impl Alone<'_> {
     /// Ranks the validation edges if an epoch has ended whose ranks are due. A run that was stopped
     /// after an epoch's commit, before its ranks were committed too, takes them when it goes on.
     pub(super) fn validate(&mut self) -> Result<(), RunError> {
-        let Some(edges) = due(self.config, self.schedule(), &self.state.plateau) else {
+        let Some(edges) = due(self.machine.config(), &self.schedule, &self.state.plateau) else {
             return Ok(());
         };
         self.finish_commit()?;
         let started = Instant::now();
         let ranks = self.rank(edges)?;
-        let rules = self.config.validation.rules();
-        let epochs = self.schedule().pass().epoch;
+        let rules = self.machine.config().validation.rules();
+        let epochs = self.schedule.pass().epoch;
         let plateau = &mut self.state.plateau;
         let before = plateau.lr_factor;
         plateau.observe(epochs, ranks.mrr, &rules);
@@ -41,12 +39,15 @@ impl Run<'_> {
         };
         self.report(event)?;
         if plateau.is_best() && rules.early_stop.is_some() {
-            self.line.buffer.store().checkpoint.preserve_best()?;
+            self.machine
+                .line
+                .buffer
+                .store()
+                .checkpoint
+                .preserve_best()?;
         }
         if plateau.lr_factor < before {
-            self.earlier = self.cluster_times();
-            let spec = with_rates_of(&plateau, &self.blueprint.spec);
-            self.trainers = executors(self.resolved, &spec, self.place.as_deref())?;
+            self.machine.set_rates(plateau.lr_factor)?;
         }
         self.commit()?;
         Ok(())
@@ -54,42 +55,41 @@ impl Run<'_> {
 
     /// Filtered ranks of both sides of `edges`, with the tables as they stand in the buffer.
     fn rank(&self, edges: &str) -> Result<RankStats, RunError> {
-        self.settle_parameters()?;
+        self.machine.settle_parameters()?;
         let view = View {
-            dataset: self.resolved.dataset(),
-            blueprint: self.blueprint,
-            params: &self.params,
+            dataset: self.machine.resolved.dataset(),
+            blueprint: self.machine.blueprint(),
+            params: &self.machine.params,
             grown: None,
         };
-        let options = options(self.resolved, edges);
-        let tables = &mut Live::new(&self.line.buffer);
-        let report = evaluate::rank(&view, tables, &options, self.config.seed, &mut |_, _| ())?;
+        let options = options(self.machine.resolved, edges);
+        let tables = &mut Live::new(&self.machine.line.buffer);
+        let report = evaluate::rank(
+            &view,
+            tables,
+            &options,
+            self.machine.config().seed,
+            &mut |_, _| (),
+        )?;
         Ok(report.filtered)
     }
 
     /// Whether validation has not got better for too long.
     pub(super) fn ends_early(&self) -> bool {
-        self.state.plateau.ends(&self.config.validation.rules())
+        self.state
+            .plateau
+            .ends(&self.machine.config().validation.rules())
     }
 
     pub(super) fn announce_early_end(&mut self) {
-        if self.ends_early() && !self.schedule().finished(self.extent) {
+        if self.ends_early() && !self.schedule.finished(self.machine.extent) {
             let plateau = self.state.plateau;
-            self.emit(Event::StoppedEarly {
+            self.machine.emit(Event::StoppedEarly {
                 epochs: plateau.seen,
                 best_epoch: plateau.best_epoch,
                 best_mrr: plateau.best_mrr,
             });
         }
-    }
-}
-
-/// `spec` with the learning rates that validation has left.
-pub(super) fn with_rates_of(plateau: &Plateau, spec: &ModelSpec) -> ModelSpec {
-    ModelSpec {
-        lr: spec.lr * plateau.lr_factor,
-        relation_lr: spec.relation_lr * plateau.lr_factor,
-        ..spec.clone()
     }
 }
 

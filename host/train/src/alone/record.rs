@@ -1,60 +1,41 @@
 //! What a run says of itself: events, sums of epochs, copies that are kept.
 
-use std::time::Duration;
-
 use pbg_core::event::Event;
 use pbg_core::schedule::Acquired;
-use pbg_kernels::step::Cluster;
 use pbg_store::dataset::EdgeSet;
 
-use super::Run;
-use super::bucket::Trained;
+use super::Alone;
 use crate::error::RunError;
 use crate::identity::Admitted;
+use crate::machine::Trained;
 use crate::memory;
 use crate::trained::Missing;
 
-impl Run<'_> {
-    /// To who watches.
-    pub(super) fn emit(&mut self, event: Event) {
-        (self.sink)(event);
-    }
-
+impl Alone<'_> {
     /// To `metrics.jsonl` and to who watches.
     pub(super) fn report(&mut self, event: Event) -> Result<(), RunError> {
-        self.line.buffer.store().checkpoint.append_metrics(&event)?;
-        self.emit(event);
+        self.machine
+            .line
+            .buffer
+            .store()
+            .checkpoint
+            .append_metrics(&event)?;
+        self.machine.emit(event);
         Ok(())
     }
 
-    /// Seconds of all workers in each cluster of the step.
-    pub(super) fn stages(&self) -> Vec<(String, f64)> {
-        let times = Cluster::ALL.into_iter().zip(self.cluster_times());
-        times
-            .map(|(cluster, time)| (cluster.name().to_owned(), time.as_secs_f64()))
-            .collect()
-    }
-
-    /// Time of all workers in each cluster of the step.
-    pub(super) fn cluster_times(&self) -> [Duration; Cluster::ALL.len()] {
-        let mut times = self.earlier;
-        for (time, cluster) in times.iter_mut().zip(Cluster::ALL) {
-            *time += self
-                .trainers
-                .iter()
-                .map(|t| t.cluster_times().of(cluster))
-                .sum::<Duration>();
-        }
-        times
+    /// Each of them.
+    pub(super) fn report_all(&mut self, events: Vec<Event>) -> Result<(), RunError> {
+        events.into_iter().try_for_each(|event| self.report(event))
     }
 
     pub(super) fn announce(&mut self) {
-        self.emit(Event::RunStarted {
-            epochs: self.extent.epochs,
-            passes_per_epoch: self.extent.edge_sets * self.extent.edge_chunks,
-            buckets: self.blueprint.layout.grid().count() as u64,
-            edges_per_epoch: self.edge_sets.iter().map(EdgeSet::len).sum(),
-            workers: self.trainers.len() as u32,
+        self.machine.emit(Event::RunStarted {
+            epochs: self.machine.extent.epochs,
+            passes_per_epoch: self.machine.extent.edge_sets * self.machine.extent.edge_chunks,
+            buckets: self.machine.blueprint().layout.grid().count() as u64,
+            edges_per_epoch: self.machine.edge_sets.iter().map(EdgeSet::len).sum(),
+            workers: self.machine.workers() as u32,
             resumed: self.resumed,
         });
     }
@@ -65,7 +46,7 @@ impl Run<'_> {
             earlier, changes, ..
         } = std::mem::take(&mut self.admitted);
         if let Some(earlier) = &earlier {
-            let Missing { rows, relations } = Missing::of(earlier, &self.resolved.ids()?);
+            let Missing { rows, relations } = Missing::of(earlier, &self.machine.resolved.ids()?);
             self.report(Event::Grown { rows, relations })?;
         }
         if !changes.is_empty() {
@@ -85,7 +66,7 @@ impl Run<'_> {
         trained: &Trained,
     ) -> Result<(), RunError> {
         let event = Event::BucketFinished {
-            pass: self.schedule().pass(),
+            pass: self.schedule.pass(),
             bucket,
             position: position as u64,
             index: self.state.index,
@@ -110,14 +91,14 @@ impl Run<'_> {
     }
 
     /// Moves on to the next pass; behind the last one of an epoch, sums it up and commits.
-    pub(super) fn finish_pass(&mut self) -> Result<(), RunError> {
-        let epoch = self.schedule().pass().epoch;
-        self.coordinator.finish_pass(self.extent);
-        if self.schedule().pass().epoch == epoch {
+    pub(super) fn finish_schedule(&mut self) -> Result<(), RunError> {
+        let epoch = self.schedule.pass().epoch;
+        self.schedule.advance(self.machine.extent);
+        if self.schedule.pass().epoch == epoch {
             return Ok(());
         }
         let sums = std::mem::take(&mut self.state.epoch);
-        let groups = self.line.seconds();
+        let groups = self.machine.line.seconds();
         let event = Event::EpochFinished {
             groups,
             epoch,
@@ -139,18 +120,19 @@ impl Run<'_> {
 
     /// Whether the commit after `epochs` epochs is kept for good.
     fn keeps(&self, epochs: u32) -> bool {
-        let interval = self.config.checkpoint_preservation_interval;
+        let interval = self.machine.config().checkpoint_preservation_interval;
         epochs > 0 && interval.is_some_and(|n| epochs.is_multiple_of(n))
     }
 
     /// A run that was stopped after an epoch's commit, before it was kept, keeps it when it goes on.
     pub(super) fn make_up_for_preserving(&mut self) -> Result<(), RunError> {
-        let pass = self.schedule().pass();
-        let at_start = self.schedule().needs_plan() && (pass.edge_set, pass.edge_chunk) == (0, 0);
+        let pass = self.schedule.pass();
+        let at_start = self.schedule.needs_plan() && (pass.edge_set, pass.edge_chunk) == (0, 0);
         if self.resumed.is_some()
             && at_start
             && self.keeps(pass.epoch)
             && !self
+                .machine
                 .line
                 .buffer
                 .store()
@@ -163,8 +145,13 @@ impl Run<'_> {
     }
 
     fn preserve(&mut self, epochs: u32) -> Result<(), RunError> {
-        self.line.buffer.store().checkpoint.preserve(epochs)?;
-        self.emit(Event::Preserved { epoch: epochs });
+        self.machine
+            .line
+            .buffer
+            .store()
+            .checkpoint
+            .preserve(epochs)?;
+        self.machine.emit(Event::Preserved { epoch: epochs });
         Ok(())
     }
 }

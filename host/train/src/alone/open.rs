@@ -2,36 +2,32 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
-use pbg_core::batch_graph::pipeline::{Pipeline, STORAGE};
 use pbg_core::event::Event;
 use pbg_core::schedule::Extent;
 use pbg_core::strategy::Loss as _;
 use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
-use pbg_kernels::step::StepWorker;
 use pbg_store::checkpoint::Checkpoint;
-use pbg_store::dataset::EdgeSet;
 
-use super::{Run, Strategies, validation};
-use crate::buffer::BufferSize;
+use super::{Alone, validation};
 use crate::commit::{self, Commits, Start};
-use crate::coordinator::Alone;
-use crate::edges::EdgeSource;
 use crate::error::{Mismatch, RunError};
-use crate::executor::{self, executors};
+use crate::executor;
 use crate::grow::NewRows;
 use crate::identity::Allowed;
-use crate::line::Line;
+use crate::machine::{Machine, Parts};
 use crate::memory;
 use crate::pace::Pace;
 use crate::resolved::Resolved;
+use crate::run::Strategies;
 use crate::state::RunState;
 use crate::tables::{DiskTables, Initial};
 
-impl<'a> Run<'a> {
+impl<'a> Alone<'a> {
     /// Checks that the run fits model, data, machine and checkpoint before it changes anything.
-    pub(super) fn open(
+    pub(crate) fn open(
         resolved: &'a Resolved,
         strategies: Strategies,
         allowed: Allowed,
@@ -62,42 +58,35 @@ impl<'a> Run<'a> {
             NewRows::behind(earlier, resolved)?.add_to(&checkpoint, &blueprint.layout.types)?;
         }
         let tables = DiskTables::new(resolved, checkpoint, initial, place.clone())?;
-        let mut line = line(resolved, &needs.execution, tables, &edge_sets, extent)?;
-        line.buffer.restore(&state.resident, &state.changed)?;
-        let spec = validation::with_rates_of(&state.plateau, &blueprint.spec);
         let workers = resolved.settings().workers;
         let pace = Pace::new(config.checkpoint_interval, workers);
-        let schedule = std::mem::take(&mut state.schedule);
-        Ok(Self {
-            resolved,
-            config,
-            trainers: executors(resolved, &spec, place.as_deref())?,
-            place,
-            earlier: Default::default(),
-            evaluators: evaluators(resolved)?,
-            losses: (0..workers).map(|_| strategies.loss.worker()).collect(),
+        let mut schedule = std::mem::take(&mut state.schedule);
+        // What it held when it was stopped is to do again.
+        schedule.release_all();
+        let parts = Parts {
             strategies,
-            blueprint,
             edge_sets,
             extent,
-            coordinator: Box::new(Alone::new(schedule, pace)),
-            line,
-            params: Arc::new(params),
+            pipeline: &needs.execution,
+            tables,
+            params,
+            place,
+            lr_factor: state.plateau.lr_factor,
+        };
+        let mut machine = Machine::new(resolved, parts, sink)?;
+        let buffer = &mut machine.line.buffer;
+        buffer.restore(&state.resident, &state.changed)?;
+        Ok(Self {
+            machine,
+            schedule,
+            pace,
             state,
             commits,
             resumed,
             admitted,
             totals: Default::default(),
-            sink,
+            started: Instant::now(),
         })
-    }
-}
-
-/// What ranks the edges that are held out, if any are.
-fn evaluators(resolved: &Resolved) -> Result<Vec<StepWorker>, RunError> {
-    match resolved.config().eval_fraction > 0.0 {
-        true => Ok(executor::trainers(resolved, &resolved.eval_spec())?),
-        false => Ok(Vec::new()),
     }
 }
 
@@ -122,27 +111,4 @@ fn check_state(
         })?;
     }
     Ok(())
-}
-
-/// The threads and pipes of `pipeline`, with tables at one end and edges at the other.
-fn line(
-    resolved: &Resolved,
-    pipeline: &Pipeline,
-    tables: DiskTables,
-    edge_sets: &Arc<Vec<EdgeSet>>,
-    extent: Extent,
-) -> Result<Line<DiskTables>, RunError> {
-    let config = resolved.config();
-    let layout = resolved.blueprint().layout.clone();
-    let size = BufferSize {
-        slots: config.buffer_partitions as usize,
-        copies: layout.copies(pipeline.pipe(STORAGE).is_some()),
-    };
-    let source = EdgeSource {
-        edge_sets: Arc::clone(edge_sets),
-        chunks: extent.edge_chunks,
-        seed: config.seed,
-        eval_fraction: config.eval_fraction,
-    };
-    Line::new(pipeline, layout, size, tables, source)
 }

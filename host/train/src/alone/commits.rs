@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 use pbg_core::event::Event;
 use pbg_core::strategy::Loss as _;
 
-use super::Run;
+use super::Alone;
 use crate::buffer::Committed;
 use crate::error::RunError;
 
-impl Run<'_> {
+impl Alone<'_> {
     /// Begins a commit if one is due; says so if one has come to its end. Behind the last bucket of an epoch
     /// there is one in any case.
     pub(super) fn commit_if_due(&mut self) -> Result<(), RunError> {
-        if let Some(committed) = self.line.buffer.committed(false)? {
+        if let Some(committed) = self.machine.line.buffer.committed(false)? {
             self.report_commit(committed)?;
         }
-        if !self.schedule().epoch_is_done(self.extent)
-            && self.coordinator.commit_due(self.line.buffer.committing())
+        if !self.schedule.epoch_is_done(self.machine.extent)
+            && self.pace.due(self.machine.line.buffer.committing())
         {
             self.begin_commit()?;
         }
@@ -28,16 +28,18 @@ impl Run<'_> {
     pub(super) fn begin_commit(&mut self) -> Result<(), RunError> {
         self.finish_commit()?;
         let started = Instant::now();
-        self.state.schedule = self.schedule().clone();
-        self.state.resident = self.line.buffer.resident();
-        self.state.changed = self.line.buffer.changed();
-        self.state.loss = self.strategies.loss.state();
-        self.settle_parameters()?;
-        let covered = self.line.buffer.store().checkpoint.metrics_length();
-        let cut = self.commits.cut(covered, &self.params, &self.state)?;
-        self.line.buffer.commit(cut)?;
+        self.state.schedule = self.schedule.clone();
+        self.state.resident = self.machine.line.buffer.resident();
+        self.state.changed = self.machine.line.buffer.changed();
+        self.state.loss = self.machine.strategies.loss.state();
+        self.machine.settle_parameters()?;
+        let covered = self.machine.line.buffer.store().checkpoint.metrics_length();
+        let cut = self
+            .commits
+            .cut(covered, &self.machine.params, &self.state)?;
+        self.machine.line.buffer.commit(cut)?;
         let stood = started.elapsed();
-        self.coordinator.pace().begun(stood);
+        self.pace.begun(stood);
         self.count_commit(stood);
         Ok(())
     }
@@ -45,13 +47,13 @@ impl Run<'_> {
     /// Waits for the end of the commit under way, if there is one. Gives the version that is current then.
     pub(super) fn finish_commit(&mut self) -> Result<u64, RunError> {
         let started = Instant::now();
-        if let Some(committed) = self.line.buffer.committed(true)? {
+        if let Some(committed) = self.machine.line.buffer.committed(true)? {
             let stood = started.elapsed();
-            self.coordinator.pace().stood(stood);
+            self.pace.stood(stood);
             self.count_commit(stood);
             self.report_commit(committed)?;
         }
-        Ok(self.line.buffer.store().checkpoint.version())
+        Ok(self.machine.line.buffer.store().checkpoint.version())
     }
 
     /// Commits what was trained so far, and waits until it is on the disk.
@@ -61,7 +63,7 @@ impl Run<'_> {
     }
 
     fn report_commit(&mut self, committed: Committed) -> Result<(), RunError> {
-        let stood = self.coordinator.pace().finished(committed.writing);
+        let stood = self.pace.finished(committed.writing);
         self.report(Event::Committed {
             version: committed.version,
             seconds: stood.as_secs_f64(),

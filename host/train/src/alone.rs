@@ -1,0 +1,160 @@
+//! A machine alone: the next bucket is the plan's next, and its checkpoint folder is its own.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pbg_core::event::{Event, IoStats, Resumed};
+use pbg_core::graph::Bucket;
+use pbg_core::plan::Belady;
+use pbg_core::schedule::{Acquired, PassId, Schedule};
+use pbg_core::strategy::Pass;
+
+use crate::commit::Commits;
+use crate::coordinator::Coordinator;
+use crate::error::{ErrorKind, RunError};
+use crate::identity::Admitted;
+use crate::machine::{Machine, Trained};
+use crate::pace::Pace;
+use crate::run::Outcome;
+use crate::state::RunState;
+use crate::tables::DiskTables;
+
+mod commits;
+mod open;
+mod record;
+pub(crate) mod validation;
+
+/// A run of one machine.
+pub(crate) struct Alone<'a> {
+    machine: Machine<'a, DiskTables>,
+    schedule: Schedule,
+    /// When commits are due.
+    pace: Pace,
+    state: RunState,
+    commits: Commits,
+    resumed: Option<Resumed>,
+    /// What is not as it was when the checkpoint was committed.
+    admitted: Admitted,
+    /// Edges and traffic of this process.
+    totals: (u64, IoStats),
+    started: Instant,
+}
+
+impl Alone<'_> {
+    /// The only machine's number.
+    const ME: u32 = 0;
+
+    /// The current pass, with a plan: its own from the checkpoint, or a new one of the order.
+    fn plan(&mut self) -> Result<(PassId, Arc<Pass>), RunError> {
+        let id = self.schedule.pass();
+        let pass = self.machine.pass(id);
+        if self.schedule.needs_plan() {
+            let mut faults = Vec::new();
+            let planned = self.machine.plan(&pass, &mut faults);
+            self.report_all(faults)?;
+            let planned = planned?;
+            self.state.epoch.calls.order += planned.seconds;
+            self.state.epoch.seconds += planned.seconds;
+            self.report(Event::PassPlanned {
+                pass: id,
+                order: planned.order,
+                buckets: planned.plan.len() as u64,
+                cost: planned.cost,
+            })?;
+            self.schedule.set_plan(planned.plan);
+        }
+        let (pass, plan) = (Arc::new(pass), self.schedule.plan().to_vec());
+        let eviction = Belady::new(&pass, &plan);
+        let buffer = &mut self.machine.line.buffer;
+        buffer.begin_pass(Arc::clone(&pass), plan, Box::new(eviction));
+        Ok((id, pass))
+    }
+
+    fn is_over(&self) -> bool {
+        self.schedule.finished(self.machine.extent) || self.ends_early()
+    }
+
+    fn interrupted(&mut self) -> Result<Outcome, RunError> {
+        let version = self.commit()?;
+        self.machine.emit(Event::Interrupted { version });
+        Ok(Outcome::Interrupted { version })
+    }
+
+    fn finished(&mut self) -> Result<Outcome, RunError> {
+        self.announce_early_end();
+        let version = self.finish_commit()?;
+        let (edges, io) = self.totals;
+        let stages = self.machine.stages();
+        self.machine.emit(Event::RunFinished {
+            edges,
+            seconds: self.started.elapsed().as_secs_f64(),
+            io,
+            stages,
+            version,
+        });
+        Ok(Outcome::Finished { version })
+    }
+}
+
+impl<'a> Coordinator<'a> for Alone<'a> {
+    type Store = DiskTables;
+
+    fn machine(&mut self) -> &mut Machine<'a, DiskTables> {
+        &mut self.machine
+    }
+
+    fn begin(&mut self) -> Result<(), RunError> {
+        self.announce();
+        self.announce_changes()?;
+        self.make_up_for_preserving()?;
+        self.validate()
+    }
+
+    fn begin_pass(&mut self) -> Result<ControlFlow<Outcome, (PassId, Arc<Pass>)>, RunError> {
+        if self.is_over() {
+            return self.finished().map(ControlFlow::Break);
+        }
+        match self.plan() {
+            // Nothing of the pass is trained yet, so what there is can be committed.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                self.interrupted().map(ControlFlow::Break)
+            }
+            other => other.map(ControlFlow::Continue),
+        }
+    }
+
+    fn next(&mut self, pass: &Pass) -> Result<Option<Acquired>, RunError> {
+        Ok(self.schedule.acquire(Self::ME, pass))
+    }
+
+    fn behind(&self, acquired: Acquired) -> Vec<Bucket> {
+        self.schedule.plan()[acquired.position + 1..].to_vec()
+    }
+
+    fn settle(
+        &mut self,
+        acquired: Acquired,
+        trained: Trained,
+        stop: bool,
+    ) -> Result<Option<Outcome>, RunError> {
+        let stood = Duration::from_secs_f64(trained.io.commit_seconds);
+        self.pace.stood(stood);
+        self.schedule.complete(Self::ME, acquired.position)?;
+        self.record(acquired, &trained)?;
+        let faults = self.machine.replace_sampler(&trained.faults)?;
+        self.report_all(faults)?;
+        let faults = self.machine.loss_faults();
+        self.report_all(faults)?;
+        if stop {
+            return self.interrupted().map(Some);
+        }
+        self.commit_if_due()?;
+        Ok(None)
+    }
+
+    fn finish_pass(&mut self) -> Result<(), RunError> {
+        self.finish_schedule()?;
+        self.validate()
+    }
+}

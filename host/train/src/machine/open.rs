@@ -1,0 +1,101 @@
+//! A machine made ready: its tables, threads and workers.
+
+use std::sync::Arc;
+
+use pbg_core::batch_graph::pipeline::{Pipeline, STORAGE};
+use pbg_core::event::Event;
+use pbg_core::schedule::Extent;
+use pbg_core::strategy::Loss as _;
+use pbg_kernels::device::Place;
+use pbg_kernels::params::Params;
+use pbg_kernels::step::StepWorker;
+use pbg_store::dataset::EdgeSet;
+
+use super::Machine;
+use crate::buffer::{BufferSize, TableStore};
+use crate::edges::EdgeSource;
+use crate::error::RunError;
+use crate::executor::{self, executors};
+use crate::line::Line;
+use crate::resolved::Resolved;
+use crate::run::Strategies;
+
+/// What a machine is made of.
+pub(crate) struct Parts<'a, S> {
+    pub(crate) strategies: Strategies,
+    pub(crate) edge_sets: Arc<Vec<EdgeSet>>,
+    pub(crate) extent: Extent,
+    /// The threads and pipes, with `tables` at one end and edges at the other.
+    pub(crate) pipeline: &'a Pipeline,
+    pub(crate) tables: S,
+    pub(crate) params: Params,
+    pub(crate) place: Option<Arc<dyn Place>>,
+    /// What validation has left of the learning rates.
+    pub(crate) lr_factor: f32,
+}
+
+impl<'a, S: TableStore> Machine<'a, S> {
+    pub(crate) fn new(
+        resolved: &'a Resolved,
+        parts: Parts<'_, S>,
+        sink: &'a mut dyn FnMut(Event),
+    ) -> Result<Self, RunError> {
+        let Parts {
+            strategies,
+            edge_sets,
+            extent,
+            pipeline,
+            tables,
+            params,
+            place,
+            lr_factor,
+        } = parts;
+        let line = line(resolved, pipeline, tables, &edge_sets, extent)?;
+        let spec = executor::with_rates(lr_factor, &resolved.blueprint().spec);
+        let workers = resolved.settings().workers;
+        Ok(Self {
+            resolved,
+            executors: executors(resolved, &spec, place.as_deref())?,
+            place,
+            earlier: Default::default(),
+            evaluators: evaluators(resolved)?,
+            losses: (0..workers).map(|_| strategies.loss.worker()).collect(),
+            strategies,
+            edge_sets,
+            extent,
+            line,
+            params: Arc::new(params),
+            sink,
+        })
+    }
+}
+
+/// What ranks the edges that are held out, if any are.
+fn evaluators(resolved: &Resolved) -> Result<Vec<StepWorker>, RunError> {
+    match resolved.config().eval_fraction > 0.0 {
+        true => Ok(executor::trainers(resolved, &resolved.eval_spec())?),
+        false => Ok(Vec::new()),
+    }
+}
+
+fn line<S: TableStore>(
+    resolved: &Resolved,
+    pipeline: &Pipeline,
+    tables: S,
+    edge_sets: &Arc<Vec<EdgeSet>>,
+    extent: Extent,
+) -> Result<Line<S>, RunError> {
+    let config = resolved.config();
+    let layout = resolved.blueprint().layout.clone();
+    let size = BufferSize {
+        slots: config.buffer_partitions as usize,
+        copies: layout.copies(pipeline.pipe(STORAGE).is_some()),
+    };
+    let source = EdgeSource {
+        edge_sets: Arc::clone(edge_sets),
+        chunks: extent.edge_chunks,
+        seed: config.seed,
+        eval_fraction: config.eval_fraction,
+    };
+    Line::new(pipeline, layout, size, tables, source)
+}
