@@ -13,6 +13,7 @@ use crate::fuzz;
 const FORMAT: Format = Format {
     name: "pbg-host checkpoint",
     version: 1,
+    oldest: 1,
 };
 
 /// Everything that can be read of it; whether all of it was.

@@ -13,6 +13,7 @@ use crate::{fuzz, imports};
 const FORMAT: Format = Format {
     name: "pbg-host dataset",
     version: 1,
+    oldest: 1,
 };
 
 /// Everything that can be read of it; whether all of it was.

@@ -107,7 +107,8 @@ fn traced_losses() {
         ] {
             let row = derived.row(&parameters, positive, &negatives);
             let loss = graph.loss_of(&parameters, positive, &negatives);
-            assert!(row.loss == loss || row.loss.is_nan() && loss.is_nan());
+            let is_same = row.loss == loss || row.loss.is_nan() && loss.is_nan();
+            assert!(is_same, "{} beside {loss}: {graph:?}", row.loss);
         }
         true
     });

@@ -73,6 +73,7 @@ fn only_in(words: &[&str], allowed: &[&str]) {
 fn libraries_stay_behind_their_walls() {
     only_in(&["tch::"], &["host/torch/"]);
     only_in(&["wasmtime::"], &["host/wasm/"]);
+    only_in(&["tokio::", "async_nats::"], &["host/cluster/"]);
 }
 
 #[test]
@@ -213,6 +214,7 @@ fn whatever_is_built_shares_what_is_compiled() {
         one("pbg-store"),
         one("pbg-train"),
         one("pbg-wasm"),
+        one("pbg-cluster"),
     ];
     for arguments in others {
         let again: Vec<String> = units(&arguments).difference(&all).cloned().collect();

@@ -33,6 +33,7 @@ mod resume;
 mod runs;
 mod sandbox_limits;
 mod support;
+mod together;
 mod tutorials;
 mod validation;
 mod worlds;

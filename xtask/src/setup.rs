@@ -4,8 +4,10 @@ mod compiler;
 mod debian;
 mod javascript;
 mod libtorch;
+mod nats;
 mod python;
 mod wasm_target;
+mod wheel;
 
 use std::fs::{self, File};
 
@@ -15,6 +17,7 @@ use crate::repo::Repo;
 use crate::step;
 
 pub(crate) use javascript::test_programs as test_javascript;
+pub(crate) use nats::test_server as test_nats;
 pub(crate) use python::test_python;
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
 
@@ -35,6 +38,7 @@ pub(crate) fn libtorch(repo: &Repo) -> Result<()> {
 pub(crate) fn for_tests(repo: &Repo) -> Result<()> {
     python::packages(repo)?;
     javascript::packages(repo)?;
+    nats::install(repo)?;
     debian::install();
     Ok(())
 }

@@ -83,6 +83,7 @@ fn tests(repo: &Repo) -> Command {
     let mut cargo = repo.cargo("test");
     cargo.env("PBG_TEST_PYTHON", setup::test_python(repo));
     cargo.env("PBG_TEST_JAVASCRIPT", setup::test_javascript(repo));
+    cargo.env("PBG_TEST_NATS", setup::test_nats(repo));
     cargo
 }
 

@@ -1,5 +1,6 @@
 //! From the errors of the layers beneath to a kind of failure and advice.
 
+use pbg_cluster::ClusterError;
 use pbg_config::ConfigErrors;
 use pbg_store::dataset::DatasetError;
 use pbg_store::export::ExportError;
@@ -28,9 +29,16 @@ impl From<RunError> for Failure {
             ErrorKind::Numeric => Kind::NotFinite,
             ErrorKind::Io => Kind::Io,
             ErrorKind::Interrupted => Kind::Interrupted,
+            ErrorKind::Cluster => Kind::Cluster,
             ErrorKind::Internal => Kind::Internal,
         };
         Self::new(kind, error)
+    }
+}
+
+impl From<ClusterError> for Failure {
+    fn from(error: ClusterError) -> Self {
+        Self::new(Kind::Cluster, error)
     }
 }
 

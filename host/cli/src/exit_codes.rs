@@ -23,13 +23,15 @@ pub(crate) enum Kind {
     Io,
     /// Another run uses the checkpoint or the dataset.
     Locked,
+    /// The other trainers of the run cannot be reached, or do not take this one.
+    Cluster,
     /// The run was stopped before its end; the same command resumes it.
     Interrupted,
 }
 
 impl Kind {
     /// Every kind, in the order of the codes.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Internal,
         Self::Usage,
         Self::Config,
@@ -39,6 +41,7 @@ impl Kind {
         Self::NotFinite,
         Self::Io,
         Self::Locked,
+        Self::Cluster,
         Self::Interrupted,
     ];
 
@@ -54,6 +57,7 @@ impl Kind {
             Self::NotFinite => 7,
             Self::Io => 8,
             Self::Locked => 9,
+            Self::Cluster => 10,
             Self::Interrupted => 130,
         }
     }
@@ -71,6 +75,9 @@ impl Kind {
             Self::Io => "the system refused: disk full, permissions, memory",
             Self::Locked => {
                 "another run is using the checkpoint or the dataset, or another export the folder"
+            }
+            Self::Cluster => {
+                "several machines: the others cannot be reached, or refuse this trainer; the same command resumes"
             }
             Self::Interrupted => "interrupted; the same command resumes",
         }

@@ -31,6 +31,34 @@ pub(super) fn bucket_order() -> String {
     DEFAULT_ORDER.to_owned()
 }
 
+pub(super) const fn num_machines() -> u32 {
+    1
+}
+
+pub(super) const fn tree_init() -> bool {
+    true
+}
+
+pub(super) const fn lease() -> f64 {
+    30.0
+}
+
+pub(super) const fn heartbeat() -> f64 {
+    2.0
+}
+
+pub(super) const fn patience() -> f64 {
+    600.0
+}
+
+pub(super) const fn sync_rounds() -> f64 {
+    100.0
+}
+
+pub(super) const fn replicas() -> u32 {
+    1
+}
+
 pub(super) fn device() -> String {
     "cpu".to_owned()
 }

@@ -16,6 +16,7 @@ mod check;
 mod default;
 mod defaults;
 mod difference;
+mod distributed;
 mod errors;
 mod execution;
 mod installed;
@@ -28,6 +29,7 @@ mod paths;
 mod plugins;
 mod reference;
 mod schema;
+mod sections;
 mod spec;
 mod suggest;
 mod training;
@@ -36,6 +38,7 @@ mod validation;
 
 pub use default::{DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER};
 pub use difference::Difference;
+pub use distributed::DistributedConfig;
 pub use errors::{ConfigErrors, Problem};
 pub use execution::ExecutionConfig;
 pub use installed::Installed;
@@ -216,6 +219,23 @@ pub struct Config {
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000_000_000), extend("x-unset" = "no copies"))]
     pub checkpoint_preservation_interval: Option<u32>,
+
+    /// Trainers that the first bucket waits for.
+    #[serde(default = "default::num_machines")]
+    #[schemars(range(min = 1, max = 256), extend("x-rule" = "more than 1 needs `distributed_init_method`"))]
+    pub num_machines: u32,
+    /// How several trainers of one run find each other: `file:///PATH`, `tcp://HOST:PORT`, `env://`, or the NATS servers
+    /// `nats://HOST:PORT` and `tls://HOST:PORT`, several with commas between.
+    #[serde(default)]
+    #[schemars(length(min = 1), extend("x-unset" = "this machine trains alone"))]
+    pub distributed_init_method: Option<String>,
+    /// In the first pass, every bucket but the first has a partition that was trained before, so that all embeddings
+    /// come to lie in one space.
+    #[serde(default = "default::tree_init")]
+    pub distributed_tree_init_order: bool,
+    /// How the trainers of one run keep in touch.
+    #[serde(default)]
+    pub distributed: DistributedConfig,
 
     /// How the work is laid out on the machine; results do not depend on it, but for rounding.
     #[serde(default)]

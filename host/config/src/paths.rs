@@ -41,9 +41,16 @@ impl Config {
             .iter_mut()
             .flat_map(|grant| &mut grant.read);
         let granted = granted.map(|folder| (KeyPath::from(["plugins", "grants"]), Some(folder)));
+        let rules = &mut self.distributed;
+        let ours = [
+            ("nats_server", rules.nats_server.as_mut()),
+            ("credentials", rules.credentials.as_mut()),
+        ];
+        let ours = ours.map(|(key, value)| (KeyPath::from(["distributed", key]), value));
         let keys = keys
             .into_iter()
-            .map(|(key, value)| (KeyPath::from([key]), value));
+            .map(|(key, value)| (KeyPath::from([key]), value))
+            .chain(ours);
         for (key, value) in keys.chain(granted) {
             let from_command_line = overrides
                 .iter()

@@ -1,7 +1,8 @@
 //! The reference of all keys in Markdown: the text of `docs/config.md`.
 
 use super::Installed;
-use super::schema::{SECTIONS, Section, find, rule};
+use super::schema::{find, rule};
+use super::sections::{SECTIONS, Section};
 use super::spec::{Field, Spec, ValueType};
 use super::training::MAY_CHANGE;
 

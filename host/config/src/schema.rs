@@ -3,174 +3,8 @@
 use serde_json::Value as Json;
 
 use super::Installed;
+use super::sections::{SECTIONS, Section};
 use super::spec::{self, Field, Range, Spec, ValueType};
-
-/// Keys of one table that belong together, in the order in which they are explained.
-pub(super) struct Section {
-    pub(super) heading: &'static str,
-    /// Header of the table in a file; none for the top level.
-    pub(super) table: Option<&'static str>,
-    /// Where the keys are; `*` stands for any name or index.
-    pub(super) path: &'static [&'static str],
-    pub(super) keys: &'static [&'static str],
-}
-
-/// Every key of the configuration once, the tables last, as TOML wants them.
-pub(super) const SECTIONS: &[Section] = &[
-    top_level(
-        "Data and checkpoint",
-        &[
-            "dataset",
-            "edge_sets",
-            "checkpoint_path",
-            "checkpoint_interval",
-            "checkpoint_preservation_interval",
-            "init_path",
-        ],
-    ),
-    top_level(
-        "Model",
-        &[
-            "dimension",
-            "comparator",
-            "bias",
-            "dynamic_relations",
-            "global_emb",
-            "init_scale",
-            "max_norm",
-        ],
-    ),
-    top_level(
-        "Loss",
-        &["loss_fn", "margin", "regularizer", "regularization_coef"],
-    ),
-    top_level(
-        "Batches and negatives",
-        &[
-            "batch_size",
-            "num_batch_negs",
-            "num_uniform_negs",
-            "negatives_from",
-            "chunk_size",
-            "disable_lhs_negs",
-            "disable_rhs_negs",
-        ],
-    ),
-    top_level(
-        "Training",
-        &[
-            "num_epochs",
-            "lr",
-            "relation_lr",
-            "num_edge_chunks",
-            "max_edges_per_chunk",
-            "bucket_order",
-            "relation_sampler",
-            "buffer_partitions",
-            "workers",
-            "seed",
-        ],
-    ),
-    top_level(
-        "Evaluation while training",
-        &[
-            "eval_fraction",
-            "eval_num_batch_negs",
-            "eval_num_uniform_negs",
-        ],
-    ),
-    Section {
-        heading: "Entity types",
-        table: Some("[entities.NAME]"),
-        path: &["entities", "*"],
-        keys: &["num_partitions", "dimension", "featurized"],
-    },
-    Section {
-        heading: "Relations",
-        table: Some("[[relations]]"),
-        path: &["relations", "*"],
-        keys: &["name", "lhs", "rhs", "operator", "weight", "all_negs"],
-    },
-    Section {
-        heading: "Validation between epochs",
-        table: Some("[validation]"),
-        path: &["validation"],
-        keys: &[
-            "edges",
-            "filter",
-            "interval",
-            "limit",
-            "candidates",
-            "early_stop",
-            "lr_decay",
-            "lr_patience",
-        ],
-    },
-    Section {
-        heading: "Execution",
-        table: Some("[execution]"),
-        path: &["execution"],
-        keys: &[
-            "device",
-            "prefetch",
-            "partitions_ahead",
-            "buckets_ahead",
-            "slice_bytes",
-            "precision",
-            "update",
-        ],
-    },
-    Section {
-        heading: "Plugins",
-        table: Some("[plugins]"),
-        path: &["plugins"],
-        keys: &["on_fault"],
-    },
-    Section {
-        heading: "Parameters of plugins",
-        table: Some("[plugins.params.NAME]"),
-        path: &["plugins", "params", "*"],
-        keys: &[],
-    },
-    Section {
-        heading: "Limits of plugins",
-        table: Some("[plugins.limits]"),
-        path: &["plugins", "limits"],
-        keys: &[
-            "deadline_ms",
-            "memory_mib",
-            "table_elements",
-            "stack_kib",
-            "result_mib",
-            "handles",
-            "graph_nodes",
-            "log_lines",
-            "run_log_lines",
-            "compile_seconds",
-        ],
-    },
-    Section {
-        heading: "Folders that plugins may read",
-        table: Some("[[plugins.grants]]"),
-        path: &["plugins", "grants", "*"],
-        keys: &["plugin", "read"],
-    },
-    Section {
-        heading: "Plugins that must be the very ones",
-        table: Some("[[plugins.pins]]"),
-        path: &["plugins", "pins", "*"],
-        keys: &["plugin", "sha256"],
-    },
-];
-
-const fn top_level(heading: &'static str, keys: &'static [&'static str]) -> Section {
-    Section {
-        heading,
-        table: None,
-        path: &[],
-        keys,
-    }
-}
 
 /// Values in the commented file for keys that have no default. Those that may be left out are
 /// commented out.
@@ -195,6 +29,10 @@ const SAMPLES: &[(&str, &str)] = &[
         "\"0000000000000000000000000000000000000000000000000000000000000000\"",
     ),
     ("chunk_size", "50"),
+    ("distributed_init_method", "\"file:///shared/rendezvous\""),
+    ("distributed.ahead", "true"),
+    ("distributed.nats_server", "\"/usr/bin/nats-server\""),
+    ("distributed.credentials", "\"run.creds\""),
     ("execution.partitions_ahead", "1"),
     ("execution.buckets_ahead", "2"),
     ("execution.slice_bytes", "524288"),

@@ -4,6 +4,8 @@ use pbg_core::nearest::{nearest, snake_case};
 
 use super::spec::{Field, Spec, ValueType, root};
 
+const SHARED_FOLDER: &str = "there are no partition servers: `checkpoint_path` is a folder that all trainers see; remove it";
+
 /// PBG's keys that have another name here, or none: the name, and what to do instead.
 pub(super) const PBG_KEYS: &[(&str, &str)] = &[
     (
@@ -17,31 +19,10 @@ pub(super) const PBG_KEYS: &[(&str, &str)] = &[
     ("background_io", "PBG ignores it as well; remove it"),
     ("verbose", "remove it and use the option `--verbose`"),
     ("hogwild_delay", "workers start together; remove it"),
-    ("num_machines", "training runs on one machine; remove it"),
-    (
-        "num_partition_servers",
-        "training runs on one machine; remove it",
-    ),
-    (
-        "distributed_init_method",
-        "training runs on one machine; remove it",
-    ),
-    (
-        "distributed_tree_init_order",
-        "training runs on one machine; remove it",
-    ),
-    (
-        "num_groups_for_partition_server",
-        "training runs on one machine; remove it",
-    ),
-    (
-        "num_groups_per_sharded_partition_server",
-        "training runs on one machine; remove it",
-    ),
-    (
-        "partition_shard_size",
-        "training runs on one machine; remove it",
-    ),
+    ("num_partition_servers", SHARED_FOLDER),
+    ("num_groups_for_partition_server", SHARED_FOLDER),
+    ("num_groups_per_sharded_partition_server", SHARED_FOLDER),
+    ("partition_shard_size", SHARED_FOLDER),
     (
         "num_gpus",
         "use `execution.device`, `cuda:0` for the first GPU",

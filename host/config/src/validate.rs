@@ -9,6 +9,7 @@ use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 use pbg_core::nearest::nearest;
 
+mod distributed;
 mod execution;
 mod negatives;
 mod validation;
@@ -49,6 +50,7 @@ pub(super) fn complaints(config: &Config, installed: Option<&Installed>) -> Vec<
     }
     rules.validation();
     rules.execution();
+    rules.distributed();
     rules.broken
 }
 

@@ -210,6 +210,38 @@ pub enum Event {
         /// Name and version of its fallback.
         fallback: String,
     },
+    /// The first bucket waits for more trainers.
+    Gathering {
+        /// Trainers that take part so far.
+        here: u32,
+        /// How many it waits for.
+        wanted: u32,
+    },
+    /// A trainer of the same rank has not said anything since it was stopped or died: it is waited for until it counts as
+    /// dead.
+    RankHeld {
+        /// The rank.
+        rank: u32,
+        /// How long it is waited for at most.
+        seconds: f64,
+    },
+    /// Another trainer was silent for too long: its part has ended, and what it had not settled is to do again.
+    TrainerLost {
+        /// What people call it.
+        name: String,
+        /// Its rank, where it was started with one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rank: Option<u32>,
+        /// How long nothing was heard of it.
+        silent_seconds: f64,
+        /// Its buckets, which will be trained again.
+        buckets: Vec<Bucket>,
+    },
+    /// This trainer's part was ended by others. It drops its tables and joins anew.
+    Rejoining {
+        /// Why.
+        reason: String,
+    },
     /// The run stopped before its end because it was asked to.
     Interrupted {
         /// Version of the checkpoint that holds everything trained so far.

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use crate::files::{self, FileError, Summary};
+use crate::files::{self, FileError, STAGED_SUFFIX, Summary};
 
 mod commit;
 mod error;
@@ -24,17 +24,19 @@ mod names;
 mod partition_files;
 mod preserve;
 mod read;
+pub mod shared;
 pub(crate) mod tensors;
 
 pub use commit::Belongs;
 use commit::Versions;
 pub use error::CheckpointError;
-use lock::Lock;
+use lock::{Lock, With};
 pub use manifest::Manifest;
 use manifest::RunInfo;
 use metrics::Metrics;
 pub use partition_files::{PartitionFiles, Writer};
 pub use read::ReadCheckpoint;
+pub use shared::SharedCheckpoint;
 pub use tensors::{CopyRows, PartitionData, PartitionRows, Tensor, TensorRef};
 
 /// Name of the manifest in its folder.
@@ -58,11 +60,12 @@ impl Checkpoint {
     /// When another run holds the lock, or the checkpoint is damaged or cannot be written.
     pub fn open_or_create(path: &Path) -> Result<Self, CheckpointError> {
         files::create_folder(path)?;
-        let lock = Lock::take(path)?;
+        let lock = Lock::take(path, With::Nobody)?;
         let committed = read::manifest_if_any(path)?;
         match &committed {
             Some(manifest) => {
                 read::check_sizes(path, manifest)?;
+                shared::make_current(path, &format!("{MANIFEST}{STAGED_SUFFIX}"), manifest)?;
                 names::end_first(path)?;
             }
             None => names::begin_first(path)?,

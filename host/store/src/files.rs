@@ -199,10 +199,31 @@ pub fn summarize(file: &File, path: &Path) -> Result<Summary, FileError> {
 /// When the new bytes cannot be written; the old ones are still there then.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let staged = staged_name(path);
-    let mut file = SummedFile::create(&staged)?;
+    write(&staged, bytes)?;
+    rename(&staged, path)?;
+    sync_folder_of(path)
+}
+
+/// Writes a file, durably but for its name. One that fails leaves half of it.
+///
+/// # Errors
+/// When the operating system refuses.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let mut file = SummedFile::create(path)?;
     file.put(bytes)?;
     file.finish(true)?;
-    rename(&staged, path)?;
+    Ok(())
+}
+
+/// Makes an empty file durable; one that is there is fine.
+///
+/// # Errors
+/// When the operating system refuses.
+pub fn mark(path: &Path) -> Result<(), FileError> {
+    step(path)
+        .and_then(|()| File::options().append(true).create(true).open(path))
+        .map_err(|e| FileError::new("create", path, e))?;
+    sync(path)?;
     sync_folder_of(path)
 }
 

@@ -44,8 +44,10 @@ pub enum SealError {
 pub struct Format {
     /// Field `format`.
     pub name: &'static str,
-    /// Field `format_version`.
+    /// Field `format_version`, as it is written.
     pub version: u32,
+    /// The oldest that is still read.
+    pub oldest: u32,
 }
 
 /// The text of a manifest: `format`, `format_version`, the fields of `body`, `crc32`.
@@ -118,11 +120,12 @@ fn check_format(path: &Path, text: &str, format: Format) -> Result<(), SealError
         format: found,
         format_version,
     } = header;
-    if found == format.name && format_version == format.version {
+    let is_read = (format.oldest..=format.version).contains(&format_version);
+    if found == format.name && is_read {
         return Ok(());
     }
     // One changed byte in the header is damage, not another format.
-    if verify(text).is_err() && format_version == format.version {
+    if verify(text).is_err() && is_read {
         return Ok(());
     }
     Err(SealError::Format {
@@ -154,6 +157,7 @@ mod tests {
     const FORMAT: Format = Format {
         name: "test",
         version: 3,
+        oldest: 2,
     };
 
     #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
@@ -198,10 +202,12 @@ mod tests {
     fn another_version_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("manifest.json");
-        let newer = Format {
-            name: "test",
-            version: 4,
-        };
+        let of_version = |version| Format { version, ..FORMAT };
+        files::replace(&path, &seal(of_version(2), &body()).unwrap()).unwrap();
+        assert_eq!(read::<Body>(&path, FORMAT).unwrap().body, body());
+        files::replace(&path, &seal(of_version(1), &body()).unwrap()).unwrap();
+        read::<Body>(&path, FORMAT).unwrap_err();
+        let newer = of_version(4);
         files::replace(&path, &seal(newer, &body()).unwrap()).unwrap();
         let error = read::<Body>(&path, FORMAT).unwrap_err().to_string();
         assert!(

@@ -173,6 +173,20 @@ impl<S: TableStore> PartitionBuffer<S> {
         });
     }
 
+    /// Says that `bucket` comes behind those of the plan so far. Gives its position.
+    pub fn extend_plan(&mut self, bucket: Bucket) -> usize {
+        let Some(turn) = &mut self.turn else { return 0 };
+        turn.plan.push(bucket);
+        turn.plan.len() - 1
+    }
+
+    /// Drops those groups that `is_stale`, which were not trained since they were written: others have changed them.
+    pub fn forget(&mut self, is_stale: impl Fn(Group) -> bool) {
+        self.slots
+            .retain(|slot| slot.unsaved || !is_stale(slot.group));
+        self.transfers.forget(is_stale);
+    }
+
     /// Makes every table of a bucket of the pass resident, and marks it as changed.
     ///
     /// A partition counts as loaded when it enters the buffer, read or drawn anew, and as written when it

@@ -39,21 +39,8 @@ impl Commits {
         strategies: &Strategies,
         allowed: Allowed,
     ) -> Result<Self, RunError> {
-        let config = resolved.config();
-        let to_toml = config.to_toml();
-        Ok(Self {
-            run: RunInfo {
-                config: to_toml.map_err(|e| SettingError::Unwritable(e.to_string()))?,
-                config_hash: config.training_hash(),
-                dataset_path: stored::path_of_dataset(config),
-                dataset: dictionaries(config, resolved.dataset()),
-                ids: Some(resolved.ids()?),
-                edges: resolved.edges_read(),
-                strategies: strategies.ids(),
-                state: serde_json::Value::Null,
-            },
-            allowed,
-        })
+        let run = run_info(resolved, strategies)?;
+        Ok(Self { run, allowed })
     }
 
     /// The state to go on from, with `params` as they were; a fresh one before the first commit.
@@ -117,8 +104,24 @@ impl Commits {
     }
 }
 
+/// What a commit says of its run, but for where it stands.
+pub(crate) fn run_info(resolved: &Resolved, strategies: &Strategies) -> Result<RunInfo, RunError> {
+    let config = resolved.config();
+    let to_toml = config.to_toml();
+    Ok(RunInfo {
+        config: to_toml.map_err(|e| SettingError::Unwritable(e.to_string()))?,
+        config_hash: config.training_hash(),
+        dataset_path: stored::path_of_dataset(config),
+        dataset: dictionaries(config, resolved.dataset()),
+        ids: Some(resolved.ids()?),
+        edges: resolved.edges_read(),
+        strategies: strategies.ids(),
+        state: serde_json::Value::Null,
+    })
+}
+
 /// Parameters and their accumulators.
-fn model(params: &Params) -> Vec<Tensor> {
+pub(crate) fn model(params: &Params) -> Vec<Tensor> {
     let named = |name: String, shape: &[usize], values| Tensor {
         name,
         shape: shape.to_vec(),

@@ -14,6 +14,7 @@ use pbg_kernels::step::{StepError, WorkerError};
 use pbg_store::checkpoint::CheckpointError;
 use pbg_store::dataset::{DatasetError, ReadError};
 
+use crate::member::ClusterError;
 use crate::memory::TooLittle;
 
 pub use mismatch::Mismatch;
@@ -39,6 +40,8 @@ pub enum ErrorKind {
     Io,
     /// Somebody asked for the end while a plugin was at work.
     Interrupted,
+    /// The other trainers cannot be reached, or do not take this one.
+    Cluster,
     /// A mistake in this program.
     Internal,
 }
@@ -123,6 +126,9 @@ pub enum RunError {
     /// More memory would be taken than there is.
     #[error("{0}")]
     Memory(#[from] TooLittle),
+    /// This trainer cannot take part in a run of several, or no more.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// A worker thread ended without a result.
     #[error("a worker thread panicked; this is a mistake in pbg-host")]
     WorkerPanic,
@@ -160,6 +166,8 @@ impl RunError {
             // Training says where; what was trained before may be found out when it is ranked.
             Self::NotFinite { .. } | Self::Step(StepError::NonFinite(_)) => ErrorKind::Numeric,
             Self::Thread(_) | Self::Device { .. } | Self::Memory(_) => ErrorKind::Io,
+            Self::Cluster(ClusterError::NotYet { .. }) => ErrorKind::Config,
+            Self::Cluster(_) => ErrorKind::Cluster,
             Self::Step(_)
             | Self::Worker(_)
             | Self::WorkerPanic

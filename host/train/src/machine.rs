@@ -1,7 +1,7 @@
 //! What trains buckets, whoever says which: strategies, workers, and the groups of the pipeline that bring
 //! partitions and edges.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use pbg_config::Config;
@@ -44,6 +44,8 @@ pub(crate) struct Machine<'a, S: TableStore> {
     pub(crate) line: Line<S>,
     /// Shared, so that a thread beside the workers can read and add to them.
     pub(crate) params: Arc<Params>,
+    /// Held by workers while they train a batch, where a thread beside them changes parameters.
+    pub(crate) gate: Option<Arc<RwLock<()>>>,
     /// What trains: one for each worker.
     executors: Vec<Executor>,
     /// Where they train, if not on the cores.
@@ -90,6 +92,11 @@ impl<'a, S: TableStore> Machine<'a, S> {
 
     pub(crate) fn blueprint(&self) -> &'a Blueprint {
         self.resolved.blueprint()
+    }
+
+    /// What is left when the machine is taken apart.
+    pub(crate) fn into_strategies(self) -> Strategies {
+        self.strategies
     }
 
     /// Threads that train.
@@ -229,6 +236,7 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
             pass,
             bucket,
             seed: config.seed,
+            gate: self.gate.as_deref(),
         };
         let eval_batch = self.resolved.settings().eval_batch_size;
         let (evaluators, losses) = (&mut self.evaluators, &mut self.losses);

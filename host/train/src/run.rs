@@ -15,6 +15,7 @@ use crate::error::RunError;
 use crate::executor;
 use crate::identity::Allowed;
 use crate::losses::GuardedLoss;
+use crate::member::{Cluster, Member};
 use crate::resolved::Resolved;
 
 /// The strategies of a run.
@@ -99,6 +100,35 @@ impl Resolved {
             &mut Alone::open(self, strategies, allowed, place, emit)?,
             stop,
         )
+    }
+}
+
+impl Resolved {
+    /// Trains as one of the trainers of `cluster`, from where its ledger stands. One whose part is ended by others, since
+    /// it was silent for too long, drops its tables and joins anew.
+    ///
+    /// Once `stop` is set, the current bucket is finished and settled, and the others go on.
+    ///
+    /// # Errors
+    /// As [`Resolved::train`], and when the others cannot be reached or do not take this trainer.
+    pub fn train_together(
+        &self,
+        mut strategies: Strategies,
+        cluster: &Cluster,
+        stop: &AtomicBool,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<Outcome, RunError> {
+        let mut earlier = None;
+        loop {
+            let mut member = Member::join(self, strategies, cluster, earlier, stop, emit)?;
+            match train(&mut member, stop) {
+                Err(RunError::Cluster(error)) if error.may_rejoin() => {
+                    member.tell_lost(&error);
+                    (strategies, earlier) = member.dismantle();
+                }
+                ended => return ended,
+            }
+        }
     }
 }
 

@@ -56,7 +56,7 @@ impl Initial {
     }
 
     /// The initial state of one partition. Depends on the seed, the type and the partition only.
-    fn partition(
+    pub(crate) fn partition(
         &self,
         layout: &TypeLayout,
         type_index: usize,
@@ -102,6 +102,44 @@ pub(crate) fn table(
     let mut table = Table::with_state(data.embeddings, data.row_adagrad, data.dim);
     table.features = features;
     Ok(table)
+}
+
+/// Has `write` write a table as it stands, while others may read it.
+pub(crate) fn with_rows<T>(
+    layout: &TypeLayout,
+    table: &Table,
+    write: impl FnOnce(&PartitionRows<'_>) -> T,
+) -> T {
+    write(&PartitionRows {
+        rows: table.embeddings.rows(),
+        dim: layout.dimension,
+        embeddings: &|row, out| table.embeddings.read_rows(row, out),
+        row_adagrad: &|row, out| table.row_adagrad.read_rows(row, out),
+    })
+}
+
+/// Has `write` write a partition that is in no table.
+pub(crate) fn with_data<T>(data: &PartitionData, write: impl FnOnce(&PartitionRows<'_>) -> T) -> T {
+    write(&PartitionRows {
+        rows: data.rows,
+        dim: data.dim,
+        embeddings: &|row, out| {
+            out.copy_from_slice(&data.embeddings[row * data.dim..][..out.len()])
+        },
+        row_adagrad: &|row, out| out.copy_from_slice(&data.row_adagrad[row..][..out.len()]),
+    })
+}
+
+/// A copy of a table in main memory, without features.
+pub(crate) fn copy_of(table: &Table) -> Table {
+    let (rows, dim) = (table.embeddings.rows(), table.embeddings.width());
+    let mut embeddings = pages::with_capacity(rows * dim);
+    embeddings.resize(rows * dim, 0.0);
+    table.embeddings.read_rows(0, &mut embeddings);
+    let mut row_adagrad = pages::with_capacity(rows);
+    row_adagrad.resize(rows, 0.0);
+    table.row_adagrad.read_rows(0, &mut row_adagrad);
+    Table::with_state(embeddings, row_adagrad, dim)
 }
 
 /// Whether a partition has the shape that the run wants.
@@ -196,16 +234,10 @@ impl DiskTables {
                 continue;
             }
             let data = self.initial.partition(layout, type_index, partition)?;
-            let rows = PartitionRows {
-                rows: data.rows,
-                dim: data.dim,
-                embeddings: &|row, out| {
-                    out.copy_from_slice(&data.embeddings[row * data.dim..][..out.len()])
-                },
-                row_adagrad: &|row, out| out.copy_from_slice(&data.row_adagrad[row..][..out.len()]),
-            };
-            self.checkpoint
-                .write_rows(&layout.name, partition, &rows, Belongs::ToThis)?;
+            with_data(&data, |rows| {
+                self.checkpoint
+                    .write_rows(&layout.name, partition, rows, Belongs::ToThis)
+            })?;
             return Ok(true);
         }
         *untouched = None;
@@ -220,15 +252,10 @@ impl DiskTables {
     ) -> Result<(), RunError> {
         table.download()?;
         let layout = &self.layout.types[type_index];
-        let rows = PartitionRows {
-            rows: table.embeddings.rows(),
-            dim: layout.dimension,
-            embeddings: &|row, out| table.embeddings.read_rows(row, out),
-            row_adagrad: &|row, out| table.row_adagrad.read_rows(row, out),
-        };
-        Ok(self
-            .checkpoint
-            .write_rows(&layout.name, partition, &rows, belongs)?)
+        Ok(with_rows(layout, table, |rows| {
+            self.checkpoint
+                .write_rows(&layout.name, partition, rows, belongs)
+        })?)
     }
 }
 
@@ -278,13 +305,6 @@ impl TableStore for DiskTables {
         if self.place.is_some() || table.features.is_some() {
             return None;
         }
-        let (rows, dim) = (table.embeddings.rows(), table.embeddings.width());
-        let mut embeddings = pages::with_capacity(rows * dim);
-        embeddings.resize(rows * dim, 0.0);
-        table.embeddings.read_rows(0, &mut embeddings);
-        let mut row_adagrad = pages::with_capacity(rows);
-        row_adagrad.resize(rows, 0.0);
-        table.row_adagrad.read_rows(0, &mut row_adagrad);
-        Some(Table::with_state(embeddings, row_adagrad, dim))
+        Some(copy_of(table))
     }
 }

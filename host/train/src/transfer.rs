@@ -118,6 +118,11 @@ impl<S: TableStore> Transfers<S> {
         }
     }
 
+    /// Drops what was read ahead of groups that `is_stale`.
+    pub(crate) fn forget(&mut self, is_stale: impl Fn(Group) -> bool) {
+        self.arrived.retain(|slot| !is_stale(slot.group));
+    }
+
     /// Starts writing what left the buffer; its memory is free afterwards.
     pub(crate) fn save(&mut self, tables: Tables<S::Table>) {
         self.storage.order(Order::Save(tables));

@@ -1,6 +1,7 @@
 //! Hogwild workers: threads that train equal shares of a bucket on shared rows, without waiting
 //! for each other (Niu, Recht, Ré, Wright 2011).
 
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -47,6 +48,8 @@ pub struct Work<'a> {
     pub bucket: Bucket,
     /// The run's seed.
     pub seed: u64,
+    /// Held while a batch is trained, where a thread beside the workers changes parameters.
+    pub gate: Option<&'a RwLock<()>>,
 }
 
 impl<'a> Work<'a> {
@@ -334,6 +337,7 @@ impl<'a, 'w> WorkerShare<'a, 'w> {
         let candidates = work.candidates(&tables, template);
         self.draws
             .draw(spec, template, batch.len(), candidates, &mut self.rng);
+        let gate = work.gate.map(RwLock::read);
         let stats = self
             .trainer
             .train(
@@ -346,6 +350,7 @@ impl<'a, 'w> WorkerShare<'a, 'w> {
                 self.loss,
             )
             .map_err(|error| self.locate(error))?;
+        drop(gate);
         work.loss.observe(stats.count, stats.loss())?;
         let stats = sums(&stats);
         self.batches += 1;

@@ -1,6 +1,7 @@
 //! `pbg-host train`.
 
 mod introduction;
+mod together;
 
 use std::path::{Path, PathBuf};
 
@@ -40,6 +41,10 @@ pub(crate) struct Args {
     /// What may differ from what trained the checkpoint.
     #[command(flatten)]
     allow: AllowArgs,
+    /// Which of several trainers this is, from 0; rank 0 starts the server by which they find each
+    /// other. [default: with `env://`, that of the environment]
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
     /// How to show what happens.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     progress: Mode,
@@ -79,8 +84,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             curves.event(&event);
         }
     };
-    let allowed = args.allow.allowed();
-    let outcome = resolved.train(filled.strategies, allowed, &stop, &mut emit);
+    let meeting = together::meet(resolved.config(), args.rank, terminal)?;
+    let outcome = match &meeting {
+        None => {
+            let allowed = args.allow.allowed();
+            resolved.train(filled.strategies, allowed, &stop, &mut emit)
+        }
+        Some(meeting) => {
+            let cluster = meeting.cluster(resolved.config());
+            resolved.train_together(filled.strategies, &cluster, &stop, &mut emit)
+        }
+    };
     // What a plugin said last explains its failure.
     for line in filled.log.drain() {
         reporter.event(&line);
@@ -96,6 +110,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         }
     })?;
     curves.map_or(Ok(()), EventFile::close)?;
+    if let Some(meeting) = &meeting {
+        meeting.end(&outcome)?;
+    }
     match outcome {
         Outcome::Finished { version } => {
             terminal.detail(format_args!("finished: checkpoint version {version}"));

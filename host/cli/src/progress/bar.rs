@@ -82,6 +82,10 @@ impl Reporter for Bar {
             | Event::Preserved { .. }
             | Event::Grown { .. }
             | Event::DataChanged { .. }
+            | Event::Gathering { .. }
+            | Event::RankHeld { .. }
+            | Event::TrainerLost { .. }
+            | Event::Rejoining { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. } => self.draw(),
         }

@@ -22,6 +22,10 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
         | Event::Committed { .. }
         | Event::Preserved { .. } => of_checkpoint(event, terminal),
         Event::PluginLog { .. } | Event::PluginFault { .. } => of_plugin(event, terminal),
+        Event::Gathering { .. }
+        | Event::RankHeld { .. }
+        | Event::TrainerLost { .. }
+        | Event::Rejoining { .. } => of_trainers(event),
         Event::BucketStarted { .. }
         | Event::Progress { .. }
         | Event::BucketFinished { .. }
@@ -152,6 +156,32 @@ fn of_checkpoint(event: &Event, terminal: &Terminal) -> Option<String> {
             "the checkpoint after {} is kept",
             format::plural(u64::from(*epoch), "epoch")
         )),
+        _ => None,
+    }
+}
+
+/// Who takes part, where several machines train.
+fn of_trainers(event: &Event) -> Option<String> {
+    match event {
+        Event::Gathering { here, wanted } => {
+            Some(format!("{here} of {wanted} trainers are here; waiting"))
+        }
+        Event::RankHeld { rank, seconds } => Some(format!(
+            "an earlier trainer of rank {rank} has not left; waiting up to {} until it counts as dead",
+            format::seconds(*seconds)
+        )),
+        Event::TrainerLost {
+            name,
+            silent_seconds,
+            buckets,
+            ..
+        } => Some(format!(
+            "nothing was heard of {} for {}: its part has ended, {} will be trained again",
+            escaped_lines(name),
+            format::seconds(*silent_seconds),
+            format::plural(buckets.len() as u64, "bucket"),
+        )),
+        Event::Rejoining { reason } => Some(format!("{}; joining anew", escaped_lines(reason))),
         _ => None,
     }
 }

@@ -101,6 +101,10 @@ impl Tracker {
             | Event::Preserved { .. }
             | Event::Grown { .. }
             | Event::DataChanged { .. }
+            | Event::Gathering { .. }
+            | Event::RankHeld { .. }
+            | Event::TrainerLost { .. }
+            | Event::Rejoining { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. }
             | Event::Interrupted { .. }

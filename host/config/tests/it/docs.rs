@@ -75,6 +75,7 @@ fn the_commented_file_has_every_key_and_its_samples_are_valid() {
         "entities",
         "relations",
         "execution",
+        "distributed",
         "validation",
         "plugins",
         "params",

@@ -44,6 +44,16 @@ impl Buckets {
         Self { bits, len }
     }
 
+    /// Buckets in these states, by index.
+    #[must_use]
+    pub fn of(states: &[BucketState]) -> Self {
+        let mut buckets = Self::to_do(states.len());
+        for (index, state) in states.iter().enumerate() {
+            buckets.set(index, *state);
+        }
+        buckets
+    }
+
     /// How many there are.
     #[must_use]
     pub const fn len(&self) -> usize {

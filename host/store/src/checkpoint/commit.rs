@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::manifest::{FORMAT, RunInfo};
+use super::manifest::RunInfo;
 use super::{Checkpoint, CheckpointError, MANIFEST, Manifest, names};
 use crate::files::{self, Summary};
-use crate::sealed;
 
 /// What the folder holds, in the order of time.
 #[derive(Debug, Default)]
@@ -163,13 +162,14 @@ impl Checkpoint {
                 run: cut.run.clone(),
                 metrics_length: cut.metrics_length,
                 files: kept,
+                cut: None,
             };
             (manifest, replaced)
         };
         self.metrics().sync()?;
         let manifest_path = self.path().join(MANIFEST);
         files::sync_folder_of(&manifest_path)?;
-        let sealed = sealed::seal(FORMAT, &manifest);
+        let sealed = manifest.seal();
         let sealed = sealed.map_err(|e| CheckpointError::manifest(&manifest_path, e))?;
         files::replace(&manifest_path, &sealed)?;
 

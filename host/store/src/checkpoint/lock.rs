@@ -1,4 +1,4 @@
-//! The lock that keeps a second run out.
+//! The lock that keeps a second run out, but for trainers of the same.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -15,8 +15,17 @@ pub(super) struct Lock {
     _file: File,
 }
 
+/// Who else may hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum With {
+    /// Nobody: a run of one machine.
+    Nobody,
+    /// Other trainers of the run.
+    Trainers,
+}
+
 impl Lock {
-    pub(super) fn take(folder: &Path) -> Result<Self, CheckpointError> {
+    pub(super) fn take(folder: &Path, with: With) -> Result<Self, CheckpointError> {
         let path = folder.join(NAME);
         let failed = |operation, e| FileError::new(operation, &path, e);
         let file = OpenOptions::new()
@@ -26,7 +35,12 @@ impl Lock {
             .truncate(false)
             .open(&path);
         let mut file = file.map_err(|e| failed("open", e))?;
-        match file.try_lock() {
+        let locked = match with {
+            With::Nobody => file.try_lock(),
+            With::Trainers => file.try_lock_shared(),
+        };
+        match locked {
+            Ok(()) if with == With::Trainers => return Ok(Self { _file: file }),
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();

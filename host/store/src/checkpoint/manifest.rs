@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pbg_core::ledger::Cut;
 use pbg_core::strategy::StrategyId;
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +10,13 @@ use super::names;
 use crate::dataset::Ids;
 use crate::dataset::manifest::EdgesId;
 use crate::files::Summary;
-use crate::sealed::Format;
+use crate::sealed::{self, Format};
 
-/// Name and version of the format.
+/// Name and versions of the format: 2 where several trainers wrote, 1 otherwise.
 pub const FORMAT: Format = Format {
     name: "pbg-host checkpoint",
-    version: 1,
+    version: 2,
+    oldest: 1,
 };
 
 /// A complete version of a run.
@@ -28,6 +30,9 @@ pub struct Manifest {
     pub metrics_length: u64,
     /// Size and checksum of every partition and of the model.
     pub files: BTreeMap<String, Summary>,
+    /// The revision of the ledger that it is of, where several trainers wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
 }
 
 /// What a commit says about its run, so that another can go on from it.
@@ -55,6 +60,29 @@ pub struct RunInfo {
 }
 
 impl Manifest {
+    /// Its text, in the oldest version of the format that can say what it says.
+    pub(super) fn seal(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let is_of_trainer = |name: &String| names::parse(name).is_some_and(|n| n.writer.is_some());
+        let of_several = self.cut.is_some() || self.files.keys().any(is_of_trainer);
+        let version = if of_several {
+            FORMAT.version
+        } else {
+            FORMAT.oldest
+        };
+        sealed::seal(Format { version, ..FORMAT }, self)
+    }
+
+    /// The revision that it is of: what a ledger has to know to go with it.
+    #[must_use]
+    pub fn cut(&self) -> Cut {
+        let version = self.version;
+        let alone = Cut {
+            version,
+            begun: None,
+        };
+        self.cut.unwrap_or(alone)
+    }
+
     /// File and summary of what `key` names.
     pub(super) fn find(&self, key: &str) -> Option<(&str, Summary)> {
         let (name, summary) = self

@@ -7,7 +7,7 @@ use std::path::Path;
 use pbg_core::ledger::Token;
 
 use super::{CheckpointError, MANIFEST};
-use crate::files::FileError;
+use crate::files::{FileError, STAGED_SUFFIX};
 
 /// Key of the parameters.
 pub(super) const MODEL: &str = "model";
@@ -45,6 +45,29 @@ pub(super) fn versioned(key: &str, version: u64, writer: Option<(Token, u64)>) -
         None => format!("{key}.v{version}{ENDING}"),
         Some((token, count)) => format!("{key}.v{version}.{token}-{count}{ENDING}"),
     }
+}
+
+/// The name under which a trainer writes a manifest before it gets its name.
+pub(super) fn staged_manifest(token: Token) -> String {
+    format!("manifest.{token}{STAGED_SUFFIX}")
+}
+
+/// Whether a name is one of [`staged_manifest`].
+pub(super) fn is_staged_manifest(name: &str) -> bool {
+    let token = name.strip_prefix("manifest.");
+    let token = token.and_then(|name| name.strip_suffix(STAGED_SUFFIX));
+    token.is_some_and(|token| Token::try_from(token.to_owned()).is_ok())
+}
+
+/// The file that says that a trainer sees the folder.
+pub(super) fn presence(token: Token) -> String {
+    format!("trainer.{token}")
+}
+
+/// Whether a name is one of [`presence`].
+pub(super) fn is_presence(name: &str) -> bool {
+    let token = name.strip_prefix("trainer.");
+    token.is_some_and(|token| Token::try_from(token.to_owned()).is_ok())
 }
 
 /// Takes a file name of ours apart; `None` if it is none.
@@ -108,6 +131,8 @@ pub(super) const FIRST: &str = ".first";
 /// Says that the folder has no commit yet. Without a manifest, files of a version after the first mean that
 /// it was lost, and with it what the files are worth; unless a run crashed while its first commit was under
 /// way.
+///
+/// Several trainers may do it at the same time.
 pub(super) fn begin_first(folder: &Path) -> Result<(), CheckpointError> {
     let marker = folder.join(FIRST);
     if fs::exists(&marker).unwrap_or(false) {
@@ -118,7 +143,7 @@ pub(super) fn begin_first(folder: &Path) -> Result<(), CheckpointError> {
         .iter()
         .find(|name| parse(name).is_some_and(|name| name.version > 1))
     {
-        None => Ok(crate::files::replace(&marker, b"")?),
+        None => Ok(crate::files::mark(&marker)?),
         Some(name) => {
             let what = format!("it is missing, and there is `{name}`");
             Err(CheckpointError::damaged(&folder.join(MANIFEST), what))
@@ -129,6 +154,16 @@ pub(super) fn begin_first(folder: &Path) -> Result<(), CheckpointError> {
 /// The folder has a commit.
 pub(super) fn end_first(folder: &Path) -> Result<(), FileError> {
     crate::files::remove(&folder.join(FIRST))
+}
+
+/// Name of the manifest of `version` where several trainers write, until it has replaced the last.
+pub(super) fn numbered_manifest(version: u64) -> String {
+    format!("manifest.v{version}.json")
+}
+
+/// The version that a name of [`numbered_manifest`] is of.
+pub(super) fn parse_numbered(name: &str) -> Option<u64> {
+    parse_number(name.strip_prefix("manifest.v")?.strip_suffix(".json")?)
 }
 
 /// Whether a folder name is one of a preserved checkpoint.

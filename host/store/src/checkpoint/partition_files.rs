@@ -155,7 +155,13 @@ fn sweep(folder: &Path, writer: &Writer, manifest: Option<&Manifest>) -> Result<
                 files::remove(&path)?;
             }
         } else if !writer.may_remove(None) {
-            // The manifest and preserved checkpoints are made by the trainer that commits.
+            // Manifests and preserved checkpoints are made by the trainer that commits.
+        } else if names::parse_numbered(&name).is_some()
+            || names::is_staged_manifest(&name)
+            || names::is_presence(&name)
+        {
+            // What it says is in the manifest of who goes on alone.
+            files::remove(&path)?;
         } else if whole.is_some_and(|name| name == MANIFEST || name == names::FIRST) {
             files::remove(&path)?;
         } else if whole.is_some_and(names::is_preserved) && path.is_dir() {

@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use super::manifest::FORMAT;
 use super::{CheckpointError, MANIFEST, Manifest, partition_files, read};
 use crate::files::{self, FileError};
-use crate::sealed;
 
 /// Makes `name` a checkpoint with the files of `manifest`. The files are links: none is ever written
 /// to after it has its name. What `name` held before stays whole until its manifest is replaced.
@@ -45,7 +43,7 @@ fn fill(
     }
     let path = to.join(MANIFEST);
     files::sync_folder_of(&path)?;
-    let sealed = sealed::seal(FORMAT, manifest);
+    let sealed = manifest.seal();
     let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
     Ok(files::replace(&path, &sealed)?)
 }

@@ -136,17 +136,37 @@ impl ReadCheckpoint {
     }
 }
 
-/// The manifest of a folder, verified; `None` when it has none.
+/// The newest manifest of a folder, verified; `None` when it has none. Where several trainers write, one whose files are
+/// all there may not have replaced the last yet.
 pub(super) fn manifest_if_any(folder: &Path) -> Result<Option<Manifest>, CheckpointError> {
-    let path = folder.join(MANIFEST);
-    let manifest: Manifest = match sealed::read(&path, FORMAT) {
+    let current = manifest_at(&folder.join(MANIFEST))?;
+    let version = current.as_ref().map_or(0, |manifest| manifest.version);
+    let names = names::entries(folder).unwrap_or_default();
+    let numbered = names.iter().filter_map(|name| names::parse_numbered(name));
+    let mut newer: Vec<u64> = numbered.filter(|n| *n > version).collect();
+    newer.sort_unstable_by(|a, b| b.cmp(a));
+    for version in newer {
+        let path = folder.join(names::numbered_manifest(version));
+        // One that is not whole was never finished by who wrote it.
+        if let Ok(Some(manifest)) = manifest_at(&path)
+            && manifest.version == version
+            && check_sizes(folder, &manifest).is_ok()
+        {
+            return Ok(Some(manifest));
+        }
+    }
+    Ok(current)
+}
+
+pub(super) fn manifest_at(path: &Path) -> Result<Option<Manifest>, CheckpointError> {
+    let manifest: Manifest = match sealed::read(path, FORMAT) {
         Ok(unsealed) => unsealed.body,
         Err(SealError::File(e)) if e.is_not_found() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     manifest
         .check()
-        .map_err(|what| CheckpointError::damaged(&path, what))?;
+        .map_err(|what| CheckpointError::damaged(path, what))?;
     Ok(Some(manifest))
 }
 

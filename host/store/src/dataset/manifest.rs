@@ -19,6 +19,7 @@ const FEATURE_BYTES: u64 = 4;
 pub const FORMAT: Format = Format {
     name: "pbg-host dataset",
     version: 1,
+    oldest: 1,
 };
 
 /// What a dataset holds.

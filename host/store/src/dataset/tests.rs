@@ -166,6 +166,7 @@ fn what_is_no_dataset() {
     let newer = sealed::Format {
         name: "pbg-host dataset",
         version: 9,
+        oldest: 1,
     };
     let sealed = sealed::seal(newer, &serde_json::json!({})).unwrap();
     fs::write(folder.path().join(MANIFEST), sealed).unwrap();

@@ -65,6 +65,7 @@ impl<'a, S: TableStore> Machine<'a, S> {
             extent,
             line,
             params: Arc::new(params),
+            gate: None,
             sink,
         })
     }

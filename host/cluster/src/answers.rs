@@ -1,0 +1,98 @@
+//! The thread that answers what other trainers ask.
+
+use std::thread;
+use std::time::Duration;
+
+use async_nats::{Message, Subscriber};
+use futures_util::StreamExt;
+use pbg_core::cluster::{Answers, NoAnswer};
+use pbg_core::ledger::Token;
+use tokio::sync::oneshot;
+
+use crate::options::RunName;
+use crate::wire::{Line, MAX_PAYLOAD};
+
+/// How long subscribing may take.
+const SUBSCRIBE_WITHIN: Duration = Duration::from_secs(5);
+/// How long handing one answer to the client may take.
+const REPLY_WITHIN: Duration = Duration::from_secs(10);
+/// How often a thread that nobody asks looks whether it is still needed, should it have missed that.
+const REST: Duration = Duration::from_secs(3600);
+
+/// Where a trainer is asked.
+pub(crate) fn question_subject(run: &RunName, whom: Token) -> String {
+    format!("pbg.{}.ask.{whom}", run.as_str())
+}
+
+/// Answers until it is dropped.
+pub(crate) struct Answering {
+    _ends: oneshot::Sender<()>,
+}
+
+impl Answering {
+    /// Starts a thread that answers what is asked of `me`. The server has the subscription when this returns.
+    ///
+    /// # Errors
+    /// When there is no connection, or the system has no thread.
+    pub(crate) fn start(
+        line: Line,
+        run: &RunName,
+        me: Token,
+        answers: Answers,
+    ) -> Result<Self, NoAnswer> {
+        let subscribe = async {
+            let questions = line.client.subscribe(question_subject(run, me)).await?;
+            line.settled(run).await?;
+            Ok::<_, async_nats::Error>(questions)
+        };
+        let questions = match line.dialer.block(SUBSCRIBE_WITHIN, subscribe) {
+            Some(Ok(questions)) => questions,
+            Some(Err(error)) => return Err(NoAnswer(format!("listening for questions: {error}"))),
+            None => return Err(NoAnswer("listening for questions: no connection".into())),
+        };
+        let (ends, ended) = oneshot::channel();
+        let name = "pbg-answers".to_owned();
+        let spawned = thread::Builder::new()
+            .name(name)
+            .spawn(move || answer_all(&line, questions, ended, &answers));
+        match spawned {
+            Ok(_) => Ok(Self { _ends: ends }),
+            Err(error) => Err(NoAnswer(format!("starting a thread: {error}"))),
+        }
+    }
+}
+
+fn answer_all(
+    line: &Line,
+    mut questions: Subscriber,
+    mut ended: oneshot::Receiver<()>,
+    answers: &Answers,
+) {
+    loop {
+        let next = async {
+            tokio::select! {
+                biased;
+                _ = &mut ended => None,
+                question = questions.next() => question,
+            }
+        };
+        match line.dialer.block(REST, next) {
+            None => {}
+            Some(None) => return,
+            Some(Some(question)) => answer(line, question, answers),
+        }
+    }
+}
+
+fn answer(line: &Line, question: Message, answers: &Answers) {
+    let Some(reply) = question.reply else { return };
+    if question.payload.len() > MAX_PAYLOAD {
+        return;
+    }
+    let answer = answers(&question.payload);
+    if answer.len() <= MAX_PAYLOAD {
+        // An answer that does not leave is one that does not come, which who asks expects.
+        let sent = line.client.publish(reply, answer.into());
+        let _ = line.dialer.block(REPLY_WITHIN, sent);
+    }
+}

@@ -1,0 +1,156 @@
+//! A connection: who starts what, and who waits for whom.
+
+use std::process::Child;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::ClusterError;
+use crate::live::Traffic;
+use crate::meeting::{Meeting, Reached};
+use crate::method::{Address, Method};
+use crate::options::Options;
+use crate::place::Place;
+use crate::register::{Ledger, MAX_VALUE};
+use crate::server::{self, Record, is_old};
+use crate::waiting::Waiting;
+use crate::wire::{Access, Dialer, Failure, Line};
+
+/// A trainer's connection to all others: a [`Register`](pbg_core::cluster::Register) and
+/// [`Live`](pbg_core::cluster::Live).
+///
+/// Dropping it leaves the server alone, also one that it has started.
+pub struct Connection {
+    pub(crate) ledger: Ledger,
+    pub(crate) traffic: Traffic,
+    server: String,
+    place: Option<Place>,
+    /// Kept so that the process does not stay as one that nobody has waited for.
+    child: Mutex<Option<Child>>,
+}
+
+/// Connects to the trainers of a run. `notice` is told, once each, for what it waits and what it starts.
+///
+/// # Errors
+/// When that is not possible within the patience that the options have; each says what to do where that is known.
+pub fn connect(options: &Options, notice: &dyn Fn(&str)) -> Result<Connection, ClusterError> {
+    options.check()?;
+    let dialer = Dialer::new(&options.run)?;
+    let waiting = Waiting::new(options.patience, notice);
+    let mut meeting = Meeting {
+        options,
+        dialer: &dialer,
+        waiting,
+    };
+    let (reached, place) = match &options.method {
+        Method::File(path) => (meeting.at_file(path)?, Some(Place::of_file(path))),
+        Method::Tcp(address) => {
+            let place = options.folder.as_deref().map(Place::of_folder);
+            (meeting.at_address(address)?, place)
+        }
+        Method::Nats { servers, tls } => {
+            let reached = join(servers, *tls, options, &dialer, &meeting.waiting)?;
+            (reached, None)
+        }
+    };
+    let waiting = meeting.waiting;
+    let who = format!("the server at {}", reached.address);
+    check_server(&reached.line, &who)?;
+    let replicas = if place.is_some() { 1 } else { options.replicas };
+    let ledger = Ledger::new(reached.line.clone(), &options.run, replicas, options.answer);
+    ledger.open(&who, &waiting)?;
+    Ok(Connection {
+        ledger,
+        traffic: Traffic::open(reached.line, &options.run)?,
+        server: reached.address.to_string(),
+        place,
+        child: Mutex::new(reached.child),
+    })
+}
+
+/// The user's servers.
+fn join(
+    servers: &[Address],
+    tls: bool,
+    options: &Options,
+    dialer: &Dialer,
+    waiting: &Waiting<'_>,
+) -> Result<Reached, ClusterError> {
+    let access = Access::of_user(options, tls)?;
+    let names: Vec<String> = servers.iter().map(Address::to_string).collect();
+    let names = names.join(", ");
+    loop {
+        match dialer.dial(servers, &access) {
+            Ok(line) => {
+                let info = line.client.server_info();
+                let address = servers.iter().find(|server| server.port == info.port);
+                let address = address.or(servers.first()).cloned();
+                let none = || ClusterError::System("connect to no server".into());
+                return Ok(Reached {
+                    line,
+                    address: address.ok_or_else(none)?,
+                    child: None,
+                });
+            }
+            Err(Failure::Refused(what)) => {
+                let who = format!("the server at {names}");
+                return Err(ClusterError::Refused { who, what });
+            }
+            Err(Failure::Silent(what)) => waiting.pause(&format!("waiting for {names}: {what}"))?,
+        }
+    }
+}
+
+fn check_server(line: &Line, who: &str) -> Result<(), ClusterError> {
+    let info = line.client.server_info();
+    if is_old(&info.version) {
+        return Err(ClusterError::Old {
+            what: format!("nats-server of {who}"),
+            version: info.version,
+        });
+    }
+    match info.max_payload > MAX_VALUE {
+        true => Ok(()),
+        false => Err(ClusterError::Unfit {
+            who: who.to_owned(),
+            what: format!("its max_payload is {}, 1048576 is needed", info.max_payload),
+        }),
+    }
+}
+
+impl Connection {
+    /// The server, as `host:port`, for messages.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Ends the server that rank 0 has started for the run, and waits until it has ended; for who ends the run. False if
+    /// there is none, as with the user's servers, or if it runs no more.
+    ///
+    /// # Errors
+    /// When it runs on another machine, or does not end.
+    pub fn stop_server(&self) -> Result<bool, ClusterError> {
+        let Some(place) = &self.place else {
+            return Ok(false);
+        };
+        let Some(mut record) = Record::read(&place.record)? else {
+            return Ok(false);
+        };
+        // Who has started it may have died before it could say so.
+        if let Some((pid, _)) = server::listening(&place.store) {
+            (record.pid, record.host) = (pid, server::machine());
+        }
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let stopped = server::stop(&record, &place.store)?;
+        if let Some(mut child) = child.take_if(|child| child.id() == record.pid) {
+            // It has ended; whether well is in its log.
+            child.wait().ok();
+        }
+        Ok(stopped)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.traffic.leave();
+    }
+}

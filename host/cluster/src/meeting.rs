@@ -1,0 +1,354 @@
+//! How trainers without servers of their own find the one that rank 0 starts.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, SystemTime};
+
+use crate::error::ClusterError;
+use crate::method::Address;
+use crate::options::Options;
+use crate::place::{Place, local_address, outgoing_address};
+use crate::secret::Secret;
+use crate::server::{self, Lock, Record, Running, Start};
+use crate::waiting::Waiting;
+use crate::wire::{Access, Dialer, Failure, Line};
+
+/// How long another run is listened for before its server is taken to be left over: longer than the beat of its trainers.
+const LISTEN_FOR: Duration = Duration::from_secs(5);
+
+/// Stands for a port until it is known: nobody answers there.
+const UNKNOWN: u16 = 1;
+
+/// A server that was found or started.
+pub(crate) struct Reached {
+    /// The line to it.
+    pub(crate) line: Line,
+    /// Where it is.
+    pub(crate) address: Address,
+    /// The process, if this one has started it.
+    pub(crate) child: Option<Child>,
+}
+
+/// Meets the others.
+pub(crate) struct Meeting<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) dialer: &'a Dialer,
+    pub(crate) waiting: Waiting<'a>,
+}
+
+impl Meeting<'_> {
+    /// At a file: rank 0 leaves there where its server is.
+    ///
+    /// # Errors
+    /// When there is no server, and none can be started, within the patience.
+    pub(crate) fn at_file(&mut self, path: &Path) -> Result<Reached, ClusterError> {
+        let place = Place::of_file(path);
+        let shown = path.display();
+        loop {
+            let record = match Record::read(path) {
+                // Rank 0 replaces what is no record, too.
+                Err(error @ ClusterError::Content { .. }) if !self.options.starts() => {
+                    self.waiting.pause(&error.to_string())?;
+                    continue;
+                }
+                Err(ClusterError::Content { .. }) => None,
+                record => record?,
+            };
+            let why = match &record {
+                None => format!("waiting for rank 0 to write {shown}"),
+                Some(record) if record.run != self.options.run.as_str() => {
+                    format!(
+                        "waiting for rank 0: {shown} is of another run, {}",
+                        record.run
+                    )
+                }
+                Some(record) => match self.reach(record) {
+                    Ok(reached) => return Ok(reached),
+                    Err(why) => format!("waiting for rank 0: the server that {shown} names {why}"),
+                },
+            };
+            if !self.options.starts() {
+                self.waiting.pause(&why)?;
+            } else if let Some(lock) = Lock::take(&place.store, record.as_ref())? {
+                return self.start_at_file(&place, record.as_ref(), lock);
+            } else if let Some(reached) = self.adopt(&place, record.as_ref())? {
+                return Ok(reached);
+            } else {
+                self.make_room(&place, record.as_ref())?;
+            }
+        }
+    }
+
+    /// The server of a record of this run. The error is the end of a sentence.
+    fn reach(&self, record: &Record) -> Result<Reached, String> {
+        let address = Address::parse(&record.address, None)?;
+        let secret = record
+            .secret
+            .as_deref()
+            .and_then(|text| Secret::new(text).ok());
+        let secret = secret.ok_or("has no secret")?;
+        let access = Access::private(Some(&secret), &address).map_err(|error| error.to_string())?;
+        match self.dialer.dial(std::slice::from_ref(&address), &access) {
+            Ok(line) => Ok(Reached {
+                line,
+                address,
+                child: None,
+            }),
+            Err(failure) => Err(format!("at {address} does not let in: {failure}")),
+        }
+    }
+
+    /// The server of this run that lives on this machine, but elsewhere than the record says: whoever has started it died
+    /// before it could write that.
+    fn adopt(
+        &self,
+        place: &Place,
+        record: Option<&Record>,
+    ) -> Result<Option<Reached>, ClusterError> {
+        let is_ours = |record: &&Record| record.run == self.options.run.as_str();
+        let Some(record) = record.filter(is_ours) else {
+            return Ok(None);
+        };
+        let address = Address::parse(&record.address, None).ok();
+        let (Some(mut address), Some((pid, port))) = (address, server::listening(&place.store))
+        else {
+            return Ok(None);
+        };
+        address.port = port;
+        let record = Record {
+            address: address.to_string(),
+            pid,
+            host: server::machine(),
+            ..record.clone()
+        };
+        let Ok(reached) = self.reach(&record) else {
+            return Ok(None);
+        };
+        record.write(&place.record)?;
+        Ok(Some(reached))
+    }
+
+    fn start_at_file(
+        &mut self,
+        place: &Place,
+        old: Option<&Record>,
+        lock: Lock,
+    ) -> Result<Reached, ClusterError> {
+        let program = self.program()?;
+        let (listen, host) = self.own_address();
+        // The same address and secret as before: trainers that are alive find the new server.
+        let old = old.filter(|old| old.run == self.options.run.as_str());
+        let old_secret = old.and_then(|old| Secret::new(old.secret.as_deref()?).ok());
+        let is_new = old_secret.is_none();
+        let secret = match old_secret {
+            Some(secret) => secret,
+            None => Secret::draw()?,
+        };
+        let old_address = old.and_then(|old| Address::parse(&old.address, None).ok());
+        let old_port = old_address
+            .filter(|old| old.host == host && old.port != UNKNOWN)
+            .map(|old| old.port);
+        let host = Address {
+            host,
+            port: UNKNOWN,
+        };
+        if is_new {
+            // Should this process die before it knows the port, the next one finds the server's secret.
+            self.leave_record(place, &host, Some(&secret), 0)?;
+        }
+        let start =
+            |port, lock| self.start((&program, place), listen, port, Some(&secret), &host, lock);
+        let running = match start(old_port, lock) {
+            // Somebody else has the port by now.
+            Err(ClusterError::Start { .. }) if old_port.is_some() => {
+                let lock = Lock::take(&place.store, None)?;
+                let lost =
+                    || ClusterError::System("start two servers of one folder at a time".into());
+                start(None, lock.ok_or_else(lost)?)?
+            }
+            running => running?,
+        };
+        let address = Address {
+            port: running.port,
+            ..host
+        };
+        self.leave_record(place, &address, Some(&secret), running.child.id())?;
+        self.dial_own(address, Some(&secret), running)
+    }
+
+    /// At an address: rank 0 starts its server there.
+    ///
+    /// # Errors
+    /// When there is no server, and none can be started, within the patience; when it refuses this trainer.
+    pub(crate) fn at_address(&mut self, address: &Address) -> Result<Reached, ClusterError> {
+        let secret = self.options.secret.clone();
+        let access = Access::private(secret.as_ref(), address)?;
+        loop {
+            let why = match self.dialer.dial(std::slice::from_ref(address), &access) {
+                Ok(line) => {
+                    let address = address.clone();
+                    let child = None;
+                    return Ok(Reached {
+                        line,
+                        address,
+                        child,
+                    });
+                }
+                Err(Failure::Refused(what)) => {
+                    let who = format!("the server at {address}");
+                    return Err(ClusterError::Refused { who, what });
+                }
+                Err(Failure::Silent(what)) => what,
+            };
+            let place = match (self.options.starts(), self.options.folder.as_deref()) {
+                (true, Some(folder)) => Place::of_folder(folder),
+                (true, None) => return Err(ClusterError::NoFolder),
+                (false, _) => {
+                    let what = format!("waiting for rank 0's server at {address}: {why}");
+                    self.waiting.pause(&what)?;
+                    continue;
+                }
+            };
+            let record = Record::read(&place.record)?;
+            let Some(lock) = Lock::take(&place.store, record.as_ref())? else {
+                let at = record.map_or("an unknown address".to_owned(), |record| record.address);
+                let store = place.store.display();
+                self.waiting.pause(&format!(
+                    "waiting for {address}: {why}; a nats-server at {at} uses {store}"
+                ))?;
+                continue;
+            };
+            let listen = self
+                .options
+                .listen
+                .unwrap_or_else(|| local_address(address));
+            let program = self.program()?;
+            let running = self.start(
+                (&program, &place),
+                listen,
+                Some(address.port),
+                secret.as_ref(),
+                address,
+                lock,
+            )?;
+            self.leave_record(&place, address, None, running.child.id())?;
+            return self.dial_own(address.clone(), secret.as_ref(), running);
+        }
+    }
+
+    fn program(&self) -> Result<PathBuf, ClusterError> {
+        server::find(self.options.nats_server.as_deref(), &self.options.search)
+    }
+
+    fn start(
+        &self,
+        (program, place): (&Path, &Place),
+        listen: IpAddr,
+        port: Option<u16>,
+        secret: Option<&Secret>,
+        address: &Address,
+        lock: Lock,
+    ) -> Result<Running, ClusterError> {
+        let start = Start {
+            program,
+            store: &place.store,
+            listen,
+            port,
+            secret,
+            encrypted: (!address.is_loopback()).then_some(address.host.as_str()),
+        };
+        start.run(lock)
+    }
+
+    fn leave_record(
+        &self,
+        place: &Place,
+        address: &Address,
+        secret: Option<&Secret>,
+        pid: u32,
+    ) -> Result<(), ClusterError> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let record = Record {
+            run: self.options.run.as_str().to_owned(),
+            address: address.to_string(),
+            secret: secret.map(|secret| secret.expose().to_owned()),
+            pid,
+            host: server::machine(),
+            started: since.map_or(0, |since| since.as_secs()),
+        };
+        record.write(&place.record)
+    }
+
+    /// The line to a server that listens already.
+    fn dial_own(
+        &mut self,
+        address: Address,
+        secret: Option<&Secret>,
+        running: Running,
+    ) -> Result<Reached, ClusterError> {
+        let access = Access::private(secret, &address)?;
+        (self.waiting.notice)(&format!("started nats-server at {address}"));
+        loop {
+            match self.dialer.dial(std::slice::from_ref(&address), &access) {
+                Ok(line) => {
+                    let child = Some(running.child);
+                    return Ok(Reached {
+                        line,
+                        address,
+                        child,
+                    });
+                }
+                Err(failure) => self.waiting.pause(&format!(
+                    "waiting for the nats-server that was started at {address}: {failure}"
+                ))?,
+            }
+        }
+    }
+
+    /// A server of this folder is alive, but not one that this run can use: waits, or ends what another run has left.
+    fn make_room(&mut self, place: &Place, record: Option<&Record>) -> Result<(), ClusterError> {
+        let shown = place.record.display();
+        let Some(record) = record else {
+            let store = place.store.display();
+            return self.waiting.pause(&format!(
+                "a nats-server uses {store}, but {shown} does not say where it is"
+            ));
+        };
+        if record.run == self.options.run.as_str() {
+            return self.waiting.pause(&format!(
+                "waiting for the nats-server that {shown} names, process {} on {}: it runs, but does not answer",
+                record.pid, record.host
+            ));
+        }
+        if let Ok(reached) = self.reach(record)
+            && reached.line.hears_beats(&record.run, LISTEN_FOR)
+        {
+            return Err(ClusterError::Occupied {
+                path: place.record.clone(),
+                run: record.run.clone(),
+            });
+        }
+        (self.waiting.notice)(&format!(
+            "ending the nats-server that run {} has left at {shown}",
+            record.run
+        ));
+        match server::stop(record, &place.store) {
+            Ok(_) => self
+                .waiting
+                .pause(&format!("waiting for {shown} to be free")),
+            Err(error) => self.waiting.pause(&error.to_string()),
+        }
+    }
+
+    /// Where a server of `file://` listens, and how others call that.
+    fn own_address(&self) -> (IpAddr, String) {
+        let outgoing = || outgoing_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let listen = self.options.listen.unwrap_or_else(outgoing);
+        let host = match listen.is_unspecified() {
+            true => outgoing(),
+            false => listen,
+        };
+        (listen, host.to_string())
+    }
+}

@@ -1,0 +1,330 @@
+//! The register: the last message of a subject of one stream.
+//!
+//! A write names the sequence number of the message before it, which the leader of the stream compares. Reads ask the
+//! leader, too. A stream that is not there, because nobody has made it yet or because the server lost its files, is made
+//! by whoever reads: the register is empty then, and the caller goes back to its newest manifest. The numbers of a new
+//! stream begin at a random one, so that who still writes after a revision of the old stream is refused.
+
+use std::time::Duration;
+
+use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, Info, RawMessageErrorKind, StorageType,
+};
+use async_nats::jetstream::{Context, ErrorCode, context::ContextBuilder};
+use pbg_core::cluster::{Entry, NoAnswer, Register, Written};
+
+use crate::connection::Connection;
+use crate::error::ClusterError;
+use crate::options::RunName;
+use crate::secret::random;
+use crate::waiting::Waiting;
+use crate::wire::Line;
+
+/// How many revisions a server keeps, the newest included.
+pub const KEPT_REVISIONS: u32 = 64;
+
+/// The largest value in bytes: a message has headers, too.
+pub const MAX_VALUE: usize = (1 << 20) - (4 << 10);
+
+/// The register of a run.
+pub(crate) struct Ledger {
+    line: Line,
+    context: Context,
+    stream: String,
+    subject: String,
+    replicas: usize,
+    within: Duration,
+}
+
+/// What a read found.
+enum Found {
+    Value(Entry),
+    Nothing,
+    NoStream,
+}
+
+impl Ledger {
+    /// The register of `run`, whose requests take at most `within`.
+    pub(crate) fn new(line: Line, run: &RunName, replicas: usize, within: Duration) -> Self {
+        let client = line.client.clone();
+        // The builder starts a task.
+        let build = async { ContextBuilder::new().timeout(within).build(client) };
+        let context = line.dialer.run_now(build);
+        Self {
+            line,
+            context,
+            stream: format!("pbg-{}", run.as_str()),
+            subject: format!("pbg.{}.ledger", run.as_str()),
+            replicas,
+            within,
+        }
+    }
+
+    fn config(&self) -> Config {
+        Config {
+            name: self.stream.clone(),
+            description: Some("ledger of a run of pbg-host".into()),
+            subjects: vec![self.subject.clone()],
+            max_messages_per_subject: i64::from(KEPT_REVISIONS),
+            max_messages: -1,
+            max_bytes: -1,
+            max_message_size: 1 << 20,
+            discard: DiscardPolicy::Old,
+            storage: StorageType::File,
+            num_replicas: self.replicas,
+            allow_direct: false,
+            deny_delete: true,
+            deny_purge: true,
+            first_sequence: random().ok().map(first_sequence),
+            ..Config::default()
+        }
+    }
+
+    /// Makes the stream if there is none. Several trainers may do that at once.
+    async fn make(&self) -> Result<(), CreateStreamError> {
+        match self.context.create_stream(self.config()).await {
+            Ok(_) => Ok(()),
+            // Another one has made it, whose first number is another.
+            Err(error) if code(&error) == Some(ErrorCode::STREAM_NAME_EXIST) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the stream, and checks that it is one of ours.
+    ///
+    /// # Errors
+    /// [`ClusterError::Unfit`] when the server cannot have it, or has another one of that name;
+    /// [`ClusterError::Patience`] when it does not answer.
+    pub(crate) fn open(&self, who: &str, waiting: &Waiting<'_>) -> Result<(), ClusterError> {
+        let unfit = |what: String| ClusterError::Unfit {
+            who: who.to_owned(),
+            what,
+        };
+        loop {
+            let why = match self.line.dialer.block(self.within, self.make()) {
+                Some(Ok(())) => break,
+                Some(Err(error)) if is_final(&error) => return Err(unfit(error.to_string())),
+                Some(Err(error)) => error.to_string(),
+                None => "no answer".into(),
+            };
+            let complaint = self
+                .line
+                .signals
+                .complaint()
+                .map_or(String::new(), |text| format!(" ({text})"));
+            waiting.pause(&format!("waiting for JetStream of {who}: {why}{complaint}"))?;
+        }
+        loop {
+            let info = async {
+                let stream = self.context.get_stream(&self.stream).await;
+                stream.map(|stream| stream.cached_info().clone())
+            };
+            let why = match self.line.dialer.block(self.within, info) {
+                Some(Ok(info)) => return self.check(&info).map_err(unfit),
+                Some(Err(error)) => error.to_string(),
+                None => "no answer".into(),
+            };
+            waiting.pause(&format!("waiting for the ledger of {who}: {why}"))?;
+        }
+    }
+
+    fn check(&self, info: &Info) -> Result<(), String> {
+        let config = &info.config;
+        let is_ours = config.subjects == [self.subject.as_str()]
+            && config.storage == StorageType::File
+            && !config.allow_direct
+            && config.max_messages_per_subject >= 1
+            && config.discard == DiscardPolicy::Old;
+        match is_ours {
+            true => Ok(()),
+            false => Err(format!(
+                "its stream {} is not what pbg-host makes",
+                self.stream
+            )),
+        }
+    }
+
+    async fn get(&self) -> Result<Found, String> {
+        let stream = self.context.get_stream_no_info(&self.stream).await;
+        let stream = stream.map_err(|error| error.to_string())?;
+        let message = match stream.get_last_raw_message_by_subject(&self.subject).await {
+            Ok(message) => message,
+            Err(error) => {
+                return match error.kind() {
+                    RawMessageErrorKind::NoMessageFound => Ok(Found::Nothing),
+                    RawMessageErrorKind::JetStream(inner)
+                        if inner.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+                    {
+                        Ok(Found::NoStream)
+                    }
+                    _ => Err(error.to_string()),
+                };
+            }
+        };
+        if message.payload.len() > MAX_VALUE {
+            return Err(format!(
+                "a value of {} bytes is too large",
+                message.payload.len()
+            ));
+        }
+        Ok(Found::Value(Entry {
+            revision: message.sequence,
+            value: message.payload.to_vec(),
+        }))
+    }
+
+    async fn read(&self) -> Result<Option<Entry>, String> {
+        for _ in 0..2 {
+            match self.get().await? {
+                Found::Value(entry) => return Ok(Some(entry)),
+                Found::Nothing => return Ok(None),
+                Found::NoStream => self.make().await.map_err(|error| error.to_string())?,
+            }
+        }
+        Err("the stream goes as soon as it is made".into())
+    }
+
+    async fn write(&self, after: Option<u64>, value: Vec<u8>, id: &str) -> Result<Written, String> {
+        let message = PublishMessage::build()
+            .payload(value.into())
+            .expected_last_subject_sequence(after.unwrap_or(0))
+            .message_id(id);
+        let sent = self
+            .context
+            .send_publish(self.subject.clone(), message)
+            .await;
+        let answer = match sent {
+            Ok(acknowledgement) => acknowledgement.await,
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(answer) if answer.duplicate => Ok(Written::Refused),
+            Ok(answer) => Ok(Written::As(answer.sequence)),
+            Err(error) => match error.kind() {
+                PublishErrorKind::WrongLastSequence => Ok(Written::Refused),
+                _ if is_refusal(&error) => Ok(Written::Refused),
+                _ => Err(error.to_string()),
+            },
+        }
+    }
+
+    fn block<T>(
+        &self,
+        what: &str,
+        future: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, NoAnswer> {
+        let asked = async {
+            self.line.connected().await;
+            future.await
+        };
+        let answer = self.line.dialer.block(self.within, asked);
+        let answer = answer.unwrap_or_else(|| Err("no answer".to_owned()));
+        answer.map_err(|why| NoAnswer(format!("{what} the ledger: {why}")))
+    }
+
+    async fn history(&self) -> Result<Vec<Entry>, String> {
+        let stream = self.context.get_stream(&self.stream).await;
+        let stream = stream.map_err(|error| error.to_string())?;
+        let state = &stream.cached_info().state;
+        let first = state
+            .last_sequence
+            .saturating_sub(u64::from(KEPT_REVISIONS) - 1);
+        let mut found = Vec::new();
+        for sequence in first.max(state.first_sequence).max(1)..=state.last_sequence {
+            match stream.get_raw_message(sequence).await {
+                Ok(message) => found.push(Entry {
+                    revision: sequence,
+                    value: message.payload.to_vec(),
+                }),
+                // Newer ones were written meanwhile.
+                Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Deletes the stream with all its revisions.
+    fn forget(&self) -> Result<(), NoAnswer> {
+        self.block("deleting", async {
+            match self.context.delete_stream(&self.stream).await {
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+    }
+}
+
+/// A number so large that two streams hardly ever use the same ones, and so small that every reader of JSON keeps it.
+fn first_sequence(random: [u8; 32]) -> u64 {
+    let [a, b, c, d, ..] = random;
+    (u64::from(u32::from_le_bytes([a, b, c, d])) << 20) + 1
+}
+
+fn code(error: &CreateStreamError) -> Option<ErrorCode> {
+    match error.kind() {
+        CreateStreamErrorKind::JetStream(error) => Some(error.error_code()),
+        _ => None,
+    }
+}
+
+/// Whether waiting does not help.
+fn is_final(error: &CreateStreamError) -> bool {
+    /// There is no cluster for several replicas (`JSStreamReplicasNotSupportedErr`).
+    const NO_REPLICAS: u64 = 10074;
+    let never = [
+        ErrorCode::JETSTREAM_NOT_ENABLED,
+        ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT,
+        ErrorCode::ACCOUNT_RESOURCES_EXCEEDED,
+        ErrorCode::INSUFFICIENT_RESOURCES,
+        ErrorCode::STREAM_SUBJECT_OVERLAP,
+    ];
+    code(error).is_some_and(|code| code.0 == NO_REPLICAS || never.contains(&code))
+}
+
+/// Clustered streams word the same refusal otherwise.
+fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
+    let source = error
+        .source()
+        .and_then(|source| source.downcast_ref::<async_nats::jetstream::Error>());
+    source.is_some_and(|error| error.error_code() == ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT)
+}
+
+impl Register for Connection {
+    /// A register whose stream is gone reads as empty, and the stream is made anew.
+    fn read(&self) -> Result<Option<Entry>, NoAnswer> {
+        self.ledger.block("reading", self.ledger.read())
+    }
+
+    fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<Written, NoAnswer> {
+        if value.len() > MAX_VALUE {
+            let size = value.len();
+            return Err(NoAnswer(format!(
+                "writing the ledger: a value of {size} bytes is too large"
+            )));
+        }
+        self.ledger
+            .block("writing", self.ledger.write(after, value.to_vec(), id))
+    }
+}
+
+impl Connection {
+    /// The newest revisions that the register has kept, at most [`KEPT_REVISIONS`], in the order in which they were
+    /// written; for `cluster history`.
+    ///
+    /// # Errors
+    /// When no answer comes.
+    pub fn history(&self) -> Result<Vec<Entry>, NoAnswer> {
+        self.ledger.block("reading", self.ledger.history())
+    }
+
+    /// Drops the register with all its revisions, for `cluster forget`. The next read finds it empty.
+    ///
+    /// # Errors
+    /// When no answer comes, or when there is no register.
+    pub fn forget(&self) -> Result<(), NoAnswer> {
+        self.ledger.forget()
+    }
+}

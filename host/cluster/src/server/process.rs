@@ -1,0 +1,293 @@
+//! Starts and stops a server.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Read};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::record::{Record, machine, private};
+use crate::error::ClusterError;
+use crate::secret::Secret;
+use crate::wire::MAX_PAYLOAD;
+
+const CONFIGURATION: &str = "server.conf";
+const LOG: &str = "server.log";
+/// What the server says before it has its log.
+const START_LOG: &str = "start.log";
+
+/// How long a server may take from its start until it listens: it reads the register first.
+const START_WITHIN: Duration = Duration::from_secs(30);
+/// How long it may take to end.
+const STOP_WITHIN: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(10);
+
+/// The right to start a server on a store.
+pub(crate) struct Lock(File);
+
+impl Lock {
+    /// Takes it; none if a server of this store is alive. `record` is what its last server has left.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or written.
+    pub(crate) fn take(
+        store: &Path,
+        record: Option<&Record>,
+    ) -> Result<Option<Self>, ClusterError> {
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(store);
+        made.map_err(ClusterError::file(store))?;
+        let path = store.join("lock");
+        let mut options = File::options();
+        let file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path);
+        let file = file.map_err(ClusterError::file(&path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            // A file system without locks cannot say that a server is alive. On this machine its process does.
+            Err(TryLockError::Error(_)) => {
+                let is_alive =
+                    |record: &Record| record.host == machine() && is_ours(record.pid, store);
+                Ok((!record.is_some_and(is_alive)).then_some(Self(file)))
+            }
+        }
+    }
+}
+
+/// What to start.
+pub(crate) struct Start<'a> {
+    /// The program.
+    pub(crate) program: &'a Path,
+    /// The folder of its files.
+    pub(crate) store: &'a Path,
+    /// Where it listens.
+    pub(crate) listen: IpAddr,
+    /// The port; none for any that is free.
+    pub(crate) port: Option<u16>,
+    /// What trainers have to know. Without one it lets in everybody.
+    pub(crate) secret: Option<&'a Secret>,
+    /// The host by which trainers reach it, if they have to encrypt.
+    pub(crate) encrypted: Option<&'a str>,
+}
+
+/// A server that was started.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// The process, a child of this one for as long as this one lives.
+    pub(crate) child: Child,
+    /// The port on which it listens.
+    pub(crate) port: u16,
+}
+
+impl Start<'_> {
+    /// Starts the server and waits until it listens. `lock` goes to its process.
+    ///
+    /// # Errors
+    /// [`ClusterError::Start`] when it ends or does not listen; [`ClusterError::File`].
+    pub(crate) fn run(&self, lock: Lock) -> Result<Running, ClusterError> {
+        self.write_configuration()?;
+        self.forget_ports()?;
+        let path = self.store.join(START_LOG);
+        let log = File::create(&path).map_err(ClusterError::file(&path))?;
+        let second = log.try_clone().map_err(ClusterError::file(&path))?;
+        let mut command = Command::new(self.program);
+        command.arg("--config").arg(self.store.join(CONFIGURATION));
+        // A group of its own: what a terminal sends to the trainer does not reach it.
+        command.process_group(0);
+        command
+            .stdin(Stdio::from(lock.0))
+            .stdout(log)
+            .stderr(second);
+        let mut child = command
+            .spawn()
+            .map_err(|error| self.failed(error.to_string()))?;
+        match self.wait_for_port(&mut child) {
+            Ok(port) => Ok(Running { child, port }),
+            Err(error) => {
+                // It may have ended by itself, which is what the error says then.
+                child.kill().ok();
+                child.wait().ok();
+                Err(error)
+            }
+        }
+    }
+
+    fn failed(&self, what: String) -> ClusterError {
+        ClusterError::Start {
+            what,
+            log: self.store.join(LOG),
+        }
+    }
+
+    fn write_configuration(&self) -> Result<(), ClusterError> {
+        let mut configuration = json!({
+            "server_name": "pbg-host",
+            "host": self.listen.to_string(),
+            "port": self.port.map_or(-1, i32::from),
+            "ports_file_dir": self.store,
+            "max_payload": MAX_PAYLOAD,
+            "log_file": self.store.join(LOG),
+            "logfile_size_limit": 8 << 20,
+            "jetstream": {
+                "store_dir": self.store,
+                // An acknowledged write survives a power cut.
+                "sync_interval": "always",
+                "max_memory_store": 16 << 20,
+                "max_file_store": 1 << 30,
+            },
+        });
+        if let Some(secret) = self.secret {
+            let user = json!({ "nkey": secret.user_public()? });
+            configuration["authorization"] = json!({ "users": [user] });
+        }
+        if let (Some(secret), Some(host)) = (self.secret, self.encrypted) {
+            configuration["tls"] = self.write_certificate(secret, host)?;
+        }
+        // The syntax of nats-server's configuration has JSON in it.
+        let text = configuration.to_string();
+        private(&self.store.join(CONFIGURATION), text.as_bytes())
+    }
+
+    fn write_certificate(&self, secret: &Secret, host: &str) -> Result<Value, ClusterError> {
+        let (certificate, key) = secret.certificate(host)?;
+        let certificate_file = self.store.join("certificate.pem");
+        let key_file = self.store.join("key.pem");
+        private(&certificate_file, certificate.as_bytes())?;
+        private(&key_file, key.as_bytes())?;
+        Ok(json!({ "cert_file": certificate_file, "key_file": key_file }))
+    }
+
+    /// Removes what servers that were killed have left.
+    fn forget_ports(&self) -> Result<(), ClusterError> {
+        for path in ports_files(self.store)? {
+            fs::remove_file(&path).map_err(ClusterError::file(&path))?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_port(&self, child: &mut Child) -> Result<u16, ClusterError> {
+        let until = Instant::now() + START_WITHIN;
+        let end = format!("_{}.ports", child.id());
+        loop {
+            let files = ports_files(self.store)?;
+            let of_this = files
+                .iter()
+                .find(|path| path.to_string_lossy().ends_with(&end));
+            if let Some(port) = of_this.and_then(|path| port(path)) {
+                return Ok(port);
+            }
+            match child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) => {
+                    return Err(self.failed(format!("{status}, {}", self.last_words())));
+                }
+                Err(error) => return Err(self.failed(error.to_string())),
+            }
+            if Instant::now() > until {
+                let seconds = START_WITHIN.as_secs();
+                return Err(self.failed(format!("it does not listen after {seconds} s")));
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Its last message.
+    fn last_words(&self) -> String {
+        let last = |name: &str| {
+            let mut text = String::new();
+            let file = File::open(self.store.join(name)).ok()?;
+            file.take(1 << 20).read_to_string(&mut text).ok()?;
+            let line = text.lines().rfind(|line| !line.trim().is_empty())?;
+            Some(line.trim().to_owned())
+        };
+        last(START_LOG)
+            .or_else(|| last(LOG))
+            .unwrap_or_else(|| "without a message".into())
+    }
+}
+
+fn ports_files(store: &Path) -> Result<Vec<PathBuf>, ClusterError> {
+    let entries = fs::read_dir(store).map_err(ClusterError::file(store))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_one = |path: &PathBuf| path.extension().is_some_and(|end| end == "ports");
+    Ok(paths.filter(is_one).collect())
+}
+
+/// The port in a file that a server writes once it listens; none while it is being written.
+fn port(path: &Path) -> Option<u16> {
+    let value: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let address = value["nats"][0].as_str()?.rsplit_once("://")?.1;
+    let of_address = |address: &str| Some(address.parse::<SocketAddr>().ok()?.port());
+    of_address(address).or_else(|| address.rsplit_once(':')?.1.parse().ok())
+}
+
+/// The process and port of the server of this store, if it runs on this machine and listens.
+pub(crate) fn listening(store: &Path) -> Option<(u32, u16)> {
+    let of_file = |path: PathBuf| {
+        let name = path.file_stem()?.to_str()?;
+        let pid = name.rsplit_once('_')?.1.parse().ok()?;
+        is_ours(pid, store).then_some((pid, port(&path)?))
+    };
+    ports_files(store).ok()?.into_iter().find_map(of_file)
+}
+
+/// Ends the server of `record`, whose files are in `store`, and waits until it has ended. False if it runs no more.
+///
+/// # Errors
+/// When it runs on another machine, or does not end.
+pub(crate) fn stop(record: &Record, store: &Path) -> Result<bool, ClusterError> {
+    let wrong = |what: String| ClusterError::Content {
+        path: store.to_owned(),
+        what,
+    };
+    if record.host != machine() {
+        return Err(wrong(format!(
+            "its nats-server runs on {}, as process {}: end it there",
+            record.host, record.pid
+        )));
+    }
+    let Some(pid) = i32::try_from(record.pid).ok().and_then(Pid::from_raw) else {
+        return Err(wrong(format!("{} is no process", record.pid)));
+    };
+    if !is_ours(record.pid, store) {
+        return Ok(false);
+    }
+    match kill_process(pid, Signal::TERM) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::SRCH) => return Ok(false),
+        Err(error) => return Err(wrong(format!("its nats-server cannot be ended: {error}"))),
+    }
+    let until = Instant::now() + STOP_WITHIN;
+    while is_ours(record.pid, store) {
+        if Instant::now() > until {
+            let seconds = STOP_WITHIN.as_secs();
+            return Err(wrong(format!(
+                "its nats-server, process {}, does not end within {seconds} s",
+                record.pid
+            )));
+        }
+        thread::sleep(POLL);
+    }
+    Ok(true)
+}
+
+/// Whether a process is a server of this store: numbers of processes are used again.
+fn is_ours(pid: u32, store: &Path) -> bool {
+    let configuration = store.join(CONFIGURATION);
+    let read = |pid: u32| -> io::Result<Vec<u8>> { fs::read(format!("/proc/{pid}/cmdline")) };
+    let Ok(line) = read(pid) else { return false };
+    let mut arguments = line.split(|byte| *byte == 0);
+    arguments.any(|argument| argument == configuration.as_os_str().as_encoded_bytes())
+}

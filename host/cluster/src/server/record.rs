@@ -1,0 +1,154 @@
+//! What is left in a file about a server that rank 0 has started: where it is, and how it is reached.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ClusterError;
+
+/// More is no record of ours.
+const MAX_SIZE: u64 = 16 << 10;
+
+/// A server that was started. The file has mode 0600: who can read it can join.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Record {
+    /// The run that it was started for.
+    pub(crate) run: String,
+    /// `host:port`.
+    pub(crate) address: String,
+    /// What trainers have to know; none where they know it otherwise, or where none is needed.
+    pub(crate) secret: Option<String>,
+    /// The server's process.
+    pub(crate) pid: u32,
+    /// The name of the machine on which it runs.
+    pub(crate) host: String,
+    /// When it was started, in seconds since 1970. For people only.
+    pub(crate) started: u64,
+}
+
+impl Record {
+    /// Reads one. None if there is no file.
+    ///
+    /// # Errors
+    /// [`ClusterError::File`]; [`ClusterError::Content`] if it is no record.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, ClusterError> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(ClusterError::file(path)(error)),
+        };
+        let mut bytes = Vec::new();
+        let read = file.take(MAX_SIZE + 1).read_to_end(&mut bytes);
+        read.map_err(ClusterError::file(path))?;
+        let parsed = match bytes.len() as u64 > MAX_SIZE {
+            true => None,
+            false => serde_json::from_slice(&bytes).ok(),
+        };
+        // What the parser says could have a part of the secret in it.
+        parsed.map(Some).ok_or_else(|| ClusterError::Content {
+            path: path.to_owned(),
+            what: "this file was not written by pbg-host for its trainers to meet at".into(),
+        })
+    }
+
+    /// Writes it in one step: who reads finds the old one or this one.
+    ///
+    /// # Errors
+    /// [`ClusterError::File`].
+    pub(crate) fn write(&self, path: &Path) -> Result<(), ClusterError> {
+        let mut text = serde_json::to_string_pretty(self)
+            .map_err(|error| ClusterError::file(path)(error.into()))?;
+        text.push('\n');
+        private(path, text.as_bytes())
+    }
+}
+
+/// Writes a file that only its owner reads, in one step.
+///
+/// # Errors
+/// [`ClusterError::File`].
+pub(super) fn private(path: &Path, bytes: &[u8]) -> Result<(), ClusterError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary: PathBuf = path.with_file_name(name);
+    let written = || -> io::Result<()> {
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    written().map_err(ClusterError::file(path))
+}
+
+/// The name of this machine.
+pub(crate) fn machine() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            run: "a".into(),
+            address: "10.0.0.1:4".into(),
+            secret: Some("secret-of-the-run".into()),
+            pid: 7,
+            host: "node".into(),
+            started: 3,
+        }
+    }
+
+    #[test]
+    fn is_read_as_it_was_written_and_by_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("meet");
+        assert_eq!(Record::read(&path).unwrap(), None);
+        for _ in 0..2 {
+            record().write(&path).unwrap();
+            assert_eq!(Record::read(&path).unwrap(), Some(record()));
+        }
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn other_files_are_refused_without_showing_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("meet");
+        let good = serde_json::to_string(&record()).unwrap();
+        let long = " ".repeat(20 << 10) + &good;
+        for text in [
+            "",
+            "{}",
+            &good[..30],
+            &good.replace("\"pid\"", "\"id\""),
+            &long,
+        ] {
+            fs::write(&path, text).unwrap();
+            let error = Record::read(&path).unwrap_err().to_string();
+            assert!(error.contains("was not written by pbg-host"), "{error}");
+            assert!(!error.contains("secret-of"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! One client of NATS on a runtime of its own, for callers that block.
+
+use std::fs;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::rustls::{ClientConfig, crypto};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, RequestErrorKind};
+use futures_util::StreamExt;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::error::ClusterError;
+use crate::method::Address;
+use crate::options::{Options, RunName};
+use crate::secret::Secret;
+use crate::signals::Signals;
+
+/// The largest message: what servers take if nothing else is configured.
+pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
+
+/// How long a server may take to let a client in.
+const DIAL_WITHIN: Duration = Duration::from_secs(3);
+/// A server that leaves three of these unanswered is given up, and others are tried.
+const PING_EVERY: Duration = Duration::from_secs(4);
+/// The longest pause between two attempts to connect again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How long tasks may take to end.
+const END_WITHIN: Duration = Duration::from_secs(1);
+/// How often a client without a server is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Messages of one subscription that nobody has taken yet; more are dropped. As many of the largest are 128 MiB.
+const QUEUE: usize = 128;
+
+/// By what a server knows a client, and the client a server.
+#[derive(Default)]
+pub(crate) struct Access {
+    seed: Option<String>,
+    credentials: Option<String>,
+    token: Option<String>,
+    tls: Option<Tls>,
+    follows: bool,
+}
+
+enum Tls {
+    /// With the authority of a secret.
+    Own(Box<ClientConfig>),
+    /// With the files that the options name.
+    Files(Box<Options>),
+}
+
+impl Access {
+    /// To a server that rank 0 has started. Beyond this machine, traffic is encrypted.
+    ///
+    /// # Errors
+    /// When no keys can be made.
+    pub(crate) fn private(secret: Option<&Secret>, to: &Address) -> Result<Self, ClusterError> {
+        let Some(secret) = secret else {
+            return Ok(Self::default());
+        };
+        let tls = match to.is_loopback() {
+            true => None,
+            false => Some(Tls::Own(Box::new(secret.tls()?))),
+        };
+        Ok(Self {
+            seed: Some(secret.user_seed()?),
+            tls,
+            ..Self::default()
+        })
+    }
+
+    /// To servers of the user, which may name others that belong to them.
+    ///
+    /// # Errors
+    /// [`ClusterError::File`] for credentials that cannot be read.
+    pub(crate) fn of_user(options: &Options, tls: bool) -> Result<Self, ClusterError> {
+        let read = |path| fs::read_to_string(path).map_err(ClusterError::file(path));
+        let credentials = options.credentials.as_deref().map(read).transpose()?;
+        Ok(Self {
+            seed: None,
+            credentials,
+            token: options
+                .secret
+                .as_ref()
+                .map(|secret| secret.expose().to_owned()),
+            tls: tls.then(|| Tls::Files(Box::new(options.clone()))),
+            follows: true,
+        })
+    }
+
+    fn apply(&self, mut to: ConnectOptions) -> Result<ConnectOptions, Failure> {
+        if let Some(seed) = &self.seed {
+            to = to.nkey(seed.clone());
+        }
+        if let Some(token) = &self.token {
+            to = to.token(token.clone());
+        }
+        if let Some(credentials) = &self.credentials {
+            let used = to.credentials(credentials);
+            // What the parser says could have a part of the file in it.
+            to = used.map_err(|_| Failure::Refused("the file of credentials is none".into()))?;
+        }
+        if !self.follows {
+            to = to.ignore_discovered_servers();
+        }
+        Ok(match &self.tls {
+            None => to,
+            Some(Tls::Own(config)) => to.tls_client_config((**config).clone()).require_tls(true),
+            Some(Tls::Files(options)) => {
+                to = to.require_tls(true);
+                if let Some(authority) = &options.authority {
+                    to = to.add_root_certificates(authority.clone());
+                }
+                match &options.identity {
+                    Some((certificate, key)) => {
+                        to.add_client_certificate(certificate.clone(), key.clone())
+                    }
+                    None => to,
+                }
+            }
+        })
+    }
+}
+
+/// Why a server cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// It knows this client not, or this client it.
+    #[error("{0}")]
+    Refused(String),
+    /// It does not answer as a server does.
+    #[error("{0}")]
+    Silent(String),
+}
+
+/// A runtime that ends in bounded time: looking up a name, which cannot be interrupted, may go on without it.
+struct Bounded(Option<Runtime>);
+
+impl Drop for Bounded {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_timeout(END_WITHIN);
+        }
+    }
+}
+
+/// Connects to servers.
+#[derive(Clone)]
+pub(crate) struct Dialer {
+    /// Ends the runtime with the last of all that use it.
+    _runtime: Arc<Bounded>,
+    handle: Handle,
+    run: RunName,
+}
+
+impl Dialer {
+    /// With a runtime of its own.
+    ///
+    /// # Errors
+    /// When the system has no thread.
+    pub(crate) fn new(run: &RunName) -> Result<Self, ClusterError> {
+        // Whoever comes first decides for the process; another choice would do as well.
+        crypto::ring::default_provider().install_default().ok();
+        let mut builder = Builder::new_multi_thread();
+        let built = builder
+            .worker_threads(1)
+            .thread_name("pbg-cluster")
+            .enable_all()
+            .build();
+        let runtime =
+            built.map_err(|error| ClusterError::System(format!("start threads: {error}")))?;
+        Ok(Self {
+            handle: runtime.handle().clone(),
+            _runtime: Arc::new(Bounded(Some(runtime))),
+            run: run.clone(),
+        })
+    }
+
+    /// Connects to the first of `servers` that answers.
+    ///
+    /// # Errors
+    /// When none does, or when one refuses.
+    pub(crate) fn dial(&self, servers: &[Address], access: &Access) -> Result<Line, Failure> {
+        let signals = Arc::new(Signals::default());
+        let hears = Arc::clone(&signals);
+        let options = ConnectOptions::new()
+            .name(format!("pbg-host {}", self.run.as_str()))
+            .custom_inbox_prefix(format!("pbg.{}.inbox", self.run.as_str()))
+            .connection_timeout(DIAL_WITHIN)
+            .ping_interval(PING_EVERY)
+            .subscription_capacity(QUEUE)
+            .reconnect_delay_callback(|attempt| {
+                let exponent = u32::try_from(attempt).unwrap_or(u32::MAX).min(20);
+                Duration::from_millis(1 << exponent).min(LONGEST_PAUSE)
+            })
+            .event_callback(move |event| {
+                hears.happened(&event);
+                std::future::ready(())
+            });
+        let options = access.apply(options)?;
+        let scheme = if access.tls.is_some() { "tls" } else { "nats" };
+        let urls: Vec<String> = servers
+            .iter()
+            .map(|server| format!("{scheme}://{server}"))
+            .collect();
+        let all = servers.len().max(1) as u32;
+        match self.block(DIAL_WITHIN * 2 * all, options.connect(urls)) {
+            None => Err(Failure::Silent("does not answer".into())),
+            Some(Ok(client)) => Ok(Line {
+                dialer: self.clone(),
+                client,
+                signals,
+            }),
+            Some(Err(error)) => Err(failure(&error)),
+        }
+    }
+
+    /// Runs a future to its end, at most this long.
+    pub(crate) fn block<T>(&self, within: Duration, future: impl Future<Output = T>) -> Option<T> {
+        let bounded = async { tokio::time::timeout(within, future).await };
+        self.handle.block_on(bounded).ok()
+    }
+
+    /// Runs a future that does not wait, within the runtime.
+    pub(crate) fn run_now<T>(&self, future: impl Future<Output = T>) -> T {
+        self.handle.block_on(future)
+    }
+
+    /// Runs a future beside the callers.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(future);
+    }
+}
+
+fn failure(error: &async_nats::ConnectError) -> Failure {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        source = inner.source();
+    }
+    let is_refusal = match error.kind() {
+        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => true,
+        // A certificate that does not follow from the secret.
+        _ => text.contains("invalid peer certificate"),
+    };
+    match is_refusal {
+        true => Failure::Refused(text),
+        false => Failure::Silent(text),
+    }
+}
+
+/// A connection to a server, made again by itself when it breaks.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) dialer: Dialer,
+    pub(crate) client: Client,
+    pub(crate) signals: Arc<Signals>,
+}
+
+impl Line {
+    /// Waits until there is a server. The client would keep what is sent meanwhile, however large, and send it when nobody
+    /// waits for an answer any more.
+    pub(crate) async fn connected(&self) {
+        while self.client.connection_state() != State::Connected {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Waits until the server has seen all that was sent before, subscriptions included. An error means that it has not.
+    pub(crate) async fn settled(&self, run: &RunName) -> Result<(), async_nats::RequestError> {
+        self.connected().await;
+        // Nobody answers there, which the server says at once.
+        let nobody = format!("pbg.{}.nobody", run.as_str());
+        match self.client.request(nobody, Vec::new().into()).await {
+            Err(error) if error.kind() != RequestErrorKind::NoResponders => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a trainer of another run is heard.
+    pub(crate) fn hears_beats(&self, run: &str, within: Duration) -> bool {
+        let Ok(run) = RunName::new(run) else {
+            return false;
+        };
+        let heard = async {
+            match self
+                .client
+                .subscribe(format!("pbg.{}.beat", run.as_str()))
+                .await
+            {
+                Ok(mut beats) => beats.next().await.is_some(),
+                Err(_) => false,
+            }
+        };
+        self.dialer.block(within, heard).unwrap_or(false)
+    }
+}

@@ -1,0 +1,387 @@
+//! A checkpoint's folder that several trainers of one run write to.
+//!
+//! Files are durable when they are named to others. A version is written in three steps: its manifest under a name with
+//! its number, which nobody can write twice; then the ledger learns of it; then it replaces `manifest.json`. Who finds
+//! the first step done finds the version whole ([`SharedCheckpoint::newest`]).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+use pbg_core::ledger::{File, FileId, Token};
+
+use super::lock::{Lock, With};
+use super::{
+    CheckpointError, MANIFEST, Manifest, PartitionData, PartitionFiles, PartitionRows, Tensor,
+    TensorRef, Writer, about, names, read, tensors,
+};
+use crate::files::{self, FileError, Summary};
+
+/// The folder, as one trainer sees it. A machine alone cannot open it meanwhile.
+#[derive(Debug)]
+pub struct SharedCheckpoint {
+    files: PartitionFiles,
+    token: Token,
+    _lock: Lock,
+}
+
+impl SharedCheckpoint {
+    /// Opens the folder `path`, which is made if there is none, for the trainer `token`, and leaves a sign there that it
+    /// did.
+    ///
+    /// # Errors
+    /// When a machine alone holds it, or it is damaged or cannot be written.
+    pub fn open(path: &Path, token: Token) -> Result<Self, CheckpointError> {
+        files::create_folder(path)?;
+        let lock = Lock::take(path, With::Trainers)?;
+        if read::manifest_if_any(path)?.is_none() {
+            names::begin_first(path)?;
+        }
+        files::mark(&path.join(names::presence(token)))?;
+        let named = AtomicU64::new(1);
+        Ok(Self {
+            files: PartitionFiles::new(path, Writer::Trainer { token, named }),
+            token,
+            _lock: lock,
+        })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.files.folder()
+    }
+
+    /// Whether `token` has opened this very folder: a folder of the same path that is not shared has no sign of it.
+    #[must_use]
+    pub fn is_seen_by(&self, token: Token) -> bool {
+        fs::exists(self.path().join(names::presence(token))).unwrap_or(false)
+    }
+
+    /// Removes the sign of a trainer that takes part no more.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn forget(&self, token: Token) -> Result<(), CheckpointError> {
+        Ok(files::remove(&self.path().join(names::presence(token)))?)
+    }
+
+    /// The newest complete version; none before the first.
+    ///
+    /// # Errors
+    /// When it is damaged.
+    pub fn newest(&self) -> Result<Option<Manifest>, CheckpointError> {
+        read::manifest_if_any(self.path())
+    }
+
+    /// Writes a partition, durably, for the checkpoint `version`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_partition(
+        &self,
+        entity_type: &str,
+        partition: u32,
+        version: u64,
+        rows: &PartitionRows<'_>,
+    ) -> Result<File, CheckpointError> {
+        let key = names::partition(entity_type, partition);
+        let metadata = about(entity_type, partition);
+        let write = |path: &Path| rows.write(path, &metadata);
+        let (name, Summary { size, crc32 }) = self.write(&key, version, write)?;
+        let writer = names::parse(&name).and_then(|name| name.writer);
+        let id = FileId { version, writer };
+        Ok(File { id, size, crc32 })
+    }
+
+    /// Writes the parameters, durably, for the checkpoint `version`. Gives the name of the file, and what it is.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write_model(
+        &self,
+        version: u64,
+        parameters: &[TensorRef<'_>],
+    ) -> Result<(String, Summary), CheckpointError> {
+        let write = |path: &Path| tensors::write(path, parameters, &[]);
+        self.write(names::MODEL, version, write)
+    }
+
+    fn write(
+        &self,
+        key: &str,
+        version: u64,
+        write: impl FnOnce(&Path) -> Result<Summary, FileError>,
+    ) -> Result<(String, Summary), CheckpointError> {
+        let (name, summary) = self.files.write(key, version, write)?;
+        self.files.sync(&name)?;
+        files::sync_folder_of(&self.path().join(&name))?;
+        Ok((name, summary))
+    }
+
+    /// Reads a partition from a file that the ledger names, into memory that is used again.
+    ///
+    /// # Errors
+    /// When it cannot be read or is not what the ledger says; `data` is meaningless then.
+    pub fn read_partition_into(
+        &self,
+        entity_type: &str,
+        partition: u32,
+        file: &File,
+        data: &mut PartitionData,
+    ) -> Result<(), CheckpointError> {
+        let name = name_of(entity_type, partition, file.id);
+        let &File { size, crc32, .. } = file;
+        self.files
+            .read_partition(&name, Summary { size, crc32 }, data)
+    }
+
+    /// The parameters of a version; none if it has none.
+    ///
+    /// # Errors
+    /// When they cannot be read or are damaged.
+    pub fn read_model(&self, manifest: &Manifest) -> Result<Vec<Tensor>, CheckpointError> {
+        match manifest.find(names::MODEL) {
+            Some((name, summary)) => self.files.read_model(name, summary),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Writes a version's manifest under its number, durably. Its files are durable already.
+    ///
+    /// # Errors
+    /// When there is one of this number, or it cannot be written.
+    pub fn publish(&self, manifest: &Manifest) -> Result<(), CheckpointError> {
+        let path = self.path().join(names::numbered_manifest(manifest.version));
+        let sealed = manifest.seal();
+        let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
+        // A link fails where the name is taken, which a rename would replace.
+        let staged = self.path().join(names::staged_manifest(self.token));
+        let written = files::write(&staged, &sealed).and_then(|()| {
+            fs::hard_link(&staged, &path).map_err(|e| FileError::new("create", &path, e))
+        });
+        files::remove(&staged)?;
+        written?;
+        Ok(files::sync_folder_of(&path)?)
+    }
+
+    /// Has a version that was published replace `manifest.json`, unless a newer one has.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn make_current(&self, manifest: &Manifest) -> Result<(), CheckpointError> {
+        make_current(self.path(), &names::staged_manifest(self.token), manifest)
+    }
+
+    /// Names of the files of partitions and parameters in the folder now.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn list(&self) -> Result<Vec<String>, CheckpointError> {
+        let mut names = names::entries(self.path())?;
+        names.retain(|name| names::is_ours(name));
+        Ok(names)
+    }
+
+    /// Removes those of `listed` that `is_garbage` (entity type, partition and name of a partition's file), and old
+    /// parameters; what `kept`, the manifest that was just published and the one before it, names stays.
+    ///
+    /// # Errors
+    /// When a file cannot be removed.
+    pub fn remove_garbage(
+        &self,
+        listed: &[String],
+        kept: &[&Manifest],
+        is_garbage: impl Fn(&str, u32, FileId) -> bool,
+    ) -> Result<(), CheckpointError> {
+        let newest = kept.iter().map(|manifest| manifest.version).max();
+        let named: BTreeSet<&String> = kept.iter().flat_map(|m| m.files.keys()).collect();
+        for name in listed.iter().filter(|name| !named.contains(name)) {
+            let Some(parsed) = names::parse(name) else {
+                continue;
+            };
+            let (version, writer) = (parsed.version, parsed.writer);
+            let goes = match names::parse_partition(name) {
+                Some((entity_type, partition)) => {
+                    is_garbage(&entity_type, partition, FileId { version, writer })
+                }
+                None => newest.is_some_and(|newest| version < newest),
+            };
+            if goes {
+                files::remove(&self.path().join(name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has `manifest` replace the one of `folder`, if it is newer; it is written as `staged` before.
+pub(super) fn make_current(
+    folder: &Path,
+    staged: &str,
+    manifest: &Manifest,
+) -> Result<(), CheckpointError> {
+    let path = folder.join(MANIFEST);
+    let current = read::manifest_at(&path)?;
+    if current.is_some_and(|current| current.version >= manifest.version) {
+        return Ok(());
+    }
+    let sealed = manifest.seal();
+    let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
+    let staged = folder.join(staged);
+    files::write(&staged, &sealed)?;
+    files::rename(&staged, &path)?;
+    files::sync_folder_of(&path)?;
+    names::end_first(folder)?;
+    for name in names::entries(folder)? {
+        if names::parse_numbered(&name).is_some_and(|version| version < manifest.version) {
+            files::remove(&folder.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Name of a partition's file.
+#[must_use]
+pub(super) fn name_of(entity_type: &str, partition: u32, id: FileId) -> String {
+    let key = names::partition(entity_type, partition);
+    names::versioned(&key, id.version, id.writer)
+}
+
+/// Name and summary of a partition's file as a manifest has them.
+#[must_use]
+pub fn in_manifest(entity_type: &str, partition: u32, file: &File) -> (String, Summary) {
+    let &File { id, size, crc32 } = file;
+    (name_of(entity_type, partition, id), Summary { size, crc32 })
+}
+
+/// The file of a partition that a manifest names, as the ledger has it.
+#[must_use]
+pub fn from_manifest(manifest: &Manifest, entity_type: &str, partition: u32) -> Option<File> {
+    let (name, Summary { size, crc32 }) =
+        manifest.find(&names::partition(entity_type, partition))?;
+    let names::Name {
+        version, writer, ..
+    } = names::parse(name)?;
+    let id = FileId { version, writer };
+    Some(File { id, size, crc32 })
+}
+
+#[cfg(test)]
+mod tests {
+    use pbg_core::ledger::{Begun, Cut};
+
+    use super::*;
+    use crate::checkpoint::{Checkpoint, ReadCheckpoint};
+
+    fn rows(value: f32) -> PartitionRows<'static> {
+        let fill: &'static (dyn Fn(usize, &mut [f32]) + Sync) =
+            Box::leak(Box::new(move |_: usize, out: &mut [f32]| out.fill(value)));
+        PartitionRows {
+            rows: 2,
+            dim: 3,
+            embeddings: fill,
+            row_adagrad: fill,
+        }
+    }
+
+    fn manifest(version: u64, files: &[(String, Summary)]) -> Manifest {
+        let begun = Begun {
+            incarnation: Token(7),
+            revision: 3,
+            token: Token(1),
+            number: 4,
+        };
+        let begun = Some(begun);
+        Manifest {
+            version,
+            files: files.iter().cloned().collect(),
+            cut: Some(Cut { version, begun }),
+            ..Manifest::default()
+        }
+    }
+
+    #[test]
+    fn what_several_commit_one_goes_on_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |token| SharedCheckpoint::open(folder.path(), Token(token)).unwrap();
+        let (one, two) = (open(1), open(2));
+        assert!(
+            Checkpoint::open_or_create(folder.path())
+                .unwrap_err()
+                .is_locked()
+        );
+        let first = one.write_partition("e", 0, 1, &rows(1.0)).unwrap();
+        let second = two.write_partition("e", 0, 1, &rows(2.0)).unwrap();
+        assert_ne!(first.id, second.id);
+        let model = two.write_model(1, &[]).unwrap();
+        let manifest = manifest(1, &[in_manifest("e", 0, &second), model]);
+        two.publish(&manifest).unwrap();
+        two.publish(&manifest).unwrap_err();
+        assert_eq!(one.newest().unwrap().as_ref(), Some(&manifest));
+        assert_eq!(from_manifest(&manifest, "e", 0), Some(second));
+        assert!(one.is_seen_by(Token(2)) && !one.is_seen_by(Token(3)));
+        one.forget(Token(1)).unwrap();
+        drop((one, two));
+
+        // Whoever goes on alone finds it, though it has not replaced the last one.
+        let alone = Checkpoint::open_or_create(folder.path()).unwrap();
+        assert_eq!(alone.version(), 1);
+        let data = alone.read_partition("e", 0).unwrap().unwrap();
+        assert_eq!(data.embeddings[..], [2.0; 6]);
+        let read = ReadCheckpoint::open(folder.path()).unwrap();
+        assert_eq!(read.version(), 1);
+        assert!(!folder.path().join("manifest.v1.json").exists());
+        assert_eq!(names::entries(folder.path()).unwrap().len(), 5);
+    }
+
+    #[test]
+    fn a_version_that_is_not_whole_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
+        let file = trainer.write_partition("e", 0, 1, &rows(1.0)).unwrap();
+        let whole = manifest(1, &[in_manifest("e", 0, &file)]);
+        trainer.publish(&whole).unwrap();
+        trainer.make_current(&whole).unwrap();
+        let mut lacks = file;
+        lacks.id.version = 9;
+        let broken = manifest(2, &[in_manifest("e", 0, &lacks)]);
+        trainer.publish(&broken).unwrap();
+        assert_eq!(trainer.newest().unwrap(), Some(whole));
+        std::fs::write(folder.path().join("manifest.v3.json"), "{").unwrap();
+        assert_eq!(trainer.newest().unwrap().unwrap().version, 1);
+    }
+
+    #[test]
+    fn garbage_goes_and_what_is_kept_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
+        let write = |version| {
+            trainer
+                .write_partition("e", 0, version, &rows(1.0))
+                .unwrap()
+        };
+        let (old, kept, newest) = (write(1), write(1), write(2));
+        let models = [1, 2].map(|version| trainer.write_model(version, &[]).unwrap());
+        let before = manifest(1, &[in_manifest("e", 0, &kept)]);
+        let now = manifest(2, &[in_manifest("e", 0, &newest), models[1].clone()]);
+        let listed = trainer.list().unwrap();
+        assert_eq!(listed.len(), 5);
+        let later = write(2);
+        let is_garbage = |_: &str, _, _| true;
+        trainer
+            .remove_garbage(&listed, &[&before, &now], is_garbage)
+            .unwrap();
+        let name = |file: &File| in_manifest("e", 0, file).0;
+        let mut expected = [
+            name(&kept),
+            name(&newest),
+            name(&later),
+            models[1].0.clone(),
+        ];
+        expected.sort_unstable();
+        assert_eq!(trainer.list().unwrap(), expected);
+        assert!(!folder.path().join(name(&old)).exists());
+    }
+}

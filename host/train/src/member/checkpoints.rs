@@ -1,0 +1,170 @@
+//! Checkpoints, written by any trainer while the others go on.
+//!
+//! A checkpoint is of one revision of the ledger: the files that it names are durable already, and stay until no record
+//! that can still stand names them. Parameters are written, then the manifest under its number, then the ledger learns of
+//! it, then it becomes the current one.
+
+use std::time::Instant;
+
+use pbg_core::event::Event;
+use pbg_core::ledger::{Action, Cut, FileId, Record};
+use pbg_store::checkpoint::manifest::RunInfo;
+use pbg_store::checkpoint::{Manifest, TensorRef, shared};
+
+use super::ledger::Denied;
+use super::work::state_of;
+use super::{Member, is_open};
+use crate::commit;
+use crate::error::{Mismatch, RunError};
+use crate::layout::{Group, TableKey};
+use crate::state::RunState;
+use crate::tables::with_data;
+
+impl Member<'_> {
+    /// Version of the newest checkpoint; 0 before the first.
+    pub(super) fn newest_version(&self) -> Result<u64, RunError> {
+        let newest = self.machine.line.buffer.store().files.newest()?;
+        Ok(newest.map_or(0, |manifest| manifest.version))
+    }
+
+    /// Whether an epoch has ended that no checkpoint holds.
+    pub(super) fn epoch_is_uncommitted(&self, record: &Record) -> Result<bool, RunError> {
+        let pass = record.work().pass;
+        let is_between = (pass.edge_set, pass.edge_chunk) == (0, 0) && record.work().plan.is_none();
+        if !is_between || pass.epoch == 0 {
+            return Ok(false);
+        }
+        let newest = self.machine.line.buffer.store().files.newest()?;
+        let Some(manifest) = newest else {
+            return Ok(true);
+        };
+        let state = stored_state(&manifest, &self.machine.config().checkpoint_path)?;
+        Ok(state.schedule.pass().epoch < pass.epoch)
+    }
+
+    /// Writes a checkpoint if one is due and this trainer is the one who writes it.
+    pub(super) fn checkpoint_if_due(&mut self) -> Result<(), RunError> {
+        let interval = self.machine.config().checkpoint_interval.unwrap_or(600.0);
+        if self.last_checkpoint.elapsed().as_secs_f64() < interval {
+            return Ok(());
+        }
+        self.last_checkpoint = Instant::now();
+        let record = self.seen()?;
+        match self.leads(&record) && is_open(&record) {
+            true => self.checkpoint(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes a checkpoint of the ledger as it is now.
+    pub(super) fn checkpoint(&mut self) -> Result<(), RunError> {
+        let started = Instant::now();
+        self.exchange_parameters();
+        let tables = self.machine.line.buffer.store();
+        let listed = tables.files.list()?;
+        let before = tables.files.newest()?;
+        let record = match self.ledger.submit(Action::Checkpoint) {
+            Ok(record) => record,
+            // Another trainer writes one.
+            Err(Denied::Refused(_)) => return Ok(()),
+            Err(Denied::Ended(error)) => return Err(error.into()),
+        };
+        let Some((_, cut)) = record.checkpoint_under_way() else {
+            return Ok(());
+        };
+        let manifest = self.manifest(&record, cut)?;
+        let files = &self.machine.line.buffer.store().files;
+        files.publish(&manifest)?;
+        self.submit(Action::Committed(cut))?;
+        files.make_current(&manifest)?;
+        let kept: Vec<&Manifest> = before.iter().chain([&manifest]).collect();
+        files.remove_garbage(&listed, &kept, |entity_type, partition, id| {
+            self.is_garbage(&record, entity_type, partition, id)
+        })?;
+        self.last_checkpoint = Instant::now();
+        let seconds = started.elapsed().as_secs_f64();
+        self.machine.emit(Event::Committed {
+            version: cut.version,
+            seconds,
+            writing_seconds: 0.0,
+        });
+        Ok(())
+    }
+
+    fn is_garbage(&self, record: &Record, entity_type: &str, partition: u32, id: FileId) -> bool {
+        let layout = &self.machine.blueprint().layout;
+        let groups = record.grid().groups();
+        let key = layout.types.iter().position(|t| t.name == entity_type);
+        let Some(key) = key.map(|entity| (entity, partition)) else {
+            return false;
+        };
+        let place = |group: Group| {
+            let at = layout.group_tables(group).position(|k| k == key)?;
+            Some((group, at))
+        };
+        let place = groups.into_iter().find_map(place);
+        place.is_some_and(|(group, at)| record.is_garbage(group, at, id))
+    }
+
+    /// The manifest of `record`, whose checkpoint is `cut`. What was never trained gets its initial state on disk.
+    fn manifest(&self, record: &Record, cut: Cut) -> Result<Manifest, RunError> {
+        let layout = &self.machine.blueprint().layout;
+        let tables = self.machine.line.buffer.store();
+        let mut files = std::collections::BTreeMap::new();
+        for group in record.grid().groups() {
+            let recorded = record.partition(group);
+            for (at, key) in layout.group_tables(group).enumerate() {
+                let file = recorded.and_then(|p| p.files.get(at)).copied();
+                let file = file.map_or_else(|| self.write_initial(key, cut.version), Ok)?;
+                let name = &layout.types[key.0].name;
+                files.extend([shared::in_manifest(name, key.1, &file)]);
+            }
+        }
+        let model = commit::model(&self.machine.params);
+        let tensors: Vec<TensorRef<'_>> = model
+            .iter()
+            .map(|t| TensorRef {
+                name: &t.name,
+                shape: &t.shape,
+                values: &t.values,
+            })
+            .collect();
+        files.extend([tables.files.write_model(cut.version, &tensors)?]);
+        let state = state_of(record, layout);
+        let state =
+            serde_json::to_value(&state).map_err(|e| RunError::Unwritable(e.to_string()))?;
+        let run = commit::run_info(self.machine.resolved, &self.machine.strategies)?;
+        Ok(Manifest {
+            version: cut.version,
+            run: RunInfo { state, ..run },
+            metrics_length: 0,
+            files,
+            cut: Some(cut),
+        })
+    }
+
+    fn write_initial(
+        &self,
+        key: TableKey,
+        version: u64,
+    ) -> Result<pbg_core::ledger::File, RunError> {
+        let tables = self.machine.line.buffer.store();
+        let layout = &self.machine.blueprint().layout.types[key.0];
+        let data = tables.initial().partition(layout, key.0, key.1)?;
+        Ok(with_data(&data, |rows| {
+            tables
+                .files
+                .write_partition(&layout.name, key.1, version, rows)
+        })?)
+    }
+}
+
+/// Where the run of a manifest stands.
+pub(super) fn stored_state(manifest: &Manifest, checkpoint: &str) -> Result<RunState, RunError> {
+    let state = serde_json::from_value(manifest.run.state.clone());
+    state.map_err(|e| {
+        let checkpoint = checkpoint.into();
+        let what = e.to_string();
+        Mismatch::Position { checkpoint, what }.into()
+    })
+}

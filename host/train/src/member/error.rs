@@ -1,0 +1,71 @@
+//! Why a trainer cannot take part in a run of several, or no more.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pbg_core::cluster::NoAnswer;
+use pbg_core::ledger::{Damage, Refusal};
+
+/// Why a trainer cannot take part, or no more.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The register does not answer.
+    #[error(
+        "the ledger has not answered for {seconds} s: {what}; what is settled is safe, and the same command goes on \
+         when it can be reached again"
+    )]
+    Unreachable {
+        /// How long it was waited for.
+        seconds: u64,
+        /// What the last attempt said.
+        what: String,
+    },
+    /// The run does not take this trainer.
+    #[error("the run refuses this trainer: {0}")]
+    Refused(Box<Refusal>),
+    /// The trainer's part has ended without its doing. It drops its tables and joins anew.
+    #[error("{0}")]
+    Fenced(Box<Refusal>),
+    /// The register has lost the record.
+    #[error("the ledger is empty, though this trainer had joined")]
+    NoRecord,
+    /// The record cannot be written or is not of this program.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    /// The folder of the checkpoint is not the one that others write to.
+    #[error(
+        "the folder {} is not the one that the trainer {name} writes to; `checkpoint_path` has to be one folder that every \
+         machine sees", folder.display()
+    )]
+    NotShared {
+        /// The folder.
+        folder: PathBuf,
+        /// What people call the other trainer, escaped.
+        name: String,
+    },
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers: {0}")]
+    NoRandomBits(String),
+    /// What one machine does and several do not yet.
+    #[error(
+        "several trainers cannot {what} yet; train on one machine, without `distributed_init_method`"
+    )]
+    NotYet {
+        /// What they cannot do.
+        what: String,
+    },
+}
+
+/// Nobody has answered for this long.
+pub(super) fn unreachable(waited: Duration, NoAnswer(what): NoAnswer) -> ClusterError {
+    let seconds = waited.as_secs();
+    ClusterError::Unreachable { seconds, what }
+}
+
+impl ClusterError {
+    /// Whether the trainer may drop its tables and join anew.
+    #[must_use]
+    pub fn may_rejoin(&self) -> bool {
+        matches!(self, Self::Fenced(_) | Self::NoRecord)
+    }
+}

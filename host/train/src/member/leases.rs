@@ -1,0 +1,93 @@
+//! Leases: which bucket comes next, as the order picks among those that are free.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pbg_core::graph::Bucket;
+use pbg_core::ledger::{Action, Group, MAX_LEASES, Record, Refusal};
+use pbg_core::schedule::Acquired;
+use pbg_core::strategy::Pass;
+
+use super::Member;
+use super::ledger::Denied;
+use crate::error::RunError;
+
+impl Member<'_> {
+    /// Leases a bucket that is free, as the order picks; none when nothing is free now.
+    pub(super) fn lease(&mut self, pass: &Pass) -> Result<Option<Acquired>, RunError> {
+        let mut record = self.seen()?;
+        loop {
+            let id = self.pass.as_ref().map(|(id, _)| *id);
+            let own = record.trainers().get(&self.token());
+            let is_full = own.is_none_or(|own| own.leases.len() >= MAX_LEASES);
+            let free = record.free(self.token());
+            if free.is_empty() || Some(record.work().pass) != id || is_full {
+                // What was seen may be old.
+                let newest = self.record()?;
+                if newest.revision() == record.revision() {
+                    return Ok(None);
+                }
+                record = newest;
+                continue;
+            }
+            let bucket = self.pick(pass, &record, &free)?;
+            match self.ledger.submit(Action::Lease(bucket)) {
+                Ok(_) => {
+                    let position = self.machine.line.buffer.extend_plan(bucket);
+                    return Ok(Some(Acquired { bucket, position }));
+                }
+                Err(Denied::Refused(Refusal::Phase { .. })) => return Ok(None),
+                Err(Denied::Refused(_)) => record = self.seen()?,
+                Err(Denied::Ended(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Asks the order which of the free buckets comes next.
+    pub(super) fn pick(
+        &mut self,
+        pass: &Pass,
+        record: &Record,
+        free: &[Bucket],
+    ) -> Result<Bucket, RunError> {
+        let asked = Instant::now();
+        let others = record
+            .trainers()
+            .iter()
+            .filter(|(t, _)| **t != self.token());
+        let held: Vec<Bucket> = others.flat_map(|(_, other)| other.leases.clone()).collect();
+        let ledger = Arc::clone(&self.ledger);
+        let mut resident = self.machine.line.buffer.resident();
+        resident.retain(|group| ledger.is_current(*group));
+        let pass = Pass {
+            resident,
+            ..pass.clone()
+        };
+        let order = &mut self.machine.strategies.order;
+        let picked = match order.pick(&pass, &held, free) {
+            Ok(picked) => picked,
+            Err(fault) => {
+                let event = self.machine.replace_order(&fault)?;
+                self.machine.emit(event);
+                self.machine.strategies.order.pick(&pass, &held, free)?
+            }
+        };
+        self.sums.calls.order += asked.elapsed().as_secs_f64();
+        // The sandbox checks that it is one of them.
+        Ok(free.get(picked).copied().unwrap_or(free[0]))
+    }
+
+    pub(super) fn leases_ahead(&self, record: &Record) -> bool {
+        let groups = record.grid().groups().count();
+        let many = groups >= 4 * record.trainers().len();
+        self.cluster.ahead.unwrap_or(many)
+    }
+
+    /// Whether a bucket needs no partition but those that are held for the unsettled ones.
+    pub(super) fn needs_nothing_new(&self, bucket: Bucket) -> Result<bool, RunError> {
+        let record = self.seen()?;
+        let grid = record.grid();
+        let held: Vec<Group> = self.unsettled.iter().flat_map(|b| grid.needs(*b)).collect();
+        Ok(grid.needs(bucket).all(|group| held.contains(&group)))
+    }
+}

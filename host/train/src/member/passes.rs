@@ -1,0 +1,96 @@
+//! From pass to pass: opened by whoever comes first, ended by one for all.
+
+use std::sync::Arc;
+
+use pbg_core::event::Event;
+use pbg_core::graph::Bucket;
+use pbg_core::ledger::{Action, Record, plan_digest};
+use pbg_core::plan::LeastRecentlyUsed;
+use pbg_core::schedule::PassId;
+use pbg_core::strategy::Pass;
+
+use super::Member;
+use crate::error::RunError;
+use crate::machine::Planned;
+use crate::memory;
+
+impl Member<'_> {
+    /// Asks the order for the plan of a pass that nobody has opened, and opens it.
+    pub(super) fn open_pass(&mut self, id: PassId) -> Result<(), RunError> {
+        let pass = Pass {
+            resident: Vec::new(),
+            ..self.machine.pass(id)
+        };
+        let mut events = Vec::new();
+        let planned = self.machine.plan(&pass, &mut events);
+        events
+            .into_iter()
+            .for_each(|event| self.machine.emit(event));
+        let Planned {
+            plan,
+            order,
+            cost,
+            seconds,
+        } = planned?;
+        self.sums.calls.order += seconds;
+        let edges = |bucket: &Bucket| {
+            let index = bucket.lhs as usize * pass.rhs_partitions as usize + bucket.rhs as usize;
+            pass.edges.get(index).copied().unwrap_or(0)
+        };
+        let empty = plan.iter().filter(|b| edges(b) == 0).copied().collect();
+        let opened = self.submit(Action::Open {
+            pass: id,
+            plan: plan_digest(&plan),
+            empty,
+        })?;
+        if opened {
+            self.machine.emit(Event::PassPlanned {
+                pass: id,
+                order,
+                buckets: plan.len() as u64,
+                cost,
+            });
+        }
+        Ok(())
+    }
+
+    /// Begins the pass that the record is in.
+    pub(super) fn enter(&mut self, id: PassId) -> Arc<Pass> {
+        let pass = Arc::new(self.machine.pass(id));
+        let buffer = &mut self.machine.line.buffer;
+        let eviction = Box::new(LeastRecentlyUsed::default());
+        buffer.begin_pass(Arc::clone(&pass), Vec::new(), eviction);
+        self.pass = Some((id, Arc::clone(&pass)));
+        pass
+    }
+
+    /// Moves on to the next pass; one trainer does it for all.
+    pub(super) fn advance(&mut self, record: &Record) -> Result<(), RunError> {
+        let work = record.work();
+        let plateau = work.progress.plateau;
+        let from = work.pass;
+        let sums = work.progress.sums;
+        if !self.submit(Action::Advance {
+            from,
+            plateau,
+            enough: work.enough,
+        })? {
+            return Ok(());
+        }
+        let now = self.seen()?.work().pass;
+        if now.epoch > from.epoch {
+            let groups = self.machine.line.seconds();
+            self.machine.emit(Event::EpochFinished {
+                groups,
+                epoch: from.epoch,
+                stats: sums.train,
+                eval_before: (sums.eval_before.count > 0).then_some(sums.eval_before),
+                seconds: sums.seconds,
+                calls: sums.calls,
+                io: sums.io,
+                peak_bytes: memory::peak_bytes(),
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Tables of a trainer: read from the files that the ledger names, written to files of its own, and settled.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pbg_core::graph::{Bucket, Side};
+use pbg_core::ledger::{Action, File, Grid, Settled, Settlement, Sums};
+use pbg_core::loss::LossState;
+use pbg_kernels::table::{Features, Table};
+use pbg_store::checkpoint::SharedCheckpoint;
+
+use super::ledger::{Denied, Ledger};
+use crate::buffer::TableStore;
+use crate::error::RunError;
+use crate::layout::{Group, Layout, TableKey};
+use crate::tables::{self, Initial};
+
+/// Buckets that are trained and are to be settled with the tables that are written meanwhile.
+#[derive(Debug)]
+pub(crate) struct Trained {
+    pub(crate) buckets: Vec<Bucket>,
+    pub(crate) sums: Sums,
+    pub(crate) loss: Option<LossState>,
+}
+
+/// The tables of a trainer, one of several.
+pub(crate) struct SharedTables {
+    pub(crate) files: SharedCheckpoint,
+    ledger: Arc<Ledger>,
+    initial: Initial,
+    layout: Layout,
+    grid: Grid,
+    features: Vec<Option<Features>>,
+    /// Files that were written since the last settlement.
+    written: Mutex<BTreeMap<TableKey, File>>,
+    /// The settlement under way.
+    settling: Mutex<Option<Trained>>,
+}
+
+impl SharedTables {
+    pub(crate) fn new(
+        files: SharedCheckpoint,
+        ledger: Arc<Ledger>,
+        initial: Initial,
+        layout: Layout,
+        grid: Grid,
+        features: Vec<Option<Features>>,
+    ) -> Self {
+        Self {
+            files,
+            ledger,
+            initial,
+            layout,
+            grid,
+            features,
+            written: Mutex::default(),
+            settling: Mutex::default(),
+        }
+    }
+
+    /// The group that holds a table, and the table's place in it; none for one that every trainer has.
+    fn group_of(&self, key: TableKey) -> Option<(Group, usize)> {
+        let of_side = |side| {
+            let group = (side, key.1);
+            let at = self.layout.group_tables(group).position(|k| k == key)?;
+            Some((group, at))
+        };
+        let layout = &self.layout.types[key.0];
+        match layout.partitioned() {
+            false => None,
+            true if self.layout.shared || layout.on_lhs => of_side(Side::Lhs),
+            true => of_side(Side::Rhs),
+        }
+    }
+
+    /// A table from the file that the record names, or in its initial state.
+    pub(crate) fn read(&self, key: TableKey) -> Result<Table, RunError> {
+        let (type_index, partition) = key;
+        let layout = &self.layout.types[type_index];
+        let mut file = None;
+        if let Some((group, at)) = self.group_of(key) {
+            let recorded = self.ledger.partition(group);
+            file = recorded.files.get(at).copied();
+            self.ledger.loaded(group, recorded.stamp());
+        }
+        let data = match file {
+            Some(file) => {
+                let mut data = tables::memory_for(layout, partition);
+                self.files
+                    .read_partition_into(&layout.name, partition, &file, &mut data)?;
+                data
+            }
+            None => self.initial.partition(layout, type_index, partition)?,
+        };
+        tables::table(layout, partition, data, self.features[type_index].clone())
+    }
+
+    /// Writes a table, durably.
+    pub(crate) fn write(&self, key: TableKey, table: &Table) -> Result<File, RunError> {
+        let layout = &self.layout.types[key.0];
+        let version = self.version();
+        Ok(tables::with_rows(layout, table, |rows| {
+            self.files
+                .write_partition(&layout.name, key.1, version, rows)
+        })?)
+    }
+
+    /// What tables begin with.
+    pub(crate) fn initial(&self) -> &Initial {
+        &self.initial
+    }
+
+    /// Number of the checkpoint that comes next.
+    pub(crate) fn version(&self) -> u64 {
+        let base = self.ledger.seen().and_then(|r| r.checkpoints().base());
+        base.map_or(0, |base| base.version) + 1
+    }
+
+    fn keep(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
+        if self.group_of(key).is_some() {
+            let file = self.write(key, table)?;
+            lock(&self.written).insert(key, file);
+        }
+        Ok(())
+    }
+
+    /// The new files of the partitions that `buckets` need, each made from what the copy in memory was of.
+    fn settled(&self, buckets: &[Bucket]) -> Vec<Settled> {
+        let mut written = lock(&self.written);
+        let mut groups: Vec<Group> = buckets.iter().flat_map(|b| self.grid.needs(*b)).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let settled = |group: Group| {
+            let keys = self.layout.group_tables(group);
+            Settled {
+                group,
+                from: self.ledger.stamp(group).unwrap_or(super::NEVER),
+                files: keys.filter_map(|key| written.remove(&key)).collect(),
+            }
+        };
+        groups.into_iter().map(settled).collect()
+    }
+}
+
+impl TableStore for SharedTables {
+    type Table = Table;
+    type Cut = Trained;
+
+    fn load(&self, key: TableKey) -> Result<Table, RunError> {
+        self.read(key)
+    }
+
+    fn save(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
+        self.keep(key, table)
+    }
+
+    fn begin(&self, cut: Trained) -> Result<(), RunError> {
+        *lock(&self.settling) = Some(cut);
+        Ok(())
+    }
+
+    fn add(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
+        self.keep(key, table)
+    }
+
+    /// The files are durable: the ledger learns of them. The number is the record's.
+    fn go_on(&self) -> Result<Option<u64>, RunError> {
+        let Some(Trained {
+            buckets,
+            sums,
+            loss,
+        }) = lock(&self.settling).take()
+        else {
+            return Ok(None);
+        };
+        let partitions = self.settled(&buckets);
+        let groups: Vec<Group> = partitions.iter().map(|settled| settled.group).collect();
+        let settlement = Settlement {
+            buckets,
+            partitions,
+            next: Vec::new(),
+            sums,
+            loss,
+        };
+        let action = Action::Settle(Box::new(settlement));
+        let settled = self.ledger.submit_and(action, |record, stamps| {
+            for group in groups {
+                stamps.extend(record.partition(group).map(|p| (group, p.stamp())));
+            }
+        });
+        let record = settled.map_err(Denied::ended)?;
+        self.ledger.end_settlement();
+        Ok(Some(record.revision()))
+    }
+
+    /// None of a table with features, which it would copy too.
+    fn copy(&self, table: &Table) -> Option<Table> {
+        table.features.is_none().then(|| tables::copy_of(table))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

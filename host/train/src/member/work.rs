@@ -1,0 +1,144 @@
+//! What a checkpoint says of a run, as the ledger has it, and the reverse: so that one machine goes on from what several
+//! committed, and several from what one did.
+
+use pbg_core::graph::Side;
+use pbg_core::ledger::{
+    BucketState, Buckets, File, Grid, PROTOCOL, Partition, Plugin, Progress, Record, Sums, Terms,
+    Work, plan_digest,
+};
+use pbg_core::schedule::{Extent, Schedule};
+use pbg_core::strategy::StrategyId;
+use pbg_store::checkpoint::{Manifest, shared};
+
+use super::Cluster;
+use crate::layout::{Group, Layout};
+use crate::resolved::Resolved;
+use crate::state::{EpochSums, RunState};
+
+/// The grid of a run's buckets and partitions.
+pub(super) fn grid(layout: &Layout) -> Grid {
+    let tables = |side| {
+        let keys = layout.group_tables((side, 0));
+        keys.map(|(t, _)| layout.types[t].name.clone()).collect()
+    };
+    Grid {
+        lhs: layout.lhs_partitions,
+        rhs: layout.rhs_partitions,
+        shared: layout.shared,
+        tables: match layout.shared {
+            true => [tables(Side::Lhs), Vec::new()],
+            false => [tables(Side::Lhs), tables(Side::Rhs)],
+        },
+    }
+}
+
+/// What all trainers of the run must have in common.
+pub(super) fn terms(
+    resolved: &Resolved,
+    cluster: &Cluster,
+    strategies: &[StrategyId],
+    extent: Extent,
+) -> Terms {
+    let plugin = |id: &StrategyId| Plugin {
+        name: id.to_string(),
+        sha256: id.sha256.clone(),
+    };
+    Terms {
+        protocol: PROTOCOL,
+        training: resolved.config().training_hash(),
+        dataset: u32::from_str_radix(resolved.dataset().identity(), 16).unwrap_or_default(),
+        plugins: strategies.iter().map(plugin).collect(),
+        extent,
+        grid: grid(&resolved.blueprint().layout),
+        tree_init: cluster.tree_init,
+    }
+}
+
+/// What the checkpoint of `manifest`, whose run stands at `state`, has trained.
+pub(super) fn work_of(manifest: &Manifest, state: &RunState, layout: &Layout) -> Work {
+    let grid = grid(layout);
+    let mut states = vec![BucketState::ToDo; grid.buckets()];
+    for bucket in state.schedule.done_buckets() {
+        if let Some(index) = grid.index(bucket) {
+            states[index] = BucketState::Done;
+        }
+    }
+    let plan = state.schedule.plan();
+    let partition = |group: Group| {
+        let file = |(entity, partition): (usize, u32)| {
+            shared::from_manifest(manifest, &layout.types[entity].name, partition)
+        };
+        let files: Option<Vec<File>> = layout.group_tables(group).map(file).collect();
+        Partition {
+            generation: 0,
+            files: files.unwrap_or_default(),
+        }
+    };
+    let EpochSums {
+        stats,
+        eval_before,
+        io,
+        seconds,
+        calls,
+    } = state.epoch;
+    Work {
+        pass: state.schedule.pass(),
+        plan: (!plan.is_empty()).then(|| plan_digest(plan)),
+        buckets: Buckets::of(&states),
+        partitions: grid.groups().map(partition).collect(),
+        progress: Progress {
+            sums: Sums {
+                train: stats,
+                eval_before,
+                io,
+                seconds,
+                calls,
+            },
+            plateau: state.plateau,
+            loss: state.loss.clone(),
+        },
+        enough: false,
+    }
+}
+
+/// Where a run stands that is as `record` says: for a checkpoint of it.
+pub(super) fn state_of(record: &Record, layout: &Layout) -> RunState {
+    let work = record.work();
+    let extent = record.terms().extent;
+    let is_done = |bucket| {
+        matches!(
+            record.state(bucket),
+            Some(BucketState::Done | BucketState::Empty)
+        )
+    };
+    // Which plan it was is of no importance to who goes on: any order of what is left will do.
+    let plan = match work.plan {
+        Some(_) => layout.grid().collect(),
+        None => Vec::new(),
+    };
+    let passes = u64::from(work.pass.epoch) * u64::from(extent.edge_sets * extent.edge_chunks)
+        + u64::from(work.pass.edge_set * extent.edge_chunks + work.pass.edge_chunk);
+    let schedule = Schedule::within(work.pass, plan, is_done);
+    let Sums {
+        train,
+        eval_before,
+        io,
+        seconds,
+        calls,
+    } = work.progress.sums;
+    RunState {
+        index: passes * layout.grid().count() as u64 + schedule.done() as u64,
+        schedule,
+        resident: Vec::new(),
+        changed: Vec::new(),
+        epoch: EpochSums {
+            stats: train,
+            eval_before,
+            io,
+            seconds,
+            calls,
+        },
+        loss: work.progress.loss.clone(),
+        plateau: work.progress.plateau,
+    }
+}

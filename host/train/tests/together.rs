@@ -1,0 +1,602 @@
+//! Whole runs of several trainers, in threads with a register between them: every bucket once per epoch whatever happens,
+//! and the same bytes as one machine that trains the buckets in the order in which they were committed.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a lock that a failed test holds ends the others"
+)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pbg_config::Config;
+use pbg_core::event::Event;
+use pbg_core::graph::Bucket;
+use pbg_core::ledger::{BucketState, Order, Record};
+use pbg_core::model::Operator;
+use pbg_core::schedule::PassId;
+use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
+use pbg_store::checkpoint::ReadCheckpoint;
+use pbg_store::import::{self, ImportOptions};
+use pbg_train::{
+    Allowed, Cluster, Fallbacks, GuardedLoss, Outcome, Resolved, RunError, Strategies,
+};
+use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
+use serde_json::Value;
+
+#[path = "together/memory.rs"]
+mod memory;
+
+use memory::{Connection, Hub};
+
+const ENTITIES: usize = 80;
+
+const CONFIG: &str = r#"
+dataset = "data"
+checkpoint_path = "model"
+dimension = 8
+comparator = "dot"
+num_epochs = 2
+lr = 0.1
+workers = 1
+seed = 7
+batch_size = 20
+num_batch_negs = 5
+num_uniform_negs = 10
+buffer_partitions = 3
+global_emb = false
+
+[entities.place]
+num_partitions = 4
+
+[[relations]]
+name = "*"
+lhs = "place"
+rhs = "place"
+operator = "none"
+"#;
+
+fn edges() -> String {
+    let mut text = String::new();
+    for place in 0..ENTITIES {
+        for step in [1, 2, 7, 40] {
+            let other = (place + step) % ENTITIES;
+            writeln!(text, "place {place}\tnear\tplace {other}").expect("a string");
+        }
+    }
+    text
+}
+
+/// A folder with the edges imported.
+struct World {
+    folder: tempfile::TempDir,
+    text: String,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::of(CONFIG)
+    }
+
+    fn of(text: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let list = folder.path().join("train.tsv");
+        std::fs::write(&list, edges()).expect("room on the disk");
+        let text = text.to_owned();
+        let world = Self { folder, text };
+        let config = world.config("none", &[]);
+        let sets = [("train".to_owned(), vec![list])];
+        let options = ImportOptions {
+            target: world.folder.path().join("data"),
+            seed: config.seed,
+            ..ImportOptions::default()
+        };
+        let mut go_on = |_| ControlFlow::Continue(());
+        import::run(&config.graph_schema(), &sets, &options, &mut go_on).expect("an import");
+        world
+    }
+
+    fn config(&self, model: &str, changes: &[(&str, &str)]) -> Config {
+        let path =
+            |name: &str| format!("{:?}", self.folder.path().join(name).display().to_string());
+        let mut set: Vec<(String, String)> = changes
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        set.push(("dataset".to_owned(), path("data")));
+        set.push(("checkpoint_path".to_owned(), path(model)));
+        Config::parse(&self.text, "test", &set).expect("a configuration")
+    }
+}
+
+fn strategies(config: &Config) -> Strategies {
+    let sandbox = Sandbox::new(Limits::default()).expect("the sandbox starts");
+    let open = |name: &str| -> Plugin {
+        let source = PluginSource::resolve(name).expect("a standard plugin");
+        sandbox.open(source).expect("it loads")
+    };
+    let none = Value::Null;
+    let loss = match open(&config.loss_fn).into_loss(&none).expect("a loss") {
+        LoadedLoss::Traced(graph) => pbg_train::traced(graph),
+        LoadedLoss::Computed(loss) => Box::new(loss),
+    };
+    let order = open(&config.bucket_order).into_order(&none);
+    let sampler = open(&config.relation_sampler).into_sampler(&none);
+    Strategies {
+        order: Box::new(order.expect("an order")),
+        sampler: Box::new(sampler.expect("a sampler")),
+        loss: GuardedLoss::new(loss, None),
+        fallbacks: Fallbacks::default(),
+    }
+}
+
+fn cluster(connection: &Arc<Connection>, rank: u32, machines: u32) -> Cluster {
+    Cluster {
+        register: Arc::clone(connection) as _,
+        live: Arc::clone(connection) as _,
+        name: format!("trainer {rank}"),
+        rank: Some(rank),
+        machines,
+        tree_init: true,
+        lease: Duration::from_secs(2),
+        heartbeat: Duration::from_millis(100),
+        exchange: Duration::from_millis(5),
+        patience: Duration::from_secs(1),
+        ahead: None,
+    }
+}
+
+/// Trains as one of several.
+fn join(
+    config: &Config,
+    cluster: &Cluster,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Event),
+) -> Result<Outcome, RunError> {
+    let resolved = Resolved::new(config.clone()).expect("they fit");
+    resolved.train_together(strategies(config), cluster, stop, watch)
+}
+
+/// The buckets in the order in which they were committed, by pass. Panics where one was done twice.
+fn committed(history: &[Record]) -> BTreeMap<PassId, Vec<Bucket>> {
+    let mut passes: BTreeMap<PassId, Vec<Bucket>> = BTreeMap::new();
+    for pair in history.windows(2) {
+        let [before, after] = pair else { continue };
+        let pass = after.work().pass;
+        if before.work().pass != pass {
+            continue;
+        }
+        // In the order in which they were leased, which is that of training.
+        let leases = before.trainers().values().flat_map(|t| t.leases.clone());
+        for bucket in leases {
+            if after.state(bucket) == Some(BucketState::Done) {
+                let done = passes.entry(pass).or_default();
+                assert!(!done.contains(&bucket), "{bucket} twice in {pass:?}");
+                done.push(bucket);
+            }
+        }
+    }
+    passes
+}
+
+/// An order that was written down.
+struct Recorded {
+    id: StrategyId,
+    passes: BTreeMap<PassId, Vec<Bucket>>,
+}
+
+impl BucketOrder for Recorded {
+    fn id(&self) -> &StrategyId {
+        &self.id
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {
+        let id = PassId {
+            epoch: pass.epoch,
+            edge_set: pass.edge_set,
+            edge_chunk: pass.edge_chunk,
+        };
+        Ok(self.passes[&id].clone())
+    }
+
+    fn pick(&mut self, _: &Pass, _: &[Bucket], _: &[Bucket]) -> Result<usize, StrategyError> {
+        Ok(0)
+    }
+}
+
+/// Embeddings and accumulators of all partitions.
+fn bytes(config: &Config) -> Vec<(Vec<f32>, Vec<f32>)> {
+    let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
+    let read = |partition| {
+        let data = checkpoint
+            .read_partition("place", partition)
+            .expect("a file");
+        let data = data.expect("a partition");
+        (data.embeddings.to_vec(), data.row_adagrad.to_vec())
+    };
+    (0..4).map(read).collect()
+}
+
+/// One machine trains the buckets in the order of `history`; its bytes have to be those of `config`'s checkpoint.
+fn replays(world: &World, config: &Config, history: &[Record], changes: &[(&str, &str)]) {
+    let passes = committed(history);
+    for (pass, buckets) in &passes {
+        assert_eq!(buckets.len(), 16, "{pass:?}");
+    }
+    assert_eq!(passes.len(), config.num_epochs as usize);
+    let alone = world.config("alone", changes);
+    let id = strategies(config).order.id().clone();
+    let strategies = Strategies {
+        order: Box::new(Recorded { id, passes }),
+        ..strategies(&alone)
+    };
+    let resolved = Resolved::new(alone.clone()).expect("they fit");
+    let stop = AtomicBool::new(false);
+    let outcome = resolved.train(strategies, Allowed::default(), &stop, &mut |_| ());
+    assert!(
+        matches!(outcome, Ok(Outcome::Finished { .. })),
+        "{outcome:?}"
+    );
+    assert!(
+        bytes(config) == bytes(&alone),
+        "other bytes than one machine"
+    );
+}
+
+/// Trains with as many threads as there are connections.
+fn train(config: &Config, connections: &[Arc<Connection>]) -> Vec<Result<Outcome, RunError>> {
+    let machines = connections.len() as u32;
+    thread::scope(|scope| {
+        let trainers = connections.iter().zip(0..).map(|(connection, rank)| {
+            scope.spawn(move || {
+                let stop = AtomicBool::new(false);
+                join(
+                    config,
+                    &cluster(connection, rank, machines),
+                    &stop,
+                    &mut |_| (),
+                )
+            })
+        });
+        let trainers: Vec<_> = trainers.collect();
+        trainers
+            .into_iter()
+            .map(|t| t.join().expect("no panic"))
+            .collect()
+    })
+}
+
+#[test]
+fn any_number_of_trainers_gives_the_bytes_of_one_machine() {
+    for (trainers, changes) in [
+        (1, vec![]),
+        (2, vec![]),
+        (3, vec![("num_edge_chunks", "1"), ("eval_fraction", "0.2")]),
+    ] {
+        let world = World::new();
+        let hub = Arc::new(Hub::default());
+        let config = world.config("together", &changes);
+        let connections: Vec<_> = (0..trainers).map(|i| Connection::new(&hub, i)).collect();
+        for outcome in train(&config, &connections) {
+            assert!(
+                matches!(outcome, Ok(Outcome::Finished { .. })),
+                "{outcome:?}"
+            );
+        }
+        replays(&world, &config, &hub.history(), &changes);
+    }
+}
+
+#[test]
+fn answers_that_are_lost_and_refusals_without_a_reason_change_nothing() {
+    for seed in 0..3 {
+        let world = World::new();
+        let hub = Arc::new(Hub::default());
+        let config = world.config("together", &[]);
+        let connections: Vec<_> = (0..2)
+            .map(|i| Connection::new(&hub, 10 * seed + i))
+            .collect();
+        for connection in &connections {
+            connection.faults.store(20, Ordering::Relaxed);
+        }
+        for outcome in train(&config, &connections) {
+            assert!(
+                matches!(outcome, Ok(Outcome::Finished { .. })),
+                "{outcome:?}"
+            );
+        }
+        replays(&world, &config, &hub.history(), &[]);
+    }
+}
+
+#[test]
+fn one_that_is_evicted_joins_anew() {
+    let world = World::new();
+    let hub = Arc::new(Hub::default());
+    let config = world.config("together", &[]);
+    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
+    let mut rejoined = 0;
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let stop = AtomicBool::new(false);
+            join(&config, &cluster(&connections[1], 1, 2), &stop, &mut |_| ())
+        });
+        let stop = AtomicBool::new(false);
+        let mut trained = 0;
+        let mut watch = |event: Event| match event {
+            // It has a bucket then that it has not settled.
+            Event::BucketFinished { .. } => {
+                trained += 1;
+                if trained == 3 {
+                    hub.order(|record| {
+                        let own = |rank| rank == Some(0);
+                        let me = record.trainers().iter().find(|(_, t)| own(t.rank));
+                        let token = *me.expect("it takes part").0;
+                        record.order(Order::Evict(token)).expect("it takes part")
+                    });
+                }
+            }
+            Event::Rejoining { .. } => rejoined += 1,
+            _ => {}
+        };
+        let outcome = join(&config, &cluster(&connections[0], 0, 2), &stop, &mut watch);
+        assert!(
+            matches!(outcome, Ok(Outcome::Finished { .. })),
+            "{outcome:?}"
+        );
+        let outcome = other.join().expect("no panic");
+        assert!(
+            matches!(outcome, Ok(Outcome::Finished { .. })),
+            "{outcome:?}"
+        );
+    });
+    assert_eq!(rejoined, 1);
+    replays(&world, &config, &hub.history(), &[]);
+}
+
+#[test]
+fn what_a_dead_trainer_had_is_trained_by_others() {
+    let world = World::new();
+    let hub = Arc::new(Hub::default());
+    let config = world.config("together", &[]);
+    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
+    let mut lost = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let stop = AtomicBool::new(false);
+            let mut cut = |event: Event| {
+                if matches!(event, Event::BucketFinished { index: 1, .. }) {
+                    connections[1].is_cut.store(true, Ordering::Relaxed);
+                }
+            };
+            let outcome = join(&config, &cluster(&connections[1], 1, 2), &stop, &mut cut);
+            assert!(matches!(outcome, Err(RunError::Cluster(_))), "{outcome:?}");
+        });
+        let stop = AtomicBool::new(false);
+        let mut watch = |event: Event| {
+            if let Event::TrainerLost { name, .. } = event {
+                lost.push(name);
+            }
+        };
+        let outcome = join(&config, &cluster(&connections[0], 0, 2), &stop, &mut watch);
+        assert!(
+            matches!(outcome, Ok(Outcome::Finished { .. })),
+            "{outcome:?}"
+        );
+    });
+    assert_eq!(lost, ["trainer 1"]);
+    replays(&world, &config, &hub.history(), &[]);
+}
+
+#[test]
+fn one_machine_goes_on_from_what_several_committed_and_the_reverse() {
+    let world = World::new();
+    let hub = Arc::new(Hub::default());
+    let config = world.config("together", &[]);
+    let connection = Connection::new(&hub, 0);
+    let stop = AtomicBool::new(false);
+    // A trainer is stopped within the first epoch, and commits as the last that leaves.
+    let mut stopping = |event: Event| {
+        if matches!(event, Event::BucketFinished { index: 6, .. }) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut stopping);
+    assert!(
+        matches!(outcome, Ok(Outcome::Interrupted { .. })),
+        "{outcome:?}"
+    );
+    // One machine goes on, and is stopped, too.
+    stop.store(false, Ordering::Relaxed);
+    let mut buckets = Vec::new();
+    let mut stopping = |event: Event| {
+        if let Event::BucketFinished {
+            pass,
+            bucket,
+            index,
+            ..
+        } = event
+        {
+            buckets.push((pass, bucket));
+            stop.store(index >= 20, Ordering::Relaxed);
+        }
+    };
+    let resolved = Resolved::new(config.clone()).expect("they fit");
+    let outcome = resolved.train(
+        strategies(&config),
+        Allowed::default(),
+        &stop,
+        &mut stopping,
+    );
+    assert!(
+        matches!(outcome, Ok(Outcome::Interrupted { .. })),
+        "{outcome:?}"
+    );
+    // The record of before does not go with its checkpoint, and is replaced.
+    stop.store(false, Ordering::Relaxed);
+    let before = hub.history().len();
+    let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut |_| ());
+    assert!(
+        matches!(outcome, Ok(Outcome::Finished { .. })),
+        "{outcome:?}"
+    );
+    let history = hub.history();
+    let mut passes = committed(&history[..before]);
+    for (pass, bucket) in buckets {
+        passes.entry(pass).or_default().push(bucket);
+    }
+    for (pass, more) in committed(&history[before..]) {
+        passes.entry(pass).or_default().extend(more);
+    }
+    for (pass, buckets) in &passes {
+        let mut unique = buckets.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!((unique.len(), buckets.len()), (16, 16), "{pass:?}");
+    }
+    assert_eq!(passes.len(), 2);
+}
+
+#[test]
+fn parameters_are_everybodys() {
+    let world = World::new();
+    let hub = Arc::new(Hub::default());
+    let mut config = world.config("together", &[("global_emb", "true"), ("num_epochs", "4")]);
+    config.relations[0].operator = Operator::ComplexDiagonal;
+    let mut losses: Vec<f64> = Vec::new();
+    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let stop = AtomicBool::new(false);
+            let outcome = join(&config, &cluster(&connections[1], 1, 2), &stop, &mut |_| ());
+            assert!(
+                matches!(outcome, Ok(Outcome::Finished { .. })),
+                "{outcome:?}"
+            );
+        });
+        let stop = AtomicBool::new(false);
+        let mut watch = |event: Event| {
+            if let Event::EpochFinished { stats, .. } = event {
+                losses.push(stats.mean_loss());
+            }
+        };
+        let outcome = join(&config, &cluster(&connections[0], 0, 2), &stop, &mut watch);
+        assert!(
+            matches!(outcome, Ok(Outcome::Finished { .. })),
+            "{outcome:?}"
+        );
+    });
+    let history = hub.history();
+    for (pass, buckets) in committed(&history) {
+        assert_eq!(buckets.len(), 16, "{pass:?}");
+    }
+    // As many edges were counted as one machine trains, and what both learned is one model.
+    let alone = Config {
+        checkpoint_path: world.folder.path().join("alone").display().to_string(),
+        ..config.clone()
+    };
+    let resolved = Resolved::new(alone.clone()).expect("they fit");
+    let stop = AtomicBool::new(false);
+    let mut last = 0.0;
+    let mut watch = |event: Event| {
+        if let Event::EpochFinished { stats, .. } = event {
+            last = stats.mean_loss();
+        }
+    };
+    let outcome = resolved.train(strategies(&alone), Allowed::default(), &stop, &mut watch);
+    assert!(
+        matches!(outcome, Ok(Outcome::Finished { .. })),
+        "{outcome:?}"
+    );
+    if let Some(together) = losses.last() {
+        assert!(
+            (together / last - 1.0).abs() < 0.15,
+            "{together} beside {last}"
+        );
+    }
+    let model = |config: &Config| {
+        let read = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
+        read.model().expect("parameters")
+    };
+    for (one, other) in model(&config).iter().zip(&model(&alone)) {
+        let sum = |values: &[f32]| values.iter().map(|v| f64::from(*v)).sum::<f64>();
+        if one.name.ends_with(".adagrad") {
+            let (one, other) = (sum(&one.values), sum(&other.values));
+            assert!((one / other - 1.0).abs() < 0.5, "{one} beside {other}");
+        }
+    }
+}
+
+#[test]
+fn what_differs_is_refused_with_its_name() {
+    let world = World::new();
+    let hub = Arc::new(Hub::default());
+    let config = world.config("together", &[]);
+    let (one, two) = (Connection::new(&hub, 0), Connection::new(&hub, 1));
+    let stop = AtomicBool::new(false);
+    let attempts = [
+        (
+            world.config("together", &[("lr", "0.2")]),
+            1,
+            "the hash of the configuration",
+        ),
+        (
+            config.clone(),
+            0,
+            "rank 0 is taken by the trainer trainer 0",
+        ),
+        (
+            world.config("elsewhere", &[]),
+            1,
+            "is not the one that the trainer",
+        ),
+    ];
+    let refusals: Vec<_> = thread::scope(|scope| {
+        // It waits for a second one.
+        let first = scope.spawn(|| join(&config, &cluster(&one, 0, 2), &stop, &mut |_| ()));
+        while hub.history().last().is_none_or(|r| r.trainers().is_empty()) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let refusals = attempts.iter().map(|(config, rank, _)| {
+            let ends = AtomicBool::new(true);
+            join(config, &cluster(&two, *rank, 2), &ends, &mut |_| ())
+        });
+        let refusals = refusals.collect();
+        stop.store(true, Ordering::Relaxed);
+        let first = first.join().expect("no panic");
+        assert!(
+            matches!(first, Ok(Outcome::Interrupted { .. })),
+            "{first:?}"
+        );
+        refusals
+    });
+    for (refusal, (_, _, expected)) in refusals.iter().zip(&attempts) {
+        let refusal = refusal.as_ref().map_err(ToString::to_string);
+        assert!(
+            refusal.as_ref().is_err_and(|r| r.contains(expected)),
+            "{refusal:?}"
+        );
+    }
+}
+
+#[test]
+fn what_trainers_cannot_exchange_yet_is_refused() {
+    let world = World::of(&CONFIG.replace("num_partitions = 4", "num_partitions = 1"));
+    let hub = Arc::new(Hub::default());
+    let stop = AtomicBool::new(false);
+    let config = world.config("together", &[]);
+    let connection = Connection::new(&hub, 0);
+    let refusal = join(&config, &cluster(&connection, 0, 1), &stop, &mut |_| ());
+    let refusal = refusal.map_err(|error| error.to_string());
+    let expected = "cannot share the table of the entity type `place`";
+    assert!(
+        refusal.as_ref().is_err_and(|r| r.contains(expected)),
+        "{refusal:?}"
+    );
+}

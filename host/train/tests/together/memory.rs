@@ -1,0 +1,146 @@
+//! A register and live traffic within one process, with the faults that networks have.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use pbg_core::cluster::{Answers, Beat, Entry, Heard, Live, NoAnswer, Register, Written};
+use pbg_core::ledger::{Record, Token};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// What all connections share.
+#[derive(Default)]
+pub(crate) struct Hub {
+    values: Mutex<Vec<Vec<u8>>>,
+    beats: Mutex<BTreeMap<Token, (Beat, Instant)>>,
+    wakes: (Mutex<u64>, Condvar),
+    answers: Mutex<BTreeMap<Token, Answers>>,
+}
+
+impl Hub {
+    /// Every record that was ever the newest.
+    pub(crate) fn history(&self) -> Vec<Record> {
+        let values = self.values.lock().unwrap();
+        let record = |value: &Vec<u8>| serde_json::from_slice(value).unwrap();
+        values.iter().map(record).collect()
+    }
+
+    /// Writes what a person orders.
+    pub(crate) fn order(&self, change: impl Fn(&Record) -> Record) {
+        let mut values = self.values.lock().unwrap();
+        let record: Record = serde_json::from_slice(values.last().unwrap()).unwrap();
+        values.push(serde_json::to_vec(&change(&record)).unwrap());
+    }
+}
+
+/// One trainer's connection.
+pub(crate) struct Connection {
+    hub: Arc<Hub>,
+    /// Nothing comes through.
+    pub(crate) is_cut: AtomicBool,
+    /// Of 100 writes, so many get no answer, half of which happen; and as many are refused for no reason.
+    pub(crate) faults: AtomicU64,
+    dice: Mutex<Xoshiro256PlusPlus>,
+    woken: Mutex<u64>,
+}
+
+impl Connection {
+    pub(crate) fn new(hub: &Arc<Hub>, seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            hub: Arc::clone(hub),
+            is_cut: AtomicBool::new(false),
+            faults: AtomicU64::new(0),
+            dice: Mutex::new(Xoshiro256PlusPlus::seed_from_u64(seed)),
+            woken: Mutex::new(0),
+        })
+    }
+
+    fn reach(&self) -> Result<(), NoAnswer> {
+        match self.is_cut.load(Ordering::Relaxed) {
+            true => Err(NoAnswer("the line is cut".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    fn percent(&self) -> u64 {
+        self.dice.lock().unwrap().random_range(0..100)
+    }
+}
+
+impl Register for Connection {
+    fn read(&self) -> Result<Option<Entry>, NoAnswer> {
+        self.reach()?;
+        let values = self.hub.values.lock().unwrap();
+        let revision = values.len() as u64;
+        let entry = |value: &Vec<u8>| Entry {
+            revision,
+            value: value.clone(),
+        };
+        Ok(values.last().map(entry))
+    }
+
+    fn write(&self, after: Option<u64>, value: &[u8], _id: &str) -> Result<Written, NoAnswer> {
+        self.reach()?;
+        let (percent, faults) = (self.percent(), self.faults.load(Ordering::Relaxed));
+        let mut values = self.hub.values.lock().unwrap();
+        let lost = || Err(NoAnswer("the answer was lost".to_owned()));
+        if percent < faults / 2 {
+            return lost();
+        }
+        if values.len() as u64 != after.unwrap_or(0) || (faults..2 * faults).contains(&percent) {
+            return Ok(Written::Refused);
+        }
+        values.push(value.to_vec());
+        match percent < faults {
+            true => lost(),
+            false => Ok(Written::As(values.len() as u64)),
+        }
+    }
+}
+
+impl Live for Connection {
+    fn beat(&self, beat: &Beat) {
+        if self.reach().is_ok() {
+            let mut beats = self.hub.beats.lock().unwrap();
+            beats.insert(beat.token, (beat.clone(), Instant::now()));
+        }
+    }
+
+    fn heard(&self) -> Vec<Heard> {
+        let beats = self.hub.beats.lock().unwrap();
+        let heard = |(beat, at): &(Beat, Instant)| Heard {
+            beat: beat.clone(),
+            ago: at.elapsed(),
+        };
+        beats.values().map(heard).collect()
+    }
+
+    fn wake(&self) {
+        *self.hub.wakes.0.lock().unwrap() += 1;
+        self.hub.wakes.1.notify_all();
+    }
+
+    fn wait(&self, at_most: Duration) -> bool {
+        let mut woken = self.woken.lock().unwrap();
+        let wakes = self.hub.wakes.0.lock().unwrap();
+        let same = |wakes: &mut u64| *wakes == *woken;
+        let waited = self.hub.wakes.1.wait_timeout_while(wakes, at_most, same);
+        let (wakes, timeout) = waited.unwrap();
+        *woken = *wakes;
+        !timeout.timed_out()
+    }
+
+    fn ask(&self, whom: Token, question: &[u8], _within: Duration) -> Result<Vec<u8>, NoAnswer> {
+        self.reach()?;
+        let answers = self.hub.answers.lock().unwrap().get(&whom).cloned();
+        let answers = answers.ok_or_else(|| NoAnswer("nobody is there".to_owned()))?;
+        Ok(answers(question))
+    }
+
+    fn answer(&self, me: Token, answers: Answers) -> Result<(), NoAnswer> {
+        self.hub.answers.lock().unwrap().insert(me, answers);
+        Ok(())
+    }
+}

@@ -1,0 +1,313 @@
+//! Several trainers of one run, as processes of their own, with a real NATS server between them.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::Workplace;
+use crate::support::graph::CONFIG;
+
+/// Nothing takes longer, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The server's program: the one that the set-up of the tests installs.
+fn nats_server() -> Option<PathBuf> {
+    let installed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.deps/nats/nats-server");
+    let program = env::var_os("PBG_TEST_NATS").map_or_else(|| installed.into(), PathBuf::from);
+    let exists = program.is_file();
+    if !exists {
+        eprintln!("skipped: there is no nats-server ({})", program.display());
+    }
+    exists.then_some(program)
+}
+
+/// A folder with the dataset, where trainers of one run meet.
+struct Meeting {
+    place: Workplace,
+    nats: PathBuf,
+}
+
+/// A trainer; it is killed with the test.
+struct Trainer {
+    child: Child,
+    events: PathBuf,
+    errors: PathBuf,
+}
+
+impl Meeting {
+    fn new(partitions: u32) -> Option<Self> {
+        let nats = nats_server()?;
+        let config = CONFIG.replace(
+            "num_partitions = 3",
+            &format!("num_partitions = {partitions}"),
+        );
+        let place = Workplace::with_dataset(&config);
+        Some(Self { place, nats })
+    }
+
+    fn command(&self, rank: u32, machines: u32, keys: &[&str]) -> Command {
+        let rendezvous = format!(
+            "distributed_init_method=\"file://{}\"",
+            self.place.path("rendezvous").display()
+        );
+        let nats = format!(
+            "distributed.nats_server={:?}",
+            self.nats.display().to_string()
+        );
+        let (rank, machines) = (rank.to_string(), format!("num_machines={machines}"));
+        let mut args = vec!["train", "--rank", &rank, "--progress", "json"];
+        for key in [
+            &*machines,
+            &rendezvous,
+            &nats,
+            "distributed.lease=2",
+            "distributed.heartbeat=0.2",
+            "distributed.patience=60",
+        ]
+        .iter()
+        .chain(keys)
+        {
+            args.extend(["--set", key]);
+        }
+        let mut command = self.place.command(args);
+        command.env("PBG_HOST_LISTEN", "127.0.0.1");
+        command
+    }
+
+    fn start(&self, rank: u32, machines: u32, keys: &[&str]) -> Trainer {
+        let unique = |what: &str| {
+            let all = (0..).map(|n| self.place.path(&format!("{what}{rank}.{n}")));
+            all.into_iter().find(|path| !path.exists()).unwrap()
+        };
+        let (events, errors) = (unique("events"), unique("errors"));
+        let child = self
+            .command(rank, machines, keys)
+            .stdout(Stdio::from(fs::File::create(&events).unwrap()))
+            .stderr(Stdio::from(fs::File::create(&errors).unwrap()))
+            .spawn()
+            .unwrap();
+        Trainer {
+            child,
+            events,
+            errors,
+        }
+    }
+
+    /// Files of trainers and servers that are left.
+    fn left(&self) -> Vec<String> {
+        let names = fs::read_dir(self.place.path("model")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("trainer.")).collect()
+    }
+
+    fn server_runs(&self) -> bool {
+        let store = self.place.path("rendezvous.nats").display().to_string();
+        let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+            let line = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+            Some(String::from_utf8_lossy(&line).into_owned())
+        });
+        processes
+            .into_iter()
+            .any(|line| line.contains("nats-server") && line.contains(&store))
+    }
+}
+
+impl Drop for Meeting {
+    /// Ends the server that a test that fails has left.
+    fn drop(&mut self) {
+        let record = fs::read_to_string(self.place.path("rendezvous")).unwrap_or_default();
+        let record: Value = serde_json::from_str(&record).unwrap_or_default();
+        if let Some(pid) = record["pid"].as_u64().filter(|_| self.server_runs()) {
+            let _ended = Command::new("kill").arg(pid.to_string()).status();
+        }
+    }
+}
+
+impl Trainer {
+    fn events(&self) -> Vec<Value> {
+        let text = fs::read_to_string(&self.events).unwrap();
+        let lines = text.lines();
+        lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
+    fn of(&self, kind: &str) -> Vec<Value> {
+        let mut events = self.events();
+        events.retain(|event| event["event"] == kind);
+        events
+    }
+
+    fn errors(&self) -> String {
+        fs::read_to_string(&self.errors).unwrap()
+    }
+
+    /// Waits until it has trained `buckets`; false if it ended before.
+    fn trains(&mut self, buckets: usize) -> bool {
+        let started = Instant::now();
+        while self.of("bucket_finished").len() < buckets {
+            assert!(started.elapsed() < PATIENCE, "{}", self.errors());
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+
+    /// Its exit code, waited for.
+    fn ends(&mut self) -> Option<i32> {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(started.elapsed() < PATIENCE, "{}", self.errors());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Trainer {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// Edges that each epoch has trained, by the sums of what was settled.
+fn edges_by_epoch(trainers: &[&Trainer]) -> Vec<(u64, u64)> {
+    let events = trainers.iter().flat_map(|t| t.of("epoch_finished"));
+    let number = |value: &Value| value.as_u64().unwrap();
+    let mut epochs: Vec<_> = events
+        .map(|event| (number(&event["epoch"]), number(&event["stats"]["count"])))
+        .collect();
+    epochs.sort_unstable();
+    epochs
+}
+
+fn edges(place: &Path) -> u64 {
+    fs::read_to_string(place).unwrap().lines().count() as u64
+}
+
+#[test]
+fn two_processes_train_every_edge_once_and_leave_nothing_behind() {
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
+    let mut second = meeting.start(1, 2, &[]);
+    let mut first = meeting.start(0, 2, &[]);
+    assert_eq!(first.ends(), Some(0), "{}", first.errors());
+    assert_eq!(second.ends(), Some(0), "{}", second.errors());
+    let mut seen = BTreeSet::new();
+    for event in [&first, &second]
+        .iter()
+        .flat_map(|t| t.of("bucket_finished"))
+    {
+        let bucket = ["epoch", "lhs", "rhs"].map(|key| event[key].as_u64().unwrap());
+        assert!(seen.insert(bucket), "{bucket:?} twice");
+    }
+    assert_eq!(seen.len(), 2 * 16);
+    let all = edges(&meeting.place.path("train.tsv"));
+    assert_eq!(edges_by_epoch(&[&first, &second]), [(0, all), (1, all)]);
+    assert_eq!(meeting.left(), [""; 0]);
+    assert!(!meeting.server_runs());
+    // One machine reads and goes on from what they committed.
+    meeting.place.run(["eval", "--edges", "test"]).succeeds();
+    let on = ["train", "--set", "num_epochs=3"];
+    let alone = meeting.place.run(on).succeeds();
+    assert!(alone.stderr.contains("resuming"), "{}", alone.stderr);
+}
+
+#[test]
+fn one_that_is_killed_again_and_again_costs_no_edge() {
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
+    let keys = ["num_epochs=40", "checkpoint_interval=0"];
+    let mut first = meeting.start(0, 2, &keys);
+    let mut killed = 0;
+    for after in [1, 2, 5, 3, 4] {
+        let mut second = meeting.start(1, 2, &keys);
+        if !second.trains(after) {
+            break;
+        }
+        second.kill();
+        killed += 1;
+    }
+    assert!(killed > 0);
+    assert_eq!(first.ends(), Some(0), "{}", first.errors());
+    let all = edges(&meeting.place.path("train.tsv"));
+    let epochs = edges_by_epoch(&[&first]);
+    assert!(epochs.iter().all(|(_, count)| *count == all), "{epochs:?}");
+    assert_eq!(meeting.left(), [""; 0]);
+    meeting.place.run(["eval", "--edges", "test"]).succeeds();
+}
+
+#[test]
+fn ctrl_c_leaves_and_the_others_go_on() {
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
+    let keys = ["num_epochs=30"];
+    let mut first = meeting.start(0, 2, &keys);
+    let mut second = meeting.start(1, 2, &keys);
+    assert!(second.trains(3), "{}", second.errors());
+    let pid = second.child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert!(sent.success());
+    assert_eq!(second.ends(), Some(130), "{}", second.errors());
+    assert_eq!(first.ends(), Some(0), "{}", first.errors());
+    assert!(first.of("trainer_lost").is_empty());
+    assert_eq!(meeting.left(), [""; 0]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_the_others_notice_nothing() {
+    let place = Workplace::with_dataset(CONFIG);
+    place
+        .run(["train", "--set", "num_machines=2"])
+        .fails(3, &["num_machines", "distributed_init_method"]);
+    place
+        .run(["train", "--rank", "1"])
+        .fails(2, &["--rank is for a run of several trainers"]);
+    let method = "distributed_init_method=file:///tmp/somewhere/else";
+    place
+        .run(["train", "--set", method])
+        .fails(2, &["needs a rank", "--rank 0"]);
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
+    let mut first = meeting.start(0, 2, &[]);
+    let started = Instant::now();
+    while first.of("gathering").is_empty() {
+        assert!(started.elapsed() < PATIENCE, "{}", first.errors());
+        thread::sleep(Duration::from_millis(20));
+    }
+    for (rank, keys, expected) in [
+        (1, &["lr=0.2"][..], "the hash of the configuration"),
+        (0, &[], "rank 0 is taken"),
+        (1, &["validation.edges=test"], "cannot validate"),
+    ] {
+        let mut other = meeting.start(rank, 2, keys);
+        let code = other.ends();
+        let errors = other.errors();
+        assert!(errors.contains(expected), "{code:?}: {errors}");
+        let expected = if expected.contains("cannot") { 3 } else { 10 };
+        assert_eq!(code, Some(expected), "{errors}");
+    }
+    let mut second = meeting.start(1, 2, &[]);
+    assert_eq!(first.ends(), Some(0), "{}", first.errors());
+    assert_eq!(second.ends(), Some(0), "{}", second.errors());
+}

