@@ -274,6 +274,44 @@ fn ctrl_c_leaves_and_the_others_go_on() {
 }
 
 #[test]
+fn a_run_is_looked_at_and_steered_from_outside() {
+    let Some(meeting) = Meeting::new(4) else { return };
+    let keys = ["num_epochs=100000"];
+    let mut first = meeting.start(0, 2, &keys);
+    let mut second = meeting.start(1, 2, &keys);
+    assert!(second.trains(2), "{}", second.errors());
+    let method = format!(
+        "distributed_init_method=\"file://{}\"",
+        meeting.place.path("rendezvous").display()
+    );
+    let cluster = |command: &[&str]| {
+        let mut args = vec!["cluster"];
+        args.extend(command);
+        args.extend(["--set", &method, "--set", "distributed.heartbeat=0.2"]);
+        meeting.place.run(args)
+    };
+    let status = cluster(&["status", "--json"]).succeeds();
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(status["phase"], "training", "{status}");
+    let ranks: BTreeSet<_> = status["trainers"].as_array().unwrap().iter().map(|t| t["rank"].as_u64()).collect();
+    assert_eq!(ranks, [Some(0), Some(1)].into());
+    let table = cluster(&["status"]).succeeds();
+    assert!(table.stdout.contains("edges/s"), "{}", table.stdout);
+    cluster(&["evict", "--trainer", "7"]).fails(2, &["there is no trainer", "these take part"]);
+    cluster(&["evict", "--trainer", "1"]).succeeds();
+    let started = Instant::now();
+    while second.of("rejoining").is_empty() {
+        assert!(started.elapsed() < PATIENCE, "{}", second.errors());
+        thread::sleep(Duration::from_millis(20));
+    }
+    cluster(&["forget"]).fails(10, &["trainers take part"]);
+    cluster(&["stop"]).succeeds();
+    assert_eq!(first.ends(), Some(130), "{}", first.errors());
+    assert_eq!(second.ends(), Some(130), "{}", second.errors());
+    meeting.place.run(["eval", "--edges", "test"]).succeeds();
+}
+
+#[test]
 fn what_does_not_fit_is_refused_and_the_others_notice_nothing() {
     let place = Workplace::with_dataset(CONFIG);
     place

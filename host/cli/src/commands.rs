@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod eval;
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Report(report::Args),
     #[command(subcommand)]
     Orders(orders::Command),
+    #[command(subcommand)]
+    Cluster(cluster::Command),
     Completions(completions::Args),
 }
 
@@ -62,6 +65,7 @@ pub(crate) fn run(command: Command, tree: clap::Command, terminal: Terminal) -> 
         Command::Plugin(command) => plugin::run(&command, terminal),
         Command::Report(args) => report::run(&args, terminal),
         Command::Orders(command) => orders::run(command, terminal),
+        Command::Cluster(command) => cluster::run(&command, terminal),
         Command::Completions(args) => completions::run(&args, tree),
     }
 }

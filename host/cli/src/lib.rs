@@ -23,6 +23,7 @@ mod progress;
 mod relay;
 mod tensorboard;
 mod terminal;
+mod together;
 
 use std::io::{self, Write as _};
 use std::panic;

@@ -1,9 +1,11 @@
 //! How a trainer's part ends: it leaves, the run is over, or others have ended it.
 
-use pbg_core::event::Event;
-use pbg_core::ledger::{Action, Token};
+use std::time::Instant;
 
-use super::{ClusterError, Member};
+use pbg_core::event::Event;
+use pbg_core::ledger::{Action, Phase, Token};
+
+use super::{ClusterError, LONGEST_WAIT, Member};
 use crate::error::RunError;
 use crate::run::{Outcome, Strategies};
 
@@ -12,8 +14,18 @@ impl Member<'_> {
     pub(super) fn leave(&mut self) -> Result<Outcome, RunError> {
         self.give_up()?;
         self.settle_all()?;
-        let record = self.record()?;
-        if record.trainers().len() == 1 {
+        let mut record = self.record()?;
+        let (asked, leads) = (Instant::now(), self.leads(&record));
+        // Where the whole run ends, the checkpoint is to have what the others still settle.
+        while leads
+            && record.phase() == Phase::Stopping
+            && record.trainers().len() > 1
+            && asked.elapsed() < self.cluster.lease
+        {
+            self.cluster.live.wait(LONGEST_WAIT);
+            record = self.record()?;
+        }
+        if leads || record.trainers().len() == 1 {
             self.checkpoint()?;
         }
         self.end_part()?;

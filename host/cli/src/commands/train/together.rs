@@ -1,26 +1,19 @@
 //! One trainer of several: how it finds the others.
 
-use std::env;
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_cluster::{Connection, Method, Options, RunName, Secret, connect};
+use pbg_cluster::{Connection, Method, connect};
 use pbg_config::Config;
 use pbg_core::cluster::{Live, Register};
-use pbg_core::ledger::Record;
 use pbg_train::{Cluster, Outcome};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::terminal::Terminal;
+use crate::together;
 
-/// The environment variable with what all trainers of a run know.
-const SECRET: &str = "PBG_HOST_SECRET";
-/// The environment variable with the address on which rank 0's server listens.
-const LISTEN: &str = "PBG_HOST_LISTEN";
 /// How long rank 0 waits for the others to leave before it leaves its server running.
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -50,10 +43,7 @@ pub(super) fn meet(
             .help("set distributed_init_method, which says how they find each other")),
         };
     };
-    let lookup = |name: &str| env::var(name).ok();
-    let found = Method::parse(method, lookup).map_err(|error| {
-        Failure::new(Kind::Config, error).context("distributed_init_method cannot be used")
-    })?;
+    let found = together::method(method)?;
     let machines = match config.num_machines {
         1 => found.world_size.unwrap_or(1),
         machines => machines,
@@ -68,7 +58,7 @@ pub(super) fn meet(
         let what = format!("--rank is {rank}, but there are {machines} trainers, counted from 0");
         return Err(Failure::message(Kind::Usage, what));
     }
-    let options = options(config, found.method, rank)?;
+    let options = together::options(config, found.method, rank)?;
     let notice = |text: &str| terminal.say(text);
     let connection = Arc::new(connect(&options, &notice)?);
     terminal.detail(format_args!("the ledger is on {}", connection.server()));
@@ -77,62 +67,6 @@ pub(super) fn meet(
         rank,
         machines,
     }))
-}
-
-fn options(config: &Config, method: Method, rank: Option<u32>) -> Result<Options> {
-    let rules = &config.distributed;
-    let checkpoint = Path::new(&config.checkpoint_path);
-    let usage = |text: String| Failure::message(Kind::Usage, text);
-    let secret = match env::var(SECRET) {
-        Ok(text) => Some(Secret::new(&text).map_err(|e| usage(format!("{SECRET}: {e}")))?),
-        Err(_) => None,
-    };
-    let listen = match env::var(LISTEN) {
-        Ok(text) => {
-            let address: Option<IpAddr> = text.parse().ok();
-            Some(address.ok_or_else(|| usage(format!("{LISTEN}: {text:?} is no IP address")))?)
-        }
-        Err(_) => None,
-    };
-    let run = match &method {
-        // Their server is their own.
-        Method::File(_) | Method::Tcp(_) => RunName::new("run")?,
-        Method::Nats { .. } => run_name(checkpoint)?,
-    };
-    Ok(Options {
-        rank,
-        nats_server: rules.nats_server.as_ref().map(PathBuf::from),
-        search: search(),
-        folder: Some(checkpoint.join("nats")),
-        listen,
-        patience: Duration::from_secs_f64(rules.patience),
-        secret,
-        credentials: rules.credentials.as_ref().map(PathBuf::from),
-        insecure: rules.insecure,
-        replicas: rules.replicas as usize,
-        ..Options::new(method, run)
-    })
-}
-
-/// A name for the run on servers that others use, too: by its checkpoint, which has the same path on every machine.
-fn run_name(checkpoint: &Path) -> Result<RunName> {
-    let path = std::path::absolute(checkpoint)
-        .map_err(|e| Failure::new(Kind::Io, e).context("cannot find the working folder"))?;
-    let hash = pbg_core::seed::of_text(
-        0,
-        pbg_core::seed::Purpose::Order,
-        path.as_os_str().as_encoded_bytes(),
-    );
-    Ok(RunName::new(&format!("run-{hash:016x}"))?)
-}
-
-/// Where `nats-server` may be before `PATH` is asked: beside the program, and where the repository's set-up puts it.
-fn search() -> Vec<PathBuf> {
-    let program = env::current_exe().unwrap_or_default();
-    let folders = program.ancestors().skip(1).take(4);
-    folders
-        .flat_map(|folder| [folder.to_owned(), folder.join(".deps/nats")])
-        .collect()
 }
 
 impl Meeting {
@@ -158,6 +92,12 @@ impl Meeting {
         }
     }
 
+    /// Whether nobody takes part.
+    fn connection_is_idle(&self) -> bool {
+        let record = together::record(&self.connection);
+        record.is_ok_and(|record| record.is_some_and(|record| record.trainers().is_empty()))
+    }
+
     /// Ends the server that rank 0 has started, once nobody takes part any more.
     ///
     /// # Errors
@@ -168,7 +108,7 @@ impl Meeting {
         }
         let started = Instant::now();
         let others = matches!(outcome, Outcome::Finished { .. });
-        while !self.is_empty() {
+        while !self.connection_is_idle() {
             if !others || started.elapsed() > LEAVE_WITHIN {
                 return Ok(());
             }
@@ -176,15 +116,6 @@ impl Meeting {
         }
         self.connection.stop_server()?;
         Ok(())
-    }
-
-    /// Whether nobody takes part.
-    fn is_empty(&self) -> bool {
-        let Ok(Some(entry)) = self.connection.read() else {
-            return false;
-        };
-        serde_json::from_slice::<Record>(&entry.value)
-            .is_ok_and(|record| record.trainers().is_empty())
     }
 }
 

@@ -1,0 +1,109 @@
+//! How the trainers of one run are found: by the configuration and the environment.
+
+use std::env;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pbg_cluster::{Connection, Found, Method, Options, RunName, Secret};
+use pbg_config::Config;
+use pbg_core::cluster::Register as _;
+use pbg_core::ledger::Record;
+
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+
+/// The environment variable with what all trainers of a run know.
+const SECRET: &str = "PBG_HOST_SECRET";
+/// The environment variable with the address on which rank 0's server listens.
+const LISTEN: &str = "PBG_HOST_LISTEN";
+/// Reads `distributed_init_method`.
+///
+/// # Errors
+/// What is wrong with it, or with the environment that `env://` reads.
+pub(crate) fn method(text: &str) -> Result<Found> {
+    let lookup = |name: &str| env::var(name).ok();
+    Method::parse(text, lookup).map_err(|error| {
+        Failure::new(Kind::Config, error).context("distributed_init_method cannot be used")
+    })
+}
+
+/// The record of a run, checked; none if there is none.
+///
+/// # Errors
+/// When the ledger does not answer, or is damaged.
+pub(crate) fn record(connection: &Connection) -> Result<Option<Record>> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::message(Kind::Cluster, format!("the ledger cannot be read: {error}"))
+    };
+    let Some(entry) = connection.read().map_err(|no| failed(&no))? else {
+        return Ok(None);
+    };
+    let record: Record = serde_json::from_slice(&entry.value).map_err(|e| failed(&e))?;
+    record.check().map_err(|damage| failed(&damage))?;
+    Ok(Some(record))
+}
+
+/// How a connection is made, as the configuration and the environment say.
+///
+/// # Errors
+/// When a variable of the environment cannot be used.
+pub(crate) fn options(
+    config: &Config,
+    method: Method,
+    rank: Option<u32>,
+) -> Result<Options> {
+    let rules = &config.distributed;
+    let checkpoint = Path::new(&config.checkpoint_path);
+    let usage = |text: String| Failure::message(Kind::Usage, text);
+    let secret = match env::var(SECRET) {
+        Ok(text) => Some(Secret::new(&text).map_err(|e| usage(format!("{SECRET}: {e}")))?),
+        Err(_) => None,
+    };
+    let listen = match env::var(LISTEN) {
+        Ok(text) => {
+            let address: Option<IpAddr> = text.parse().ok();
+            Some(address.ok_or_else(|| usage(format!("{LISTEN}: {text:?} is no IP address")))?)
+        }
+        Err(_) => None,
+    };
+    let run = match &method {
+        // Their server is their own.
+        Method::File(_) | Method::Tcp(_) => RunName::new("run")?,
+        Method::Nats { .. } => run_name(checkpoint)?,
+    };
+    Ok(Options {
+        rank,
+        nats_server: rules.nats_server.as_ref().map(PathBuf::from),
+        search: search(),
+        folder: Some(checkpoint.join("nats")),
+        listen,
+        patience: Duration::from_secs_f64(rules.patience),
+        secret,
+        credentials: rules.credentials.as_ref().map(PathBuf::from),
+        insecure: rules.insecure,
+        replicas: rules.replicas as usize,
+        ..Options::new(method, run)
+    })
+}
+
+/// A name for the run on servers that others use, too: by its checkpoint, which has the same path on every machine.
+fn run_name(checkpoint: &Path) -> Result<RunName> {
+    let path = std::path::absolute(checkpoint)
+        .map_err(|e| Failure::new(Kind::Io, e).context("cannot find the working folder"))?;
+    let hash = pbg_core::seed::of_text(
+        0,
+        pbg_core::seed::Purpose::Order,
+        path.as_os_str().as_encoded_bytes(),
+    );
+    Ok(RunName::new(&format!("run-{hash:016x}"))?)
+}
+
+/// Where `nats-server` may be before `PATH` is asked: beside the program, and where the repository's set-up puts it.
+fn search() -> Vec<PathBuf> {
+    let program = env::current_exe().unwrap_or_default();
+    let folders = program.ancestors().skip(1).take(4);
+    folders
+        .flat_map(|folder| [folder.to_owned(), folder.join(".deps/nats")])
+        .collect()
+}
