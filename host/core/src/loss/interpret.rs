@@ -1,5 +1,6 @@
 //! A graph row by row in f64: slow, plain, and what everything faster is compared with.
 
+use super::builder::fold;
 use super::definition::Graph;
 use super::derive::Derived;
 use super::node::{Binary, Node, NodeId, Reduction};
@@ -33,8 +34,15 @@ struct Row<'a> {
 impl Row<'_> {
     fn evaluate(&self, nodes: &[Node]) -> Vec<Value> {
         let mut values: Vec<Value> = Vec::with_capacity(nodes.len());
+        // What is made of constants alone is a constant, rounded as one.
+        let mut constants: Vec<Option<f32>> = Vec::with_capacity(nodes.len());
         for &node in nodes {
-            values.push(self.value(node, &values));
+            let constant = fold(node, |id| constants[id as usize]);
+            values.push(match constant {
+                Some(value) => Value::One(value.into()),
+                None => self.value(node, &values),
+            });
+            constants.push(constant);
         }
         values
     }

@@ -198,3 +198,24 @@ fn at_a_kink_the_gradient_goes_where_the_documentation_says() {
     let row = max.row(&[], 2.0, &[2.0]);
     assert_eq!((row.positive, row.negative[0]), (1.0, 0.0));
 }
+
+/// Constants are folded when a formula is derived, in f64 and rounded once; the plain reference rounds alike.
+#[test]
+fn what_is_made_of_constants_is_the_same_number_in_reference_and_derivation() {
+    let nodes = vec![
+        Node::Positive,
+        Node::Constant(-1.0),
+        Node::Unary(Unary::Exp, 1),
+        Node::Binary(Binary::Add, 0, 2),
+    ];
+    let definition = Definition {
+        output: 3,
+        parameters: Vec::new(),
+        update_every: 0,
+        nodes,
+    };
+    let graph = definition.check(16).unwrap();
+    let loss = graph.loss_of(&[], 0.25, &[]);
+    assert_eq!(Derived::of(&graph).row(&[], 0.25, &[]).loss, loss);
+    assert_eq!(loss, 0.25 + f64::from((-1.0_f64).exp() as f32));
+}
