@@ -131,7 +131,10 @@ fn check_format(path: &Path, text: &str, format: Format) -> Result<(), SealError
     Err(SealError::Format {
         path: path.to_owned(),
         found: format!("{found} {format_version}"),
-        expected: format!("{} {}", format.name, format.version),
+        expected: match format.oldest == format.version {
+            true => format!("{} {}", format.name, format.version),
+            false => format!("{} {} to {}", format.name, format.oldest, format.version),
+        },
     })
 }
 

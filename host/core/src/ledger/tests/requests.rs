@@ -129,10 +129,8 @@ impl Model {
             (Fate::Applied, _) => self.acknowledged(&mut next, member, number, &action),
             (Fate::NotApplied, _) => from.missed = Some((number, action)),
             (Fate::Fenced, Action::Join(_)) => from.missed = Some((number, action)),
-            (Fate::Fenced | Fate::SetBack { .. }, _) => from.forget(),
-            (Fate::Overtaken { .. }, _) => {
-                next.broken = Some("two transactions are without an answer")
-            }
+            // An earlier one has arrived after the register was set back: which of both the record has lost is not told.
+            (Fate::Fenced | Fate::SetBack { .. } | Fate::Overtaken { .. }, _) => from.forget(),
         }
         Some(next)
     }
