@@ -275,7 +275,9 @@ fn ctrl_c_leaves_and_the_others_go_on() {
 
 #[test]
 fn a_run_is_looked_at_and_steered_from_outside() {
-    let Some(meeting) = Meeting::new(4) else { return };
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
     let keys = ["num_epochs=100000"];
     let mut first = meeting.start(0, 2, &keys);
     let mut second = meeting.start(1, 2, &keys);
@@ -293,7 +295,12 @@ fn a_run_is_looked_at_and_steered_from_outside() {
     let status = cluster(&["status", "--json"]).succeeds();
     let status: Value = serde_json::from_str(&status.stdout).unwrap();
     assert_eq!(status["phase"], "training", "{status}");
-    let ranks: BTreeSet<_> = status["trainers"].as_array().unwrap().iter().map(|t| t["rank"].as_u64()).collect();
+    let ranks: BTreeSet<_> = status["trainers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["rank"].as_u64())
+        .collect();
     assert_eq!(ranks, [Some(0), Some(1)].into());
     let table = cluster(&["status"]).succeeds();
     assert!(table.stdout.contains("edges/s"), "{}", table.stdout);

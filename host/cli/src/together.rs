@@ -48,11 +48,7 @@ pub(crate) fn record(connection: &Connection) -> Result<Option<Record>> {
 ///
 /// # Errors
 /// When a variable of the environment cannot be used.
-pub(crate) fn options(
-    config: &Config,
-    method: Method,
-    rank: Option<u32>,
-) -> Result<Options> {
+pub(crate) fn options(config: &Config, method: Method, rank: Option<u32>) -> Result<Options> {
     let rules = &config.distributed;
     let checkpoint = Path::new(&config.checkpoint_path);
     let usage = |text: String| Failure::message(Kind::Usage, text);

@@ -111,7 +111,10 @@ fn evict(args: &EvictArgs, terminal: Terminal) -> Result<()> {
         let found = trainers.find(|(token, trainer)| is_meant(token, trainer));
         let found = found.map(|(token, _)| Order::Evict(*token));
         found.ok_or_else(|| {
-            let all = record.trainers().values().map(|trainer| trainer.name.clone());
+            let all = record
+                .trainers()
+                .values()
+                .map(|trainer| trainer.name.clone());
             let all: Vec<String> = all.collect();
             let what = format!("there is no trainer {:?} in the run", args.trainer);
             Failure::message(Kind::Usage, what).help(match all.is_empty() {
@@ -141,10 +144,7 @@ fn forget(args: &ConfigArgs, terminal: Terminal) -> Result<()> {
 }
 
 /// Writes what `order` makes of the newest record; gives the record after it.
-fn change(
-    connection: &Connection,
-    order: impl Fn(&Record) -> Result<Order>,
-) -> Result<Record> {
+fn change(connection: &Connection, order: impl Fn(&Record) -> Result<Order>) -> Result<Record> {
     let failed = |what: &dyn std::fmt::Display| Failure::message(Kind::Cluster, what);
     for attempt in 0..ATTEMPTS {
         let entry = connection.read().map_err(|no| failed(&no))?;

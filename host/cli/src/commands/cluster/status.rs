@@ -179,7 +179,9 @@ fn show(status: &Status) -> Result<()> {
             None => "silent".to_owned(),
             Some(state) => format!("{state:?}").to_lowercase(),
         };
-        let heard = trainer.silent_seconds.map_or_else(|| "never".to_owned(), format::seconds);
+        let heard = trainer
+            .silent_seconds
+            .map_or_else(|| "never".to_owned(), format::seconds);
         table.add_row([
             trainer.name.clone(),
             state,
