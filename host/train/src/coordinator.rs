@@ -34,6 +34,9 @@ pub(crate) trait Coordinator<'a> {
     /// The buckets that come behind this one, as far as they are known.
     fn behind(&self, acquired: Acquired) -> Vec<Bucket>;
 
+    /// The bucket's partitions and edges are in memory, and its training begins.
+    fn begin_bucket(&mut self, _acquired: Acquired) {}
+
     /// The bucket is trained: it is put on record, and committed when that is due. With `stop`, the run ends behind it;
     /// gives how.
     fn settle(

@@ -252,6 +252,10 @@ impl<'a> Coordinator<'a> for Member<'a> {
         self.leased.iter().map(|acquired| acquired.bucket).collect()
     }
 
+    fn begin_bucket(&mut self, acquired: Acquired) {
+        self.watch.says(State::Training, Some(acquired.bucket));
+    }
+
     fn settle(
         &mut self,
         acquired: Acquired,

@@ -145,6 +145,8 @@ fn train<'a>(run: &mut impl Coordinator<'a>, stop: &AtomicBool) -> Result<Outcom
             let machine = run.machine();
             let mut io = machine.load(acquired)?;
             let prepared = machine.take_edges(id, acquired, &next, &mut io)?;
+            run.begin_bucket(acquired);
+            let machine = run.machine();
             let trained = machine.train_edges(id, acquired.bucket, &prepared, io)?;
             drop(prepared);
             let stop = stop.load(Ordering::Relaxed);

@@ -118,6 +118,12 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             terminal.detail(format_args!("finished: checkpoint version {version}"));
             Ok(())
         }
+        Outcome::Interrupted { .. } if meeting.is_some() => {
+            terminal.say(
+                "left the run: what this trainer has trained is settled, and the same command takes part again",
+            );
+            Err(Failure::message(Kind::Interrupted, "interrupted"))
+        }
         Outcome::Interrupted { version } => {
             terminal.say(format_args!(
                 "stopped; checkpoint version {version} in {} holds everything trained so far: \

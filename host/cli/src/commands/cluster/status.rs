@@ -172,7 +172,7 @@ fn show(status: &Status) -> Result<()> {
         1e3 * status.answer_seconds,
     );
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     table.set_header(["trainer", "state", "buckets", "edges/s", "waited", "heard"]);
     for trainer in &status.trainers {
         let state = match trainer.state {
