@@ -214,7 +214,7 @@ mod tests {
         files::replace(&path, &seal(newer, &body()).unwrap()).unwrap();
         let error = read::<Body>(&path, FORMAT).unwrap_err().to_string();
         assert!(
-            error.contains("`test 4`") && error.contains("`test 3`"),
+            error.contains("`test 4`") && error.contains("`test 2 to 3`"),
             "{error}"
         );
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use pbg_config::Config;
 use pbg_core::event::Event;
-use pbg_core::graph::Bucket;
+use pbg_core::graph::{Bucket, Side};
 use pbg_core::ledger::{BucketState, Order, Record};
 use pbg_core::model::Operator;
 use pbg_core::schedule::PassId;
@@ -210,6 +210,30 @@ impl BucketOrder for Recorded {
     }
 }
 
+/// An order that comes back to what it has just left: it picks what needs most loads.
+struct Restless(StrategyId);
+
+impl BucketOrder for Restless {
+    fn id(&self) -> &StrategyId {
+        &self.0
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {
+        let row = |lhs| (0..pass.rhs_partitions).map(move |rhs| Bucket::new(lhs, rhs));
+        Ok((0..pass.lhs_partitions).flat_map(row).collect())
+    }
+
+    fn pick(&mut self, pass: &Pass, _: &[Bucket], free: &[Bucket]) -> Result<usize, StrategyError> {
+        let is_new = |partition| !pass.resident.contains(&(Side::Lhs, partition));
+        let loads = |bucket: &Bucket| {
+            let both = usize::from(is_new(bucket.lhs)) + usize::from(is_new(bucket.rhs));
+            (both, bucket.lhs != bucket.rhs)
+        };
+        let most = (0..free.len()).max_by_key(|index| loads(&free[*index]));
+        Ok(most.unwrap_or_default())
+    }
+}
+
 /// Embeddings and accumulators of all partitions.
 fn bytes(config: &Config) -> Vec<(Vec<f32>, Vec<f32>)> {
     let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
@@ -290,6 +314,37 @@ fn any_number_of_trainers_gives_the_bytes_of_one_machine() {
             );
         }
         replays(&world, &config, &hub.history(), &changes);
+    }
+}
+
+#[test]
+fn partitions_that_are_needed_again_before_they_are_settled_lose_nothing() {
+    for (trainers, buffer) in [(1, "2"), (1, "4"), (2, "2")] {
+        let world = World::new();
+        let hub = Arc::new(Hub::default());
+        let config = world.config("together", &[("buffer_partitions", buffer)]);
+        let connections: Vec<_> = (0..trainers).map(|i| Connection::new(&hub, i)).collect();
+        thread::scope(|scope| {
+            for (connection, rank) in connections.iter().zip(0..) {
+                let config = &config;
+                scope.spawn(move || {
+                    let stop = AtomicBool::new(false);
+                    let cluster = Cluster {
+                        ahead: Some(true),
+                        ..cluster(connection, rank, trainers as u32)
+                    };
+                    let id = strategies(config).order.id().clone();
+                    let strategies = Strategies {
+                        order: Box::new(Restless(id)),
+                        ..strategies(config)
+                    };
+                    let resolved = Resolved::new(config.clone()).expect("they fit");
+                    let outcome = resolved.train_together(strategies, &cluster, &stop, &mut |_| ());
+                    assert!(matches!(outcome, Ok(Outcome::Finished { .. })), "{outcome:?}");
+                });
+            }
+        });
+        replays(&world, &config, &hub.history(), &[]);
     }
 }
 

@@ -73,14 +73,16 @@ impl SharedTables {
         }
     }
 
-    /// A table from the file that the record names, or in its initial state.
+    /// A table from the newest file that holds it: one that is written and not settled yet, or the one that the record
+    /// names; or in its initial state.
     pub(crate) fn read(&self, key: TableKey) -> Result<Table, RunError> {
         let (type_index, partition) = key;
         let layout = &self.layout.types[type_index];
         let mut file = None;
         if let Some((group, at)) = self.group_of(key) {
             let recorded = self.ledger.partition(group);
-            file = recorded.files.get(at).copied();
+            let unsettled = lock(&self.written).get(&key).copied();
+            file = unsettled.or_else(|| recorded.files.get(at).copied());
             self.ledger.loaded(group, recorded.stamp());
         }
         let data = match file {
