@@ -340,7 +340,10 @@ fn partitions_that_are_needed_again_before_they_are_settled_lose_nothing() {
                     };
                     let resolved = Resolved::new(config.clone()).expect("they fit");
                     let outcome = resolved.train_together(strategies, &cluster, &stop, &mut |_| ());
-                    assert!(matches!(outcome, Ok(Outcome::Finished { .. })), "{outcome:?}");
+                    assert!(
+                        matches!(outcome, Ok(Outcome::Finished { .. })),
+                        "{outcome:?}"
+                    );
                 });
             }
         });
