@@ -144,7 +144,7 @@ fn cluster(connection: &Arc<Connection>, rank: u32, machines: u32) -> Cluster {
         rank: Some(rank),
         machines,
         tree_init: true,
-        lease: Duration::from_secs(2),
+        lease: Duration::from_secs(60),
         heartbeat: Duration::from_millis(100),
         exchange: Duration::from_millis(5),
         patience: Duration::from_secs(1),
@@ -424,6 +424,10 @@ fn what_a_dead_trainer_had_is_trained_by_others() {
     let hub = Arc::new(Hub::default());
     let config = world.config("together", &[]);
     let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
+    let patient = Cluster {
+        lease: Duration::from_secs(2),
+        ..cluster(&connections[0], 0, 2)
+    };
     let mut lost = Vec::new();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -442,7 +446,7 @@ fn what_a_dead_trainer_had_is_trained_by_others() {
                 lost.push(name);
             }
         };
-        let outcome = join(&config, &cluster(&connections[0], 0, 2), &stop, &mut watch);
+        let outcome = join(&config, &patient, &stop, &mut watch);
         assert!(
             matches!(outcome, Ok(Outcome::Finished { .. })),
             "{outcome:?}"
