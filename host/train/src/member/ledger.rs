@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_core::cluster::{Entry, Live, Register, Written};
+use pbg_core::cluster::{Entry, Live, NoAnswer, Register, Written};
 use pbg_core::ledger::{
     Action, Damage, Fate, Group, Order, Partition, Record, Refusal, Stamp, Token, Transaction,
 };
@@ -195,8 +195,12 @@ impl Ledger {
     /// # Errors
     /// When no answer comes.
     pub(crate) fn evict(&self, token: Token) -> Result<(), ClusterError> {
-        let mut inner = self.lock();
+        let (mut inner, started) = (self.lock(), Instant::now());
         for attempt in 0.. {
+            if started.elapsed() >= self.patience {
+                let no = NoAnswer("every write is refused".to_owned());
+                return Err(unreachable(self.patience, no));
+            }
             self.read(&mut inner)?;
             let Some(Seen { revision, record }) = inner.seen.clone() else {
                 return Ok(());
@@ -246,7 +250,7 @@ impl Ledger {
     }
 
     fn apply(&self, inner: &mut Inner, tx: &Transaction) -> Result<Arc<Record>, Denied> {
-        let mut fresh = false;
+        let (started, mut fresh) = (Instant::now(), false);
         if inner.seen.is_none() {
             self.read_for(inner, tx)?;
             fresh = true;
@@ -272,10 +276,16 @@ impl Ledger {
                 Err(refusal) => return Err(Denied::Refused(refusal)),
             };
             let id = format!("{}-{}", tx.token, tx.number);
-            let written = self.register.write(Some(revision), &encode(&next)?, &id);
-            if let Ok(Written::As(revision)) = written {
-                self.live.wake();
-                return Ok(self.applied(inner, tx, revision, Arc::new(next)));
+            let no = match self.register.write(Some(revision), &encode(&next)?, &id) {
+                Ok(Written::As(revision)) => {
+                    self.live.wake();
+                    return Ok(self.applied(inner, tx, revision, Arc::new(next)));
+                }
+                Ok(Written::Refused) => NoAnswer("every write is refused".to_owned()),
+                Err(no) => no,
+            };
+            if started.elapsed() >= self.patience {
+                return Err(unreachable(self.patience, no).into());
             }
             self.read_for(inner, tx)?;
             fresh = true;
