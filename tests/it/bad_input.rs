@@ -280,6 +280,20 @@ fn a_model_that_diverges_is_a_finding() {
     }
 }
 
+#[test]
+fn a_model_that_has_diverged_is_a_finding_when_it_is_asked() {
+    let config = CONFIG.replace("num_partitions = 3", "num_partitions = 1");
+    let place = Workplace::with_dataset(&config);
+    // One batch, whose update is finite; what it leads to is first seen by ranking.
+    let huge = "--set lr=1e30 --set batch_size=100000 --set num_epochs=1";
+    place
+        .run(TRAIN.into_iter().chain(huge.split(' ')))
+        .succeeds();
+    let run = place.run(["eval", "--checkpoint", "model"]);
+    let run = run.fails(7, &["not finite", "lr"]);
+    assert!(!run.stderr.contains("mistake"), "{}", run.stderr);
+}
+
 /// A limit on the size of files fails writes in the same place as a full disk does. Partitions are
 /// larger than it, what plugins need is smaller.
 #[test]

@@ -64,6 +64,17 @@ fn pipes_and_devices_are_refused_and_not_waited_for() {
         fs::write(&path, kept).unwrap();
     }
     place.run(["check"]).succeeds();
+    // The dictionaries are read by an import, too.
+    let names = place.path("data/entities_place.arrow");
+    let kept = fs::read(&names).unwrap();
+    pipe(&names);
+    let import = ["import", "--edges", "train=train.tsv"];
+    place.run(import).fails(4, &["entities_place.arrow", what]);
+    fs::remove_file(&names).unwrap();
+    fs::write(&names, kept).unwrap();
+    pipe(&place.path("model/metrics.jsonl"));
+    let train = with(&["train", "--progress", "none"], &["num_epochs=3"]);
+    place.run(train).fails(5, &["metrics.jsonl", what]);
 }
 
 /// CRC-32 (IEEE) of `bytes`.

@@ -170,7 +170,12 @@ fn a_run_may_start_from_a_smaller_graph() {
     place.run(start.split(' ')).succeeds();
     // Without an epoch nothing is committed; after one, everything is there.
     let start = start.replace("num_epochs=0", "num_epochs=1") + " --set lr=0";
-    place.run(start.split(' ')).succeeds();
+    let json = start.replace("none", "json");
+    let events = place.run(json.split(' ')).succeeds().stdout;
+    let [told] = &of_kind(&events, "grown")[..] else {
+        panic!("{events}");
+    };
+    assert_eq!(told["rows"]["place"], 2);
     let (before, after) = (exported(&place, "model"), exported(&place, "second"));
     for (name, row) in &before {
         assert_eq!(&after[name], row, "{name}");

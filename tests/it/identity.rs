@@ -67,6 +67,7 @@ fn a_dataset_that_was_imported_anew_gives_no_names_to_old_rows() {
         place.run(&command).fails(CHECKPOINT, &words);
     }
     assert!(!place.path("out/entities_place.tsv").exists());
+    place.run(["eval", "--check"]).fails(CHECKPOINT, &words);
     place.run(["check"]).fails(CHECKPOINT, &words);
     place.run(["train"]).fails(CHECKPOINT, &words);
     let start = [

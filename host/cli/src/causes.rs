@@ -47,10 +47,10 @@ impl From<ImportError> for Failure {
         let kind = match &error {
             ImportError::File(cause) if cause.is_not_found() || cause.is_damage() => Kind::Data,
             ImportError::File(_) => Kind::Io,
-            ImportError::Dictionary(DatasetError::File(_))
+            ImportError::Dictionary(DatasetError::File(cause))
             | ImportError::Previous {
-                error: DatasetError::File(_),
-            } => Kind::Io,
+                error: DatasetError::File(cause),
+            } if !cause.is_damage() => Kind::Io,
             ImportError::Dictionary(_)
             | ImportError::Previous { .. }
             | ImportError::Line { .. }

@@ -43,6 +43,10 @@ const RESUMING: &str = "
 A run resumes from `checkpoint_path` only with the configuration that the checkpoint was trained with, except for these keys:
 ";
 
+const VALIDATION: &str = "\
+All of `[validation]` may change, too, as long as learning rates do not depend on it: where neither configuration has `validation.lr_decay`. An edge set whose ranks end training early is part of the data: another one needs `--allow-data-change`.
+";
+
 /// The reference of all keys, in Markdown.
 #[must_use]
 pub fn reference(installed: &Installed) -> String {
@@ -53,6 +57,7 @@ pub fn reference(installed: &Installed) -> String {
     out.push_str(RESUMING);
     let keys: Vec<_> = MAY_CHANGE.iter().map(|key| format!("`{key}`")).collect();
     out.push_str(&format!("{}.\n", keys.join(", ")));
+    out.push_str(VALIDATION);
     out
 }
 

@@ -23,6 +23,13 @@ pub fn escaped(text: &str, bytes: usize) -> String {
     out
 }
 
+/// As [`escaped`]; lines follow each other behind a space instead of an escaped line end.
+#[must_use]
+pub fn one_line(text: &str, bytes: usize) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    escaped(&lines.collect::<Vec<_>>().join(" "), bytes)
+}
+
 /// As [`escaped`], of any length, with line ends and tabs as they are: for messages that are put
 /// together from parts of which some may come from files and plugins.
 #[must_use]
@@ -59,6 +66,11 @@ mod tests {
         assert_eq!(escaped("\u{202e}txt", 100), "\\u{202e}txt");
         assert_eq!(escaped("\u{61c}txt", 100), "\\u{61c}txt");
         assert_eq!(escaped("größer, ✓", 100), "größer, ✓");
+    }
+
+    #[test]
+    fn several_lines_become_one() {
+        assert_eq!(one_line("no\n  such\r\n\nthing\u{1b}", 100), "no such thing\\u{1b}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use pbg_core::graph::Side;
 
 use crate::batch::Relations;
 use crate::params::Params;
+use crate::rows::Mode;
 use crate::spec::{ModelSpec, SpecError};
 use crate::table::Table;
 use crate::vector;
@@ -121,6 +122,7 @@ impl Ranker {
         params: &Params,
         out: &mut Queries,
     ) {
+        let _mode = Mode::flushing();
         let (preparer, dimension) = (&mut self.preparer, table.embeddings.width());
         (out.count, out.width) = (known.len(), dimension);
         out.extras.clear();
@@ -160,6 +162,7 @@ impl Ranker {
         table: &Table,
         out: &mut Candidates,
     ) {
+        let _mode = Mode::flushing();
         let dimension = table.embeddings.width();
         (out.first, out.count) = (entities.start, entities.len());
         self.rows.resize(entities.len() * dimension, 0.0);
@@ -186,6 +189,7 @@ impl Ranker {
         table: &Table,
     ) -> Vec<f32> {
         assert_eq!(queries.len(), entities.len(), "an entity for each query");
+        let _mode = Mode::flushing();
         let dimension = table.embeddings.width();
         let mut rows = vec![0.0; entities.len() * dimension];
         let mut extras = Vec::new();
@@ -225,6 +229,7 @@ impl Ranker {
         if columns == 0 || range.is_empty() {
             return &[];
         }
+        let _mode = Mode::flushing();
         let width = queries.width;
         let group = kernel::GROUP * width;
         let groups = range.start / kernel::GROUP..range.end.div_ceil(kernel::GROUP);

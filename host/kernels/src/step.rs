@@ -171,6 +171,7 @@ impl StepWorker {
         if job.batch.is_empty() {
             return Ok(evaluation.finish(&self.spec, 0.0));
         }
+        let _mode = Mode::flushing();
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
         let executor = CoreStep::new(spec, &plan, (job, loss), &mut self.sums);

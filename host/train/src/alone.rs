@@ -19,6 +19,7 @@ use crate::pace::Pace;
 use crate::run::Outcome;
 use crate::state::RunState;
 use crate::tables::DiskTables;
+use crate::trained::Missing;
 
 mod commits;
 mod open;
@@ -36,6 +37,8 @@ pub(crate) struct Alone<'a> {
     resumed: Option<Resumed>,
     /// What is not as it was when the checkpoint was committed.
     admitted: Admitted,
+    /// What the dataset has and the checkpoint that it begins with had not.
+    drawn: Missing,
     /// Edges and traffic of this process.
     totals: (u64, IoStats),
     started: Instant,

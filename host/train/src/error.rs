@@ -100,6 +100,15 @@ pub enum RunError {
         /// What is not finite.
         what: String,
     },
+    /// What is ranked was trained to values that are not finite.
+    #[error(
+        "the score of an edge of bucket {bucket} is not finite: the training of these embeddings has diverged; train \
+         again with a lower `lr` or `init_scale`"
+    )]
+    Diverged {
+        /// Bucket.
+        bucket: Bucket,
+    },
     /// The position of the run cannot be written.
     #[error("the position of the run cannot be written: {0}; this is a mistake in pbg-host")]
     Unwritable(String),
@@ -164,7 +173,9 @@ impl RunError {
             },
             Self::Plan { .. } => ErrorKind::Plugin,
             // Training says where; what was trained before may be found out when it is ranked.
-            Self::NotFinite { .. } | Self::Step(StepError::NonFinite(_)) => ErrorKind::Numeric,
+            Self::NotFinite { .. }
+            | Self::Diverged { .. }
+            | Self::Step(StepError::NonFinite(_)) => ErrorKind::Numeric,
             Self::Thread(_) | Self::Device { .. } | Self::Memory(_) => ErrorKind::Io,
             Self::Cluster(ClusterError::NotYet { .. }) => ErrorKind::Config,
             Self::Cluster(_) => ErrorKind::Cluster,

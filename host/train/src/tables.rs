@@ -19,12 +19,14 @@ use crate::grow::NewRows;
 use crate::identity::{Purpose, admit};
 use crate::layout::{Layout, TableKey, TypeLayout};
 use crate::resolved::Resolved;
+use crate::trained::Missing;
 
 /// The first state of tables: those of `init_path` where it has them, else normal draws.
 pub(crate) struct Initial {
     init: Option<ReadCheckpoint>,
     /// What the dataset has and the one of `init` had not.
     new: NewRows,
+    missing: Missing,
     scale: f32,
     seed: u64,
 }
@@ -33,18 +35,20 @@ impl Initial {
     /// That of a run; where it goes on, its checkpoint is complete and `init_path` is not opened.
     pub(crate) fn new(resolved: &Resolved, begins: bool) -> Result<Self, RunError> {
         let config = resolved.config();
-        let (mut init, mut new) = (None, NewRows::default());
+        let (mut init, mut new, mut missing) = Default::default();
         if let Some(path) = config.init_path.as_ref().filter(|_| begins) {
             let opened = ReadCheckpoint::open(Path::new(path))?;
             let admitted = admit(resolved, opened.path(), opened.run(), &Purpose::Start)?;
             if let Some(earlier) = &admitted.earlier {
                 new = NewRows::behind(earlier, resolved)?;
+                missing = Missing::of(earlier, &resolved.ids()?);
             }
             init = Some(opened);
         }
         Ok(Self {
             init,
             new,
+            missing,
             scale: config.init_scale,
             seed: config.seed,
         })
@@ -53,6 +57,11 @@ impl Initial {
     /// The checkpoint of `init_path`.
     pub(crate) fn checkpoint(&self) -> Option<&ReadCheckpoint> {
         self.init.as_ref()
+    }
+
+    /// What the dataset has and the checkpoint of `init_path` has no row of; it is drawn.
+    pub(crate) fn missing(&self) -> &Missing {
+        &self.missing
     }
 
     /// The initial state of one partition. Depends on the seed, the type and the partition only.

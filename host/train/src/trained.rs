@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pbg_kernels::params::Params;
 use pbg_kernels::table::{Features, Table};
-use pbg_store::checkpoint::ReadCheckpoint;
+use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_store::dataset::{Dataset, Dictionary, EntityId, Ids, NameList};
 use serde::{Deserialize, Serialize};
 
@@ -157,6 +157,23 @@ impl<'a> Trained<'a> {
         Ok(self
             .dataset
             .dictionary(&self.blueprint.layout.types[type_index].name)?)
+    }
+}
+
+impl Resolved {
+    /// Compares the checkpoint that is there, if one is, as every command does that asks it.
+    ///
+    /// # Errors
+    /// When it belongs to another configuration or dataset, or it is damaged.
+    pub fn admit_checkpoint(&self) -> Result<(), RunError> {
+        match ReadCheckpoint::open(Path::new(&self.config().checkpoint_path)) {
+            Ok(found) => {
+                admit(self, found.path(), found.run(), &Purpose::Read)?;
+                Ok(())
+            }
+            Err(CheckpointError::Missing { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pbg_core::strategy::{Cause, StrategyError, StrategyId};
-use pbg_core::text::escaped;
+use pbg_core::text::one_line;
 use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
@@ -137,7 +137,7 @@ impl<E: Exports> Strategy<E> {
             })
             .map_err(|fault| self.failed(function, fault))?
             .map_err(|refusal| {
-                let refusal = escaped(&refusal, REFUSAL_BYTES);
+                let refusal = one_line(&refusal, REFUSAL_BYTES);
                 self.fault(function, format!("refuses: {refusal}"))
             })
     }

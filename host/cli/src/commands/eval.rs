@@ -132,6 +132,7 @@ fn check(resolved: &Resolved, options: &EvalOptions, json: bool, terminal: Termi
     struct Needs {
         memory: Vec<(String, u64)>,
     }
+    resolved.admit_checkpoint()?;
     let needs = Needs {
         memory: resolved.eval_needs(options)?,
     };

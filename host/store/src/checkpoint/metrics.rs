@@ -23,6 +23,11 @@ impl Metrics {
     pub(super) fn open(folder: &Path, committed: u64) -> Result<Self, FileError> {
         let path = folder.join(NAME);
         let failed = |operation, e| FileError::new(operation, &path, e);
+        // A pipe would be waited for.
+        match files::size(&path) {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
         let file = OpenOptions::new().append(true).create(true).open(&path);
         let file = file.map_err(|e| failed("open", e))?;
         let length = file

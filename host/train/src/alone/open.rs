@@ -24,6 +24,7 @@ use crate::resolved::Resolved;
 use crate::run::Strategies;
 use crate::state::RunState;
 use crate::tables::{DiskTables, Initial};
+use crate::trained::Missing;
 
 impl<'a> Alone<'a> {
     /// Checks that the run fits model, data, machine and checkpoint before it changes anything.
@@ -57,6 +58,10 @@ impl<'a> Alone<'a> {
         if let Some(earlier) = &admitted.earlier {
             NewRows::behind(earlier, resolved)?.add_to(&checkpoint, &blueprint.layout.types)?;
         }
+        let drawn = match &admitted.earlier {
+            Some(earlier) => Missing::of(earlier, &resolved.ids()?),
+            None => initial.missing().clone(),
+        };
         let tables = DiskTables::new(resolved, checkpoint, initial, place.clone())?;
         let workers = resolved.settings().workers;
         let pace = Pace::new(config.checkpoint_interval, workers);
@@ -84,6 +89,7 @@ impl<'a> Alone<'a> {
             commits,
             resumed,
             admitted,
+            drawn,
             totals: Default::default(),
             started: Instant::now(),
         })

@@ -45,8 +45,9 @@ impl Alone<'_> {
         let Admitted {
             earlier, changes, ..
         } = std::mem::take(&mut self.admitted);
-        if let Some(earlier) = &earlier {
-            let Missing { rows, relations } = Missing::of(earlier, &self.machine.resolved.ids()?);
+        let drawn = std::mem::take(&mut self.drawn);
+        if !drawn.is_empty() {
+            let Missing { rows, relations } = drawn;
             self.report(Event::Grown { rows, relations })?;
         }
         if !changes.is_empty() {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pbg_core::graph::Side;
 use pbg_kernels::rank::{Queries, Ranker, Replacement};
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Relations, StepError};
+use pbg_kernels::step::Relations;
 use pbg_kernels::table::Table;
 
 use super::edges::Edge;
@@ -308,9 +308,7 @@ impl BlockRows {
 }
 
 fn not_finite(edge: &Edge) -> RunError {
-    RunError::Step(StepError::Batch(format!(
-        "the score of an edge of bucket {} is not finite; the embeddings are damaged by training that diverged: train \
-         again with a lower `lr`",
-        edge.bucket
-    )))
+    RunError::Diverged {
+        bucket: edge.bucket,
+    }
 }
