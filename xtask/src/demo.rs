@@ -8,6 +8,8 @@ use anyhow::{Context, Result, ensure};
 use crate::repo::Repo;
 use crate::{build, step};
 
+mod together;
+
 const EXAMPLE: &str = "examples/wordnet";
 const FOLDER: &str = "target/demo";
 
@@ -22,7 +24,7 @@ const WELL_KNOWN: [&str; 6] = [
 ];
 
 /// The demo owns its folder: each one starts from the edges, and a model trained elsewhere is never touched.
-pub(crate) fn run(repo: &Repo) -> Result<()> {
+pub(crate) fn run(repo: &Repo, machines: Option<u32>) -> Result<()> {
     build::without_libtorch(repo)?;
     let folder = repo.root.join(FOLDER);
     step::announce(&format!(
@@ -34,8 +36,13 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let config = repo.root.join(EXAMPLE).join("pbg.toml");
-    fs::copy(&config, folder.join("pbg.toml"))
-        .with_context(|| format!("cannot copy {}", config.display()))?;
+    let text = fs::read_to_string(&config);
+    let text = text.with_context(|| format!("cannot read {}", config.display()))?;
+    let text = machines.map_or(text.clone(), |machines| {
+        together::partitioned(&text, machines)
+    });
+    let copy = folder.join("pbg.toml");
+    fs::write(&copy, text).with_context(|| format!("cannot write {}", copy.display()))?;
 
     let config = format!("{FOLDER}/pbg.toml");
     let edges = |set: &str| format!("{set}={EXAMPLE}/{set}.tsv.gz");
@@ -47,8 +54,13 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
             "import", &config, "--edges", &train, "--edges", &valid, "--edges", &test,
         ],
     )?;
-    step::announce("training, with the bucket order in a sandbox");
-    pbg_host(repo, &["train", &config, "--plugin", "inside_out.wasm"])?;
+    match machines {
+        None => {
+            step::announce("training, with the bucket order in a sandbox");
+            pbg_host(repo, &["train", &config, "--plugin", "inside_out.wasm"])?;
+        }
+        Some(machines) => together::train(repo, &config, machines)?,
+    }
     step::announce("ranking the edges that training has not seen");
     pbg_host(
         repo,

@@ -48,7 +48,11 @@ enum Task {
     /// Builds, then imports, trains, evaluates and queries the WordNet graph of examples/wordnet.
     ///
     /// Each command is shown as one would type it. Results go to target/demo, which every demo makes anew.
-    Demo,
+    Demo {
+        /// Trainers that train the graph together; one of them is killed in the middle.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16))]
+        machines: Option<u32>,
+    },
     /// Sets up, builds, and checks format, lints and all tests.
     Test,
     /// Kills training, import and export at every operation on files, fills the disk, and lets operations fail.
@@ -99,7 +103,7 @@ fn run(cli: Cli) -> Result<()> {
     match cli.task {
         Task::Setup => setup::run(&repo).and_then(|()| setup::libtorch(&repo)),
         Task::Build => build::run(&repo),
-        Task::Demo => demo::run(&repo),
+        Task::Demo { machines } => demo::run(&repo, machines),
         Task::Test => test::run(&repo),
         Task::Crash(Long { minutes }) => test::long(&repo, "pbg-host", "crash", minutes),
         Task::Fuzz(Long { minutes }) => test::long(&repo, "pbg-fuzz", "", minutes),

@@ -10,6 +10,7 @@ mod wasm_target;
 mod wheel;
 
 use std::fs::{self, File};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
@@ -41,6 +42,12 @@ pub(crate) fn for_tests(repo: &Repo) -> Result<()> {
     nats::install(repo)?;
     debian::install();
     Ok(())
+}
+
+/// The server by which several trainers meet.
+pub(crate) fn nats(repo: &Repo) -> Result<PathBuf> {
+    nats::install(repo)?;
+    Ok(nats::test_server(repo))
 }
 
 /// Two set-ups of one checkout take turns; the lock goes with the file handle.

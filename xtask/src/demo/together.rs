@@ -1,0 +1,199 @@
+//! The demo with several trainers: one of them is killed in the middle, and still every edge is trained once per epoch.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::{FOLDER, pbg_host};
+use crate::repo::Repo;
+use crate::{setup, step};
+
+/// Buckets that the trainer that is killed has trained before.
+const BEFORE: usize = 3;
+/// Silence after which a trainer counts as dead; short, since somebody watches.
+const LEASE: &str = "distributed.lease=5";
+/// Nothing here takes longer.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// The configuration with four partitions for each trainer: with fewer, trainers wait for each other.
+pub(super) fn partitioned(config: &str, machines: u32) -> String {
+    let partitions = format!("num_partitions = {}", 4 * machines);
+    config.replace("num_partitions = 4", &partitions)
+}
+
+/// Trains the configuration with `machines` trainers in processes of their own.
+pub(super) fn train(repo: &Repo, config: &str, machines: u32) -> Result<()> {
+    let nats = setup::nats(repo)?;
+    step::announce(&format!(
+        "training with {machines} trainers; the last one is killed after {BEFORE} buckets"
+    ));
+    let rendezvous = repo.root.join(FOLDER).join("rendezvous");
+    let keys = [
+        format!("num_machines={machines}"),
+        format!("distributed_init_method=file://{}", rendezvous.display()),
+        format!("distributed.nats_server={}", nats.display()),
+        LEASE.to_owned(),
+        "distributed.heartbeat=1".to_owned(),
+        "workers=1".to_owned(),
+    ];
+    let start = |rank: u32| Trainer::start(repo, config, &keys, rank);
+    let mut trainers: Vec<Trainer> = (0..machines).map(start).collect::<Result<_>>()?;
+    let mut killed = trainers.pop().context("there are at least two trainers")?;
+    killed.trains(BEFORE)?;
+    killed.child.kill().context("cannot end a trainer")?;
+    killed.child.wait().context("cannot end a trainer")?;
+    println!("\ntrainer {} was killed (kill -9)", killed.rank);
+    for trainer in &mut trainers {
+        trainer.ends()?;
+    }
+    let method = &keys[1];
+    pbg_host(
+        repo,
+        &[
+            "cluster", "history", config, "--epoch", "1", "--set", method,
+        ],
+    )?;
+    every_edge_once(repo, &trainers)
+}
+
+/// Says what each epoch has trained, by the sums of what the ledger was told.
+fn every_edge_once(repo: &Repo, trainers: &[Trainer]) -> Result<()> {
+    let all = edges(repo)?;
+    let first = trainers
+        .first()
+        .context("there are at least two trainers")?;
+    let events = first.events()?;
+    let finished = events
+        .iter()
+        .filter(|event| event["event"] == "epoch_finished");
+    let mut epochs = 0;
+    for event in finished {
+        let count = event["stats"]["count"].as_u64();
+        ensure!(
+            count == Some(all),
+            "an epoch has trained {count:?} of {all} edges"
+        );
+        epochs += 1;
+    }
+    let lost = events
+        .iter()
+        .filter(|event| event["event"] == "trainer_lost");
+    for event in lost {
+        let (silent, buckets) = (&event["silent_seconds"], event["buckets"].as_array());
+        println!(
+            "nothing was heard of the killed one for {:.1} s: {} of its buckets went to others",
+            silent.as_f64().unwrap_or_default(),
+            buckets.map_or(0, Vec::len)
+        );
+    }
+    println!("{epochs} epochs of {all} edges, each edge once per epoch");
+    Ok(())
+}
+
+/// Edges of the training set, as the import has counted them.
+fn edges(repo: &Repo) -> Result<u64> {
+    let manifest = repo.root.join(FOLDER).join("dataset/manifest.json");
+    let text = fs::read_to_string(&manifest);
+    let text = text.with_context(|| format!("cannot read {}", manifest.display()))?;
+    let manifest: Value = serde_json::from_str(&text).context("the manifest is no JSON")?;
+    let count = manifest["edge_sets"]["train"]["edges"].as_u64();
+    count.context("the manifest has no number of edges")
+}
+
+/// A trainer, which ends with the demo.
+struct Trainer {
+    rank: u32,
+    child: Child,
+    events: PathBuf,
+    errors: PathBuf,
+}
+
+impl Trainer {
+    fn start(repo: &Repo, config: &str, keys: &[String], rank: u32) -> Result<Self> {
+        let file = |what: &str| repo.root.join(FOLDER).join(format!("{what}-{rank}"));
+        let (events, errors) = (file("events"), file("messages"));
+        let program = repo.program();
+        let rank_text = rank.to_string();
+        let mut args = vec![
+            "train",
+            config,
+            "--plugin",
+            "inside_out.wasm",
+            "--rank",
+            &rank_text,
+        ];
+        keys.iter().for_each(|key| args.extend(["--set", key]));
+        println!("\n$ {} {}", repo.short(&program), args.join(" "));
+        args.extend(["--progress", "json"]);
+        let create = |path: &PathBuf| {
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))
+        };
+        let child = Command::new(&program)
+            .args(args)
+            .env("PBG_HOST_LISTEN", "127.0.0.1")
+            .current_dir(&repo.root)
+            .stdout(Stdio::from(create(&events)?))
+            .stderr(Stdio::from(create(&errors)?))
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        Ok(Self {
+            rank,
+            child,
+            events,
+            errors,
+        })
+    }
+
+    /// What it has told so far; a line that is being written is left out.
+    fn events(&self) -> Result<Vec<Value>> {
+        let text = fs::read_to_string(&self.events).context("cannot read a trainer's events")?;
+        let events = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        Ok(events.collect())
+    }
+
+    /// Waits until it has trained `buckets`.
+    fn trains(&mut self, buckets: usize) -> Result<()> {
+        let started = Instant::now();
+        loop {
+            let events = self.events()?;
+            let trained = events.iter().filter(|e| e["event"] == "bucket_finished");
+            if trained.count() >= buckets {
+                return Ok(());
+            }
+            if self.child.try_wait()?.is_some() || started.elapsed() > PATIENCE {
+                bail!("trainer {} has not trained: {}", self.rank, self.said());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits for its end.
+    fn ends(&mut self) -> Result<()> {
+        let status = self.child.wait().context("cannot wait for a trainer")?;
+        ensure!(
+            status.success(),
+            "trainer {} failed ({status}): {}",
+            self.rank,
+            self.said()
+        );
+        Ok(())
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.errors).unwrap_or_default()
+    }
+}
+
+impl Drop for Trainer {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
