@@ -189,7 +189,7 @@ impl Drop for Trainer {
     }
 }
 
-/// Edges that each epoch has trained, by the sums of what was settled.
+/// Edges that each epoch has trained, by the sums of what was settled; every trainer tells them.
 fn edges_by_epoch(trainers: &[&Trainer]) -> Vec<(u64, u64)> {
     let events = trainers.iter().flat_map(|t| t.of("epoch_finished"));
     let number = |value: &Value| value.as_u64().unwrap();
@@ -197,6 +197,7 @@ fn edges_by_epoch(trainers: &[&Trainer]) -> Vec<(u64, u64)> {
         .map(|event| (number(&event["epoch"]), number(&event["stats"]["count"])))
         .collect();
     epochs.sort_unstable();
+    epochs.dedup();
     epochs
 }
 
@@ -226,11 +227,48 @@ fn two_processes_train_every_edge_once_and_leave_nothing_behind() {
     assert_eq!(edges_by_epoch(&[&first, &second]), [(0, all), (1, all)]);
     assert_eq!(meeting.left(), [""; 0]);
     assert!(!meeting.server_runs());
+    is_told_of(&meeting.place, &seen);
     // One machine reads and goes on from what they committed.
     meeting.place.run(["eval", "--edges", "test"]).succeeds();
     let on = ["train", "--set", "num_epochs=3"];
     let alone = meeting.place.run(on).succeeds();
     assert!(alone.stderr.contains("resuming"), "{}", alone.stderr);
+}
+
+/// `metrics.jsonl` has every bucket once, with its trainer, and the sums of every epoch; so have history and report.
+fn is_told_of(place: &Workplace, trained: &BTreeSet<[u64; 3]>) {
+    let lines = place.read("model/metrics.jsonl");
+    let lines: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |kind: &str| {
+        let lines = lines.iter().filter(|line| line["event"] == kind);
+        lines.collect::<Vec<_>>()
+    };
+    let mut told = BTreeSet::new();
+    for line in of("bucket_finished") {
+        let bucket = ["epoch", "lhs", "rhs"].map(|key| line[key].as_u64().unwrap());
+        assert!(told.insert(bucket), "{bucket:?} twice");
+        assert!(line["trainer"].is_string(), "{line}");
+    }
+    assert_eq!(&told, trained);
+    let epochs = of("epoch_finished");
+    let epochs: Vec<_> = epochs.iter().map(|line| line["epoch"].as_u64()).collect();
+    assert_eq!(epochs, [Some(0), Some(1)]);
+    let history = place.run(["cluster", "history", "--epoch", "2"]).succeeds();
+    assert_eq!(history.stdout.lines().count(), 1 + 16, "{}", history.stdout);
+    let order = ["cluster", "history", "--epoch", "2", "--order"];
+    let order = place.run(order).succeeds();
+    let order: Vec<[u64; 2]> = serde_json::from_str(&order.stdout).unwrap();
+    let all: BTreeSet<_> = order.iter().collect();
+    assert_eq!((order.len(), all.len()), (16, 16));
+    place
+        .run(["cluster", "history", "--epoch", "7"])
+        .fails(5, &["tells of no such bucket"]);
+    let html = ["report", "model", "--html", "run.html"];
+    place.run(html).succeeds();
+    assert!(place.read("run.html").contains("What each trainer did"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use pbg_core::event::Event;
+use pbg_core::event::Line;
 use pbg_store::files::{self, FileError};
 
 use crate::exit_codes::Kind;
@@ -19,7 +19,7 @@ const FILE_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// When the file cannot be read, is no regular file or too large, or a line is no event.
-pub(crate) fn read(path: &Path) -> Result<Vec<Event>> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Line>> {
     let size = files::size(path).map_err(unreadable)?;
     if size > FILE_BYTES {
         let text = format!("{}: {size} bytes are no events of a run", path.display());
@@ -45,7 +45,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-fn event(line: &[u8], path: &Path, number: usize) -> Result<Event> {
+fn event(line: &[u8], path: &Path, number: usize) -> Result<Line> {
     serde_json::from_slice(line).map_err(|error| {
         let place = format!("{}, line {number}: no event of a run", path.display());
         Failure::new(Kind::Checkpoint, error).context(place)

@@ -237,6 +237,14 @@ pub enum Event {
         /// Its buckets, which will be trained again.
         buckets: Vec<Bucket>,
     },
+    /// The ledger did not go with the newest checkpoint, and a new one was made of that: what was trained since is to do
+    /// again.
+    LedgerReplaced {
+        /// What was wrong with it.
+        reason: String,
+        /// Version of the checkpoint; 0 without one.
+        version: u64,
+    },
     /// This trainer's part was ended by others. It drops its tables and joins anew.
     Rejoining {
         /// Why.
@@ -261,6 +269,35 @@ pub enum Event {
         /// Version of the checkpoint.
         version: u64,
     },
+}
+
+/// A line of `metrics.jsonl`: what happened, and who tells it where several trainers take part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+    /// What people call the trainer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trainer: Option<String>,
+    /// When, by the trainer's clock, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<f64>,
+    /// The revision of the ledger: of a bucket, that at which it was leased. Buckets that need a partition in common
+    /// follow each other in this order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
+}
+
+impl From<Event> for Line {
+    fn from(event: Event) -> Self {
+        Self {
+            event,
+            trainer: None,
+            at: None,
+            revision: None,
+        }
+    }
 }
 
 /// Where an earlier run stopped.

@@ -70,7 +70,10 @@ mod tests {
 
     #[test]
     fn several_lines_become_one() {
-        assert_eq!(one_line("no\n  such\r\n\nthing\u{1b}", 100), "no such thing\\u{1b}");
+        assert_eq!(
+            one_line("no\n  such\r\n\nthing\u{1b}", 100),
+            "no such thing\\u{1b}"
+        );
     }
 
     #[test]

@@ -96,7 +96,13 @@ impl SeedRun {
 
     /// Adds an epoch from the lines of `metrics.jsonl`: the sums of the run so far come from the
     /// epoch before. Says whether the lines had that epoch.
-    pub fn add_epoch(&mut self, epoch: u32, events: &[Event], mrr: f64, hits_at_10: f64) -> bool {
+    pub fn add_epoch<'a>(
+        &mut self,
+        epoch: u32,
+        events: impl IntoIterator<Item = &'a Event>,
+        mrr: f64,
+        hits_at_10: f64,
+    ) -> bool {
         let mut point = self.epochs.last().copied().unwrap_or_default();
         (point.predicted_loads, point.predicted_swaps) = (0, 0);
         let mut finished: Option<(TrainStats, f64, IoStats)> = None;

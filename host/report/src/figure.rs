@@ -2,6 +2,7 @@
 
 mod bias;
 mod grids;
+mod lanes;
 mod learning;
 mod misses;
 mod run;
@@ -12,6 +13,7 @@ mod timeline;
 pub use bias::bias;
 pub(crate) use grids::MOST_BUCKETS;
 pub use grids::grids;
+pub use lanes::run_lanes;
 pub use learning::{loss, mrr};
 pub use misses::misses;
 pub use run::{run_buffer, run_loss, run_quality, run_speed, run_stalls};

@@ -1,6 +1,6 @@
 //! One training run, from the lines of its `metrics.jsonl`.
 
-use pbg_core::event::{CallSeconds, Event, GroupSeconds, IoStats, RankStats, TrainStats};
+use pbg_core::event::{CallSeconds, Event, GroupSeconds, IoStats, Line, RankStats, TrainStats};
 use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanCost;
 use pbg_core::schedule::PassId;
@@ -52,6 +52,12 @@ pub struct BucketRow {
     pub seconds: f64,
     /// Traffic.
     pub io: IoStats,
+    /// Who trained it, where there are several trainers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trainer: Option<String>,
+    /// When it was trained, in seconds since 1970 by the clock of its trainer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<f64>,
 }
 
 /// A trained epoch.
@@ -78,17 +84,17 @@ pub struct EpochRow {
 impl RunReport {
     /// Collects the events of a run.
     #[must_use]
-    pub fn new(summary: Vec<(String, String)>, events: &[Event]) -> Self {
+    pub fn new(summary: Vec<(String, String)>, lines: &[Line]) -> Self {
         let mut report = Self {
             summary,
             ..Self::default()
         };
-        events.iter().for_each(|event| report.add(event));
+        lines.iter().for_each(|line| report.add(line));
         report
     }
 
-    fn add(&mut self, event: &Event) {
-        match event {
+    fn add(&mut self, line: &Line) {
+        match &line.event {
             Event::PassPlanned {
                 pass, order, cost, ..
             } => self.plans.push(PlannedPass {
@@ -112,6 +118,8 @@ impl RunReport {
                     eval_before: *eval_before,
                     seconds: *seconds,
                     io: *io,
+                    trainer: line.trainer.clone(),
+                    at: line.at,
                 });
             }
             Event::EpochFinished {
@@ -191,9 +199,13 @@ impl RunReport {
     /// The last pass of which every bucket is trained, with what the buffer did in it.
     ///
     /// `first` is the run's first pass; the passes are replayed one after the other, since each
-    /// begins with what the one before left in the buffer. `None` where none is complete.
+    /// begins with what the one before left in the buffer. `None` where none is complete, or several trainers
+    /// trained them, each with a buffer of its own.
     #[must_use]
     pub fn last_pass(&self, first: &Pass) -> Option<MeasuredPass> {
+        if self.buckets.iter().any(|row| row.trainer.is_some()) {
+            return None;
+        }
         let mut passes: Vec<PassId> = self.buckets.iter().map(|row| row.pass).collect();
         passes.dedup();
         let mut resident: Vec<Group> = first.resident.clone();
@@ -277,8 +289,8 @@ mod tests {
     use super::*;
     use pbg_lab::grid::Sizes;
 
-    fn bucket(position: u64, lhs: u32, rhs: u32, loads: u64) -> Event {
-        Event::BucketFinished {
+    fn bucket(position: u64, lhs: u32, rhs: u32, loads: u64) -> Line {
+        Line::from(Event::BucketFinished {
             pass: PassId::default(),
             bucket: Bucket::new(lhs, rhs),
             position,
@@ -296,7 +308,7 @@ mod tests {
                 wait_seconds: 0.5,
                 ..IoStats::default()
             },
-        }
+        })
     }
 
     #[test]

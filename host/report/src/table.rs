@@ -135,6 +135,7 @@ pub fn run_csv(report: &RunReport) -> Result<String, csv::Error> {
         "partition_loads",
         "bytes_read",
         "bytes_written",
+        "trainer",
     ];
     write(&head, |rows| {
         rows.extend(report.buckets.iter().map(|row| {
@@ -154,6 +155,7 @@ pub fn run_csv(report: &RunReport) -> Result<String, csv::Error> {
                 row.io.loads.to_string(),
                 row.io.bytes_read.to_string(),
                 row.io.bytes_written.to_string(),
+                row.trainer.clone().unwrap_or_default(),
             ]
         }));
     })

@@ -26,6 +26,7 @@ mod preserve;
 mod read;
 pub mod shared;
 pub(crate) mod tensors;
+mod told;
 
 pub use commit::Belongs;
 use commit::Versions;
@@ -52,13 +53,22 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
+    /// As [`Checkpoint::open`], for who knows that it is its own: removes what a crashed run left behind.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`] and [`Checkpoint::sweep`].
+    pub fn open_or_create(path: &Path) -> Result<Self, CheckpointError> {
+        let checkpoint = Self::open(path)?;
+        checkpoint.sweep()?;
+        Ok(checkpoint)
+    }
+
     /// Opens the checkpoint in folder `path`, or starts one: takes its lock, verifies the
-    /// manifest and the sizes of the files, and removes what a crashed run left behind. The
-    /// files themselves are verified as they are read.
+    /// manifest and the sizes of the files. The files themselves are verified as they are read.
     ///
     /// # Errors
     /// When another run holds the lock, or the checkpoint is damaged or cannot be written.
-    pub fn open_or_create(path: &Path) -> Result<Self, CheckpointError> {
+    pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         files::create_folder(path)?;
         let lock = Lock::take(path, With::Nobody)?;
         let committed = read::manifest_if_any(path)?;
@@ -71,7 +81,6 @@ impl Checkpoint {
             None => names::begin_first(path)?,
         }
         let files = PartitionFiles::new(path, Writer::Alone);
-        files.sweep(committed.as_ref())?;
         let metrics_length = committed
             .as_ref()
             .map_or(0, |manifest| manifest.metrics_length);
@@ -85,6 +94,16 @@ impl Checkpoint {
             metrics: Mutex::new(metrics),
             _lock: lock,
         })
+    }
+
+    /// Removes what a crashed run left behind. Several trainers may have left files that their ledger names: whoever
+    /// sweeps has made sure that the checkpoint is its own.
+    ///
+    /// # Errors
+    /// When a file cannot be removed.
+    pub fn sweep(&self) -> Result<(), CheckpointError> {
+        let versions = self.versions();
+        Ok(self.files.sweep(versions.committed.as_ref())?)
     }
 
     /// The folder.

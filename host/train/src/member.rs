@@ -5,14 +5,14 @@
 //! the same partitions, so a pair of them costs one settlement. Nobody waits while holding: who finds nothing free settles
 //! what it has first.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pbg_core::cluster::{Live, Register, State};
-use pbg_core::event::{CallSeconds, Event, IoStats};
+use pbg_core::event::{CallSeconds, Event, IoStats, Line};
 use pbg_core::graph::Bucket;
 use pbg_core::ledger::{Action, BucketState, Phase, Record, Stamp, Sums, Token};
 use pbg_core::schedule::{Acquired, PassId};
@@ -26,6 +26,7 @@ use crate::run::Outcome;
 mod checkpoints;
 mod ends;
 mod error;
+mod joining;
 mod leases;
 mod ledger;
 mod not_yet;
@@ -34,6 +35,7 @@ mod parameters;
 mod passes;
 mod settling;
 mod tables;
+mod told;
 mod watch;
 mod work;
 
@@ -100,6 +102,12 @@ pub(crate) struct Member<'a> {
     totals: (u64, u64, IoStats),
     last_checkpoint: Instant,
     started: Instant,
+    /// What happened and is to be told with the next settlement.
+    lines: Vec<Line>,
+    /// Revisions of the ledger at which the buckets of this trainer were leased.
+    leased_at: BTreeMap<Bucket, u64>,
+    /// Epochs whose end was told.
+    epochs_told: u32,
     /// Trainers that were there when it was told last for how many the first bucket waits.
     gathered: u32,
 }
@@ -127,7 +135,7 @@ impl Member<'_> {
     fn submit(&self, action: Action) -> Result<bool, RunError> {
         match self.ledger.submit(action) {
             Ok(_) => Ok(true),
-            Err(Denied::Refused(_)) => Ok(false),
+            Err(Denied::Refused(_) | Denied::GivenUp) => Ok(false),
             Err(Denied::Ended(error)) => Err(error.into()),
         }
     }
@@ -189,6 +197,7 @@ impl<'a> Coordinator<'a> for Member<'a> {
                 return self.leave().map(ControlFlow::Break);
             }
             let record = self.record()?;
+            self.tell_epoch(&record);
             let pass = record.work().pass;
             if self.leads(&record) && self.epoch_is_uncommitted(&record)? {
                 self.checkpoint()?;
@@ -200,6 +209,8 @@ impl<'a> Coordinator<'a> for Member<'a> {
                     let planned = self.enter(pass);
                     return Ok(ControlFlow::Continue((pass, planned)));
                 }
+                // The checkpoint of an epoch is of its end.
+                Phase::Opening if self.epoch_is_uncommitted(&record)? => self.wait()?,
                 Phase::Opening => self.open_pass(pass)?,
                 Phase::PassDone if self.leads(&record) => self.advance(&record)?,
                 Phase::Finished if !self.epoch_is_uncommitted(&record)? => {
@@ -266,7 +277,7 @@ impl<'a> Coordinator<'a> for Member<'a> {
         faults.extend(self.machine.loss_faults());
         faults
             .into_iter()
-            .for_each(|event| self.machine.emit(event));
+            .for_each(|event| self.report(event, None));
         let bucket = acquired.bucket;
         self.unsettled.push(bucket);
         self.sums.add(&Sums {
@@ -285,7 +296,8 @@ impl<'a> Coordinator<'a> for Member<'a> {
         self.totals.0 += 1;
         self.totals.1 += trained.stats.count;
         self.totals.2.add(&trained.io);
-        self.machine.emit(Event::BucketFinished {
+        let leased_at = self.leased_at.remove(&bucket);
+        let finished = Event::BucketFinished {
             pass,
             bucket,
             position: acquired.position as u64,
@@ -295,7 +307,8 @@ impl<'a> Coordinator<'a> for Member<'a> {
             eval_after: trained.eval_after,
             seconds: trained.seconds,
             io: trained.io,
-        });
+        };
+        self.report(finished, leased_at);
         if stop {
             return self.leave().map(Some);
         }

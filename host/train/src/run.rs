@@ -115,16 +115,24 @@ impl Resolved {
         &self,
         mut strategies: Strategies,
         cluster: &Cluster,
+        allowed: Allowed,
         stop: &AtomicBool,
         emit: &mut dyn FnMut(Event),
     ) -> Result<Outcome, RunError> {
         let mut earlier = None;
         loop {
-            let mut member = Member::join(self, strategies, cluster, earlier, stop, emit)?;
+            let before = (allowed, earlier);
+            let mut member = Member::join(self, strategies, cluster, before, stop, emit)?;
             match train(&mut member, stop) {
                 Err(RunError::Cluster(error)) if error.may_rejoin() => {
                     member.tell_lost(&error);
                     (strategies, earlier) = member.dismantle();
+                }
+                Err(error) => {
+                    if !matches!(error, RunError::Cluster(_)) {
+                        member.abandon();
+                    }
+                    return Err(error);
                 }
                 ended => return ended,
             }

@@ -160,7 +160,7 @@ fn join(
     watch: &mut dyn FnMut(Event),
 ) -> Result<Outcome, RunError> {
     let resolved = Resolved::new(config.clone()).expect("they fit");
-    resolved.train_together(strategies(config), cluster, stop, watch)
+    resolved.train_together(strategies(config), cluster, Allowed::default(), stop, watch)
 }
 
 /// The buckets in the order in which they were committed, by pass. Panics where one was done twice.
@@ -339,7 +339,13 @@ fn partitions_that_are_needed_again_before_they_are_settled_lose_nothing() {
                         ..strategies(config)
                     };
                     let resolved = Resolved::new(config.clone()).expect("they fit");
-                    let outcome = resolved.train_together(strategies, &cluster, &stop, &mut |_| ());
+                    let outcome = resolved.train_together(
+                        strategies,
+                        &cluster,
+                        Allowed::default(),
+                        &stop,
+                        &mut |_| (),
+                    );
                     assert!(
                         matches!(outcome, Ok(Outcome::Finished { .. })),
                         "{outcome:?}"

@@ -1,5 +1,6 @@
 //! `pbg-host cluster`: a run of several trainers, looked at and steered from outside.
 
+mod history;
 mod status;
 
 use std::time::Duration;
@@ -25,6 +26,7 @@ const ATTEMPTS: u64 = 100;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Status(status::Args),
+    History(history::Args),
     /// End the run: every trainer finishes its bucket and leaves, the last one writes a checkpoint.
     ///
     /// The same command as before goes on with it.
@@ -64,6 +66,7 @@ pub(crate) struct EvictArgs {
 pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
     match command {
         Command::Status(args) => status::run(args, terminal),
+        Command::History(args) => history::run(args, terminal),
         Command::Stop(args) => stop(&args.config, terminal),
         Command::Evict(args) => evict(args, terminal),
         Command::Forget(args) => forget(&args.config, terminal),

@@ -92,7 +92,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         }
         Some(meeting) => {
             let cluster = meeting.cluster(resolved.config());
-            resolved.train_together(filled.strategies, &cluster, &stop, &mut emit)
+            let allowed = args.allow.allowed();
+            resolved.train_together(filled.strategies, &cluster, allowed, &stop, &mut emit)
         }
     };
     // What a plugin said last explains its failure.

@@ -85,6 +85,7 @@ impl Reporter for Bar {
             | Event::Gathering { .. }
             | Event::RankHeld { .. }
             | Event::TrainerLost { .. }
+            | Event::LedgerReplaced { .. }
             | Event::Rejoining { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. } => self.draw(),

@@ -25,6 +25,7 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
         Event::Gathering { .. }
         | Event::RankHeld { .. }
         | Event::TrainerLost { .. }
+        | Event::LedgerReplaced { .. }
         | Event::Rejoining { .. } => of_trainers(event),
         Event::BucketStarted { .. }
         | Event::Progress { .. }
@@ -180,6 +181,14 @@ fn of_trainers(event: &Event) -> Option<String> {
             escaped_lines(name),
             format::seconds(*silent_seconds),
             format::plural(buckets.len() as u64, "bucket"),
+        )),
+        Event::LedgerReplaced { reason, version } => Some(format!(
+            "{}: going on from {}, what was trained since is trained again",
+            escaped_lines(reason),
+            match version {
+                0 => "the beginning".to_owned(),
+                version => format!("checkpoint version {version}"),
+            }
         )),
         Event::Rejoining { reason } => Some(format!("{}; joining anew", escaped_lines(reason))),
         _ => None,

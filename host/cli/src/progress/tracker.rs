@@ -104,6 +104,7 @@ impl Tracker {
             | Event::Gathering { .. }
             | Event::RankHeld { .. }
             | Event::TrainerLost { .. }
+            | Event::LedgerReplaced { .. }
             | Event::Rejoining { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. }

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    BucketState, Damage, FileId, Group, MAX_CUTS, MAX_LEASES, MAX_NAME, MAX_TRAINERS, Record, Token,
+    BucketState, Damage, FileId, Group, MAX_CUTS, MAX_LEASES, MAX_NAME, MAX_TRAINERS, Record,
+    Token, told::MAX_TOLD,
 };
 use crate::graph::{Bucket, Side};
 
@@ -33,6 +34,9 @@ impl Record {
                 "it has states of {found} buckets, its grid has {expected}"
             ));
         }
+        if self.changed > self.revision {
+            return Err(format!("it was last changed by {}", self.changed));
+        }
         let pass = work.pass;
         let is_end = (pass.edge_set, pass.edge_chunk) == (0, 0) && work.plan.is_none();
         let is_inside = pass.edge_set < extent.edge_sets && pass.edge_chunk < extent.edge_chunks;
@@ -47,6 +51,16 @@ impl Record {
             && loss.parameters.len() > MAX_LOSS_PARAMETERS
         {
             return Err(format!("its loss has {} parameters", loss.parameters.len()));
+        }
+        if work.told.len() > MAX_TOLD {
+            return Err(format!("{} trainers have told something", work.told.len()));
+        }
+        if let Some(told) = work
+            .told
+            .values()
+            .find(|told| told.revision > self.revision)
+        {
+            return Err(format!("something was told at revision {}", told.revision));
         }
         match work.progress.not_finite() {
             Some(what) => Err(format!("{what} is infinite or no number")),

@@ -32,6 +32,16 @@ pub struct Begun {
     pub number: u64,
 }
 
+impl Cut {
+    /// Whether `record` is the one that the checkpoint began with.
+    #[must_use]
+    pub fn is_of(&self, record: &Record) -> bool {
+        self.begun.is_some_and(|begun| {
+            begun.incarnation == record.incarnation && begun.revision + 1 == record.revision
+        })
+    }
+}
+
 /// The checkpoints that a record knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,6 +101,15 @@ impl Record {
         let cut = *self.checkpoints.cuts.last()?;
         let token = cut.begun?.token;
         self.trainers.contains_key(&token).then_some((token, cut))
+    }
+
+    /// Whether the last checkpoint has everything that is trained.
+    #[must_use]
+    pub fn is_saved(&self) -> bool {
+        let begun = self.checkpoints.base.and_then(|base| base.begun);
+        let begun = begun.filter(|begun| begun.incarnation == self.incarnation);
+        // The record before a checkpoint begins has the same work as the one after it.
+        begun.map_or(0, |begun| begun.revision) >= self.changed
     }
 
     /// Whether this record goes with the newest manifest, whose cut is `newest`.
@@ -168,6 +187,12 @@ impl Record {
         }
         cuts.retain(|other| other.version > cut.version);
         *base = Some(cut);
+        let begun = cut
+            .begun
+            .filter(|begun| begun.incarnation == self.incarnation);
+        if let Some(begun) = begun {
+            self.taken_over(begun);
+        }
         Ok(())
     }
 }

@@ -188,6 +188,9 @@ pub enum Refusal {
         /// The token.
         token: Token,
     },
+    /// The last trainer leaves, and no checkpoint has what was trained last.
+    #[error("the last trainer cannot leave before a checkpoint has everything")]
+    NotSaved,
     /// A checkpoint is under way.
     #[error("trainer {token} is writing checkpoint {version}")]
     CheckpointUnderWay {

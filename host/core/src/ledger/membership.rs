@@ -85,6 +85,14 @@ impl Record {
         Ok(())
     }
 
+    /// As [`Record::remove`], unless `token` is the last and something that is trained is in no checkpoint.
+    pub(super) fn leave_saved(&mut self, token: Token) -> Result<(), Refusal> {
+        match self.trainers.len() > 1 || self.is_saved() {
+            true => self.remove(token),
+            false => Err(Refusal::NotSaved),
+        }
+    }
+
     /// The part of `token` ends. The buckets that it has are to do again, from the files that the record names.
     pub(super) fn remove(&mut self, token: Token) -> Result<(), Refusal> {
         let Some(trainer) = self.trainers.remove(&token) else {

@@ -1,6 +1,6 @@
 //! From pass to pass: open, advance, stop.
 
-use super::{BucketState, Buckets, Phase, Record, Refusal, Sums};
+use super::{BucketState, Buckets, Finished, Phase, Record, Refusal};
 use crate::graph::Bucket;
 use crate::plateau::Plateau;
 use crate::schedule::PassId;
@@ -52,12 +52,17 @@ impl Record {
         if pass.edge_set >= extent.edge_sets {
             pass.edge_set = 0;
             pass.epoch += 1;
-            self.work.progress.sums = Sums::default();
+            let sums = std::mem::take(&mut self.work.progress.sums);
+            self.work.progress.finished = Some(Finished {
+                epoch: from.epoch,
+                sums,
+            });
         }
         self.work.plan = None;
         self.work.buckets = Buckets::to_do(self.terms.grid.buckets());
         self.work.enough = enough;
         self.work.progress.plateau = plateau;
+        self.changed = self.revision + 1;
         match self.work.progress.not_finite() {
             Some(what) => Err(Refusal::NotFinite { what }),
             None => Ok(()),

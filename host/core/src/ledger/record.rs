@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BucketState, Buckets, Checkpoints, Cut, Grid, Group, Partition, Refusal, Terms, Token, Trainer,
+    BucketState, Buckets, Checkpoints, Cut, Finished, Grid, Group, Partition, Refusal, Terms,
+    Token, Told, Trainer,
 };
 use crate::event::{CallSeconds, IoStats, RankStats, TrainStats};
 use crate::graph::Bucket;
@@ -81,6 +82,8 @@ impl Sums {
 pub struct Progress {
     /// Sums of the current epoch.
     pub sums: Sums,
+    /// What the epoch before it gave, where this run has trained one.
+    pub finished: Option<Finished>,
     /// What validation said so far.
     pub plateau: Plateau,
     /// What the loss remembers, where it does.
@@ -92,13 +95,15 @@ impl Progress {
     pub(super) fn not_finite(&self) -> Option<&'static str> {
         let Self {
             sums,
+            finished,
             plateau,
             loss,
         } = self;
         let is_finite = |loss: &LossState| {
             loss.loss.is_finite() && loss.parameters.iter().all(|p| p.is_finite())
         };
-        if !sums.is_finite() {
+        let finished = finished.is_none_or(|finished| finished.sums.is_finite());
+        if !sums.is_finite() || !finished {
             return Some("a sum of the epoch");
         }
         if !(plateau.best_mrr.is_finite() && plateau.lr_factor.is_finite()) {
@@ -125,6 +130,8 @@ pub struct Work {
     pub progress: Progress,
     /// Whether validation said that more training does not help.
     pub enough: bool,
+    /// How far the files of events count that checkpoints have not taken over.
+    pub told: BTreeMap<Token, Told>,
 }
 
 impl Work {
@@ -138,6 +145,7 @@ impl Work {
             partitions: vec![Partition::default(); grid.groups().count()],
             progress: Progress::default(),
             enough: false,
+            told: BTreeMap::new(),
         }
     }
 
@@ -193,6 +201,8 @@ pub struct Record {
     pub(super) trainers: BTreeMap<Token, Trainer>,
     /// The last one, and those under way.
     pub(super) checkpoints: Checkpoints,
+    /// The revision that last changed what is trained: by a settlement, or by going on to the next pass.
+    pub(super) changed: u64,
 }
 
 /// What a new record is made of.
@@ -219,6 +229,9 @@ impl Record {
     /// # Errors
     /// When the work does not fit the terms.
     pub fn found(founding: Founding) -> Result<Self, super::Damage> {
+        let mut work = founding.work.released();
+        // Revisions begin anew.
+        work.told.values_mut().for_each(|told| told.revision = 0);
         let record = Self {
             terms: founding.terms,
             run: founding.run,
@@ -226,9 +239,10 @@ impl Record {
             revision: 0,
             wanted: founding.wanted,
             stopping: false,
-            work: founding.work.released(),
+            work,
             trainers: BTreeMap::new(),
             checkpoints: Checkpoints::after(founding.base),
+            changed: 0,
         };
         record.check()?;
         Ok(record)

@@ -32,6 +32,8 @@ pub enum Action {
     Revoke(Token),
     /// To take part no more; what the asker has is to do again.
     Leave,
+    /// The same, but not as the last one while something that is trained is in no checkpoint.
+    LeaveSaved,
     /// To go on to the next pass.
     Advance {
         /// The pass that is done.
@@ -47,6 +49,14 @@ pub enum Action {
     Committed(Cut),
     /// To end the run: no bucket is given out any more.
     Stop,
+}
+
+impl Action {
+    /// Whether it ends the part of who asks for it.
+    #[must_use]
+    pub const fn leaves(&self) -> bool {
+        matches!(self, Self::Leave | Self::LeaveSaved)
+    }
 }
 
 /// What a trainer writes to the record.
@@ -165,6 +175,7 @@ impl Record {
             Action::GiveUp(buckets) => self.give_up(token, buckets),
             Action::Revoke(other) => self.remove(*other),
             Action::Leave => self.remove(token),
+            Action::LeaveSaved => self.leave_saved(token),
             Action::Advance {
                 from,
                 plateau,

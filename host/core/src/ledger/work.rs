@@ -29,6 +29,17 @@ pub struct Settled {
     pub files: Vec<File>,
 }
 
+impl Settled {
+    /// What the writer's copy is of once this is settled ([`Partition::stamp`]).
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        Stamp {
+            generation: self.from.generation + 1,
+            first: self.files.first().map(|file| file.id),
+        }
+    }
+}
+
 /// What a trainer has trained.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,6 +54,8 @@ pub struct Settlement {
     pub sums: Sums,
     /// What the loss remembers, where this trainer is the one who knows.
     pub loss: Option<LossState>,
+    /// How long the trainer's file of events is with what it tells of these buckets ([`super::Told`]).
+    pub told: u64,
 }
 
 impl Record {
@@ -116,6 +129,7 @@ impl Record {
             next,
             sums,
             loss,
+            told,
         } = settlement;
         let had_tree = tree::holds(self);
         for &bucket in buckets {
@@ -138,6 +152,8 @@ impl Record {
         if let Some(what) = progress.not_finite() {
             return Err(Refusal::NotFinite { what });
         }
+        self.tell(token, *told);
+        self.changed = self.revision + 1;
         next.iter()
             .try_for_each(|bucket| self.lease(token, *bucket))
     }

@@ -58,6 +58,9 @@ pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageErro
     if !report.epochs.is_empty() {
         page.figure(figure::run_stalls(report));
     }
+    let lanes = figure::run_lanes(report);
+    let together = lanes.is_some();
+    lanes.into_iter().for_each(|figure| page.figure(figure));
     let measured = first.and_then(|first| Some((report.last_pass(first)?, first.shared)));
     match measured {
         Some((pass, shared)) if !pass.replay.loads.is_empty() => {
@@ -67,6 +70,7 @@ pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageErro
             }
         }
         Some(_) => page.text("No partition was loaded in the last pass: all are in the buffer."),
+        None if together => {}
         None => page.text(
             "There is no complete pass, or its dataset is not there, so the buffer is not shown.",
         ),

@@ -163,6 +163,7 @@ impl Checkpoint {
                 metrics_length: cut.metrics_length,
                 files: kept,
                 cut: None,
+                told: Default::default(),
             };
             (manifest, replaced)
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pbg_core::ledger::Cut;
+use pbg_core::ledger::{Cut, Token};
 use pbg_core::strategy::StrategyId;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,9 @@ pub struct Manifest {
     /// The revision of the ledger that it is of, where several trainers wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
+    /// Bytes of the files of events of its trainers that `metrics.jsonl` has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub told: BTreeMap<Token, u64>,
 }
 
 /// What a commit says about its run, so that another can go on from it.

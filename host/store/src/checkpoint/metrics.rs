@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::CheckpointError;
 use crate::files::{self, FileError};
 
-const NAME: &str = "metrics.jsonl";
+pub(super) const NAME: &str = "metrics.jsonl";
 
 #[derive(Debug)]
 pub(super) struct Metrics {

@@ -70,6 +70,30 @@ pub(super) fn is_presence(name: &str) -> bool {
     token.is_some_and(|token| Token::try_from(token.to_owned()).is_ok())
 }
 
+/// The file in which a trainer tells what happened.
+pub(super) fn events(token: Token) -> String {
+    format!("events.{token}.jsonl")
+}
+
+/// The trainer whose file of events has this name.
+pub(super) fn parse_events(name: &str) -> Option<Token> {
+    let token = name.strip_prefix("events.")?.strip_suffix(".jsonl")?;
+    Token::try_from(token.to_owned()).ok()
+}
+
+/// `metrics.jsonl` of a version that the trainer `token` writes, until it has replaced the last.
+pub(super) fn metrics_of(version: u64, token: Token) -> String {
+    format!("metrics.v{version}.{token}.jsonl")
+}
+
+/// The version that a name of [`metrics_of`] is of.
+pub(super) fn parse_metrics(name: &str) -> Option<u64> {
+    let name = name.strip_prefix("metrics.v")?.strip_suffix(".jsonl")?;
+    let (version, token) = name.split_once('.')?;
+    Token::try_from(token.to_owned()).ok()?;
+    parse_number(version)
+}
+
 /// Takes a file name of ours apart; `None` if it is none.
 pub(super) fn parse(name: &str) -> Option<Name<'_>> {
     let (key, version) = name.strip_suffix(ENDING)?.rsplit_once(".v")?;

@@ -159,6 +159,8 @@ fn sweep(folder: &Path, writer: &Writer, manifest: Option<&Manifest>) -> Result<
         } else if names::parse_numbered(&name).is_some()
             || names::is_staged_manifest(&name)
             || names::is_presence(&name)
+            || names::parse_events(&name).is_some()
+            || names::parse_metrics(&name).is_some()
         {
             // What it says is in the manifest of who goes on alone.
             files::remove(&path)?;

@@ -14,7 +14,7 @@ use pbg_core::ledger::{File, FileId, Token};
 use super::lock::{Lock, With};
 use super::{
     CheckpointError, MANIFEST, Manifest, PartitionData, PartitionFiles, PartitionRows, Tensor,
-    TensorRef, Writer, about, names, read, tensors,
+    TensorRef, Writer, about, names, read, tensors, told,
 };
 use crate::files::{self, FileError, Summary};
 
@@ -22,7 +22,7 @@ use crate::files::{self, FileError, Summary};
 #[derive(Debug)]
 pub struct SharedCheckpoint {
     files: PartitionFiles,
-    token: Token,
+    pub(super) token: Token,
     _lock: Lock,
 }
 
@@ -118,6 +118,14 @@ impl SharedCheckpoint {
         self.files.sync(&name)?;
         files::sync_folder_of(&self.path().join(&name))?;
         Ok((name, summary))
+    }
+
+    /// The name of a partition's file that the ledger names, if it is not there in its size.
+    #[must_use]
+    pub fn missing(&self, entity_type: &str, partition: u32, file: &File) -> Option<String> {
+        let name = name_of(entity_type, partition, file.id);
+        let size = files::size(&self.path().join(&name));
+        (size.ok() != Some(file.size)).then_some(name)
     }
 
     /// Reads a partition from a file that the ledger names, into memory that is used again.
@@ -227,6 +235,8 @@ pub(super) fn make_current(
     if current.is_some_and(|current| current.version >= manifest.version) {
         return Ok(());
     }
+    // The events of the last version are the beginning of those of the new one.
+    told::make_current(folder, manifest)?;
     let sealed = manifest.seal();
     let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
     let staged = folder.join(staged);
@@ -235,7 +245,8 @@ pub(super) fn make_current(
     files::sync_folder_of(&path)?;
     names::end_first(folder)?;
     for name in names::entries(folder)? {
-        if names::parse_numbered(&name).is_some_and(|version| version < manifest.version) {
+        let version = names::parse_numbered(&name).or(names::parse_metrics(&name));
+        if version.is_some_and(|version| version < manifest.version) {
             files::remove(&folder.join(name))?;
         }
     }

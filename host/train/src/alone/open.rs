@@ -42,7 +42,7 @@ impl<'a> Alone<'a> {
         let needs = resolved.check(Some(&strategies.loss))?;
         memory::require("training", needs.taken())?;
         let extent = resolved.extent(&edge_sets)?;
-        let checkpoint = Checkpoint::open_or_create(Path::new(&config.checkpoint_path))?;
+        let checkpoint = Checkpoint::open(Path::new(&config.checkpoint_path))?;
         let initial = Initial::new(resolved, checkpoint.run().is_none())?;
         let mut params = Params::new(&blueprint.spec);
         if let Some(init) = initial.checkpoint() {
@@ -55,6 +55,7 @@ impl<'a> Alone<'a> {
             admitted,
         } = commits.resume(resolved, &checkpoint, &mut params)?;
         check_state(resolved, extent, &state, &strategies)?;
+        checkpoint.sweep()?;
         if let Some(earlier) = &admitted.earlier {
             NewRows::behind(earlier, resolved)?.add_to(&checkpoint, &blueprint.layout.types)?;
         }

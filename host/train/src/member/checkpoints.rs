@@ -62,17 +62,22 @@ impl Member<'_> {
         self.exchange_parameters();
         let tables = self.machine.line.buffer.store();
         let listed = tables.files.list()?;
+        let tellers = tables.files.tellers()?;
         let before = tables.files.newest()?;
         let record = match self.ledger.submit(Action::Checkpoint) {
             Ok(record) => record,
             // Another trainer writes one.
-            Err(Denied::Refused(_)) => return Ok(()),
+            Err(Denied::Refused(_) | Denied::GivenUp) => return Ok(()),
             Err(Denied::Ended(error)) => return Err(error.into()),
         };
-        let Some((_, cut)) = record.checkpoint_under_way() else {
+        // Where the answer was lost, others may have settled since: this record is not the one that the checkpoint is of.
+        let own = record.checkpoint_under_way();
+        let own = own.filter(|(token, cut)| *token == self.token() && cut.is_of(&record));
+        let Some((_, cut)) = own else {
             return Ok(());
         };
-        let manifest = self.manifest(&record, cut)?;
+        let mut manifest = self.manifest(&record, cut)?;
+        self.take_over_told(&record, cut, before.as_ref(), &mut manifest)?;
         let files = &self.machine.line.buffer.store().files;
         files.publish(&manifest)?;
         self.submit(Action::Committed(cut))?;
@@ -81,13 +86,15 @@ impl Member<'_> {
         files.remove_garbage(&listed, &kept, |entity_type, partition, id| {
             self.is_garbage(&record, entity_type, partition, id)
         })?;
+        self.remove_told(&tellers, &*self.seen()?)?;
         self.last_checkpoint = Instant::now();
         let seconds = started.elapsed().as_secs_f64();
-        self.machine.emit(Event::Committed {
+        let committed = Event::Committed {
             version: cut.version,
             seconds,
             writing_seconds: 0.0,
-        });
+        };
+        self.report(committed, None);
         Ok(())
     }
 
@@ -140,6 +147,7 @@ impl Member<'_> {
             metrics_length: 0,
             files,
             cut: Some(cut),
+            told: Default::default(),
         })
     }
 

@@ -1,45 +1,45 @@
 //! How a trainer's part ends: it leaves, the run is over, or others have ended it.
 
-use std::time::Instant;
-
 use pbg_core::event::Event;
-use pbg_core::ledger::{Action, Phase, Token};
+use pbg_core::ledger::{Action, Refusal, Token};
 
-use super::{ClusterError, LONGEST_WAIT, Member};
+use super::{ClusterError, Denied, Member};
 use crate::error::RunError;
 use crate::run::{Outcome, Strategies};
 
 impl Member<'_> {
-    /// Ends this trainer's part. The others go on; the last one writes a checkpoint.
+    /// Ends this trainer's part. The others go on.
     pub(super) fn leave(&mut self) -> Result<Outcome, RunError> {
         self.give_up()?;
         self.settle_all()?;
-        let mut record = self.record()?;
-        let (asked, leads) = (Instant::now(), self.leads(&record));
-        // Where the whole run ends, the checkpoint is to have what the others still settle.
-        while leads
-            && record.phase() == Phase::Stopping
-            && record.trainers().len() > 1
-            && asked.elapsed() < self.cluster.lease
-        {
-            self.cluster.live.wait(LONGEST_WAIT);
-            record = self.record()?;
-        }
-        if leads || record.trainers().len() == 1 {
-            self.checkpoint()?;
-        }
         self.end_part()?;
         let version = self.newest_version()?;
         self.machine.emit(Event::Interrupted { version });
         Ok(Outcome::Interrupted { version })
     }
 
+    /// Leaves; the last one writes a checkpoint of what is in none.
     pub(super) fn end_part(&mut self) -> Result<(), RunError> {
         self.exchange_parameters();
         self.tell_notices()?;
-        self.submit(Action::Leave)?;
+        loop {
+            match self.ledger.submit(Action::LeaveSaved) {
+                Err(Denied::Refused(Refusal::NotSaved)) => self.checkpoint()?,
+                Ok(_) | Err(Denied::Refused(_) | Denied::GivenUp) => break,
+                Err(Denied::Ended(error)) => return Err(error.into()),
+            }
+        }
         let files = &self.machine.line.buffer.store().files;
         Ok(files.forget(self.token())?)
+    }
+
+    /// Ends the part of a trainer that cannot go on, so that the others need not wait until it counts as dead. What it has
+    /// not settled is to do again.
+    pub(crate) fn abandon(&mut self) {
+        // What went wrong before is what the user is told.
+        if self.ledger.submit(Action::Leave).is_ok() {
+            let _sign = self.machine.line.buffer.store().files.forget(self.token());
+        }
     }
 
     pub(super) fn finished(&mut self) -> Result<Outcome, RunError> {

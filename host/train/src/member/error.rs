@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pbg_core::cluster::NoAnswer;
-use pbg_core::ledger::{Damage, Refusal};
+use pbg_core::ledger::{Damage, PROTOCOL, Refusal};
 
 /// Why a trainer cannot take part, or no more.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +29,15 @@ pub enum ClusterError {
     /// The register has lost the record.
     #[error("the ledger is empty, though this trainer had joined")]
     NoRecord,
+    /// The record is of a program of another version. It is left alone.
+    #[error(
+        "the ledger has protocol version {found}, and this program knows {PROTOCOL}: every trainer of a run needs the same \
+         version of pbg-host; `pbg-host cluster forget` drops the ledger once nobody trains"
+    )]
+    Protocol {
+        /// The record's.
+        found: u32,
+    },
     /// The record cannot be written or is not of this program.
     #[error(transparent)]
     Damaged(#[from] Damage),

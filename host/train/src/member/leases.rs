@@ -32,12 +32,13 @@ impl Member<'_> {
             }
             let bucket = self.pick(pass, &record, &free)?;
             match self.ledger.submit(Action::Lease(bucket)) {
-                Ok(_) => {
+                Ok(record) => {
+                    self.leased_at.insert(bucket, record.revision());
                     let position = self.machine.line.buffer.extend_plan(bucket);
                     return Ok(Some(Acquired { bucket, position }));
                 }
                 Err(Denied::Refused(Refusal::Phase { .. })) => return Ok(None),
-                Err(Denied::Refused(_)) => record = self.seen()?,
+                Err(Denied::Refused(_) | Denied::GivenUp) => record = self.seen()?,
                 Err(Denied::Ended(error)) => return Err(error.into()),
             }
         }

@@ -1,30 +1,34 @@
 //! The trainer's hand on the ledger: transactions that are written until they stand or are refused.
 //!
 //! The thread that trains, the one that carries partitions and the one that watches others share it. Each transaction is
-//! brought to its end before the next begins: they are numbered, and each names the one before it.
+//! brought to its end before the next begins: they are numbered, and each names the one before it. What is known of the
+//! record can be asked meanwhile.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_core::cluster::{Entry, Live, NoAnswer, Register, Written};
 use pbg_core::ledger::{
-    Action, Damage, Fate, Group, Order, Partition, Record, Refusal, Stamp, Token, Transaction,
+    Action, Group, Order, Partition, Record, Refusal, Settlement, Stamp, Token,
 };
 
 use super::error::{ClusterError, unreachable};
+use entry::{Backoff, decode, encode};
+use known::{Before, Known, Seen};
+use transact::{fenced, set_back};
 
-/// First wait before a register that did not answer is asked again; it doubles.
-const FIRST_WAIT: Duration = Duration::from_millis(20);
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+mod entry;
+mod known;
+mod transact;
 
 /// A refused transaction, or none that could be decided.
 #[derive(Debug)]
 pub(crate) enum Denied {
     /// The record says no, and the trainer still takes part.
     Refused(Refusal),
+    /// Its reason has gone. Whether it was applied is not known.
+    GivenUp,
     /// The trainer cannot go on.
     Ended(ClusterError),
 }
@@ -40,6 +44,7 @@ impl Denied {
     pub(crate) fn ended(self) -> ClusterError {
         match self {
             Self::Refused(refusal) => ClusterError::Refused(Box::new(refusal)),
+            Self::GivenUp => unreachable(Duration::ZERO, NoAnswer("it was given up".to_owned())),
             Self::Ended(error) => error,
         }
     }
@@ -54,21 +59,12 @@ pub(crate) struct Settlements {
     pub(crate) applied: u64,
 }
 
-/// A record with the revision that the register knows it by.
-#[derive(Clone, Debug)]
-struct Seen {
-    revision: u64,
-    record: Arc<Record>,
-}
-
-struct Inner {
-    /// Number of the next transaction.
+/// Numbers of transactions.
+struct Numbers {
+    /// That of the next.
     next: u64,
-    /// The last one that is known to be applied; 0 before the trainer joined.
-    after: u64,
-    seen: Option<Seen>,
-    /// What the copies of partitions in memory are of.
-    stamps: BTreeMap<Group, Stamp>,
+    /// Those whose end was not waited for. One of them may be applied later.
+    given_up: Vec<u64>,
 }
 
 /// The ledger, as one trainer sees it.
@@ -78,7 +74,9 @@ pub(crate) struct Ledger {
     token: Token,
     /// How long a register that does not answer is waited for.
     patience: Duration,
-    inner: Mutex<Inner>,
+    /// Held while a transaction is under way.
+    numbers: Mutex<Numbers>,
+    known: Known,
     /// Settlements of this trainer that have begun, and that are applied.
     settlements: [AtomicU64; 2],
 }
@@ -90,18 +88,17 @@ impl Ledger {
         token: Token,
         patience: Duration,
     ) -> Self {
-        let inner = Inner {
+        let numbers = Numbers {
             next: 1,
-            after: 0,
-            seen: None,
-            stamps: BTreeMap::new(),
+            given_up: Vec::new(),
         };
         Self {
             register,
             live,
             token,
             patience,
-            inner: Mutex::new(inner),
+            numbers: Mutex::new(numbers),
+            known: Known::default(),
             settlements: Default::default(),
         }
     }
@@ -132,8 +129,7 @@ impl Ledger {
 
     /// The record as it was seen last; none before the first was.
     pub(crate) fn seen(&self) -> Option<Arc<Record>> {
-        let inner = self.lock();
-        inner.seen.as_ref().map(|seen| Arc::clone(&seen.record))
+        self.known.seen().map(|seen| seen.record)
     }
 
     /// The partition of `group` as the record that was seen last has it. It is the newest while this trainer holds it.
@@ -145,20 +141,17 @@ impl Ledger {
 
     /// A copy of `group` was made from what `stamp` says.
     pub(crate) fn loaded(&self, group: Group, stamp: Stamp) {
-        self.lock().stamps.insert(group, stamp);
+        self.known.loaded(group, stamp);
     }
 
     /// What the copy of `group` in memory is of; none if nothing was loaded.
     pub(crate) fn stamp(&self, group: Group) -> Option<Stamp> {
-        self.lock().stamps.get(&group).copied()
+        self.known.stamp(group)
     }
 
     /// Whether the copy of `group` in memory is of what the record has.
     pub(crate) fn is_current(&self, group: Group) -> bool {
-        let inner = self.lock();
-        let newest = inner.seen.as_ref().and_then(|s| s.record.partition(group));
-        let newest = newest.map(Partition::stamp);
-        newest.is_some() && newest == inner.stamps.get(&group).copied()
+        self.known.is_current(group)
     }
 
     /// Reads the record. None if the register has none, or a damaged one, which is as good as none.
@@ -166,28 +159,36 @@ impl Ledger {
     /// # Errors
     /// When no answer comes, the trainer takes part no more, or the register was set back.
     pub(crate) fn refresh(&self) -> Result<Option<Arc<Record>>, ClusterError> {
-        let mut inner = self.lock();
-        self.read(&mut inner)?;
-        Ok(inner.seen.as_ref().map(|seen| Arc::clone(&seen.record)))
+        let before = self.known.before();
+        let seen = self.newest(before)?;
+        self.takes_part(before, seen.as_ref())?;
+        Ok(seen.map(|seen| seen.record))
     }
 
-    /// Creates the record, in place of the one that was seen last, which does not stand. Says whether it did: if not,
-    /// another trainer was faster.
+    /// Creates the record, in place of `judged`, which does not stand, or of none. Says whether it did: if not, another
+    /// trainer was faster.
     ///
     /// # Errors
-    /// When no answer comes.
-    pub(crate) fn found(&self, record: &Record) -> Result<bool, ClusterError> {
-        let mut inner = self.lock();
+    /// When no answer comes, or there is a record of a program of another version.
+    pub(crate) fn found(
+        &self,
+        judged: Option<&Record>,
+        record: &Record,
+    ) -> Result<bool, ClusterError> {
+        let _alone = self.lock();
+        let before = self.known.before();
         let entry = self.entry()?;
-        let after = entry.as_ref().map(|entry| entry.revision);
-        if after != inner.seen.as_ref().map(|seen| seen.revision) && decode(&entry).is_ok() {
+        let there = decode(entry.as_ref())?;
+        if there.as_ref().map(|seen| &*seen.record) != judged {
             return Ok(false);
         }
         let id = format!("{}-{}", record.run(), record.incarnation());
-        let written = self.register.write(after, &encode(record)?, &id);
-        self.read(&mut inner)?;
+        let after = entry.map(|entry| entry.revision);
+        // Whether an answer came or not: the record says who was faster.
+        let _written = self.register.write(after, &encode(record)?, &id);
+        let seen = self.newest(before)?;
         self.live.wake();
-        Ok(matches!(written, Ok(Written::As(_))))
+        Ok(seen.is_some_and(|seen| seen.record.incarnation() == record.incarnation()))
     }
 
     /// Ends the part of `token`, from outside the run. One that takes part no more is fine.
@@ -195,25 +196,29 @@ impl Ledger {
     /// # Errors
     /// When no answer comes.
     pub(crate) fn evict(&self, token: Token) -> Result<(), ClusterError> {
-        let (mut inner, started) = (self.lock(), Instant::now());
+        let (_alone, started, mut backoff) = (self.lock(), Instant::now(), Backoff::new());
         for attempt in 0.. {
-            if started.elapsed() >= self.patience {
-                let no = NoAnswer("every write is refused".to_owned());
-                return Err(unreachable(self.patience, no));
-            }
-            self.read(&mut inner)?;
-            let Some(Seen { revision, record }) = inner.seen.clone() else {
+            let before = self.known.before();
+            let seen = self.newest(before)?;
+            self.takes_part(before, seen.as_ref())?;
+            let Some(Seen { revision, record }) = seen else {
                 return Ok(());
             };
             let Ok(next) = record.order(Order::Evict(token)) else {
-                return Ok(());
+                break;
             };
             let id = format!("{}-evicts-{token}-{attempt}", self.token);
-            if let Ok(Written::As(_)) = self.register.write(Some(revision), &encode(&next)?, &id) {
-                break;
+            let no = match self.register.write(Some(revision), &encode(&next)?, &id) {
+                // Read again, so that it is known.
+                Ok(Written::As(_)) => continue,
+                Ok(Written::Refused) => NoAnswer("every write is refused".to_owned()),
+                Err(no) => no,
+            };
+            if started.elapsed() >= self.patience {
+                return Err(unreachable(self.patience, no));
             }
+            backoff.wait();
         }
-        self.read(&mut inner)?;
         self.live.wake();
         Ok(())
     }
@@ -223,172 +228,73 @@ impl Ledger {
     /// # Errors
     /// When the newest record refuses it, no answer comes, or the trainer takes part no more.
     pub(crate) fn submit(&self, action: Action) -> Result<Arc<Record>, Denied> {
-        self.submit_and(action, |_, _| ())
+        self.transact(action, &[], &|| true)
     }
 
-    /// As [`Ledger::submit`], then sets what copies in memory are of, before anybody else asks.
+    /// As [`Ledger::submit`], as long as `wanted` says that there is a reason for it.
     ///
     /// # Errors
     /// As [`Ledger::submit`].
-    pub(crate) fn submit_and(
+    pub(crate) fn submit_while(
         &self,
         action: Action,
-        then: impl FnOnce(&Record, &mut BTreeMap<Group, Stamp>),
+        wanted: &dyn Fn() -> bool,
     ) -> Result<Arc<Record>, Denied> {
-        let mut inner = self.lock();
-        let transaction = Transaction {
-            token: self.token,
-            number: inner.next,
-            after: inner.after,
-            action,
-        };
-        // A number is of one transaction only, whatever becomes of it.
-        inner.next += 1;
-        let record = self.apply(&mut inner, &transaction)?;
-        then(&record, &mut inner.stamps);
-        Ok(record)
+        self.transact(action, &[], wanted)
     }
 
-    fn apply(&self, inner: &mut Inner, tx: &Transaction) -> Result<Arc<Record>, Denied> {
-        let (started, mut fresh) = (Instant::now(), false);
-        if inner.seen.is_none() {
-            self.read_for(inner, tx)?;
-            fresh = true;
+    /// Settles what is trained: the copies in memory are of what was settled then, whatever others have settled before
+    /// the answer was read.
+    ///
+    /// # Errors
+    /// As [`Ledger::submit`].
+    pub(crate) fn settle(&self, settlement: Settlement) -> Result<Arc<Record>, Denied> {
+        let partitions = settlement.partitions.iter();
+        let stamps: Vec<_> = partitions
+            .map(|settled| (settled.group, settled.stamp()))
+            .collect();
+        let action = Action::Settle(Box::new(settlement));
+        self.transact(action, &stamps, &|| true)
+    }
+
+    /// Whether this trainer still takes part, as far as it did when the read began.
+    fn takes_part(&self, before: Before, seen: Option<&Seen>) -> Result<(), ClusterError> {
+        if before.after == 0 {
+            return Ok(());
         }
-        loop {
-            let Some(Seen { revision, record }) = inner.seen.clone() else {
-                return Err(ClusterError::NoRecord.into());
-            };
-            let next = match record.apply(tx) {
-                Ok(next) => next,
-                Err(Refusal::Applied { .. }) => {
-                    return Ok(self.applied(inner, tx, revision, record));
-                }
-                // What was seen may be old.
-                Err(_) if !fresh => {
-                    self.read_for(inner, tx)?;
-                    fresh = true;
-                    continue;
-                }
-                Err(refusal @ (Refusal::Fenced { .. } | Refusal::SetBack { .. })) => {
-                    return Err(ClusterError::Fenced(Box::new(refusal)).into());
-                }
-                Err(refusal) => return Err(Denied::Refused(refusal)),
-            };
-            let id = format!("{}-{}", tx.token, tx.number);
-            let no = match self.register.write(Some(revision), &encode(&next)?, &id) {
-                Ok(Written::As(revision)) => {
-                    self.live.wake();
-                    return Ok(self.applied(inner, tx, revision, Arc::new(next)));
-                }
-                Ok(Written::Refused) => NoAnswer("every write is refused".to_owned()),
-                Err(no) => no,
-            };
-            if started.elapsed() >= self.patience {
-                return Err(unreachable(self.patience, no).into());
-            }
-            self.read_for(inner, tx)?;
-            fresh = true;
-            if let Some(Seen { revision, record }) = inner.seen.clone()
-                && record.fate(tx.token, tx.number, tx.after) == Fate::Applied
-            {
-                self.live.wake();
-                return Ok(self.applied(inner, tx, revision, record));
-            }
-        }
-    }
-
-    fn applied(
-        &self,
-        inner: &mut Inner,
-        tx: &Transaction,
-        revision: u64,
-        record: Arc<Record>,
-    ) -> Arc<Record> {
-        inner.after = tx.number;
-        let seen = Arc::clone(&record);
-        inner.seen = Some(Seen { revision, record });
-        seen
-    }
-
-    /// Reads the record while `tx` is under way, which may be applied without an answer, or end this trainer's part.
-    fn read_for(&self, inner: &mut Inner, tx: &Transaction) -> Result<(), ClusterError> {
-        inner.seen = self.newest()?;
-        match &inner.seen {
-            None => Err(ClusterError::NoRecord),
-            Some(_) if matches!(tx.action, Action::Join(_)) => Ok(()),
-            Some(Seen { record, .. }) => match record.fate(tx.token, tx.number, tx.after) {
-                Fate::Applied | Fate::NotApplied => Ok(()),
-                Fate::Fenced if matches!(tx.action, Action::Leave) => Ok(()),
-                Fate::Fenced => Err(fenced(tx.token)),
-                Fate::SetBack { last } => Err(set_back(tx.token, last, tx.after)),
-                // One that was given up for lost: none is, each is brought to its end.
-                Fate::Overtaken { last } => Err(set_back(tx.token, last, tx.after)),
-            },
-        }
-    }
-
-    fn read(&self, inner: &mut Inner) -> Result<(), ClusterError> {
-        inner.seen = self.newest()?;
-        let Some(seen) = inner.seen.as_ref().filter(|_| inner.after > 0) else {
-            return match inner.after {
-                0 => Ok(()),
-                _ => Err(ClusterError::NoRecord),
-            };
-        };
-        let last = seen.record.trainers().get(&self.token).map(|t| t.last);
-        match last {
+        let seen = seen.ok_or(ClusterError::NoRecord)?;
+        match seen.record.trainers().get(&self.token).map(|t| t.last) {
             None => Err(fenced(self.token)),
-            Some(last) if last < inner.after => Err(set_back(self.token, last, inner.after)),
+            Some(last) if last < before.after => Err(set_back(self.token, last, before.after)),
             Some(_) => Ok(()),
         }
     }
 
     /// The newest record; none if there is none or it is damaged.
-    fn newest(&self) -> Result<Option<Seen>, ClusterError> {
-        let entry = self.entry()?;
-        Ok(decode(&entry).unwrap_or_default())
+    fn newest(&self, before: Before) -> Result<Option<Seen>, ClusterError> {
+        let seen = decode(self.entry()?.as_ref())?;
+        self.known.read(before, seen.as_ref());
+        Ok(seen)
     }
 
     /// What the register has, waited for.
     fn entry(&self) -> Result<Option<Entry>, ClusterError> {
-        let (started, mut wait) = (Instant::now(), FIRST_WAIT);
+        let (started, mut backoff) = (Instant::now(), Backoff::new());
         loop {
             match self.register.read() {
                 Ok(entry) => return Ok(entry),
                 Err(no) if started.elapsed() >= self.patience => {
                     return Err(unreachable(self.patience, no));
                 }
-                Err(_) => thread::sleep(wait),
+                Err(_) => backoff.wait(),
             }
-            wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn encode(record: &Record) -> Result<Vec<u8>, ClusterError> {
-    serde_json::to_vec(record).map_err(|e| ClusterError::Damaged(Damage(e.to_string())))
-}
-
-/// The record of an entry, checked: it comes from a network.
-fn decode(entry: &Option<Entry>) -> Result<Option<Seen>, Damage> {
-    let Some(Entry { revision, value }) = entry else {
-        return Ok(None);
-    };
-    let record: Record = serde_json::from_slice(value).map_err(|e| Damage(e.to_string()))?;
-    record.check()?;
-    let (revision, record) = (*revision, Arc::new(record));
-    Ok(Some(Seen { revision, record }))
-}
-
-fn fenced(token: Token) -> ClusterError {
-    ClusterError::Fenced(Box::new(Refusal::Fenced { token }))
-}
-
-fn set_back(token: Token, last: u64, after: u64) -> ClusterError {
-    ClusterError::Fenced(Box::new(Refusal::SetBack { token, last, after }))
-}
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,6 @@ use pbg_core::strategy::Pass;
 use super::Member;
 use crate::error::RunError;
 use crate::machine::Planned;
-use crate::memory;
 
 impl Member<'_> {
     /// Asks the order for the plan of a pass that nobody has opened, and opens it.
@@ -25,7 +24,7 @@ impl Member<'_> {
         let planned = self.machine.plan(&pass, &mut events);
         events
             .into_iter()
-            .for_each(|event| self.machine.emit(event));
+            .for_each(|event| self.report(event, None));
         let Planned {
             plan,
             order,
@@ -44,12 +43,13 @@ impl Member<'_> {
             empty,
         })?;
         if opened {
-            self.machine.emit(Event::PassPlanned {
+            let planned = Event::PassPlanned {
                 pass: id,
                 order,
                 buckets: plan.len() as u64,
                 cost,
-            });
+            };
+            self.report(planned, None);
         }
         Ok(())
     }
@@ -68,29 +68,11 @@ impl Member<'_> {
     pub(super) fn advance(&mut self, record: &Record) -> Result<(), RunError> {
         let work = record.work();
         let plateau = work.progress.plateau;
-        let from = work.pass;
-        let sums = work.progress.sums;
-        if !self.submit(Action::Advance {
-            from,
+        self.submit(Action::Advance {
+            from: work.pass,
             plateau,
             enough: work.enough,
-        })? {
-            return Ok(());
-        }
-        let now = self.seen()?.work().pass;
-        if now.epoch > from.epoch {
-            let groups = self.machine.line.seconds();
-            self.machine.emit(Event::EpochFinished {
-                groups,
-                epoch: from.epoch,
-                stats: sums.train,
-                eval_before: (sums.eval_before.count > 0).then_some(sums.eval_before),
-                seconds: sums.seconds,
-                calls: sums.calls,
-                io: sums.io,
-                peak_bytes: memory::peak_bytes(),
-            });
-        }
+        })?;
         Ok(())
     }
 }

@@ -19,6 +19,7 @@ impl Member<'_> {
             buckets: std::mem::take(&mut self.unsettled),
             sums: std::mem::take(&mut self.sums),
             loss: None,
+            lines: self.take_lines()?,
         };
         self.machine.line.buffer.commit(trained)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pbg_core::graph::{Bucket, Side};
-use pbg_core::ledger::{Action, File, Grid, Settled, Settlement, Sums};
+use pbg_core::ledger::{File, Grid, Settled, Settlement, Sums};
 use pbg_core::loss::LossState;
 use pbg_kernels::table::{Features, Table};
 use pbg_store::checkpoint::SharedCheckpoint;
@@ -21,6 +21,8 @@ pub(crate) struct Trained {
     pub(crate) buckets: Vec<Bucket>,
     pub(crate) sums: Sums,
     pub(crate) loss: Option<LossState>,
+    /// What is to be told of them.
+    pub(crate) lines: Vec<u8>,
 }
 
 /// The tables of a trainer, one of several.
@@ -171,25 +173,21 @@ impl TableStore for SharedTables {
             buckets,
             sums,
             loss,
+            lines,
         }) = lock(&self.settling).take()
         else {
             return Ok(None);
         };
         let partitions = self.settled(&buckets);
-        let groups: Vec<Group> = partitions.iter().map(|settled| settled.group).collect();
         let settlement = Settlement {
             buckets,
             partitions,
             next: Vec::new(),
             sums,
             loss,
+            told: self.files.tell(&lines)?,
         };
-        let action = Action::Settle(Box::new(settlement));
-        let settled = self.ledger.submit_and(action, |record, stamps| {
-            for group in groups {
-                stamps.extend(record.partition(group).map(|p| (group, p.stamp())));
-            }
-        });
+        let settled = self.ledger.settle(settlement);
         let record = settled.map_err(Denied::ended)?;
         self.ledger.end_settlement();
         Ok(Some(record.revision()))

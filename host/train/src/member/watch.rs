@@ -1,4 +1,6 @@
-//! The thread that tells others that this trainer lives, and ends the part of those that do not.
+//! The threads that tell others that this trainer lives, and end the part of those that do not.
+//!
+//! They are two: while one waits for a ledger that does not answer, the other goes on telling.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,14 +27,14 @@ struct Shared {
     ends: AtomicBool,
 }
 
-/// The thread; dropping it ends it.
+/// The threads; dropping it ends them.
 pub(super) struct Watch {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Watch {
-    /// Starts the thread for a trainer that has joined.
+    /// Starts the threads for a trainer that has joined.
     ///
     /// # Errors
     /// When the system gives no thread.
@@ -60,14 +62,25 @@ impl Watch {
             lease: cluster.lease,
             met: BTreeMap::new(),
         };
-        let thread = thread::Builder::new()
-            .name("watch".to_owned())
-            .spawn(move || watcher.run())
-            .map_err(|e| RunError::Thread(e.to_string()))?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        let mut watch = Self {
+            shared: Arc::clone(&shared),
+            threads: Vec::new(),
+        };
+        let (live, heartbeat) = (Arc::clone(&cluster.live), cluster.heartbeat);
+        watch.start_thread("heartbeat", move || shared.tell(&*live, heartbeat))?;
+        watch.start_thread("watch", move || watcher.run())?;
+        Ok(watch)
+    }
+
+    fn start_thread(
+        &mut self,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), RunError> {
+        let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+        let thread = started.map_err(|e| RunError::Thread(e.to_string()))?;
+        self.threads.push(thread);
+        Ok(())
     }
 
     /// What this trainer does from now on.
@@ -99,10 +112,21 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             thread.thread().unpark();
             // What it panicked with was printed; there is nobody left to tell.
             let _panicked = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Tells all trainers every `heartbeat` that this one lives.
+    fn tell(&self, live: &dyn Live, heartbeat: Duration) {
+        while !self.ends.load(Ordering::Relaxed) {
+            let beat = lock(&self.beat).clone();
+            live.beat(&beat);
+            thread::park_timeout(heartbeat);
         }
     }
 }
@@ -120,8 +144,6 @@ struct Watcher {
 impl Watcher {
     fn run(mut self) {
         while !self.shared.ends.load(Ordering::Relaxed) {
-            let beat = lock(&self.shared.beat).clone();
-            self.live.beat(&beat);
             if let Some(record) = self.ledger.seen() {
                 self.end_silent(&record);
             }
@@ -129,34 +151,29 @@ impl Watcher {
         }
     }
 
-    /// Ends the part of trainers that were silent for the time of a lease. Who does not hear itself is cut off, and
-    /// says nothing about others.
+    /// Ends the part of trainers that were silent for the time of a lease.
     fn end_silent(&mut self, record: &Record) {
-        let heard: BTreeMap<Token, Duration> = self
-            .live
-            .heard()
-            .into_iter()
-            .map(|heard| (heard.beat.token, heard.ago))
-            .collect();
-        let is_fresh = |ago: &Duration| *ago < 3 * self.heartbeat;
         self.met
             .retain(|token, _| record.trainers().contains_key(token));
         for token in record.trainers().keys() {
             self.met.entry(*token).or_insert_with(Instant::now);
         }
-        if !heard.get(&self.ledger.token()).is_some_and(is_fresh) {
+        if !self.hears_itself() {
             // Time that passed meanwhile is not held against anybody.
             self.met.clear();
             return;
         }
-        for (token, trainer) in record.trainers() {
-            let met = self.met.get(token).map_or(Duration::ZERO, Instant::elapsed);
-            let silent = heard.get(token).map_or(met, |ago| (*ago).min(met));
-            if *token == self.ledger.token() || silent < self.lease {
+        let others = record.trainers().iter();
+        for (token, trainer) in others.filter(|(token, _)| **token != self.ledger.token()) {
+            let silent = self.silent(*token);
+            if silent < self.lease {
                 continue;
             }
+            // A ledger that answers late must not end the part of one that has spoken since.
+            let is_silent = || self.hears_itself() && self.silent(*token) >= self.lease;
+            let revoke = Action::Revoke(*token);
             // Another trainer may have been faster.
-            if self.ledger.submit(Action::Revoke(*token)).is_ok() {
+            if self.ledger.submit_while(revoke, &is_silent).is_ok() {
                 lock(&self.shared.ended).push(*token);
                 lock(&self.shared.notices).push(Event::TrainerLost {
                     name: trainer.name.clone(),
@@ -166,6 +183,25 @@ impl Watcher {
                 });
             }
         }
+    }
+
+    /// How long ago `token` was heard; since it was met, if it never was.
+    fn silent(&self, token: Token) -> Duration {
+        let met = self.met.get(&token).map(Instant::elapsed);
+        let met = met.unwrap_or(Duration::ZERO);
+        self.heard(token).map_or(met, |ago| ago.min(met))
+    }
+
+    /// Who does not hear itself is cut off, and says nothing about others.
+    fn hears_itself(&self) -> bool {
+        let own = self.heard(self.ledger.token());
+        own.is_some_and(|ago| ago < 3 * self.heartbeat)
+    }
+
+    fn heard(&self, token: Token) -> Option<Duration> {
+        let heard = self.live.heard();
+        let of_token = heard.into_iter().find(|heard| heard.beat.token == token);
+        of_token.map(|heard| heard.ago)
     }
 }
 

@@ -95,8 +95,10 @@ pub(super) fn work_of(manifest: &Manifest, state: &RunState, layout: &Layout) ->
                 calls,
             },
             plateau: state.plateau,
+            finished: None,
             loss: state.loss.clone(),
         },
+        told: Default::default(),
         enough: false,
     }
 }

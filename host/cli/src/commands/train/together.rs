@@ -54,10 +54,6 @@ pub(super) fn meet(
         return Err(Failure::message(Kind::Usage, what)
             .help("add --rank 0 to the trainer that starts the server, --rank 1 to the next"));
     }
-    if let Some(rank) = rank.filter(|rank| config.num_machines > 1 && *rank >= machines) {
-        let what = format!("--rank is {rank}, but there are {machines} trainers, counted from 0");
-        return Err(Failure::message(Kind::Usage, what));
-    }
     let options = together::options(config, found.method, rank)?;
     let notice = |text: &str| terminal.say(text);
     let connection = Arc::new(connect(&options, &notice)?);

@@ -238,6 +238,7 @@ fn walk_work(work: &mut Work, with: &mut impl Walk) {
 
 fn walk_record(record: &mut Record, with: &mut impl Walk) {
     record.revision = 1;
+    record.changed = 0;
     with.token(&mut record.incarnation);
     walk_work(&mut record.work, with);
     let trainers = std::mem::take(&mut record.trainers);

@@ -125,3 +125,64 @@ fn plans_are_told_apart() {
     assert_ne!(plan_digest(&plan), plan_digest(&other));
     assert_eq!(plan_digest(&plan), plan_digest(&plan.clone()));
 }
+
+#[test]
+fn the_last_one_leaves_when_everything_is_saved() {
+    let model = model();
+    let mut record = opened(&model);
+    assert!(record.is_saved());
+    record = act(&record, ONE, Action::Lease(Bucket::new(0, 0))).unwrap();
+    record = settle(&record, &model.settlement(&record, ONE, Bucket::new(0, 0))).unwrap();
+    assert!(!record.is_saved());
+    // The other one can still save it.
+    let left = act(&record, TWO, Action::LeaveSaved).unwrap();
+    let denied = act(&left, ONE, Action::LeaveSaved).unwrap_err();
+    assert_eq!(denied, Refusal::NotSaved);
+    record = act(&left, ONE, Action::Checkpoint).unwrap();
+    let (_, cut) = record.checkpoint_under_way().unwrap();
+    assert!(cut.is_of(&record) && !cut.is_of(&left));
+    assert!(!record.is_saved());
+    record = act(&record, ONE, Action::Committed(cut)).unwrap();
+    assert!(record.is_saved());
+    let empty = act(&record, ONE, Action::LeaveSaved).unwrap();
+    assert!(empty.trainers().is_empty());
+    // What is settled while a checkpoint is written is not in it.
+    record = act(&left, ONE, Action::Checkpoint).unwrap();
+    let (_, cut) = record.checkpoint_under_way().unwrap();
+    record = act(&record, ONE, Action::Lease(Bucket::new(1, 1))).unwrap();
+    record = settle(&record, &model.settlement(&record, ONE, Bucket::new(1, 1))).unwrap();
+    record = act(&record, ONE, Action::Committed(cut)).unwrap();
+    assert!(!record.is_saved());
+}
+
+#[test]
+fn what_is_told_counts_until_a_checkpoint_has_it() {
+    let model = model();
+    let mut record = opened(&model);
+    let train = |record: &Record, bucket, told| {
+        let record = act(record, ONE, Action::Lease(bucket)).unwrap();
+        let settlement = Settlement {
+            told,
+            ..model.settlement(&record, ONE, bucket)
+        };
+        settle(&record, &settlement).unwrap()
+    };
+    record = train(&record, Bucket::new(0, 0), 0);
+    assert!(record.told().is_empty());
+    record = train(&record, Bucket::new(0, 1), 100);
+    assert_eq!(record.told()[&ONE].bytes, 100);
+    record = act(&record, TWO, Action::Checkpoint).unwrap();
+    let (_, cut) = record.checkpoint_under_way().unwrap();
+    // It stays as long as the trainer may tell more.
+    let committed = act(&record, TWO, Action::Committed(cut)).unwrap();
+    assert_eq!(committed.told()[&ONE].bytes, 100);
+    committed.check().unwrap();
+    // What one that has left told after the checkpoint began is for the next.
+    let later = train(&record, Bucket::new(1, 1), 150);
+    let left = act(&later, ONE, Action::Leave).unwrap();
+    let committed = act(&left, TWO, Action::Committed(cut)).unwrap();
+    assert_eq!(committed.told()[&ONE].bytes, 150);
+    let left = act(&record, ONE, Action::Leave).unwrap();
+    let committed = act(&left, TWO, Action::Committed(cut)).unwrap();
+    assert!(committed.told().is_empty());
+}

@@ -167,7 +167,7 @@ impl Model {
                 of.leases.retain(|lease| !buckets.contains(lease));
                 self.load(world, member, &record);
             }
-            Action::Leave => of.forget(),
+            Action::Leave | Action::LeaveSaved => of.forget(),
             Action::Checkpoint => {
                 // Another trainer may have written since: the cut is what this one has sent.
                 of.writing = of.cutting.take().map(|(listed, record)| {

@@ -313,7 +313,7 @@ fn hash_action(action: &(u64, Action), state: &mut impl Hasher) {
         Action::Lease(bucket) => (1, bucket).hash(state),
         Action::Settle(s) => (2, &s.buckets, &s.next).hash(state),
         Action::GiveUp(buckets) => (3, buckets).hash(state),
-        Action::Leave => 4.hash(state),
+        Action::Leave | Action::LeaveSaved => 4.hash(state),
         Action::Checkpoint => 5.hash(state),
         Action::Committed(cut) => (6, cut).hash(state),
         Action::Revoke(token) => (7, token).hash(state),

@@ -170,7 +170,9 @@ impl Runs<'_> {
         }
         let ranks = resolved.evaluate(self.ranking, &mut |_, _| ())?.filtered;
         let path = Path::new(&config.checkpoint_path).join(METRICS);
-        if !run.add_epoch(epoch, &metrics::read(&path)?, ranks.mrr, ranks.hits_at_10) {
+        let lines = metrics::read(&path)?;
+        let events = lines.iter().map(|line| &line.event);
+        if !run.add_epoch(epoch, events, ranks.mrr, ranks.hits_at_10) {
             let text = format!("{} lacks epoch {}", path.display(), epoch + 1);
             return Err(Failure::message(Kind::Checkpoint, text));
         }

@@ -1,0 +1,138 @@
+//! `pbg-host cluster history`: which trainer trained which bucket, in the order in which they count.
+
+use std::path::Path;
+
+use comfy_table::{CellAlignment, Table, presets};
+use pbg_core::event::{Event, Line};
+use pbg_core::graph::Bucket;
+use pbg_core::schedule::PassId;
+use pbg_core::text::escaped;
+use serde::Serialize;
+
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::options::ConfigArgs;
+use crate::terminal::{self, Terminal};
+use crate::{load, metrics};
+
+/// Longest name of a trainer that the table shows.
+const NAME: usize = 64;
+
+/// Show who trained which bucket, in an order that gives the same result on one machine.
+///
+/// Buckets that need a partition in common follow each other as they were trained. What no checkpoint holds yet is not
+/// in it. Needs no connection to the run.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host cluster history pbg.toml --epoch 2
+  pbg-host cluster history pbg.toml --epoch 1 --order > order.json")]
+pub(crate) struct Args {
+    /// Configuration of the run.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Only this epoch, from 1.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    epoch: Option<u32>,
+    /// Print the buckets of one pass as JSON, as the order `from_file` reads them; the last complete pass without
+    /// `--epoch`.
+    #[arg(long)]
+    order: bool,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "order")]
+    json: bool,
+}
+
+/// A bucket that was trained.
+#[derive(Debug, Serialize)]
+struct Trained<'a> {
+    #[serde(flatten)]
+    pass: PassId,
+    bucket: Bucket,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trainer: Option<&'a str>,
+    edges: u64,
+    seconds: f64,
+}
+
+/// Shows the history.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let config = load::config(&args.config, terminal)?;
+    let lines = metrics::read(&Path::new(&config.checkpoint_path).join("metrics.jsonl"))?;
+    let wanted = |pass: PassId| args.epoch.is_none_or(|epoch| pass.epoch + 1 == epoch);
+    let trained: Vec<Trained<'_>> = lines.iter().filter_map(trained).collect();
+    let trained: Vec<_> = trained.into_iter().filter(|row| wanted(row.pass)).collect();
+    if trained.is_empty() {
+        let what = format!("{} tells of no such bucket", config.checkpoint_path);
+        return Err(Failure::message(Kind::Checkpoint, what)
+            .help("buckets are told of once a checkpoint holds them"));
+    }
+    if args.order {
+        return print_order(&trained);
+    }
+    if args.json {
+        return terminal::print_json(&trained);
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["epoch", "pass", "bucket", "trainer", "edges", "seconds"]);
+    for row in &trained {
+        let PassId {
+            epoch,
+            edge_set,
+            edge_chunk,
+        } = row.pass;
+        table.add_row([
+            (epoch + 1).to_string(),
+            format!("{}.{}", edge_set + 1, edge_chunk + 1),
+            row.bucket.to_string(),
+            escaped(row.trainer.unwrap_or("-"), NAME),
+            row.edges.to_string(),
+            format!("{:.2}", row.seconds),
+        ]);
+    }
+    for index in [0, 4, 5] {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    terminal::print(|out| writeln!(out, "{}", table.trim_fmt()))
+}
+
+fn trained(line: &Line) -> Option<Trained<'_>> {
+    match &line.event {
+        Event::BucketFinished {
+            pass,
+            bucket,
+            stats,
+            seconds,
+            ..
+        } => Some(Trained {
+            pass: *pass,
+            bucket: *bucket,
+            trainer: line.trainer.as_deref(),
+            edges: stats.count,
+            seconds: *seconds,
+        }),
+        _ => None,
+    }
+}
+
+/// Buckets of the last of the passes that is complete: each pass trains the same buckets.
+fn print_order(trained: &[Trained<'_>]) -> Result<()> {
+    let mut passes: Vec<PassId> = trained.iter().map(|row| row.pass).collect();
+    passes.sort_unstable();
+    passes.dedup();
+    let of = |pass: PassId| trained.iter().filter(move |row| row.pass == pass);
+    let most = passes.iter().map(|pass| of(*pass).count()).max();
+    let complete = passes
+        .iter()
+        .rev()
+        .find(|pass| Some(of(**pass).count()) == most);
+    let order = complete.into_iter().flat_map(|pass| of(*pass));
+    let order: Vec<[u32; 2]> = order.map(|row| [row.bucket.lhs, row.bucket.rhs]).collect();
+    terminal::print_json(&order)
+}

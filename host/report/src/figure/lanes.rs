@@ -1,0 +1,86 @@
+//! What each trainer did when: one lane per trainer, one bar per bucket.
+
+use serde_json::{Value, json};
+
+use super::{Figure, RED, axis, color, text, with};
+use crate::run::{BucketRow, RunReport};
+
+/// Most buckets that the figure has: browsers draw each bar.
+const MOST_BUCKETS: usize = 4000;
+
+/// Hours and minutes do not matter: seconds from the first bucket that is shown.
+#[must_use]
+pub fn run_lanes(report: &RunReport) -> Option<Figure> {
+    let timed = report.buckets.iter().filter_map(|row| {
+        let (trainer, ended) = (row.trainer.as_deref()?, row.at?);
+        Some((trainer, ended, row))
+    });
+    let mut rows: Vec<(&str, f64, &BucketRow)> = timed.collect();
+    rows.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let left_out = rows.len().saturating_sub(MOST_BUCKETS);
+    rows.drain(..left_out);
+    let began =
+        |(_, ended, row): &(&str, f64, &BucketRow)| ended - row.seconds - row.io.stood_still();
+    let origin = rows.iter().map(began).min_by(f64::total_cmp)?;
+    let mut names: Vec<&str> = rows.iter().map(|(trainer, ..)| *trainer).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut data: Vec<Value> = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let own = rows.iter().filter(|(trainer, ..)| trainer == name);
+        let own: Vec<_> = own.collect();
+        let trained = own
+            .iter()
+            .map(|(_, ended, row)| (ended - row.seconds - origin, row.seconds));
+        let (base, seconds): (Vec<f64>, Vec<f64>) = trained.unzip();
+        let words = own.iter().map(|(.., row)| {
+            let (epoch, edges) = (row.pass.epoch + 1, row.stats.count);
+            format!("bucket {} of epoch {epoch}, {edges} edges", row.bucket)
+        });
+        data.push(json!({
+            "type": "bar", "orientation": "h", "name": text(name), "base": base, "x": seconds,
+            "y": vec![text(name); base.len()], "text": words.collect::<Vec<_>>(), "textposition": "none",
+            "marker": { "color": color(index), "line": { "color": "white", "width": 0.5 } },
+            "hovertemplate": "%{text}: %{x:.2f} s<extra></extra>", "showlegend": false,
+        }));
+    }
+    data.push(waits(&rows, origin));
+    let mut caption = "Each bar is a bucket that was trained, what is red a wait for partitions or edges; what is white \
+                       between them is a wait for other trainers, for the ledger, or for the end of a pass. The times are \
+                       those of each trainer's own clock."
+        .to_owned();
+    if left_out > 0 {
+        caption.push_str(&format!(" The figure has the last {MOST_BUCKETS} buckets."));
+    }
+    Some(Figure {
+        id: "lanes".to_owned(),
+        title: "What each trainer did".to_owned(),
+        caption,
+        height: 150 + 34 * names.len() as u32,
+        data,
+        layout: json!({
+            "barmode": "overlay", "bargap": 0.25, "xaxis": axis("seconds from the first bucket"),
+            "legend": { "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom" },
+            "yaxis": with(axis(""), json!({
+                "categoryorder": "array", "autorange": "reversed", "automargin": true,
+                "categoryarray": names.iter().map(|name| text(name)).collect::<Vec<_>>(),
+            })),
+        }),
+    })
+}
+
+/// Bars of the times at which trainers waited before a bucket.
+fn waits(rows: &[(&str, f64, &BucketRow)], origin: f64) -> Value {
+    let waited = rows.iter().filter(|(.., row)| row.io.stood_still() > 0.0);
+    let waited: Vec<_> = waited.collect();
+    let base = waited
+        .iter()
+        .map(|(_, ended, row)| ended - row.seconds - row.io.stood_still() - origin);
+    let seconds = waited.iter().map(|(.., row)| row.io.stood_still());
+    let names = waited.iter().map(|(trainer, ..)| text(trainer));
+    json!({
+        "type": "bar", "orientation": "h", "name": "wait", "marker": { "color": RED },
+        "base": base.collect::<Vec<f64>>(), "x": seconds.collect::<Vec<f64>>(), "y": names.collect::<Vec<_>>(),
+        "hovertemplate": "waited %{x:.2f} s<extra></extra>",
+    })
+}

@@ -1,0 +1,253 @@
+//! The way into a run: the record that goes with the folder, found or made, and a place in it.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pbg_core::event::Event;
+use pbg_core::ledger::{Action, Cut, Founding, Join, Record, Refusal, Terms, Token, Work};
+use pbg_store::checkpoint::{Manifest, SharedCheckpoint};
+
+use super::checkpoints::stored_state;
+use super::ledger::{Denied, Ledger};
+use super::work::work_of;
+use super::{Cluster, ClusterError};
+use crate::error::RunError;
+use crate::identity::Allowed;
+use crate::resolved::Resolved;
+
+/// How late a shared folder may show what another machine has written there.
+const VISIBLE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often a record that others change at the same time is tried to be made.
+const ATTEMPTS: usize = 100;
+
+/// What the record is held against.
+pub(super) struct Finding<'a> {
+    pub(super) resolved: &'a Resolved,
+    pub(super) cluster: &'a Cluster,
+    pub(super) ledger: &'a Ledger,
+    pub(super) files: &'a SharedCheckpoint,
+    pub(super) terms: &'a Terms,
+    /// Whether the model has parameters that every trainer has: only trainers and checkpoints have them.
+    pub(super) shares_parameters: bool,
+    /// Whether other strategies may go on.
+    pub(super) allowed: Allowed,
+}
+
+/// What becomes of the record that the register has.
+enum Verdict {
+    /// It goes on.
+    Stands,
+    /// It goes on on the terms of this trainer.
+    Extended(Box<Work>, Option<Cut>),
+    /// The newest checkpoint has all of it: it goes on from there, on the terms of this trainer.
+    Renewed,
+    /// It is dropped, and the run goes on from the newest checkpoint.
+    Dropped(String),
+}
+
+impl Finding<'_> {
+    /// Sees to it that the register has a record that goes with the newest checkpoint.
+    ///
+    /// # Errors
+    /// When no answer comes, or the checkpoint cannot be read.
+    pub(super) fn find(&self, sink: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        for _ in 0..ATTEMPTS {
+            let record = self.ledger.refresh()?;
+            if let Some(record) = &record
+                && self.end_all_silent(record)?
+            {
+                continue;
+            }
+            let newest = self.files.newest()?;
+            let cut = newest.as_ref().map(Manifest::cut);
+            let verdict = record.as_ref().map(|record| self.judge(record, cut));
+            let (work, base, replaced) = match verdict {
+                Some(Verdict::Stands) => return Ok(()),
+                Some(Verdict::Extended(work, base)) => (*work, base, None),
+                Some(Verdict::Dropped(reason)) => (self.work(newest.as_ref())?, cut, Some(reason)),
+                Some(Verdict::Renewed) | None => (self.work(newest.as_ref())?, cut, None),
+            };
+            let founding = Founding {
+                terms: self.terms.clone(),
+                run: record
+                    .as_ref()
+                    .map_or_else(draw, |record| Ok(record.run()))?,
+                incarnation: draw()?,
+                wanted: self.cluster.machines,
+                work,
+                base,
+            };
+            let made = Record::found(founding).map_err(ClusterError::from)?;
+            if self.ledger.found(record.as_deref(), &made)? {
+                if let Some(reason) = replaced {
+                    let version = cut.map_or(0, |cut| cut.version);
+                    sink(Event::LedgerReplaced { reason, version });
+                }
+                return Ok(());
+            }
+        }
+        Err(ClusterError::NoRecord.into())
+    }
+
+    /// Whether a record goes with the newest checkpoint, the files that are there, and this configuration.
+    fn judge(&self, record: &Record, newest: Option<Cut>) -> Verdict {
+        if let Err(stale) = record.stands(newest) {
+            return Verdict::Dropped(stale.to_string());
+        }
+        // As long as somebody takes part, the run is theirs.
+        if !record.trainers().is_empty() {
+            return Verdict::Stands;
+        }
+        if self.shares_parameters && !record.is_saved() {
+            let reason =
+                "all trainers ended before a checkpoint had the parameters that they shared";
+            return Verdict::Dropped(reason.to_owned());
+        }
+        if let Some(missing) = self.missing(record) {
+            return Verdict::Dropped(format!("the file {missing}, which it names, is not there"));
+        }
+        let base = record.checkpoints().base();
+        match record.terms() == self.terms {
+            true => Verdict::Stands,
+            false if record.is_saved() && base == newest => Verdict::Renewed,
+            false if self.succeeds(record.terms()) && base == newest => {
+                Verdict::Extended(Box::new(record.work().clone()), base)
+            }
+            // The first difference is named when this trainer joins.
+            false => Verdict::Stands,
+        }
+    }
+
+    /// Whether the run of `terms` may go on on the terms of this trainer.
+    fn succeeds(&self, terms: &Terms) -> bool {
+        let mut succeeded = terms.clone();
+        succeeded.extent.epochs = self.terms.extent.epochs;
+        if self.allowed.plugin_change {
+            succeeded.plugins.clone_from(&self.terms.plugins);
+        }
+        succeeded == *self.terms
+    }
+
+    /// Ends the part of all trainers, where none of them has said anything for the time of a lease and what they shared
+    /// would be missing. Says whether it did.
+    fn end_all_silent(&self, record: &Record) -> Result<bool, RunError> {
+        if !self.shares_parameters || record.is_saved() || record.trainers().is_empty() {
+            return Ok(false);
+        }
+        let (lease, started) = (self.cluster.lease, Instant::now());
+        while started.elapsed() < lease {
+            let heard = self.cluster.live.heard();
+            let mut tokens = heard.iter().map(|heard| heard.beat.token);
+            if tokens.any(|token| record.trainers().contains_key(&token)) {
+                return Ok(false);
+            }
+            let newest = self.ledger.refresh()?;
+            if newest.is_none_or(|newest| newest.revision() != record.revision()) {
+                return Ok(true);
+            }
+            thread::sleep(self.cluster.heartbeat.min(lease / 20));
+        }
+        for &token in record.trainers().keys() {
+            self.ledger.evict(token)?;
+            self.files.forget(token)?;
+        }
+        Ok(true)
+    }
+
+    /// The first file of a partition that the record names and the folder lacks.
+    fn missing(&self, record: &Record) -> Option<String> {
+        let grid = record.grid();
+        grid.groups().find_map(|group| {
+            let tables = &grid.tables[group.0 as usize];
+            let files = record.partition(group)?.files.iter();
+            files
+                .zip(tables)
+                .find_map(|(file, table)| self.files.missing(table, group.1, file))
+        })
+    }
+
+    /// What the newest checkpoint has.
+    fn work(&self, newest: Option<&Manifest>) -> Result<Work, RunError> {
+        let Some(manifest) = newest else {
+            return Ok(Work::none(&self.terms.grid));
+        };
+        let state = stored_state(manifest, &self.resolved.config().checkpoint_path)?;
+        Ok(work_of(manifest, &state, &self.resolved.blueprint().layout))
+    }
+
+    /// Whether every trainer of the record has opened this very folder: each leaves a sign there before it joins. A folder
+    /// that is shared over a network may show it late.
+    ///
+    /// # Errors
+    /// When one has not.
+    pub(super) fn is_shared(&self) -> Result<(), ClusterError> {
+        let record = self.ledger.seen();
+        for (token, trainer) in record.iter().flat_map(|record| record.trainers()) {
+            let started = Instant::now();
+            while !self.files.is_seen_by(*token) {
+                if started.elapsed() > VISIBLE_WITHIN {
+                    return Err(ClusterError::NotShared {
+                        folder: self.files.path().to_owned(),
+                        name: trainer.name.escape_debug().to_string(),
+                    });
+                }
+                thread::sleep(VISIBLE_WITHIN / 20);
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins. An earlier trainer of the same rank that is silent is waited for until it counts as dead: it was stopped or
+    /// died, and the same command was given again.
+    ///
+    /// # Errors
+    /// Why the run does not take this trainer.
+    pub(super) fn take_part(
+        &self,
+        join: Join,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Arc<Record>, RunError> {
+        loop {
+            let refusal = match self.ledger.submit(Action::Join(Box::new(join.clone()))) {
+                Ok(record) => return Ok(record),
+                Err(Denied::Refused(refusal)) => refusal,
+                Err(denied) => return Err(denied.ended().into()),
+            };
+            let record = self.ledger.seen();
+            let mut trainers = record.iter().flat_map(|record| record.trainers());
+            let holder = match refusal {
+                Refusal::RankTaken { rank, .. } => trainers.find(|(_, t)| t.rank == Some(rank)),
+                _ => None,
+            };
+            let Some((&holder, _)) = holder else {
+                return Err(ClusterError::Refused(Box::new(refusal)).into());
+            };
+            sink(Event::RankHeld {
+                rank: join.rank.unwrap_or_default(),
+                seconds: self.cluster.lease.as_secs_f64(),
+            });
+            let started = Instant::now();
+            while started.elapsed() < self.cluster.lease {
+                let heard = self.cluster.live.heard();
+                if heard.iter().any(|heard| heard.beat.token == holder) {
+                    return Err(ClusterError::Refused(Box::new(refusal)).into());
+                }
+                let record = self.ledger.refresh()?;
+                if record.is_none_or(|record| !record.trainers().contains_key(&holder)) {
+                    break;
+                }
+                thread::sleep(self.cluster.heartbeat.min(self.cluster.lease / 20));
+            }
+            self.ledger.evict(holder)?;
+            self.files.forget(holder)?;
+        }
+    }
+}
+
+/// 64 random bits.
+pub(super) fn draw() -> Result<Token, RunError> {
+    let bits = getrandom::u64().map_err(|e| ClusterError::NoRandomBits(e.to_string()))?;
+    Ok(Token(bits))
+}

@@ -1,0 +1,72 @@
+//! The record as the register has it: bytes from a network, checked before use.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use pbg_core::cluster::Entry;
+use pbg_core::ledger::{Damage, PROTOCOL, Record};
+use serde::Deserialize;
+
+use super::known::Seen;
+use crate::member::error::ClusterError;
+
+/// First wait before a register that did not answer is asked again; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// Waits that become longer.
+pub(super) struct Backoff(Duration);
+
+impl Backoff {
+    pub(super) const fn new() -> Self {
+        Self(FIRST_WAIT)
+    }
+
+    pub(super) fn wait(&mut self) {
+        thread::sleep(self.0);
+        self.0 = (self.0 * 2).min(LONGEST_WAIT);
+    }
+}
+
+/// What every version of the record has.
+#[derive(Deserialize)]
+struct Versioned {
+    terms: VersionedTerms,
+}
+
+#[derive(Deserialize)]
+struct VersionedTerms {
+    protocol: u32,
+}
+
+/// The bytes of a record.
+///
+/// # Errors
+/// Never for a record of this program.
+pub(super) fn encode(record: &Record) -> Result<Vec<u8>, ClusterError> {
+    serde_json::to_vec(record).map_err(|e| ClusterError::Damaged(Damage(e.to_string())))
+}
+
+/// The record of an entry; none if there is none, or a damaged one, which is as good as none.
+///
+/// # Errors
+/// When it is of a program of another version.
+pub(super) fn decode(entry: Option<&Entry>) -> Result<Option<Seen>, ClusterError> {
+    let Some(Entry { revision, value }) = entry else {
+        return Ok(None);
+    };
+    if let Ok(Versioned { terms }) = serde_json::from_slice(value)
+        && terms.protocol != PROTOCOL
+    {
+        return Err(ClusterError::Protocol {
+            found: terms.protocol,
+        });
+    }
+    let record: Option<Record> = serde_json::from_slice(value).ok();
+    let record = record.filter(|record| record.check().is_ok());
+    Ok(record.map(|record| Seen {
+        revision: *revision,
+        record: Arc::new(record),
+    }))
+}

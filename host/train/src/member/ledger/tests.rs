@@ -1,0 +1,259 @@
+//! Transactions over a register whose answers are lost, and which others write to meanwhile.
+
+use std::sync::atomic::AtomicBool;
+
+use pbg_core::cluster::{Answers, Beat, Heard, Written};
+use pbg_core::graph::{Bucket, Side};
+use pbg_core::ledger::{
+    File, FileId, Founding, Grid, Join, PROTOCOL, Settled, Terms, Work, plan_digest,
+};
+use pbg_core::schedule::{Extent, PassId};
+
+use super::*;
+
+type Hook = Box<dyn FnOnce(&Wire) + Send>;
+
+/// A register and a network of one process.
+#[derive(Default)]
+struct Wire {
+    value: Mutex<(u64, Vec<u8>)>,
+    /// The next write is applied, its answer is lost, and this happens before anybody reads.
+    after_lost: Mutex<Option<Hook>>,
+    /// Writes get no answer and are kept, to arrive later.
+    is_slow: AtomicBool,
+    kept: Mutex<Vec<(Option<u64>, Vec<u8>)>>,
+}
+
+impl Wire {
+    fn put(&self, after: Option<u64>, value: &[u8]) -> Written {
+        let mut newest = self.value.lock().unwrap();
+        if newest.0 != after.unwrap_or(0) {
+            return Written::Refused;
+        }
+        *newest = (newest.0 + 1, value.to_vec());
+        Written::As(newest.0)
+    }
+
+    /// What was kept arrives.
+    fn deliver(&self) {
+        self.is_slow.store(false, Ordering::Relaxed);
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap());
+        for (after, value) in kept {
+            self.put(after, &value);
+        }
+    }
+}
+
+impl Register for Wire {
+    fn read(&self) -> Result<Option<Entry>, NoAnswer> {
+        let (revision, value) = self.value.lock().unwrap().clone();
+        Ok((revision > 0).then_some(Entry { revision, value }))
+    }
+
+    fn write(&self, after: Option<u64>, value: &[u8], _: &str) -> Result<Written, NoAnswer> {
+        if self.is_slow.load(Ordering::Relaxed) {
+            self.kept.lock().unwrap().push((after, value.to_vec()));
+            return Err(NoAnswer("it takes long".to_owned()));
+        }
+        let written = self.put(after, value);
+        let hook = self.after_lost.lock().unwrap().take();
+        match hook {
+            Some(hook) => {
+                hook(self);
+                Err(NoAnswer("the answer was lost".to_owned()))
+            }
+            None => Ok(written),
+        }
+    }
+}
+
+impl Live for Wire {
+    fn beat(&self, _: &Beat) {}
+
+    fn heard(&self) -> Vec<Heard> {
+        Vec::new()
+    }
+
+    fn wake(&self) {}
+
+    fn wait(&self, _: Duration) -> bool {
+        false
+    }
+
+    fn ask(&self, _: Token, _: &[u8], _: Duration) -> Result<Vec<u8>, NoAnswer> {
+        Err(NoAnswer("nobody is there".to_owned()))
+    }
+
+    fn answer(&self, _: Token, _: Answers) -> Result<(), NoAnswer> {
+        Ok(())
+    }
+}
+
+fn terms() -> Terms {
+    Terms {
+        protocol: PROTOCOL,
+        training: String::new(),
+        dataset: 0,
+        plugins: Vec::new(),
+        extent: Extent {
+            epochs: 1,
+            edge_sets: 1,
+            edge_chunks: 1,
+        },
+        grid: Grid {
+            lhs: 2,
+            rhs: 2,
+            shared: true,
+            tables: [vec!["e".to_owned()], Vec::new()],
+        },
+        tree_init: false,
+    }
+}
+
+/// A ledger of a trainer that has joined.
+fn joined(wire: &Arc<Wire>, token: u64) -> Ledger {
+    let register = Arc::clone(wire) as Arc<dyn Register>;
+    let live = Arc::clone(wire) as Arc<dyn Live>;
+    let ledger = Ledger::new(register, live, Token(token), Duration::from_secs(5));
+    if ledger.refresh().unwrap().is_none() {
+        let terms = terms();
+        let founding = Founding {
+            work: Work::none(&terms.grid),
+            terms,
+            run: Token(100),
+            incarnation: Token(101),
+            wanted: 0,
+            base: None,
+        };
+        let record = Record::found(founding).unwrap();
+        assert!(ledger.found(None, &record).unwrap());
+    }
+    let join = Join {
+        terms: terms(),
+        name: token.to_string(),
+        rank: None,
+        instead_of: None,
+    };
+    ledger.submit(Action::Join(Box::new(join))).unwrap();
+    ledger
+}
+
+/// Two trainers of a pass that is open.
+fn two() -> (Arc<Wire>, Ledger, Ledger) {
+    let wire = Arc::new(Wire::default());
+    let (one, two) = (joined(&wire, 1), joined(&wire, 2));
+    let open = Action::Open {
+        pass: PassId::default(),
+        plan: plan_digest(&[]),
+        empty: Vec::new(),
+    };
+    one.submit(open).unwrap();
+    (wire, one, two)
+}
+
+const GROUP: Group = (Side::Lhs, 0);
+
+/// What `ledger` settles when it has trained a bucket of partition 0 alone.
+fn settlement(ledger: &Ledger, bucket: Bucket) -> Settlement {
+    let files = ledger.seen().unwrap().trainers()[&ledger.token()].files;
+    let writer = Some((ledger.token(), files + 1));
+    let file = File {
+        id: FileId { version: 1, writer },
+        size: 0,
+        crc32: 0,
+    };
+    let settled = Settled {
+        group: GROUP,
+        from: ledger.partition(GROUP).stamp(),
+        files: vec![file],
+    };
+    Settlement {
+        buckets: vec![bucket],
+        partitions: vec![settled],
+        ..Settlement::default()
+    }
+}
+
+/// The answer to a settlement is lost, and another trainer settles the same partition before the first one reads: its
+/// copy lacks what the other has trained.
+#[test]
+fn a_copy_is_of_what_was_settled_and_not_of_what_others_settled_since() {
+    let (wire, one, two) = two();
+    let bucket = Bucket::new(0, 0);
+    one.submit(Action::Lease(bucket)).unwrap();
+    let settled = settlement(&one, bucket);
+    let expected = settled.partitions[0].stamp();
+    let again = move |_: &Wire| {
+        // The same bucket in the next pass.
+        two.refresh().unwrap();
+        let record = two.seen().unwrap();
+        let mut work = record.work().clone();
+        work.partitions[0].generation += 1;
+        let mut text = serde_json::to_value(&*record).unwrap();
+        text["work"] = serde_json::to_value(&work).unwrap();
+        let value = serde_json::to_vec(&text).unwrap();
+        let revision = two.register.read().unwrap().unwrap().revision;
+        two.register.write(Some(revision), &value, "two").unwrap();
+    };
+    *wire.after_lost.lock().unwrap() = Some(Box::new(again));
+    one.settle(settled).unwrap();
+    assert_eq!(one.stamp(GROUP), Some(expected));
+    assert!(!one.is_current(GROUP));
+}
+
+#[test]
+fn what_was_given_up_may_still_arrive() {
+    let (wire, one, two) = two();
+    wire.is_slow.store(true, Ordering::Relaxed);
+    let tries = AtomicU64::new(0);
+    // It has a reason once, and none any more when it is tried again.
+    let wanted = || tries.fetch_add(1, Ordering::Relaxed) == 0;
+    let given_up = one.submit_while(Action::GiveUp(Vec::new()), &wanted);
+    assert!(matches!(given_up, Err(Denied::GivenUp)), "{given_up:?}");
+    wire.deliver();
+    one.submit(Action::Lease(Bucket::new(0, 0))).unwrap();
+    let record = two.refresh().unwrap().unwrap();
+    assert_eq!(record.trainers()[&one.token()].leases, [Bucket::new(0, 0)]);
+    one.refresh().unwrap();
+}
+
+#[test]
+fn one_that_has_left_without_an_answer_has_left() {
+    let (wire, one, _two) = two();
+    *wire.after_lost.lock().unwrap() = Some(Box::new(|_| ()));
+    one.submit(Action::Leave).unwrap();
+}
+
+#[test]
+fn a_record_of_another_protocol_is_left_alone() {
+    let (wire, one, _two) = two();
+    let mut record = serde_json::to_value(&*one.seen().unwrap()).unwrap();
+    record["terms"]["protocol"] = 99.into();
+    record["news"] = true.into();
+    let value = serde_json::to_vec(&record).unwrap();
+    let revision = wire.value.lock().unwrap().0;
+    wire.write(Some(revision), &value, "").unwrap();
+    let error = one.refresh().unwrap_err();
+    assert!(
+        matches!(error, ClusterError::Protocol { found: 99 }),
+        "{error}"
+    );
+}
+
+/// A thread that read before another one wrote comes back after it.
+#[test]
+fn what_was_read_late_replaces_nothing_newer() {
+    let (_wire, one, _two) = two();
+    let known = Known::default();
+    let seen = |revision| Seen {
+        revision,
+        record: one.seen().unwrap(),
+    };
+    let before = known.before();
+    known.applied(1, Some(seen(7)), &[]);
+    known.read(before, Some(&seen(6)));
+    assert_eq!(known.seen().unwrap().revision, 7);
+    // A read that began afterwards and finds less says that writes are lost.
+    known.read(known.before(), Some(&seen(5)));
+    assert_eq!(known.seen().unwrap().revision, 5);
+}

@@ -1,0 +1,161 @@
+//! Transactions: written until they stand, are refused, or have no reason any more.
+//!
+//! An answer may be lost, a refusal may be spurious, and what was given up may still arrive. So anything but a plain yes
+//! means to read the record again and to look for one's own transaction there.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pbg_core::cluster::{NoAnswer, Written};
+use pbg_core::ledger::{Action, Fate, Group, Record, Refusal, Stamp, Token, Transaction};
+
+use super::entry::{Backoff, encode};
+use super::known::Seen;
+use super::{Denied, Ledger};
+use crate::member::error::{ClusterError, unreachable};
+
+/// A transaction under way.
+struct Pending<'a> {
+    transaction: Transaction,
+    /// What copies of partitions are of once it is applied.
+    stamps: &'a [(Group, Stamp)],
+    /// Whether there is still a reason for it.
+    wanted: &'a dyn Fn() -> bool,
+}
+
+impl Ledger {
+    /// Brings a transaction to its end; `stamps` are what copies of partitions are of once it is applied.
+    pub(super) fn transact(
+        &self,
+        action: Action,
+        stamps: &[(Group, Stamp)],
+        wanted: &dyn Fn() -> bool,
+    ) -> Result<Arc<Record>, Denied> {
+        let mut numbers = self.lock();
+        let number = numbers.next;
+        // A number is of one transaction only, whatever becomes of it.
+        numbers.next += 1;
+        let transaction = Transaction {
+            token: self.token,
+            number,
+            after: self.known.after(),
+            action,
+        };
+        let mut pending = Pending {
+            transaction,
+            stamps,
+            wanted,
+        };
+        let ended = self.apply(&mut pending, &numbers.given_up);
+        if matches!(ended, Err(Denied::GivenUp | Denied::Ended(_))) {
+            numbers.given_up.push(number);
+        }
+        ended
+    }
+
+    fn apply(&self, pending: &mut Pending<'_>, given_up: &[u64]) -> Result<Arc<Record>, Denied> {
+        let (started, mut backoff) = (Instant::now(), Backoff::new());
+        let mut fresh = self.known.seen().is_none();
+        if fresh {
+            self.read_for(pending, given_up)?;
+        }
+        loop {
+            let Some(Seen { revision, record }) = self.known.seen() else {
+                return Err(ClusterError::NoRecord.into());
+            };
+            let tx = &pending.transaction;
+            let next = match record.apply(tx) {
+                Ok(next) => next,
+                Err(Refusal::Applied { .. }) => {
+                    return Ok(self.applied(pending, Seen { revision, record }));
+                }
+                // Its answer was lost.
+                Err(Refusal::Fenced { .. }) if fresh && tx.action.leaves() => {
+                    return Ok(record);
+                }
+                // What was seen may be old.
+                Err(_) if !fresh => {
+                    self.read_for(pending, given_up)?;
+                    fresh = true;
+                    continue;
+                }
+                Err(
+                    refusal @ (Refusal::Fenced { .. }
+                    | Refusal::SetBack { .. }
+                    | Refusal::Overtaken { .. }),
+                ) => {
+                    return Err(ClusterError::Fenced(Box::new(refusal)).into());
+                }
+                Err(refusal) => return Err(Denied::Refused(refusal)),
+            };
+            if !(pending.wanted)() {
+                return Err(Denied::GivenUp);
+            }
+            let id = format!("{}-{}", tx.token, tx.number);
+            let no = match self.register.write(Some(revision), &encode(&next)?, &id) {
+                Ok(Written::As(revision)) => {
+                    let record = Arc::new(next);
+                    return Ok(self.applied(pending, Seen { revision, record }));
+                }
+                Ok(Written::Refused) => NoAnswer("every write is refused".to_owned()),
+                Err(no) => no,
+            };
+            if started.elapsed() >= self.patience {
+                return Err(unreachable(self.patience, no).into());
+            }
+            self.read_for(pending, given_up)?;
+            fresh = true;
+            // Where another trainer was faster, there is nothing to wait for.
+            if self
+                .known
+                .seen()
+                .is_some_and(|seen| seen.revision == revision)
+            {
+                backoff.wait();
+            }
+        }
+    }
+
+    /// The transaction is applied, as `seen` shows.
+    fn applied(&self, pending: &Pending<'_>, seen: Seen) -> Arc<Record> {
+        let record = Arc::clone(&seen.record);
+        let number = pending.transaction.number;
+        self.known.applied(number, Some(seen), pending.stamps);
+        self.live.wake();
+        record
+    }
+
+    /// Reads the record while a transaction is under way, which may be applied without an answer, or end this trainer's
+    /// part.
+    fn read_for(&self, pending: &mut Pending<'_>, given_up: &[u64]) -> Result<(), ClusterError> {
+        let before = self.known.before();
+        let seen = self.newest(before)?;
+        let tx = &mut pending.transaction;
+        let fate = match &seen {
+            None => return Err(ClusterError::NoRecord),
+            Some(_) if matches!(tx.action, Action::Join(_)) => return Ok(()),
+            Some(Seen { record, .. }) => record.fate(tx.token, tx.number, tx.after),
+        };
+        match fate {
+            Fate::Applied | Fate::NotApplied => Ok(()),
+            Fate::Fenced if tx.action.leaves() => Ok(()),
+            Fate::Fenced => Err(fenced(tx.token)),
+            Fate::SetBack { last } => Err(set_back(tx.token, last, tx.after)),
+            // One that was given up has arrived after all; this one comes behind it.
+            Fate::Overtaken { last } if given_up.contains(&last) => {
+                tx.after = last;
+                self.known.applied(last, seen, &[]);
+                Ok(())
+            }
+            Fate::Overtaken { last } => Err(set_back(tx.token, last, tx.after)),
+        }
+    }
+}
+
+pub(super) fn fenced(token: Token) -> ClusterError {
+    ClusterError::Fenced(Box::new(Refusal::Fenced { token }))
+}
+
+pub(super) fn set_back(token: Token, last: u64, after: u64) -> ClusterError {
+    ClusterError::Fenced(Box::new(Refusal::SetBack { token, last, after }))
+}

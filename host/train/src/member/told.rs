@@ -1,0 +1,132 @@
+//! What this trainer tells of what happened, and what a checkpoint takes over into `metrics.jsonl` of what all have told.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pbg_core::event::{Event, Line};
+use pbg_core::ledger::{Cut, Record, Token};
+use pbg_store::checkpoint::Manifest;
+
+use super::Member;
+use super::checkpoints::stored_state;
+use crate::error::RunError;
+use crate::memory;
+
+impl Member<'_> {
+    /// To who watches, and with what this trainer settles next to `metrics.jsonl`. `revision`: of the ledger when it
+    /// happened; the newest that was seen, where it does not matter.
+    pub(super) fn report(&mut self, event: Event, revision: Option<u64>) {
+        let revision = revision.or_else(|| Some(self.ledger.seen()?.revision()));
+        let line = self.line(event.clone(), revision);
+        self.lines.push(line);
+        self.machine.emit(event);
+    }
+
+    fn line(&self, event: Event, revision: Option<u64>) -> Line {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Line {
+            event,
+            trainer: Some(self.cluster.name.clone()),
+            at: since.ok().map(|since| since.as_secs_f64()),
+            revision,
+        }
+    }
+
+    /// What was reported since this was asked last.
+    pub(super) fn take_lines(&mut self) -> Result<Vec<u8>, RunError> {
+        in_json(&std::mem::take(&mut self.lines))
+    }
+
+    /// Says once that an epoch has ended.
+    pub(super) fn tell_epoch(&mut self, record: &Record) {
+        let Some(finished) = record.work().progress.finished else {
+            return;
+        };
+        if finished.epoch >= self.epochs_told {
+            self.epochs_told = finished.epoch + 1;
+            let event = self.epoch_finished(record);
+            event.into_iter().for_each(|event| self.machine.emit(event));
+        }
+    }
+
+    fn epoch_finished(&mut self, record: &Record) -> Option<Event> {
+        let finished = record.work().progress.finished?;
+        let sums = finished.sums;
+        Some(Event::EpochFinished {
+            epoch: finished.epoch,
+            groups: self.machine.line.seconds(),
+            stats: sums.train,
+            eval_before: (sums.eval_before.count > 0).then_some(sums.eval_before),
+            seconds: sums.seconds,
+            calls: sums.calls,
+            io: sums.io,
+            peak_bytes: memory::peak_bytes(),
+        })
+    }
+
+    /// Writes what all have told up to `record`, of which `manifest` is, behind what the version before has.
+    pub(super) fn take_over_told(
+        &mut self,
+        record: &Record,
+        cut: Cut,
+        before: Option<&Manifest>,
+        manifest: &mut Manifest,
+    ) -> Result<(), RunError> {
+        let mut lines = Vec::new();
+        for (&token, told) in record.told() {
+            let from = before.and_then(|before| before.told.get(&token));
+            let files = &self.machine.line.buffer.store().files;
+            let bytes = files.told(token, from.copied().unwrap_or(0), told.bytes)?;
+            manifest.told.insert(token, told.bytes);
+            // A trainer of the run wrote them; what it wrote wrong is left out.
+            let new = bytes.split(|byte| *byte == b'\n');
+            lines.extend(new.filter_map(|line| serde_json::from_slice::<Line>(line).ok()));
+        }
+        // Buckets that need a partition in common follow each other in the order of their leases.
+        lines.sort_by_key(|line| line.revision);
+        if self.ends_epoch(record, before)?
+            && let Some(event) = self.epoch_finished(record)
+        {
+            lines.push(Line {
+                trainer: None,
+                ..self.line(event, Some(record.revision()))
+            });
+        }
+        let files = &self.machine.line.buffer.store().files;
+        manifest.metrics_length = files.write_metrics(cut, before, &in_json(&lines)?)?;
+        Ok(())
+    }
+
+    /// Whether an epoch has ended that the version `before` does not know to be over.
+    fn ends_epoch(&self, record: &Record, before: Option<&Manifest>) -> Result<bool, RunError> {
+        let Some(finished) = record.work().progress.finished else {
+            return Ok(false);
+        };
+        let Some(before) = before else {
+            return Ok(true);
+        };
+        let state = stored_state(before, &self.machine.config().checkpoint_path)?;
+        Ok(state.schedule.pass().epoch <= finished.epoch)
+    }
+
+    /// Removes what trainers that are gone have told, as far as checkpoints have it. `tellers` were there before this one
+    /// began.
+    pub(super) fn remove_told(&self, tellers: &[Token], record: &Record) -> Result<(), RunError> {
+        let is_gone = |token: &&Token| {
+            !record.trainers().contains_key(token) && !record.told().contains_key(token)
+        };
+        let files = &self.machine.line.buffer.store().files;
+        for token in tellers.iter().filter(is_gone) {
+            files.forget_told(*token)?;
+        }
+        Ok(())
+    }
+}
+
+fn in_json(lines: &[Line]) -> Result<Vec<u8>, RunError> {
+    let mut bytes = Vec::new();
+    for line in lines {
+        serde_json::to_writer(&mut bytes, line).map_err(|e| RunError::Unwritable(e.to_string()))?;
+        bytes.push(b'\n');
+    }
+    Ok(bytes)
+}
