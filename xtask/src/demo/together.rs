@@ -14,7 +14,7 @@ use crate::repo::Repo;
 use crate::{setup, step};
 
 /// Buckets that the trainer that is killed has trained before.
-const BEFORE: usize = 3;
+const BEFORE: usize = 60;
 /// Silence after which a trainer counts as dead; short, since somebody watches.
 const LEASE: &str = "distributed.lease=5";
 /// Nothing here takes longer.

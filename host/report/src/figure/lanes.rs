@@ -45,7 +45,7 @@ pub fn run_lanes(report: &RunReport) -> Option<Figure> {
         }));
     }
     data.push(waits(&rows, origin));
-    let mut caption = "Each bar is a bucket that was trained, what is red a wait for partitions or edges; what is white \
+    let mut caption = "Each bar is a bucket that was trained, what is red a wait for partitions or edges, where it is long enough to be seen; what is white \
                        between them is a wait for other trainers, for the ledger, or for the end of a pass. The times are \
                        those of each trainer's own clock."
         .to_owned();
@@ -69,9 +69,15 @@ pub fn run_lanes(report: &RunReport) -> Option<Figure> {
     })
 }
 
+/// Share of the whole time below which a wait is not drawn: the least that a browser draws would be longer.
+const SHORTEST: f64 = 1.0 / 1000.0;
+
 /// Bars of the times at which trainers waited before a bucket.
 fn waits(rows: &[(&str, f64, &BucketRow)], origin: f64) -> Value {
-    let waited = rows.iter().filter(|(.., row)| row.io.stood_still() > 0.0);
+    let whole = rows.last().map_or(0.0, |(_, ended, _)| ended - origin);
+    let waited = rows
+        .iter()
+        .filter(|(.., row)| row.io.stood_still() > SHORTEST * whole);
     let waited: Vec<_> = waited.collect();
     let base = waited
         .iter()
