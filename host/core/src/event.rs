@@ -1,6 +1,7 @@
 //! What a run reports. The training loop emits events; the terminal, `metrics.jsonl` and
 //! `--progress json` are readers of the same stream.
 
+mod ranks;
 mod stats;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::ranks::RankTotals;
 pub use self::stats::{CallSeconds, GroupSeconds, IoStats, RankStats, TrainStats};
 use crate::graph::Bucket;
 use crate::plan::PlanCost;

@@ -19,8 +19,12 @@
 //! a manifest exists whose cut is behind its replacement: no record that can still stand names it then
 //! ([`Record::is_garbage`]).
 //!
+//! **Between epochs.** A run that validates ranks edges where an epoch has ended ([`Ranking`]): of the checkpoint of that
+//! moment, in blocks that are leased as buckets are. What follows from the ranks is computed here, so that it is the
+//! same for every trainer.
+//!
 //! In reading order: the words ([`Token`], [`Grid`], [`Terms`], [`Buckets`], [`Partition`]), the [`Record`], the
-//! [`Transaction`]s, and why one is refused ([`Refusal`]).
+//! [`Transaction`]s, the [`Ranking`], and why one is refused ([`Refusal`]).
 
 mod buckets;
 mod check;
@@ -29,6 +33,7 @@ mod error;
 mod file;
 mod membership;
 mod passes;
+mod ranking;
 mod record;
 mod terms;
 mod told;
@@ -45,6 +50,7 @@ pub use error::{Damage, Refusal};
 pub use file::{File, FileId, Partition, Stamp, Token, WrongToken};
 pub use membership::{Join, MAX_NAME, MAX_TRAINERS, Trainer};
 pub use passes::plan_digest;
+pub use ranking::{BlockTotals, MAX_BLOCKS, Ranking, Validated, Validation};
 pub use record::{Founding, PROTOCOL, Phase, Progress, Record, Sums, Work};
 pub use terms::{Difference, Grid, Group, MAX_BUCKETS, MAX_TABLES, Plugin, Terms};
 pub use told::{Finished, Told};

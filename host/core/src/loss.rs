@@ -23,5 +23,6 @@ pub use derive::Derived;
 pub use error::GraphError;
 pub use node::{Binary, Node, NodeId, Reduction, Shape, Unary};
 pub use strategy::{
-    FailedRows, KeepRows, LossState, ParameterSchedule, Progress, TracedLoss, check_values,
+    FailedRows, KeepRows, LossState, Observed, ParameterSchedule, Progress, TracedLoss,
+    check_values,
 };

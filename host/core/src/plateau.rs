@@ -5,8 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What the MRR of the same ranks may differ by, relatively: several trainers add them up in another order than one
+/// machine, and in another one when their number changes. So much more is no better.
+const ROUNDING: f64 = 1e-12;
+
 /// What follows from the ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rules {
     /// Training ends after this many rankings in a row without a higher MRR.
     pub early_stop: Option<u32>,
@@ -52,7 +57,7 @@ impl Plateau {
     /// rankings in a row that were not the best, and then again after as many.
     pub fn observe(&mut self, epochs: u32, mrr: f64, rules: &Rules) {
         self.seen = epochs;
-        if self.best_epoch == 0 || mrr > self.best_mrr {
+        if self.best_epoch == 0 || mrr > self.best_mrr * (1.0 + ROUNDING) {
             (self.best_mrr, self.best_epoch) = (mrr, epochs);
             (self.since_best, self.since_change) = (0, 0);
             return;
@@ -126,6 +131,17 @@ mod tests {
         ];
         assert_eq!(told, expected);
         assert_eq!((plateau.best_epoch, plateau.best_mrr), (5, 0.31));
+    }
+
+    #[test]
+    fn ranks_that_were_added_in_another_order_are_no_better() {
+        let mut plateau = Plateau::default();
+        let mrr = [0.1, 0.2, 0.3];
+        plateau.observe(1, mrr[0] + (mrr[1] + mrr[2]), &rules(None, None));
+        let other = (mrr[0] + mrr[1]) + mrr[2];
+        assert!(other > plateau.best_mrr);
+        plateau.observe(2, other, &rules(None, None));
+        assert_eq!((plateau.best_epoch, plateau.since_best), (1, 1));
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{Bucket, Side};
-use crate::loss::{Derived, LossState};
+use crate::loss::{Derived, LossState, Observed};
 
 pub use scores::{Scores, UnevenScores};
 
@@ -186,6 +186,24 @@ pub trait Loss: Send + Sync {
     /// When the strategy refuses, faults or exceeds its limits.
     fn observe(&self, edges: usize, loss: f64) -> Result<(), StrategyError> {
         let _ = (edges, loss);
+        Ok(())
+    }
+
+    /// Several trainers have the loss in common: from now on [`Loss::observe`] only adds up, for
+    /// [`Loss::take_observed`], and parameters change where [`Loss::count`] is called. What was added up is dropped.
+    fn observe_apart(&self) {}
+
+    /// What was observed since this was asked last, where it is only added up.
+    fn take_observed(&self) -> Observed {
+        Observed::default()
+    }
+
+    /// Counts batches of any trainer, and updates parameters if that is due: once, however many batches there are.
+    ///
+    /// # Errors
+    /// As [`Loss::observe`].
+    fn count(&self, observed: &Observed) -> Result<(), StrategyError> {
+        let _ = observed;
         Ok(())
     }
 

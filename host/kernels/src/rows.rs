@@ -120,6 +120,25 @@ impl SharedRows {
         relaxed::read(self.cells(first, out.len()), out);
     }
 
+    /// Copies columns of row `row` from `column` on, as many as fill `out`. Racy.
+    ///
+    /// # Panics
+    /// If there is no such row or they reach beyond its end.
+    pub fn read_columns(&self, row: usize, column: usize, out: &mut [f32]) {
+        relaxed::read(&self.cells(row, self.width)[column..][..out.len()], out);
+    }
+
+    /// Overwrites columns of row `row` from `column` on, as many as `values` are. Racy.
+    ///
+    /// # Panics
+    /// If there is no such row or they reach beyond its end.
+    pub fn write_columns(&self, row: usize, column: usize, values: &[f32]) {
+        relaxed::write(
+            &self.cells(row, self.width)[column..][..values.len()],
+            values,
+        );
+    }
+
     /// Overwrites row `row`. Racy.
     ///
     /// # Panics
@@ -186,6 +205,10 @@ mod tests {
         rows.add_to_row(2, -2.0, &[1.0, 2.0, 3.0, 4.0]);
         rows.prefetch(2);
         rows.prefetch(7);
+        rows.write_columns(1, 1, &[0.5, 0.25]);
+        let mut two = [0.0; 2];
+        rows.read_columns(1, 2, &mut two);
+        assert_eq!(two, [0.25, 7.0]);
         assert_eq!(rows.get_mut()[..4], [9.0; 4]);
         assert_eq!(rows.into_vec()[8..], [6.0, 5.0, 4.0, 3.0]);
     }

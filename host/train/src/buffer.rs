@@ -54,6 +54,12 @@ pub trait TableStore: Send + Sync + 'static {
 
     /// A copy to train while the table itself is written; none of a table that cannot be copied.
     fn copy(&self, table: &Self::Table) -> Option<Self::Table>;
+
+    /// Whether others have the fixed tables too: commits are without them then, and the buffer trains the very tables that
+    /// it loaded.
+    fn shares_fixed(&self) -> bool {
+        false
+    }
 }
 
 /// How much a buffer holds.
@@ -260,7 +266,8 @@ impl<S: TableStore> PartitionBuffer<S> {
             ..
         } = self;
         let trained = slots.iter_mut().filter(|s| needed.contains(&s.group));
-        for slot in trained.chain([fixed]) {
+        let fixed = (!store.shares_fixed()).then_some(fixed);
+        for slot in trained.chain(fixed) {
             for (key, table) in &mut slot.tables {
                 if Arc::get_mut(table).is_some() {
                     continue;
@@ -308,6 +315,12 @@ impl<S: TableStore> PartitionBuffer<S> {
             .flat_map(|slot| &slot.tables)
             .find(|(k, _)| *k == key)
             .map(|(_, table)| &**table)
+    }
+
+    /// The tables that stay in memory throughout, in the order of [`Layout::fixed_tables`].
+    pub(crate) fn fixed_tables(&self) -> Vec<Arc<S::Table>> {
+        let tables = self.fixed.tables.iter();
+        tables.map(|(_, table)| Arc::clone(table)).collect()
     }
 
     /// Begins a commit of `cut` with everything trained so far. Training may go on: the thread that carries

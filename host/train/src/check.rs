@@ -34,6 +34,11 @@ const INTERMEDIATE: u64 = 4;
 /// Rows per record batch that a read decodes at once.
 pub(crate) const READ_ROWS: u64 = 1 << 20;
 
+/// Bytes of a row's version at the owner of what trainers exchange.
+const VERSION: u64 = 8;
+/// Bytes that a row takes in a map besides its numbers.
+const SPARSE_ROW: u64 = 64;
+
 /// Name of the memory that plugins may take.
 const PLUGINS: &str = "plugins";
 
@@ -81,6 +86,24 @@ pub(crate) fn parameter_bytes(spec: &ModelSpec) -> u64 {
     tensors
         .map(|t| 8 * t.shape.iter().product::<usize>() as u64)
         .sum()
+}
+
+/// What the exchange with other trainers takes besides what it exchanges, at most: a trainer that is alone owns all of it.
+fn exchange_bytes(blueprint: &Blueprint) -> u64 {
+    let layout = &blueprint.layout;
+    let fixed = || layout.fixed_tables().map(|(t, p)| (&layout.types[t], p));
+    let tables: u64 = fixed().map(|(layout, p)| layout.bytes(p)).sum();
+    let params = Params::new(&blueprint.spec);
+    let of_params = params.tensors().iter();
+    let rows = of_params.map(|t| 2 * t.values.rows() as u64).sum::<u64>()
+        + fixed()
+            .map(|(layout, p)| layout.rows[p as usize])
+            .sum::<u64>();
+    let shared = tables + parameter_bytes(&blueprint.spec);
+    // The copy that was seen last, and the sums, with the version of each row.
+    let kept = 2 * shared + VERSION * rows;
+    // What is not settled: of the settlement under way, and of the next one.
+    kept + 2 * (shared + SPARSE_ROW * rows)
 }
 
 /// The features of featurized types: read once, and laid out for the kernels.
@@ -162,6 +185,10 @@ impl Resolved {
                 (2 + workers) * (config.plugins.limits.memory_mib << 20),
             ),
         ]);
+        if config.distributed_init_method.is_some() {
+            let bytes = exchange_bytes(blueprint);
+            memory.extend(if_any("what trainers exchange", bytes));
+        }
         let features = feature_bytes(blueprint, self.dataset());
         memory.extend(if_any("features", features));
         if let Some(edges) = &config.validation.edges {

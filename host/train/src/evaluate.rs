@@ -12,8 +12,11 @@ mod rank;
 mod stats;
 mod view;
 
-use pbg_core::event::RankStats;
+use std::ops::Range;
+
+use pbg_core::event::{RankStats, RankTotals};
 use pbg_core::graph::Side;
+use pbg_store::dataset::EdgeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{RunError, SettingError};
@@ -23,12 +26,12 @@ use crate::trained::{Missing, Trained};
 use edges::EdgeReader;
 pub(crate) use needs::validation_bytes;
 use rank::Ranking;
-use stats::RankSums;
+pub(crate) use stats::RankSums;
 use view::Committed;
-pub(crate) use view::{Live, Tables, View};
+pub(crate) use view::{Held, Live, Tables, View};
 
 /// Edges that are read and summed up together.
-const EDGES: usize = 1 << 16;
+pub(crate) const EDGES: u64 = 1 << 16;
 
 /// Which entities a positive is ranked among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +123,75 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// An evaluation that is made part by part: one machine takes all edges at once, several trainers a block each.
+pub(crate) struct Parts<'a> {
+    reader: EdgeReader<'a>,
+    ranking: Ranking<'a>,
+}
+
+impl<'a> Parts<'a> {
+    /// Of the edges of `set`, which `options` names.
+    ///
+    /// # Errors
+    /// When there are no edges to rank, or those to filter cannot be opened.
+    pub(crate) fn new(
+        view: View<'a>,
+        set: &'a EdgeSet,
+        options: &EvalOptions,
+        seed: u64,
+    ) -> Result<Self, RunError> {
+        let reader = EdgeReader::new(view, set, options.limit, seed)?;
+        if reader.len() == 0 {
+            return Err(SettingError::NoEdges {
+                edge_set: options.edges.clone(),
+                untrained: reader.without_embedding(),
+            }
+            .into());
+        }
+        let ranking = Ranking::new(view, options, seed)?;
+        Ok(Self { reader, ranking })
+    }
+
+    /// Edges in all.
+    pub(crate) fn len(&self) -> u64 {
+        self.reader.len()
+    }
+
+    /// Sums over the ranks of both sides of the edges `part`, counted from the first; `progress` hears of rankings done
+    /// and to do.
+    ///
+    /// # Errors
+    /// When edges or tables cannot be read, or a score is not finite.
+    pub(crate) fn sums(
+        &mut self,
+        tables: &mut dyn Tables,
+        part: Range<u64>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<[RankSums; 2], RunError> {
+        let mut sums = [RankSums::default(), RankSums::default()];
+        let (mut left, total) = (part.end - part.start, 2 * (part.end - part.start));
+        let mut edges = Vec::new();
+        self.reader.seek(part.start)?;
+        while left > 0 {
+            self.reader.next(left.min(EDGES) as usize, &mut edges)?;
+            if edges.is_empty() {
+                break;
+            }
+            let done = total - 2 * left;
+            let mut step = |share: f64| {
+                let share = share * 2.0 * edges.len() as f64;
+                progress(done + share as u64, total);
+            };
+            let found = self.ranking.sums(tables, &edges, &mut step)?;
+            for side in Side::BOTH {
+                sums[side as usize].add(&found[side as usize]);
+            }
+            left -= edges.len() as u64;
+        }
+        Ok(sums)
+    }
+}
+
 /// Ranks with the tables of `tables`; the report has no version, and not what is missing.
 pub(crate) fn rank(
     view: &View<'_>,
@@ -130,44 +202,15 @@ pub(crate) fn rank(
 ) -> Result<EvalReport, RunError> {
     let started = std::time::Instant::now();
     let set = view.dataset.edge_set(&options.edges)?;
-    let mut reader = EdgeReader::new(*view, &set, options.limit, seed)?;
-    if reader.len() == 0 {
-        return Err(SettingError::NoEdges {
-            edge_set: options.edges.clone(),
-            untrained: reader.without_embedding(),
-        }
-        .into());
-    }
-    let ranking = Ranking::new(*view, options, seed)?;
-    let mut sums = [RankSums::default(), RankSums::default()];
-    let total = 2 * reader.len();
-    let (mut done, mut edges) = (0, Vec::new());
-    loop {
-        reader.next(EDGES, &mut edges)?;
-        if edges.is_empty() {
-            break;
-        }
-        let mut step = |share: f64| {
-            let share = share * 2.0 * edges.len() as f64;
-            progress(done + share as u64, total);
-        };
-        let found = ranking.sums(tables, &edges, &mut step)?;
-        for side in Side::BOTH {
-            sums[side as usize].add(&found[side as usize]);
-        }
-        done += 2 * edges.len() as u64;
-    }
+    let mut parts = Parts::new(*view, &set, options, seed)?;
+    let sums = parts.sums(tables, 0..parts.len(), progress)?;
     let mut report = report(options, &sums);
-    report.without_embedding = reader.without_embedding();
+    report.without_embedding = parts.reader.without_embedding();
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }
 
 fn report(options: &EvalOptions, [lhs, rhs]: &[RankSums; 2]) -> EvalReport {
-    let halves = |a: RankStats, b: RankStats| RankStats {
-        count: a.count,
-        ..a.merge(&b)
-    };
     EvalReport {
         edges: options.edges.clone(),
         filter: options.filter.clone(),
@@ -178,10 +221,10 @@ fn report(options: &EvalOptions, [lhs, rhs]: &[RankSums; 2]) -> EvalReport {
         },
         raw_lhs: lhs.raw.means(),
         raw_rhs: rhs.raw.means(),
-        raw: halves(lhs.raw.means(), rhs.raw.means()),
+        raw: RankTotals::of_both(&lhs.raw, &rhs.raw),
         filtered_lhs: lhs.filtered.means(),
         filtered_rhs: rhs.filtered.means(),
-        filtered: halves(lhs.filtered.means(), rhs.filtered.means()),
+        filtered: RankTotals::of_both(&lhs.filtered, &rhs.filtered),
         missing: Missing::default(),
         without_embedding: 0,
         seconds: 0.0,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pbg_core::loss::{LossState, TracedLoss};
+use pbg_core::loss::{LossState, Observed, TracedLoss};
 use pbg_core::strategy::{Cause, Formula, Loss, LossWorker, Scores, StrategyError, StrategyId};
 use pbg_kernels::losses::Traced;
 
@@ -17,10 +17,11 @@ pub fn traced(loss: TracedLoss) -> Box<dyn Loss> {
 ///
 /// A run's identity stays that of its own loss: that is what a checkpoint records, what its state
 /// is of, and what a resumed run begins with again.
+#[derive(Clone)]
 pub struct GuardedLoss {
-    loss: Box<dyn Loss>,
+    loss: Arc<dyn Loss>,
     /// Without one the run ends.
-    standard: Option<Box<dyn Loss>>,
+    standard: Option<Arc<dyn Loss>>,
     faults: Arc<Faults>,
 }
 
@@ -46,8 +47,8 @@ impl GuardedLoss {
     #[must_use]
     pub fn new(loss: Box<dyn Loss>, standard: Option<Box<dyn Loss>>) -> Self {
         Self {
-            loss,
-            standard,
+            loss: Arc::from(loss),
+            standard: standard.map(Arc::from),
             faults: Arc::default(),
         }
     }
@@ -56,6 +57,17 @@ impl GuardedLoss {
     pub(crate) fn take_faults(&self) -> Vec<StrategyError> {
         let new = self.faults.new.lock();
         std::mem::take(&mut new.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A fault of the loss's own doing is noted: the fallback goes on.
+    fn noted(&self, done: Result<(), StrategyError>) -> Result<(), StrategyError> {
+        match done {
+            Err(fault) if fault.cause == Cause::Strategy => {
+                self.faults.note(fault);
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// The fallback of the loss.
@@ -88,12 +100,26 @@ impl Loss for GuardedLoss {
         if self.faults.any.load(Ordering::Relaxed) {
             return standard.observe(edges, loss);
         }
-        match self.loss.observe(edges, loss) {
-            Err(fault) if fault.cause == Cause::Strategy => {
-                self.faults.note(fault);
-                Ok(())
-            }
-            other => other,
+        self.noted(self.loss.observe(edges, loss))
+    }
+
+    fn observe_apart(&self) {
+        self.loss.observe_apart();
+    }
+
+    fn take_observed(&self) -> Observed {
+        self.loss.take_observed()
+    }
+
+    /// Once the loss has failed here, its parameters stay as they are; those of the fallback follow what this trainer alone
+    /// observes.
+    fn count(&self, observed: &Observed) -> Result<(), StrategyError> {
+        if self.standard.is_none() {
+            return self.loss.count(observed);
+        }
+        match self.faults.any.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => self.noted(self.loss.count(observed)),
         }
     }
 

@@ -23,6 +23,7 @@ use crate::error::RunError;
 use crate::machine::{self, Machine};
 use crate::run::Outcome;
 
+mod advice;
 mod checkpoints;
 mod ends;
 mod error;
@@ -33,6 +34,7 @@ mod not_yet;
 mod open;
 mod parameters;
 mod passes;
+mod ranking;
 mod settling;
 mod tables;
 mod told;
@@ -42,6 +44,7 @@ mod work;
 pub use error::ClusterError;
 use ledger::{Denied, Ledger};
 use parameters::Parameters;
+use ranking::Rankings;
 use tables::SharedTables;
 use watch::Watch;
 
@@ -100,6 +103,7 @@ pub(crate) struct Member<'a> {
     sums: Sums,
     /// What this process has trained: buckets, edges, traffic.
     totals: (u64, u64, IoStats),
+    rankings: Rankings,
     last_checkpoint: Instant,
     started: Instant,
     /// What happened and is to be told with the next settlement.
@@ -108,6 +112,8 @@ pub(crate) struct Member<'a> {
     leased_at: BTreeMap<Bucket, u64>,
     /// Epochs whose end was told.
     epochs_told: u32,
+    /// What was told of the last one.
+    last_epoch: Option<Event>,
     /// Trainers that were there when it was told last for how many the first bucket waits.
     gathered: u32,
 }
@@ -199,8 +205,11 @@ impl<'a> Coordinator<'a> for Member<'a> {
             let record = self.record()?;
             self.tell_epoch(&record);
             let pass = record.work().pass;
+            self.tell_ranks(&record)?;
             if self.leads(&record) && self.epoch_is_uncommitted(&record)? {
-                self.checkpoint()?;
+                if !self.checkpoint()? {
+                    self.wait()?;
+                }
                 continue;
             }
             match record.phase() {
@@ -213,6 +222,7 @@ impl<'a> Coordinator<'a> for Member<'a> {
                 Phase::Opening if self.epoch_is_uncommitted(&record)? => self.wait()?,
                 Phase::Opening => self.open_pass(pass)?,
                 Phase::PassDone if self.leads(&record) => self.advance(&record)?,
+                Phase::Ranking => self.rank(&record)?,
                 Phase::Finished if !self.epoch_is_uncommitted(&record)? => {
                     return self.finished().map(ControlFlow::Break);
                 }
@@ -273,6 +283,9 @@ impl<'a> Coordinator<'a> for Member<'a> {
         trained: machine::Trained,
         stop: bool,
     ) -> Result<Option<Outcome>, RunError> {
+        if let Some(fault) = self.parameters.as_ref().and_then(Parameters::fault) {
+            return Err(fault.into());
+        }
         let mut faults = self.machine.replace_sampler(&trained.faults)?;
         faults.extend(self.machine.loss_faults());
         faults
@@ -318,7 +331,6 @@ impl<'a> Coordinator<'a> for Member<'a> {
 
     fn finish_pass(&mut self) -> Result<(), RunError> {
         self.settle_all()?;
-        self.exchange_parameters();
         self.give_up()
     }
 }

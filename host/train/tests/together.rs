@@ -30,8 +30,14 @@ use pbg_train::{
 use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
 use serde_json::Value;
 
+#[path = "together/fixed.rs"]
+mod fixed;
+#[path = "together/losses.rs"]
+mod losses;
 #[path = "together/memory.rs"]
 mod memory;
+#[path = "together/ranking.rs"]
+mod ranking;
 
 use memory::{Connection, Hub};
 
@@ -62,10 +68,12 @@ rhs = "place"
 operator = "none"
 "#;
 
-fn edges() -> String {
+const STEPS: [usize; 4] = [1, 2, 7, 40];
+
+fn edges(steps: &[usize]) -> String {
     let mut text = String::new();
     for place in 0..ENTITIES {
-        for step in [1, 2, 7, 40] {
+        for step in steps {
             let other = (place + step) % ENTITIES;
             writeln!(text, "place {place}\tnear\tplace {other}").expect("a string");
         }
@@ -85,16 +93,51 @@ impl World {
     }
 
     fn of(text: &str) -> Self {
+        Self::importing(text, &[("train", &STEPS)])
+    }
+
+    /// With edge sets of places that lie so many steps from each other.
+    fn importing(text: &str, sets: &[(&str, &[usize])]) -> Self {
+        let sets: Vec<_> = sets
+            .iter()
+            .map(|(name, steps)| (*name, edges(steps)))
+            .collect();
+        Self::made(text, &sets, &[])
+    }
+
+    /// With one edge set, and features of entity types.
+    fn with(text: &str, edges: &str, features: &[(&str, &str)]) -> Self {
+        Self::made(text, &[("train", edges.to_owned())], features)
+    }
+
+    fn made(text: &str, sets: &[(&str, String)], features: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let list = folder.path().join("train.tsv");
-        std::fs::write(&list, edges()).expect("room on the disk");
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("room on the disk");
+            path
+        };
+        let list = |(name, edges): &(&str, String)| {
+            (
+                (*name).to_owned(),
+                vec![write(&format!("{name}.tsv"), edges)],
+            )
+        };
+        let sets: Vec<_> = sets.iter().map(list).collect();
+        let features = features.iter().map(|(entity_type, text)| {
+            (
+                (*entity_type).to_owned(),
+                write(&format!("{entity_type}.txt"), text),
+            )
+        });
+        let features = features.collect();
         let text = text.to_owned();
         let world = Self { folder, text };
         let config = world.config("none", &[]);
-        let sets = [("train".to_owned(), vec![list])];
         let options = ImportOptions {
             target: world.folder.path().join("data"),
             seed: config.seed,
+            features,
             ..ImportOptions::default()
         };
         let mut go_on = |_| ControlFlow::Continue(());
@@ -654,15 +697,15 @@ fn what_differs_is_refused_with_its_name() {
 }
 
 #[test]
-fn what_trainers_cannot_exchange_yet_is_refused() {
+fn several_trainers_of_one_bucket_are_refused() {
     let world = World::of(&CONFIG.replace("num_partitions = 4", "num_partitions = 1"));
     let hub = Arc::new(Hub::default());
     let stop = AtomicBool::new(false);
     let config = world.config("together", &[]);
     let connection = Connection::new(&hub, 0);
-    let refusal = join(&config, &cluster(&connection, 0, 1), &stop, &mut |_| ());
+    let refusal = join(&config, &cluster(&connection, 0, 2), &stop, &mut |_| ());
     let refusal = refusal.map_err(|error| error.to_string());
-    let expected = "cannot share the table of the entity type `place`";
+    let expected = "no entity type has more than one partition";
     assert!(
         refusal.as_ref().is_err_and(|r| r.contains(expected)),
         "{refusal:?}"

@@ -84,6 +84,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             curves.event(&event);
         }
     };
+    if resolved.config().distributed_init_method.is_some() {
+        let advice = resolved.advice_for_several();
+        advice.iter().for_each(|text| terminal.warn(text));
+    }
     let meeting = together::meet(resolved.config(), args.rank, terminal)?;
     let outcome = match &meeting {
         None => {

@@ -86,6 +86,27 @@ impl RankStats {
             auc: mean(self.auc, other.auc),
         }
     }
+
+    /// Whether every number is finite. Others have no form in JSON.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        let Self {
+            count: _,
+            loss,
+            mean_rank,
+            mrr,
+            hits_at_1,
+            hits_at_3,
+            hits_at_10,
+            hits_at_50,
+            auc,
+        } = self;
+        [
+            loss, mean_rank, mrr, hits_at_1, hits_at_3, hits_at_10, hits_at_50, auc,
+        ]
+        .iter()
+        .all(|number| number.is_finite())
+    }
 }
 
 /// Partition traffic, and the time that training stood still. Commits are no traffic.

@@ -23,7 +23,8 @@ impl Record {
         self.check_files().map_err(Damage)?;
         self.check_trainers().map_err(Damage)?;
         self.check_leases().map_err(Damage)?;
-        self.check_cuts().map_err(Damage)
+        self.check_cuts().map_err(Damage)?;
+        self.check_ranking().map_err(Damage)
     }
 
     fn check_work(&self) -> Result<(), String> {
@@ -167,6 +168,15 @@ impl Record {
             .map(|cut| cut.version);
         if cuts.len() > MAX_CUTS || !versions.is_sorted_by(|a, b| a < b) {
             return Err("its checkpoints are out of order".to_owned());
+        }
+        let (before, newest) = (
+            self.checkpoints.before_pass,
+            self.checkpoints.newest_version(),
+        );
+        if before > newest {
+            return Err(format!(
+                "checkpoint {before} began before the pass, and {newest} is the newest"
+            ));
         }
         let is_own = |cut: &super::Cut| {
             let begun = cut.begun.as_ref();

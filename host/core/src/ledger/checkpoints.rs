@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileId, Group, Record, Refusal, Token};
+use super::{FileId, Group, Phase, Record, Refusal, Token};
 
 /// Most checkpoints that began after the last one. Older ones are forgotten: a manifest of theirs would then be taken
 /// for one of another history, which costs work and loses none of the manifest's.
@@ -51,6 +51,8 @@ pub struct Checkpoints {
     /// Those that began after it, the oldest first: the last may be under way, the others were given up with their
     /// trainers, which may still write their manifest.
     pub(super) cuts: Vec<Cut>,
+    /// Number of the last one that began before the current pass did; 0 if none has.
+    pub(super) before_pass: u64,
 }
 
 /// Why a record does not go with the newest manifest. It is dropped, and a new one made of the manifest.
@@ -72,8 +74,25 @@ pub enum Stale {
 
 impl Checkpoints {
     pub(super) fn after(base: Option<Cut>) -> Self {
-        let cuts = Vec::new();
-        Self { base, cuts }
+        Self {
+            base,
+            cuts: Vec::new(),
+            // The run stands where the manifest says.
+            before_pass: base.map_or(0, |base| base.version.saturating_sub(1)),
+        }
+    }
+
+    /// A pass begins: checkpoints so far are of earlier ones.
+    pub(super) fn begin_pass(&mut self) {
+        self.before_pass = self.newest_version();
+    }
+
+    /// Number of the newest checkpoint, if it began in the current pass and none that began after it is still to come.
+    #[must_use]
+    pub fn of_pass(&self) -> Option<u64> {
+        let base = self.base.filter(|base| base.version > self.before_pass);
+        base.filter(|_| self.cuts.is_empty())
+            .map(|base| base.version)
     }
 
     /// The last one whose manifest is durable.
@@ -88,7 +107,7 @@ impl Checkpoints {
         &self.cuts
     }
 
-    fn newest_version(&self) -> u64 {
+    pub(super) fn newest_version(&self) -> u64 {
         let newest = self.cuts.last().or(self.base.as_ref());
         newest.map_or(0, |cut| cut.version)
     }
@@ -117,7 +136,7 @@ impl Record {
     /// # Errors
     /// Why it is to be dropped.
     pub fn stands(&self, newest: Option<Cut>) -> Result<(), Stale> {
-        let Checkpoints { base, ref cuts } = self.checkpoints;
+        let Checkpoints { base, ref cuts, .. } = self.checkpoints;
         match (base, newest) {
             (base, newest) if base == newest => Ok(()),
             (_, Some(newest)) if cuts.contains(&newest) => Ok(()),
@@ -152,7 +171,13 @@ impl Record {
         !may_still_settle && !self.names(group, table, id)
     }
 
+    /// None begins while edges are ranked: the checkpoint that they are ranked with stays the newest one meanwhile, and
+    /// nothing changes that another one could hold.
     pub(super) fn begin_checkpoint(&mut self, token: Token, number: u64) -> Result<(), Refusal> {
+        if self.ranking.is_some() {
+            let phase = Phase::Ranking;
+            return Err(Refusal::Phase { phase });
+        }
         if let Some((other, cut)) = self
             .checkpoint_under_way()
             .filter(|(other, _)| *other != token)
@@ -181,7 +206,7 @@ impl Record {
 
     /// Anyone may say that a manifest is durable: who began it may have died after writing it.
     pub(super) fn committed(&mut self, cut: Cut) -> Result<(), Refusal> {
-        let Checkpoints { base, cuts } = &mut self.checkpoints;
+        let Checkpoints { base, cuts, .. } = &mut self.checkpoints;
         if !cuts.contains(&cut) {
             return Err(Refusal::UnknownCut { cut });
         }

@@ -191,6 +191,44 @@ pub enum Refusal {
     /// The last trainer leaves, and no checkpoint has what was trained last.
     #[error("the last trainer cannot leave before a checkpoint has everything")]
     NotSaved,
+    /// The checkpoint to rank is not one of the end of the epoch, or no longer the newest.
+    #[error("checkpoint {version} is not the newest one of the end of the epoch")]
+    NotOfEpoch {
+        /// Its number.
+        version: u64,
+    },
+    /// A block that the ranking does not have.
+    #[error("there is no block {block} of the ranking")]
+    NoBlock {
+        /// The block.
+        block: u32,
+    },
+    /// A block that another trainer has, or that is ranked.
+    #[error("block {block} of the ranking is leased or ranked")]
+    BlockTaken {
+        /// The block.
+        block: u32,
+    },
+    /// The trainer does not have the block.
+    #[error("trainer {token} has no lease of block {block} of the ranking")]
+    BlockNotLeased {
+        /// Who asks.
+        token: Token,
+        /// The block.
+        block: u32,
+    },
+    /// Sums that no ranks have.
+    #[error("the sums over the ranks of block {block} are impossible")]
+    Totals {
+        /// The block.
+        block: u32,
+    },
+    /// Blocks that are still to be ranked.
+    #[error("{left} blocks of the ranking are to do or under way")]
+    NotRanked {
+        /// How many.
+        left: usize,
+    },
     /// A checkpoint is under way.
     #[error("trainer {token} is writing checkpoint {version}")]
     CheckpointUnderWay {

@@ -25,6 +25,9 @@ pub struct Trainer {
     pub files: u64,
     /// The buckets that it has, in the order in which they were leased.
     pub leases: Vec<Bucket>,
+    /// The block of a ranking that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<u32>,
 }
 
 /// What a trainer says when it wants to take part.
@@ -77,6 +80,7 @@ impl Record {
             last: 0,
             files: 0,
             leases: Vec::new(),
+            block: None,
         };
         self.trainers.insert(token, trainer);
         if self.trainers.len() >= self.wanted as usize {
@@ -93,7 +97,8 @@ impl Record {
         }
     }
 
-    /// The part of `token` ends. The buckets that it has are to do again, from the files that the record names.
+    /// The part of `token` ends. The buckets that it has are to do again, from the files that the record names, and so is
+    /// the block of a ranking.
     pub(super) fn remove(&mut self, token: Token) -> Result<(), Refusal> {
         let Some(trainer) = self.trainers.remove(&token) else {
             return Err(Refusal::NoTrainer { token });

@@ -2,7 +2,6 @@
 
 use super::{BucketState, Buckets, Finished, Phase, Record, Refusal};
 use crate::graph::Bucket;
-use crate::plateau::Plateau;
 use crate::schedule::PassId;
 use crate::seed::{self, Purpose};
 
@@ -35,12 +34,7 @@ impl Record {
     }
 
     /// Goes on to the next chunk, edge set or epoch.
-    pub(super) fn advance(
-        &mut self,
-        from: PassId,
-        plateau: Plateau,
-        enough: bool,
-    ) -> Result<(), Refusal> {
+    pub(super) fn advance(&mut self, from: PassId) -> Result<(), Refusal> {
         self.in_pass(from, Phase::PassDone)?;
         let extent = self.terms.extent;
         let pass = &mut self.work.pass;
@@ -60,27 +54,25 @@ impl Record {
         }
         self.work.plan = None;
         self.work.buckets = Buckets::to_do(self.terms.grid.buckets());
-        self.work.enough = enough;
-        self.work.progress.plateau = plateau;
         self.changed = self.revision + 1;
-        match self.work.progress.not_finite() {
-            Some(what) => Err(Refusal::NotFinite { what }),
-            None => Ok(()),
-        }
+        self.checkpoints.begin_pass();
+        Ok(())
     }
 
-    /// Ends the run on request. Trainers settle, the last one commits, and all leave.
+    /// Ends the run on request. Trainers settle, the last one commits, and all leave. A ranking is dropped; it is made
+    /// anew when the run goes on.
     pub(super) fn stop(&mut self) -> Result<(), Refusal> {
         match self.phase() {
             phase @ (Phase::Finished | Phase::Stopping) => Err(Refusal::Phase { phase }),
             _ => {
                 self.stopping = true;
+                self.drop_ranking();
                 Ok(())
             }
         }
     }
 
-    fn in_pass(&self, asked: PassId, expected: Phase) -> Result<(), Refusal> {
+    pub(super) fn in_pass(&self, asked: PassId, expected: Phase) -> Result<(), Refusal> {
         let (current, phase) = (self.work.pass, self.phase());
         if current != asked {
             return Err(Refusal::Pass { current, asked });

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BucketState, Buckets, Checkpoints, Cut, Finished, Grid, Group, Partition, Refusal, Terms,
-    Token, Told, Trainer,
+    BucketState, Buckets, Checkpoints, Cut, Finished, Grid, Group, Partition, Ranking, Refusal,
+    Terms, Token, Told, Trainer, Validated,
 };
 use crate::event::{CallSeconds, IoStats, RankStats, TrainStats};
 use crate::graph::Bucket;
@@ -49,30 +49,21 @@ impl Sums {
     pub fn is_finite(&self) -> bool {
         let Self {
             train,
-            eval_before: e,
+            eval_before,
             io,
             seconds,
             calls,
         } = self;
-        [
+        let numbers = [
             train.loss,
             train.reg,
-            e.loss,
-            e.mean_rank,
-            e.mrr,
-            e.hits_at_1,
-            e.hits_at_3,
-            e.hits_at_10,
-            e.hits_at_50,
-            e.auc,
             io.wait_seconds,
             io.commit_seconds,
             *seconds,
             calls.order,
             calls.sampler,
-        ]
-        .iter()
-        .all(|number| number.is_finite())
+        ];
+        eval_before.is_finite() && numbers.iter().all(|number| number.is_finite())
     }
 }
 
@@ -173,6 +164,8 @@ pub enum Phase {
     Training,
     /// Every bucket of the pass is done.
     PassDone,
+    /// An epoch has ended, and validation edges are to be ranked.
+    Ranking,
     /// No bucket is given out any more: the run ends on request.
     Stopping,
     /// Everything is trained.
@@ -201,8 +194,12 @@ pub struct Record {
     pub(super) trainers: BTreeMap<Token, Trainer>,
     /// The last one, and those under way.
     pub(super) checkpoints: Checkpoints,
-    /// The revision that last changed what is trained: by a settlement, or by going on to the next pass.
+    /// The revision that last changed what a checkpoint holds: by a settlement, by going on to the next pass, or by a ranking.
     pub(super) changed: u64,
+    /// The ranking under way.
+    pub(super) ranking: Option<Ranking>,
+    /// What the last one has found.
+    pub(super) validated: Option<Validated>,
 }
 
 /// What a new record is made of.
@@ -243,6 +240,8 @@ impl Record {
             trainers: BTreeMap::new(),
             checkpoints: Checkpoints::after(founding.base),
             changed: 0,
+            ranking: None,
+            validated: None,
         };
         record.check()?;
         Ok(record)
@@ -296,14 +295,29 @@ impl Record {
         &self.checkpoints
     }
 
+    /// The ranking under way, once it has begun.
+    #[must_use]
+    pub const fn ranking(&self) -> Option<&Ranking> {
+        self.ranking.as_ref()
+    }
+
+    /// What the last ranking of this record has found.
+    #[must_use]
+    pub const fn validated(&self) -> Option<&Validated> {
+        self.validated.as_ref()
+    }
+
     /// What trainers may do now.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        let is_over = self.work.pass.epoch >= self.terms.extent.epochs || self.work.enough;
+        let ranks = self.awaits_ranking();
+        let is_trained = self.work.pass.epoch >= self.terms.extent.epochs || self.work.enough;
+        let is_over = is_trained && !ranks;
         match (is_over, self.stopping, self.wanted, self.work.plan) {
             (true, ..) => Phase::Finished,
             (_, true, ..) => Phase::Stopping,
             (_, _, 1.., _) => Phase::Gathering(self.wanted),
+            _ if ranks => Phase::Ranking,
             (_, _, _, None) => Phase::Opening,
             _ if self.work.buckets.all_done() => Phase::PassDone,
             _ => Phase::Training,

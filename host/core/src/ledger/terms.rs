@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use super::PROTOCOL;
+use super::{PROTOCOL, Validation};
 use crate::graph::{Bucket, Side};
 use crate::schedule::Extent;
 use crate::strategy::Pass;
@@ -125,7 +125,7 @@ pub struct Plugin {
 }
 
 /// What must be the same for all trainers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Terms {
     /// Version of the record and its transactions, [`PROTOCOL`].
@@ -143,6 +143,8 @@ pub struct Terms {
     /// Whether in the first pass every bucket but the first has a partition that was given out before
     /// (`distributed_tree_init_order`).
     pub tree_init: bool,
+    /// What is ranked between epochs; none of a run that does not validate.
+    pub validation: Option<Validation>,
 }
 
 /// The first thing in which a trainer differs from the run that it wants to join.
@@ -202,7 +204,12 @@ impl Terms {
             "distributed_tree_init_order",
             self.tree_init,
             other.tree_init,
-        )
+        )?;
+        let validation = |terms: &Self| match &terms.validation {
+            Some(validation) => validation.to_string(),
+            None => "unset".to_owned(),
+        };
+        same("`[validation]`", validation(self), validation(other))
     }
 
     /// Whether a record can have these terms: for what was read.
@@ -233,6 +240,9 @@ impl Terms {
         }
         if let Some(tables) = tables.iter().find(|tables| tables.len() > MAX_TABLES) {
             return Err(format!("a side has {} tables", tables.len()));
+        }
+        if let Some(validation) = &self.validation {
+            validation.check()?;
         }
         let Extent {
             edge_sets,

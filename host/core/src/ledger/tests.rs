@@ -3,7 +3,8 @@
 //!
 //! A model is a [`world::World`]: the register, the files, the manifests, and trainers that work on them step by step.
 //! [`steps`] says what can happen next, [`requests`] what a transaction and its answer do, [`faults`] what goes
-//! wrong, [`invariants`] what must hold, [`canonical`] which worlds are the same.
+//! wrong, [`rankings`] what happens between epochs, [`invariants`] what must hold, [`canonical`] which worlds are the
+//! same.
 
 mod broken;
 mod canonical;
@@ -13,6 +14,9 @@ mod exhaustive;
 mod faults;
 mod invariants;
 mod random;
+mod ranking;
+mod ranking_text;
+mod rankings;
 mod record;
 mod refusals;
 mod requests;

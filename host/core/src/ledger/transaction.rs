@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cut, Join, Record, Refusal, Settlement, Token};
+use super::{BlockTotals, Cut, Join, Record, Refusal, Settlement, Token};
 use crate::graph::Bucket;
-use crate::plateau::Plateau;
 use crate::schedule::PassId;
 
 /// What is asked for.
@@ -38,10 +37,36 @@ pub enum Action {
     Advance {
         /// The pass that is done.
         from: PassId,
-        /// What validation said after it.
-        plateau: Plateau,
-        /// Whether that means that more training does not help.
-        enough: bool,
+    },
+    /// To rank the validation edges, where an epoch has ended.
+    BeginRanking {
+        /// Epochs that are trained.
+        epochs: u32,
+        /// The checkpoint that is ranked.
+        version: u64,
+        /// How many blocks the edges are cut into.
+        blocks: u32,
+    },
+    /// A block of edges to rank.
+    LeaseBlock {
+        /// Epochs that are trained.
+        epochs: u32,
+        /// The block.
+        block: u32,
+    },
+    /// To give this block back unranked.
+    GiveUpBlock(u32),
+    /// To add the ranks of a block.
+    Ranked {
+        /// The block.
+        block: u32,
+        /// Sums over them.
+        totals: Box<BlockTotals>,
+    },
+    /// To draw the conclusions, when every block is ranked.
+    EndRanking {
+        /// Epochs that are trained.
+        epochs: u32,
     },
     /// To write a checkpoint of this revision.
     Checkpoint,
@@ -176,11 +201,16 @@ impl Record {
             Action::Revoke(other) => self.remove(*other),
             Action::Leave => self.remove(token),
             Action::LeaveSaved => self.leave_saved(token),
-            Action::Advance {
-                from,
-                plateau,
-                enough,
-            } => self.advance(*from, *plateau, *enough),
+            Action::Advance { from } => self.advance(*from),
+            Action::BeginRanking {
+                epochs,
+                version,
+                blocks,
+            } => self.begin_ranking(*epochs, *version, *blocks),
+            Action::LeaseBlock { epochs, block } => self.lease_block(token, *epochs, *block),
+            Action::GiveUpBlock(block) => self.give_up_block(token, *block),
+            Action::Ranked { block, totals } => self.ranked(token, *block, totals),
+            Action::EndRanking { epochs } => self.end_ranking(*epochs),
             Action::Checkpoint => self.begin_checkpoint(token, number),
             Action::Committed(cut) => self.committed(*cut),
             Action::Stop => self.stop(),

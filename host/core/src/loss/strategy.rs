@@ -54,6 +54,32 @@ pub struct TracedLoss {
     pub keep: Option<KeepRows>,
 }
 
+/// Batches that were trained, as a loss hears of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// How many.
+    pub batches: u64,
+    /// Their edges.
+    pub edges: u64,
+    /// Sum of their losses, both sides together, with all weights.
+    pub loss: f64,
+}
+
+impl Observed {
+    /// Adds other batches.
+    pub fn add(&mut self, other: &Self) {
+        self.batches += other.batches;
+        self.edges += other.edges;
+        self.loss += other.loss;
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.batches == 0
+    }
+}
+
 /// What a loss has to remember so that a run can go on: the checkpoint carries it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LossState {

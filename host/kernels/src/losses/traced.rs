@@ -4,9 +4,9 @@ mod schedule;
 mod steps;
 mod worker;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pbg_core::loss::{Derived, KeepRows, LossState, TracedLoss};
+use pbg_core::loss::{Derived, KeepRows, LossState, Observed, TracedLoss};
 use pbg_core::strategy::{Loss, LossWorker, StrategyError, StrategyId};
 
 use super::program::Program;
@@ -52,6 +52,11 @@ impl Traced {
             keep,
         }))
     }
+
+    fn schedule(&self) -> Option<MutexGuard<'_, Schedule>> {
+        let schedule = self.0.schedule.as_ref()?;
+        Some(schedule.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// Lanes of a row, and rows of a tile.
@@ -70,27 +75,38 @@ impl Loss for Traced {
     }
 
     fn observe(&self, edges: usize, loss: f64) -> Result<(), StrategyError> {
-        match &self.0.schedule {
-            Some(schedule) => schedule
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .observe(&self.0.id, &self.0.parameters, edges, loss),
+        match self.schedule() {
+            Some(mut schedule) => schedule.observe(&self.0.id, &self.0.parameters, edges, loss),
+            None => Ok(()),
+        }
+    }
+
+    fn observe_apart(&self) {
+        if let Some(mut schedule) = self.schedule() {
+            schedule.observe_apart();
+        }
+    }
+
+    fn take_observed(&self) -> Observed {
+        let schedule = self.schedule();
+        schedule.map_or_else(Observed::default, |mut schedule| schedule.take_observed())
+    }
+
+    fn count(&self, observed: &Observed) -> Result<(), StrategyError> {
+        match self.schedule() {
+            Some(mut schedule) => schedule.count(&self.0.id, &self.0.parameters, observed),
             None => Ok(()),
         }
     }
 
     fn state(&self) -> Option<LossState> {
-        let schedule = self.0.schedule.as_ref()?;
-        let schedule = schedule.lock().unwrap_or_else(PoisonError::into_inner);
+        let schedule = self.schedule()?;
         Some(schedule.state(&self.0.parameters))
     }
 
     fn restore(&self, state: &LossState) -> Result<(), String> {
-        match &self.0.schedule {
-            Some(schedule) => schedule
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .restore(&self.0.parameters, state),
+        match self.schedule() {
+            Some(mut schedule) => schedule.restore(&self.0.parameters, state),
             None => Err(format!("{} has no parameters that change", self.0.id)),
         }
     }

@@ -335,6 +335,38 @@ fn parameters_are_updated_every_so_many_batches() {
 }
 
 #[test]
+fn what_several_observe_is_counted_where_one_says_so() {
+    let (one, heard) = scheduled();
+    let (two, unheard) = scheduled();
+    for loss in [&one, &two] {
+        loss.observe(10, 1.0).expect("it counts");
+        loss.observe_apart();
+        for _ in 0..4 {
+            loss.observe(10, 5.0).expect("it adds up");
+        }
+    }
+    let observed = two.take_observed();
+    assert_eq!(
+        (observed.batches, observed.edges, observed.loss),
+        (4, 40, 20.0)
+    );
+    assert!(two.take_observed().is_empty());
+    let mut all = one.take_observed();
+    all.add(&observed);
+    one.count(&all).expect("it counts");
+    // One update for the three that were due, with what both observed.
+    let told: Vec<Progress> = heard.try_iter().collect();
+    assert_eq!(
+        told.iter().map(|p| (p.step, p.edges)).collect::<Vec<_>>(),
+        [(9, 90)]
+    );
+    two.restore(&one.state().expect("it has parameters"))
+        .expect("the same loss");
+    assert_eq!(run(&two, &[2.0], &[], 0).loss, [4.0]);
+    assert!(unheard.try_recv().is_err());
+}
+
+#[test]
 fn what_was_stopped_goes_on_with_the_values_that_it_had() {
     let (first, _heard) = scheduled();
     for _ in 0..4 {

@@ -2,8 +2,26 @@
 
 use std::path::Path;
 
-use super::{CheckpointError, MANIFEST, Manifest, partition_files, read};
+use super::{CheckpointError, MANIFEST, Manifest, SharedCheckpoint, names, partition_files, read};
 use crate::files::{self, FileError};
+
+impl SharedCheckpoint {
+    /// Keeps the version of `manifest`, whose files are there, as `best`, a checkpoint of its own. A newer one that is
+    /// kept stays: whoever comes so late has paused, and others have gone on.
+    ///
+    /// # Errors
+    /// When the folder cannot be made; the checkpoint itself is untouched.
+    pub fn preserve_best(&self, manifest: &Manifest) -> Result<(), CheckpointError> {
+        let held = read::manifest_if_any(&self.path().join(names::BEST)).unwrap_or_default();
+        // One that is newer than all of the run is of another run.
+        let newest = self.newest()?.map_or(0, |newest| newest.version);
+        let newer = manifest.version + 1..=newest;
+        match held.is_some_and(|held| newer.contains(&held.version)) {
+            true => Ok(()),
+            false => preserve(self.path(), manifest, names::BEST),
+        }
+    }
+}
 
 /// Makes `name` a checkpoint with the files of `manifest`. The files are links: none is ever written
 /// to after it has its name. What `name` held before stays whole until its manifest is replaced.
@@ -16,7 +34,11 @@ pub(super) fn preserve(
     if let Ok(Some(held)) = read::manifest_if_any(&target) {
         fill(folder, manifest, &target, Some(&held))?;
         // A file too many does no harm; the next run removes it.
-        let _ = partition_files::sweep_preserved(&target, manifest);
+        // Of several trainers, another one may have kept a newer one meanwhile.
+        let now = read::manifest_if_any(&target).unwrap_or_default();
+        if now.is_some_and(|now| now.version == manifest.version) {
+            let _ = partition_files::sweep_preserved(&target, manifest);
+        }
         return Ok(());
     }
     let staged = files::staged_name(&target);
@@ -56,4 +78,57 @@ fn link(from: &Path, to: &Path) -> Result<(), FileError> {
     files::rename(&staged, to)?;
     // Renaming one name of a file to another name of the same file leaves both.
     files::remove(&staged)
+}
+
+#[cfg(test)]
+mod tests {
+    use pbg_core::ledger::Token;
+
+    use super::super::{PartitionRows, ReadCheckpoint, shared};
+    use super::*;
+
+    fn version(trainer: &SharedCheckpoint, version: u64) -> Manifest {
+        let rows = PartitionRows {
+            rows: 2,
+            dim: 3,
+            embeddings: &|_, out| out.fill(1.0),
+            row_adagrad: &|_, out| out.fill(1.0),
+        };
+        let file = trainer.write_partition("e", 0, version, &rows).unwrap();
+        let manifest = Manifest {
+            version,
+            files: [shared::in_manifest("e", 0, &file)].into(),
+            ..Manifest::default()
+        };
+        trainer.publish(&manifest).unwrap();
+        trainer.make_current(&manifest).unwrap();
+        manifest
+    }
+
+    #[test]
+    fn a_trainer_that_comes_late_does_not_replace_a_newer_best_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
+        let kept = || {
+            let best = ReadCheckpoint::open(&folder.path().join(names::BEST)).unwrap();
+            best.read_partition("e", 0).unwrap().unwrap();
+            best.version()
+        };
+        let first = version(&trainer, 1);
+        trainer.preserve_best(&first).unwrap();
+        assert_eq!(kept(), 1);
+        let second = version(&trainer, 2);
+        for (late, expected) in [(&second, 2), (&first, 2), (&second, 2)] {
+            trainer.preserve_best(late).unwrap();
+            assert_eq!(kept(), expected);
+        }
+        // What another run has left there is no better.
+        let other = Manifest {
+            version: 9,
+            ..second.clone()
+        };
+        preserve(folder.path(), &other, names::BEST).unwrap();
+        trainer.preserve_best(&second).unwrap();
+        assert_eq!(kept(), 2);
+    }
 }

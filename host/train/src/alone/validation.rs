@@ -95,7 +95,7 @@ impl Alone<'_> {
 
 /// Whether the dataset has the edge sets that validation reads: better asked before an epoch is
 /// trained than after.
-pub(super) fn check(config: &Config, dataset: &Dataset) -> Result<(), RunError> {
+pub(crate) fn check(config: &Config, dataset: &Dataset) -> Result<(), RunError> {
     let Some(edges) = &config.validation.edges else {
         return Ok(());
     };

@@ -96,6 +96,38 @@ impl<'a> EdgeReader<'a> {
         self.set.len() - self.trained
     }
 
+    /// Goes to the edge `position`, counted from the first of all blocks.
+    ///
+    /// # Errors
+    /// When the dataset has grown, and the edges before cannot be read.
+    pub(super) fn seek(&mut self, position: u64) -> Result<(), RunError> {
+        (self.bucket, self.row, self.position, self.read) = (0, 0, 0, 0);
+        if self.view.grown.is_some() {
+            let (mut left, mut passed) = (position, Vec::new());
+            while left > 0 {
+                self.next(left.min(READ_ROWS) as usize, &mut passed)?;
+                if passed.is_empty() {
+                    break;
+                }
+                left -= passed.len() as u64;
+            }
+        } else if self.drawn.is_some() {
+            self.read = position as usize;
+        } else {
+            self.row = position;
+            while let Some(bucket) = self.buckets.get(self.bucket) {
+                let len = self.set.bucket_len(*bucket);
+                if self.row < len {
+                    break;
+                }
+                self.row -= len;
+                self.position += len;
+                self.bucket += 1;
+            }
+        }
+        Ok(())
+    }
+
     /// Puts the next edges, at most `count`, in the place of those in `block`; none at the end.
     pub(super) fn next(&mut self, count: usize, block: &mut Vec<Edge>) -> Result<(), RunError> {
         block.clear();

@@ -27,7 +27,7 @@ pub(super) fn block_edges(blueprint: &Blueprint) -> usize {
         .iter()
         .any(|&side| (0..relations(blueprint)).any(|r| block::relation_alone(spec, r, side)));
     let room = if alone { ROOM_OF_RELATIONS } else { ROOM };
-    (room / (16 * widest(&blueprint.layout))).clamp(PART, EDGES)
+    (room / (16 * widest(&blueprint.layout))).clamp(PART, EDGES as usize)
 }
 
 impl Resolved {
@@ -76,8 +76,13 @@ pub(crate) fn validation_bytes(
         .filter(|(t, _)| layout.types[*t].partitioned());
     let largest = partitioned.map(|(t, p)| layout.types[t].bytes(p)).max();
     let table = largest.filter(|_| absent).unwrap_or(0);
+    // One of several trainers ranks with the parameters of a checkpoint, beside those that it trains.
+    let parameters = match resolved.config().distributed_init_method {
+        Some(_) => 3 * check::parameter_bytes(&blueprint.spec),
+        None => 0,
+    };
     let ranking = ranking(blueprint, dataset, options)?;
-    Ok(table + ranking.iter().map(|(_, bytes)| bytes).sum::<u64>())
+    Ok(table + parameters + ranking.iter().map(|(_, bytes)| bytes).sum::<u64>())
 }
 
 fn widest(layout: &Layout) -> usize {
@@ -134,7 +139,7 @@ fn batch_bytes(blueprint: &Blueprint, set: &EdgeSet) -> u64 {
 }
 
 fn edge_bytes(blueprint: &Blueprint, set: &EdgeSet, limit: u64) -> u64 {
-    let read = set.len().min(limit).min(EDGES as u64);
+    let read = set.len().min(limit).min(EDGES);
     // An edge, its counts on both sides, raw and filtered, and its place in the sum.
     let edges = read * (20 + 2 * 48 + 16);
     let sample = match set.len() {

@@ -74,9 +74,7 @@ impl<'a> Ranking<'a> {
             order.sort_by_key(|&at| group_of(&self.view, &edges[at], side));
             let sums = &mut sums[side as usize];
             for at in order {
-                let Ranked { raw, filtered } = ranked[side as usize][at];
-                sums.raw.add_rank(raw);
-                sums.filtered.add_rank(filtered);
+                sums.add_ranked(ranked[side as usize][at]);
             }
         }
         Ok(sums)

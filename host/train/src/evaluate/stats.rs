@@ -1,6 +1,6 @@
-//! From counted candidates to ranks, and from ranks to means.
+//! From counted candidates to ranks, and to sums of them.
 
-use pbg_core::event::RankStats;
+use pbg_core::event::RankTotals;
 use pbg_kernels::rank::RankCounts;
 
 /// Candidates counted: how many, above the positive, and equal to it.
@@ -41,70 +41,20 @@ impl CandidateCounts {
     }
 }
 
-/// Sums over ranks.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sums {
-    stats: RankStats,
-}
-
-impl Sums {
-    pub(super) fn add_rank(&mut self, counted: CandidateCounts) {
-        let candidates = counted.candidates;
-        let rank = counted.rank();
-        let within = |n: f64| f64::from(u8::from(rank <= n));
-        let stats = &mut self.stats;
-        stats.count += 1;
-        stats.mean_rank += rank;
-        stats.mrr += 1.0 / rank;
-        stats.hits_at_1 += within(1.0);
-        stats.hits_at_3 += within(3.0);
-        stats.hits_at_10 += within(10.0);
-        stats.hits_at_50 += within(50.0);
-        stats.auc += if candidates == 0 {
-            1.0
-        } else {
-            1.0 - (rank - 1.0) / candidates as f64
-        };
-    }
-
-    fn add(&mut self, other: &Self) {
-        let (a, b) = (&mut self.stats, &other.stats);
-        a.count += b.count;
-        a.mean_rank += b.mean_rank;
-        a.mrr += b.mrr;
-        a.hits_at_1 += b.hits_at_1;
-        a.hits_at_3 += b.hits_at_3;
-        a.hits_at_10 += b.hits_at_10;
-        a.hits_at_50 += b.hits_at_50;
-        a.auc += b.auc;
-    }
-
-    /// The means.
-    pub(super) fn means(&self) -> RankStats {
-        let mean = |sum: f64| sum / self.stats.count.max(1) as f64;
-        let s = &self.stats;
-        RankStats {
-            count: s.count,
-            loss: 0.0,
-            mean_rank: mean(s.mean_rank),
-            mrr: mean(s.mrr),
-            hits_at_1: mean(s.hits_at_1),
-            hits_at_3: mean(s.hits_at_3),
-            hits_at_10: mean(s.hits_at_10),
-            hits_at_50: mean(s.hits_at_50),
-            auc: mean(s.auc),
-        }
-    }
-}
-
 /// Sums over raw and filtered ranks of one side.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RankSums {
-    pub(super) raw: Sums,
-    pub(super) filtered: Sums,
+pub(crate) struct RankSums {
+    pub(crate) raw: RankTotals,
+    pub(crate) filtered: RankTotals,
 }
 
 impl RankSums {
+    pub(super) fn add_ranked(&mut self, ranked: Ranked) {
+        let Ranked { raw, filtered } = ranked;
+        self.raw.add_rank(raw.rank(), raw.candidates);
+        self.filtered.add_rank(filtered.rank(), filtered.candidates);
+    }
+
     pub(super) fn add(&mut self, other: &Self) {
         self.raw.add(&other.raw);
         self.filtered.add(&other.filtered);

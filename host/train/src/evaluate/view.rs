@@ -117,13 +117,13 @@ impl Tables for Live<'_> {
 
 /// The table that was read last.
 #[derive(Default)]
-struct Held {
+pub(crate) struct Held {
     table: Option<(TableKey, Table)>,
 }
 
 impl Held {
     /// The table `key`; `read` after the one before has left memory, unless it is the same.
-    fn or_read(
+    pub(crate) fn or_read(
         &mut self,
         key: TableKey,
         read: impl FnOnce() -> Result<Table, RunError>,

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use pbg_core::event::Event;
 use pbg_core::ledger::{Action, Cut, FileId, Record};
+use pbg_core::strategy::Loss as _;
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Manifest, TensorRef, shared};
 
@@ -27,7 +28,7 @@ impl Member<'_> {
         Ok(newest.map_or(0, |manifest| manifest.version))
     }
 
-    /// Whether an epoch has ended that no checkpoint holds.
+    /// Whether an epoch has ended that no checkpoint holds, or whose ranks none does.
     pub(super) fn epoch_is_uncommitted(&self, record: &Record) -> Result<bool, RunError> {
         let pass = record.work().pass;
         let is_between = (pass.edge_set, pass.edge_chunk) == (0, 0) && record.work().plan.is_none();
@@ -39,7 +40,8 @@ impl Member<'_> {
             return Ok(true);
         };
         let state = stored_state(&manifest, &self.machine.config().checkpoint_path)?;
-        Ok(state.schedule.pass().epoch < pass.epoch)
+        let seen = record.work().progress.plateau.seen;
+        Ok(state.schedule.pass().epoch < pass.epoch || state.plateau.seen < seen)
     }
 
     /// Writes a checkpoint if one is due and this trainer is the one who writes it.
@@ -51,13 +53,14 @@ impl Member<'_> {
         self.last_checkpoint = Instant::now();
         let record = self.seen()?;
         match self.leads(&record) && is_open(&record) {
-            true => self.checkpoint(),
+            true => self.checkpoint().map(|_| ()),
             false => Ok(()),
         }
     }
 
-    /// Writes a checkpoint of the ledger as it is now.
-    pub(super) fn checkpoint(&mut self) -> Result<(), RunError> {
+    /// Writes a checkpoint of the ledger as it is now. Says whether it did: if not, another trainer writes one, or edges
+    /// are ranked with the newest.
+    pub(super) fn checkpoint(&mut self) -> Result<bool, RunError> {
         let started = Instant::now();
         self.exchange_parameters();
         let tables = self.machine.line.buffer.store();
@@ -66,15 +69,14 @@ impl Member<'_> {
         let before = tables.files.newest()?;
         let record = match self.ledger.submit(Action::Checkpoint) {
             Ok(record) => record,
-            // Another trainer writes one.
-            Err(Denied::Refused(_) | Denied::GivenUp) => return Ok(()),
+            Err(Denied::Refused(_) | Denied::GivenUp) => return Ok(false),
             Err(Denied::Ended(error)) => return Err(error.into()),
         };
         // Where the answer was lost, others may have settled since: this record is not the one that the checkpoint is of.
         let own = record.checkpoint_under_way();
         let own = own.filter(|(token, cut)| *token == self.token() && cut.is_of(&record));
         let Some((_, cut)) = own else {
-            return Ok(());
+            return Ok(false);
         };
         let mut manifest = self.manifest(&record, cut)?;
         self.take_over_told(&record, cut, before.as_ref(), &mut manifest)?;
@@ -95,7 +97,7 @@ impl Member<'_> {
             writing_seconds: 0.0,
         };
         self.report(committed, None);
-        Ok(())
+        Ok(true)
     }
 
     fn is_garbage(&self, record: &Record, entity_type: &str, partition: u32, id: FileId) -> bool {
@@ -105,6 +107,13 @@ impl Member<'_> {
         let Some(key) = key.map(|entity| (entity, partition)) else {
             return false;
         };
+        if layout.fixed_tables().any(|fixed| fixed == key) {
+            // The ledger does not know it. Older checkpoints are over.
+            return record
+                .checkpoints()
+                .base()
+                .is_some_and(|base| id.version < base.version);
+        }
         let place = |group: Group| {
             let at = layout.group_tables(group).position(|k| k == key)?;
             Some((group, at))
@@ -127,6 +136,15 @@ impl Member<'_> {
                 files.extend([shared::in_manifest(name, key.1, &file)]);
             }
         }
+        // This trainer's own copy, to which the others have told what they added.
+        for key in layout.fixed_tables() {
+            let Some(table) = self.machine.line.buffer.table(key) else {
+                continue;
+            };
+            let file = tables.write(key, table, cut.version)?;
+            let name = &layout.types[key.0].name;
+            files.extend([shared::in_manifest(name, key.1, &file)]);
+        }
         let model = commit::model(&self.machine.params);
         let tensors: Vec<TensorRef<'_>> = model
             .iter()
@@ -137,7 +155,11 @@ impl Member<'_> {
             })
             .collect();
         files.extend([tables.files.write_model(cut.version, &tensors)?]);
-        let state = state_of(record, layout);
+        let mut state = state_of(record, layout);
+        if let Some(loss) = self.machine.strategies.loss.state() {
+            // As this trainer heard of it last; the ledger has it as it was when its owner settled last.
+            state.loss = Some(loss);
+        }
         let state =
             serde_json::to_value(&state).map_err(|e| RunError::Unwritable(e.to_string()))?;
         let run = commit::run_info(self.machine.resolved, &self.machine.strategies)?;

@@ -7,11 +7,21 @@ use super::{ClusterError, Denied, Member};
 use crate::error::RunError;
 use crate::run::{Outcome, Strategies};
 
+/// The earlier part of a trainer that joins anew.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Earlier {
+    /// Its token, which ends with that.
+    pub(super) token: Token,
+    /// Epochs of the last ranking that it has told of.
+    pub(super) told: u32,
+}
+
 impl Member<'_> {
     /// Ends this trainer's part. The others go on.
     pub(super) fn leave(&mut self) -> Result<Outcome, RunError> {
         self.give_up()?;
         self.settle_all()?;
+        self.give_parameters_away();
         self.end_part()?;
         let version = self.newest_version()?;
         self.machine.emit(Event::Interrupted { version });
@@ -20,11 +30,10 @@ impl Member<'_> {
 
     /// Leaves; the last one writes a checkpoint of what is in none.
     pub(super) fn end_part(&mut self) -> Result<(), RunError> {
-        self.exchange_parameters();
         self.tell_notices()?;
         loop {
             match self.ledger.submit(Action::LeaveSaved) {
-                Err(Denied::Refused(Refusal::NotSaved)) => self.checkpoint()?,
+                Err(Denied::Refused(Refusal::NotSaved)) => drop(self.checkpoint()?),
                 Ok(_) | Err(Denied::Refused(_) | Denied::GivenUp) => break,
                 Err(Denied::Ended(error)) => return Err(error.into()),
             }
@@ -43,6 +52,7 @@ impl Member<'_> {
     }
 
     pub(super) fn finished(&mut self) -> Result<Outcome, RunError> {
+        self.tell_early_end()?;
         self.end_part()?;
         let (_, edges, io) = self.totals;
         let stages = self.machine.stages();
@@ -63,10 +73,10 @@ impl Member<'_> {
         self.machine.emit(Event::Rejoining { reason });
     }
 
-    /// What a trainer that joins anew keeps: its strategies, and the token that ends with that. Its tables are dropped:
-    /// others may have trained them since.
-    pub(crate) fn dismantle(self) -> (Strategies, Option<Token>) {
-        let token = self.token();
-        (self.machine.into_strategies(), Some(token))
+    /// What a trainer that joins anew keeps. Its tables are dropped: others may have trained them since.
+    pub(crate) fn dismantle(self) -> (Strategies, Option<Earlier>) {
+        let (token, told) = (self.token(), self.rankings.told());
+        let earlier = Earlier { token, told };
+        (self.machine.into_strategies(), Some(earlier))
     }
 }

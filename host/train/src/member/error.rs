@@ -52,9 +52,21 @@ pub enum ClusterError {
         /// What people call the other trainer, escaped.
         name: String,
     },
+    /// The checkpoint that the ledger goes on from is not there.
+    #[error("checkpoint {version}, which is to be ranked, is not in the folder")]
+    NoManifest {
+        /// Its number.
+        version: u64,
+    },
     /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]
     NoRandomBits(String),
+    /// Nobody could train beside another one.
+    #[error(
+        "no entity type has more than one partition, so only one trainer could train at a time; set \
+         `entities.<type>.num_partitions`, four times the number of trainers or more, and import again"
+    )]
+    OneBucket,
     /// What one machine does and several do not yet.
     #[error(
         "several trainers cannot {what} yet; train on one machine, without `distributed_init_method`"
@@ -75,6 +87,9 @@ impl ClusterError {
     /// Whether the trainer may drop its tables and join anew.
     #[must_use]
     pub fn may_rejoin(&self) -> bool {
-        matches!(self, Self::Fenced(_) | Self::NoRecord)
+        matches!(
+            self,
+            Self::Fenced(_) | Self::NoRecord | Self::NoManifest { .. }
+        )
     }
 }

@@ -17,7 +17,7 @@ use crate::identity::Allowed;
 use crate::resolved::Resolved;
 
 /// How late a shared folder may show what another machine has written there.
-const VISIBLE_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const VISIBLE_WITHIN: Duration = Duration::from_secs(5);
 
 /// How often a record that others change at the same time is tried to be made.
 const ATTEMPTS: usize = 100;
@@ -33,6 +33,8 @@ pub(super) struct Finding<'a> {
     pub(super) shares_parameters: bool,
     /// Whether other strategies may go on.
     pub(super) allowed: Allowed,
+    /// Whether other edges are validated than those of the newest checkpoint's ranks.
+    pub(super) other_validation: bool,
 }
 
 /// What becomes of the record that the register has.
@@ -63,12 +65,18 @@ impl Finding<'_> {
             let newest = self.files.newest()?;
             let cut = newest.as_ref().map(Manifest::cut);
             let verdict = record.as_ref().map(|record| self.judge(record, cut));
-            let (work, base, replaced) = match verdict {
+            let (mut work, base, replaced) = match verdict {
                 Some(Verdict::Stands) => return Ok(()),
                 Some(Verdict::Extended(work, base)) => (*work, base, None),
                 Some(Verdict::Dropped(reason)) => (self.work(newest.as_ref())?, cut, Some(reason)),
                 Some(Verdict::Renewed) | None => (self.work(newest.as_ref())?, cut, None),
             };
+            let plateau = &mut work.progress.plateau;
+            if self.other_validation {
+                plateau.forget_best();
+            }
+            let validation = self.terms.validation.as_ref();
+            work.enough = validation.is_some_and(|v| plateau.ends(&v.rules));
             let founding = Founding {
                 terms: self.terms.clone(),
                 run: record
@@ -124,6 +132,7 @@ impl Finding<'_> {
     fn succeeds(&self, terms: &Terms) -> bool {
         let mut succeeded = terms.clone();
         succeeded.extent.epochs = self.terms.extent.epochs;
+        succeeded.validation.clone_from(&self.terms.validation);
         if self.allowed.plugin_change {
             succeeded.plugins.clone_from(&self.terms.plugins);
         }

@@ -6,26 +6,30 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use pbg_core::event::{Event, IoStats, Resumed};
-use pbg_core::ledger::{Join, Record, Sums, Token};
+use pbg_core::ledger::{Join, Record, Sums, Validation};
 use pbg_core::schedule::{Extent, PassId};
+use pbg_core::strategy::Loss as _;
 use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
 use pbg_store::checkpoint::{Manifest, SharedCheckpoint};
 use pbg_store::dataset::EdgeSet;
 
+use super::checkpoints::stored_state;
+use super::ends::Earlier;
 use super::joining::{Finding, draw};
 use super::ledger::Ledger;
 use super::not_yet::{refuse_rest, refuse_shared};
-use super::parameters::Parameters;
+use super::parameters::{Arrays, Parameters};
+use super::ranking::{Rankings, validation_terms};
 use super::tables::SharedTables;
 use super::watch::Watch;
 use super::work::{grid, terms};
 use super::{Cluster, ClusterError, Member};
 use crate::check::CheckReport;
 use crate::commit;
-use crate::error::RunError;
+use crate::error::{Mismatch, RunError};
 use crate::executor;
-use crate::identity::{self, Allowed, Purpose};
+use crate::identity::{self, Admitted, Allowed, Purpose};
 use crate::machine::{Machine, Parts};
 use crate::memory;
 use crate::resolved::Resolved;
@@ -38,10 +42,11 @@ impl<'a> Member<'a> {
         resolved: &'a Resolved,
         strategies: Strategies,
         cluster: &'a Cluster,
-        (allowed, earlier): (Allowed, Option<Token>),
+        (allowed, earlier): (Allowed, Option<Earlier>),
         stop: &'a AtomicBool,
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
+        allow_grid(resolved, cluster)?;
         let mut ready = Ready::new(resolved, &strategies)?;
         let token = draw()?;
         let folder = Path::new(&resolved.config().checkpoint_path);
@@ -52,26 +57,31 @@ impl<'a> Member<'a> {
             token,
             cluster.patience,
         ));
-        let newest = files.newest()?;
-        if let Some(manifest) = &newest {
+        let mut other_validation = false;
+        if let Some(manifest) = &files.newest()? {
             let admitted = admit(manifest, resolved, &strategies, &files, allowed);
-            admitted.inspect_err(|_| drop(files.forget(token)))?;
+            let admitted = admitted.inspect_err(|_| drop(files.forget(token)))?;
+            other_validation = admitted.other_validation;
         }
-        let terms = terms(resolved, cluster, &strategies.ids(), ready.extent);
+        let (ids, validation) = (strategies.ids(), ready.validation.take());
+        let terms = terms(resolved, cluster, &ids, ready.extent, validation);
         let finding = Finding {
             resolved,
             cluster,
             ledger: &ledger,
             files: &files,
             terms: &terms,
-            shares_parameters: !ready.params.tensors().is_empty(),
+            shares_parameters: !ready.params.tensors().is_empty()
+                || resolved.blueprint().layout.fixed_tables().next().is_some()
+                || strategies.loss.state().is_some(),
             allowed,
+            other_validation,
         };
         let join = Join {
             terms: terms.clone(),
             name: cluster.name.clone(),
             rank: cluster.rank,
-            instead_of: earlier,
+            instead_of: earlier.map(|earlier| earlier.token),
         };
         let joined = finding
             .find(sink)
@@ -80,21 +90,24 @@ impl<'a> Member<'a> {
         // The sign of one that does not take part is nobody's.
         let record = joined.inspect_err(|_| drop(files.forget(token)))?;
         if let Some(earlier) = earlier {
-            files.forget(earlier)?;
+            files.forget(earlier.token)?;
         }
-        let initial = Self::initial(resolved, &files, &record, &mut ready.params)?;
-        let machine =
-            ready.machine(resolved, strategies, initial, files, &ledger, &record, sink)?;
-        Self::begin(machine, ledger, cluster, stop)
+        go_on_with_loss(&strategies, &record, &files, resolved)?;
+        let tables = Self::tables(resolved, files, &ledger, &record, &mut ready.params)?;
+        let machine = ready.machine(resolved, strategies, tables, &record, sink)?;
+        let told = earlier.map(|earlier| earlier.told);
+        Self::begin(machine, ledger, cluster, stop, told)
     }
 
-    /// What tables begin with that nobody has written. Parameters become what the newest checkpoint has, or `init_path`.
-    fn initial(
+    /// The tables of a trainer that has joined `record`. Those of types with one partition, and parameters, begin with what the
+    /// newest checkpoint has, or `init_path`: not earlier, since who left just before has written what it knew.
+    fn tables(
         resolved: &Resolved,
-        files: &SharedCheckpoint,
+        files: SharedCheckpoint,
+        ledger: &Arc<Ledger>,
         record: &Record,
         params: &mut Params,
-    ) -> Result<Initial, RunError> {
+    ) -> Result<SharedTables, RunError> {
         let newest = files.newest()?;
         let lacks_files = record.work().partitions.iter().any(|p| p.files.is_empty());
         let initial = Initial::new(resolved, newest.is_none() || lacks_files)?;
@@ -103,23 +116,37 @@ impl<'a> Member<'a> {
             (None, Some(init)) => commit::read_model(init.model()?, params)?,
             (None, None) => {}
         }
-        Ok(initial)
+        let blueprint = resolved.blueprint();
+        Ok(SharedTables::new(
+            files,
+            Arc::clone(ledger),
+            initial,
+            blueprint.layout.clone(),
+            grid(&blueprint.layout),
+            blueprint.features(resolved.dataset())?,
+            newest.as_ref(),
+        ))
     }
 
-    /// Begins the part of a trainer that has joined.
+    /// Begins the part of a trainer that has joined, and that earlier has told of rankings up to `told`.
     fn begin(
         mut machine: Machine<'a, SharedTables>,
         ledger: Arc<Ledger>,
         cluster: &'a Cluster,
         stop: &'a AtomicBool,
+        told: Option<u32>,
     ) -> Result<Self, RunError> {
         let watch = Watch::start(cluster, &ledger)?;
         let epochs_told = ledger.seen().map_or(0, |record| record.work().pass.epoch);
         let mut parameters = None;
-        if !machine.params.tensors().is_empty() {
-            let (params, live) = (&machine.params, &cluster.live);
+        let tables = machine.line.buffer.fixed_tables();
+        let arrays = Arrays::new(Arc::clone(&machine.params), tables);
+        let loss = machine.strategies.loss.clone();
+        if !arrays.is_empty() || loss.state().is_some() {
             let patience = cluster.patience.min(cluster.lease);
-            let started = Parameters::start(params, &ledger, live, cluster.exchange, patience)?;
+            let live = &cluster.live;
+            let (loss, pause) = (Some(loss), cluster.exchange);
+            let started = Parameters::start(arrays, loss, &ledger, live, pause, patience)?;
             machine.gate = Some(started.gate());
             parameters = Some(started);
         }
@@ -127,6 +154,7 @@ impl<'a> Member<'a> {
             machine,
             watch,
             parameters,
+            rankings: Rankings::before(&ledger, told),
             ledger,
             cluster,
             stop,
@@ -140,6 +168,7 @@ impl<'a> Member<'a> {
             lines: Vec::new(),
             leased_at: Default::default(),
             epochs_told,
+            last_epoch: None,
             gathered: 0,
         })
     }
@@ -172,6 +201,7 @@ struct Ready {
     needs: CheckReport,
     params: Params,
     place: Option<Arc<dyn Place>>,
+    validation: Option<Validation>,
 }
 
 impl Ready {
@@ -183,37 +213,26 @@ impl Ready {
         memory::require("training", needs.taken())?;
         let params = Params::new(&resolved.blueprint().spec);
         refuse_shared(resolved, &params, place.is_some())?;
-        refuse_rest(resolved, strategies)?;
+        refuse_rest(resolved)?;
         Ok(Self {
             extent: resolved.extent(&edge_sets)?,
             edge_sets,
             needs,
             params,
             place,
+            validation: validation_terms(resolved)?,
         })
     }
 
     /// The machine of a trainer that has joined `record`.
-    #[expect(clippy::too_many_arguments, reason = "each is a part of the machine")]
     fn machine<'a>(
         self,
         resolved: &'a Resolved,
         strategies: Strategies,
-        initial: Initial,
-        files: SharedCheckpoint,
-        ledger: &Arc<Ledger>,
+        tables: SharedTables,
         record: &Record,
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Machine<'a, SharedTables>, RunError> {
-        let blueprint = resolved.blueprint();
-        let tables = SharedTables::new(
-            files,
-            Arc::clone(ledger),
-            initial,
-            blueprint.layout.clone(),
-            grid(&blueprint.layout),
-            blueprint.features(resolved.dataset())?,
-        );
         let parts = Parts {
             strategies,
             edge_sets: self.edge_sets,
@@ -228,6 +247,15 @@ impl Ready {
     }
 }
 
+/// Several trainers need several buckets.
+fn allow_grid(resolved: &Resolved, cluster: &Cluster) -> Result<(), ClusterError> {
+    let buckets = resolved.blueprint().layout.grid().count();
+    match cluster.machines > 1 && buckets < 2 {
+        true => Err(ClusterError::OneBucket),
+        false => Ok(()),
+    }
+}
+
 /// Checks that the run may go on from a checkpoint.
 fn admit(
     manifest: &Manifest,
@@ -235,7 +263,7 @@ fn admit(
     strategies: &Strategies,
     files: &SharedCheckpoint,
     allowed: Allowed,
-) -> Result<(), RunError> {
+) -> Result<Admitted, RunError> {
     let purpose = Purpose::Resume {
         strategies: &strategies.ids(),
         allowed,
@@ -245,5 +273,30 @@ fn admit(
         let what = "go on with a dataset that has grown".to_owned();
         return Err(ClusterError::NotYet { what }.into());
     }
-    Ok(())
+    Ok(admitted)
+}
+
+/// Sets the loss's parameters to the newest that the ledger or the checkpoint has. Who owns them may know newer ones.
+fn go_on_with_loss(
+    strategies: &Strategies,
+    record: &Record,
+    files: &SharedCheckpoint,
+    resolved: &Resolved,
+) -> Result<(), RunError> {
+    let checkpoint = &resolved.config().checkpoint_path;
+    let stored = match files.newest()? {
+        Some(manifest) => stored_state(&manifest, checkpoint)?.loss,
+        None => None,
+    };
+    let states = stored
+        .into_iter()
+        .chain(record.work().progress.loss.clone());
+    let Some(state) = states.max_by_key(|state| state.step) else {
+        return Ok(());
+    };
+    let restored = strategies.loss.restore(&state);
+    restored.map_err(|reason| {
+        let checkpoint = checkpoint.into();
+        Mismatch::Loss { checkpoint, reason }.into()
+    })
 }

@@ -1,66 +1,49 @@
-//! Parameters that every trainer has: operators of relations and global embeddings, values and Adagrad's sums alike.
+//! What every trainer has: operators of relations, global embeddings and tables of entity types with one partition, values
+//! and Adagrad's sums alike; and the parameters of a loss that change (`loss`).
 //!
-//! They are cut into blocks, and each block has an owner among the trainers. A thread of each trainer sends what its workers
+//! It is cut into blocks, and each block has an owner among the trainers. A thread of each trainer sends what its workers
 //! added to a block since they exchanged it last; the owner answers with the sum of what all have added, and the trainer
 //! adds what others did. So nothing is overwritten, and no update of a worker is lost: workers and the exchange change a
-//! parameter in turn.
+//! row in turn.
 //!
-//! The owner follows from the block and the tokens of the ledger (rendezvous hashing). Who becomes the owner takes the sum
-//! over from who was it, or goes on from the copy that it saw last, which is at most one round old.
+//! The owner follows from the block and the tokens of the ledger (rendezvous hashing). A block that changes hands goes with
+//! all that its owner knows (`moves`, `places`): whose messages are in the sum, and what of them is not settled. A message
+//! that was not answered is sent again, to whoever owns the block then. So what a trainer added counts exactly once,
+//! whoever comes and leaves. What a lost trainer added and had not settled is taken back. Of a lost owner's blocks the
+//! newest copy counts that anybody has: what the owner itself added and had told nobody is lost with it, and of what it had
+//! told and not settled nobody can take anything back.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pbg_core::cluster::Live;
-use pbg_core::ledger::{Record, Token};
-use pbg_kernels::params::Params;
+use pbg_core::loss::LossState;
+use pbg_core::strategy::{Loss as _, StrategyError};
 
 use super::ledger::Ledger;
 use crate::error::RunError;
+use crate::losses::GuardedLoss;
 
+mod arrays;
 mod blocks;
+mod bytes;
+mod loss;
 mod message;
+mod moves;
 mod owner;
+mod places;
+mod rounds;
+mod shared;
+mod state;
 
-pub(super) use blocks::widest_row;
-use blocks::{Block, Blocks};
-use message::{Question, Reply, Rows};
-use owner::Owner;
-
-/// Longest wait for an owner's answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-
-/// What a trainer knows of a block.
-struct Known {
-    /// Who answered last.
-    owner: Option<Token>,
-    /// The owner's version of it then.
-    version: u64,
-    /// Number of the last message about it.
-    sent: u64,
-    /// A message that was not answered. It is sent again as it was, so that it counts once.
-    unanswered: Option<Sent>,
-}
-
-/// What was sent of a block, and the values that it led to.
-#[derive(Clone)]
-struct Sent {
-    rows: Rows,
-    values: Vec<f32>,
-}
-
-/// What the exchange shares with the thread that answers.
-struct Shared {
-    blocks: Blocks,
-    /// Sum of each block as it was seen last.
-    seen: Mutex<Vec<Vec<f32>>>,
-    ledger: Arc<Ledger>,
-    live: Arc<dyn Live>,
-    owner: Owner,
-}
+pub(super) use arrays::Arrays;
+use loss::LossSums;
+use message::Counted;
+use rounds::{Exchange, Turns};
+use shared::{Shared, lock};
+use state::Copied;
 
 /// The exchange of one trainer, with a thread of its own while it lives.
 pub(super) struct Parameters {
@@ -68,60 +51,41 @@ pub(super) struct Parameters {
     thread: Option<JoinHandle<()>>,
 }
 
-struct Exchange {
-    shared: Arc<Shared>,
-    params: Arc<Params>,
-    /// Held by workers while they train a batch, and by the exchange alone while it adds what others did.
-    gate: Arc<RwLock<()>>,
-    known: Mutex<Vec<Known>>,
-    /// Shortest time between two rounds.
-    pause: Duration,
-    ends: AtomicBool,
-}
-
 impl Parameters {
-    /// Starts to exchange `params`, which are what the newest checkpoint has or their initial values. Waits until the others
-    /// have told what they added since, or `patience` is over.
+    /// Starts to exchange `arrays`, and the parameters of `loss` if they change; both are what the newest checkpoint has or
+    /// their initial values. Waits until the others have told what they added since, or `patience` is over.
     ///
     /// # Errors
     /// When the system gives no thread, or nobody can be reached.
     pub(super) fn start(
-        params: &Arc<Params>,
+        arrays: Arrays,
+        loss: Option<GuardedLoss>,
         ledger: &Arc<Ledger>,
         live: &Arc<dyn Live>,
         pause: Duration,
         patience: Duration,
     ) -> Result<Self, RunError> {
-        let blocks = Blocks::new(params);
-        let seen = blocks
-            .all()
-            .iter()
-            .map(|b| blocks.read(params, b))
-            .collect();
-        let known = blocks.all().iter().map(|_| Known::new()).collect();
-        let shared = Arc::new(Shared {
-            owner: Owner::new(blocks.all()),
-            blocks,
-            seen: Mutex::new(seen),
-            ledger: Arc::clone(ledger),
-            live: Arc::clone(live),
-        });
+        let state = loss.as_ref().and_then(|loss| loss.state());
+        let loss = loss.filter(|_| state.is_some());
+        if let Some(loss) = &loss {
+            loss.observe_apart();
+        }
+        let shared = Arc::new(shared(&arrays, state, ledger, live));
         let answering = Arc::clone(&shared);
         let answers = Arc::new(move |question: &[u8]| answering.answer(question));
         live.answer(ledger.token(), answers)
             .map_err(|no| super::error::unreachable(Duration::ZERO, no))?;
         let exchange = Arc::new(Exchange {
             shared,
-            params: Arc::clone(params),
-            gate: Arc::default(),
-            known: Mutex::new(known),
+            arrays,
+            loss,
+            fault: Mutex::default(),
+            gate: Arc::<RwLock<()>>::default(),
+            turns: Mutex::<Turns>::default(),
             pause,
             ends: AtomicBool::new(false),
         });
-        let started = Instant::now();
-        while !exchange.round() && started.elapsed() < patience {
-            thread::sleep(pause);
-        }
+        exchange.tell(patience);
         let exchanging = Arc::clone(&exchange);
         let thread = thread::Builder::new()
             .name("parameters".to_owned())
@@ -138,9 +102,45 @@ impl Parameters {
         Arc::clone(&self.exchange.gate)
     }
 
-    /// Exchanges every block now. Says whether every owner answered.
-    pub(super) fn round(&self) -> bool {
-        self.exchange.round()
+    /// The state of the loss, where this trainer is the one that knows it.
+    pub(super) fn own_loss(&self) -> Option<LossState> {
+        let shared = &self.exchange.shared;
+        let state = |sums: &mut LossSums| sums.state().clone();
+        shared.places.with_loss(shared.loss_index()?, state)
+    }
+
+    /// How the loss failed where it was updated, if it did.
+    pub(super) fn fault(&self) -> Option<StrategyError> {
+        lock(&self.exchange.fault).take()
+    }
+
+    /// Tells the owners everything that was added before, at most for `within`, and learns what they have heard. Says
+    /// whether all of them answered.
+    pub(super) fn tell(&self, within: Duration) -> bool {
+        self.exchange.tell(within)
+    }
+
+    /// Tells everything, says that all of it is settled, and gives away what this trainer owns, at most for `within`. The
+    /// caller has settled everything, adds nothing any more, and leaves behind this. Says whether nothing is left: what is
+    /// goes the way of a lost trainer's.
+    pub(super) fn leave(&self, within: Duration) -> bool {
+        let Exchange { shared, pause, .. } = &*self.exchange;
+        let started = Instant::now();
+        let left = || within.saturating_sub(started.elapsed());
+        let told = self.tell(left());
+        // What was told behind the last settlement began with it: owners are to take nothing of it back.
+        shared.ledger.begin_settlement();
+        shared.ledger.end_settlement();
+        let settled = self.tell(left());
+        shared.leaves(shared.ledger.token());
+        loop {
+            self.exchange.give_all();
+            let is_over = self.exchange.has_given_all();
+            if is_over || left().is_zero() {
+                return told && settled && is_over;
+            }
+            thread::sleep(*pause);
+        }
     }
 }
 
@@ -155,207 +155,20 @@ impl Drop for Parameters {
     }
 }
 
-impl Known {
-    const fn new() -> Self {
-        Self {
-            owner: None,
-            version: 0,
-            sent: 0,
-            unanswered: None,
-        }
-    }
-}
-
-impl Exchange {
-    fn run(&self) {
-        while !self.ends.load(Ordering::Relaxed) {
-            self.round();
-            thread::park_timeout(self.pause);
-        }
-    }
-
-    /// Exchanges every block once; one after the other, so that the owners set the pace.
-    fn round(&self) -> bool {
-        let mut known = lock(&self.known);
-        let Some(record) = self.shared.ledger.seen() else {
-            return false;
-        };
-        let blocks = self.shared.blocks.all().iter().zip(&mut *known);
-        let mut all = true;
-        for (block, known) in blocks {
-            all &= self.exchange(&record, block, known);
-        }
-        all
-    }
-
-    /// Sends what was added to a block, and adds what others did. Says whether the owner answered.
-    fn exchange(&self, record: &Record, block: &Block, known: &mut Known) -> bool {
-        let Shared {
-            blocks,
-            seen,
-            ledger,
-            live,
-            ..
-        } = &*self.shared;
-        let me = ledger.token();
-        let Some(owner) = blocks::owner(record.trainers().keys(), block.index) else {
-            return false;
-        };
-        if known.owner != Some(owner) {
-            // What was not answered may be in the sum that the new owner took over, or not: it is told anew what differs
-            // from the sum that was seen last.
-            let sent = known.sent;
-            *known = Known {
-                owner: Some(owner),
-                sent,
-                ..Known::new()
-            };
-        }
-        let sent = known.unanswered.take().unwrap_or_else(|| {
-            known.sent += 1;
-            let values = blocks.read(&self.params, block);
-            let rows = block.difference(&values, &lock(seen)[block.index]);
-            Sent { rows, values }
-        });
-        let question = Question::Exchange {
-            from: me,
-            block: block.index as u32,
-            version: known.version,
-            number: known.sent,
-            settlements: ledger.settlements(),
-            rows: sent.rows.clone(),
-        };
-        let reply = match owner == me {
-            true => Some(self.shared.serve(question)),
-            false => {
-                let answer = live.ask(owner, &question.encode(block.width), ANSWER_WITHIN);
-                let answer = answer.ok();
-                answer.and_then(|answer| Reply::decode(&answer, block.rows.len(), block.width))
-            }
-        };
-        match reply {
-            Some(Reply::Sums { version, rows }) => {
-                self.take(block, &sent, &rows);
-                known.version = version;
-                true
-            }
-            // It was not counted.
-            Some(Reply::NotMine) => {
-                // A refusal of the ledger is met by the thread that trains.
-                let _newest = ledger.refresh();
-                false
-            }
-            Some(Reply::NotReady) => false,
-            None => {
-                known.unanswered = Some(sent);
-                false
-            }
-        }
-    }
-
-    /// Adds what others did to a block: `rows` are sums in which what was sent is counted.
-    fn take(&self, block: &Block, sent: &Sent, rows: &Rows) {
-        let Shared { blocks, seen, .. } = &*self.shared;
-        let mut seen = lock(seen);
-        let seen = &mut seen[block.index];
-        let width = block.width;
-        let _alone = self.gate.write().unwrap_or_else(PoisonError::into_inner);
-        for (row, sums) in rows {
-            let at = *row as usize * width;
-            let before = &sent.values[at..][..width];
-            blocks.change(&self.params, block, *row as usize, |current| {
-                for ((value, sum), before) in current.iter_mut().zip(sums).zip(before) {
-                    // Exactly the sum where no worker has changed it since.
-                    *value = match *value == *before {
-                        true => *sum,
-                        false => *value + (*sum - *before),
-                    };
-                }
-            });
-            seen[at..][..width].copy_from_slice(sums);
-        }
-    }
-}
-
-impl Shared {
-    /// Answers another trainer. What it sends is untrusted.
-    fn answer(&self, question: &[u8]) -> Vec<u8> {
-        let block = Question::block(question);
-        let Some(block) = block.and_then(|index| self.blocks.all().get(index as usize)) else {
-            return Reply::NotMine.encode(0);
-        };
-        match Question::decode(question, block.rows.len(), block.width) {
-            Some(question) => self.serve(question).encode(block.width),
-            None => Reply::NotMine.encode(block.width),
-        }
-    }
-
-    fn serve(&self, question: Question) -> Reply {
-        match question {
-            Question::Handover { block, .. } => self.hand_over(block as usize),
-            Question::Exchange { block, from, .. } => {
-                let Some(record) = self.ledger.seen() else {
-                    return Reply::NotReady;
-                };
-                let tokens = record.trainers();
-                let (me, index) = (self.ledger.token(), block as usize);
-                if blocks::owner(tokens.keys(), index) != Some(me) || !tokens.contains_key(&from) {
-                    // One of both has not seen the newest record.
-                    let _newest = self.ledger.refresh();
-                    return Reply::NotMine;
-                }
-                if !self.owner.has(index) && !self.take_over(&record, index) {
-                    return Reply::NotReady;
-                }
-                self.owner
-                    .exchange(question, |token| tokens.contains_key(token))
-            }
-        }
-    }
-
-    /// Becomes the owner of a block: with the sum of who was it before, or this trainer's copy where it is alone.
-    fn take_over(&self, record: &Record, index: usize) -> bool {
-        let me = self.ledger.token();
-        let block = &self.blocks.all()[index];
-        let others = record.trainers().keys().filter(|token| **token != me);
-        let Some(before) = blocks::owner(others, index) else {
-            self.owner.begin(index, lock(&self.seen)[index].clone());
-            return true;
-        };
-        let question = Question::Handover {
-            from: me,
-            block: index as u32,
-        };
-        let answer = self
-            .live
-            .ask(before, &question.encode(block.width), ANSWER_WITHIN);
-        let reply = answer.ok();
-        let reply = reply.and_then(|answer| Reply::decode(&answer, block.rows.len(), block.width));
-        match reply {
-            Some(Reply::Sums { rows, .. }) if rows.len() == block.rows.len() => {
-                let sums = rows.into_values().flatten().collect();
-                self.owner.begin(index, sums);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Gives a block's sum to its new owner, and owns it no more.
-    fn hand_over(&self, index: usize) -> Reply {
-        // Who asks has seen a newer record. A failure is met by the thread that trains.
-        let _newest = self.ledger.refresh();
-        let sums = self.owner.end(index);
-        let sums = sums.unwrap_or_else(|| lock(&self.seen)[index].clone());
-        let width = self.blocks.all()[index].width;
-        let rows = sums.chunks_exact(width).map(<[f32]>::to_vec);
-        let rows: BTreeMap<u32, Vec<f32>> = (0..).zip(rows).collect();
-        Reply::Sums { version: 0, rows }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn shared(
+    arrays: &Arrays,
+    loss: Option<LossState>,
+    ledger: &Arc<Ledger>,
+    live: &Arc<dyn Live>,
+) -> Shared {
+    let blocks = blocks::cut(arrays);
+    let seen = blocks.iter().map(|block| Copied {
+        version: 0,
+        counted: Counted::new(),
+        what: block.read(arrays),
+    });
+    let seen = seen.collect();
+    Shared::new(blocks, seen, loss, Arc::clone(ledger), Arc::clone(live))
 }
 
 #[cfg(test)]

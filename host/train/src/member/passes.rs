@@ -66,13 +66,8 @@ impl Member<'_> {
 
     /// Moves on to the next pass; one trainer does it for all.
     pub(super) fn advance(&mut self, record: &Record) -> Result<(), RunError> {
-        let work = record.work();
-        let plateau = work.progress.plateau;
-        self.submit(Action::Advance {
-            from: work.pass,
-            plateau,
-            enough: work.enough,
-        })?;
+        let from = record.work().pass;
+        self.submit(Action::Advance { from })?;
         Ok(())
     }
 }

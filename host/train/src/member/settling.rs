@@ -1,12 +1,18 @@
 //! Settlements: what was trained becomes the ledger's, beside training.
 
+use std::time::Duration;
+
 use pbg_core::cluster::State;
 use pbg_core::graph::Bucket;
 use pbg_core::ledger::Action;
 
 use super::Member;
+use super::parameters::Parameters;
 use super::tables::Trained;
 use crate::error::RunError;
+
+/// How long an exchange is waited for that others would not miss.
+const TELL_WITHIN: Duration = Duration::from_secs(5);
 
 impl Member<'_> {
     /// Begins to settle what is trained. Training may go on at once; a settlement before it is waited for.
@@ -18,15 +24,23 @@ impl Member<'_> {
         let trained = Trained {
             buckets: std::mem::take(&mut self.unsettled),
             sums: std::mem::take(&mut self.sums),
-            loss: None,
+            loss: self.parameters.as_ref().and_then(Parameters::own_loss),
             lines: self.take_lines()?,
         };
         self.machine.line.buffer.commit(trained)
     }
 
-    /// Settles what is trained, and waits until the ledger has it.
+    /// Settles what is trained, and waits until the ledger has it. What was added to parameters is told before: when every
+    /// bucket of a pass is done, a checkpoint has what all of them gave.
     pub(super) fn settle_all(&mut self) -> Result<(), RunError> {
+        if !self.unsettled.is_empty() {
+            self.exchange_parameters();
+        }
         let bucket = self.unsettled.last().copied();
+        if bucket.is_some() {
+            // Before the last bucket of an epoch is settled: who writes its checkpoint has heard of everything then.
+            self.exchange_parameters();
+        }
         self.begin_settling()?;
         if self.machine.line.buffer.committing() {
             self.watch.says(State::Settling, bucket);
@@ -35,10 +49,18 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Tells others what was added to parameters. What cannot be told now is told later.
+    /// Tells others what was added to parameters, and learns what they have told. What cannot be told now is told later.
     pub(super) fn exchange_parameters(&self) {
         if let Some(parameters) = &self.parameters {
-            parameters.round();
+            parameters.tell(TELL_WITHIN.min(self.cluster.patience));
+        }
+    }
+
+    /// Gives parameters that this trainer owns to others, with all that it was told of them. It trains no more then.
+    pub(super) fn give_parameters_away(&self) {
+        if let Some(parameters) = &self.parameters {
+            // One that does not answer is taken for dead after a lease, and another one takes its place.
+            parameters.leave((2 * self.cluster.lease).min(self.cluster.patience));
         }
     }
 

@@ -7,11 +7,11 @@ use pbg_core::graph::{Bucket, Side};
 use pbg_core::ledger::{File, Grid, Settled, Settlement, Sums};
 use pbg_core::loss::LossState;
 use pbg_kernels::table::{Features, Table};
-use pbg_store::checkpoint::SharedCheckpoint;
+use pbg_store::checkpoint::{Manifest, SharedCheckpoint, shared};
 
 use super::ledger::{Denied, Ledger};
 use crate::buffer::TableStore;
-use crate::error::RunError;
+use crate::error::{Mismatch, RunError};
 use crate::layout::{Group, Layout, TableKey};
 use crate::tables::{self, Initial};
 
@@ -33,6 +33,8 @@ pub(crate) struct SharedTables {
     layout: Layout,
     grid: Grid,
     features: Vec<Option<Features>>,
+    /// Tables of types with one partition, as the checkpoint has them that this trainer began with.
+    fixed: BTreeMap<TableKey, File>,
     /// Files that were written since the last settlement.
     written: Mutex<BTreeMap<TableKey, File>>,
     /// The settlement under way.
@@ -47,8 +49,14 @@ impl SharedTables {
         layout: Layout,
         grid: Grid,
         features: Vec<Option<Features>>,
+        newest: Option<&Manifest>,
     ) -> Self {
+        let file = |key: TableKey| {
+            let name = &layout.types[key.0].name;
+            Some((key, shared::from_manifest(newest?, name, key.1)?))
+        };
         Self {
+            fixed: layout.fixed_tables().filter_map(file).collect(),
             files,
             ledger,
             initial,
@@ -80,7 +88,7 @@ impl SharedTables {
     pub(crate) fn read(&self, key: TableKey) -> Result<Table, RunError> {
         let (type_index, partition) = key;
         let layout = &self.layout.types[type_index];
-        let mut file = None;
+        let mut file = self.fixed.get(&key).copied();
         if let Some((group, at)) = self.group_of(key) {
             let recorded = self.ledger.partition(group);
             let unsettled = lock(&self.written).get(&key).copied();
@@ -99,10 +107,36 @@ impl SharedTables {
         tables::table(layout, partition, data, self.features[type_index].clone())
     }
 
-    /// Writes a table, durably.
-    pub(crate) fn write(&self, key: TableKey, table: &Table) -> Result<File, RunError> {
+    /// Whether the copy of a table in memory is of what the record names.
+    pub(crate) fn is_current(&self, key: TableKey) -> bool {
+        let group = self.group_of(key);
+        group.is_some_and(|(group, _)| self.ledger.is_current(group))
+    }
+
+    /// A table as the checkpoint of `manifest` has it.
+    pub(crate) fn read_of(&self, manifest: &Manifest, key: TableKey) -> Result<Table, RunError> {
+        let (type_index, partition) = key;
+        let layout = &self.layout.types[type_index];
+        let file = shared::from_manifest(manifest, &layout.name, partition);
+        let file = file.ok_or_else(|| Mismatch::NoPartition {
+            checkpoint: self.files.path().to_owned(),
+            entity_type: layout.name.clone(),
+            partition,
+        })?;
+        let mut data = tables::memory_for(layout, partition);
+        self.files
+            .read_partition_into(&layout.name, partition, &file, &mut data)?;
+        tables::table(layout, partition, data, self.features[type_index].clone())
+    }
+
+    /// Writes a table, durably, for the checkpoint `version`.
+    pub(crate) fn write(
+        &self,
+        key: TableKey,
+        table: &Table,
+        version: u64,
+    ) -> Result<File, RunError> {
         let layout = &self.layout.types[key.0];
-        let version = self.version();
         Ok(tables::with_rows(layout, table, |rows| {
             self.files
                 .write_partition(&layout.name, key.1, version, rows)
@@ -122,7 +156,7 @@ impl SharedTables {
 
     fn keep(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
         if self.group_of(key).is_some() {
-            let file = self.write(key, table)?;
+            let file = self.write(key, table, self.version())?;
             lock(&self.written).insert(key, file);
         }
         Ok(())
@@ -196,6 +230,11 @@ impl TableStore for SharedTables {
     /// None of a table with features, which it would copy too.
     fn copy(&self, table: &Table) -> Option<Table> {
         table.features.is_none().then(|| tables::copy_of(table))
+    }
+
+    /// What every trainer has is exchanged, and written by who writes a checkpoint.
+    fn shares_fixed(&self) -> bool {
+        true
     }
 }
 

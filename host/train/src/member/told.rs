@@ -10,6 +10,7 @@ use super::Member;
 use super::checkpoints::stored_state;
 use crate::error::RunError;
 use crate::memory;
+use crate::state::RunState;
 
 impl Member<'_> {
     /// To who watches, and with what this trainer settles next to `metrics.jsonl`. `revision`: of the ledger when it
@@ -44,6 +45,7 @@ impl Member<'_> {
         if finished.epoch >= self.epochs_told {
             self.epochs_told = finished.epoch + 1;
             let event = self.epoch_finished(record);
+            self.last_epoch.clone_from(&event);
             event.into_iter().for_each(|event| self.machine.emit(event));
         }
     }
@@ -83,9 +85,12 @@ impl Member<'_> {
         }
         // Buckets that need a partition in common follow each other in the order of their leases.
         lines.sort_by_key(|line| line.revision);
-        if self.ends_epoch(record, before)?
-            && let Some(event) = self.epoch_finished(record)
-        {
+        let folder = &self.machine.config().checkpoint_path;
+        let stood = before.map(|before| stored_state(before, folder));
+        let stood = stood.transpose()?;
+        let finished = self.epoch_since(record, stood.as_ref());
+        let ranks = self.ranks_since(record, stood.as_ref());
+        for event in finished.into_iter().chain(ranks) {
             lines.push(Line {
                 trainer: None,
                 ..self.line(event, Some(record.revision()))
@@ -96,16 +101,13 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Whether an epoch has ended that the version `before` does not know to be over.
-    fn ends_epoch(&self, record: &Record, before: Option<&Manifest>) -> Result<bool, RunError> {
-        let Some(finished) = record.work().progress.finished else {
-            return Ok(false);
-        };
-        let Some(before) = before else {
-            return Ok(true);
-        };
-        let state = stored_state(before, &self.machine.config().checkpoint_path)?;
-        Ok(state.schedule.pass().epoch <= finished.epoch)
+    /// The end of an epoch that a version whose run stood at `before` does not know to be over.
+    fn epoch_since(&mut self, record: &Record, before: Option<&RunState>) -> Option<Event> {
+        let finished = record.work().progress.finished?;
+        let is_new = before.is_none_or(|state| state.schedule.pass().epoch <= finished.epoch);
+        // Where the time of this trainer's groups went is told once.
+        let told = self.last_epoch.take();
+        is_new.then(|| told.or_else(|| self.epoch_finished(record)))?
     }
 
     /// Removes what trainers that are gone have told, as far as checkpoints have it. `tellers` were there before this one

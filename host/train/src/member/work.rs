@@ -4,7 +4,7 @@
 use pbg_core::graph::Side;
 use pbg_core::ledger::{
     BucketState, Buckets, File, Grid, PROTOCOL, Partition, Plugin, Progress, Record, Sums, Terms,
-    Work, plan_digest,
+    Validation, Work, plan_digest,
 };
 use pbg_core::schedule::{Extent, Schedule};
 use pbg_core::strategy::StrategyId;
@@ -38,6 +38,7 @@ pub(super) fn terms(
     cluster: &Cluster,
     strategies: &[StrategyId],
     extent: Extent,
+    validation: Option<Validation>,
 ) -> Terms {
     let plugin = |id: &StrategyId| Plugin {
         name: id.to_string(),
@@ -51,6 +52,7 @@ pub(super) fn terms(
         extent,
         grid: grid(&resolved.blueprint().layout),
         tree_init: cluster.tree_init,
+        validation,
     }
 }
 

@@ -10,10 +10,15 @@ use pbg_core::ledger::{Record, Token};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+/// What a test does when a record is written.
+pub(crate) type Hook = Box<dyn FnMut(&Record) -> Option<Record> + Send>;
+
 /// What all connections share.
 #[derive(Default)]
 pub(crate) struct Hub {
     values: Mutex<Vec<Vec<u8>>>,
+    /// Sees every record that is written; what it gives is written behind it.
+    hook: Mutex<Option<Hook>>,
     beats: Mutex<BTreeMap<Token, (Beat, Instant)>>,
     wakes: (Mutex<u64>, Condvar),
     answers: Mutex<BTreeMap<Token, Answers>>,
@@ -25,6 +30,20 @@ impl Hub {
         let values = self.values.lock().unwrap();
         let record = |value: &Vec<u8>| serde_json::from_slice(value).unwrap();
         values.iter().map(record).collect()
+    }
+
+    /// Has `hook` see every record that is written from now on.
+    pub(crate) fn watch(&self, hook: impl FnMut(&Record) -> Option<Record> + Send + 'static) {
+        *self.hook.lock().unwrap() = Some(Box::new(hook));
+    }
+
+    fn written(&self, values: &mut Vec<Vec<u8>>) {
+        let mut hook = self.hook.lock().unwrap();
+        let (Some(hook), Some(value)) = (&mut *hook, values.last()) else {
+            return;
+        };
+        let more = hook(&serde_json::from_slice(value).unwrap());
+        values.extend(more.map(|record| serde_json::to_vec(&record).unwrap()));
     }
 
     /// Writes what a person orders.
@@ -93,9 +112,11 @@ impl Register for Connection {
             return Ok(Written::Refused);
         }
         values.push(value.to_vec());
+        let revision = values.len() as u64;
+        self.hub.written(&mut values);
         match percent < faults {
             true => lost(),
-            false => Ok(Written::As(values.len() as u64)),
+            false => Ok(Written::As(revision)),
         }
     }
 }
@@ -136,7 +157,10 @@ impl Live for Connection {
         self.reach()?;
         let answers = self.hub.answers.lock().unwrap().get(&whom).cloned();
         let answers = answers.ok_or_else(|| NoAnswer("nobody is there".to_owned()))?;
-        Ok(answers(question))
+        let answer = answers(question);
+        // As much as a NATS server takes.
+        assert!(question.len().max(answer.len()) <= 1 << 20, "too long");
+        Ok(answer)
     }
 
     fn answer(&self, me: Token, answers: Answers) -> Result<(), NoAnswer> {

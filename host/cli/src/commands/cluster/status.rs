@@ -135,6 +135,11 @@ fn phase(record: &Record) -> String {
         Phase::Opening => "planning".to_owned(),
         Phase::Training => "training".to_owned(),
         Phase::PassDone => "between two passes".to_owned(),
+        Phase::Ranking => {
+            let blocks = record.ranking().map_or(&[][..], |ranking| &ranking.blocks);
+            let (ranked, all) = (blocks.iter().flatten().count(), blocks.len());
+            format!("validating, {ranked} of {all} blocks are ranked")
+        }
         Phase::Stopping => "stopping".to_owned(),
         Phase::Finished => "finished".to_owned(),
     }

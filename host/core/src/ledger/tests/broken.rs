@@ -94,3 +94,32 @@ fn files_that_go_too_early_are_found() {
 fn a_record_that_is_older_than_the_manifest_is_found() {
     assert!(breaks(collecting(Mistake::AnyRecordStands), "6") > 0);
 }
+
+/// Two trainers that validate; one of them may be taken for dead while it ranks.
+fn validating(mistake: Mistake) -> Model {
+    let budget = Budget {
+        evictions: 1,
+        checkpoints: 1,
+        ..Budget::default()
+    };
+    Model {
+        blocks: 2,
+        mistake: Some(mistake),
+        ..Model::new(1, 1, true, 2, budget)
+    }
+}
+
+#[test]
+fn a_block_that_is_counted_twice_is_found() {
+    assert!(breaks(validating(Mistake::RankedUnasked), "10") > 0);
+}
+
+#[test]
+fn a_ranking_without_some_of_its_blocks_is_found() {
+    assert!(breaks(validating(Mistake::EarlyConclusion), "10") > 0);
+}
+
+#[test]
+fn a_ranking_of_an_older_checkpoint_is_found() {
+    assert!(breaks(validating(Mistake::AnyCheckpointRanked), "11") > 0);
+}

@@ -113,6 +113,7 @@ fn role(member: &Member) -> u64 {
         tables,
     );
     let asks = (
+        member.block,
         member.trained.is_some(),
         asks(&member.waiting),
         asks(&member.missed),
@@ -251,7 +252,7 @@ fn walk_record(record: &mut Record, with: &mut impl Walk) {
             (token, trainer)
         })
         .collect();
-    let Checkpoints { base, cuts } = &mut record.checkpoints;
+    let Checkpoints { base, cuts, .. } = &mut record.checkpoints;
     base.iter_mut()
         .chain(cuts)
         .for_each(|cut| walk_cut(cut, with));

@@ -4,7 +4,6 @@ use super::super::*;
 use super::refusals::{ONE, TWO, act, model, open, opened, settle};
 use super::world::{Budget, Model};
 use crate::graph::Bucket;
-use crate::plateau::Plateau;
 use crate::schedule::PassId;
 
 #[test]
@@ -58,32 +57,28 @@ fn a_pass_is_left_once_and_from_where_it_is() {
     };
     let mut record = model.found(None, 7);
     record = act(&record, ONE, model.join(None)).unwrap();
-    let advance = |edge_chunk, enough| {
+    let advance = |edge_chunk| {
         let from = PassId {
             edge_chunk,
             ..PassId::default()
         };
-        Action::Advance {
-            from,
-            plateau: Plateau::default(),
-            enough,
-        }
+        Action::Advance { from }
     };
     record = open(&record, &[]);
     let phase = Phase::Training;
     assert_eq!(
-        act(&record, ONE, advance(0, false)).unwrap_err(),
+        act(&record, ONE, advance(0)).unwrap_err(),
         Refusal::Phase { phase }
     );
     let bucket = Bucket::new(0, 0);
     record = act(&record, ONE, Action::Lease(bucket)).unwrap();
     record = settle(&record, &model.settlement(&record, ONE, bucket)).unwrap();
     assert!(matches!(
-        act(&record, ONE, advance(1, false)).unwrap_err(),
+        act(&record, ONE, advance(1)).unwrap_err(),
         Refusal::Pass { .. }
     ));
-    record = act(&record, ONE, advance(0, true)).unwrap();
-    assert_eq!(record.phase(), Phase::Finished);
+    record = act(&record, ONE, advance(0)).unwrap();
+    assert_eq!(record.phase(), Phase::Opening);
     assert_eq!(record.work.pass.edge_chunk, 1);
     record.check().unwrap();
 }

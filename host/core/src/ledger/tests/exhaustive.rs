@@ -312,3 +312,40 @@ fn files_are_collected() {
         );
     }
 }
+
+/// Blocks are ranked, given up, and ranked by others, while trainers and the register fail.
+#[test]
+fn blocks_are_ranked_whatever_happens() {
+    let evicted = Budget {
+        evictions: 1,
+        ..NONE
+    };
+    let gone = Budget {
+        crashes: 1,
+        given_up: 1,
+        left: 1,
+        ..NONE
+    };
+    let unanswered = Budget {
+        lost: 1,
+        checkpoints: 1,
+        ..evicted
+    };
+    let set_back = Budget {
+        set_back: 1,
+        ..evicted
+    };
+    for (rhs, trainers, budget, worlds) in [
+        (1, 3, evicted, 700),
+        (2, 2, gone, 3500),
+        (1, 2, unanswered, 12_000),
+        (1, 2, Budget { late: 1, ..NONE }, 600),
+        (1, 2, Budget { doubled: 1, ..NONE }, 200),
+        (1, 2, Budget { wiped: 1, ..NONE }, 260),
+    ] {
+        let model = two_sided(1, rhs, trainers, budget);
+        holds(Model { blocks: 2, ..model }, worlds);
+    }
+    let model = wakes_at_once(two_sided(1, 1, 2, set_back));
+    holds(Model { blocks: 2, ..model }, 10_500);
+}

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use stateright::Property;
 
 use super::super::*;
+use super::rankings;
 use super::world::{Content, Model, World};
-use crate::plateau::Plateau;
 use crate::schedule::PassId;
 
 pub(super) fn properties() -> Vec<Property<Model>> {
@@ -23,6 +23,14 @@ pub(super) fn properties() -> Vec<Property<Model>> {
         Property::always("6: files that are named exist", files_exist),
         Property::always("7: a manifest is a revision", manifests_are_revisions),
         Property::always("9: one trainer alone can go on", one_can_go_on),
+        Property::always(
+            "10: every block is ranked once",
+            rankings::blocks_count_once,
+        ),
+        Property::always(
+            "11: what is ranked is the epoch's end",
+            rankings::is_of_epoch,
+        ),
         Property::always("the record's parts agree", |_, world: &World| {
             world.register.iter().all(|record| record.check().is_ok())
         }),
@@ -160,7 +168,7 @@ pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<R
     for other in others {
         record = act(&record, Action::Revoke(other))?;
     }
-    let (pass, plateau) = (record.work.pass, Plateau::default());
+    let pass = record.work.pass;
     match record.phase() {
         Phase::Opening => act(
             &record,
@@ -170,14 +178,8 @@ pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<R
                 empty: Vec::new(),
             },
         ),
-        Phase::PassDone => act(
-            &record,
-            Action::Advance {
-                from: pass,
-                plateau,
-                enough: false,
-            },
-        ),
+        Phase::PassDone => act(&record, Action::Advance { from: pass }),
+        Phase::Ranking => rankings::go_on(model, record, act),
         Phase::Training => {
             let none = Refusal::Phase {
                 phase: Phase::Training,

@@ -5,6 +5,7 @@ use stateright::Model as _;
 
 use super::super::*;
 use super::invariants::{self, go_on, standing};
+use super::rankings::Part;
 use super::steps::{Request, Step};
 use super::world::{Budget, Model, World};
 
@@ -39,13 +40,14 @@ prop_compose! {
         passes in 1..4_u32,
         (tree_init, ahead, unswapped) in any::<(bool, bool, bool)>(),
         budget in budget(),
+        blocks in 0..5_u32,
     ) -> Model {
         let rhs = if is_shared { lhs } else { rhs };
         let mut model = Model::new(lhs, rhs, is_shared, trainers, budget);
         if unswapped && lhs == 1 && !is_shared {
             model.grid.tables[0].clear();
         }
-        Model { passes, tree_init, ahead, collects: true, ..model }
+        Model { passes, tree_init, ahead, collects: true, blocks, ..model }
     }
 }
 
@@ -60,8 +62,15 @@ fn choose(model: &Model, world: &World, choice: u32) -> Option<Step> {
     let mut steps = Vec::new();
     model.actions(world, &mut steps);
     let is_work = |step: &Step| {
-        let undoes =
-            |r: &Request| matches!(r, Request::GiveUp(_) | Request::Leave | Request::Revoke(_));
+        let undoes = |r: &Request| {
+            matches!(
+                r,
+                Request::GiveUp(_)
+                    | Request::Leave
+                    | Request::Revoke(_)
+                    | Request::Ranking(Part::GiveUp(_))
+            )
+        };
         !matches!(step, Step::Fault(_))
             && !matches!(step, Step::Send(_, request, _) if undoes(request))
     };
@@ -101,7 +110,8 @@ proptest! {
             Some(record) => record.clone(),
             None => model.found(world.newest(), token.0 + 1),
         };
-        let most = (model.grid.buckets() + 2) * model.passes as usize + 1;
+        // A ranking begins, ranks each block, and ends.
+        let most = (model.grid.buckets() + 2) * model.passes as usize + model.blocks as usize + 3;
         for _ in 0..most {
             record = go_on(&model, record, token).unwrap();
             record.check().unwrap();

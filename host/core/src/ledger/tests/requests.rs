@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::*;
 use super::invariants::standing;
+use super::rankings;
 use super::world::{Flight, Member, Mistake, Model, Stage, Table, World, Writing};
 use crate::graph::Bucket;
 
@@ -168,6 +169,8 @@ impl Model {
                 self.load(world, member, &record);
             }
             Action::Leave | Action::LeaveSaved => of.forget(),
+            Action::LeaseBlock { block, .. } => of.block = Some(*block),
+            Action::GiveUpBlock(_) | Action::Ranked { .. } => of.block = None,
             Action::Checkpoint => {
                 // Another trainer may have written since: the cut is what this one has sent.
                 of.writing = of.cutting.take().map(|(listed, record)| {
@@ -242,6 +245,7 @@ impl Model {
                     last: transaction.after,
                     files: 0,
                     leases: s.buckets.clone(),
+                    block: None,
                 };
                 changed.trainers.insert(token, trainer);
                 changed.apply(transaction)
@@ -276,6 +280,9 @@ impl Model {
                 changed.work.buckets = Buckets::to_do(self.grid.buckets());
                 changed.trainers.values_mut().for_each(|t| t.leases.clear());
                 Ok(changed)
+            }
+            (Some(mistake), action) if rankings::is_about(mistake, action) => {
+                rankings::apply_wrongly(record, transaction)
             }
             (Some(Mistake::NothingCompared), _) => self.apply_uncompared(record, transaction),
             _ => record.apply(transaction),

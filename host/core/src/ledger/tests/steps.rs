@@ -5,11 +5,11 @@
 use stateright::Property;
 
 use super::super::*;
+use super::rankings::Part;
 use super::requests::Mode;
 use super::world::{Manifest, Mistake, Model, Stage, World};
 use super::{canonical, invariants};
 use crate::graph::Bucket;
-use crate::plateau::Plateau;
 
 /// A step.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +45,7 @@ pub(super) enum Request {
     Revoke(Token),
     Checkpoint,
     Committed(Cut),
+    Ranking(Part),
 }
 
 impl stateright::Model for Model {
@@ -126,6 +127,7 @@ impl Model {
             // Who does it makes no difference.
             Phase::Opening if first == Some(member) => requests.push(Request::Open),
             Phase::PassDone if first == Some(member) => requests.push(Request::Advance),
+            Phase::Ranking => self.ranking_requests(world, member, first, &mut requests),
             _ if self.mistake == Some(Mistake::EarlyAdvance) => requests.push(Request::Advance),
             _ => {}
         }
@@ -187,7 +189,10 @@ impl Model {
         let mut modes = vec![Mode::Answered];
         if matches!(
             request,
-            Request::Open | Request::Advance | Request::Revoke(_)
+            Request::Open
+                | Request::Advance
+                | Request::Revoke(_)
+                | Request::Ranking(Part::Begin | Part::End)
         ) {
             return modes;
         }
@@ -224,7 +229,7 @@ impl Model {
     fn request(&self, world: &World, member: usize, request: Request, mode: Mode) -> Option<World> {
         let record = world.register.as_ref()?;
         let mut next = world.clone();
-        let budget = &mut next.budget;
+        let (budget, member_of) = (&mut next.budget, &world.members[member]);
         match mode {
             Mode::Answered => {}
             Mode::Unanswered => budget.lost -= 1,
@@ -232,18 +237,14 @@ impl Model {
             Mode::Doubled => budget.doubled -= 1,
         }
         let pass = record.work.pass;
-        let plateau = Plateau::default();
         let action = match request {
             Request::Open => Action::Open {
                 pass,
                 plan: 1,
                 empty: Vec::new(),
             },
-            Request::Advance => Action::Advance {
-                from: pass,
-                plateau,
-                enough: false,
-            },
+            Request::Advance => Action::Advance { from: pass },
+            Request::Ranking(part) => self.ranking_action(budget, record, member_of, part)?,
             Request::Lease(bucket) => Action::Lease(bucket),
             Request::Settle(bucket) => {
                 let mut settlement = world.members[member].trained.clone()?;
@@ -264,7 +265,8 @@ impl Model {
                 Action::Revoke(token)
             }
             Request::Checkpoint => {
-                budget.checkpoints -= 1;
+                // The one that a ranking waits for is free.
+                budget.checkpoints = budget.checkpoints.saturating_sub(1);
                 Action::Checkpoint
             }
             Request::Committed(cut) => Action::Committed(cut),

@@ -60,6 +60,12 @@ pub(super) enum Mistake {
     EagerCollection,
     /// A record is used whatever manifest there is.
     AnyRecordStands,
+    /// The ranks of a block are added, whoever has it and however often.
+    RankedUnasked,
+    /// Any checkpoint is ranked.
+    AnyCheckpointRanked,
+    /// Conclusions are drawn before every block is ranked.
+    EarlyConclusion,
 }
 
 /// What is modelled.
@@ -78,6 +84,8 @@ pub(super) struct Model {
     /// Whether a trainer that no record knows any more finds that out at once, instead of at any later moment.
     pub(super) wakes_at_once: bool,
     pub(super) mistake: Option<Mistake>,
+    /// Blocks that are ranked after the epoch; 0 of a run that does not validate.
+    pub(super) blocks: u32,
 }
 
 /// A write that is on its way to the register.
@@ -136,7 +144,9 @@ pub(super) struct Member {
     /// A transaction that was taken for lost, though it may still arrive.
     pub(super) missed: Option<(u64, Action)>,
     pub(super) leases: Vec<Bucket>,
-    /// The pass that they are of, as an edge chunk.
+    /// The block of a ranking that it has.
+    pub(super) block: Option<u32>,
+    /// The pass that the leases are of, as an edge chunk.
     pub(super) pass: u32,
     pub(super) tables: BTreeMap<usize, Table>,
     /// What is trained and written, but not settled.
@@ -188,6 +198,7 @@ impl Model {
             collects: false,
             wakes_at_once: false,
             mistake: None,
+            blocks: 0,
         }
     }
 
@@ -204,6 +215,7 @@ impl Model {
             },
             grid: self.grid.clone(),
             tree_init: self.tree_init,
+            validation: (self.blocks > 0).then(super::rankings::validation),
         }
     }
 
@@ -291,6 +303,7 @@ impl Eq for World {}
 /// Numbers of training take no part: models train nothing.
 pub(super) fn hash_work(work: &Work, state: &mut impl Hasher) {
     (work.pass.edge_chunk, work.pass.epoch, work.plan).hash(state);
+    work.progress.plateau.seen.hash(state);
     work.buckets.hash(state);
     for partition in &work.partitions {
         partition.stamp().hash(state);
@@ -302,8 +315,10 @@ pub(super) fn hash_record(record: &Record, state: &mut impl Hasher) {
     hash_work(&record.work, state);
     for (token, trainer) in &record.trainers {
         (token, trainer.last, trainer.files, &trainer.leases).hash(state);
+        trainer.block.hash(state);
     }
     (record.checkpoints.base, &record.checkpoints.cuts).hash(state);
+    super::rankings::hash(record, state);
 }
 
 fn hash_action(action: &(u64, Action), state: &mut impl Hasher) {
@@ -330,7 +345,7 @@ impl Hash for Member {
                 None => 9.hash(state),
             }
         }
-        (&self.leases, self.pass, &self.tables).hash(state);
+        (&self.leases, self.pass, &self.tables, self.block).hash(state);
         if let Some(trained) = &self.trained {
             trained.buckets.hash(state);
             for settled in &trained.partitions {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use pbg_core::loss::{LossState, ParameterSchedule, Progress, check_values};
+use pbg_core::loss::{LossState, Observed, ParameterSchedule, Progress, check_values};
 use pbg_core::strategy::{Cause, StrategyError, StrategyId};
 
 /// Values of parameters. Workers have copies, so that nobody waits for anybody where nothing has changed.
@@ -28,6 +28,9 @@ impl Parameters {
 
     fn set(&self, to: Vec<f32>) {
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
+        if *values == to {
+            return;
+        }
         *values = to;
         self.changes.fetch_add(1, Ordering::Release);
     }
@@ -49,6 +52,8 @@ pub(super) struct Schedule {
     step: u64,
     edges: u64,
     loss: f64,
+    /// Batches that are to be counted elsewhere, where several trainers count together.
+    apart: Option<Observed>,
 }
 
 impl Schedule {
@@ -59,6 +64,7 @@ impl Schedule {
             step: 0,
             edges: 0,
             loss: 0.0,
+            apart: None,
         }
     }
 
@@ -70,10 +76,45 @@ impl Schedule {
         edges: usize,
         loss: f64,
     ) -> Result<(), StrategyError> {
-        self.step += 1;
-        self.edges += edges as u64;
-        self.loss += loss;
-        if !self.step.is_multiple_of(self.every.get().into()) {
+        let observed = Observed {
+            batches: 1,
+            edges: edges as u64,
+            loss,
+        };
+        match &mut self.apart {
+            Some(apart) => {
+                apart.add(&observed);
+                Ok(())
+            }
+            None => self.count(id, parameters, &observed),
+        }
+    }
+
+    /// From now on batches are only added up; what was is dropped.
+    pub(super) fn observe_apart(&mut self) {
+        self.apart = Some(Observed::default());
+    }
+
+    /// What was added up since this was asked last.
+    pub(super) fn take_observed(&mut self) -> Observed {
+        self.apart
+            .as_mut()
+            .map_or_else(Observed::default, std::mem::take)
+    }
+
+    /// Counts batches, and asks for new values if one of them is the last of so many.
+    pub(super) fn count(
+        &mut self,
+        id: &StrategyId,
+        parameters: &Parameters,
+        observed: &Observed,
+    ) -> Result<(), StrategyError> {
+        let every = u64::from(self.every.get());
+        let before = self.step / every;
+        self.step += observed.batches;
+        self.edges += observed.edges;
+        self.loss += observed.loss;
+        if self.step / every == before {
             return Ok(());
         }
         let progress = Progress {

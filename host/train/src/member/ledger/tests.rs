@@ -107,6 +107,7 @@ fn terms() -> Terms {
             tables: [vec!["e".to_owned()], Vec::new()],
         },
         tree_init: false,
+        validation: None,
     }
 }
 

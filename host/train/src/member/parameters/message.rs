@@ -1,22 +1,49 @@
-//! What trainers send each other about parameters, as bytes: little-endian, numbers as they are in memory. What comes
-//! from a network is untrusted: lengths, row numbers and values are checked.
+//! What trainers send each other about what they share, as bytes: little-endian, numbers as they are in memory. What comes
+//! from a network is untrusted: lengths, row numbers and values are checked ([`super::bytes`]).
 
 use std::collections::BTreeMap;
 
-use pbg_core::ledger::Token;
+use pbg_core::ledger::{MAX_TRAINERS, Token};
+use pbg_core::loss::{LossState, Observed};
 
+use super::bytes::{Reader, Writer};
+use super::state::Kind;
 use crate::member::ledger::Settlements;
 
 /// Rows of a block with their values.
 pub(super) type Rows = BTreeMap<u32, Vec<f32>>;
 
-/// What an owner is asked.
+/// Number of the last message of each trainer that is in a sum.
+pub(super) type Counted = BTreeMap<Token, u64>;
+
+/// Rows of a block, and numbers of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) rows: usize,
+    pub(super) width: usize,
+}
+
+/// Most blocks that one message asks for.
+pub(super) const MOST_BLOCKS: usize = 50_000;
+
+/// A piece of an owner's state, on its way to the next one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Piece {
+    /// The state's version.
+    pub(super) version: u64,
+    /// Which piece, from 0.
+    pub(super) piece: u32,
+    /// Of how many.
+    pub(super) pieces: u32,
+    /// The bytes.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What a trainer is asked.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Question {
     /// To add rows to a block, and to tell what changed.
     Exchange {
-        /// Who asks.
-        from: Token,
         /// The block.
         block: u32,
         /// The owner's version of it that is known; 0 for none.
@@ -28,217 +55,266 @@ pub(super) enum Question {
         /// What was added.
         rows: Rows,
     },
-    /// To own a block no more, and to tell its sum.
-    Handover {
-        /// Who owns it from now on.
-        from: Token,
+    /// To count batches that the loss is to hear of, and to tell the loss's state.
+    Loss {
+        /// The loss's number among the blocks.
+        block: u32,
+        /// Number of this message.
+        number: u64,
+        /// The batches.
+        observed: Observed,
+    },
+    /// Which of these blocks it counts for. What it says that it lacks, it takes from nobody as long as who asks is the
+    /// owner.
+    Have(Vec<u32>),
+    /// The sum of a block as it was seen last, from one that does not own it.
+    Copy(u32),
+    /// To own a block from now on.
+    Give {
         /// The block.
         block: u32,
+        /// Trainers that are known to leave: who is asked is the owner among the others.
+        without: Vec<Token>,
+        /// What the owner so far knows.
+        piece: Piece,
     },
 }
 
-/// What an owner answers.
+/// A question, and who asks it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asked {
+    pub(super) from: Token,
+    pub(super) question: Question,
+}
+
+/// What a trainer answers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reply {
     /// The sums of rows that changed.
     Sums {
         /// The owner's version.
         version: u64,
+        /// Whose messages are in it.
+        counted: Counted,
         /// The rows.
         rows: Rows,
+    },
+    /// The state of the loss.
+    Loss {
+        /// The owner's version.
+        version: u64,
+        /// Whose messages are in it, or will be.
+        counted: Counted,
+        /// The state.
+        state: LossState,
+        /// Whether all of these messages are in it, and none will be.
+        is_whole: bool,
     },
     /// The block is another's. Nothing was added.
     NotMine,
     /// The owner does not have the sum yet. Nothing was added.
     NotReady,
+    /// The blocks that it does not count for, with the versions that it saw last.
+    Lacks(Vec<(u32, u64)>),
+    /// The piece has arrived; the next one may come.
+    More,
+    /// The block is its own now, or was since.
+    Taken,
+    /// It leaves, and takes and adds nothing.
+    Leaving,
 }
 
 const EXCHANGE: u8 = 1;
-const HANDOVER: u8 = 2;
-const SUMS: u8 = 3;
-const NOT_MINE: u8 = 4;
-const NOT_READY: u8 = 5;
+const HAVE: u8 = 2;
+const COPY: u8 = 3;
+const GIVE: u8 = 4;
+const LOSS: u8 = 5;
+const SUMS: u8 = 11;
+const NOT_MINE: u8 = 12;
+const NOT_READY: u8 = 13;
+const LACKS: u8 = 14;
+const MORE: u8 = 15;
+const TAKEN: u8 = 16;
+const LEAVING: u8 = 17;
+const LOSS_STATE: u8 = 18;
 
-impl Question {
-    /// The block that a question is about; none if it is no question.
-    pub(super) fn block(bytes: &[u8]) -> Option<u32> {
-        let bytes = bytes.get(9..13)?;
-        Some(u32::from_le_bytes(bytes.try_into().ok()?))
-    }
-
-    /// As bytes, for rows of `width` numbers.
-    pub(super) fn encode(&self, width: usize) -> Vec<u8> {
-        match self {
-            Self::Handover { from, block } => {
-                let mut bytes = vec![HANDOVER];
-                bytes.extend(from.0.to_le_bytes());
-                bytes.extend(block.to_le_bytes());
-                bytes
-            }
-            Self::Exchange {
-                from,
+impl Asked {
+    /// As bytes.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let kind = match &self.question {
+            Question::Exchange { .. } => EXCHANGE,
+            Question::Loss { .. } => LOSS,
+            Question::Have(_) => HAVE,
+            Question::Copy(_) => COPY,
+            Question::Give { .. } => GIVE,
+        };
+        let mut to = Writer::default();
+        to.byte(kind);
+        to.long(self.from.0);
+        match &self.question {
+            Question::Exchange {
                 block,
                 version,
                 number,
-                settlements,
+                settlements: Settlements { begun, applied },
                 rows,
             } => {
-                let mut bytes = vec![EXCHANGE];
-                bytes.extend(from.0.to_le_bytes());
-                bytes.extend(block.to_le_bytes());
-                let Settlements { begun, applied } = settlements;
-                for number in [version, number, begun, applied] {
-                    bytes.extend(number.to_le_bytes());
-                }
-                put(&mut bytes, rows, width);
-                bytes
+                to.int(*block);
+                let numbers = [version, number, begun, applied];
+                numbers.into_iter().for_each(|number| to.long(*number));
+                to.rows(rows);
+            }
+            Question::Loss {
+                block,
+                number,
+                observed,
+            } => {
+                to.int(*block);
+                to.long(*number);
+                to.observed(observed);
+            }
+            Question::Have(blocks) => blocks.iter().for_each(|block| to.int(*block)),
+            Question::Copy(block) => to.int(*block),
+            Question::Give {
+                block,
+                without,
+                piece,
+            } => {
+                to.int(*block);
+                to.int(without.len() as u32);
+                without.iter().for_each(|token| to.long(token.0));
+                to.long(piece.version);
+                to.int(piece.piece);
+                to.int(piece.pieces);
+                to.0.extend(&piece.bytes);
             }
         }
+        to.0
     }
 
-    /// A question about a block of `rows` rows; none if it is not one.
-    pub(super) fn decode(bytes: &[u8], rows: usize, width: usize) -> Option<Self> {
+    /// A question about blocks of the shape that `shape` says; none if it is not one.
+    pub(super) fn decode(bytes: &[u8], shape: impl Fn(u32) -> Option<Shape>) -> Option<Self> {
         let mut reader = Reader(bytes);
         let kind = reader.byte()?;
-        let (from, block) = (Token(reader.long()?), reader.int()?);
+        let from = Token(reader.long()?);
         let question = match kind {
-            HANDOVER => Self::Handover { from, block },
-            EXCHANGE => Self::Exchange {
-                from,
-                block,
-                version: reader.long()?,
+            EXCHANGE => {
+                let block = reader.int()?;
+                Question::Exchange {
+                    block,
+                    version: reader.long()?,
+                    number: reader.long()?,
+                    settlements: Settlements {
+                        begun: reader.long()?,
+                        applied: reader.long()?,
+                    },
+                    rows: reader.all_rows(shape(block)?)?,
+                }
+            }
+            LOSS => Question::Loss {
+                block: reader.int()?,
                 number: reader.long()?,
-                settlements: Settlements {
-                    begun: reader.long()?,
-                    applied: reader.long()?,
+                observed: reader.observed()?,
+            },
+            HAVE => Question::Have(reader.ints(MOST_BLOCKS)?),
+            COPY => Question::Copy(reader.int()?),
+            GIVE => Question::Give {
+                block: reader.int()?,
+                without: reader.tokens(MAX_TRAINERS)?,
+                piece: Piece {
+                    version: reader.long()?,
+                    piece: reader.int()?,
+                    pieces: reader.int()?,
+                    bytes: reader.rest().to_vec(),
                 },
-                rows: reader.rows(rows, width)?,
             },
             _ => return None,
         };
-        reader.0.is_empty().then_some(question)
+        let asked = Self { from, question };
+        reader.0.is_empty().then_some(asked)
     }
 }
 
 impl Reply {
-    pub(super) fn encode(&self, width: usize) -> Vec<u8> {
+    /// As bytes.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut to = Writer::default();
         match self {
-            Self::NotMine => vec![NOT_MINE],
-            Self::NotReady => vec![NOT_READY],
-            Self::Sums { version, rows } => {
-                let mut bytes = vec![SUMS];
-                bytes.extend(version.to_le_bytes());
-                put(&mut bytes, rows, width);
-                bytes
+            Self::NotMine => to.byte(NOT_MINE),
+            Self::NotReady => to.byte(NOT_READY),
+            Self::More => to.byte(MORE),
+            Self::Taken => to.byte(TAKEN),
+            Self::Leaving => to.byte(LEAVING),
+            Self::Lacks(blocks) => {
+                to.byte(LACKS);
+                for (block, version) in blocks {
+                    to.int(*block);
+                    to.long(*version);
+                }
+            }
+            Self::Loss {
+                version,
+                counted,
+                state,
+                is_whole,
+            } => {
+                to.byte(LOSS_STATE);
+                to.byte(u8::from(*is_whole));
+                to.long(*version);
+                to.counted(counted);
+                to.loss(state);
+            }
+            Self::Sums {
+                version,
+                counted,
+                rows,
+            } => {
+                to.byte(SUMS);
+                to.long(*version);
+                to.counted(counted);
+                to.rows(rows);
             }
         }
+        to.0
     }
 
-    pub(super) fn decode(bytes: &[u8], rows: usize, width: usize) -> Option<Self> {
+    /// An answer about what `kind` says; none if it is not one.
+    pub(super) fn decode(bytes: &[u8], kind: Kind) -> Option<Self> {
         let mut reader = Reader(bytes);
         let reply = match reader.byte()? {
             NOT_MINE => Self::NotMine,
             NOT_READY => Self::NotReady,
+            MORE => Self::More,
+            TAKEN => Self::Taken,
+            LEAVING => Self::Leaving,
+            LACKS => {
+                let mut blocks = Vec::new();
+                while !reader.0.is_empty() {
+                    blocks.push((reader.int()?, reader.long()?));
+                }
+                Self::Lacks(blocks)
+            }
             SUMS => Self::Sums {
                 version: reader.long()?,
-                rows: reader.rows(rows, width)?,
+                counted: reader.counted()?,
+                rows: reader.all_rows(kind.shape())?,
             },
+            LOSS_STATE => {
+                let Kind::Loss(parameters) = kind else {
+                    return None;
+                };
+                Self::Loss {
+                    is_whole: reader.byte()? == 1,
+                    version: reader.long()?,
+                    counted: reader.counted()?,
+                    state: reader.loss(parameters)?,
+                }
+            }
             _ => return None,
         };
         reader.0.is_empty().then_some(reply)
     }
 }
 
-fn put(bytes: &mut Vec<u8>, rows: &Rows, width: usize) {
-    bytes.reserve(rows.len() * (4 + 4 * width));
-    for (row, values) in rows {
-        bytes.extend(row.to_le_bytes());
-        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn int(&mut self) -> Option<u32> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u32::from_le_bytes(*first))
-    }
-
-    fn long(&mut self) -> Option<u64> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*first))
-    }
-
-    /// The rows that are left: ascending, inside the block, of finite values.
-    fn rows(&mut self, rows: usize, width: usize) -> Option<Rows> {
-        let mut found = Rows::new();
-        while !self.0.is_empty() {
-            let row = self.int()?;
-            let (values, rest) = self.0.split_at_checked(4 * width)?;
-            self.0 = rest;
-            let (values, _) = values.as_chunks();
-            let values: Vec<f32> = values.iter().map(|b| f32::from_le_bytes(*b)).collect();
-            let is_next = found.last_key_value().is_none_or(|(last, _)| *last < row);
-            let is_sound = values.iter().all(|value| value.is_finite());
-            if !is_next || !is_sound || row as usize >= rows {
-                return None;
-            }
-            found.insert(row, values);
-        }
-        Some(found)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_survive_their_bytes_and_others_are_refused() {
-        let rows: Rows = [(0, vec![1.0, -2.0]), (3, vec![0.5, 0.0])].into();
-        let question = Question::Exchange {
-            from: Token(7),
-            block: 2,
-            version: 3,
-            number: 4,
-            settlements: Settlements {
-                begun: 6,
-                applied: 5,
-            },
-            rows: rows.clone(),
-        };
-        let bytes = question.encode(2);
-        assert_eq!(Question::block(&bytes), Some(2));
-        assert_eq!(Question::decode(&bytes, 4, 2), Some(question));
-        for wrong in [&bytes[..bytes.len() - 1], &bytes[1..], &[]] {
-            assert_eq!(Question::decode(wrong, 4, 2), None);
-        }
-        assert_eq!(Question::decode(&bytes, 3, 2), None);
-        let handover = Question::Handover {
-            from: Token(1),
-            block: 9,
-        };
-        assert_eq!(Question::decode(&handover.encode(2), 4, 2), Some(handover));
-        for reply in [
-            Reply::NotMine,
-            Reply::NotReady,
-            Reply::Sums { version: 8, rows },
-        ] {
-            assert_eq!(Reply::decode(&reply.encode(2), 4, 2), Some(reply));
-        }
-        let infinite = Reply::Sums {
-            version: 1,
-            rows: [(0, vec![f32::NAN, 0.0])].into(),
-        };
-        assert_eq!(Reply::decode(&infinite.encode(2), 4, 2), None);
-    }
-}
+mod tests;

@@ -1,24 +1,20 @@
-//! The sums of the blocks that a trainer owns.
+//! A block's sum at its owner: what all trainers have added, whose messages are in it, and what of them is not settled.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use pbg_core::ledger::Token;
 
-use super::blocks::Block;
-use super::message::{Question, Reply, Rows};
+use super::bytes::{Reader, Writer};
+use super::message::{Counted, Reply, Rows, Shape};
+use super::state::anew;
 use crate::member::ledger::Settlements;
 
-/// The blocks that a trainer owns.
-pub(super) struct Owner {
-    sums: Vec<Mutex<Option<Sums>>>,
-    widths: Vec<usize>,
-}
-
 /// A block's sum of what all trainers have added.
-struct Sums {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sums {
     values: Vec<f32>,
-    /// Grows with every message that changed something.
+    shape: Shape,
+    /// Grows with every message that changed something, and never falls when the owner changes.
     version: u64,
     /// The version in which each row changed last.
     changed: Vec<u64>,
@@ -26,7 +22,7 @@ struct Sums {
 }
 
 /// What a trainer has added.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Contribution {
     /// Number of its last message: one that comes again counts once.
     number: u64,
@@ -35,101 +31,76 @@ struct Contribution {
     unsettled: BTreeMap<u64, Rows>,
 }
 
-impl Owner {
-    pub(super) fn new(blocks: &[Block]) -> Self {
-        Self {
-            sums: blocks.iter().map(|_| Mutex::default()).collect(),
-            widths: blocks.iter().map(|block| block.width).collect(),
-        }
-    }
-
-    /// Whether block `index` is owned already.
-    pub(super) fn has(&self, index: usize) -> bool {
-        self.lock(index).is_some()
-    }
-
-    /// Owns block `index` from now on, whose sum so far is `values`.
-    pub(super) fn begin(&self, index: usize, values: Vec<f32>) {
-        let rows = values.len() / self.widths[index].max(1);
-        let sums = Sums {
-            values,
-            version: 1,
-            changed: vec![1; rows],
-            from: BTreeMap::new(),
-        };
-        self.lock(index).get_or_insert(sums);
-    }
-
-    /// Owns block `index` no more. Gives its sum, if it did.
-    pub(super) fn end(&self, index: usize) -> Option<Vec<f32>> {
-        self.lock(index).take().map(|sums| sums.values)
-    }
-
-    /// Adds what a trainer sent to a block that is owned; gives what it lacks. `takes_part` says who still does.
-    pub(super) fn exchange(
-        &self,
-        question: Question,
-        takes_part: impl Fn(&Token) -> bool,
-    ) -> Reply {
-        let Question::Exchange {
-            from,
-            block,
-            version,
-            number,
-            settlements,
-            rows,
-        } = question
-        else {
-            return Reply::NotMine;
-        };
-        let width = self.widths[block as usize];
-        let mut sums = self.lock(block as usize);
-        let Some(sums) = &mut *sums else {
-            return Reply::NotReady;
-        };
-        sums.drop_lost(takes_part, width);
-        sums.add(from, number, settlements, &rows, width);
-        Reply::Sums {
-            version: sums.version,
-            rows: sums.since(version, width),
-        }
-    }
-
-    fn lock(&self, index: usize) -> std::sync::MutexGuard<'_, Option<Sums>> {
-        self.sums[index]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
+/// What a trainer sent.
+pub(super) struct Message {
+    pub(super) from: Token,
+    /// The version that it knows.
+    pub(super) version: u64,
+    /// Grows with every message of the trainer about the block.
+    pub(super) number: u64,
+    pub(super) settlements: Settlements,
+    pub(super) rows: Rows,
 }
 
 impl Sums {
-    fn add(
+    /// Begins with a copy of which nobody knows more: `values`, row by row, as they were in `version`.
+    pub(super) fn anew(values: Vec<f32>, shape: Shape, version: u64, counted: Counted) -> Self {
+        let contribution = |(token, number)| {
+            let unsettled = BTreeMap::new();
+            (token, Contribution { number, unsettled })
+        };
+        let version = anew(version);
+        Self {
+            values,
+            shape,
+            version,
+            changed: vec![version; shape.rows],
+            from: counted.into_iter().map(contribution).collect(),
+        }
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Adds what a trainer sent; gives what it lacks. `takes_part` says who still does.
+    pub(super) fn exchange(
         &mut self,
-        from: Token,
-        number: u64,
-        settlements: Settlements,
-        rows: &Rows,
-        width: usize,
-    ) {
-        let contribution = self.from.entry(from).or_default();
-        if number <= contribution.number {
+        message: &Message,
+        takes_part: impl Fn(&Token) -> bool,
+    ) -> Reply {
+        self.drop_lost(takes_part);
+        self.add(message);
+        Reply::Sums {
+            version: self.version,
+            counted: self.from.iter().map(|(t, c)| (*t, c.number)).collect(),
+            rows: self.since(message.version),
+        }
+    }
+
+    fn add(&mut self, message: &Message) {
+        let contribution = self.from.entry(message.from).or_default();
+        if message.number <= contribution.number {
             return;
         }
-        contribution.number = number;
-        let Settlements { begun, applied } = settlements;
+        contribution.number = message.number;
+        let Settlements { begun, applied } = message.settlements;
         // What was added while `n` settlements had begun is in settlement `n + 1`.
         contribution.unsettled = contribution.unsettled.split_off(&applied);
+        if message.rows.is_empty() {
+            return;
+        }
         let unsettled = contribution.unsettled.entry(begun).or_default();
-        for (row, added) in rows {
+        for (row, added) in &message.rows {
             let unsettled = unsettled.entry(*row);
-            let unsettled = unsettled.or_insert_with(|| vec![0.0; width]);
+            let unsettled = unsettled.or_insert_with(|| vec![0.0; self.shape.width]);
             add(unsettled, added, 1.0);
         }
-        self.change(rows, 1.0, width);
+        self.change(&message.rows, 1.0);
     }
 
     /// Takes back what trainers added that take part no more, and had not settled.
-    fn drop_lost(&mut self, takes_part: impl Fn(&Token) -> bool, width: usize) {
+    fn drop_lost(&mut self, takes_part: impl Fn(&Token) -> bool) {
         let lost: Vec<Token> = self
             .from
             .keys()
@@ -139,16 +110,17 @@ impl Sums {
         for token in lost {
             let contribution = self.from.remove(&token).unwrap_or_default();
             for rows in contribution.unsettled.values() {
-                self.change(rows, -1.0, width);
+                self.change(rows, -1.0);
             }
         }
     }
 
-    fn change(&mut self, rows: &Rows, factor: f32, width: usize) {
+    fn change(&mut self, rows: &Rows, factor: f32) {
         if rows.is_empty() {
             return;
         }
         self.version += 1;
+        let width = self.shape.width;
         for (row, values) in rows {
             let at = *row as usize * width;
             add(&mut self.values[at..][..width], values, factor);
@@ -157,12 +129,56 @@ impl Sums {
     }
 
     /// The rows that changed behind `version`.
-    fn since(&self, version: u64, width: usize) -> Rows {
-        let rows = self.values.chunks_exact(width);
+    fn since(&self, version: u64) -> Rows {
+        let rows = self.values.chunks_exact(self.shape.width);
         let rows = (0..).zip(rows.zip(&self.changed));
         rows.filter(|(_, (_, changed))| **changed > version)
             .map(|(row, (values, _))| (row, values.to_vec()))
             .collect()
+    }
+
+    /// Everything that the next owner has to know, as bytes.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        to.long(self.version);
+        to.floats(&self.values);
+        to.int(self.from.len() as u32);
+        for (token, Contribution { number, unsettled }) in &self.from {
+            to.long(token.0);
+            to.long(*number);
+            to.int(unsettled.len() as u32);
+            for (begun, rows) in unsettled {
+                to.long(*begun);
+                to.int(rows.len() as u32);
+                to.rows(rows);
+            }
+        }
+        to.0
+    }
+
+    /// What [`Sums::encode`] wrote, at its next owner; none if it is not for a block of `shape`.
+    pub(super) fn decode(bytes: &[u8], shape: Shape) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        // Another version than that of the owner before: whoever asks gets every row once.
+        let version = reader.long()?.checked_add(1)?;
+        let values = reader.floats(shape.rows * shape.width)?;
+        let mut from = BTreeMap::new();
+        for _ in 0..reader.int()? {
+            let (token, number) = (Token(reader.long()?), reader.long()?);
+            let mut unsettled = BTreeMap::new();
+            for _ in 0..reader.int()? {
+                let (begun, rows) = (reader.long()?, reader.int()? as usize);
+                unsettled.insert(begun, reader.rows(rows, shape)?);
+            }
+            from.insert(token, Contribution { number, unsettled });
+        }
+        reader.0.is_empty().then(|| Self {
+            values,
+            shape,
+            version,
+            changed: vec![version; shape.rows],
+            from,
+        })
     }
 }
 
@@ -177,26 +193,21 @@ mod tests {
     use super::*;
 
     const ALL: fn(&Token) -> bool = |_| true;
+    const SHAPE: Shape = Shape { rows: 2, width: 2 };
 
-    fn owner() -> Owner {
-        let owner = Owner {
-            sums: vec![Mutex::default()],
-            widths: vec![2],
-        };
-        owner.begin(0, vec![1.0, 2.0, 3.0, 4.0]);
-        owner
+    fn sums() -> Sums {
+        Sums::anew(vec![1.0, 2.0, 3.0, 4.0], SHAPE, 0, Counted::new())
     }
 
-    fn question(
+    fn message(
         from: u64,
         number: u64,
         settlements: u64,
         version: u64,
         rows: &[(u32, [f32; 2])],
-    ) -> Question {
-        Question::Exchange {
+    ) -> Message {
+        Message {
             from: Token(from),
-            block: 0,
             version,
             number,
             settlements: Settlements {
@@ -207,48 +218,70 @@ mod tests {
         }
     }
 
-    fn sums(reply: Reply) -> (u64, Vec<(u32, Vec<f32>)>) {
+    fn told(reply: Reply) -> (u64, Vec<(u32, Vec<f32>)>) {
         match reply {
-            Reply::Sums { version, rows } => (version, rows.into_iter().collect()),
+            Reply::Sums { version, rows, .. } => (version, rows.into_iter().collect()),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn sums_add_up_and_only_what_changed_is_sent() {
-        let owner = owner();
-        let (version, all) = sums(owner.exchange(question(1, 1, 0, 0, &[]), ALL));
+        let mut sums = sums();
+        let (version, all) = told(sums.exchange(&message(1, 1, 0, 0, &[]), ALL));
         assert_eq!(all, [(0, vec![1.0, 2.0]), (1, vec![3.0, 4.0])]);
-        let (version, rows) =
-            sums(owner.exchange(question(1, 2, 0, version, &[(1, [0.5, 0.0])]), ALL));
+        let added = message(1, 2, 0, version, &[(1, [0.5, 0.0])]);
+        let (version, rows) = told(sums.exchange(&added, ALL));
         assert_eq!(rows, [(1, vec![3.5, 4.0])]);
-        let (_, rows) = sums(owner.exchange(question(2, 1, 0, version, &[(1, [1.0, 1.0])]), ALL));
+        let added = message(2, 1, 0, version, &[(1, [1.0, 1.0])]);
+        let (_, rows) = told(sums.exchange(&added, ALL));
         assert_eq!(rows, [(1, vec![4.5, 5.0])]);
-        let (_, none) = sums(owner.exchange(question(1, 3, 0, 99, &[]), ALL));
+        let (_, none) = told(sums.exchange(&message(1, 3, 0, u64::MAX, &[]), ALL));
         assert!(none.is_empty());
-        assert_eq!(owner.end(0), Some(vec![1.0, 2.0, 4.5, 5.0]));
-        assert!(!owner.has(0));
     }
 
     #[test]
-    fn a_repeated_message_counts_once() {
-        let owner = owner();
+    fn a_repeated_message_counts_once_whoever_owns_the_block_then() {
+        let mut sums = sums();
+        let added = message(1, 1, 0, 0, &[(0, [1.0, 1.0])]);
         for _ in 0..3 {
-            let reply = owner.exchange(question(1, 1, 0, 0, &[(0, [1.0, 1.0])]), ALL);
-            assert_eq!(sums(reply).1[0], (0, vec![2.0, 3.0]));
+            let reply = sums.exchange(&added, ALL);
+            assert_eq!(told(reply).1[0], (0, vec![2.0, 3.0]));
+        }
+        let mut next = Sums::decode(&sums.encode(), SHAPE).unwrap();
+        assert!(next.version() > sums.version());
+        let reply = next.exchange(&added, ALL);
+        assert_eq!(told(reply).1[0], (0, vec![2.0, 3.0]));
+        // One that begins with a copy knows from it what is in it.
+        let counted = [(Token(1), 1)].into();
+        let mut copy = Sums::anew(vec![2.0, 3.0, 3.0, 4.0], SHAPE, sums.version(), counted);
+        let reply = copy.exchange(&added, ALL);
+        assert_eq!(told(reply).1[0], (0, vec![2.0, 3.0]));
+    }
+
+    #[test]
+    fn what_a_lost_trainer_had_not_settled_is_taken_back_by_the_next_owner_too() {
+        let mut sums = sums();
+        sums.exchange(&message(1, 1, 0, 0, &[(0, [1.0, 0.0])]), ALL);
+        // Behind a settlement, what was before it stays.
+        let later = message(1, 2, 1, 0, &[(0, [4.0, 0.0]), (1, [8.0, 0.0])]);
+        sums.exchange(&later, ALL);
+        let next = Sums::decode(&sums.encode(), SHAPE).unwrap();
+        for mut sums in [sums, next] {
+            let reply = sums.exchange(&message(2, 1, 0, 0, &[]), |token| *token == Token(2));
+            assert_eq!(told(reply).1, [(0, vec![2.0, 2.0]), (1, vec![3.0, 4.0])]);
         }
     }
 
     #[test]
-    fn what_a_lost_trainer_had_not_settled_is_taken_back() {
-        let owner = owner();
-        owner.exchange(question(1, 1, 0, 0, &[(0, [1.0, 0.0])]), ALL);
-        // Behind a settlement, what was before it stays.
-        owner.exchange(
-            question(1, 2, 1, 0, &[(0, [4.0, 0.0]), (1, [8.0, 0.0])]),
-            ALL,
-        );
-        let reply = owner.exchange(question(2, 1, 0, 0, &[]), |token| *token == Token(2));
-        assert_eq!(sums(reply).1, [(0, vec![2.0, 2.0]), (1, vec![3.0, 4.0])]);
+    fn a_state_that_does_not_fit_is_refused() {
+        let mut sums = sums();
+        sums.exchange(&message(1, 1, 0, 0, &[(1, [1.0, 0.0])]), ALL);
+        let bytes = sums.encode();
+        assert!(Sums::decode(&bytes[..bytes.len() - 1], SHAPE).is_none());
+        assert!(Sums::decode(&bytes, Shape { rows: 1, width: 2 }).is_none());
+        let mut infinite = bytes;
+        infinite[8..12].copy_from_slice(&f32::NAN.to_le_bytes());
+        assert!(Sums::decode(&infinite, SHAPE).is_none());
     }
 }

@@ -1,15 +1,26 @@
 //! The exchange between several trainers in one process, with numbers that floats add exactly.
 
+use std::collections::BTreeMap;
+
+use super::shared::lock;
 use pbg_core::cluster::{Answers, Beat, Entry, Heard, NoAnswer, Register, Written};
-use pbg_core::ledger::{Action, Founding, Grid, Join, Order, PROTOCOL, Record, Terms, Work};
+use pbg_core::ledger::{Action, Founding, Grid, Join, Order, PROTOCOL, Record, Terms, Token, Work};
 use pbg_core::model::{Comparator, Operator};
 use pbg_core::schedule::Extent;
+use pbg_kernels::params::Params;
+use pbg_kernels::rows::SharedRows;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
+use pbg_kernels::table::Table;
 
 use super::*;
 
+mod leaving;
+mod losses;
+mod sums;
+
 const RELATIONS: usize = 300;
 const DIMENSION: usize = 600;
+const ENTITIES: usize = 500;
 
 fn spec() -> ModelSpec {
     let entity = EntitySpec {
@@ -116,17 +127,30 @@ fn terms() -> Terms {
             tables: [vec!["e".to_owned()], Vec::new()],
         },
         tree_init: false,
+        validation: None,
     }
+}
+
+/// Parameters of several blocks.
+pub(super) fn params() -> Arc<Params> {
+    Arc::new(Params::new(&spec()))
 }
 
 struct Trainer {
     ledger: Arc<Ledger>,
     params: Arc<Params>,
+    /// Of a type with one partition.
+    table: Arc<Table>,
+    loss: GuardedLoss,
     exchange: Parameters,
 }
 
 impl Trainer {
     fn join(hub: &Arc<Hub>, token: u64) -> Self {
+        Self::join_with(hub, token, losses::without_parameters())
+    }
+
+    fn join_with(hub: &Arc<Hub>, token: u64, loss: GuardedLoss) -> Self {
         let (register, live) = (
             Arc::clone(hub) as Arc<dyn Register>,
             Arc::clone(hub) as Arc<dyn Live>,
@@ -141,14 +165,26 @@ impl Trainer {
             instead_of: None,
         };
         ledger.submit(Action::Join(Box::new(join))).unwrap();
-        let (ledger, params) = (Arc::new(ledger), Arc::new(Params::new(&spec())));
+        let (ledger, params) = (Arc::new(ledger), params());
         let pause = Duration::from_millis(1);
-        let exchange = Parameters::start(&params, &ledger, &live, pause, patience).unwrap();
+        let table = Arc::new(Table::new(vec![0.0; ENTITIES * DIMENSION], DIMENSION));
+        let arrays = Arrays::new(Arc::clone(&params), vec![Arc::clone(&table)]);
+        let exchange =
+            Parameters::start(arrays, Some(loss.clone()), &ledger, &live, pause, patience).unwrap();
         Self {
             ledger,
             params,
+            table,
+            loss,
             exchange,
         }
+    }
+
+    /// Every array.
+    fn rows(&self) -> impl Iterator<Item = &SharedRows> {
+        let tensors = self.params.tensors().iter();
+        let tensors = tensors.flat_map(|tensor| [&tensor.values, &tensor.adagrad]);
+        tensors.chain([&self.table.embeddings, &self.table.row_adagrad])
     }
 
     /// Adds 1 to `times` rows of every array, as a worker does.
@@ -156,11 +192,9 @@ impl Trainer {
         let gate = self.exchange.gate();
         for at in 0..times {
             let _batch = gate.read().unwrap();
-            for tensor in self.params.tensors() {
-                for rows in [&tensor.values, &tensor.adagrad] {
-                    let row = (at * 31 + seed) % rows.rows();
-                    rows.add_to_row(row, 1.0, &vec![1.0; rows.width()]);
-                }
+            for rows in self.rows() {
+                let row = (at * 31 + seed) % rows.rows();
+                rows.add_to_row(row, 1.0, &vec![1.0; rows.width()]);
             }
         }
     }
@@ -175,17 +209,42 @@ impl Trainer {
 
     /// Rounds until every owner has heard of what was added, and answered.
     fn tell(&self) {
-        let rounds = (0..50).map(|_| self.exchange.round());
-        assert_eq!(rounds.count(), 50);
+        assert!(self.exchange.tell(Duration::from_secs(60)));
+    }
+
+    /// Leaves as a trainer does that was asked to.
+    fn leave(self) {
+        assert!(self.exchange.leave(Duration::from_secs(60)));
+        self.ledger.submit(Action::Leave).unwrap();
+    }
+
+    /// Dies: it answers nobody, and the others end its part.
+    fn die(self, hub: &Hub) {
+        let Self {
+            exchange, ledger, ..
+        } = self;
+        drop(exchange);
+        lock(&hub.answers).remove(&ledger.token());
+        let mut newest = lock(&hub.value);
+        let record: Record = serde_json::from_slice(&newest.1).unwrap();
+        let record = record.order(Order::Evict(ledger.token())).unwrap();
+        *newest = (newest.0 + 1, serde_json::to_vec(&record).unwrap());
     }
 
     fn total(&self) -> f64 {
-        let sum = |values: Vec<f32>| values.iter().map(|v| f64::from(*v)).sum::<f64>();
-        let tensors = self.params.tensors().iter();
-        let totals =
-            tensors.map(|t| (sum(t.to_vec()) + sum(t.adagrad_to_vec())) / t.values.width() as f64);
-        totals.sum()
+        let sum = |rows: &SharedRows| {
+            let mut values = vec![0.0; rows.rows() * rows.width()];
+            rows.read_rows(0, &mut values);
+            let sum: f64 = values.iter().map(|v| f64::from(*v)).sum();
+            sum / rows.width() as f64
+        };
+        self.rows().map(sum).sum()
     }
+}
+
+/// What one row more of every array adds to a total.
+fn arrays() -> f64 {
+    2.0 * params().tensors().len() as f64 + 2.0
 }
 
 fn hub() -> Arc<Hub> {
@@ -207,7 +266,7 @@ fn hub() -> Arc<Hub> {
 fn agree(trainers: &[Trainer], expected: f64) {
     for _ in 0..200 {
         for trainer in trainers {
-            trainer.exchange.round();
+            trainer.tell();
         }
         if trainers.iter().all(|t| (t.total() - expected).abs() < 1e-9) {
             return;
@@ -217,67 +276,12 @@ fn agree(trainers: &[Trainer], expected: f64) {
     panic!("{totals:?} instead of {expected}");
 }
 
-#[test]
-fn what_all_workers_added_is_everywhere_whoever_comes_and_goes() {
-    let hub = hub();
-    let mut trainers: Vec<Trainer> = (1..=3).map(|token| Trainer::join(&hub, token)).collect();
-    let arrays = 2.0 * trainers[0].params.tensors().len() as f64;
-    let train = |trainers: &[Trainer]| {
-        thread::scope(|scope| {
-            for (seed, trainer) in trainers.iter().enumerate() {
-                // Two workers each, beside the exchange's own thread.
-                scope.spawn(move || trainer.work(40, seed));
-            }
-        });
-        40.0 * arrays * trainers.len() as f64
-    };
-    let mut expected = train(&trainers);
-    agree(&trainers, expected);
-    // One comes, with initial values: it takes over what is its to own.
-    trainers.push(Trainer::join(&hub, 4));
-    agree(&trainers, expected);
-    expected += train(&trainers);
-    agree(&trainers, expected);
-    // One settles and leaves.
-    let left = trainers.remove(0);
-    left.settle();
-    left.ledger.submit(Action::Leave).unwrap();
-    expected += train(&trainers);
-    agree(&trainers, expected);
-    drop(left);
-}
-
-#[test]
-fn what_one_that_is_lost_had_not_settled_is_nowhere() {
-    let hub = hub();
-    let mut trainers: Vec<Trainer> = (1..=3).map(|token| Trainer::join(&hub, token)).collect();
-    let arrays = 2.0 * trainers[0].params.tensors().len() as f64;
-    // Somebody owns each block by now, with everybody's first message.
-    agree(&trainers, 0.0);
-    trainers[0].work(10, 0);
-    trainers[0].settle();
-    agree(&trainers, 10.0 * arrays);
-    trainers[0].work(5, 0);
-    agree(&trainers, 15.0 * arrays);
-    let Trainer { exchange, .. } = trainers.remove(0);
-    drop(exchange);
-    lock(&hub.answers).remove(&Token(1));
-    let (revision, value) = lock(&hub.value).clone();
-    let record: Record = serde_json::from_slice(&value).unwrap();
-    let record = record.order(Order::Evict(Token(1))).unwrap();
-    *lock(&hub.value) = (revision + 1, serde_json::to_vec(&record).unwrap());
-    for trainer in &trainers {
-        trainer.ledger.refresh().unwrap();
-    }
-    // Blocks that it owned itself go on from copies, where nobody has counted it apart.
-    for _ in 0..50 {
-        let rounds = trainers.iter().map(|t| t.exchange.round());
-        assert_eq!(rounds.count(), 2);
-    }
-    let totals: Vec<f64> = trainers.iter().map(Trainer::total).collect();
-    assert!((totals[0] - totals[1]).abs() < 1e-9, "{totals:?}");
-    assert!(
-        (10.0 * arrays..15.0 * arrays).contains(&totals[0]),
-        "{totals:?}"
-    );
+/// A worker of each trainer adds rows, beside the exchange's own thread. Gives what they add to a total.
+fn train(trainers: &[Trainer], times: usize) -> f64 {
+    thread::scope(|scope| {
+        for (seed, trainer) in trainers.iter().enumerate() {
+            scope.spawn(move || trainer.work(times, seed));
+        }
+    });
+    times as f64 * arrays() * trainers.len() as f64
 }

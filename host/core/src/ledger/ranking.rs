@@ -1,0 +1,314 @@
+//! Between epochs: validation edges are ranked, block by block.
+//!
+//! A ranking is of one checkpoint, which holds the end of the epoch: no bucket is given out and no checkpoint begins
+//! while it lasts, so every trainer ranks the same values. Blocks are leased, one to a trainer; whoever's part ends
+//! leaves its block to the others. The sums of all blocks are added in the order of the blocks, whoever ranked which and
+//! when. What follows from them, the learning rates and whether training is over, is computed here.
+//!
+//! A ranking is no part of a checkpoint: who goes on from one ranks anew, and finds the same.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Phase, Record, Refusal, Token};
+use crate::event::{RankStats, RankTotals};
+use crate::plateau::{Plateau, Rules};
+use crate::schedule::PassId;
+
+/// Most blocks of a ranking: their sums are part of the record, which has to stay small.
+pub const MAX_BLOCKS: u32 = 256;
+
+/// What a run ranks between epochs, and what follows from it: the same for all trainers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Validation {
+    /// Which edges are ranked among which candidates, in words that are compared.
+    pub what: String,
+    /// Epochs between two rankings.
+    pub interval: u32,
+    /// What follows.
+    pub rules: Rules,
+}
+
+/// Sums over the ranks of a block's edges: left sides, right sides.
+pub type BlockTotals = [RankTotals; 2];
+
+/// A ranking under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ranking {
+    /// Epochs that are trained.
+    pub epochs: u32,
+    /// The checkpoint that is ranked.
+    pub version: u64,
+    /// Sums of every block; none of those that are to do or under way.
+    pub blocks: Vec<Option<BlockTotals>>,
+}
+
+/// What a ranking has found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Validated {
+    /// Epochs that were trained by then.
+    pub epochs: u32,
+    /// Ranks of both sides.
+    pub ranks: RankStats,
+}
+
+impl Ranking {
+    /// The sums of all blocks in their order; none before every block is ranked.
+    #[must_use]
+    pub fn totals(&self) -> Option<BlockTotals> {
+        let mut totals = BlockTotals::default();
+        for block in &self.blocks {
+            for (total, part) in totals.iter_mut().zip(block.as_ref()?) {
+                total.add(part);
+            }
+        }
+        Some(totals)
+    }
+
+    fn left(&self) -> usize {
+        self.blocks.iter().filter(|block| block.is_none()).count()
+    }
+}
+
+impl Record {
+    /// Whether an epoch has ended whose ranks are due and not known.
+    pub(super) fn awaits_ranking(&self) -> bool {
+        let (pass, plateau) = (self.work.pass, &self.work.progress.plateau);
+        let is_between = (pass.edge_set, pass.edge_chunk) == (0, 0) && self.work.plan.is_none();
+        let validation = self.terms.validation.as_ref();
+        is_between
+            && pass.epoch > plateau.seen
+            && validation.is_some_and(|v| pass.epoch.is_multiple_of(v.interval))
+    }
+
+    /// Blocks of the ranking under way that nobody has and that are not ranked.
+    #[must_use]
+    pub fn free_blocks(&self) -> Vec<u32> {
+        let leased: BTreeSet<u32> = self.trainers.values().filter_map(|t| t.block).collect();
+        let blocks = self.ranking.iter().flat_map(|ranking| &ranking.blocks);
+        (0..)
+            .zip(blocks)
+            .filter(|(block, totals)| totals.is_none() && !leased.contains(block))
+            .map(|(block, _)| block)
+            .collect()
+    }
+
+    /// What the ranking under way has found, and what validation says then; none before every block is ranked.
+    #[must_use]
+    pub fn outcome(&self) -> Option<(Validated, Plateau)> {
+        let (ranking, validation) = (self.ranking.as_ref()?, self.terms.validation.as_ref()?);
+        let [lhs, rhs] = ranking.totals()?;
+        let (epochs, ranks) = (ranking.epochs, RankTotals::of_both(&lhs, &rhs));
+        let mut plateau = self.work.progress.plateau;
+        plateau.observe(epochs, ranks.mrr, &validation.rules);
+        Some((Validated { epochs, ranks }, plateau))
+    }
+
+    pub(super) fn begin_ranking(
+        &mut self,
+        epochs: u32,
+        version: u64,
+        blocks: u32,
+    ) -> Result<(), Refusal> {
+        let phase = Phase::Ranking;
+        self.in_pass(end_of(epochs), phase)?;
+        if self.ranking.is_some() {
+            return Err(Refusal::Phase { phase });
+        }
+        if self.checkpoints.of_pass() != Some(version) {
+            return Err(Refusal::NotOfEpoch { version });
+        }
+        match blocks {
+            0 => return Err(Refusal::NoBlock { block: 0 }),
+            1..=MAX_BLOCKS => {}
+            _ => {
+                let (what, most) = ("blocks of a ranking", MAX_BLOCKS as usize);
+                return Err(Refusal::TooMany { what, most });
+            }
+        }
+        self.ranking = Some(Ranking {
+            epochs,
+            version,
+            blocks: vec![None; blocks as usize],
+        });
+        Ok(())
+    }
+
+    pub(super) fn lease_block(
+        &mut self,
+        token: Token,
+        epochs: u32,
+        block: u32,
+    ) -> Result<(), Refusal> {
+        self.in_pass(end_of(epochs), Phase::Ranking)?;
+        if !self.free_blocks().contains(&block) {
+            let ranking = self.ranking.as_ref();
+            let exists = ranking.is_some_and(|r| (block as usize) < r.blocks.len());
+            return Err(match exists {
+                true => Refusal::BlockTaken { block },
+                false => Refusal::NoBlock { block },
+            });
+        }
+        let leased = &mut self.trainer(token)?.block;
+        if leased.is_some() {
+            let (what, most) = ("blocks that a trainer has", 1);
+            return Err(Refusal::TooMany { what, most });
+        }
+        *leased = Some(block);
+        Ok(())
+    }
+
+    pub(super) fn give_up_block(&mut self, token: Token, block: u32) -> Result<(), Refusal> {
+        let leased = &mut self.trainer(token)?.block;
+        if *leased != Some(block) {
+            return Err(Refusal::BlockNotLeased { token, block });
+        }
+        *leased = None;
+        Ok(())
+    }
+
+    pub(super) fn ranked(
+        &mut self,
+        token: Token,
+        block: u32,
+        totals: &BlockTotals,
+    ) -> Result<(), Refusal> {
+        self.give_up_block(token, block)?;
+        if !totals.iter().all(RankTotals::is_possible) {
+            return Err(Refusal::Totals { block });
+        }
+        let ranking = self.ranking.as_mut();
+        let found = ranking.and_then(|ranking| ranking.blocks.get_mut(block as usize));
+        match found {
+            Some(found @ None) => {
+                *found = Some(*totals);
+                Ok(())
+            }
+            Some(_) => Err(Refusal::BlockTaken { block }),
+            None => Err(Refusal::NoBlock { block }),
+        }
+    }
+
+    pub(super) fn end_ranking(&mut self, epochs: u32) -> Result<(), Refusal> {
+        let phase = Phase::Ranking;
+        self.in_pass(end_of(epochs), phase)?;
+        let (Some(ranking), Some(validation)) = (&self.ranking, &self.terms.validation) else {
+            return Err(Refusal::Phase { phase });
+        };
+        let Some((validated, plateau)) = self.outcome() else {
+            let left = ranking.left();
+            return Err(Refusal::NotRanked { left });
+        };
+        self.work.enough = plateau.ends(&validation.rules);
+        self.changed = self.revision + 1;
+        self.work.progress.plateau = plateau;
+        self.validated = Some(validated);
+        self.ranking = None;
+        Ok(())
+    }
+
+    /// The run ends: what is ranked so far is of no use.
+    pub(super) fn drop_ranking(&mut self) {
+        self.ranking = None;
+        for trainer in self.trainers.values_mut() {
+            trainer.block = None;
+        }
+    }
+
+    /// Whether the parts of a ranking agree: for what was read.
+    pub(super) fn check_ranking(&self) -> Result<(), String> {
+        let Some(ranking) = &self.ranking else {
+            let mut blocks = self.trainers.values().map(|trainer| trainer.block);
+            return match blocks.any(|block| block.is_some()) {
+                true => Err("a trainer has a block of no ranking".to_owned()),
+                false => self.check_validated(),
+            };
+        };
+        let &Ranking {
+            epochs,
+            version,
+            ref blocks,
+        } = ranking;
+        if self.phase() != Phase::Ranking || epochs != self.work.pass.epoch {
+            return Err(format!("nothing is to be ranked after {epochs} epochs"));
+        }
+        if self.checkpoints.of_pass() != Some(version) {
+            return Err(format!(
+                "checkpoint {version} is ranked, which is not the newest"
+            ));
+        }
+        let count = blocks.len();
+        if count == 0 || count > MAX_BLOCKS as usize {
+            return Err(format!("its ranking has {count} blocks"));
+        }
+        let mut totals = blocks.iter().flatten().flatten();
+        if !totals.all(RankTotals::is_possible) {
+            return Err("sums over ranks are impossible".to_owned());
+        }
+        let mut leased = BTreeSet::new();
+        for block in self.trainers.values().filter_map(|trainer| trainer.block) {
+            let is_to_do = blocks.get(block as usize).is_some_and(Option::is_none);
+            if !is_to_do || !leased.insert(block) {
+                return Err(format!(
+                    "block {block} of the ranking is leased and not to do"
+                ));
+            }
+        }
+        self.check_validated()
+    }
+
+    fn check_validated(&self) -> Result<(), String> {
+        let Some(Validated { epochs, ranks }) = &self.validated else {
+            return Ok(());
+        };
+        match *epochs > self.work.pass.epoch || !ranks.is_finite() {
+            true => Err(format!("the ranks after {epochs} epochs are impossible")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Validation {
+    /// Whether a record can have these terms: for what was read.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let decay = self.rules.lr_decay;
+        let is_decay = decay.is_none_or(|decay| decay > 0.0 && decay < 1.0);
+        match self.interval > 0 && is_decay {
+            true => Ok(()),
+            false => Err(format!("it validates by {self}")),
+        }
+    }
+}
+
+impl fmt::Display for Validation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            what,
+            interval,
+            rules,
+        } = self;
+        let what = what.escape_debug();
+        write!(f, "{what}, interval {interval}")?;
+        if let Some(patience) = rules.early_stop {
+            write!(f, ", early_stop {patience}")?;
+        }
+        if let Some(decay) = rules.lr_decay {
+            write!(f, ", lr_decay {decay}, lr_patience {}", rules.lr_patience)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a run stands after so many epochs.
+const fn end_of(epochs: u32) -> PassId {
+    PassId {
+        epoch: epochs,
+        edge_set: 0,
+        edge_chunk: 0,
+    }
+}

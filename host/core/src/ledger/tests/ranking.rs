@@ -1,0 +1,345 @@
+//! Rankings, transaction by transaction: how one goes, what is refused, and what follows from the ranks.
+
+use super::super::*;
+use super::rankings::{totals, validation};
+use super::refusals::{ONE, TWO, act, open, settle};
+use super::world::{Budget, Model};
+use crate::event::RankTotals;
+use crate::graph::Bucket;
+use crate::plateau::{Plateau, Rules};
+
+const BLOCKS: u32 = 3;
+
+/// One bucket, which two trainers validate.
+fn model() -> Model {
+    Model {
+        blocks: BLOCKS,
+        ..Model::new(1, 1, true, 0, Budget::default())
+    }
+}
+
+/// Two trainers of a run of `epochs` epochs that stops and slows down by `rules`.
+fn joined(epochs: u32, interval: u32, rules: Rules) -> Record {
+    let mut record = model().found(None, 7);
+    record.terms.extent.epochs = epochs;
+    record.terms.validation = Some(Validation {
+        interval,
+        rules,
+        ..validation()
+    });
+    let terms = record.terms.clone();
+    for token in [ONE, TWO] {
+        let Action::Join(mut join) = model().join(None) else {
+            unreachable!()
+        };
+        join.terms = terms.clone();
+        record = act(&record, token, Action::Join(join)).unwrap();
+    }
+    record
+}
+
+/// Trains an epoch.
+fn trained(record: &Record) -> Record {
+    let mut record = open(record, &[]);
+    let bucket = Bucket::new(0, 0);
+    record = act(&record, ONE, Action::Lease(bucket)).unwrap();
+    record = settle(&record, &model().settlement(&record, ONE, bucket)).unwrap();
+    let from = record.work.pass;
+    act(&record, ONE, Action::Advance { from }).unwrap()
+}
+
+fn committed(record: &Record) -> Record {
+    let record = act(record, ONE, Action::Checkpoint).unwrap();
+    let cut = record.checkpoint_under_way().unwrap().1;
+    act(&record, ONE, Action::Committed(cut)).unwrap()
+}
+
+fn begin(record: &Record, blocks: u32) -> Result<Record, Refusal> {
+    let version = record.checkpoints.newest_version();
+    let epochs = record.work.pass.epoch;
+    act(
+        record,
+        ONE,
+        Action::BeginRanking {
+            epochs,
+            version,
+            blocks,
+        },
+    )
+}
+
+/// An epoch is trained and committed, and a ranking begun.
+pub(super) fn ranking() -> Record {
+    let record = committed(&trained(&joined(1, 1, Rules::default())));
+    begin(&record, BLOCKS).unwrap()
+}
+
+pub(super) fn lease(record: &Record, token: Token, block: u32) -> Result<Record, Refusal> {
+    let epochs = record.work.pass.epoch;
+    act(record, token, Action::LeaseBlock { epochs, block })
+}
+
+fn ranked(
+    record: &Record,
+    token: Token,
+    block: u32,
+    totals: BlockTotals,
+) -> Result<Record, Refusal> {
+    let totals = Box::new(totals);
+    act(record, token, Action::Ranked { block, totals })
+}
+
+fn end(record: &Record) -> Result<Record, Refusal> {
+    let epochs = record.work.pass.epoch;
+    act(record, TWO, Action::EndRanking { epochs })
+}
+
+/// Ranks one block for each mean reciprocal rank, and draws the conclusions.
+fn validated(record: &Record, mrr: f64) -> Record {
+    let mut record = begin(&committed(record), 1).unwrap();
+    record = lease(&record, ONE, 0).unwrap();
+    let side = RankTotals {
+        count: 1,
+        rank: 1.0 / mrr,
+        mrr,
+        ..RankTotals::default()
+    };
+    record = ranked(&record, ONE, 0, [side, side]).unwrap();
+    record.check().unwrap();
+    end(&record).unwrap()
+}
+
+#[test]
+fn blocks_are_ranked_once_and_added_in_their_order() {
+    let mut record = ranking();
+    record.check().unwrap();
+    assert_eq!(record.phase(), Phase::Ranking);
+    for (token, block) in [(TWO, 2), (ONE, 0)] {
+        record = lease(&record, token, block).unwrap();
+    }
+    assert_eq!(record.free_blocks(), [1]);
+    record.check().unwrap();
+    let taken = Refusal::BlockTaken { block: 2 };
+    record = ranked(&record, ONE, 0, totals(0)).unwrap();
+    assert_eq!(lease(&record, ONE, 2).unwrap_err(), taken);
+    record = ranked(&record, TWO, 2, totals(2)).unwrap();
+    assert_eq!(lease(&record, ONE, 2).unwrap_err(), taken);
+    assert_eq!(end(&record).unwrap_err(), Refusal::NotRanked { left: 1 });
+    assert_eq!(record.outcome(), None);
+    record = lease(&record, TWO, 1).unwrap();
+    record = ranked(&record, TWO, 1, totals(1)).unwrap();
+    record.check().unwrap();
+    let (expected, plateau) = record.outcome().unwrap();
+    record = end(&record).unwrap();
+    record.check().unwrap();
+    assert_eq!(record.validated(), Some(&expected));
+    assert_eq!(record.work.progress.plateau, plateau);
+    let Validated { epochs, ranks } = expected;
+    assert_eq!((epochs, ranks.count, ranks.mean_rank), (1, 0b111, 1.0));
+    assert_eq!((plateau.seen, plateau.best_epoch), (1, 1));
+    assert_eq!(record.phase(), Phase::Finished);
+    assert!(matches!(end(&record).unwrap_err(), Refusal::Phase { .. }));
+}
+
+#[test]
+fn a_block_is_its_holders_until_that_gives_it_up_or_is_gone() {
+    let record = lease(&ranking(), ONE, 1).unwrap();
+    let (token, block) = (TWO, 1);
+    let others = Refusal::BlockNotLeased { token, block };
+    assert_eq!(ranked(&record, TWO, 1, totals(1)).unwrap_err(), others);
+    assert_eq!(
+        act(&record, TWO, Action::GiveUpBlock(1)).unwrap_err(),
+        others
+    );
+    assert!(matches!(
+        lease(&record, ONE, 0).unwrap_err(),
+        Refusal::TooMany { most: 1, .. }
+    ));
+    assert_eq!(
+        lease(&record, TWO, 3).unwrap_err(),
+        Refusal::NoBlock { block: 3 }
+    );
+    for free in [
+        act(&record, ONE, Action::GiveUpBlock(1)),
+        act(&record, TWO, Action::Revoke(ONE)),
+        act(&record, ONE, Action::Leave),
+        record.order(Order::Evict(ONE)),
+    ] {
+        let free = free.unwrap();
+        free.check().unwrap();
+        assert_eq!(free.free_blocks(), [0, 1, 2]);
+        lease(&free, TWO, 1).unwrap();
+    }
+    let mut wrong = totals(1);
+    wrong[0].mrr = f64::NAN;
+    assert_eq!(
+        ranked(&record, ONE, 1, wrong).unwrap_err(),
+        Refusal::Totals { block: 1 }
+    );
+}
+
+#[test]
+fn only_the_checkpoint_of_the_end_of_the_epoch_is_ranked() {
+    let mut record = committed(&joined(2, 1, Rules::default()));
+    assert!(matches!(
+        begin(&record, BLOCKS).unwrap_err(),
+        Refusal::Phase { .. }
+    ));
+    record = trained(&record);
+    assert_eq!(record.phase(), Phase::Ranking);
+    let old = Refusal::NotOfEpoch { version: 1 };
+    assert_eq!(begin(&record, BLOCKS).unwrap_err(), old);
+    let open = Action::Open {
+        pass: record.work.pass,
+        plan: 5,
+        empty: Vec::new(),
+    };
+    let phase = Phase::Ranking;
+    assert_eq!(
+        act(&record, ONE, open).unwrap_err(),
+        Refusal::Phase { phase }
+    );
+    // Begun, and not at its end.
+    let begun = act(&record, ONE, Action::Checkpoint).unwrap();
+    assert!(matches!(
+        begin(&begun, BLOCKS).unwrap_err(),
+        Refusal::NotOfEpoch { version: 2 }
+    ));
+    record = committed(&record);
+    assert_eq!(
+        begin(&record, 0).unwrap_err(),
+        Refusal::NoBlock { block: 0 }
+    );
+    assert!(matches!(
+        begin(&record, MAX_BLOCKS + 1).unwrap_err(),
+        Refusal::TooMany { .. }
+    ));
+    record = begin(&record, BLOCKS).unwrap();
+    assert_eq!(
+        begin(&record, BLOCKS).unwrap_err(),
+        Refusal::Phase { phase }
+    );
+    let checkpoint = act(&record, TWO, Action::Checkpoint).unwrap_err();
+    assert_eq!(checkpoint, Refusal::Phase { phase });
+    let epochs = 2;
+    let later = act(&record, TWO, Action::LeaseBlock { epochs, block: 0 }).unwrap_err();
+    assert!(matches!(later, Refusal::Pass { .. }));
+}
+
+#[test]
+fn what_the_run_does_next_follows_from_the_ranks() {
+    let rules = Rules {
+        early_stop: Some(2),
+        lr_decay: Some(0.5),
+        lr_patience: 1,
+    };
+    let mut record = joined(9, 1, rules);
+    let mut told = Vec::new();
+    for mrr in [0.25, 0.5, 0.125, 0.25] {
+        assert_eq!(record.phase(), Phase::Opening);
+        record = validated(&trained(&record), mrr);
+        record.check().unwrap();
+        let Plateau {
+            best_epoch,
+            lr_factor,
+            ..
+        } = record.work.progress.plateau;
+        told.push((best_epoch, lr_factor, record.work.enough));
+    }
+    assert_eq!(
+        told,
+        [
+            (1, 1.0, false),
+            (2, 1.0, false),
+            (2, 0.5, false),
+            (2, 0.25, true)
+        ]
+    );
+    assert_eq!(record.phase(), Phase::Finished);
+}
+
+#[test]
+fn epochs_between_two_rankings_are_not_ranked() {
+    let mut record = joined(4, 3, Rules::default());
+    for epoch in 1..=4 {
+        record = trained(&record);
+        let expected = match epoch {
+            3 => Phase::Ranking,
+            4 => Phase::Finished,
+            _ => Phase::Opening,
+        };
+        assert_eq!(record.phase(), expected);
+        if epoch == 3 {
+            record = validated(&record, 0.5);
+            assert_eq!(record.phase(), Phase::Opening);
+        }
+    }
+}
+
+#[test]
+fn a_run_that_ends_on_request_drops_the_ranking_and_makes_it_anew() {
+    let record = lease(&ranking(), ONE, 0).unwrap();
+    let record = record.order(Order::Stop).unwrap();
+    record.check().unwrap();
+    assert_eq!(record.phase(), Phase::Stopping);
+    assert!(record.ranking().is_none());
+    let (token, block) = (ONE, 0);
+    assert_eq!(
+        ranked(&record, ONE, 0, totals(0)).unwrap_err(),
+        Refusal::BlockNotLeased { token, block }
+    );
+    let mut record = act(&record, ONE, Action::Leave).unwrap();
+    record = act(&record, TWO, Action::Leave).unwrap();
+    let terms = record.terms.clone();
+    let Action::Join(mut join) = model().join(None) else {
+        unreachable!()
+    };
+    join.terms = terms;
+    record = act(&record, ONE, Action::Join(join)).unwrap();
+    assert_eq!(record.phase(), Phase::Ranking);
+    begin(&record, BLOCKS).unwrap();
+}
+
+#[test]
+fn who_goes_on_from_the_checkpoint_ranks_it() {
+    let record = ranking();
+    let founding = Founding {
+        terms: record.terms.clone(),
+        run: record.run,
+        incarnation: Token(8),
+        wanted: 1,
+        work: record.work.clone(),
+        base: record.checkpoints.base,
+    };
+    let again = Record::found(founding).unwrap();
+    assert_eq!(again.phase(), Phase::Gathering(1));
+    let Action::Join(mut join) = model().join(None) else {
+        unreachable!()
+    };
+    join.terms = record.terms;
+    let again = act(&again, ONE, Action::Join(join)).unwrap();
+    assert_eq!(again.phase(), Phase::Ranking);
+    let again = begin(&again, BLOCKS).unwrap();
+    assert_eq!(again.free_blocks(), [0, 1, 2]);
+}
+
+#[test]
+fn a_trainer_that_validates_otherwise_is_refused() {
+    let refused = |change: fn(&mut Terms)| {
+        let record = ranking();
+        let Action::Join(mut join) = model().join(None) else {
+            unreachable!()
+        };
+        join.terms = record.terms.clone();
+        change(&mut join.terms);
+        act(&record, Token(3), Action::Join(join))
+            .unwrap_err()
+            .to_string()
+    };
+    let other = |terms: &mut Terms| terms.validation.as_mut().unwrap().rules.early_stop = Some(4);
+    assert_eq!(
+        refused(other),
+        "`[validation]` is , interval 1, early_stop 4 here, but , interval 1 in the run"
+    );
+    assert!(refused(|terms| terms.validation = None).contains("is unset here"));
+}

@@ -1,0 +1,251 @@
+//! Rankings in a model: what trainers do between epochs, what must hold, and ledgers that get it wrong.
+//!
+//! A block's sums are those of `1 << block` edges. So the edges of a whole ranking tell which blocks are in it, and how
+//! often.
+
+use std::hash::{Hash, Hasher};
+
+use super::super::*;
+use super::invariants::standing;
+use super::steps::Request;
+use super::world::{Budget, Member, Mistake, Model, Stage, World};
+use crate::event::RankTotals;
+use crate::plateau::Rules;
+
+/// What is asked for between epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Begin,
+    Lease(u32),
+    GiveUp(u32),
+    Rank(u32),
+    End,
+}
+
+pub(super) fn validation() -> Validation {
+    Validation {
+        what: String::new(),
+        interval: 1,
+        rules: Rules::default(),
+    }
+}
+
+/// Sums of a block's ranks.
+pub(super) fn totals(block: u32) -> BlockTotals {
+    let count = 1 << block;
+    let sum = count as f64;
+    let side = RankTotals {
+        count,
+        rank: sum,
+        mrr: sum,
+        hits: [count; 4],
+        auc: sum,
+    };
+    [side, side]
+}
+
+impl Model {
+    /// What `member` may ask for where an epoch has ended. `first` is the one who does what makes no difference who does.
+    pub(super) fn ranking_requests(
+        &self,
+        world: &World,
+        member: usize,
+        first: Option<usize>,
+        requests: &mut Vec<Request>,
+    ) {
+        let (of, is_first) = (&world.members[member], first == Some(member));
+        let Some(record) = &world.register else {
+            return;
+        };
+        let mut add = |part| requests.push(Request::Ranking(part));
+        let Some(ranking) = &record.ranking else {
+            let any = self.mistake == Some(Mistake::AnyCheckpointRanked);
+            let writes = |w: &super::world::Writing| w.stage == Stage::Begun;
+            if !is_first {
+            } else if any || record.checkpoints.of_pass().is_some() {
+                add(Part::Begin);
+            } else if record.checkpoint_under_way().is_none()
+                && !of.writing.as_ref().is_some_and(writes)
+            {
+                requests.push(Request::Checkpoint);
+            }
+            return;
+        };
+        match of.block {
+            Some(block) => {
+                add(Part::Rank(block));
+                if world.budget.given_up > 0 {
+                    add(Part::GiveUp(block));
+                }
+            }
+            None => record
+                .free_blocks()
+                .into_iter()
+                .map(Part::Lease)
+                .for_each(&mut add),
+        }
+        let is_done = ranking.totals().is_some() || self.mistake == Some(Mistake::EarlyConclusion);
+        if is_first && is_done {
+            add(Part::End);
+        }
+    }
+
+    pub(super) fn ranking_action(
+        &self,
+        budget: &mut Budget,
+        record: &Record,
+        of: &Member,
+        part: Part,
+    ) -> Option<Action> {
+        let epochs = record.work.pass.epoch;
+        Some(match part {
+            Part::Begin => Action::BeginRanking {
+                epochs,
+                version: match self.mistake {
+                    Some(Mistake::AnyCheckpointRanked) => record.checkpoints.base?.version,
+                    _ => record.checkpoints.of_pass()?,
+                },
+                blocks: self.blocks,
+            },
+            Part::Lease(block) => Action::LeaseBlock { epochs, block },
+            Part::GiveUp(block) => {
+                budget.given_up -= 1;
+                Action::GiveUpBlock(block)
+            }
+            Part::Rank(block) if of.block == Some(block) => Action::Ranked {
+                block,
+                totals: Box::new(totals(block)),
+            },
+            Part::Rank(_) => return None,
+            Part::End => Action::EndRanking { epochs },
+        })
+    }
+}
+
+/// Nearer to the end of a ranking by one step, for one trainer alone.
+pub(super) fn go_on(
+    model: &Model,
+    mut record: Record,
+    mut act: impl FnMut(&Record, Action) -> Result<Record, Refusal>,
+) -> Result<Record, Refusal> {
+    let epochs = record.work.pass.epoch;
+    if record.ranking.is_none() {
+        if record.checkpoints.of_pass().is_none() {
+            record = act(&record, Action::Checkpoint)?;
+            let cut = record.checkpoint_under_way().unwrap().1;
+            record = act(&record, Action::Committed(cut))?;
+        }
+        let version = record.checkpoints.of_pass().unwrap();
+        let blocks = model.blocks;
+        return act(
+            &record,
+            Action::BeginRanking {
+                epochs,
+                version,
+                blocks,
+            },
+        );
+    }
+    let Some(&block) = record.free_blocks().first() else {
+        return act(&record, Action::EndRanking { epochs });
+    };
+    record = act(&record, Action::LeaseBlock { epochs, block })?;
+    let totals = Box::new(totals(block));
+    act(&record, Action::Ranked { block, totals })
+}
+
+/// Each block's sums are its own, and those of a whole ranking have every block once.
+pub(super) fn blocks_count_once(model: &Model, world: &World) -> bool {
+    let Some(record) = &world.register else {
+        return true;
+    };
+    let ranking = record.ranking.iter().flat_map(|ranking| &ranking.blocks);
+    let mut blocks = (0..).zip(ranking);
+    let is_own = |(block, found): (u32, &Option<BlockTotals>)| {
+        found.is_none_or(|found| found == totals(block))
+    };
+    let whole = (1 << model.blocks) - 1;
+    blocks.all(is_own)
+        && record
+            .validated
+            .is_none_or(|validated| validated.ranks.count == whole)
+}
+
+/// The checkpoint that is ranked has all of the epoch and nothing else.
+pub(super) fn is_of_epoch(model: &Model, world: &World) -> bool {
+    let record = standing(model, world);
+    let Some(ranking) = record.and_then(|record| record.ranking.as_ref()) else {
+        return true;
+    };
+    world.manifests.iter().any(|manifest| {
+        let work = &manifest.work;
+        manifest.cut.version == ranking.version
+            && work.pass.epoch == ranking.epochs
+            && work.plan.is_none()
+    })
+}
+
+pub(super) fn hash(record: &Record, state: &mut impl Hasher) {
+    record.checkpoints.before_pass.hash(state);
+    if let Some(ranking) = &record.ranking {
+        let is_ranked = |block: &Option<BlockTotals>| block.is_some();
+        let blocks: Vec<bool> = ranking.blocks.iter().map(is_ranked).collect();
+        (ranking.version, blocks).hash(state);
+    }
+    record
+        .validated
+        .map(|validated| validated.epochs)
+        .hash(state);
+}
+
+/// Whether a ledger with `mistake` takes `action` in another way.
+pub(super) fn is_about(mistake: Mistake, action: &Action) -> bool {
+    matches!(
+        (mistake, action),
+        (Mistake::RankedUnasked, Action::Ranked { .. })
+            | (Mistake::AnyCheckpointRanked, Action::BeginRanking { .. })
+            | (Mistake::EarlyConclusion, Action::EndRanking { .. })
+    )
+}
+
+/// The record after `transaction`, without what keeps it in its place.
+pub(super) fn apply_wrongly(record: &Record, tx: &Transaction) -> Result<Record, Refusal> {
+    let refused = match record.apply(tx) {
+        Err(refused) => refused,
+        right => return right,
+    };
+    let mut next = record.clone();
+    match &tx.action {
+        Action::Ranked { block, totals } => {
+            let ranking = next.ranking.as_mut().ok_or(refused)?;
+            let found = &mut ranking.blocks[*block as usize];
+            let found = found.get_or_insert_default();
+            for (side, more) in found.iter_mut().zip(&**totals) {
+                side.add(more);
+            }
+        }
+        &Action::BeginRanking {
+            epochs,
+            version,
+            blocks,
+        } => {
+            next.ranking = Some(Ranking {
+                epochs,
+                version,
+                blocks: vec![None; blocks as usize],
+            });
+        }
+        Action::EndRanking { .. } => {
+            let ranking = next.ranking.as_mut().ok_or(refused)?;
+            for block in &mut ranking.blocks {
+                block.get_or_insert_default();
+            }
+            return next.apply(tx);
+        }
+        _ => return Err(refused),
+    }
+    if let Some(trainer) = next.trainers.get_mut(&tx.token) {
+        trainer.last = tx.number;
+    }
+    Ok(next)
+}

@@ -1,0 +1,248 @@
+//! The loss's own parameters, where it has some that change: they have one owner, as a block of rows has.
+//!
+//! Each trainer adds up the batches that it trains, and sends their number, edges and loss to the owner. The owner has the
+//! loss's `update` called with everybody's sums, in a round of its own: at most once a round, however many batches came. The
+//! answer is the state of the loss, which everyone takes over; parameters that changed count for the batches that start
+//! behind that.
+//!
+//! What is guaranteed: every batch counts exactly once as long as no owner is lost, whoever comes and leaves. What a lost
+//! trainer had told stays counted, since an update may have used it; its buckets count again when they are trained again.
+//! Where the owner is lost, the newest state that anybody has seen counts. The order in which batches of several trainers
+//! count is that of their messages, so runs of several trainers are not repeated exactly.
+
+use std::collections::BTreeMap;
+
+use pbg_core::ledger::Token;
+use pbg_core::loss::{LossState, Observed};
+use pbg_core::strategy::{Cause, Loss as _};
+
+use super::bytes::{Reader, Writer};
+use super::message::{Counted, Question, Reply};
+use super::rounds::{Exchange, Turn};
+use super::shared::lock;
+use super::state::{Copied, anew};
+
+/// What the owner of the loss knows.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LossSums {
+    pub(super) version: u64,
+    /// The state behind the last update or count.
+    state: LossState,
+    /// What came since.
+    pending: Observed,
+    /// Number of the last message of each trainer.
+    counted: Counted,
+}
+
+/// What a trainer knows of the loss as one that adds to it.
+#[derive(Default)]
+pub(super) struct KnownLoss {
+    /// Number of the last message.
+    sent: u64,
+    /// A message that was not answered.
+    unanswered: Option<Observed>,
+    /// What was refused, and goes with the next message.
+    refused: Observed,
+}
+
+impl LossSums {
+    /// Begins with a copy of which nobody knows more.
+    pub(super) fn anew(copied: Copied<LossState>) -> Self {
+        Self {
+            version: anew(copied.version),
+            state: copied.what,
+            pending: Observed::default(),
+            counted: copied.counted,
+        }
+    }
+
+    /// Counts a message once; gives the state as it is.
+    pub(super) fn exchange(
+        &mut self,
+        from: Token,
+        number: u64,
+        observed: &Observed,
+        takes_part: impl Fn(&Token) -> bool,
+    ) -> Reply {
+        self.counted.retain(|token, _| takes_part(token));
+        let last = self.counted.entry(from).or_default();
+        if number > *last {
+            *last = number;
+            self.pending.add(observed);
+        }
+        Reply::Loss {
+            version: self.version,
+            counted: self.counted.clone(),
+            state: self.state.clone(),
+            is_whole: self.pending.is_empty(),
+        }
+    }
+
+    /// The state, and what is to be counted with it. Nothing is lost if that fails: see [`LossSums::give_back`].
+    pub(super) fn begin_count(&mut self) -> Option<(LossState, Observed)> {
+        match self.pending.is_empty() {
+            true => None,
+            false => Some((self.state.clone(), std::mem::take(&mut self.pending))),
+        }
+    }
+
+    /// What came of a count.
+    pub(super) fn end_count(&mut self, state: LossState) {
+        self.version += 1;
+        self.state = state;
+    }
+
+    /// A count was interrupted: it is to be done again.
+    pub(super) fn give_back(&mut self, observed: &Observed) {
+        self.pending.add(observed);
+    }
+
+    pub(super) fn state(&self) -> &LossState {
+        &self.state
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        to.long(self.version);
+        to.counted(&self.counted);
+        to.observed(&self.pending);
+        to.loss(&self.state);
+        to.0
+    }
+
+    pub(super) fn decode(bytes: &[u8], parameters: usize) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let sums = Self {
+            version: reader.long()?.checked_add(1)?,
+            counted: reader.counted()?,
+            pending: reader.observed()?,
+            state: reader.loss(parameters)?,
+        };
+        reader.0.is_empty().then_some(sums)
+    }
+}
+
+impl Exchange {
+    /// Sends what was observed since, and takes the state of the loss over. Says whether the owner has counted everything that
+    /// was observed before.
+    pub(super) fn exchange_loss(
+        &self,
+        owner: Token,
+        known: &mut KnownLoss,
+        turn: &mut Turn,
+    ) -> bool {
+        let (Some(loss), Some(index)) = (&self.loss, self.shared.loss_index()) else {
+            return true;
+        };
+        let earlier = known.unanswered.take();
+        let is_repeated = earlier.is_some();
+        let observed = earlier.unwrap_or_else(|| {
+            known.sent += 1;
+            let mut observed = std::mem::take(&mut known.refused);
+            observed.add(&loss.take_observed());
+            observed
+        });
+        let number = known.sent;
+        let question = Question::Loss {
+            block: index as u32,
+            number,
+            observed,
+        };
+        match self.ask(owner, question, self.shared.kind(index), turn) {
+            Some(Reply::Loss {
+                version,
+                counted,
+                state,
+                is_whole,
+            }) => {
+                self.shared.see_loss(version, counted, &state);
+                // What does not fit is of another model, which the ledger would have refused.
+                let _fits = loss.restore(&state);
+                is_whole && !is_repeated
+            }
+            Some(_) => {
+                turn.is_stale = true;
+                match is_repeated {
+                    true => known.unanswered = Some(observed),
+                    false => known.refused = observed,
+                }
+                false
+            }
+            None => {
+                known.unanswered = Some(observed);
+                false
+            }
+        }
+    }
+
+    /// Counts what has come at the owner, and has the loss's parameters updated if that is due.
+    pub(super) fn count_loss(&self) {
+        let (Some(loss), Some(index)) = (&self.loss, self.shared.loss_index()) else {
+            return;
+        };
+        let places = &self.shared.places;
+        let begun = places.with_loss(index, LossSums::begin_count).flatten();
+        let Some((state, observed)) = begun else {
+            return;
+        };
+        let counted = match loss.restore(&state) {
+            Ok(()) => loss.count(&observed),
+            // A state of another model, which the ledger would have refused.
+            Err(_) => return,
+        };
+        if let Err(fault) = counted {
+            places.with_loss(index, |sums| sums.give_back(&observed));
+            if fault.cause != Cause::Interruption {
+                lock(&self.fault).get_or_insert(fault);
+            }
+            return;
+        }
+        if let Some(state) = loss.state() {
+            places.with_loss(index, |sums| sums.end_count(state));
+        }
+    }
+}
+
+/// What a run begins with, when nobody has told anything.
+pub(super) fn first(state: LossState) -> Copied<LossState> {
+    Copied {
+        version: 0,
+        counted: BTreeMap::new(),
+        what: state,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed(batches: u64) -> Observed {
+        Observed {
+            batches,
+            edges: 10 * batches,
+            loss: batches as f64,
+        }
+    }
+
+    #[test]
+    fn every_message_counts_once_whoever_owns_the_loss_then() {
+        let state = LossState {
+            parameters: vec![0.5, 1.0],
+            ..LossState::default()
+        };
+        let mut sums = LossSums::anew(first(state.clone()));
+        let all = |_: &Token| true;
+        sums.exchange(Token(1), 1, &observed(3), all);
+        sums.exchange(Token(1), 1, &observed(3), all);
+        sums.exchange(Token(2), 5, &observed(4), all);
+        let mut next = LossSums::decode(&sums.encode(), 2).unwrap();
+        assert!(next.version > sums.version);
+        next.exchange(Token(2), 5, &observed(4), all);
+        assert_eq!(next.begin_count(), Some((state.clone(), observed(7))));
+        assert_eq!(next.begin_count(), None);
+        next.give_back(&observed(7));
+        assert_eq!(next.begin_count(), Some((state, observed(7))));
+        assert_eq!(LossSums::decode(&sums.encode(), 3), None);
+        assert_eq!(LossSums::decode(&sums.encode()[1..], 2), None);
+    }
+}

@@ -1,0 +1,266 @@
+//! Rounds of the exchange: what was added to each block is sent to its owner, and what others did is added.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pbg_core::ledger::Token;
+use pbg_core::strategy::StrategyError;
+
+use super::arrays::Arrays;
+use super::blocks::{Block, Owners};
+use super::loss::KnownLoss;
+use super::message::{Asked, Counted, Question, Reply, Rows};
+use super::shared::{Shared, lock};
+use super::state::Kind;
+use crate::losses::GuardedLoss;
+
+/// Longest wait for an owner's answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// After so many questions without an answer, nothing more is asked of a trainer in a round.
+const PATIENT: u32 = 2;
+/// Of so many rounds, one looks at all numbers of a block, even if nothing says that they changed.
+const THOROUGH: u64 = 16;
+
+/// What a trainer knows of a block as one that adds to it.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Who was asked last.
+    owner: Option<Token>,
+    /// The version to ask with; 0 for all rows.
+    version: u64,
+    /// Number of the last message about it.
+    sent: u64,
+    /// A message that was not answered. It is sent again as it was, whoever owns the block then, so that it counts once.
+    unanswered: Option<Sent>,
+}
+
+/// What was sent of a block, and the values that it led to.
+struct Sent {
+    added: Rows,
+    now: Rows,
+}
+
+/// What only one round at a time uses.
+#[derive(Default)]
+pub(super) struct Turns {
+    known: Vec<Known>,
+    known_loss: KnownLoss,
+    rounds: u64,
+    /// The owners among those that stay.
+    pub(super) owners: Owners,
+}
+
+/// What was learned within a round.
+#[derive(Default)]
+pub(super) struct Turn {
+    silent: BTreeMap<Token, u32>,
+    /// Whether somebody knows another record.
+    pub(super) is_stale: bool,
+}
+
+pub(super) struct Exchange {
+    pub(super) shared: Arc<Shared>,
+    pub(super) arrays: Arrays,
+    /// The loss, where its parameters change.
+    pub(super) loss: Option<GuardedLoss>,
+    /// How it failed where it is updated: the run ends.
+    pub(super) fault: Mutex<Option<StrategyError>>,
+    /// Held by workers while they train a batch, and by the exchange alone while it adds what others did.
+    pub(super) gate: Arc<RwLock<()>>,
+    pub(super) turns: Mutex<Turns>,
+    /// Shortest time between two rounds.
+    pub(super) pause: Duration,
+    pub(super) ends: AtomicBool,
+}
+
+impl Exchange {
+    /// Exchanges until it is told to end.
+    pub(super) fn run(&self) {
+        while !self.ends.load(Ordering::Relaxed) {
+            self.round(None);
+            thread::park_timeout(self.pause);
+        }
+    }
+
+    /// Rounds until every owner has counted everything that was added before, at most for `within`. Says whether.
+    pub(super) fn tell(&self, within: Duration) -> bool {
+        let started = Instant::now();
+        let mut untold = vec![true; self.shared.count_all()];
+        loop {
+            self.round(Some(&mut untold));
+            if !untold.contains(&true) {
+                return true;
+            }
+            if started.elapsed() >= within {
+                return false;
+            }
+            thread::sleep(self.pause);
+        }
+    }
+
+    /// Exchanges every block once; one after the other, so that the owners set the pace. With `untold` only those, where
+    /// nothing is missed that was added before, and those stay whose owner did not answer.
+    fn round(&self, mut untold: Option<&mut Vec<bool>>) {
+        let turns = &mut *lock(&self.turns);
+        let Some(record) = self.shared.ledger.seen() else {
+            return;
+        };
+        let count = self.shared.count_all();
+        turns
+            .known
+            .resize_with(self.shared.blocks.len(), Known::default);
+        turns.owners.update(self.shared.who_stays(&record), count);
+        turns.rounds += 1;
+        let mut turn = Turn::default();
+        self.count_loss();
+        self.move_blocks(&record, &turns.owners, &mut turn);
+        // Not always from the first on: an owner that is asked no more in this round is asked for others in the next.
+        let first = turns.rounds as usize % count.max(1);
+        for index in (first..count).chain(0..first) {
+            if untold.as_ref().is_some_and(|untold| !untold[index]) {
+                continue;
+            }
+            let due = (turns.rounds + index as u64).is_multiple_of(THOROUGH);
+            let thorough = due || untold.is_some();
+            let owner = turns.owners.of(index);
+            let mut exchange = |owner| match self.shared.blocks.get(index) {
+                Some(block) => {
+                    let known = &mut turns.known[index];
+                    self.exchange(owner, block, known, thorough, &mut turn)
+                }
+                None => self.exchange_loss(owner, &mut turns.known_loss, &mut turn),
+            };
+            let told =
+                owner.is_some_and(|owner| self.shared.while_asking(index, || exchange(owner)));
+            if let Some(untold) = &mut untold {
+                untold[index] = !told;
+            }
+        }
+        if turn.is_stale || turn.silent.values().any(|silent| *silent > 0) {
+            // A refusal of the ledger is met by the thread that trains.
+            let _newest = self.shared.ledger.refresh();
+        }
+    }
+
+    /// Sends what was added to a block, and adds what others did. Says whether the owner has counted everything that was
+    /// added before.
+    fn exchange(
+        &self,
+        owner: Token,
+        block: &Block,
+        known: &mut Known,
+        thorough: bool,
+        turn: &mut Turn,
+    ) -> bool {
+        let Shared { seen, ledger, .. } = &*self.shared;
+        if known.owner != Some(owner) {
+            // Its versions may be of another count.
+            (known.owner, known.version) = (Some(owner), 0);
+        }
+        let earlier = known.unanswered.take();
+        let is_repeated = earlier.is_some();
+        let sent = earlier.unwrap_or_else(|| {
+            known.sent += 1;
+            let seen = lock(&seen[block.index]);
+            let changed = block.changed(&self.arrays, &seen.what, thorough);
+            Sent::new(changed)
+        });
+        let question = Question::Exchange {
+            block: block.index as u32,
+            version: known.version,
+            number: known.sent,
+            settlements: ledger.settlements(),
+            rows: sent.added.clone(),
+        };
+        match self.ask(owner, question, Kind::Rows(block.shape), turn) {
+            Some(Reply::Sums {
+                version,
+                counted,
+                rows,
+            }) => {
+                self.take(block, &sent, version, counted, &rows);
+                known.version = version;
+                // What was added since is in no message yet.
+                !is_repeated
+            }
+            // It was not counted, but may have been when it was sent before.
+            Some(_) => {
+                turn.is_stale = true;
+                known.unanswered = is_repeated.then_some(sent);
+                false
+            }
+            None => {
+                known.unanswered = Some(sent);
+                false
+            }
+        }
+    }
+
+    /// Asks a trainer, which may be this one. None if no answer came, and nobody knows whether it has heard.
+    pub(super) fn ask(
+        &self,
+        whom: Token,
+        question: Question,
+        kind: Kind,
+        turn: &mut Turn,
+    ) -> Option<Reply> {
+        let from = self.shared.ledger.token();
+        let asked = Asked { from, question };
+        if whom == from {
+            return Some(self.shared.serve(asked));
+        }
+        let silent = turn.silent.entry(whom).or_default();
+        if *silent >= PATIENT {
+            return None;
+        }
+        let answer = self.shared.live.ask(whom, &asked.encode(), ANSWER_WITHIN);
+        let reply = answer.ok().and_then(|answer| Reply::decode(&answer, kind));
+        if reply == Some(Reply::Leaving) {
+            self.shared.leaves(whom);
+        }
+        match reply {
+            Some(_) => *silent = 0,
+            None => *silent += 1,
+        }
+        reply
+    }
+
+    /// Adds what others did to a block: `rows` are sums in which what was sent is counted.
+    fn take(&self, block: &Block, sent: &Sent, version: u64, counted: Counted, rows: &Rows) {
+        let seen = &mut *lock(&self.shared.seen[block.index]);
+        (seen.version, seen.counted) = (version, counted);
+        if rows.is_empty() {
+            return;
+        }
+        let _alone = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        for (&row, sums) in rows {
+            let at = row as usize;
+            let unsent = || seen.what.row(block, at);
+            let before = sent.now.get(&row).cloned().unwrap_or_else(unsent);
+            block.change(&self.arrays, at, |current| {
+                for ((value, sum), before) in current.iter_mut().zip(sums).zip(&before) {
+                    // Exactly the sum where no worker has changed it since.
+                    *value = match *value == *before {
+                        true => *sum,
+                        false => *value + (*sum - *before),
+                    };
+                }
+            });
+            seen.what.set_row(block, at, sums);
+        }
+    }
+}
+
+impl Sent {
+    fn new(changed: Vec<super::blocks::Changed>) -> Self {
+        let (mut added, mut now) = (Rows::new(), Rows::new());
+        for row in changed {
+            added.insert(row.row as u32, row.added);
+            now.insert(row.row as u32, row.now);
+        }
+        Self { added, now }
+    }
+}

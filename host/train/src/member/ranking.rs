@@ -1,0 +1,381 @@
+//! Rankings: where an epoch has ended whose ranks are due, all trainers rank the validation edges together.
+//!
+//! The trainer that leads sees to a checkpoint of that moment and begins the ranking. Blocks of edges are leased as buckets
+//! are. Every trainer ranks with the tables and parameters of that checkpoint, so that it makes no difference who ranks
+//! which block. What follows from the ranks is the ledger's; every trainer tells it and trains on by it.
+
+use std::thread;
+use std::time::Instant;
+
+use pbg_core::cluster::State;
+use pbg_core::event::Event;
+use pbg_core::ledger::{Action, MAX_BLOCKS, Ranking, Record, Refusal, Validated, Validation};
+use pbg_kernels::params::Params;
+use pbg_kernels::table::Table;
+use pbg_store::checkpoint::Manifest;
+
+use super::joining::VISIBLE_WITHIN;
+use super::ledger::{Denied, Ledger};
+use super::tables::SharedTables;
+use super::{ClusterError, Member};
+use crate::alone::validation;
+use crate::buffer::PartitionBuffer;
+use crate::commit;
+use crate::error::{RunError, SettingError};
+use crate::evaluate::{EDGES, Held, Parts, Tables, View};
+use crate::layout::TableKey;
+use crate::resolved::Resolved;
+use crate::state::RunState;
+
+/// Fewest edges of a block, where there are more than one: each block reads every table once.
+const FEWEST: u64 = 128;
+
+/// What a trainer has made of the rankings so far.
+pub(super) struct Rankings {
+    /// Epochs of the last one that it has told of.
+    told: u32,
+    /// What its workers multiply learning rates by.
+    lr_factor: f32,
+    /// When it began to stand still for the one under way.
+    since: Option<Instant>,
+    /// Seconds that it stood still for the last one.
+    seconds: f64,
+}
+
+impl Rankings {
+    /// Of a trainer that has joined. One that did before tells what was found meanwhile: `told` is how far it had come.
+    pub(super) fn before(ledger: &Ledger, told: Option<u32>) -> Self {
+        let record = ledger.seen();
+        let plateau = record.map_or_else(Default::default, |r| r.work().progress.plateau);
+        Self {
+            told: told.unwrap_or(plateau.seen).min(plateau.seen),
+            lr_factor: plateau.lr_factor,
+            since: None,
+            seconds: 0.0,
+        }
+    }
+
+    /// Epochs of the last ranking that this trainer has told of.
+    pub(super) const fn told(&self) -> u32 {
+        self.told
+    }
+}
+
+/// What a run ranks between epochs, as the ledger compares it; none of one that does not.
+///
+/// # Errors
+/// When the dataset lacks an edge set, or there is nothing to rank: better said before an epoch is trained.
+pub(super) fn validation_terms(resolved: &Resolved) -> Result<Option<Validation>, RunError> {
+    let config = resolved.config();
+    validation::check(config, resolved.dataset())?;
+    let Some(edges) = &config.validation.edges else {
+        return Ok(None);
+    };
+    if resolved.dataset().edge_set(edges)?.is_empty() {
+        return Err(SettingError::NoEdges {
+            edge_set: edges.clone(),
+            untrained: 0,
+        }
+        .into());
+    }
+    let rules = &config.validation;
+    let all = |limit: Option<u32>| limit.map_or_else(|| "all".to_owned(), |n| n.to_string());
+    let what = format!(
+        "edges {edges}, limit {}, candidates {}, filter {}",
+        all(rules.limit),
+        all(rules.candidates),
+        config.validation_filter().join(" ")
+    );
+    Ok(Some(Validation {
+        what,
+        interval: rules.interval,
+        rules: rules.rules(),
+    }))
+}
+
+/// How many blocks `edges` edges are cut into for `trainers` trainers: one for each, but none is smaller than worth while
+/// or larger than what one machine sums up together, unless there would be too many.
+fn blocks(edges: u64, trainers: u64) -> u32 {
+    let even = edges.div_ceil(trainers.max(1)).clamp(FEWEST, EDGES);
+    let most = u64::from(MAX_BLOCKS);
+    let size = match edges.div_ceil(even) <= most {
+        true => even,
+        false => edges.div_ceil(most).next_multiple_of(EDGES),
+    };
+    edges.div_ceil(size) as u32
+}
+
+impl Member<'_> {
+    /// Tells what a ranking has found that has ended since, and goes on with the learning rates that follow from it.
+    pub(super) fn tell_ranks(&mut self, record: &Record) -> Result<(), RunError> {
+        let plateau = record.work().progress.plateau;
+        if let Some(validated) = record.validated().filter(|v| v.epochs > self.rankings.told) {
+            let since = self.rankings.since.take();
+            self.rankings.seconds = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+            self.rankings.told = validated.epochs;
+            let event = self.ranks_found(record, validated);
+            self.machine.emit(event);
+        }
+        if plateau.lr_factor < self.rankings.lr_factor {
+            self.rankings.lr_factor = plateau.lr_factor;
+            self.machine.set_rates(plateau.lr_factor)?;
+        }
+        Ok(())
+    }
+
+    /// What a checkpoint of `record` adds to `metrics.jsonl` behind a version whose run stood at `before`.
+    pub(super) fn ranks_since(&self, record: &Record, before: Option<&RunState>) -> Option<Event> {
+        let seen = before.map_or(0, |before| before.plateau.seen);
+        let validated = record.validated().filter(|v| v.epochs > seen)?;
+        Some(self.ranks_found(record, validated))
+    }
+
+    fn ranks_found(&self, record: &Record, &Validated { epochs, ranks }: &Validated) -> Event {
+        let plateau = record.work().progress.plateau;
+        let edges = self.machine.config().validation.edges.clone();
+        Event::Validated {
+            epochs,
+            edges: edges.unwrap_or_default(),
+            ranks,
+            best: plateau.best_epoch == epochs,
+            lr_factor: plateau.lr_factor,
+            seconds: self.rankings.seconds,
+        }
+    }
+
+    /// Says so if the run is over before its last epoch.
+    pub(super) fn tell_early_end(&mut self) -> Result<(), RunError> {
+        let record = self.seen()?;
+        let (work, extent) = (record.work(), record.terms().extent);
+        if work.enough && work.pass.epoch < extent.epochs {
+            let plateau = work.progress.plateau;
+            self.machine.emit(Event::StoppedEarly {
+                epochs: plateau.seen,
+                best_epoch: plateau.best_epoch,
+                best_mrr: plateau.best_mrr,
+            });
+        }
+        Ok(())
+    }
+
+    /// Does what is to be done next of the ranking that `record` waits for.
+    pub(super) fn rank(&mut self, record: &Record) -> Result<(), RunError> {
+        self.rankings.since.get_or_insert_with(Instant::now);
+        let Some(ranking) = record.ranking() else {
+            return self.begin_ranking(record);
+        };
+        if !record.free_blocks().is_empty() {
+            // Tables that others have trained since are of no use, and would take the room of those that are read.
+            let ledger = &self.ledger;
+            let buffer = &mut self.machine.line.buffer;
+            buffer.forget(|group| !ledger.is_current(group));
+            return self.rank_blocks(ranking);
+        }
+        match record.outcome() {
+            Some(_) if self.leads(record) => self.end_ranking(record, ranking),
+            _ => self.wait(),
+        }
+    }
+
+    /// Begins a ranking of the checkpoint of the end of the epoch, which it writes if there is none; one trainer does it
+    /// for all.
+    fn begin_ranking(&mut self, record: &Record) -> Result<(), RunError> {
+        if !self.leads(record) {
+            return self.wait();
+        }
+        let Some(version) = record.checkpoints().of_pass() else {
+            return match self.checkpoint()? {
+                true => Ok(()),
+                false => self.wait(),
+            };
+        };
+        let options = self.validation_options();
+        let set = self.machine.resolved.dataset().edge_set(&options.edges)?;
+        let edges = options.limit.map_or(u64::MAX, |limit| limit as u64);
+        let edges = edges.min(set.len());
+        self.submit(Action::BeginRanking {
+            epochs: record.work().pass.epoch,
+            version,
+            blocks: blocks(edges, record.trainers().len() as u64),
+        })?;
+        Ok(())
+    }
+
+    fn validation_options(&self) -> crate::EvalOptions {
+        let edges = self.machine.config().validation.edges.as_deref();
+        validation::options(self.machine.resolved, edges.unwrap_or_default())
+    }
+
+    /// Ranks blocks as long as there are free ones.
+    fn rank_blocks(&self, ranking: &Ranking) -> Result<(), RunError> {
+        let ranked = self.try_rank_blocks(ranking);
+        // Files of a ranking that has ended without this trainer may be gone: then it is told that first.
+        ranked.or_else(|error| {
+            self.record()?;
+            Err(error)
+        })
+    }
+
+    fn try_rank_blocks(&self, ranking: &Ranking) -> Result<(), RunError> {
+        let (resolved, buffer) = (self.machine.resolved, &self.machine.line.buffer);
+        let Some(manifest) = self.ranked(ranking)? else {
+            return Ok(());
+        };
+        let mut params = Params::new(&resolved.blueprint().spec);
+        commit::read_model(buffer.store().files.read_model(&manifest)?, &mut params)?;
+        let view = View {
+            dataset: resolved.dataset(),
+            blueprint: resolved.blueprint(),
+            params: &params,
+            grown: None,
+        };
+        let options = self.validation_options();
+        let set = resolved.dataset().edge_set(&options.edges)?;
+        let mut parts = Parts::new(view, &set, &options, resolved.config().seed)?;
+        let tables = &mut Committed {
+            buffer,
+            manifest: &manifest,
+            held: Held::default(),
+        };
+        let size = parts.len().div_ceil(ranking.blocks.len().max(1) as u64);
+        while !self.asked_to_stop()
+            && let Some(block) = self.lease_block(ranking)?
+        {
+            self.watch.says(State::Validating, None);
+            let start = (u64::from(block) * size).min(parts.len());
+            let part = start..(start + size).min(parts.len());
+            let sums = parts.sums(tables, part, &mut |_, _| ())?;
+            let totals = Box::new(sums.map(|side| side.filtered));
+            if !self.submit(Action::Ranked { block, totals })? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leases a block that is free; none when there is none.
+    fn lease_block(&self, ranking: &Ranking) -> Result<Option<u32>, RunError> {
+        let epochs = ranking.epochs;
+        loop {
+            let record = self.record()?;
+            let trainers = record.trainers();
+            // Each looks from another place on, so that two seldom ask for the same block.
+            let place = trainers.keys().position(|token| *token == self.token());
+            let free = record.free_blocks();
+            let place = place.unwrap_or(0) * free.len() / trainers.len().max(1);
+            let Some(&block) = free.get(place) else {
+                return Ok(None);
+            };
+            match self.ledger.submit(Action::LeaseBlock { epochs, block }) {
+                Ok(_) => return Ok(Some(block)),
+                Err(Denied::Refused(Refusal::BlockTaken { .. })) => {}
+                Err(Denied::Refused(_) | Denied::GivenUp) => return Ok(None),
+                Err(Denied::Ended(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The manifest of the checkpoint that is ranked; none if that ranking has ended meanwhile. A folder that is shared
+    /// over a network may show it late.
+    fn ranked(&self, ranking: &Ranking) -> Result<Option<Manifest>, RunError> {
+        let started = Instant::now();
+        loop {
+            let newest = self.machine.line.buffer.store().files.newest()?;
+            if let Some(manifest) = newest.filter(|m| m.version == ranking.version) {
+                return Ok(Some(manifest));
+            }
+            let record = self.record()?;
+            if record
+                .ranking()
+                .is_none_or(|r| r.version != ranking.version)
+            {
+                return Ok(None);
+            }
+            if started.elapsed() > VISIBLE_WITHIN {
+                let version = ranking.version;
+                return Err(ClusterError::NoManifest { version }.into());
+            }
+            thread::sleep(VISIBLE_WITHIN / 20);
+        }
+    }
+
+    /// Draws the conclusions of a ranking; one trainer does it for all. A model that is the best so far is kept before
+    /// that, so that there is no moment in which the ledger calls one the best that is lost with this trainer.
+    fn end_ranking(&self, record: &Record, ranking: &Ranking) -> Result<(), RunError> {
+        let is_best = record
+            .outcome()
+            .is_some_and(|(_, plateau)| plateau.is_best());
+        let stops = self.machine.config().validation.early_stop.is_some();
+        if is_best && stops {
+            let Some(manifest) = self.ranked(ranking)? else {
+                return Ok(());
+            };
+            let kept = self
+                .machine
+                .line
+                .buffer
+                .store()
+                .files
+                .preserve_best(&manifest);
+            if let Err(error) = kept {
+                // One whose part has ended is told that first.
+                self.record()?;
+                return Err(error.into());
+            }
+        }
+        let epochs = ranking.epochs;
+        self.submit(Action::EndRanking { epochs })?;
+        Ok(())
+    }
+}
+
+/// The tables of a checkpoint: those in the buffer that are the same, the others from its files.
+struct Committed<'a> {
+    buffer: &'a PartitionBuffer<SharedTables>,
+    manifest: &'a Manifest,
+    held: Held,
+}
+
+impl Tables for Committed<'_> {
+    fn table(&mut self, key: TableKey) -> Result<&Table, RunError> {
+        let store = self.buffer.store();
+        if let Some(table) = self.buffer.table(key).filter(|_| store.is_current(key)) {
+            table.download()?;
+            return Ok(table);
+        }
+        let manifest = self.manifest;
+        self.held.or_read(key, || store.read_of(manifest, key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_trainer_has_a_block_that_is_worth_while() {
+        for (edges, trainers, expected) in [
+            (1, 4, 1),
+            (FEWEST, 4, 1),
+            (FEWEST + 1, 4, 2),
+            (1000, 1, 1),
+            (1000, 4, 4),
+            (1001, 4, 4),
+            (EDGES, 1, 1),
+            (EDGES + 1, 1, 2),
+            (10 * EDGES, 4, 10),
+            (u64::from(MAX_BLOCKS) * EDGES, 3, MAX_BLOCKS),
+            (u64::from(MAX_BLOCKS) * EDGES + 1, 3, 129),
+        ] {
+            assert_eq!(blocks(edges, trainers), expected, "{edges} for {trainers}");
+        }
+        for edges in (1..5_000_000_u64).step_by(7919) {
+            for trainers in [1, 2, 7, 256] {
+                let blocks = u64::from(blocks(edges, trainers));
+                assert!(blocks <= u64::from(MAX_BLOCKS));
+                // None is left without an edge.
+                assert!((blocks - 1) * edges.div_ceil(blocks) < edges);
+            }
+        }
+    }
+}
