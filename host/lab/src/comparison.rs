@@ -6,6 +6,7 @@ use crate::analysis::Analysis;
 use crate::bound;
 use crate::misses::MissCurve;
 use crate::reuse::Reuse;
+use crate::rounds::{Rounds, rounds};
 use crate::stall::Rates;
 use pbg_core::graph::Bucket;
 use pbg_core::strategy::{BucketOrder, Pass};
@@ -57,6 +58,12 @@ pub struct Entry {
     /// The first seed's plan.
     #[serde(skip)]
     pub plan: Vec<Bucket>,
+    /// What several trainers would do with the first seed's pass, for each number of trainers that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<Rounds>,
+    /// Why there is no more of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub together_fault: Option<String>,
 }
 
 /// An order with one seed.
@@ -83,11 +90,12 @@ pub struct Refused {
 /// Asks every contestant for plans of `passes`, which are one case with several seeds.
 ///
 /// One that fails is listed with its reason and harms no other. `progress` hears each name before
-/// it plans. `None` without passes.
+/// it plans. `machines` are numbers of trainers that train the pass together. `None` without passes.
 pub fn compare(
     orders: &mut [NamedOrder],
     passes: &[(u64, Pass)],
     rates: &Rates,
+    machines: &[u32],
     progress: &mut dyn FnMut(&str),
 ) -> Option<Case> {
     let (_, first) = passes.first()?;
@@ -104,7 +112,10 @@ pub fn compare(
     for (name, order) in orders {
         progress(name);
         let entry = match order {
-            Ok(order) => enter(name, order.as_mut(), passes, rates),
+            Ok(order) => enter(name, order.as_mut(), passes, rates).map(|mut entry| {
+                entry.train_together(order.as_mut(), first, machines);
+                entry
+            }),
             Err(reason) => Err(reason.clone()),
         };
         match entry {
@@ -131,6 +142,8 @@ fn enter(
         seeds: Vec::new(),
         miss_curve: MissCurve::default(),
         plan: Vec::new(),
+        together: Vec::new(),
+        together_fault: None,
     };
     for (seed, pass) in passes {
         let started = Instant::now();
@@ -150,6 +163,15 @@ fn enter(
 }
 
 impl Entry {
+    fn train_together(&mut self, order: &mut dyn BucketOrder, pass: &Pass, machines: &[u32]) {
+        for &trainers in machines {
+            match rounds(order, pass, trainers, false) {
+                Ok(rounds) => self.together.push(rounds),
+                Err(fault) => self.together_fault = Some(fault),
+            }
+        }
+    }
+
     /// Mean of a figure over the seeds.
     #[must_use]
     pub fn mean(&self, figure: impl Fn(&Analysis) -> f64) -> f64 {
@@ -241,7 +263,7 @@ mod tests {
             write: 1e8,
         };
         let mut heard = Vec::new();
-        let case = compare(&mut orders, &passes, &rates, &mut |name| {
+        let case = compare(&mut orders, &passes, &rates, &[1, 2], &mut |name| {
             heard.push(name.to_owned())
         });
         let case = case.unwrap();

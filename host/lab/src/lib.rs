@@ -13,6 +13,7 @@ pub mod grid;
 pub mod misses;
 pub mod replay;
 pub mod reuse;
+pub mod rounds;
 pub mod stall;
 pub mod structure;
 pub mod study;

@@ -5,10 +5,13 @@ use std::io::{self, Write};
 use pbg_core::batch_graph::pipeline::Device;
 use pbg_core::event::Event;
 use pbg_core::plan::PlanCost;
+use pbg_core::strategy::BucketOrder;
+use pbg_lab::rounds::{self, Rounds};
 use pbg_train::{CheckReport, Resolved};
 use serde::Serialize;
 
-use crate::failure::Result;
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
 use crate::options::{AllowArgs, ConfigArgs};
 use crate::terminal::{self, Terminal};
 use crate::{format, load, notes, plugins};
@@ -23,6 +26,7 @@ use crate::{format, load, notes, plugins};
 Examples:
   pbg-host check
   pbg-host check pbg.toml --set buffer_partitions=4
+  pbg-host check pbg.toml --machines 4
   pbg-host check pbg.toml --plugin my_order.wasm --json")]
 pub(crate) struct Args {
     /// Which configuration.
@@ -34,6 +38,10 @@ pub(crate) struct Args {
     /// What may differ from what trained the checkpoint.
     #[command(flatten)]
     allow: AllowArgs,
+    /// Also what so many machines would do with a pass: rounds of buckets, and bytes that they read and write. Memory
+    /// and disk are those of each.
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=256))]
+    machines: Option<u32>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -72,15 +80,25 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             "training will go on with other edges: {change}"
         ));
     }
+    let plan = plan?;
+    let together = match args.machines {
+        Some(machines) => Some(together(&resolved, order.as_mut(), machines)?),
+        None => None,
+    };
     let report = Report {
         order: order.id().to_string(),
-        plan: plan?,
+        plan,
+        together,
         needs,
     };
     if args.json {
         terminal::print_json(&report)?;
     } else {
         terminal::print(|out| print_report(out, &report))?;
+    }
+    if resolved.config().distributed_init_method.is_some() {
+        let advice = resolved.advice_for_several();
+        advice.iter().for_each(|text| terminal.warn(text));
     }
     if let Err(too_little) = pbg_train::require_memory("training", report.needs.taken()) {
         terminal.warn(too_little);
@@ -95,6 +113,16 @@ struct Report {
     needs: CheckReport,
     order: String,
     plan: PlanCost,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    together: Option<Rounds>,
+}
+
+/// What `machines` trainers do with the first pass, as the order picks.
+fn together(resolved: &Resolved, order: &mut dyn BucketOrder, machines: u32) -> Result<Rounds> {
+    let pass = resolved.first_pass()?;
+    let tree_init = resolved.config().distributed_tree_init_order;
+    let rounds = rounds::rounds(order, &pass, machines, tree_init);
+    rounds.map_err(|fault| Failure::message(Kind::Plugin, fault))
 }
 
 fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
@@ -123,6 +151,24 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         report.order,
         format::plural(loads, "partition load"),
         format::bytes(bytes),
+    )?;
+    report
+        .together
+        .map_or(Ok(()), |rounds| print_together(out, &rounds))
+}
+
+/// What several machines do with a pass.
+fn print_together(out: &mut dyn Write, rounds: &Rounds) -> io::Result<()> {
+    let each = |bytes: u64| format::bytes(bytes / u64::from(rounds.trainers.max(1)));
+    writeln!(
+        out,
+        "{}: {} per pass, {} if none waited for another; each is busy {:.0} % of the time, reads {} and writes {} per pass",
+        format::plural(u64::from(rounds.trainers), "machine"),
+        format::plural(rounds.rounds, "round"),
+        rounds.ideal,
+        rounds.busy() * 100.0,
+        each(rounds.bytes_read),
+        each(rounds.bytes_written),
     )
 }
 

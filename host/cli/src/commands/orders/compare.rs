@@ -28,6 +28,7 @@ use crate::terminal::{self, Terminal};
 Examples:
   pbg-host orders compare --partitions 16 --buffer 4
   pbg-host orders compare --partitions 8,16,32,64 --buffer 4,8 --seeds 3 --html orders.html
+  pbg-host orders compare --partitions 32 --machines 8
   pbg-host orders compare pbg.toml --order inside_out --order my_order.wasm
   pbg-host orders compare -p 16 -c 4 --order beta --order optimal --csv orders.csv")]
 pub(crate) struct Args {
@@ -48,6 +49,10 @@ pub(crate) struct Args {
     /// Seeds that every order plans with.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
+    /// Also how many rounds so many trainers take for a pass, each bucket being one round, and what they read and
+    /// write; several numbers are compared.
+    #[arg(long, short = 'm', value_name = "M,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
+    machines: Vec<u32>,
     /// How fast things go.
     #[command(flatten)]
     rates: RateArgs,
@@ -91,7 +96,13 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
                 bar.set_message(format!("buffer {buffer}: {name} plans"));
                 bar.tick();
             };
-            let case = compare(&mut orders, &passes, &comparison.rates, &mut progress);
+            let case = compare(
+                &mut orders,
+                &passes,
+                &comparison.rates,
+                &args.machines,
+                &mut progress,
+            );
             comparison.cases.extend(case);
         }
     }

@@ -56,6 +56,7 @@ reuse          other partitions used between two uses of one, mean
 pairs/swap     pairs of partitions that a swap brings together for the first time, mean
 buckets/state  buckets trained between swaps, mean (most)
 bias           largest minus smallest share of their own buckets that partitions have behind them, mean (largest)
+rounds         of several machines, each bucket being one; ideal: if none ever waited for another one
 stall          time that training stands still at the given rates; prefetched: when the buffer loads ahead";
 
 /// Prints every case.
@@ -69,6 +70,18 @@ pub(super) fn print(out: &mut dyn Write, comparison: &Comparison) -> io::Result<
         )?;
         if !case.orders.is_empty() {
             writeln!(out, "{}", table(case))?;
+        }
+        if case.orders.iter().any(|entry| !entry.together.is_empty()) {
+            writeln!(out, "{}", together(case))?;
+        }
+        for entry in &case.orders {
+            if let Some(fault) = &entry.together_fault {
+                writeln!(
+                    out,
+                    "{} does not say what trainers pick: {fault}",
+                    entry.order
+                )?;
+            }
         }
         for refused in &case.refused {
             writeln!(out, "{} takes no part: {}", refused.order, refused.reason)?;
@@ -93,6 +106,48 @@ fn table(case: &Case) -> Table {
     table.set_header(COLUMNS.map(|(head, _)| head));
     for entry in &case.orders {
         table.add_row(COLUMNS.map(|(_, value)| value(entry)));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// What several trainers would do, the fewest rounds first.
+fn together(case: &Case) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header([
+        "order",
+        "machines",
+        "rounds",
+        "ideal",
+        "busy",
+        "read",
+        "written",
+        "each reads",
+        "each writes",
+    ]);
+    let rows = case.orders.iter().flat_map(|entry| {
+        let rounds = entry.together.iter();
+        rounds.map(move |rounds| (entry, rounds))
+    });
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_by_key(|(_, rounds)| (rounds.trainers, rounds.rounds, rounds.bytes_read));
+    for (entry, rounds) in rows {
+        let each = |bytes: u64| format::bytes(bytes / u64::from(rounds.trainers.max(1)));
+        table.add_row([
+            entry.order.clone(),
+            rounds.trainers.to_string(),
+            rounds.rounds.to_string(),
+            rounds.ideal.to_string(),
+            format!("{:.1} %", rounds.busy() * 100.0),
+            format::bytes(rounds.bytes_read),
+            format::bytes(rounds.bytes_written),
+            each(rounds.bytes_read),
+            each(rounds.bytes_written),
+        ]);
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);

@@ -1,0 +1,364 @@
+//! What several trainers would do with a pass: rounds, loads and writes, by the transactions of a real ledger.
+//!
+//! Every bucket takes one round, and nothing else takes time. In a round each trainer leases the bucket that the order
+//! picks among the free ones, trains it, and settles it when the next one needs other partitions, as trainers do. Who
+//! finds nothing free settles what it has and asks again after the others.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pbg_core::graph::{Bucket, Side};
+use pbg_core::ledger::{
+    Action, BucketState, File, FileId, Founding, Grid, Group, Join, PROTOCOL, Partition, Phase,
+    Record, Refusal, Settled, Settlement, Stamp, Terms, Token, Transaction, Work, plan_digest,
+};
+use pbg_core::schedule::{Extent, PassId};
+use pbg_core::strategy::{BucketOrder, Pass};
+use serde::Serialize;
+
+/// What a pass costs several trainers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Rounds {
+    /// Trainers.
+    pub trainers: u32,
+    /// Buckets with edges.
+    pub buckets: u64,
+    /// Rounds until all are trained.
+    pub rounds: u64,
+    /// Rounds if no trainer ever waited for another one.
+    pub ideal: u64,
+    /// Partitions that were loaded, by all trainers together.
+    pub loads: u64,
+    /// Their bytes.
+    pub bytes_read: u64,
+    /// Partitions that were written.
+    pub writes: u64,
+    /// Their bytes.
+    pub bytes_written: u64,
+}
+
+impl Rounds {
+    /// Share of the time in which a trainer trains, where buckets are all there is.
+    #[must_use]
+    pub fn busy(&self) -> f64 {
+        let slots = self.rounds * u64::from(self.trainers);
+        self.buckets as f64 / (slots.max(1)) as f64
+    }
+}
+
+/// A trainer.
+#[derive(Default)]
+struct Trainer {
+    /// Number of its last transaction.
+    last: u64,
+    /// Files that it has written.
+    files: u64,
+    /// The bucket that it trains in this round.
+    bucket: Option<Bucket>,
+    /// Trained buckets that it has not settled.
+    unsettled: Vec<Bucket>,
+    /// Copies of partitions, the one that was used last at the end.
+    copies: VecDeque<(Group, Stamp)>,
+}
+
+struct Simulation<'a> {
+    pass: &'a Pass,
+    order: &'a mut dyn BucketOrder,
+    record: Record,
+    trainers: BTreeMap<Token, Trainer>,
+    result: Rounds,
+}
+
+/// Has `trainers` trainers train `pass`, the first of a run, with what `order` picks.
+///
+/// # Errors
+/// Why the order does not say what comes next, or what it says is no plan.
+pub fn rounds(
+    order: &mut dyn BucketOrder,
+    pass: &Pass,
+    trainers: u32,
+    tree_init: bool,
+) -> Result<Rounds, String> {
+    let plan = order.plan(pass).map_err(|error| error.to_string())?;
+    pbg_core::plan::check(pass, &plan).map_err(|error| error.to_string())?;
+    let mut simulation = Simulation::new(order, pass, trainers, tree_init)?;
+    simulation.open(&plan)?;
+    while simulation.record.phase() == Phase::Training {
+        simulation.round()?;
+    }
+    Ok(simulation.result)
+}
+
+fn grid(pass: &Pass) -> Grid {
+    let tables = |bytes: &[u64]| match bytes.iter().any(|bytes| *bytes > 0) {
+        true => vec!["entities".to_owned()],
+        false => Vec::new(),
+    };
+    Grid {
+        lhs: pass.lhs_partitions,
+        rhs: pass.rhs_partitions,
+        shared: pass.shared,
+        tables: match pass.shared {
+            true => [tables(&pass.lhs_bytes), Vec::new()],
+            false => [tables(&pass.lhs_bytes), tables(&pass.rhs_bytes)],
+        },
+    }
+}
+
+impl<'a> Simulation<'a> {
+    fn new(
+        order: &'a mut dyn BucketOrder,
+        pass: &'a Pass,
+        trainers: u32,
+        tree_init: bool,
+    ) -> Result<Self, String> {
+        let terms = Terms {
+            protocol: PROTOCOL,
+            training: String::new(),
+            dataset: 0,
+            plugins: Vec::new(),
+            extent: Extent {
+                epochs: 1,
+                edge_sets: 1,
+                edge_chunks: 1,
+            },
+            grid: grid(pass),
+            tree_init,
+            validation: None,
+        };
+        let founding = Founding {
+            work: Work::none(&terms.grid),
+            terms: terms.clone(),
+            run: Token(0),
+            incarnation: Token(0),
+            wanted: trainers,
+            base: None,
+        };
+        let record = Record::found(founding).map_err(|damage| damage.to_string())?;
+        let buckets = pass.edges.iter().filter(|edges| **edges > 0).count() as u64;
+        let mut simulation = Self {
+            pass,
+            order,
+            record,
+            trainers: BTreeMap::new(),
+            result: Rounds {
+                trainers,
+                buckets,
+                ideal: buckets.div_ceil(u64::from(trainers.max(1))),
+                ..Rounds::default()
+            },
+        };
+        for number in 1..=u64::from(trainers) {
+            let token = Token(number);
+            simulation.trainers.insert(token, Trainer::default());
+            let join = Join {
+                terms: terms.clone(),
+                name: String::new(),
+                rank: None,
+                instead_of: None,
+            };
+            simulation.must(token, Action::Join(Box::new(join)))?;
+        }
+        Ok(simulation)
+    }
+
+    fn open(&mut self, plan: &[Bucket]) -> Result<(), String> {
+        let cells = self.pass.edges.iter().enumerate();
+        let empty = cells.filter(|(_, edges)| **edges == 0);
+        let action = Action::Open {
+            pass: PassId::default(),
+            plan: plan_digest(plan),
+            empty: empty
+                .map(|(cell, _)| self.record.grid().bucket(cell))
+                .collect(),
+        };
+        self.must(Token(1), action)
+    }
+
+    /// Every trainer that finds a free bucket trains it.
+    fn round(&mut self) -> Result<(), String> {
+        let tokens: Vec<Token> = self.trainers.keys().copied().collect();
+        let mut waiting = Vec::new();
+        for &token in &tokens {
+            match self.lease(token)? {
+                true => self.settle_unless_same(token)?,
+                false => {
+                    self.settle(token)?;
+                    waiting.push(token);
+                }
+            }
+        }
+        // What the others have settled since may be free now.
+        for token in waiting {
+            self.lease(token)?;
+        }
+        let mut trained = false;
+        for token in tokens {
+            let trainer = self.trainers.entry(token).or_default();
+            if let Some(bucket) = trainer.bucket.take() {
+                trainer.unsettled.push(bucket);
+                trained = true;
+            }
+        }
+        self.result.rounds += u64::from(trained);
+        let to_do = self.record.work().buckets.count(BucketState::ToDo);
+        if to_do == 0 {
+            let tokens: Vec<Token> = self.trainers.keys().copied().collect();
+            tokens
+                .into_iter()
+                .try_for_each(|token| self.settle(token))?;
+        } else if !trained {
+            return Err("the ledger gives out no bucket, though some are to do".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Leases what the order picks; false if nothing is free.
+    fn lease(&mut self, token: Token) -> Result<bool, String> {
+        let free = self.record.free(token);
+        if free.is_empty() {
+            return Ok(false);
+        }
+        let others = self
+            .record
+            .trainers()
+            .iter()
+            .filter(|(other, _)| **other != token);
+        let held: Vec<Bucket> = others.flat_map(|(_, other)| other.leases.clone()).collect();
+        let trainer = self.trainers.entry(token).or_default();
+        let current = trainer.copies.iter().filter(|(group, stamp)| {
+            self.record.partition(*group).map(Partition::stamp) == Some(*stamp)
+        });
+        let pass = Pass {
+            resident: current.map(|(group, _)| *group).collect(),
+            ..self.pass.clone()
+        };
+        let picked = self
+            .order
+            .pick(&pass, &held, &free)
+            .map_err(|error| error.to_string())?;
+        let bucket = *free
+            .get(picked)
+            .ok_or("the order picks a bucket that is not free")?;
+        if let Err(refusal) = self.act(token, Action::Lease(bucket)) {
+            return Err(refusal.to_string());
+        }
+        self.load(token, bucket);
+        Ok(true)
+    }
+
+    /// Brings the partitions of `bucket` into the buffer of a trainer.
+    fn load(&mut self, token: Token, bucket: Bucket) {
+        let needs: Vec<Group> = self.record.grid().needs(bucket).collect();
+        let trainer = self.trainers.entry(token).or_default();
+        trainer.bucket = Some(bucket);
+        for group in needs {
+            let stamp = self.record.partition(group).map(Partition::stamp);
+            let Some(stamp) = stamp else { continue };
+            let copy = trainer
+                .copies
+                .iter()
+                .position(|(copied, _)| *copied == group);
+            let copy = copy.and_then(|at| trainer.copies.remove(at));
+            if copy.is_none_or(|(_, of)| of != stamp) {
+                self.result.loads += 1;
+                self.result.bytes_read += bytes(self.pass, group);
+            }
+            trainer.copies.push_back((group, stamp));
+        }
+        while trainer.copies.len() > self.pass.buffer_partitions as usize {
+            trainer.copies.pop_front();
+        }
+    }
+
+    /// Settles what is trained, unless the next bucket needs no other partitions.
+    fn settle_unless_same(&mut self, token: Token) -> Result<(), String> {
+        let trainer = self.trainers.entry(token).or_default();
+        let grid = self.record.grid();
+        let held: Vec<Group> = trainer
+            .unsettled
+            .iter()
+            .flat_map(|b| grid.needs(*b))
+            .collect();
+        let mut needs = trainer
+            .bucket
+            .into_iter()
+            .flat_map(|bucket| grid.needs(bucket));
+        match needs.all(|group| held.contains(&group)) {
+            true => Ok(()),
+            false => self.settle(token),
+        }
+    }
+
+    fn settle(&mut self, token: Token) -> Result<(), String> {
+        let trainer = self.trainers.entry(token).or_default();
+        let buckets = std::mem::take(&mut trainer.unsettled);
+        if buckets.is_empty() {
+            return Ok(());
+        }
+        let grid = self.record.grid();
+        let mut groups: Vec<Group> = buckets.iter().flat_map(|b| grid.needs(*b)).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let mut partitions = Vec::new();
+        for group in groups {
+            trainer.files += 1;
+            let writer = Some((token, trainer.files));
+            let file = File {
+                id: FileId { version: 1, writer },
+                size: 0,
+                crc32: 0,
+            };
+            let partition = self.record.partition(group).cloned().unwrap_or_default();
+            let settled = Settled {
+                group,
+                from: partition.stamp(),
+                files: vec![file],
+            };
+            for copy in trainer
+                .copies
+                .iter_mut()
+                .filter(|(copied, _)| *copied == group)
+            {
+                copy.1 = settled.stamp();
+            }
+            self.result.writes += 1;
+            self.result.bytes_written += bytes(self.pass, group);
+            partitions.push(settled);
+        }
+        let settlement = Settlement {
+            buckets,
+            partitions,
+            ..Settlement::default()
+        };
+        self.must(token, Action::Settle(Box::new(settlement)))
+    }
+
+    fn act(&mut self, token: Token, action: Action) -> Result<(), Refusal> {
+        let trainer = self.trainers.entry(token).or_default();
+        let (after, number) = (trainer.last, trainer.last + 1);
+        self.record = self.record.apply(&Transaction {
+            token,
+            number,
+            after,
+            action,
+        })?;
+        trainer.last = number;
+        Ok(())
+    }
+
+    fn must(&mut self, token: Token, action: Action) -> Result<(), String> {
+        self.act(token, action)
+            .map_err(|refusal| refusal.to_string())
+    }
+}
+
+fn bytes(pass: &Pass, (side, partition): Group) -> u64 {
+    let of_side = match side {
+        Side::Lhs => &pass.lhs_bytes,
+        Side::Rhs => &pass.rhs_bytes,
+    };
+    of_side.get(partition as usize).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;
