@@ -277,8 +277,7 @@ impl Checkpoint {
     /// Whether [`Checkpoint::preserve`] kept epoch `epoch`.
     #[must_use]
     pub fn has_preserved(&self, epoch: u32) -> bool {
-        let folder = format!("{}{epoch}", names::PRESERVED);
-        is_at(&self.path().join(folder))
+        is_at(&self.path().join(names::preserved(epoch)))
     }
 
     /// Keeps the last commit as `epoch_<epoch>`, a checkpoint of its own.
@@ -287,10 +286,7 @@ impl Checkpoint {
     /// When the folder cannot be made; the checkpoint itself is untouched.
     pub fn preserve(&self, epoch: u32) -> Result<(), CheckpointError> {
         match &self.versions().committed {
-            Some(manifest) => {
-                let name = format!("{}{epoch}", names::PRESERVED);
-                preserve::preserve(self.path(), manifest, &name)
-            }
+            Some(manifest) => preserve::preserve(self.path(), manifest, &names::preserved(epoch)),
             None => Ok(()),
         }
     }

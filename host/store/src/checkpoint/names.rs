@@ -14,6 +14,11 @@ pub(super) const MODEL: &str = "model";
 const ENDING: &str = ".safetensors";
 /// Start of the names of preserved checkpoints.
 pub(super) const PRESERVED: &str = "epoch_";
+/// Name of the checkpoint that is preserved of the end of an epoch.
+pub(super) fn preserved(epoch: u32) -> String {
+    format!("{PRESERVED}{epoch}")
+}
+
 /// Name of the preserved checkpoint whose validation was best.
 pub(super) const BEST: &str = "best";
 

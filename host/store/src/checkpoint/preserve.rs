@@ -21,6 +21,14 @@ impl SharedCheckpoint {
             false => preserve(self.path(), manifest, names::BEST),
         }
     }
+
+    /// Keeps the version of `manifest`, whose files are there, as `epoch_<epoch>`, a checkpoint of its own.
+    ///
+    /// # Errors
+    /// When the folder cannot be made; the checkpoint itself is untouched.
+    pub fn preserve(&self, manifest: &Manifest, epoch: u32) -> Result<(), CheckpointError> {
+        preserve(self.path(), manifest, &names::preserved(epoch))
+    }
 }
 
 /// Makes `name` a checkpoint with the files of `manifest`. The files are links: none is ever written

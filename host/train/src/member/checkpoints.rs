@@ -31,8 +31,7 @@ impl Member<'_> {
     /// Whether an epoch has ended that no checkpoint holds, or whose ranks none does.
     pub(super) fn epoch_is_uncommitted(&self, record: &Record) -> Result<bool, RunError> {
         let pass = record.work().pass;
-        let is_between = (pass.edge_set, pass.edge_chunk) == (0, 0) && record.work().plan.is_none();
-        if !is_between || pass.epoch == 0 {
+        if !is_between_epochs(record) {
             return Ok(false);
         }
         let newest = self.machine.line.buffer.store().files.newest()?;
@@ -82,6 +81,8 @@ impl Member<'_> {
         self.take_over_told(&record, cut, before.as_ref(), &mut manifest)?;
         let files = &self.machine.line.buffer.store().files;
         files.publish(&manifest)?;
+        let kept_epoch = self.keep(&record, &manifest)?;
+        let files = &self.machine.line.buffer.store().files;
         self.submit(Action::Committed(cut))?;
         files.make_current(&manifest)?;
         let kept: Vec<&Manifest> = before.iter().chain([&manifest]).collect();
@@ -97,7 +98,24 @@ impl Member<'_> {
             writing_seconds: 0.0,
         };
         self.report(committed, None);
+        if let Some(epoch) = kept_epoch {
+            self.machine.emit(Event::Preserved { epoch });
+        }
         Ok(true)
+    }
+
+    /// Keeps the checkpoint of the end of an epoch for good, where that is due, before it counts: if this trainer dies,
+    /// another one does both. Gives the epoch.
+    fn keep(&self, record: &Record, manifest: &Manifest) -> Result<Option<u32>, RunError> {
+        let pass = record.work().pass;
+        let interval = self.machine.config().checkpoint_preservation_interval;
+        let is_due = interval.is_some_and(|n| pass.epoch.is_multiple_of(n));
+        if !is_due || !is_between_epochs(record) {
+            return Ok(None);
+        }
+        let files = &self.machine.line.buffer.store().files;
+        files.preserve(manifest, pass.epoch)?;
+        Ok(Some(pass.epoch))
     }
 
     fn is_garbage(&self, record: &Record, entity_type: &str, partition: u32, id: FileId) -> bool {
@@ -187,6 +205,12 @@ impl Member<'_> {
                 .write_partition(&layout.name, key.1, version, rows)
         })?)
     }
+}
+
+/// Whether an epoch has ended, and the next has not begun.
+fn is_between_epochs(record: &Record) -> bool {
+    let pass = record.work().pass;
+    pass.epoch > 0 && (pass.edge_set, pass.edge_chunk) == (0, 0) && record.work().plan.is_none()
 }
 
 /// Where the run of a manifest stands.

@@ -5,19 +5,6 @@ use pbg_kernels::params::Params;
 use super::ClusterError;
 use crate::resolved::Resolved;
 
-/// What one machine does and several do not yet.
-pub(super) fn refuse_rest(resolved: &Resolved) -> Result<(), ClusterError> {
-    let config = resolved.config();
-    let not_yet = |what: &str| {
-        let what = what.to_owned();
-        Err(ClusterError::NotYet { what })
-    };
-    if config.checkpoint_preservation_interval.is_some() {
-        return not_yet("keep checkpoints (`checkpoint_preservation_interval`)");
-    }
-    Ok(())
-}
-
 /// What trainers cannot exchange yet.
 pub(super) fn refuse_shared(
     resolved: &Resolved,

@@ -18,7 +18,7 @@ use super::checkpoints::stored_state;
 use super::ends::Earlier;
 use super::joining::{Finding, draw};
 use super::ledger::Ledger;
-use super::not_yet::{refuse_rest, refuse_shared};
+use super::not_yet::refuse_shared;
 use super::parameters::{Arrays, Parameters};
 use super::ranking::{Rankings, validation_terms};
 use super::tables::SharedTables;
@@ -213,7 +213,6 @@ impl Ready {
         memory::require("training", needs.taken())?;
         let params = Params::new(&resolved.blueprint().spec);
         refuse_shared(resolved, &params, place.is_some())?;
-        refuse_rest(resolved)?;
         Ok(Self {
             extent: resolved.extent(&edge_sets)?,
             edge_sets,
