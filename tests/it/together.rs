@@ -13,6 +13,8 @@ use serde_json::Value;
 use crate::support::Workplace;
 use crate::support::graph::CONFIG;
 
+mod faults;
+mod refused;
 mod validating;
 
 /// Nothing takes longer, however busy the machine is.
@@ -360,46 +362,4 @@ fn a_run_is_looked_at_and_steered_from_outside() {
     assert_eq!(first.ends(), Some(130), "{}", first.errors());
     assert_eq!(second.ends(), Some(130), "{}", second.errors());
     meeting.place.run(["eval", "--edges", "test"]).succeeds();
-}
-
-#[test]
-fn what_does_not_fit_is_refused_and_the_others_notice_nothing() {
-    let place = Workplace::with_dataset(CONFIG);
-    place
-        .run(["train", "--set", "num_machines=2"])
-        .fails(3, &["num_machines", "distributed_init_method"]);
-    place
-        .run(["train", "--rank", "1"])
-        .fails(2, &["--rank is for a run of several trainers"]);
-    let method = "distributed_init_method=file:///tmp/somewhere/else";
-    place
-        .run(["train", "--set", method])
-        .fails(2, &["needs a rank", "--rank 0"]);
-    let Some(meeting) = Meeting::new(4) else {
-        return;
-    };
-    let mut first = meeting.start(0, 2, &[]);
-    let started = Instant::now();
-    while first.of("gathering").is_empty() {
-        assert!(started.elapsed() < PATIENCE, "{}", first.errors());
-        thread::sleep(Duration::from_millis(20));
-    }
-    for (rank, keys, expected) in [
-        (1, &["lr=0.2"][..], "the hash of the configuration"),
-        (0, &[], "rank 0 is taken"),
-        (
-            1,
-            &["validation.edges=test"],
-            "`[validation]` is edges test",
-        ),
-    ] {
-        let mut other = meeting.start(rank, 2, keys);
-        let code = other.ends();
-        let errors = other.errors();
-        assert!(errors.contains(expected), "{code:?}: {errors}");
-        assert_eq!(code, Some(10), "{errors}");
-    }
-    let mut second = meeting.start(1, 2, &[]);
-    assert_eq!(first.ends(), Some(0), "{}", first.errors());
-    assert_eq!(second.ends(), Some(0), "{}", second.errors());
 }

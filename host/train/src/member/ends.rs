@@ -31,6 +31,10 @@ impl Member<'_> {
     /// Leaves; the last one writes a checkpoint of what is in none.
     pub(super) fn end_part(&mut self) -> Result<(), RunError> {
         self.tell_notices()?;
+        // A round behind that would ask a ledger that may have ended with the last of the others.
+        if let Some(parameters) = &mut self.parameters {
+            parameters.end_rounds();
+        }
         loop {
             match self.ledger.submit(Action::LeaveSaved) {
                 Err(Denied::Refused(Refusal::NotSaved)) => drop(self.checkpoint()?),

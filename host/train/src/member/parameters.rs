@@ -142,16 +142,21 @@ impl Parameters {
             thread::sleep(*pause);
         }
     }
-}
 
-impl Drop for Parameters {
-    fn drop(&mut self) {
+    /// Ends the thread. What is told after this, [`Parameters::tell`] tells.
+    pub(super) fn end_rounds(&mut self) {
         self.exchange.ends.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             // What it panicked with was printed; there is nobody left to tell.
             let _panicked = thread.join();
         }
+    }
+}
+
+impl Drop for Parameters {
+    fn drop(&mut self) {
+        self.end_rounds();
     }
 }
 

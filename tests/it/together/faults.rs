@@ -1,0 +1,120 @@
+//! What goes wrong with a process, its server or its disk, and that no edge is lost by it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Meeting, PATIENCE, Trainer, edges, edges_by_epoch};
+use crate::support::finish;
+
+fn signal(name: &str, pid: u64) {
+    let sent = Command::new("kill").args([name, &pid.to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+/// Waits for an event of `trainer`.
+pub(super) fn waits_for(trainer: &Trainer, kind: &str) {
+    let started = Instant::now();
+    while trainer.of(kind).is_empty() {
+        assert!(started.elapsed() < PATIENCE, "{}", trainer.errors());
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Every epoch has trained every edge, and the history every bucket of it once.
+fn is_whole(meeting: &Meeting, trainers: &[&Trainer]) {
+    let all = edges(&meeting.place.path("train.tsv"));
+    let epochs = edges_by_epoch(trainers);
+    assert!(epochs.iter().all(|(_, count)| *count == all), "{epochs:?}");
+    let history = meeting.place.run(["cluster", "history", "--json"]);
+    let history: Vec<Value> = serde_json::from_str(&history.succeeds().stdout).unwrap();
+    let bucket = |row: &Value| {
+        let number = |value: &Value| value.as_u64().unwrap();
+        let (lhs, rhs) = (&row["bucket"]["lhs"], &row["bucket"]["rhs"]);
+        [&row["epoch"], lhs, rhs].map(number)
+    };
+    let buckets: BTreeSet<_> = history.iter().map(bucket).collect();
+    assert_eq!(buckets.len(), history.len(), "a bucket counts twice");
+    let last = buckets.iter().map(|[epoch, ..]| epoch).max().unwrap() + 1;
+    assert_eq!(buckets.len() as u64, 16 * last);
+}
+
+#[test]
+fn one_that_is_paused_for_longer_than_a_lease_joins_anew() {
+    let Some(mut meeting) = Meeting::new(4) else {
+        return;
+    };
+    meeting.lease = "distributed.lease=2".to_owned();
+    let keys = ["num_epochs=60"];
+    let mut first = meeting.start(0, 2, &keys);
+    let mut second = meeting.start(1, 2, &keys);
+    assert!(second.trains(3), "{}", second.errors());
+    let pid = u64::from(second.child.id());
+    signal("-STOP", pid);
+    waits_for(&first, "trainer_lost");
+    signal("-CONT", pid);
+    waits_for(&second, "rejoining");
+    assert_eq!(first.ends(), Some(0), "{}", first.errors());
+    assert_eq!(second.ends(), Some(0), "{}", second.errors());
+    is_whole(&meeting, &[&first, &second]);
+}
+
+#[test]
+fn the_loss_of_rank_0_and_of_the_ledger_costs_no_more_than_what_no_checkpoint_has() {
+    let Some(mut meeting) = Meeting::new(4) else {
+        return;
+    };
+    meeting.lease = "distributed.lease=2".to_owned();
+    let keys = ["num_epochs=30", "distributed.patience=3"];
+    let mut first = meeting.start(0, 2, &keys);
+    let mut second = meeting.start(1, 2, &keys);
+    // Into the second epoch: there is a checkpoint.
+    assert!(first.trains(10), "{}", first.errors());
+    waits_for(&first, "epoch_finished");
+    let rendezvous = fs::read_to_string(meeting.place.path("rendezvous")).unwrap();
+    let rendezvous: Value = serde_json::from_str(&rendezvous).unwrap();
+    first.kill();
+    signal("-KILL", rendezvous["pid"].as_u64().unwrap());
+    // The other one waits for the ledger, and says then that the same command goes on.
+    assert_eq!(second.ends(), Some(10), "{}", second.errors());
+    assert!(
+        second.errors().contains("same command"),
+        "{}",
+        second.errors()
+    );
+    fs::remove_dir_all(meeting.place.path("rendezvous.nats")).unwrap();
+    let mut again = meeting.start(0, 2, &keys);
+    let mut other = meeting.start(1, 2, &keys);
+    assert_eq!(again.ends(), Some(0), "{}", again.errors());
+    assert_eq!(other.ends(), Some(0), "{}", other.errors());
+    is_whole(&meeting, &[&again, &other]);
+}
+
+#[test]
+fn one_whose_disk_is_full_ends_and_the_others_go_on() {
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
+    let keys = ["num_epochs=2", "dimension=60000"];
+    let mut first = meeting.start(0, 2, &keys);
+    let command = meeting.command(1, 2, &keys);
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<String> = words
+        .map(|word| format!("'{}'", word.to_string_lossy()))
+        .collect();
+    // A limit on the size of files fails writes in the same place as a full disk does.
+    let script = format!("trap '' XFSZ; ulimit -f 4096; exec {}", words.join(" "));
+    let mut full = Command::new("sh");
+    full.args(["-c", &script])
+        .current_dir(meeting.place.path(""))
+        .env("PBG_HOST_LISTEN", "127.0.0.1")
+        .stdout(Stdio::null());
+    finish(&mut full).fails(8, &["model"]);
+    assert_eq!(first.ends(), Some(0), "{}", first.errors());
+    is_whole(&meeting, &[&first]);
+    assert_eq!(meeting.left(), [""; 0]);
+}
