@@ -26,7 +26,7 @@ pub fn run_lanes(report: &RunReport) -> Option<Figure> {
     names.sort_unstable();
     names.dedup();
     let mut data: Vec<Value> = Vec::new();
-    for (index, name) in names.iter().enumerate() {
+    for name in &names {
         let own = rows.iter().filter(|(trainer, ..)| trainer == name);
         let own: Vec<_> = own.collect();
         let trained = own
@@ -40,7 +40,7 @@ pub fn run_lanes(report: &RunReport) -> Option<Figure> {
         data.push(json!({
             "type": "bar", "orientation": "h", "name": text(name), "base": base, "x": seconds,
             "y": vec![text(name); base.len()], "text": words.collect::<Vec<_>>(), "textposition": "none",
-            "marker": { "color": color(index), "line": { "color": "white", "width": 0.5 } },
+            "marker": { "color": color(0), "line": { "color": "white", "width": 0.5 } },
             "hovertemplate": "%{text}: %{x:.2f} s<extra></extra>", "showlegend": false,
         }));
     }
