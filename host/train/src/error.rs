@@ -177,9 +177,9 @@ impl RunError {
             | Self::Diverged { .. }
             | Self::Step(StepError::NonFinite(_)) => ErrorKind::Numeric,
             Self::Thread(_) | Self::Device { .. } | Self::Memory(_) => ErrorKind::Io,
-            Self::Cluster(ClusterError::NotYet { .. } | ClusterError::OneBucket) => {
-                ErrorKind::Config
-            }
+            Self::Cluster(
+                ClusterError::NotYet { .. } | ClusterError::OneBucket | ClusterError::Beyond { .. },
+            ) => ErrorKind::Config,
             Self::Cluster(_) => ErrorKind::Cluster,
             Self::Step(_)
             | Self::Worker(_)

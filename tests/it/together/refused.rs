@@ -67,3 +67,17 @@ fn one_with_another_dataset_is_refused() {
     assert_eq!(first.ends(), Some(0), "{}", first.errors());
     assert_eq!(second.ends(), Some(0), "{}", second.errors());
 }
+
+#[test]
+fn rank_0_that_cannot_train_leaves_no_server() {
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
+    let alone = ["train", "--progress", "none"];
+    meeting.place.run(alone).succeeds();
+    // The checkpoint that is there is of another model.
+    let mut first = meeting.start(0, 1, &["dimension=8"]);
+    assert_eq!(first.ends(), Some(5), "{}", first.errors());
+    assert!(!meeting.server_runs());
+    assert_eq!(meeting.left(), [""; 0]);
+}

@@ -106,6 +106,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     reporter.close();
     let outcome = outcome.inspect_err(|error| {
+        meeting.iter().for_each(together::Meeting::abandon);
         if error.kind() == ErrorKind::Interrupted {
             terminal.say(format_args!(
                 "stopped ({error}): {} holds everything up to its last commit, and the same \

@@ -160,7 +160,7 @@ fn the_newest_revisions_can_be_looked_at() {
 
 /// What one write costs. Not a test of anything: `cargo test -- --ignored --nocapture latency`.
 #[test]
-#[ignore = "measures"]
+#[ignore = "prints what a write costs on this disk, and asserts nothing"]
 fn latency() {
     use std::io::Write;
     let Some(world) = World::new() else { return };

@@ -3,7 +3,7 @@
 use pbg_core::event::Event;
 use pbg_core::ledger::{Action, Refusal, Token};
 
-use super::{ClusterError, Denied, Member};
+use super::{ClusterError, Denied, LONGEST_WAIT, Member};
 use crate::error::RunError;
 use crate::run::{Outcome, Strategies};
 
@@ -37,7 +37,11 @@ impl Member<'_> {
         }
         loop {
             match self.ledger.submit(Action::LeaveSaved) {
-                Err(Denied::Refused(Refusal::NotSaved)) => drop(self.checkpoint()?),
+                Err(Denied::Refused(Refusal::NotSaved)) => {
+                    if !self.checkpoint()? {
+                        self.cluster.live.wait(LONGEST_WAIT);
+                    }
+                }
                 Ok(_) | Err(Denied::Refused(_) | Denied::GivenUp) => break,
                 Err(Denied::Ended(error)) => return Err(error.into()),
             }

@@ -61,6 +61,16 @@ pub enum ClusterError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]
     NoRandomBits(String),
+    /// The checkpoint is beyond the last epoch.
+    #[error(
+        "the checkpoint stands in epoch {epoch}, and num_epochs is {epochs}: a larger num_epochs trains on"
+    )]
+    Beyond {
+        /// The epoch, from 1.
+        epoch: u32,
+        /// `num_epochs`.
+        epochs: u32,
+    },
     /// Nobody could train beside another one.
     #[error(
         "no entity type has more than one partition, so only one trainer could train at a time; set \

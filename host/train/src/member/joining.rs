@@ -183,6 +183,12 @@ impl Finding<'_> {
             return Ok(Work::none(&self.terms.grid));
         };
         let state = stored_state(manifest, &self.resolved.config().checkpoint_path)?;
+        let (pass, epochs) = (state.schedule.pass(), self.terms.extent.epochs);
+        let is_between = (pass.edge_set, pass.edge_chunk) == (0, 0) && state.schedule.needs_plan();
+        if pass.epoch >= epochs && !is_between {
+            let epoch = pass.epoch + 1;
+            return Err(ClusterError::Beyond { epoch, epochs }.into());
+        }
         Ok(work_of(manifest, &state, &self.resolved.blueprint().layout))
     }
 

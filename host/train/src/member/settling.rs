@@ -33,12 +33,8 @@ impl Member<'_> {
     /// Settles what is trained, and waits until the ledger has it. What was added to parameters is told before: when every
     /// bucket of a pass is done, a checkpoint has what all of them gave.
     pub(super) fn settle_all(&mut self) -> Result<(), RunError> {
-        if !self.unsettled.is_empty() {
-            self.exchange_parameters();
-        }
         let bucket = self.unsettled.last().copied();
         if bucket.is_some() {
-            // Before the last bucket of an epoch is settled: who writes its checkpoint has heard of everything then.
             self.exchange_parameters();
         }
         self.begin_settling()?;

@@ -94,6 +94,16 @@ impl Meeting {
         record.is_ok_and(|record| record.is_some_and(|record| record.trainers().is_empty()))
     }
 
+    /// Ends the server that rank 0 has started, if nobody takes part: this trainer has failed.
+    pub(super) fn abandon(&self) {
+        let record = together::record(&self.connection);
+        let is_empty = record.is_ok_and(|record| record.is_none_or(|r| r.trainers().is_empty()));
+        if self.rank == Some(0) && is_empty {
+            // What went wrong before is what the user is told.
+            let _ended = self.connection.stop_server();
+        }
+    }
+
     /// Ends the server that rank 0 has started, once nobody takes part any more.
     ///
     /// # Errors
