@@ -297,4 +297,4 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -89,7 +89,8 @@ impl Live for Wire {
     }
 }
 
-fn terms() -> Terms {
+/// One pass over two partitions, and nothing else that trainers could differ in.
+pub(in crate::member) fn terms() -> Terms {
     Terms {
         protocol: PROTOCOL,
         training: String::new(),

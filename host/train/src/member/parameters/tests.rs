@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use super::shared::lock;
 use pbg_core::cluster::{Answers, Beat, Entry, Heard, NoAnswer, Register, Written};
-use pbg_core::ledger::{Action, Founding, Grid, Join, Order, PROTOCOL, Record, Terms, Token, Work};
+use pbg_core::ledger::{Action, Founding, Join, Order, Record, Token, Work};
 use pbg_core::model::{Comparator, Operator};
-use pbg_core::schedule::Extent;
 use pbg_kernels::params::Params;
 use pbg_kernels::rows::SharedRows;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::table::Table;
 
 use super::*;
+use crate::member::ledger::tests::terms;
 
 mod leaving;
 mod losses;
@@ -106,28 +106,6 @@ impl Live for Hub {
     fn answer(&self, me: Token, answers: Answers) -> Result<(), NoAnswer> {
         lock(&self.answers).insert(me, answers);
         Ok(())
-    }
-}
-
-fn terms() -> Terms {
-    Terms {
-        protocol: PROTOCOL,
-        training: String::new(),
-        dataset: 0,
-        plugins: Vec::new(),
-        extent: Extent {
-            epochs: 1,
-            edge_sets: 1,
-            edge_chunks: 1,
-        },
-        grid: Grid {
-            lhs: 2,
-            rhs: 2,
-            shared: true,
-            tables: [vec!["e".to_owned()], Vec::new()],
-        },
-        tree_init: false,
-        validation: None,
     }
 }
 
