@@ -340,7 +340,11 @@ fn a_run_is_looked_at_and_steered_from_outside() {
     };
     let status = cluster(&["status", "--json"]).succeeds();
     let status: Value = serde_json::from_str(&status.stdout).unwrap();
-    assert_eq!(status["phase"], "training", "{status}");
+    let phase = status["phase"].as_str();
+    assert!(
+        matches!(phase, Some("training" | "planning" | "between two passes")),
+        "it trains or begins the next pass: {status}"
+    );
     let ranks: BTreeSet<_> = status["trainers"]
         .as_array()
         .unwrap()

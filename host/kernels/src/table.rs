@@ -1,5 +1,7 @@
 //! An entity type's embeddings in one partition, with what their optimizer remembers.
 
+use std::sync::Arc;
+
 use crate::device::Resident;
 use crate::error::StepError;
 use crate::rows::SharedRows;
@@ -139,11 +141,11 @@ impl LookUp {
     }
 }
 
-/// Which features each entity of a featurized type has (compressed sparse rows).
+/// Which features each entity of a featurized type has (compressed sparse rows). Clones share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    offsets: Vec<u64>,
-    ids: Vec<u32>,
+    offsets: Arc<[u64]>,
+    ids: Arc<[u32]>,
 }
 
 impl Features {
@@ -159,7 +161,10 @@ impl Features {
         if let Some(&id) = ids.iter().find(|&&id| id as usize >= rows) {
             return Err(FeaturesError::Id { id, rows });
         }
-        Ok(Self { offsets, ids })
+        Ok(Self {
+            offsets: offsets.into(),
+            ids: ids.into(),
+        })
     }
 
     /// Number of entities.

@@ -52,8 +52,22 @@ pub trait TableStore: Send + Sync + 'static {
     /// When something cannot be written.
     fn go_on(&self) -> Result<Option<u64>, RunError>;
 
-    /// A copy to train while the table itself is written; none of a table that cannot be copied.
-    fn copy(&self, table: &Self::Table) -> Option<Self::Table>;
+    /// A copy to train while the table itself is written.
+    fn copy(&self, table: &Self::Table) -> Self::Table;
+
+    /// Whether tables are trained elsewhere than in main memory, on a device: what a commit writes from main memory
+    /// stays as it is then while they are trained.
+    fn trains_elsewhere(&self) -> bool {
+        false
+    }
+
+    /// Brings a table's main memory up to date with where it is trained. A commit begins with it, for each of its tables.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn bring_home(&self, _table: &Self::Table) -> Result<(), RunError> {
+        Ok(())
+    }
 
     /// Whether others have the fixed tables too: commits are without them then, and the buffer trains the very tables that
     /// it loaded.
@@ -252,7 +266,8 @@ impl<S: TableStore> PartitionBuffer<S> {
     }
 
     /// Makes the tables that a bucket trains the buffer's alone: a commit that is still to write one keeps it,
-    /// and a copy is trained, as far as there is room for copies. Gives the time that copying took.
+    /// and a copy is trained, as far as there is room for copies. One that is trained elsewhere needs none. Gives
+    /// the time that copying took.
     fn prepare(&mut self, needed: &[Group]) -> Result<Duration, RunError> {
         let mut copying = Duration::ZERO;
         let Self {
@@ -269,14 +284,13 @@ impl<S: TableStore> PartitionBuffer<S> {
         let fixed = (!store.shares_fixed()).then_some(fixed);
         for slot in trained.chain(fixed) {
             for (key, table) in &mut slot.tables {
-                if Arc::get_mut(table).is_some() {
+                if Arc::get_mut(table).is_some() || store.trains_elsewhere() {
                     continue;
                 }
                 let bytes = layout.types[key.0].bytes(key.1);
-                let started = Instant::now();
-                let copy = (*copied + bytes <= *copies).then(|| store.copy(table));
-                if let Some(copy) = copy.flatten() {
-                    *table = Arc::new(copy);
+                if *copied + bytes <= *copies {
+                    let started = Instant::now();
+                    *table = Arc::new(store.copy(table));
                     *copied += bytes;
                     copying += started.elapsed();
                 } else {
@@ -327,7 +341,7 @@ impl<S: TableStore> PartitionBuffer<S> {
     /// partitions writes the tables as they are now. An earlier commit is waited for.
     ///
     /// # Errors
-    /// When the earlier commit fails, or anything else that was on its way.
+    /// When the earlier commit fails, or a device, or anything else that was on its way.
     pub fn commit(&mut self, cut: S::Cut) -> Result<(), RunError> {
         self.transfers.finish()?;
         let mut tables: Tables<S::Table> = Vec::new();
@@ -337,8 +351,23 @@ impl<S: TableStore> PartitionBuffer<S> {
                 slot.unsaved = false;
             }
         }
+        for (_, table) in &tables {
+            self.store.bring_home(table)?;
+        }
         self.copied = 0;
         self.transfers.commit(cut, tables);
+        Ok(())
+    }
+
+    /// Before main memory is brought up to date with a device for anything but a commit: waits until the one under way
+    /// has written its tables from there.
+    ///
+    /// # Errors
+    /// When it fails, or anything else that was on its way.
+    pub(crate) fn release_home(&mut self) -> Result<(), RunError> {
+        if self.store.trains_elsewhere() {
+            self.transfers.written()?;
+        }
         Ok(())
     }
 

@@ -222,6 +222,7 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
     ) -> Result<Trained, RunError> {
         let started = Instant::now();
         if !held.is_empty() {
+            self.line.buffer.release_home()?;
             self.settle(bucket)?;
         }
         let (config, buffer) = (self.resolved.config(), &self.line.buffer);

@@ -139,7 +139,7 @@ pub(crate) fn with_data<T>(data: &PartitionData, write: impl FnOnce(&PartitionRo
     })
 }
 
-/// A copy of a table in main memory, without features.
+/// A copy of a table in main memory; features are shared.
 pub(crate) fn copy_of(table: &Table) -> Table {
     let (rows, dim) = (table.embeddings.rows(), table.embeddings.width());
     let mut embeddings = pages::with_capacity(rows * dim);
@@ -148,7 +148,9 @@ pub(crate) fn copy_of(table: &Table) -> Table {
     let mut row_adagrad = pages::with_capacity(rows);
     row_adagrad.resize(rows, 0.0);
     table.row_adagrad.read_rows(0, &mut row_adagrad);
-    Table::with_state(embeddings, row_adagrad, dim)
+    let mut copy = Table::with_state(embeddings, row_adagrad, dim);
+    copy.features = table.features.clone();
+    copy
 }
 
 /// Whether a partition has the shape that the run wants.
@@ -259,7 +261,6 @@ impl DiskTables {
         table: &Table,
         belongs: Belongs,
     ) -> Result<(), RunError> {
-        table.download()?;
         let layout = &self.layout.types[type_index];
         Ok(with_rows(layout, table, |rows| {
             self.checkpoint
@@ -281,6 +282,7 @@ impl TableStore for DiskTables {
     }
 
     fn save(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
+        table.download()?;
         self.write(key, table, Belongs::ToNext)
     }
 
@@ -309,11 +311,15 @@ impl TableStore for DiskTables {
         Ok(self.checkpoint.go_on()?)
     }
 
-    /// None of a table on a device, whose rows are elsewhere, or with features, which it would copy too.
-    fn copy(&self, table: &Table) -> Option<Table> {
-        if self.place.is_some() || table.features.is_some() {
-            return None;
-        }
-        Some(copy_of(table))
+    fn copy(&self, table: &Table) -> Table {
+        copy_of(table)
+    }
+
+    fn trains_elsewhere(&self) -> bool {
+        self.place.is_some()
+    }
+
+    fn bring_home(&self, table: &Table) -> Result<(), RunError> {
+        Ok(table.download()?)
     }
 }

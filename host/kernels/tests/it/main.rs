@@ -9,4 +9,5 @@ mod losses;
 mod memory;
 mod ranking;
 mod reference;
+mod subnormal;
 mod traced;

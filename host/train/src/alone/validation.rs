@@ -54,8 +54,9 @@ impl Alone<'_> {
     }
 
     /// Filtered ranks of both sides of `edges`, with the tables as they stand in the buffer.
-    fn rank(&self, edges: &str) -> Result<RankStats, RunError> {
+    fn rank(&mut self, edges: &str) -> Result<RankStats, RunError> {
         self.machine.settle_parameters()?;
+        self.machine.line.buffer.release_home()?;
         let view = View {
             dataset: self.machine.resolved.dataset(),
             blueprint: self.machine.blueprint(),

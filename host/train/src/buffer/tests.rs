@@ -1,7 +1,8 @@
 //! The buffer against counters: what is swapped, lost and committed.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, mpsc};
 
 use pbg_core::plan::{Belady, LeastRecentlyUsed};
 use proptest::prelude::*;
@@ -84,8 +85,8 @@ impl TableStore for Memory {
         Ok(Some(content.committed.len() as u64))
     }
 
-    fn copy(&self, table: &u64) -> Option<u64> {
-        Some(*table)
+    fn copy(&self, table: &u64) -> u64 {
+        *table
     }
 }
 
@@ -278,4 +279,94 @@ proptest! {
         prop_assert_eq!(&content.committed[..], &moments[..content.committed.len()]);
         prop_assert!(content.committed.len() == moments.len() || failed || content.room == Some(0));
     }
+}
+
+/// Tables that are trained on a device: what is there, and what main memory has of it.
+#[derive(Default)]
+struct Elsewhere {
+    device: AtomicU64,
+    home: AtomicU64,
+}
+
+/// A disk on which a commit's tables can be written when the test says so.
+struct Slow {
+    go: Mutex<mpsc::Receiver<()>>,
+    written: Mutex<Vec<u64>>,
+}
+
+impl TableStore for Slow {
+    type Table = Elsewhere;
+    type Cut = ();
+
+    fn load(&self, _key: TableKey) -> Result<Elsewhere, RunError> {
+        Ok(Elsewhere::default())
+    }
+
+    fn save(&self, _key: TableKey, _table: &Elsewhere) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn begin(&self, (): ()) -> Result<(), RunError> {
+        let go = self.go.lock().unwrap();
+        go.recv().map_err(|e| RunError::Thread(e.to_string()))
+    }
+
+    fn add(&self, _key: TableKey, table: &Elsewhere) -> Result<(), RunError> {
+        self.written.lock().unwrap().push(table.home.load(Relaxed));
+        Ok(())
+    }
+
+    fn go_on(&self) -> Result<Option<u64>, RunError> {
+        Ok(Some(1))
+    }
+
+    fn copy(&self, _table: &Elsewhere) -> Elsewhere {
+        panic!("what is trained on a device is not copied")
+    }
+
+    fn trains_elsewhere(&self) -> bool {
+        true
+    }
+
+    fn bring_home(&self, table: &Elsewhere) -> Result<(), RunError> {
+        table.home.store(table.device.load(Relaxed), Relaxed);
+        Ok(())
+    }
+}
+
+/// If training waited for the commit, this test would not end.
+#[test]
+fn what_a_device_trains_goes_on_while_a_commit_is_written() {
+    let layout = layout(1, 1, true);
+    let (write, go) = mpsc::channel();
+    let store = Slow {
+        go: Mutex::new(go),
+        written: Mutex::default(),
+    };
+    let size = BufferSize {
+        slots: 2,
+        copies: u64::MAX,
+    };
+    let pass = Arc::new(pass_of(&layout, 2, 0));
+    let bucket = Bucket { lhs: 0, rhs: 0 };
+    let plan = vec![bucket; 3];
+    let mut buffer = PartitionBuffer::new(layout, size, Some(1), store, Arc::default()).unwrap();
+    buffer.begin_pass(
+        Arc::clone(&pass),
+        plan.clone(),
+        Box::new(Belady::new(&pass, &plan)),
+    );
+    for position in 0..3 {
+        buffer.hold(Acquired { bucket, position }).unwrap();
+        buffer.table((0, 0)).unwrap().device.fetch_add(1, Relaxed);
+        if position == 0 {
+            buffer.commit(()).unwrap();
+        }
+    }
+    assert!(buffer.committing());
+    assert!(buffer.store().written.lock().unwrap().is_empty());
+    write.send(()).unwrap();
+    assert!(buffer.committed(true).unwrap().is_some());
+    assert_eq!(*buffer.store().written.lock().unwrap(), [1]);
+    assert_eq!(buffer.table((0, 0)).unwrap().device.load(Relaxed), 3);
 }

@@ -227,9 +227,8 @@ impl TableStore for SharedTables {
         Ok(Some(record.revision()))
     }
 
-    /// None of a table with features, which it would copy too.
-    fn copy(&self, table: &Table) -> Option<Table> {
-        table.features.is_none().then(|| tables::copy_of(table))
+    fn copy(&self, table: &Table) -> Table {
+        tables::copy_of(table)
     }
 
     /// What every trainer has is exchanged, and written by who writes a checkpoint.

@@ -1,0 +1,118 @@
+//! Numbers that are almost zero cost many times what others do, and so they are zeros: in training, in evaluation
+//! while training and in ranking.
+
+use std::sync::Arc;
+
+use pbg_core::graph::Side;
+use pbg_core::model::{Comparator, Operator};
+use pbg_core::strategy::{LossWorker, MASKED, Scores, StrategyError};
+use pbg_kernels::rank::{Candidates, Queries, Ranker, Replacement};
+use pbg_kernels::step::{Job, Relations, StepWorker};
+
+use crate::gradients::{Twin, rows_of, spec};
+
+/// A product of two such numbers is subnormal.
+const TINY: f32 = 1e-20;
+const SUBNORMAL: f32 = 1e-40;
+
+/// A model whose embeddings are `values` on either side.
+fn twin(values: [f32; 2]) -> Twin {
+    assert!((TINY * TINY).is_subnormal() && SUBNORMAL.is_subnormal());
+    let mut twin = Twin::new(
+        spec(false, false, Operator::None, Comparator::Dot),
+        false,
+        31,
+    );
+    for (table, value) in twin.tables.iter_mut().zip(values) {
+        table.embeddings.get_mut().fill(value);
+    }
+    twin
+}
+
+fn job<'a>(
+    twin: &'a Twin,
+    batch: &'a pbg_kernels::step::Batch<'a>,
+    tables: &'a pbg_kernels::step::Tables<'a>,
+) -> Job<'a> {
+    Job {
+        batch,
+        tables,
+        params: &twin.params,
+        draws: &twin.edges.draws,
+    }
+}
+
+/// A loss that keeps the scores, and whose gradients are subnormal.
+#[derive(Default)]
+struct Watch(Vec<f32>);
+
+impl LossWorker for Watch {
+    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+        self.0.extend(scores.positive);
+        for score in &mut *scores.negative {
+            if *score == MASKED {
+                *score = 0.0;
+            } else {
+                self.0.push(*score);
+                *score = SUBNORMAL;
+            }
+        }
+        scores.positive_gradient.fill(-SUBNORMAL);
+        scores.loss.fill(0.0);
+        Ok(())
+    }
+}
+
+#[test]
+fn scores_of_training_and_of_its_evaluation_are_zero() {
+    let twin = twin([TINY; 2]);
+    let mut worker = StepWorker::new(Arc::new(twin.model.spec.clone())).expect("a worker");
+    let (batch, tables) = (twin.batch(), twin.tables());
+    let (mut trained, mut evaluated) = (Watch::default(), Watch::default());
+    let job = job(&twin, &batch, &tables);
+    worker
+        .evaluate(&job, &mut evaluated, 1)
+        .expect("an evaluation");
+    worker.train(&job, &mut trained).expect("a step");
+    for scores in [trained.0, evaluated.0] {
+        assert!(!scores.is_empty());
+        assert!(scores.iter().all(|score| *score == 0.0), "{scores:?}");
+    }
+}
+
+#[test]
+fn gradients_of_training_are_zero() {
+    let twin = twin([0.0, 1.0]);
+    let mut worker = StepWorker::new(Arc::new(twin.model.spec.clone())).expect("a worker");
+    let (batch, tables) = (twin.batch(), twin.tables());
+    worker
+        .train(&job(&twin, &batch, &tables), &mut Watch::default())
+        .expect("a step");
+    assert!(rows_of(&twin.tables[0]).concat().iter().all(|x| *x == 0.0));
+}
+
+#[test]
+fn scores_of_ranking_are_zero() {
+    let twin = twin([TINY; 2]);
+    let mut ranker = Ranker::new(Arc::new(twin.model.spec.clone())).expect("a ranker");
+    let (mut queries, mut candidates) = (Queries::default(), Candidates::default());
+    let replacement = Replacement {
+        side: Side::Rhs,
+        relation: 1,
+        params: &twin.params,
+    };
+    let known: Vec<u32> = (0..9).collect();
+    ranker.queries(
+        Side::Rhs,
+        &known,
+        Relations::One(1),
+        twin.table(Side::Lhs),
+        &twin.params,
+        &mut queries,
+    );
+    ranker.candidates(replacement, 0..7, twin.table(Side::Rhs), &mut candidates);
+    let block = ranker.scores(&queries, 0..9, &candidates).to_vec();
+    let pairs = ranker.pair_scores(replacement, &queries, &[3; 9], twin.table(Side::Rhs));
+    assert_eq!(block, [0.0; 63]);
+    assert_eq!(pairs, [0.0; 9]);
+}
