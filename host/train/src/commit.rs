@@ -69,14 +69,7 @@ impl Commits {
             done: state.schedule.done() as u64,
             version: checkpoint.version(),
         };
-        if admitted.other_training && state.schedule.is_within_epoch() {
-            // Of the interrupted epoch, nobody could say which edges were trained.
-            state.schedule.restart_epoch();
-            state.epoch = EpochSums::default();
-        }
-        if admitted.other_validation {
-            state.plateau.forget_best();
-        }
+        adapt(&mut state, &admitted);
         Ok(Start {
             state,
             resumed: Some(resumed),
@@ -101,6 +94,18 @@ impl Commits {
             metrics_length,
             model: model(params),
         })
+    }
+}
+
+/// What of a run's state does not hold with other edges.
+pub(crate) fn adapt(state: &mut RunState, admitted: &Admitted) {
+    if admitted.other_training && state.schedule.is_within_epoch() {
+        // Of the interrupted epoch, nobody could say which edges were trained.
+        state.schedule.restart_epoch();
+        state.epoch = EpochSums::default();
+    }
+    if admitted.other_validation {
+        state.plateau.forget_best();
     }
 }
 

@@ -50,6 +50,31 @@ impl NewRows {
         Ok(Self { seeds, scale })
     }
 
+    /// Draws the new rows of a table behind those in `data`, if it lacks them. Says whether it did.
+    pub(crate) fn complete(
+        &self,
+        key: TableKey,
+        layout: &TypeLayout,
+        data: &mut PartitionData,
+    ) -> bool {
+        let new = self.count(key);
+        let lacks_them = new > 0 && (data.rows + new) as u64 == layout.rows[key.1 as usize];
+        if lacks_them {
+            self.append(key, data);
+        }
+        lacks_them
+    }
+
+    /// Whether nothing is new.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.seeds.is_empty()
+    }
+
+    /// How many rows of a table are new.
+    pub(crate) fn count(&self, key: TableKey) -> usize {
+        self.seeds.get(&key).map_or(0, Vec::len)
+    }
+
     /// Draws the new rows of a table behind those in `data`.
     pub(crate) fn append(&self, key: TableKey, data: &mut PartitionData) {
         for &seed in self.seeds.get(&key).into_iter().flatten() {

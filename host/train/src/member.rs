@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_core::cluster::{Live, Register, State};
@@ -20,6 +21,7 @@ use pbg_core::strategy::Pass;
 
 use crate::coordinator::Coordinator;
 use crate::error::RunError;
+use crate::identity::Admitted;
 use crate::machine::{self, Machine};
 use crate::run::Outcome;
 
@@ -27,6 +29,7 @@ mod advice;
 mod checkpoints;
 mod ends;
 mod error;
+mod growth;
 mod joining;
 mod leases;
 mod ledger;
@@ -85,6 +88,27 @@ pub struct Cluster {
     pub ahead: Option<bool>,
 }
 
+impl Cluster {
+    /// Waits before a trainer joins anew whose part was ended `in_vain` times before it had trained anything, or until
+    /// `stop` is set: what ends it may well do so again.
+    pub(crate) fn rest(&self, in_vain: u32, stop: &AtomicBool) {
+        let (pause, started) = (self.pause(in_vain), Instant::now());
+        while started.elapsed() < pause && !stop.load(Ordering::Relaxed) {
+            thread::sleep(pause.min(Duration::from_millis(50)));
+        }
+    }
+
+    fn pause(&self, in_vain: u32) -> Duration {
+        match in_vain {
+            0 => Duration::ZERO,
+            n => self
+                .heartbeat
+                .saturating_mul(2_u32.saturating_pow(n - 1))
+                .min(self.lease),
+        }
+    }
+}
+
 /// A trainer's part in a run.
 pub(crate) struct Member<'a> {
     machine: Machine<'a, SharedTables>,
@@ -104,6 +128,8 @@ pub(crate) struct Member<'a> {
     /// What this process has trained: buckets, edges, traffic.
     totals: (u64, u64, IoStats),
     rankings: Rankings,
+    /// What was not as it had been when the checkpoint was committed from which this trainer has made the record.
+    changes: Option<Admitted>,
     last_checkpoint: Instant,
     started: Instant,
     /// What happened and is to be told with the next settlement.
@@ -194,7 +220,7 @@ impl<'a> Coordinator<'a> for Member<'a> {
         let record = self.seen()?;
         let event = self.announcement(&record);
         self.machine.emit(event);
-        Ok(())
+        self.announce_changes()
     }
 
     fn begin_pass(&mut self) -> Result<ControlFlow<Outcome, (PassId, Arc<Pass>)>, RunError> {

@@ -119,14 +119,16 @@ impl Resolved {
         stop: &AtomicBool,
         emit: &mut dyn FnMut(Event),
     ) -> Result<Outcome, RunError> {
-        let mut earlier = None;
+        let (mut earlier, mut in_vain) = (None, 0);
         loop {
             let before = (allowed, earlier);
             let mut member = Member::join(self, strategies, cluster, before, stop, emit)?;
             match train(&mut member, stop) {
                 Err(RunError::Cluster(error)) if error.may_rejoin() => {
                     member.tell_lost(&error);
+                    in_vain = if member.has_trained() { 0 } else { in_vain + 1 };
                     (strategies, earlier) = member.dismantle();
+                    cluster.rest(in_vain, stop);
                 }
                 Err(error) => {
                     if !matches!(error, RunError::Cluster(_)) {

@@ -32,6 +32,8 @@ use serde_json::Value;
 
 #[path = "together/fixed.rs"]
 mod fixed;
+#[path = "together/grown.rs"]
+mod grown;
 #[path = "together/kept.rs"]
 mod kept;
 #[path = "together/losses.rs"]

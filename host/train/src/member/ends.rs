@@ -81,6 +81,11 @@ impl Member<'_> {
         self.machine.emit(Event::Rejoining { reason });
     }
 
+    /// Whether this trainer has trained a bucket since it joined.
+    pub(crate) fn has_trained(&self) -> bool {
+        self.totals.0 > 0
+    }
+
     /// What a trainer that joins anew keeps. Its tables are dropped: others may have trained them since.
     pub(crate) fn dismantle(self) -> (Strategies, Option<Earlier>) {
         let (token, told) = (self.token(), self.rankings.told());

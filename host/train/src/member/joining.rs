@@ -9,12 +9,15 @@ use pbg_core::ledger::{Action, Cut, Founding, Join, Record, Refusal, Terms, Toke
 use pbg_store::checkpoint::{Manifest, SharedCheckpoint};
 
 use super::checkpoints::stored_state;
+use super::growth;
 use super::ledger::{Denied, Ledger};
 use super::work::work_of;
 use super::{Cluster, ClusterError};
+use crate::commit;
 use crate::error::RunError;
-use crate::identity::Allowed;
+use crate::identity::{self, Admitted, Allowed, Purpose};
 use crate::resolved::Resolved;
+use crate::run::Strategies;
 
 /// How late a shared folder may show what another machine has written there.
 pub(super) const VISIBLE_WITHIN: Duration = Duration::from_secs(5);
@@ -25,13 +28,14 @@ const ATTEMPTS: usize = 100;
 /// What the record is held against.
 pub(super) struct Finding<'a> {
     pub(super) resolved: &'a Resolved,
+    pub(super) strategies: &'a Strategies,
     pub(super) cluster: &'a Cluster,
     pub(super) ledger: &'a Ledger,
     pub(super) files: &'a SharedCheckpoint,
     pub(super) terms: &'a Terms,
     /// Whether the model has parameters that every trainer has: only trainers and checkpoints have them.
     pub(super) shares_parameters: bool,
-    /// Whether other strategies may go on.
+    /// What may differ from what trained the newest checkpoint.
     pub(super) allowed: Allowed,
     /// Whether other edges are validated than those of the newest checkpoint's ranks.
     pub(super) other_validation: bool,
@@ -50,11 +54,12 @@ enum Verdict {
 }
 
 impl Finding<'_> {
-    /// Sees to it that the register has a record that goes with the newest checkpoint.
+    /// Sees to it that the register has a record that goes with the newest checkpoint. If it was made from that one here,
+    /// gives what was not as it had been.
     ///
     /// # Errors
     /// When no answer comes, or the checkpoint cannot be read.
-    pub(super) fn find(&self, sink: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+    pub(super) fn find(&self, sink: &mut dyn FnMut(Event)) -> Result<Option<Admitted>, RunError> {
         for _ in 0..ATTEMPTS {
             let record = self.ledger.refresh()?;
             if let Some(record) = &record
@@ -65,9 +70,9 @@ impl Finding<'_> {
             let newest = self.files.newest()?;
             let cut = newest.as_ref().map(Manifest::cut);
             let verdict = record.as_ref().map(|record| self.judge(record, cut));
-            let (mut work, base, replaced) = match verdict {
-                Some(Verdict::Stands) => return Ok(()),
-                Some(Verdict::Extended(work, base)) => (*work, base, None),
+            let ((mut work, admitted), base, replaced) = match verdict {
+                Some(Verdict::Stands) => return Ok(None),
+                Some(Verdict::Extended(work, base)) => ((*work, None), base, None),
                 Some(Verdict::Dropped(reason)) => (self.work(newest.as_ref())?, cut, Some(reason)),
                 Some(Verdict::Renewed) | None => (self.work(newest.as_ref())?, cut, None),
             };
@@ -93,7 +98,7 @@ impl Finding<'_> {
                     let version = cut.map_or(0, |cut| cut.version);
                     sink(Event::LedgerReplaced { reason, version });
                 }
-                return Ok(());
+                return Ok(admitted);
             }
         }
         Err(ClusterError::NoRecord.into())
@@ -177,19 +182,27 @@ impl Finding<'_> {
         })
     }
 
-    /// What the newest checkpoint has.
-    fn work(&self, newest: Option<&Manifest>) -> Result<Work, RunError> {
+    /// What the newest checkpoint has, and what is not as it was then. Partitions that lack rows for what the dataset has
+    /// gained are written again, with them.
+    fn work(&self, newest: Option<&Manifest>) -> Result<(Work, Option<Admitted>), RunError> {
         let Some(manifest) = newest else {
-            return Ok(Work::none(&self.terms.grid));
+            return Ok((Work::none(&self.terms.grid), None));
         };
-        let state = stored_state(manifest, &self.resolved.config().checkpoint_path)?;
+        let (resolved, files) = (self.resolved, self.files);
+        let admitted = admit(manifest, resolved, self.strategies, files, self.allowed)?;
+        let mut state = stored_state(manifest, &resolved.config().checkpoint_path)?;
+        commit::adapt(&mut state, &admitted);
         let (pass, epochs) = (state.schedule.pass(), self.terms.extent.epochs);
         let is_between = (pass.edge_set, pass.edge_chunk) == (0, 0) && state.schedule.needs_plan();
         if pass.epoch >= epochs && !is_between {
             let epoch = pass.epoch + 1;
             return Err(ClusterError::Beyond { epoch, epochs }.into());
         }
-        Ok(work_of(manifest, &state, &self.resolved.blueprint().layout))
+        let layout = &resolved.blueprint().layout;
+        let mut work = work_of(manifest, &state, layout);
+        let new = growth::new_rows(resolved, manifest)?;
+        growth::grow(&new, layout, files, &mut work)?;
+        Ok((work, Some(admitted)))
     }
 
     /// Whether every trainer of the record has opened this very folder: each leaves a sign there before it joins. A folder
@@ -259,6 +272,21 @@ impl Finding<'_> {
             self.files.forget(holder)?;
         }
     }
+}
+
+/// Checks that the run may go on from a checkpoint.
+pub(super) fn admit(
+    manifest: &Manifest,
+    resolved: &Resolved,
+    strategies: &Strategies,
+    files: &SharedCheckpoint,
+    allowed: Allowed,
+) -> Result<Admitted, RunError> {
+    let purpose = Purpose::Resume {
+        strategies: &strategies.ids(),
+        allowed,
+    };
+    identity::admit(resolved, files.path(), &manifest.run, &purpose)
 }
 
 /// 64 random bits.

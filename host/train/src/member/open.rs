@@ -11,12 +11,13 @@ use pbg_core::schedule::{Extent, PassId};
 use pbg_core::strategy::Loss as _;
 use pbg_kernels::device::Place;
 use pbg_kernels::params::Params;
-use pbg_store::checkpoint::{Manifest, SharedCheckpoint};
+use pbg_store::checkpoint::SharedCheckpoint;
 use pbg_store::dataset::EdgeSet;
 
 use super::checkpoints::stored_state;
 use super::ends::Earlier;
-use super::joining::{Finding, draw};
+use super::growth;
+use super::joining::{Finding, admit, draw};
 use super::ledger::Ledger;
 use super::not_yet::refuse_shared;
 use super::parameters::{Arrays, Parameters};
@@ -29,7 +30,7 @@ use crate::check::CheckReport;
 use crate::commit;
 use crate::error::{Mismatch, RunError};
 use crate::executor;
-use crate::identity::{self, Admitted, Allowed, Purpose};
+use crate::identity::Allowed;
 use crate::machine::{Machine, Parts};
 use crate::memory;
 use crate::resolved::Resolved;
@@ -67,6 +68,7 @@ impl<'a> Member<'a> {
         let terms = terms(resolved, cluster, &ids, ready.extent, validation);
         let finding = Finding {
             resolved,
+            strategies: &strategies,
             cluster,
             ledger: &ledger,
             files: &files,
@@ -83,12 +85,12 @@ impl<'a> Member<'a> {
             rank: cluster.rank,
             instead_of: earlier.map(|earlier| earlier.token),
         };
-        let joined = finding
-            .find(sink)
-            .and_then(|()| Ok(finding.is_shared()?))
-            .and_then(|()| finding.take_part(join, sink));
+        let joined = finding.find(sink).and_then(|changes| {
+            finding.is_shared()?;
+            Ok((finding.take_part(join, sink)?, changes))
+        });
         // The sign of one that does not take part is nobody's.
-        let record = joined.inspect_err(|_| drop(files.forget(token)))?;
+        let (record, changes) = joined.inspect_err(|_| drop(files.forget(token)))?;
         if let Some(earlier) = earlier {
             files.forget(earlier.token)?;
         }
@@ -96,7 +98,8 @@ impl<'a> Member<'a> {
         let tables = Self::tables(resolved, files, &ledger, &record, &mut ready.params)?;
         let machine = ready.machine(resolved, strategies, tables, &record, sink)?;
         let told = earlier.map(|earlier| earlier.told);
-        Self::begin(machine, ledger, cluster, stop, told)
+        let member = Self::begin(machine, ledger, cluster, stop, told)?;
+        Ok(Self { changes, ..member })
     }
 
     /// The tables of a trainer that has joined `record`. Those of types with one partition, and parameters, begin with what the
@@ -117,10 +120,14 @@ impl<'a> Member<'a> {
             (None, None) => {}
         }
         let blueprint = resolved.blueprint();
+        let new_rows = match &newest {
+            Some(manifest) => growth::new_rows(resolved, manifest)?,
+            None => Default::default(),
+        };
         Ok(SharedTables::new(
             files,
             Arc::clone(ledger),
-            initial,
+            (initial, new_rows),
             blueprint.layout.clone(),
             grid(&blueprint.layout),
             blueprint.features(resolved.dataset())?,
@@ -157,6 +164,7 @@ impl<'a> Member<'a> {
             rankings: Rankings::before(&ledger, told),
             ledger,
             cluster,
+            changes: None,
             stop,
             pass: None,
             leased: Default::default(),
@@ -253,26 +261,6 @@ fn allow_grid(resolved: &Resolved, cluster: &Cluster) -> Result<(), ClusterError
         true => Err(ClusterError::OneBucket),
         false => Ok(()),
     }
-}
-
-/// Checks that the run may go on from a checkpoint.
-fn admit(
-    manifest: &Manifest,
-    resolved: &Resolved,
-    strategies: &Strategies,
-    files: &SharedCheckpoint,
-    allowed: Allowed,
-) -> Result<Admitted, RunError> {
-    let purpose = Purpose::Resume {
-        strategies: &strategies.ids(),
-        allowed,
-    };
-    let admitted = identity::admit(resolved, files.path(), &manifest.run, &purpose)?;
-    if admitted.earlier.is_some() {
-        let what = "go on with a dataset that has grown".to_owned();
-        return Err(ClusterError::NotYet { what }.into());
-    }
-    Ok(admitted)
 }
 
 /// Sets the loss's parameters to the newest that the ledger or the checkpoint has. Who owns them may know newer ones.

@@ -12,6 +12,7 @@ use pbg_store::checkpoint::{Manifest, SharedCheckpoint, shared};
 use super::ledger::{Denied, Ledger};
 use crate::buffer::TableStore;
 use crate::error::{Mismatch, RunError};
+use crate::grow::NewRows;
 use crate::layout::{Group, Layout, TableKey};
 use crate::tables::{self, Initial};
 
@@ -30,6 +31,8 @@ pub(crate) struct SharedTables {
     pub(crate) files: SharedCheckpoint,
     ledger: Arc<Ledger>,
     initial: Initial,
+    /// What the dataset has and the checkpoint that this trainer began with had not.
+    new_rows: NewRows,
     layout: Layout,
     grid: Grid,
     features: Vec<Option<Features>>,
@@ -45,7 +48,7 @@ impl SharedTables {
     pub(crate) fn new(
         files: SharedCheckpoint,
         ledger: Arc<Ledger>,
-        initial: Initial,
+        (initial, new_rows): (Initial, NewRows),
         layout: Layout,
         grid: Grid,
         features: Vec<Option<Features>>,
@@ -60,6 +63,7 @@ impl SharedTables {
             files,
             ledger,
             initial,
+            new_rows,
             layout,
             grid,
             features,
@@ -95,15 +99,23 @@ impl SharedTables {
             file = unsettled.or_else(|| recorded.files.get(at).copied());
             self.ledger.loaded(group, recorded.stamp());
         }
-        let data = match file {
-            Some(file) => {
-                let mut data = tables::memory_for(layout, partition);
-                self.files
-                    .read_partition_into(&layout.name, partition, &file, &mut data)?;
-                data
+        match file {
+            Some(file) => self.read_file(key, &file),
+            None => {
+                let data = self.initial.partition(layout, type_index, partition)?;
+                tables::table(layout, partition, data, self.features[type_index].clone())
             }
-            None => self.initial.partition(layout, type_index, partition)?,
-        };
+        }
+    }
+
+    /// A table from a file, with rows for what the dataset has gained since it was written.
+    fn read_file(&self, key: TableKey, file: &File) -> Result<Table, RunError> {
+        let (type_index, partition) = key;
+        let layout = &self.layout.types[type_index];
+        let mut data = tables::memory_for(layout, partition);
+        self.files
+            .read_partition_into(&layout.name, partition, file, &mut data)?;
+        self.new_rows.complete(key, layout, &mut data);
         tables::table(layout, partition, data, self.features[type_index].clone())
     }
 
@@ -123,10 +135,7 @@ impl SharedTables {
             entity_type: layout.name.clone(),
             partition,
         })?;
-        let mut data = tables::memory_for(layout, partition);
-        self.files
-            .read_partition_into(&layout.name, partition, &file, &mut data)?;
-        tables::table(layout, partition, data, self.features[type_index].clone())
+        self.read_file(key, &file)
     }
 
     /// Writes a table, durably, for the checkpoint `version`.

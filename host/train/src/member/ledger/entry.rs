@@ -40,11 +40,12 @@ struct VersionedTerms {
     protocol: u32,
 }
 
-/// The bytes of a record.
+/// The bytes of a record. One that nobody could read is not written: who read it would take the ledger for empty.
 ///
 /// # Errors
 /// Never for a record of this program.
 pub(super) fn encode(record: &Record) -> Result<Vec<u8>, ClusterError> {
+    record.check()?;
     serde_json::to_vec(record).map_err(|e| ClusterError::Damaged(Damage(e.to_string())))
 }
 

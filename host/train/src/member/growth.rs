@@ -1,0 +1,91 @@
+//! A dataset that has grown since the newest checkpoint: whoever makes the record gives partitions their new rows first, so
+//! that every file that the record names has them.
+
+use pbg_core::event::Event;
+use pbg_core::ledger::Work;
+use pbg_store::checkpoint::{Manifest, SharedCheckpoint};
+
+use super::Member;
+use super::joining::draw;
+use crate::error::RunError;
+use crate::grow::NewRows;
+use crate::layout::Layout;
+use crate::resolved::Resolved;
+use crate::tables;
+use crate::trained::Missing;
+
+/// The rows that the dataset has and a checkpoint has not.
+///
+/// # Errors
+/// When a dictionary is damaged.
+pub(super) fn new_rows(resolved: &Resolved, manifest: &Manifest) -> Result<NewRows, RunError> {
+    match &manifest.run.ids {
+        Some(ids) => NewRows::behind(ids, resolved),
+        None => Ok(NewRows::default()),
+    }
+}
+
+/// Writes the partitions of `work`, which is that of a checkpoint, again with the rows that they lack.
+///
+/// The record names files of its trainers only once they have settled them, so these are nobody's: of a token that never
+/// takes part. If the record is not made of them, they are garbage.
+///
+/// # Errors
+/// When a partition cannot be read or written.
+pub(super) fn grow(
+    new: &NewRows,
+    layout: &Layout,
+    files: &SharedCheckpoint,
+    work: &mut Work,
+) -> Result<(), RunError> {
+    if new.is_empty() {
+        return Ok(());
+    }
+    let token = draw()?;
+    let files = SharedCheckpoint::open(files.path(), token)?;
+    let grown = write(new, layout, &files, work);
+    files.forget(token)?;
+    grown
+}
+
+fn write(
+    new: &NewRows,
+    layout: &Layout,
+    files: &SharedCheckpoint,
+    work: &mut Work,
+) -> Result<(), RunError> {
+    let grid = super::work::grid(layout);
+    for (group, partition) in grid.groups().zip(&mut work.partitions) {
+        for (key, file) in layout.group_tables(group).zip(&mut partition.files) {
+            if new.count(key) == 0 {
+                continue;
+            }
+            let of_type = &layout.types[key.0];
+            let mut data = tables::memory_for(of_type, key.1);
+            files.read_partition_into(&of_type.name, key.1, file, &mut data)?;
+            if new.complete(key, of_type, &mut data) {
+                let version = file.id.version + 1;
+                *file = tables::with_data(&data, |rows| {
+                    files.write_partition(&of_type.name, key.1, version, rows)
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Member<'_> {
+    /// Tells what is not as it was in the checkpoint from which this trainer has made the record.
+    pub(super) fn announce_changes(&mut self) -> Result<(), RunError> {
+        let admitted = self.changes.take().unwrap_or_default();
+        if let Some(earlier) = &admitted.earlier {
+            let Missing { rows, relations } = Missing::of(earlier, &self.machine.resolved.ids()?);
+            self.report(Event::Grown { rows, relations }, None);
+        }
+        if !admitted.changes.is_empty() {
+            let changes = admitted.changes;
+            self.report(Event::DataChanged { changes }, None);
+        }
+        Ok(())
+    }
+}
