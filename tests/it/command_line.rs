@@ -4,11 +4,12 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Workplace, finish};
 
-const COMMANDS: [&[&str]; 14] = [
+const COMMANDS: [&[&str]; 15] = [
     &[],
     &["import"],
     &["train"],
     &["eval"],
+    &["predict"],
     &["neighbors"],
     &["score"],
     &["export"],

@@ -72,6 +72,16 @@ fn an_old_checkpoint_answers_for_what_it_knows() {
         let asked = graph::name(0, 3);
         let near = ["neighbors", "pbg.toml", &asked];
         let nearest = place.run(near).succeeds().stdout;
+        let ask = [
+            "predict",
+            "--head",
+            &asked,
+            "--relation",
+            "next",
+            "-k",
+            "99",
+        ];
+        let predicted = place.run(ask).succeeds().stdout;
         grow(&place);
 
         let note = "2 rows of place and 1 relation";
@@ -90,6 +100,15 @@ fn an_old_checkpoint_answers_for_what_it_knows() {
         let again = place.run(near).succeeds();
         assert_eq!(again.stdout, nearest);
         assert!(again.stderr.contains(note), "{}", again.stderr);
+        let again = place.run(ask).succeeds();
+        assert_eq!(again.stdout, predicted);
+        assert!(again.stderr.contains(note), "{}", again.stderr);
+        let ask = ["predict", "--head", NEW[0], "--relation", "next"];
+        place
+            .run(ask)
+            .fails(4, &[NEW[0], "no embedding in model yet"]);
+        let ask = ["predict", "--head", &asked, "--relation", "passes"];
+        place.run(ask).fails(4, &["passes", "no parameters"]);
 
         // Of the edges that came, one is of entities and relations that were there.
         let more = ["eval", "--json", "--edges", "more", "--filter", "more"];

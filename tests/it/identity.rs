@@ -22,7 +22,7 @@ fn trained() -> Workplace {
 }
 
 /// The commands that read a trained model, as far as their options.
-fn readers() -> [Vec<String>; 4] {
+fn readers() -> [Vec<String>; 5] {
     let name = graph::name(0, 1);
     let export = ["export", "--format", "tsv", "--out", "out", "--overwrite"];
     [
@@ -30,6 +30,7 @@ fn readers() -> [Vec<String>; 4] {
         export.map(str::to_owned).to_vec(),
         vec!["neighbors".to_owned(), "pbg.toml".to_owned(), name],
         vec!["score".to_owned()],
+        vec!["predict".to_owned(), "--check".to_owned()],
     ]
 }
 

@@ -28,6 +28,7 @@ mod other_tools;
 mod peaks;
 mod plugin_losses;
 mod plugin_rights;
+mod predict;
 mod python_faults;
 mod resume;
 mod runs;

@@ -174,6 +174,7 @@ fn real_runs_stay_below_what_is_announced() {
 
     evaluation_stays_below(&place, "plain", &["checkpoint_path=plain"]);
     exports_stay_below(&place, "plain", &["checkpoint_path=plain"]);
+    predictions_stay_below(&place, "plain", &["checkpoint_path=plain"]);
 }
 
 #[test]
@@ -205,6 +206,7 @@ fn runs_with_several_types_and_features_stay_below_what_is_announced() {
     }
     evaluation_stays_below(&place, "shop", &["checkpoint_path=shop"]);
     exports_stay_below(&place, "shop", &["checkpoint_path=shop"]);
+    predictions_stay_below(&place, "shop", &["checkpoint_path=shop"]);
 }
 
 /// Trains into a checkpoint of this name.
@@ -234,6 +236,27 @@ fn evaluation_stays_below(place: &Workplace, name: &str, keys: &[&str]) {
         &run.succeeds().stderr,
         announced,
     );
+}
+
+/// Few questions with long answers, and many with short ones.
+fn predictions_stay_below(place: &Workplace, name: &str, keys: &[&str]) {
+    let valid = place.read("valid.tsv");
+    let question = |line: &str| {
+        let (known, _) = line.rsplit_once('\t').unwrap();
+        format!("{known}\t?\n")
+    };
+    place.write(
+        "q.tsv",
+        valid.lines().take(4000).map(question).collect::<String>(),
+    );
+    for count in ["3000", "10"] {
+        let ask = ["predict", "--questions", "q.tsv", "-k", count];
+        let check = with(&[&ask[..], &["--check", "--json"]].concat(), keys);
+        let announced = bound(&place.run(check).succeeds().stdout);
+        let run = with(&[&ask[..], &["--out", "a.parquet", "-v"]].concat(), keys);
+        let name = format!("{count} predictions of {name}");
+        stays_below(&name, &place.run(run).succeeds().stderr, announced);
+    }
 }
 
 /// An export takes no more than training.

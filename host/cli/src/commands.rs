@@ -12,6 +12,7 @@ pub(crate) mod import;
 pub(crate) mod neighbors;
 pub(crate) mod orders;
 pub(crate) mod plugin;
+pub(crate) mod predict;
 pub(crate) mod report;
 pub(crate) mod score;
 pub(crate) mod train;
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     Import(import::Args),
     Train(train::Args),
     Eval(eval::Args),
+    Predict(predict::Args),
     Neighbors(neighbors::Args),
     Score(score::Args),
     Export(export::Args),
@@ -57,6 +59,7 @@ pub(crate) fn run(command: Command, tree: clap::Command, terminal: Terminal) -> 
         Command::Import(args) => import::run(&args, terminal),
         Command::Train(args) => train::run(&args, terminal),
         Command::Eval(args) => eval::run(&args, terminal),
+        Command::Predict(args) => predict::run(&args, terminal),
         Command::Neighbors(args) => neighbors::run(&args, terminal),
         Command::Score(args) => score::run(&args, terminal),
         Command::Export(args) => export::run(&args, terminal),

@@ -13,6 +13,7 @@ mod exit_codes;
 mod failure;
 mod format;
 mod interrupt;
+mod lines;
 mod load;
 mod metrics;
 mod notes;

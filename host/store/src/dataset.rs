@@ -189,6 +189,19 @@ impl Dataset {
         Dictionary::read(self, entity_type)
     }
 
+    /// Calls `visit` with the place and the name of every entity of a type, in global order, without
+    /// keeping them.
+    ///
+    /// # Errors
+    /// When there is no such type or its file is damaged.
+    pub fn visit_entities(
+        &self,
+        entity_type: &str,
+        visit: &mut dyn FnMut(EntityId, &str),
+    ) -> Result<(), DatasetError> {
+        dictionary::read_names(self, entity_type, visit)
+    }
+
     /// Names of all entities of a type in global order: by partition, then by offset.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ mod leftovers;
 mod npy;
 mod parameters;
 mod parquet;
+pub mod predictions;
 mod safetensors;
 mod tsv;
 

@@ -109,6 +109,18 @@ pub enum RunError {
         /// Bucket.
         bucket: Bucket,
     },
+    /// What answers are chosen by was trained to values that are not finite.
+    #[error(
+        "a score is not finite: the training of these embeddings has diverged; train again with a lower `lr` or \
+         `init_scale`"
+    )]
+    NotComparable {
+        /// Its place among those asked with it.
+        question: usize,
+    },
+    /// Somebody asked for the end.
+    #[error("stopped before the end")]
+    Interrupted,
     /// The position of the run cannot be written.
     #[error("the position of the run cannot be written: {0}; this is a mistake in pbg-host")]
     Unwritable(String),
@@ -172,9 +184,11 @@ impl RunError {
                 Cause::Interruption => ErrorKind::Interrupted,
             },
             Self::Plan { .. } => ErrorKind::Plugin,
+            Self::Interrupted => ErrorKind::Interrupted,
             // Training says where; what was trained before may be found out when it is ranked.
             Self::NotFinite { .. }
             | Self::Diverged { .. }
+            | Self::NotComparable { .. }
             | Self::Step(StepError::NonFinite(_)) => ErrorKind::Numeric,
             Self::Thread(_) | Self::Device { .. } | Self::Memory(_) => ErrorKind::Io,
             Self::Cluster(

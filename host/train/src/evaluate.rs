@@ -8,6 +8,7 @@ mod count;
 mod edges;
 mod known;
 mod needs;
+pub mod predict;
 mod rank;
 mod stats;
 mod view;

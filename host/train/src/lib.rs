@@ -27,6 +27,7 @@ mod machine;
 mod member;
 mod memory;
 pub mod model;
+mod names;
 mod pace;
 mod pipeline;
 pub mod query;
@@ -42,6 +43,9 @@ pub mod workers;
 
 pub use check::CheckReport;
 pub use error::{ErrorKind, RunError};
+pub use evaluate::predict::{
+    PredictOptions, Prediction, Predictions, Predictor, Question, Unanswerable,
+};
 pub use evaluate::{Candidates, EvalOptions, EvalReport};
 pub use executor::has_libtorch;
 pub use identity::Allowed;

@@ -13,13 +13,9 @@ use pbg_store::dataset::{Dictionary, EntityId};
 use serde::Serialize;
 
 use crate::error::{Mismatch, RunError, UnknownName};
+use crate::names;
 use crate::resolved::Resolved;
 use crate::trained::{Missing, Trained};
-
-/// How alike two names are that may be meant for each other, of 1.
-const SIMILAR: f64 = 0.7;
-/// Names that a message offers.
-const MOST_SIMILAR: usize = 5;
 
 /// An entity and how near it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -125,7 +121,7 @@ impl Model<'_> {
     /// # Errors
     /// When a name is unknown or the model cannot be read.
     pub fn score(&mut self, lhs: &str, relation: &str, rhs: &str) -> Result<f32, RunError> {
-        let relation = self.relation(relation)?;
+        let relation = names::relation(&self.trained, relation)?;
         let blueprint = &self.trained.blueprint;
         let types = Side::BOTH.map(|side| blueprint.type_of(relation, side));
         let names = types.map(|t| blueprint.layout.types[t].name.clone());
@@ -169,29 +165,6 @@ impl Model<'_> {
         Ok(params)
     }
 
-    fn relation(&self, name: &str) -> Result<u32, UnknownName> {
-        let names = &self.trained.blueprint.relation_names;
-        names
-            .iter()
-            .position(|n| n == name)
-            .map(|i| i as u32)
-            .ok_or_else(|| {
-                let (dataset, relation) = (&self.trained.dataset, name.to_owned());
-                if dataset.relation_names().contains(&relation) {
-                    let checkpoint = self.trained.checkpoint.path().to_owned();
-                    return UnknownName::RelationIsNew {
-                        relation,
-                        checkpoint,
-                    };
-                }
-                UnknownName::Relation {
-                    relation,
-                    dataset: dataset.path().to_owned(),
-                    known: few(names.iter().map(String::as_str)),
-                }
-            })
-    }
-
     fn find(
         &mut self,
         name: &str,
@@ -210,7 +183,7 @@ impl Model<'_> {
         {
             return Err(UnknownName::EntityType {
                 entity_type: wanted.to_owned(),
-                known: few(types.iter().map(String::as_str)),
+                known: names::few(types.iter().map(String::as_str)),
             }
             .into());
         }
@@ -229,39 +202,13 @@ impl Model<'_> {
                 checkpoint: self.trained.checkpoint.path().to_owned(),
             },
             [only] => return Ok(only),
-            [] => UnknownName::Entity {
-                entity,
-                similar: self.similar(name)?,
-            },
+            [] => names::unknown_entity(&self.trained, name, entity_type)?,
             _ => UnknownName::Ambiguous {
                 entity,
-                types: few(found.iter().map(|(i, _)| types[*i].as_str())),
+                types: names::few(found.iter().map(|(i, _)| types[*i].as_str())),
             },
         };
         Err(unknown.into())
-    }
-
-    /// Names that differ from `name` by a slip of the finger, for the message that there is none.
-    fn similar(&mut self, name: &str) -> Result<String, RunError> {
-        let wanted = name.to_lowercase();
-        let mut similar: Vec<(f64, String)> = Vec::new();
-        for index in 0..self.dictionaries.len() {
-            for known in self.dictionary(index)?.names() {
-                let likeness =
-                    strsim::normalized_damerau_levenshtein(&wanted, &known.to_lowercase());
-                if likeness >= SIMILAR {
-                    similar.push((likeness, known.to_owned()));
-                }
-            }
-        }
-        similar.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        similar.truncate(MOST_SIMILAR);
-        let names: Vec<String> = similar.into_iter().map(|(_, name)| name).collect();
-        Ok(if names.is_empty() {
-            String::new()
-        } else {
-            format!("; there is {}", names.join(", "))
-        })
     }
 
     fn dictionary(&mut self, type_index: usize) -> Result<&Dictionary, RunError> {
@@ -298,21 +245,5 @@ fn plain(spec: &ModelSpec) -> ModelSpec {
         dynamic_relations: None,
         regularization_coef: 0.0,
         ..spec.with_negatives(1, 0)
-    }
-}
-
-/// The first few of `names`, and how many more there are.
-fn few<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let names: Vec<&str> = names.collect();
-    let shown = names
-        .iter()
-        .take(8)
-        .map(|n| format!("`{n}`"))
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > 8 {
-        format!("{shown} and {} more", names.len() - 8)
-    } else {
-        shown
     }
 }

@@ -14,6 +14,9 @@ use crate::{load, notes};
 ///
 /// Compares embeddings with the comparator of the configuration, within the entity type of NAME.
 /// One line per neighbour, nearest first: score, tab, name.
+///
+/// No relation takes part. What is nearest once the operator of a relation was applied is what
+/// `predict --relation R --tail NAME --unfiltered` lists, and with `--head` instead of `--tail` the other way round.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "pbg-host neighbors [OPTIONS] [CONFIG] NAME",

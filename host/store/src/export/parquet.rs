@@ -32,7 +32,7 @@ impl Table {
             Field::new("name", DataType::Utf8, false),
             Field::new("embedding", list, false),
         ]));
-        let writer = writer(path, &schema)?;
+        let writer = writer(path, &schema, false)?;
         Ok(Self {
             path: path.to_owned(),
             dim,
@@ -83,16 +83,21 @@ pub(super) fn parameters(path: &Path, tensors: &[&Tensor]) -> Result<(), ExportE
     let columns: Vec<ArrayRef> = vec![Arc::new(names), Arc::new(shapes), Arc::new(values)];
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns);
     let batch = batch.map_err(|e| SummedFile::arrow_error(path, e))?;
-    let mut writer = writer(path, &schema)?;
+    let mut writer = writer(path, &schema, false)?;
     writer.write(&batch).map_err(|e| failed(path, e))?;
     Ok(finish(writer, path)?)
 }
 
-fn writer(path: &Path, schema: &SchemaRef) -> Result<ArrowWriter<SummedFile>, FileError> {
-    // Numbers of embeddings hardly repeat: a dictionary would only cost time.
+/// Begins a file. Values of embeddings hardly repeat, and dictionaries of them would only cost time; those
+/// of other columns do, if `dictionaries` says so.
+pub(super) fn writer(
+    path: &Path,
+    schema: &SchemaRef,
+    dictionaries: bool,
+) -> Result<ArrowWriter<SummedFile>, FileError> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
-        .set_dictionary_enabled(false)
+        .set_dictionary_enabled(dictionaries)
         .build();
     ArrowWriter::try_new(
         SummedFile::create(path)?,
@@ -102,12 +107,14 @@ fn writer(path: &Path, schema: &SchemaRef) -> Result<ArrowWriter<SummedFile>, Fi
     .map_err(|e| failed(path, e))
 }
 
-fn finish(writer: ArrowWriter<SummedFile>, path: &Path) -> Result<(), FileError> {
+/// Completes a file.
+pub(super) fn finish(writer: ArrowWriter<SummedFile>, path: &Path) -> Result<(), FileError> {
     let file = writer.into_inner().map_err(|e| failed(path, e))?;
     file.finish(true).map(|_| ())
 }
 
-fn failed(path: &Path, error: ParquetError) -> FileError {
+/// Wraps the failure of a Parquet writer.
+pub(super) fn failed(path: &Path, error: ParquetError) -> FileError {
     let cause = match error {
         ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {
             Ok(cause) => *cause,

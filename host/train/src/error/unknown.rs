@@ -40,6 +40,16 @@ pub enum UnknownName {
         /// What is said of names like it.
         similar: String,
     },
+    /// An entity of another type than the one that is asked for.
+    #[error("there is no `{wanted}` called `{entity}`; it is of type {types}")]
+    OtherType {
+        /// The name.
+        entity: String,
+        /// The type that it should be of.
+        wanted: String,
+        /// Types that have it.
+        types: String,
+    },
     /// An entity that the checkpoint has not met.
     #[error(
         "`{entity}` has no embedding in {} yet: it came to the dataset later; `pbg-host train` draws one",

@@ -102,12 +102,12 @@ impl Counts {
     }
 }
 
-/// Entity type of the candidates of an edge, and its relation where that makes a group of its own:
-/// candidates go through its operator, or static relations may differ in the known type.
-pub(super) fn group_of(view: &View<'_>, edge: &Edge, side: Side) -> (usize, Option<u32>) {
-    let entity = view.blueprint.type_of(edge.rel, side);
-    let alone = relation_alone(&view.blueprint.spec, edge.rel, side);
-    (entity, alone.then_some(edge.rel))
+/// Entity type of the candidates that replace a side of a relation, and the relation where that makes a
+/// group of its own: candidates go through its operator, or static relations may differ in the known type.
+pub(super) fn group_of(view: &View<'_>, relation: u32, side: Side) -> (usize, Option<u32>) {
+    let entity = view.blueprint.type_of(relation, side);
+    let alone = relation_alone(&view.blueprint.spec, relation, side);
+    (entity, alone.then_some(relation))
 }
 
 /// Whether queries about `side` of `relation` share no candidates with those of other relations.
@@ -144,7 +144,7 @@ impl Block {
         let mut members = BTreeMap::<_, Vec<u32>>::new();
         for (at, edge) in edges.iter().enumerate() {
             for side in Side::BOTH {
-                let (entity, relation) = group_of(view, edge, side);
+                let (entity, relation) = group_of(view, edge.rel, side);
                 let key = (entity, relation, side as usize);
                 members.entry(key).or_default().push(at as u32);
             }
@@ -240,27 +240,27 @@ fn prepare(
 }
 
 /// The embeddings of a block's entities.
-struct BlockRows {
-    types: Vec<TypeRows>,
+pub(super) struct BlockRows {
+    pub(super) types: Vec<TypeRows>,
 }
 
 /// Those of one type.
-struct TypeRows {
+pub(super) struct TypeRows {
     /// Sorted.
     entities: Vec<Entity>,
     /// A row for each.
-    table: Table,
+    pub(super) table: Table,
 }
 
 impl TypeRows {
     /// The row of an entity.
-    fn place(&self, entity: Entity) -> u32 {
+    pub(super) fn place(&self, entity: Entity) -> u32 {
         self.entities.partition_point(|&other| other < entity) as u32
     }
 }
 
 impl BlockRows {
-    /// Copies what both sides of `edges` need; every table that has some of it is read once.
+    /// Copies what both sides of `edges` need.
     fn read(view: &View<'_>, tables: &mut dyn Tables, edges: &[Edge]) -> Result<Self, RunError> {
         let layout = &view.blueprint.layout;
         let mut wanted: Vec<Vec<Entity>> = vec![Vec::new(); layout.types.len()];
@@ -270,6 +270,16 @@ impl BlockRows {
                 wanted[entity_type].push(known::entity(view, edge, side));
             }
         }
+        Self::gather(view, tables, wanted)
+    }
+
+    /// Copies the entities that are `wanted` of each type; every table that has some of them is read once.
+    pub(super) fn gather(
+        view: &View<'_>,
+        tables: &mut dyn Tables,
+        mut wanted: Vec<Vec<Entity>>,
+    ) -> Result<Self, RunError> {
+        let layout = &view.blueprint.layout;
         for entities in &mut wanted {
             entities.sort_unstable();
             entities.dedup();

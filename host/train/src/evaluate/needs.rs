@@ -37,6 +37,13 @@ impl Resolved {
     /// When the dataset lacks an edge set.
     pub fn eval_needs(&self, options: &EvalOptions) -> Result<Vec<(String, u64)>, RunError> {
         let (dataset, blueprint) = (self.dataset(), self.blueprint());
+        let mut parts = self.reading_needs();
+        parts.extend(ranking(blueprint, dataset, options)?);
+        Ok(parts)
+    }
+    /// What reading a model table by table takes.
+    pub(super) fn reading_needs(&self) -> Vec<(String, u64)> {
+        let (dataset, blueprint) = (self.dataset(), self.blueprint());
         let layout = &blueprint.layout;
         let largest = layout.all_tables().map(|(t, p)| layout.types[t].bytes(p));
         let mut parts = vec![
@@ -54,8 +61,7 @@ impl Resolved {
         if features > 0 {
             parts.push(("features".to_owned(), features));
         }
-        parts.extend(ranking(blueprint, dataset, options)?);
-        Ok(parts)
+        parts
     }
 }
 
@@ -85,12 +91,12 @@ pub(crate) fn validation_bytes(
     Ok(table + parameters + ranking.iter().map(|(_, bytes)| bytes).sum::<u64>())
 }
 
-fn widest(layout: &Layout) -> usize {
+pub(super) fn widest(layout: &Layout) -> usize {
     let widths = layout.types.iter().map(|t| t.dimension);
     widths.max().unwrap_or(1).max(1)
 }
 
-fn relations(blueprint: &Blueprint) -> u32 {
+pub(super) fn relations(blueprint: &Blueprint) -> u32 {
     match blueprint.spec.dynamic_relations {
         Some(_) => 1,
         None => blueprint.spec.relations.len() as u32,
@@ -161,7 +167,12 @@ fn query_bytes(blueprint: &Blueprint, block: u64, width: u64) -> u64 {
     gathered + 2 * queries * (4 * width + 12) + bookkeeping + part
 }
 
-fn answer_bytes(blueprint: &Blueprint, dataset: &Dataset, filter: &[EdgeSet], block: u64) -> u64 {
+pub(super) fn answer_bytes(
+    blueprint: &Blueprint,
+    dataset: &Dataset,
+    filter: &[EdgeSet],
+    block: u64,
+) -> u64 {
     let edges = filter.iter().map(EdgeSet::len).sum();
     let counts = dataset.manifest().entities.values();
     let most = counts.flat_map(|info| info.counts.iter().copied()).max();
@@ -172,7 +183,7 @@ fn answer_bytes(blueprint: &Blueprint, dataset: &Dataset, filter: &[EdgeSet], bl
     8 * entries + read.unwrap_or(0) + 2 * 2 * 8 * batch + 2 * 8 * block
 }
 
-fn thread_bytes(blueprint: &Blueprint, width: u64) -> u64 {
+pub(super) fn thread_bytes(blueprint: &Blueprint, width: u64) -> u64 {
     let operators = blueprint.spec.relations.iter();
     let packed = operators.map(|r| parameter_width(r.operator, width as usize) as u64);
     // Candidates as they are copied, as they are prepared, and in panels; and scores.

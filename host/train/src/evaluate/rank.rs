@@ -71,7 +71,7 @@ impl<'a> Ranking<'a> {
         let mut sums = [RankSums::default(), RankSums::default()];
         for side in Side::BOTH {
             let mut order: Vec<usize> = (0..edges.len()).collect();
-            order.sort_by_key(|&at| group_of(&self.view, &edges[at], side));
+            order.sort_by_key(|&at| group_of(&self.view, edges[at].rel, side));
             let sums = &mut sums[side as usize];
             for at in order {
                 sums.add_ranked(ranked[side as usize][at]);

@@ -1,0 +1,208 @@
+//! `pbg-host predict`.
+
+mod answers;
+mod questions;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use pbg_train::{PredictOptions, Predictor, Resolved, RunError, Unanswerable};
+
+use crate::failure::{Failure, Result};
+use crate::options::TrainedArgs;
+use crate::terminal::{self, Terminal};
+use crate::{interrupt, load, notes};
+use answers::Answers;
+use questions::Questions;
+
+/// List the entities that best complete an edge.
+///
+/// Answers `(head, relation, ?)` and `(?, relation, tail)`: every entity of the type that the relation has on the open
+/// side is scored as `eval` ranks it, and the K best are listed, best first. Entities that make an edge of the dataset
+/// are left out, since they are known.
+///
+/// Partitions of candidates pass by one at a time, each read once for thousands of questions, so many questions are
+/// best asked together: a line `head<TAB>relation<TAB>?` or `?<TAB>relation<TAB>tail` for each, or JSON as in
+/// {"head": "dog.n.01", "relation": "hypernym"}.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host predict pbg.toml --head dog.n.01 --relation hypernym
+  pbg-host predict pbg.toml --relation hypernym --tail canine.n.02 -k 25 --json
+  pbg-host predict model --questions questions.tsv --out answers.parquet
+  cut -f1,2 test.tsv | sed 's/$/\\t?/' | pbg-host predict pbg.toml --questions - --filter train --json
+  pbg-host predict pbg.toml --head dog.n.01 --relation hypernym --unfiltered")]
+pub(crate) struct Args {
+    /// Which model.
+    #[command(flatten)]
+    model: TrainedArgs,
+    /// Left entity; the right one is asked for.
+    #[arg(long, value_name = "NAME")]
+    head: Option<String>,
+    /// Relation.
+    #[arg(long, value_name = "NAME")]
+    relation: Option<String>,
+    /// Right entity; the left one is asked for.
+    #[arg(long, value_name = "NAME")]
+    tail: Option<String>,
+    /// File of questions, one per line; `-` for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["head", "relation", "tail"])]
+    questions: Option<PathBuf>,
+    /// How many entities per question.
+    #[arg(short = 'k', long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    answers: u32,
+    /// Edge sets whose edges are left out, separated by commas [default: all of the dataset].
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    filter: Option<Vec<String>>,
+    /// Leave out nothing: known edges are answers, too.
+    #[arg(long, conflicts_with = "filter")]
+    unfiltered: bool,
+    /// Leave out the entity that is asked about: no edge from an entity to itself.
+    #[arg(long)]
+    no_loops: bool,
+    /// Threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// Only show the memory that the same command without it takes at most.
+    #[arg(long)]
+    check: bool,
+    /// Print JSON, a line per question.
+    #[arg(long)]
+    json: bool,
+    /// Write into a file instead: .jsonl for JSON, a line per question; .parquet for a table, a row per predicted edge.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    out: Option<PathBuf>,
+}
+
+/// Predicts.
+///
+/// # Errors
+/// When the model cannot be opened, a question cannot be read, or it is about a name that there is not.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let mut questions = match &args.questions {
+        Some(path) => Some(Questions::of(path)?),
+        None if args.check => None,
+        None => {
+            let (head, relation, tail) = (&args.head, &args.relation, &args.tail);
+            let one = Questions::one(head.as_ref(), relation.as_ref(), tail.as_ref());
+            Some(one?)
+        }
+    };
+    let TrainedArgs { config, which } = &args.model;
+    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
+    let options = PredictOptions {
+        count: args.answers,
+        filter: filter(args, &resolved),
+        loops: !args.no_loops,
+        threads: args.threads.map(|n| n as usize),
+    };
+    let Some(questions) = questions.as_mut().filter(|_| !args.check) else {
+        return check(&resolved, &options, args.json, terminal);
+    };
+    let predictor = resolved.predictor(&options)?;
+    notes::missing(predictor.missing(), &resolved, terminal);
+    let bar = progress_bar(terminal);
+    let shown = bar.clone();
+    let announce = Box::new(move |line: &str| shown.suspend(|| terminal.say(line)));
+    let stop = interrupt::watch("stopping", announce)?;
+    let mut answers = match &args.out {
+        Some(path) => Answers::file(path)?,
+        None if args.json => Answers::Json,
+        None => Answers::Text,
+    };
+    let count = answer_all(&predictor, questions, &mut answers, &stop, &bar);
+    bar.finish_and_clear();
+    let count = count?;
+    answers.finish()?;
+    if let Some(path) = &args.out {
+        let questions = crate::format::plural(count, "question");
+        terminal.say(format_args!(
+            "wrote {}: answers to {questions}",
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
+/// The edge sets that are left out.
+fn filter(args: &Args, resolved: &Resolved) -> Vec<String> {
+    match &args.filter {
+        _ if args.unfiltered => Vec::new(),
+        Some(named) => named.clone(),
+        None => {
+            let sets = &resolved.dataset().manifest().edge_sets;
+            sets.keys().cloned().collect()
+        }
+    }
+}
+
+/// Answers block by block, and says how many questions there were.
+fn answer_all(
+    predictor: &Predictor<'_>,
+    questions: &mut Questions,
+    answers: &mut Answers,
+    stop: &AtomicBool,
+    bar: &ProgressBar,
+) -> Result<u64> {
+    let mut count = 0;
+    loop {
+        let block = questions.next(predictor.at_once())?;
+        if stop.load(Ordering::SeqCst) {
+            return Err(RunError::Interrupted.into());
+        }
+        if block.questions.is_empty() {
+            return Ok(count);
+        }
+        let last = count + block.questions.len() as u64;
+        bar.set_message(format!("questions {} to {last}", count + 1));
+        let asked = predictor.find(&block.questions).map_err(|unanswerable| {
+            let Unanswerable { question, error } = unanswerable;
+            questions.blame(Failure::from(*error), &block, question)
+        })?;
+        let progress = &mut |share: f64| bar.set_position((share * 100.0) as u64);
+        let found = predictor.answer(&asked, stop, progress);
+        let found = found.map_err(|error| match error {
+            RunError::NotComparable { question } => {
+                questions.blame(Failure::from(error), &block, question)
+            }
+            error => error.into(),
+        })?;
+        for (question, found) in block.questions.iter().zip(found.iter()) {
+            bar.suspend(|| answers.put(question, &found))?;
+        }
+        count = last;
+    }
+}
+
+fn progress_bar(terminal: Terminal) -> ProgressBar {
+    if !terminal.interactive {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(100);
+    if let Ok(style) = ProgressStyle::with_template("{percent:>3} % {wide_bar} {msg}") {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    bar
+}
+
+/// Shows what predictions need.
+fn check(
+    resolved: &Resolved,
+    options: &PredictOptions,
+    json: bool,
+    terminal: Terminal,
+) -> Result<()> {
+    resolved.admit_checkpoint()?;
+    let needs = resolved.predict_needs(options)?;
+    let total = needs.iter().map(|(_, bytes)| bytes).sum();
+    if json {
+        terminal::print_json(&serde_json::json!({ "memory": needs }))?;
+    } else {
+        terminal::print(|out| super::check::print_parts(out, "memory", &needs))?;
+    }
+    if let Err(too_little) = pbg_train::require_memory("prediction", total) {
+        terminal.warn(too_little);
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Lines that somebody hands in, in bounded memory.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+
+/// Longest line that is read: three names and more.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+
+/// A text that is read line by line.
+pub(crate) struct Lines {
+    input: Box<dyn BufRead>,
+    source: String,
+    number: u64,
+}
+
+impl Lines {
+    /// Those of standard input.
+    pub(crate) fn of_stdin() -> Self {
+        Self::new(Box::new(io::stdin().lock()), "standard input".to_owned())
+    }
+
+    /// Those of a file, or of standard input where it is called `-`.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self::of_stdin());
+        }
+        let source = path.display().to_string();
+        let opened = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
+            true => Err(io::ErrorKind::IsADirectory.into()),
+            false => Ok(file),
+        });
+        let file = opened.map_err(|error| {
+            let kind = match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => Kind::Data,
+                _ => Kind::Io,
+            };
+            Failure::new(kind, error).context(format!("cannot read {source}"))
+        })?;
+        Ok(Self::new(Box::new(BufReader::new(file)), source))
+    }
+
+    fn new(input: Box<dyn BufRead>, source: String) -> Self {
+        let number = 0;
+        Self {
+            input,
+            source,
+            number,
+        }
+    }
+
+    /// The next line without its end; `None` after the last.
+    ///
+    /// # Errors
+    /// When it cannot be read, it is too long or no UTF-8.
+    pub(crate) fn next(&mut self) -> Result<Option<String>> {
+        self.number += 1;
+        let mut bytes = Vec::new();
+        let input = (&mut self.input).take(MAX_LINE_BYTES + 1);
+        let read = { input }.read_until(b'\n', &mut bytes).map_err(|error| {
+            Failure::new(Kind::Io, error).context(format!("cannot read {}", self.source))
+        })?;
+        if read == 0 {
+            return Ok(None);
+        }
+        if bytes.len() as u64 > MAX_LINE_BYTES {
+            return Err(self.wrong("longer than 1 MiB"));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| self.wrong("not valid UTF-8"))?;
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        Ok(Some(line.strip_suffix('\r').unwrap_or(line).to_owned()))
+    }
+
+    /// Where the line stands that was read last.
+    pub(crate) fn place(&self) -> String {
+        self.place_of(self.number)
+    }
+
+    /// Where line `number` stands.
+    pub(crate) fn place_of(&self, number: u64) -> String {
+        format!("{}, line {number}", self.source)
+    }
+
+    /// The number of the line that was read last.
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The failure that the line that was read last is.
+    pub(crate) fn wrong(&self, what: impl std::fmt::Display) -> Failure {
+        Failure::message(Kind::Data, format!("{}: {what}", self.place()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(bytes: &[u8]) -> Lines {
+        Lines::new(
+            Box::new(io::Cursor::new(bytes.to_vec())),
+            "x.tsv".to_owned(),
+        )
+    }
+
+    #[test]
+    fn lines_end_as_they_like() {
+        let mut input = of(b"a\tb\tc\r\nd\te\tf\n\ng");
+        let mut lines = Vec::new();
+        while let Some(line) = input.next().unwrap() {
+            lines.push(line);
+        }
+        assert_eq!(lines, ["a\tb\tc", "d\te\tf", "", "g"]);
+    }
+
+    #[test]
+    fn endless_and_undecodable_lines_are_errors() {
+        let check = |bytes: &[u8], word: &str| {
+            let failure = of(bytes).next().unwrap_err();
+            let text = &failure.lines()[0].1;
+            assert!(
+                text.contains(word) && text.contains("x.tsv, line 1"),
+                "{text}"
+            );
+            assert_eq!(failure.kind(), Kind::Data);
+        };
+        check(&vec![b'a'; 3 << 20], "1 MiB");
+        check(b"\xff\n", "UTF-8");
+    }
+}

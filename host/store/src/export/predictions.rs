@@ -1,0 +1,133 @@
+//! Predicted edges as a Parquet table.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::parquet::arrow::ArrowWriter;
+use arrow_array::builder::{Float32Builder, StringBuilder, UInt32Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use super::parquet;
+use crate::files::{self, FileError, SummedFile};
+
+/// Rows of a group, which are in memory until it is full.
+const GROUP: usize = 1 << 16;
+
+/// An edge that was predicted.
+#[derive(Clone, Copy, Debug)]
+pub struct PredictedEdge<'a> {
+    /// Left entity.
+    pub head: &'a str,
+    /// Relation.
+    pub relation: &'a str,
+    /// Right entity.
+    pub tail: &'a str,
+    /// Which of the two was asked for: `head` or `tail`.
+    pub asked: &'a str,
+    /// Its place among the answers, from 1.
+    pub rank: u32,
+    /// Its score.
+    pub score: f32,
+}
+
+/// A table of predicted edges being written: columns `head`, `relation`, `tail`, `asked`, `rank` and `score`. The file has its name
+/// once it is complete.
+pub struct PredictionTable {
+    path: PathBuf,
+    staged: PathBuf,
+    schema: SchemaRef,
+    writer: Option<ArrowWriter<SummedFile>>,
+    texts: [StringBuilder; 4],
+    ranks: UInt32Builder,
+    scores: Float32Builder,
+    rows: usize,
+}
+
+impl PredictionTable {
+    /// Begins the table.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn create(path: &Path) -> Result<Self, FileError> {
+        let text = |name| Field::new(name, DataType::Utf8, false);
+        let schema = Arc::new(Schema::new(vec![
+            text("head"),
+            text("relation"),
+            text("tail"),
+            text("asked"),
+            Field::new("rank", DataType::UInt32, false),
+            Field::new("score", DataType::Float32, false),
+        ]));
+        let staged = files::staged_name(path);
+        let writer = parquet::writer(&staged, &schema, true)?;
+        Ok(Self {
+            path: path.to_owned(),
+            staged,
+            schema,
+            writer: Some(writer),
+            texts: Default::default(),
+            ranks: UInt32Builder::new(),
+            scores: Float32Builder::new(),
+            rows: 0,
+        })
+    }
+
+    /// Adds an edge.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn put(&mut self, edge: &PredictedEdge<'_>) -> Result<(), FileError> {
+        let values = [edge.head, edge.relation, edge.tail, edge.asked];
+        for (column, value) in self.texts.iter_mut().zip(values) {
+            column.append_value(value);
+        }
+        self.ranks.append_value(edge.rank);
+        self.scores.append_value(edge.score);
+        self.rows += 1;
+        if self.rows == GROUP {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(mut self) -> Result<(), FileError> {
+        self.write()?;
+        if let Some(writer) = self.writer.take() {
+            parquet::finish(writer, &self.staged)?;
+        }
+        files::rename(&self.staged, &self.path)
+    }
+
+    /// Writes the rows that are in memory as a group.
+    fn write(&mut self) -> Result<(), FileError> {
+        let mut columns: Vec<ArrayRef> = Vec::new();
+        for column in &mut self.texts {
+            columns.push(Arc::new(column.finish()));
+        }
+        columns.push(Arc::new(self.ranks.finish()));
+        columns.push(Arc::new(self.scores.finish()));
+        self.rows = 0;
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
+        let batch = batch.map_err(|e| SummedFile::arrow_error(&self.staged, e))?;
+        let Some(writer) = &mut self.writer else {
+            return Ok(());
+        };
+        let written = writer.write(&batch).and_then(|()| writer.flush());
+        written.map_err(|e| parquet::failed(&self.staged, e))
+    }
+}
+
+impl Drop for PredictionTable {
+    /// What is not complete is nothing: the file that was begun goes away.
+    fn drop(&mut self) {
+        if self.writer.take().is_some() {
+            // It was there for nobody; that it stays is no failure of its own.
+            let _stays = files::remove(&self.staged);
+        }
+    }
+}

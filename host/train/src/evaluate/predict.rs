@@ -1,0 +1,285 @@
+//! Predictions: the entities that best complete an edge of which one side is open.
+//!
+//! Scores are those that evaluation ranks by. Candidates are not kept in memory: the partitions of an entity type pass by, each
+//! read once for a whole block of questions, and so do the dictionaries that names are looked up in.
+
+mod best;
+mod compare;
+mod needs;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pbg_core::graph::Side;
+use pbg_kernels::spec::ModelSpec;
+use pbg_store::dataset::EntityId;
+
+use super::known::{Entity, Filter};
+use super::view::{Committed, View};
+use crate::error::{RunError, SettingError, UnknownName};
+use crate::resolved::Resolved;
+use crate::settings::cores;
+use crate::trained::{Missing, Trained};
+use crate::{memory, names};
+use best::Found;
+
+/// An edge of which one side is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The side that is asked for.
+    pub open: Side,
+    /// Name of the entity on the other side.
+    pub entity: String,
+    /// Name of the relation.
+    pub relation: String,
+}
+
+/// How questions are answered.
+#[derive(Clone, Debug)]
+pub struct PredictOptions {
+    /// Entities that an answer has at most.
+    pub count: u32,
+    /// Edge sets whose edges are left out of answers.
+    pub filter: Vec<String>,
+    /// Whether the entity that is asked about may be an answer: a loop.
+    pub loops: bool,
+    /// Threads; all cores if `None`.
+    pub threads: Option<usize>,
+}
+
+/// A question whose names were found.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    open: Side,
+    relation: u32,
+    known: Entity,
+}
+
+/// A question about something that there is not.
+#[derive(Debug)]
+pub struct Unanswerable {
+    /// Its place among those asked with it.
+    pub question: usize,
+    /// What is wrong with it.
+    pub error: Box<RunError>,
+}
+
+/// A model to ask for predictions.
+pub struct Predictor<'a> {
+    trained: Trained<'a>,
+    spec: Arc<ModelSpec>,
+    filter: Filter,
+    /// Entities per answer, no more than there are.
+    count: usize,
+    loops: bool,
+    threads: usize,
+}
+
+/// Answers to a block of questions, in their order.
+pub struct Predictions {
+    found: Vec<Found>,
+    /// Names of what was found, by entity type.
+    names: Vec<HashMap<EntityId, String>>,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction<'p> {
+    /// Entities that would make a known edge, and were left out for it.
+    pub left_out: u64,
+    /// The best of the others with their scores, best first; those of equal scores in the order of the dictionary.
+    pub best: Vec<(&'p str, f32)>,
+}
+
+impl Predictions {
+    /// The answers one by one.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Prediction<'_>> {
+        self.found.iter().map(|found| {
+            let name = |id| {
+                self.names[found.entity_type]
+                    .get(id)
+                    .map_or("", String::as_str)
+            };
+            let best = found.best.iter();
+            Prediction {
+                left_out: found.left_out,
+                best: best.map(|(id, score)| (name(id), *score)).collect(),
+            }
+        })
+    }
+}
+
+impl Resolved {
+    /// Opens what was trained, for predictions.
+    ///
+    /// # Errors
+    /// As [`Trained::open`], and when an edge set cannot be read or there is less memory than it takes.
+    pub fn predictor(&self, options: &PredictOptions) -> Result<Predictor<'_>, RunError> {
+        if options.count == 0 {
+            return Err(SettingError::NoCandidates.into());
+        }
+        let needs = self.predict_needs(options)?;
+        memory::require("prediction", needs.iter().map(|(_, bytes)| bytes).sum())?;
+        let trained = Trained::open(self)?;
+        let threads = options.threads.unwrap_or_else(cores).max(1);
+        let filter = Filter::open(&view(&trained), &options.filter, threads)?;
+        Ok(Predictor {
+            spec: Arc::new(trained.blueprint.spec.clone()),
+            count: needs::count(self, options),
+            filter,
+            loops: options.loops,
+            threads,
+            trained,
+        })
+    }
+}
+
+impl Predictor<'_> {
+    /// What the dataset has and the model has no embedding of: it is no candidate.
+    #[must_use]
+    pub fn missing(&self) -> &Missing {
+        &self.trained.missing
+    }
+
+    /// How many questions are best asked together, and how many bytes of text they may have.
+    #[must_use]
+    pub fn at_once(&self) -> (usize, usize) {
+        let block = needs::block(&self.trained.blueprint, self.count);
+        (block, needs::TEXT)
+    }
+
+    /// Looks up the names of `questions`.
+    ///
+    /// # Errors
+    /// With the first question about something that there is not; when a dictionary is damaged.
+    pub fn find(&self, questions: &[Question]) -> Result<Vec<Asked>, Unanswerable> {
+        let trained = &self.trained;
+        let (relations, entities) = self
+            .look_up(questions)
+            .map_err(|error| unanswerable(0, error))?;
+        let find = |question: &Question| {
+            let Some(&relation) = relations.get(question.relation.as_str()) else {
+                return Err(names::unknown_relation(trained, &question.relation).into());
+            };
+            let known = trained.blueprint.type_of(relation, question.open.other());
+            let layout = &trained.blueprint.layout.types[known];
+            let entity = &question.entity;
+            match entities[known].get(entity.as_str()) {
+                Some(&id) if trained.has(known, id) => Ok(Asked {
+                    open: question.open,
+                    relation,
+                    known: (id.partition, id.offset),
+                }),
+                Some(_) => Err(UnknownName::EntityIsNew {
+                    entity: entity.clone(),
+                    checkpoint: trained.checkpoint.path().to_owned(),
+                }
+                .into()),
+                None => Err(RunError::from(names::unknown_entity(
+                    trained,
+                    entity,
+                    Some(&layout.name),
+                )?)),
+            }
+        };
+        let place = |(question, asked): (usize, &Question)| {
+            find(asked).map_err(|error| unanswerable(question, error))
+        };
+        questions.iter().enumerate().map(place).collect()
+    }
+
+    /// Answers questions; `progress` hears what share is done. None is answered where `stop` is set on the way.
+    ///
+    /// # Errors
+    /// When tables or edges cannot be read, a score is not finite, or it is stopped.
+    pub fn answer(
+        &self,
+        questions: &[Asked],
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Predictions, RunError> {
+        let tables = &mut Committed::new(&self.trained);
+        let found = compare::run(
+            self,
+            &view(&self.trained),
+            tables,
+            questions,
+            stop,
+            progress,
+        )?;
+        let layout = &self.trained.blueprint.layout;
+        let mut names: Vec<HashMap<EntityId, String>> = vec![HashMap::new(); layout.types.len()];
+        for found in &found {
+            let wanted = found.best.iter().map(|(id, _)| (*id, String::new()));
+            names[found.entity_type].extend(wanted);
+        }
+        for (names, layout) in names.iter_mut().zip(&layout.types) {
+            if !names.is_empty() {
+                let visit = &mut |id, name: &str| {
+                    if let Some(slot) = names.get_mut(&id) {
+                        name.clone_into(slot);
+                    }
+                };
+                self.trained.dataset.visit_entities(&layout.name, visit)?;
+            }
+        }
+        Ok(Predictions { found, names })
+    }
+
+    /// Ids of the relations and, by type, of the entities that are named and that there are.
+    #[expect(clippy::type_complexity, reason = "two tables that only `find` reads")]
+    fn look_up<'q>(
+        &self,
+        questions: &'q [Question],
+    ) -> Result<(HashMap<&'q str, u32>, Vec<HashMap<&'q str, EntityId>>), RunError> {
+        let blueprint = &self.trained.blueprint;
+        let named = questions.iter().map(|question| question.relation.as_str());
+        let mut relations: HashMap<&str, Option<u32>> = named.map(|name| (name, None)).collect();
+        for (id, name) in (0..).zip(&blueprint.relation_names) {
+            if let Some(slot) = relations.get_mut(name.as_str()) {
+                slot.get_or_insert(id);
+            }
+        }
+        let found = relations.into_iter();
+        let relations: HashMap<&str, u32> =
+            found.filter_map(|(name, id)| Some((name, id?))).collect();
+        let mut entities: Vec<HashMap<&str, Option<EntityId>>> =
+            vec![HashMap::new(); blueprint.layout.types.len()];
+        for question in questions {
+            if let Some(&relation) = relations.get(question.relation.as_str()) {
+                let known = blueprint.type_of(relation, question.open.other());
+                entities[known].insert(&question.entity, None);
+            }
+        }
+        for (entities, layout) in entities.iter_mut().zip(&blueprint.layout.types) {
+            if !entities.is_empty() {
+                let visit = &mut |id, name: &str| {
+                    if let Some(slot) = entities.get_mut(name) {
+                        *slot = Some(id);
+                    }
+                };
+                self.trained.dataset.visit_entities(&layout.name, visit)?;
+            }
+        }
+        let found = entities.into_iter().map(|entities| {
+            let found = entities.into_iter();
+            found.filter_map(|(name, id)| Some((name, id?))).collect()
+        });
+        Ok((relations, found.collect()))
+    }
+}
+
+fn unanswerable(question: usize, error: RunError) -> Unanswerable {
+    let error = Box::new(error);
+    Unanswerable { question, error }
+}
+
+fn view<'v>(trained: &'v Trained<'_>) -> View<'v> {
+    View {
+        dataset: trained.dataset,
+        blueprint: &trained.blueprint,
+        params: &trained.params,
+        grown: (!trained.missing.is_empty()).then(|| trained.features()),
+    }
+}

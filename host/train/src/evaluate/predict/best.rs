@@ -1,0 +1,130 @@
+//! The best of many candidates, in the memory of a few.
+
+use std::cmp::Ordering;
+
+use pbg_store::dataset::EntityId;
+
+/// A candidate and its score.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Scored {
+    pub(super) score: f32,
+    pub(super) id: EntityId,
+}
+
+impl Scored {
+    /// Best first, those of equal scores by id. Scores are finite.
+    fn order(&self, other: &Self) -> Ordering {
+        let scores = other.score.partial_cmp(&self.score);
+        scores
+            .unwrap_or(Ordering::Equal)
+            .then(self.id.cmp(&other.id))
+    }
+}
+
+/// The best candidates of a question so far.
+#[derive(Debug)]
+pub(super) struct Best {
+    count: usize,
+    /// At most twice as many as are wanted.
+    entries: Vec<Scored>,
+    /// What is no better than this is not among the best.
+    bar: Option<Scored>,
+    left_out: u64,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) entity_type: usize,
+    pub(super) left_out: u64,
+    pub(super) best: Vec<(EntityId, f32)>,
+}
+
+impl Best {
+    /// Of which `count` are kept.
+    pub(super) const fn new(count: usize) -> Self {
+        Self {
+            count,
+            entries: Vec::new(),
+            bar: None,
+            left_out: 0,
+        }
+    }
+
+    /// Counts a candidate that is left out.
+    pub(super) const fn leave_out(&mut self) {
+        self.left_out += 1;
+    }
+
+    /// Takes a candidate, if it may be one of the best.
+    #[inline]
+    pub(super) fn add(&mut self, new: Scored) {
+        if self.bar.is_some_and(|bar| new.order(&bar).is_ge()) {
+            return;
+        }
+        if self.entries.capacity() == 0 {
+            self.entries.reserve_exact(2 * self.count);
+        }
+        self.entries.push(new);
+        if self.entries.len() >= 2 * self.count {
+            self.shrink();
+        }
+    }
+
+    /// Forgets all but the best.
+    fn shrink(&mut self) {
+        if self.entries.len() > self.count {
+            let last = self.count - 1;
+            self.entries.select_nth_unstable_by(last, Scored::order);
+            self.entries.truncate(self.count);
+        }
+        if self.entries.len() == self.count {
+            self.bar = self.entries.iter().copied().max_by(Scored::order);
+        }
+    }
+
+    /// What was found among entities of type `entity_type`.
+    pub(super) fn finish(mut self, entity_type: usize) -> Found {
+        self.shrink();
+        self.entries.sort_unstable_by(Scored::order);
+        let best = self.entries.iter().map(|entry| (entry.id, entry.score));
+        Found {
+            entity_type,
+            left_out: self.left_out,
+            best: best.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever the order they come in, the best are those at the front of all, sorted.
+        #[test]
+        fn the_best_are_the_first_of_all(
+            scores in prop::collection::vec(-4_i8..4, 0..200),
+            count in 1_usize..30,
+            step in 1_usize..50,
+        ) {
+            let all: Vec<Scored> = (0_u32..).zip(&scores).map(|(at, &score)| Scored {
+                score: f32::from(score) / 2.0,
+                id: EntityId { partition: at % 3, offset: at },
+            }).collect();
+            let mut best = Best::new(count);
+            // Every `step`th first: threads bring blocks in any order.
+            for first in 0..step {
+                all.iter().skip(first).step_by(step).for_each(|&one| best.add(one));
+                prop_assert!(best.entries.len() <= 2 * count);
+            }
+            let mut expected = all;
+            expected.sort_by(Scored::order);
+            expected.truncate(count);
+            let expected: Vec<_> = expected.iter().map(|one| (one.id, one.score)).collect();
+            prop_assert_eq!(best.finish(0).best, expected);
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Compares questions with all candidates, partition after partition.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pbg_core::graph::Side;
+use pbg_kernels::rank::{self, Queries, Ranker, Replacement};
+use pbg_kernels::step::Relations;
+use pbg_kernels::table::Table;
+use pbg_store::dataset::EntityId;
+
+use super::best::{Best, Found, Scored};
+use super::{Asked, Predictor};
+use crate::error::RunError;
+use crate::evaluate::block::{BlockRows, PART, group_of};
+use crate::evaluate::known::{Answers, Entity, GRANULE, Granule, Questions};
+use crate::evaluate::view::{Tables, View};
+
+/// Tasks per thread, so that none waits long for the last one.
+const TASKS: usize = 4;
+
+/// Questions about one side whose candidates are the same rows, prepared alike.
+struct Group {
+    side: Side,
+    /// Entity type of the candidates.
+    entity: usize,
+    /// A relation of the group, the only one where candidates depend on it.
+    relation: u32,
+    /// Places of the questions in their block, sorted by question.
+    places: Vec<usize>,
+    /// Their numbers: a question that is asked twice has one.
+    numbers: Vec<u32>,
+    /// Entities that are no answers, where those asked about are not.
+    excluded: Vec<Option<Entity>>,
+    queries: Queries,
+    best: Vec<Mutex<Best>>,
+    /// Number of the first granule of its queries in the block.
+    first_granule: usize,
+}
+
+/// Answers `questions`, in their order.
+pub(super) fn run(
+    predictor: &Predictor<'_>,
+    view: &View<'_>,
+    tables: &mut dyn Tables,
+    questions: &[Asked],
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Vec<Found>, RunError> {
+    let mut numbers = Questions::default();
+    let mut groups = sort(predictor, view, questions, &mut numbers);
+    let granules: Vec<Granule> = groups.iter().flat_map(Group::granules).collect();
+    let rows = read(view, tables, questions)?;
+    let mut ranker = Ranker::new(predictor.spec.clone())?;
+    for group in &mut groups {
+        group.prepare(view, &rows, questions, &mut ranker);
+    }
+    drop(rows);
+    let types = &view.blueprint.layout.types;
+    let partitions = types.iter().map(|t| t.rows.len() as u32).max().unwrap_or(0);
+    // What was read last comes first.
+    for partition in (0..partitions).rev() {
+        let mut first = 0;
+        while first < granules.len() {
+            let filter = &predictor.filter;
+            let answers = filter.answers(view, &numbers, &granules, first, partition)?;
+            for entity in 0..types.len() {
+                let comparison = Comparison {
+                    predictor,
+                    view,
+                    groups: &groups,
+                    key: (entity, partition),
+                    answers: &answers,
+                    stop,
+                };
+                comparison.run(tables)?;
+            }
+            first = answers.granules.end;
+        }
+        progress(f64::from(partitions - partition) / f64::from(partitions));
+    }
+    let mut found: Vec<(usize, Found)> = groups.into_iter().flat_map(Group::finish).collect();
+    found.sort_unstable_by_key(|(place, _)| *place);
+    Ok(found.into_iter().map(|(_, found)| found).collect())
+}
+
+/// Groups questions, and numbers them in the order of the groups' queries.
+fn sort(
+    predictor: &Predictor<'_>,
+    view: &View<'_>,
+    questions: &[Asked],
+    numbers: &mut Questions,
+) -> Vec<Group> {
+    let mut members = BTreeMap::<_, Vec<usize>>::new();
+    for (place, asked) in questions.iter().enumerate() {
+        let (entity, relation) = group_of(view, asked.relation, asked.open);
+        let key = (entity, relation, asked.open as usize);
+        members.entry(key).or_default().push(place);
+    }
+    let mut first_granule = 0;
+    let group = |((entity, _, side), mut places): ((usize, Option<u32>, usize), Vec<usize>)| {
+        let side = Side::BOTH[side];
+        let question = |&place: &usize| (questions[place].relation, questions[place].known);
+        places.sort_by_key(question);
+        let numbers = places.iter().map(|at| numbers.number(side, question(at)));
+        let relation = questions[places[0]].relation;
+        let known = view.blueprint.type_of(relation, side.other());
+        let itself = |&place: &usize| {
+            let is_candidate = known == entity && !predictor.loops;
+            is_candidate.then_some(questions[place].known)
+        };
+        let group = Group {
+            side,
+            entity,
+            relation,
+            numbers: numbers.collect(),
+            excluded: places.iter().map(itself).collect(),
+            queries: Queries::default(),
+            best: places
+                .iter()
+                .map(|_| Mutex::new(Best::new(predictor.count)))
+                .collect(),
+            first_granule,
+            places,
+        };
+        first_granule += group.places.len().div_ceil(GRANULE);
+        group
+    };
+    members.into_iter().map(group).collect()
+}
+
+/// Copies the embeddings of the entities that are asked about.
+fn read(
+    view: &View<'_>,
+    tables: &mut dyn Tables,
+    questions: &[Asked],
+) -> Result<BlockRows, RunError> {
+    let blueprint = view.blueprint;
+    let mut wanted: Vec<Vec<Entity>> = vec![Vec::new(); blueprint.layout.types.len()];
+    for asked in questions {
+        let known = blueprint.type_of(asked.relation, asked.open.other());
+        wanted[known].push(asked.known);
+    }
+    BlockRows::gather(view, tables, wanted)
+}
+
+impl Group {
+    fn granules(&self) -> impl Iterator<Item = Granule> + '_ {
+        self.numbers.chunks(GRANULE).map(|part| Granule {
+            first: part[0],
+            last: part[part.len() - 1],
+        })
+    }
+
+    /// Makes the queries.
+    fn prepare(
+        &mut self,
+        view: &View<'_>,
+        rows: &BlockRows,
+        questions: &[Asked],
+        ranker: &mut Ranker,
+    ) {
+        let known = view.blueprint.type_of(self.relation, self.side.other());
+        let rows = &rows.types[known];
+        let width = rows.table.embeddings.width();
+        self.queries = Queries::with_capacity(self.places.len(), width);
+        let mut part = Queries::default();
+        for places in self.places.chunks(PART) {
+            let asked = places.iter().map(|&place| &questions[place]);
+            let relations: Vec<u32> = asked.clone().map(|asked| asked.relation).collect();
+            let known: Vec<u32> = asked.map(|asked| rows.place(asked.known)).collect();
+            let relations = Relations::PerEdge(&relations);
+            let params = view.params;
+            ranker.queries(self.side, &known, relations, &rows.table, params, &mut part);
+            self.queries.append(&part);
+        }
+    }
+
+    /// Its queries whose granules are in `granules`.
+    fn within(&self, granules: &Range<usize>) -> Range<usize> {
+        let place = |granule: usize| {
+            let within = granule.saturating_sub(self.first_granule);
+            (within * GRANULE).min(self.places.len())
+        };
+        place(granules.start)..place(granules.end)
+    }
+
+    /// What was found, with the place of each question.
+    fn finish(self) -> impl Iterator<Item = (usize, Found)> {
+        let entity = self.entity;
+        self.places
+            .into_iter()
+            .zip(self.best)
+            .map(move |(place, best)| {
+                let best = best.into_inner().unwrap_or_else(PoisonError::into_inner);
+                (place, best.finish(entity))
+            })
+    }
+}
+
+/// Questions that meet the candidates of one partition of a type.
+struct Comparison<'c> {
+    predictor: &'c Predictor<'c>,
+    view: &'c View<'c>,
+    groups: &'c [Group],
+    key: (usize, u32),
+    answers: &'c Answers,
+    stop: &'c AtomicBool,
+}
+
+/// Queries of a group that meet a block of candidates.
+struct Task<'g> {
+    group: &'g Group,
+    queries: Range<usize>,
+    /// Number of the block.
+    block: usize,
+}
+
+impl Comparison<'_> {
+    /// Compares them on all threads; a table that no question is about is not read.
+    fn run(&self, tables: &mut dyn Tables) -> Result<(), RunError> {
+        let (entity, partition) = self.key;
+        let granules = &self.answers.granules;
+        let groups = self.groups.iter().filter(|group| group.entity == entity);
+        let asked: Vec<_> = groups
+            .map(|group| (group, group.within(granules)))
+            .filter(|(_, queries)| !queries.is_empty())
+            .collect();
+        let rows = &self.view.blueprint.layout.types[entity].rows;
+        if asked.is_empty() || partition as usize >= rows.len() {
+            return Ok(());
+        }
+        let table = tables.table(self.key)?;
+        let blocks = table.entities().div_ceil(rank::BLOCK);
+        let threads = self.predictor.threads;
+        let parts = (TASKS * threads).div_ceil(blocks.max(1));
+        let mut tasks = Vec::new();
+        for (group, queries) in asked {
+            let step = queries
+                .len()
+                .div_ceil(parts)
+                .next_multiple_of(Ranker::query_step());
+            for block in 0..blocks {
+                tasks.extend(queries.clone().step_by(step).map(|first| Task {
+                    group,
+                    queries: first..(first + step).min(queries.end),
+                    block,
+                }));
+            }
+        }
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let work = || scope.spawn(|| self.work(&tasks, &next, table));
+            let handles: Vec<_> = (0..threads.min(tasks.len())).map(|_| work()).collect();
+            handles
+                .into_iter()
+                .try_for_each(|handle| handle.join().unwrap_or(Err(RunError::WorkerPanic)))
+        })
+    }
+
+    /// Carries out tasks until none is left.
+    fn work(&self, tasks: &[Task<'_>], next: &AtomicUsize, table: &Table) -> Result<(), RunError> {
+        let mut ranker = Ranker::new(self.predictor.spec.clone())?;
+        let mut block = rank::Candidates::default();
+        while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(RunError::Interrupted);
+            }
+            let first = task.block * rank::BLOCK;
+            let offsets = first as u32..(first + rank::BLOCK).min(table.entities()) as u32;
+            let count = offsets.len();
+            // As evaluation has them: means of features are made before anything else.
+            let rows = table.gather(&offsets.clone().collect::<Vec<_>>());
+            let rows = Table::new(rows, table.embeddings.width());
+            let replacement = Replacement {
+                side: task.group.side,
+                relation: task.group.relation,
+                params: self.view.params,
+            };
+            ranker.candidates(replacement, 0..count, &rows, &mut block);
+            for first in task.queries.clone().step_by(Ranker::query_step()) {
+                let queries = first..(first + Ranker::query_step()).min(task.queries.end);
+                let scores = ranker.scores(&task.group.queries, queries.clone(), &block);
+                for (query, scores) in queries.zip(scores.chunks_exact(count)) {
+                    self.keep(task.group, query, scores, &offsets)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the best of the candidates `offsets` that make no known edge.
+    fn keep(
+        &self,
+        group: &Group,
+        query: usize,
+        scores: &[f32],
+        offsets: &Range<u32>,
+    ) -> Result<(), RunError> {
+        if !scores.iter().all(|score| score.is_finite()) {
+            return Err(RunError::NotComparable {
+                question: group.places[query],
+            });
+        }
+        let (entity, partition) = self.key;
+        let within = u64::from(offsets.start)..u64::from(offsets.end);
+        let mut known = self.answers.of(group.numbers[query], within).peekable();
+        let mut best = group.best[query]
+            .lock()
+            .map_err(|_| RunError::WorkerPanic)?;
+        for (offset, &score) in offsets.clone().zip(scores) {
+            if known.next_if_eq(&offset).is_some() {
+                best.leave_out();
+                continue;
+            }
+            if group.excluded[query] == Some((partition, offset)) {
+                continue;
+            }
+            let id = EntityId { partition, offset };
+            // Only an entity of features that all came later has no embedding and yet a place.
+            if self.view.grown.is_none() || self.predictor.trained.has(entity, id) {
+                best.add(Scored { score, id });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! Names in questions: what they stand for, and what is said of those that there are not.
+
+use pbg_core::nearest::nearest;
+
+use crate::error::{RunError, UnknownName};
+use crate::trained::Trained;
+
+/// How alike two names are that may be meant for each other, of 1.
+const SIMILAR: f64 = 0.7;
+/// Names that a message offers.
+const MOST_SIMILAR: usize = 5;
+/// Longer texts are no misspellings, and their distance costs quadratic time.
+const LONGEST: usize = 256;
+
+/// The relation of this name.
+pub(crate) fn relation(trained: &Trained<'_>, name: &str) -> Result<u32, UnknownName> {
+    let names = &trained.blueprint.relation_names;
+    let place = names.iter().position(|n| n == name);
+    place
+        .map(|at| at as u32)
+        .ok_or_else(|| unknown_relation(trained, name))
+}
+
+/// What is said of a relation without parameters.
+pub(crate) fn unknown_relation(trained: &Trained<'_>, name: &str) -> UnknownName {
+    let (dataset, relation) = (&trained.dataset, name.to_owned());
+    if dataset.relation_names().contains(&relation) {
+        let checkpoint = trained.checkpoint.path().to_owned();
+        return UnknownName::RelationIsNew {
+            relation,
+            checkpoint,
+        };
+    }
+    let names = || trained.blueprint.relation_names.iter().map(String::as_str);
+    // The one that may be meant comes first.
+    let meant = nearest(name, names());
+    let others = names().filter(|other| Some(*other) != meant);
+    UnknownName::Relation {
+        relation,
+        dataset: dataset.path().to_owned(),
+        known: few(meant.into_iter().chain(others)),
+    }
+}
+
+/// What is said of a name that no entity has, or none of type `wanted`. Dictionaries pass by and are not kept.
+pub(crate) fn unknown_entity(
+    trained: &Trained<'_>,
+    name: &str,
+    wanted: Option<&str>,
+) -> Result<UnknownName, RunError> {
+    let meant = name.to_lowercase();
+    let mut similar: Vec<(f64, String)> = Vec::new();
+    let mut types = Vec::new();
+    for layout in &trained.blueprint.layout.types {
+        let mut look = |known: &str| {
+            if known == name {
+                types.push(layout.name.as_str());
+            }
+            let likeness = likeness(&meant, known);
+            if likeness >= SIMILAR {
+                similar.push((likeness, known.to_owned()));
+                similar.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+                similar.truncate(MOST_SIMILAR);
+            }
+        };
+        let visit = &mut |_, known: &str| look(known);
+        trained.dataset.visit_entities(&layout.name, visit)?;
+    }
+    let entity = name.to_owned();
+    if let (Some(wanted), false) = (wanted, types.is_empty()) {
+        return Ok(UnknownName::OtherType {
+            entity,
+            wanted: wanted.to_owned(),
+            types: few(types.into_iter()),
+        });
+    }
+    let names: Vec<String> = similar.into_iter().map(|(_, name)| name).collect();
+    let similar = match names.is_empty() {
+        true => String::new(),
+        false => format!("; there is {}", names.join(", ")),
+    };
+    Ok(UnknownName::Entity { entity, similar })
+}
+
+/// How alike a name is to another one in lower case.
+fn likeness(meant: &str, known: &str) -> f64 {
+    let longest = meant.len().max(known.len());
+    // A difference in length alone makes names unlike.
+    let shortest = meant.len().min(known.len());
+    if longest > LONGEST || (shortest as f64) < SIMILAR / 4.0 * longest as f64 {
+        return 0.0;
+    }
+    strsim::normalized_damerau_levenshtein(meant, &known.to_lowercase())
+}
+
+/// The first few of `names`, and how many more there are.
+pub(crate) fn few<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let shown = names
+        .iter()
+        .take(8)
+        .map(|n| format!("`{n}`"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > 8 {
+        format!("{shown} and {} more", names.len() - 8)
+    } else {
+        shown
+    }
+}
