@@ -30,6 +30,7 @@ mod plugin_losses;
 mod plugin_rights;
 mod predict;
 mod python_faults;
+mod ranks_by;
 mod resume;
 mod runs;
 mod sandbox_limits;

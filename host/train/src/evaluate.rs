@@ -4,6 +4,7 @@
 //! candidates that make another known edge (Bordes et al. 2013). Ties count as the average rank.
 
 mod block;
+mod breakdown;
 mod count;
 mod edges;
 mod known;
@@ -24,6 +25,8 @@ use crate::error::{RunError, SettingError};
 use crate::memory;
 use crate::resolved::Resolved;
 use crate::trained::{Missing, Trained};
+use breakdown::Breakdown;
+pub use breakdown::{By, RanksOf};
 use edges::EdgeReader;
 pub(crate) use needs::validation_bytes;
 use rank::Ranking;
@@ -56,6 +59,8 @@ pub struct EvalOptions {
     pub threads: Option<usize>,
     /// Ranks at most this many edges, a uniform sample of the set.
     pub limit: Option<usize>,
+    /// Also sums ranks up by this.
+    pub by: Option<By>,
 }
 
 /// Quality of a model on an edge set. `loss` is not computed here and is 0.
@@ -81,6 +86,9 @@ pub struct EvalReport {
     pub filtered_rhs: RankStats,
     /// Both sides, filtered.
     pub filtered: RankStats,
+    /// The same by relation or entity type, if that was asked for; those of the most edges first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<RanksOf>,
     /// What the dataset has and the checkpoint has no embedding of: it is no candidate.
     #[serde(default, skip_serializing_if = "Missing::is_empty")]
     pub missing: Missing,
@@ -128,6 +136,7 @@ fn is_zero(count: &u64) -> bool {
 pub(crate) struct Parts<'a> {
     reader: EdgeReader<'a>,
     ranking: Ranking<'a>,
+    breakdown: Option<Breakdown>,
 }
 
 impl<'a> Parts<'a> {
@@ -150,7 +159,11 @@ impl<'a> Parts<'a> {
             .into());
         }
         let ranking = Ranking::new(view, options, seed)?;
-        Ok(Self { reader, ranking })
+        Ok(Self {
+            reader,
+            ranking,
+            breakdown: options.by.map(Breakdown::new),
+        })
     }
 
     /// Edges in all.
@@ -183,7 +196,13 @@ impl<'a> Parts<'a> {
                 let share = share * 2.0 * edges.len() as f64;
                 progress(done + share as u64, total);
             };
-            let found = self.ranking.sums(tables, &edges, &mut step)?;
+            let (breakdown, view) = (&mut self.breakdown, self.ranking.view());
+            let mut each = |side, edge: &edges::Edge, ranked| {
+                if let Some(breakdown) = breakdown {
+                    breakdown.add(view, side, edge, ranked);
+                }
+            };
+            let found = self.ranking.sums(tables, &edges, &mut step, &mut each)?;
             for side in Side::BOTH {
                 sums[side as usize].add(&found[side as usize]);
             }
@@ -206,6 +225,7 @@ pub(crate) fn rank(
     let mut parts = Parts::new(*view, &set, options, seed)?;
     let sums = parts.sums(tables, 0..parts.len(), progress)?;
     let mut report = report(options, &sums);
+    report.by = parts.breakdown.map_or(Vec::new(), |by| by.report(view));
     report.without_embedding = parts.reader.without_embedding();
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
@@ -226,6 +246,7 @@ fn report(options: &EvalOptions, [lhs, rhs]: &[RankSums; 2]) -> EvalReport {
         filtered_lhs: lhs.filtered.means(),
         filtered_rhs: rhs.filtered.means(),
         filtered: RankTotals::of_both(&lhs.filtered, &rhs.filtered),
+        by: Vec::new(),
         missing: Missing::default(),
         without_embedding: 0,
         seconds: 0.0,

@@ -46,7 +46,7 @@ pub use error::{ErrorKind, RunError};
 pub use evaluate::predict::{
     PredictOptions, Prediction, Predictions, Predictor, Question, Unanswerable,
 };
-pub use evaluate::{Candidates, EvalOptions, EvalReport};
+pub use evaluate::{By, Candidates, EvalOptions, EvalReport, RanksOf};
 pub use executor::has_libtorch;
 pub use identity::Allowed;
 pub use losses::{GuardedLoss, traced};

@@ -1,5 +1,7 @@
 //! `pbg-host eval`.
 
+mod by;
+
 use std::io::{self, IsTerminal};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -11,6 +13,7 @@ use crate::failure::Result;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
 use crate::{format, load, notes};
+use by::ByArg;
 
 /// Measure how well edges are ranked.
 ///
@@ -26,6 +29,7 @@ use crate::{format, load, notes};
 Examples:
   pbg-host eval pbg.toml --edges test --filter train,valid,test
   pbg-host eval pbg.toml --edges test --candidates 10000
+  pbg-host eval pbg.toml --edges test --filter train,valid,test --by relation
   pbg-host eval --checkpoint model --edges test
   pbg-host eval pbg.toml --edges test --filter train,valid,test --check
   pbg-host eval pbg.toml --edges valid --json")]
@@ -46,6 +50,9 @@ pub(crate) struct Args {
     /// Rank only a random sample of this many edges.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
+    /// Also show the ranks of each relation, or of each type of entity that is ranked.
+    #[arg(long, value_name = "relation|entity-type")]
+    by: Option<ByArg>,
     /// Threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
@@ -78,6 +85,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         candidates: args.candidates,
         threads: args.threads.map(|n| n as usize),
         limit: args.limit.map(|n| n as usize),
+        by: args.by.map(Into::into),
     };
     if args.check {
         return check(&resolved, &options, args.json, terminal);
@@ -116,7 +124,19 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print(|out| {
         let edges = &report.edges;
         writeln!(out, "edge set {edges}, each side ranked among {among}")?;
-        writeln!(out, "{}", table(&report))
+        writeln!(out, "{}", table(&report))?;
+        match args.by {
+            Some(by) => {
+                let which = if report.filter.is_empty() {
+                    "raw"
+                } else {
+                    "filtered"
+                };
+                writeln!(out, "\n{which} ranks by {}", by.name())?;
+                writeln!(out, "{}", by::table(&report, by))
+            }
+            None => Ok(()),
+        }
     })?;
     if args.filter.is_empty() {
         terminal.help(

@@ -126,5 +126,6 @@ pub(crate) fn options(resolved: &Resolved, edges: &str) -> EvalOptions {
         candidates: rules.candidates.map_or(Candidates::All, Candidates::Sample),
         threads: Some(resolved.settings().workers),
         limit: rules.limit.map(|limit| limit as usize),
+        by: None,
     }
 }

@@ -6,6 +6,7 @@ use pbg_kernels::rank::{BLOCK, Queries, Ranker};
 use pbg_store::dataset::{Dataset, EdgeSet};
 
 use super::block::{self, PART};
+use super::breakdown::{Breakdown, By};
 use super::edges::SHUFFLED;
 use super::{Candidates, EDGES, EvalOptions, known};
 use crate::check::{self, READ_ROWS};
@@ -117,10 +118,15 @@ fn ranking(
     let ranked = set.len().min(limit);
     let width = widest(&blueprint.layout) as u64;
     let block = ranked.min(block_edges(blueprint) as u64);
+    let by = match options.by {
+        Some(By::Relation) => Breakdown::bytes(blueprint.relation_names.len()),
+        Some(By::EntityType) => Breakdown::bytes(blueprint.layout.types.len()),
+        None => 0,
+    };
     Ok(vec![
         (
             "edges that are ranked".to_owned(),
-            edge_bytes(blueprint, &set, limit),
+            edge_bytes(blueprint, &set, limit) + by,
         ),
         (
             "their embeddings and queries".to_owned(),

@@ -48,12 +48,17 @@ impl<'a> Ranking<'a> {
         })
     }
 
-    /// Sums over the ranks of both sides of `edges`; `step` hears what share of them is done.
+    pub(super) const fn view(&self) -> &View<'a> {
+        &self.view
+    }
+
+    /// Sums over the ranks of both sides of `edges`; `step` hears what share of them is done, and `each` every rank.
     pub(super) fn sums(
         &self,
         tables: &mut dyn Tables,
         edges: &[Edge],
         step: &mut dyn FnMut(f64),
+        each: &mut dyn FnMut(Side, &Edge, Ranked),
     ) -> Result<[RankSums; 2], RunError> {
         let mut ranked = [vec![Ranked::default(); edges.len()], Vec::new()];
         ranked[1] = ranked[0].clone();
@@ -75,6 +80,7 @@ impl<'a> Ranking<'a> {
             let sums = &mut sums[side as usize];
             for at in order {
                 sums.add_ranked(ranked[side as usize][at]);
+                each(side, &edges[at], ranked[side as usize][at]);
             }
         }
         Ok(sums)

@@ -109,6 +109,7 @@ fn evaluated(config: &Config, folder: &Path) -> RankStats {
         candidates: rules.candidates.map_or(Candidates::All, Candidates::Sample),
         threads: Some(1),
         limit: rules.limit.map(|limit| limit as usize),
+        by: None,
     };
     let resolved = Resolved::new(config).expect("they fit");
     let report = resolved.evaluate(&options, &mut |_, _| ());

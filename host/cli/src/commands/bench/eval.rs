@@ -55,6 +55,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         candidates: Candidates::All,
         threads: args.threads.map(|n| n as usize),
         limit: args.limit.map(|n| n as usize),
+        by: None,
     };
     let speed = pbg_bench::eval(&resolved, &options, &mut |_, _| ())?;
     if args.json {

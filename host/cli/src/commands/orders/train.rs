@@ -141,6 +141,7 @@ fn ranking(args: &Args, resolved: &Resolved) -> Result<pbg_train::EvalOptions> {
         candidates: pbg_train::Candidates::All,
         threads: None,
         limit: args.limit.map(|n| n as usize),
+        by: None,
     })
 }
 

@@ -1,0 +1,90 @@
+//! Ranks by relation or entity type, as a table.
+
+use std::io::{self, IsTerminal};
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use pbg_core::event::RankStats;
+use pbg_train::{By, EvalReport};
+
+/// What ranks are shown by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ByArg {
+    /// Relations.
+    Relation,
+    /// Types of the entities that are ranked.
+    EntityType,
+}
+
+impl ByArg {
+    /// As it is said to people.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Relation => "relation",
+            Self::EntityType => "entity type",
+        }
+    }
+}
+
+impl From<ByArg> for By {
+    fn from(by: ByArg) -> Self {
+        match by {
+            ByArg::Relation => Self::Relation,
+            ByArg::EntityType => Self::EntityType,
+        }
+    }
+}
+
+/// A row per relation or type and one for all: filtered ranks where there is a filter, raw ones otherwise.
+pub(super) fn table(report: &EvalReport, by: ByArg) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    if io::stdout().is_terminal() {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
+    let counted = match by {
+        ByArg::Relation => "edges",
+        ByArg::EntityType => "ranks",
+    };
+    table.set_header([
+        by.name(),
+        counted,
+        "MRR",
+        "MRR left",
+        "MRR right",
+        "Hits@10",
+        "Hits@10 left",
+        "Hits@10 right",
+        "mean rank",
+    ]);
+    let filtered = !report.filter.is_empty();
+    for of in &report.by {
+        let ranks = match filtered {
+            true => [&of.filtered, &of.filtered_lhs, &of.filtered_rhs],
+            false => [&of.raw, &of.raw_lhs, &of.raw_rhs],
+        };
+        table.add_row(row(&of.name, ranks[0].count, ranks));
+    }
+    let all = match filtered {
+        true => [&report.filtered, &report.filtered_lhs, &report.filtered_rhs],
+        false => [&report.raw, &report.raw_lhs, &report.raw_rhs],
+    };
+    let sides = if by == ByArg::Relation { 1 } else { 2 };
+    table.add_row(row("all", sides * all[0].count, all));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// Both sides, left and right; a side on which nothing is has no numbers.
+fn row(name: &str, count: u64, ranks: [&RankStats; 3]) -> Vec<String> {
+    let share = |stats: &RankStats, number: fn(&RankStats) -> f64| match stats.count {
+        0 => "-".to_owned(),
+        _ => format!("{:.4}", number(stats)),
+    };
+    let mut cells = vec![name.to_owned(), count.to_string()];
+    cells.extend(ranks.map(|stats| share(stats, |s| s.mrr)));
+    cells.extend(ranks.map(|stats| share(stats, |s| s.hits_at_10)));
+    cells.push(format!("{:.2}", ranks[0].mean_rank));
+    cells
+}
