@@ -360,3 +360,43 @@ fn a_study_shows_no_results_of_other_edges() {
         assert!(asked.stderr.contains("finished before"), "{}", asked.stderr);
     }
 }
+
+/// Every command that takes a configuration, with the folder of a checkpoint that was moved with its dataset.
+#[test]
+fn a_checkpoint_stands_in_the_place_of_a_configuration() {
+    let place = trained();
+    let expected = mrr(&place.run(EVAL).succeeds().stdout);
+    let name = graph::name(0, 3);
+    let nearest = place.run(["neighbors", "pbg.toml", &name]).succeeds();
+    let other = Workplace::empty();
+    for name in ["data", "model"] {
+        copy(&place.path(name), &other.path("moved").join(name));
+    }
+    drop(place);
+    let eval = other.run(["eval", "--json", "moved/model"]).succeeds();
+    assert_eq!(mrr(&eval.stdout), expected);
+    let near = other.run(["neighbors", "moved/model", &name]).succeeds();
+    assert_eq!(near.stdout, nearest.stdout);
+    for command in [
+        "check moved/model",
+        "export moved/model --format tsv --out out",
+        "predict moved/model --check",
+        "score moved/model",
+        "orders compare moved/model --order random",
+        "train moved/model --set num_epochs=3 --progress none",
+    ] {
+        other.run(command.split(' ')).succeeds();
+    }
+    let events = other.read("moved/model/metrics.jsonl");
+    assert_eq!(of_kind(&events, "epoch_finished").len(), 3);
+    other
+        .run("eval moved/model --checkpoint moved/model".split(' '))
+        .fails(2, &["both folders of checkpoints"]);
+    let train = || other.run(["train", "moved"]);
+    train().fails(CHECKPOINT, &["moved", "no checkpoint"]);
+    other.write("moved/pbg.toml", "");
+    train().fails(CHECKPOINT, &["did you mean moved/pbg.toml?"]);
+    fs::remove_dir_all(other.path("moved/data")).unwrap();
+    let run = other.run(["eval", "moved/model"]);
+    run.fails(4, &["dataset", "--set dataset=FOLDER"]);
+}

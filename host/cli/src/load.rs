@@ -19,11 +19,15 @@ pub(crate) const DEFAULT_NAME: &str = "pbg.toml";
 /// No configuration is this large; something else would be read by mistake.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Reads the configuration, and prints what is odd about it.
+/// Reads the configuration, and prints what is odd about it. Where the folder of a checkpoint is named, it is the
+/// configuration that trained it.
 ///
 /// # Errors
 /// When there is none, it cannot be read, or anything in it is wrong.
 pub(crate) fn config(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
+    if let Some(folder) = args.config.as_deref().filter(|path| path.is_dir()) {
+        return of_checkpoint(folder, &args.overrides.set);
+    }
     let (path, text) = read(args.config.as_deref())?;
     parse(&path, &text, &args.overrides.set, None, terminal)
 }
@@ -39,8 +43,21 @@ pub(crate) fn trained(
     terminal: Terminal,
 ) -> Result<Config> {
     let overrides = &options.overrides.set;
-    if let (None, Some(folder)) = (named, &options.checkpoint) {
-        return of_checkpoint(folder, overrides);
+    let folder = named.filter(|path| path.is_dir());
+    match (named, folder, options.checkpoint.as_deref()) {
+        (None, _, Some(folder)) | (_, Some(folder), None) => {
+            return of_checkpoint(folder, overrides);
+        }
+        (_, Some(folder), Some(other)) => {
+            let text = format!(
+                "{} and {} are both folders of checkpoints",
+                folder.display(),
+                other.display()
+            );
+            let help = "name one of them; `--checkpoint` is for the configuration of another file";
+            return Err(Failure::message(Kind::Usage, text).help(help));
+        }
+        _ => (),
     }
     let (path, text) = read(named)?;
     let mut config = parse(&path, &text, overrides, None, terminal)?;
@@ -58,14 +75,26 @@ pub(crate) fn trained(
 
 /// The configuration that trained the checkpoint in `folder`, changed by `overrides`.
 fn of_checkpoint(folder: &Path, overrides: &[(String, String)]) -> Result<Config> {
-    let trained = pbg_train::trained_config(folder)?;
+    let trained = pbg_train::trained_config(folder).map_err(|error| {
+        let inside = folder.join(DEFAULT_NAME);
+        let failure = Failure::from(error);
+        match inside.is_file() {
+            true => failure.help(format!("did you mean {}?", inside.display())),
+            false => failure,
+        }
+    })?;
     let text = trained
         .to_toml()
         .map_err(|error| Failure::new(Kind::Checkpoint, error))?;
     let origin = format!("the configuration in {}", folder.display());
-    let config = Config::parse(&text, &origin, overrides)?;
+    let files = plugins::search_path().files();
+    let installed = plugins::installed(&files);
+    let mut config = Config::parse_with(&text, &origin, overrides, &installed)?;
+    name_files(&mut config, &files);
     relay::for_config(&config)?;
-    if Dataset::is_at(Path::new(&config.dataset)) {
+    // What the command line says is complained of where it is opened.
+    let named = overrides.iter().any(|(key, _)| key == "dataset");
+    if named || Dataset::is_at(Path::new(&config.dataset)) {
         return Ok(config);
     }
     let text = format!(
@@ -93,13 +122,7 @@ fn parse(
     };
     let folder = path.parent().unwrap_or(Path::new(""));
     config.resolve_paths(folder, overrides, &installed)?;
-    for slot in [
-        &mut config.bucket_order,
-        &mut config.relation_sampler,
-        &mut config.loss_fn,
-    ] {
-        name_file(slot, &files);
-    }
+    name_files(&mut config, &files);
     relay::for_config(&config)?;
     // They were printed when the text was read by itself.
     let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
@@ -107,6 +130,17 @@ fn parse(
         terminal.warn(format_args!("{}: {warning}", path.display()));
     }
     Ok(config)
+}
+
+/// Puts files in the place of the bare names of plugins that are none of the standard ones.
+fn name_files(config: &mut Config, files: &[PathBuf]) {
+    for slot in [
+        &mut config.bucket_order,
+        &mut config.relation_sampler,
+        &mut config.loss_fn,
+    ] {
+        name_file(slot, files);
+    }
 }
 
 /// Puts the file in the place of the bare name of a plugin that is none of the standard ones.

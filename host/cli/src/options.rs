@@ -9,8 +9,9 @@ use pbg_train::Allowed;
 /// Which configuration, and what to change in it.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// Configuration [default: pbg.toml of the working folder].
-    #[arg(value_name = "CONFIG")]
+    /// Configuration [default: pbg.toml of the working folder], or the folder of a checkpoint, which stands for the
+    /// configuration that trained it.
+    #[arg(value_name = "CONFIG|CHECKPOINT")]
     pub(crate) config: Option<PathBuf>,
     /// Options that change it.
     #[command(flatten)]
@@ -21,8 +22,8 @@ pub(crate) struct ConfigArgs {
 #[derive(Debug, Args)]
 pub(crate) struct TrainedArgs {
     /// Configuration [default: that of --checkpoint, otherwise pbg.toml of the working folder]. What
-    /// it says nothing about is as it was trained.
-    #[arg(value_name = "CONFIG")]
+    /// it says nothing about is as it was trained. Or the folder of a checkpoint, which needs no other.
+    #[arg(value_name = "CONFIG|CHECKPOINT")]
     pub(crate) config: Option<PathBuf>,
     /// Options that name the checkpoint or change the configuration.
     #[command(flatten)]

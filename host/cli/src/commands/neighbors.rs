@@ -19,7 +19,7 @@ use crate::{load, notes};
 /// `predict --relation R --tail NAME --unfiltered` lists, and with `--head` instead of `--tail` the other way round.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "pbg-host neighbors [OPTIONS] [CONFIG] NAME",
+    override_usage = "pbg-host neighbors [OPTIONS] [CONFIG|CHECKPOINT] NAME",
     after_help = "\
 Examples:
   pbg-host neighbors pbg.toml dog.n.01
@@ -27,9 +27,9 @@ Examples:
   pbg-host neighbors pbg.toml 'New York' -k 25 --entity-type city --json"
 )]
 pub(crate) struct Args {
-    /// Configuration, which may be left out [default: that of --checkpoint, otherwise pbg.toml of the
-    /// working folder], and the name of an entity, as in the edge lists.
-    #[arg(value_names = ["CONFIG", "NAME"], required = true, num_args = 1..=2)]
+    /// Configuration or folder of a checkpoint, which may be left out [default: that of --checkpoint, otherwise
+    /// pbg.toml of the working folder], and the name of an entity, as in the edge lists.
+    #[arg(value_names = ["CONFIG|CHECKPOINT", "NAME"], required = true, num_args = 1..=2)]
     names: Vec<PathBuf>,
     /// How many.
     #[arg(short = 'k', long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]

@@ -29,6 +29,7 @@ Examples:
   pbg-host train
   pbg-host train pbg.toml --plugin inside_out.wasm
   pbg-host train pbg.toml --set num_epochs=10 --set lr=0.05
+  pbg-host train model --set num_epochs=20
   pbg-host train pbg.toml --progress json > events.jsonl")]
 pub(crate) struct Args {
     /// Which configuration.
