@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Workplace, finish};
 
-const COMMANDS: [&[&str]; 15] = [
+const COMMANDS: [&[&str]; 16] = [
     &[],
     &["import"],
     &["train"],
@@ -17,6 +17,7 @@ const COMMANDS: [&[&str]; 15] = [
     &["config"],
     &["config", "schema"],
     &["config", "default"],
+    &["config", "new"],
     &["plugin", "list"],
     &["plugin", "inspect"],
     &["completions"],

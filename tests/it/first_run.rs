@@ -338,3 +338,53 @@ fn the_time_of_every_group_that_check_prints_is_told() {
         fs::remove_dir_all(place.path("model")).unwrap();
     }
 }
+
+/// Each preset is a configuration as it stands, which learns what the small graph has.
+#[test]
+fn a_preset_is_all_that_a_first_run_needs() {
+    for preset in ["complex", "distmult", "transe", "pbg"] {
+        let place = Workplace::empty();
+        let text = place.run(["config", "new", "--preset", preset]).succeeds();
+        let place = Workplace::with_edges(&text.stdout);
+        let import = "import --edges train=train.tsv --edges test=test.tsv";
+        place.run(import.split(' ')).succeeds();
+        let check = place.run(["check"]).succeeds();
+        assert!(!check.stderr.contains("warning"), "{}", check.stderr);
+        let train = "train --progress none --set num_epochs=30 --set batch_size=100";
+        place.run(train.split(' ')).succeeds();
+        let eval = place.run("eval --json --edges train".split(' ')).succeeds();
+        let report: Value = serde_json::from_str(&eval.stdout).unwrap();
+        let mrr = report["raw"]["mrr"].as_f64().unwrap();
+        // By chance it is 0.06.
+        assert!(mrr > 0.15, "{preset}: {mrr}");
+    }
+    Workplace::empty()
+        .run(["config", "new", "--preset", "distmul"])
+        .fails(2, &["distmul", "complex, distmult, transe, pbg"]);
+}
+
+#[test]
+fn relations_that_no_operator_tells_apart_are_a_warning() {
+    let none = CONFIG.replace("\"translation\"", "\"none\"");
+    assert_ne!(none, CONFIG);
+    let dynamic = Workplace::with_dataset(&none);
+    let of_each = none
+        .replace("dynamic_relations = true\n", "")
+        .replace("\"any\"", "\"*\"");
+    for place in [dynamic, Workplace::with_dataset(&of_each)] {
+        for command in ["check", "train --progress none"] {
+            let run = place.run(command.split(' ')).succeeds();
+            let said = &run.stderr;
+            assert!(
+                said.contains("of 4 relations") && said.contains("`next but one`"),
+                "{said}"
+            );
+            let told = place.run(
+                command
+                    .split(' ')
+                    .chain(["--set", "relations.0.operator=diagonal"]),
+            );
+            assert!(!told.stderr.contains("told apart"), "{}", told.stderr);
+        }
+    }
+}

@@ -21,7 +21,7 @@ use crate::terminal::Color;
     version,
     arg_required_else_help = true,
     subcommand_required = true,
-    after_help = "Start with `pbg-host config default > pbg.toml`; `pbg-host COMMAND --help` has examples.",
+    after_help = "Start with `pbg-host config new --preset complex > pbg.toml`; `pbg-host COMMAND --help` has examples.",
     after_long_help = long_footer(),
 )]
 pub(crate) struct Arguments {
@@ -77,7 +77,7 @@ pub(crate) fn color_choice(arguments: impl Iterator<Item = OsString>) -> Color {
 fn long_footer() -> String {
     format!(
         "A first run:\n  \
-         pbg-host config default > pbg.toml\n  \
+         pbg-host config new --preset complex > pbg.toml\n  \
          pbg-host import pbg.toml --edges train=train.tsv --edges test=test.tsv\n  \
          pbg-host check pbg.toml\n  \
          pbg-host train pbg.toml\n  \

@@ -6,6 +6,7 @@
 //! buffer ([`buffer`]), the Hogwild workers ([`workers`]), when it commits (`commit`), evaluation
 //! and failures ([`error`]).
 
+mod advice;
 mod alone;
 pub mod buffer;
 pub mod check;

@@ -96,6 +96,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     } else {
         terminal::print(|out| print_report(out, &report))?;
     }
+    resolved
+        .advice()
+        .iter()
+        .for_each(|text| terminal.warn(text));
     if resolved.config().distributed_init_method.is_some() {
         let advice = resolved.advice_for_several();
         advice.iter().for_each(|text| terminal.warn(text));

@@ -1,6 +1,7 @@
 //! `pbg-host config`.
 
-use pbg_config as config;
+use clap::ValueEnum;
+use pbg_config::{self as config, Preset};
 
 use crate::failure::Result;
 use crate::{plugins, terminal};
@@ -8,6 +9,16 @@ use crate::{plugins, terminal};
 /// Print a configuration to start from, or its JSON schema.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    /// Print a configuration of a well-known model, with values that are good on real graphs.
+    #[command(after_help = "\
+Examples:
+  pbg-host config new --preset complex > pbg.toml
+  pbg-host config new --preset transe > pbg.toml")]
+    New {
+        /// Which model.
+        #[arg(long, value_name = "NAME")]
+        preset: Named,
+    },
     /// Print a configuration with every key, commented, at its default.
     #[command(after_help = "Example:\n  pbg-host config default > pbg.toml")]
     Default,
@@ -20,6 +31,30 @@ and as the first line of pbg.toml, for editors with Taplo or Even Better TOML:
     Schema,
 }
 
+/// Models that there are configurations of.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Named {
+    /// ComplEx with reciprocal relations and N3: the first to try on a knowledge graph.
+    Complex,
+    /// DistMult: relations scale coordinates.
+    Distmult,
+    /// TransE: relations move points, nearness is distance.
+    Transe,
+    /// PyTorch-BigGraph's own configuration of FB15k.
+    Pbg,
+}
+
+impl From<Named> for Preset {
+    fn from(named: Named) -> Self {
+        match named {
+            Named::Complex => Self::Complex,
+            Named::Distmult => Self::Distmult,
+            Named::Transe => Self::Transe,
+            Named::Pbg => Self::Pbg,
+        }
+    }
+}
+
 /// Prints it.
 ///
 /// # Errors
@@ -27,6 +62,10 @@ and as the first line of pbg.toml, for editors with Taplo or Even Better TOML:
 pub(crate) fn run(command: &Command) -> Result<()> {
     let installed = plugins::installed(&[]);
     match command {
+        Command::New { preset } => {
+            let text = Preset::from(*preset).text();
+            terminal::print(|out| out.write_all(text.as_bytes()))
+        }
         Command::Default => {
             let text = config::default_toml(&installed);
             terminal::print(|out| out.write_all(text.as_bytes()))

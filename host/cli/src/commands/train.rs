@@ -71,6 +71,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let filled = plugins::fill(&config, given, Some(faults), Some(&stop), terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
+    resolved
+        .advice()
+        .iter()
+        .for_each(|text| terminal.warn(text));
     if !quiet {
         introduction::print(&resolved, &filled.strategies.loss, terminal)?;
     }

@@ -1,0 +1,51 @@
+//! Configurations to start from: well-known models with values that are good on real graphs.
+
+/// A model that many know by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// ComplEx with reciprocal relations and N3.
+    Complex,
+    /// DistMult.
+    Distmult,
+    /// TransE.
+    Transe,
+    /// PyTorch-BigGraph's own configuration of FB15k.
+    Pbg,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Complex, Self::Distmult, Self::Transe, Self::Pbg];
+
+    /// A configuration in TOML with what it means.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Complex => include_str!("presets/complex.toml"),
+            Self::Distmult => include_str!("presets/distmult.toml"),
+            Self::Transe => include_str!("presets/transe.toml"),
+            Self::Pbg => include_str!("presets/pbg.toml"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Installed};
+
+    #[test]
+    fn presets_are_configurations_that_nothing_is_odd_about() {
+        let installed = Installed {
+            losses: vec!["softmax".to_owned()],
+            orders: vec!["inside_out".to_owned()],
+            samplers: vec!["proportional".to_owned()],
+            files: Vec::new(),
+        };
+        for preset in Preset::ALL {
+            let name = format!("{preset:?}");
+            let config = Config::parse_with(preset.text(), &name, &[], &installed).unwrap();
+            assert_eq!(config.warnings(), Vec::<String>::new(), "{name}");
+        }
+    }
+}

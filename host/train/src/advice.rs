@@ -1,0 +1,34 @@
+//! What may be configured, and is seldom meant: seen only with the dataset.
+
+use std::collections::BTreeMap;
+
+use pbg_core::model::Operator;
+
+use crate::names::few;
+use crate::resolved::Resolved;
+
+impl Resolved {
+    /// What to say before training: relations that no operator tells apart.
+    #[must_use]
+    pub fn advice(&self) -> Vec<String> {
+        let mut alike: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
+        for relation in 0..self.dataset().relations().len() as u32 {
+            let spec = self.blueprint().spec.relation(relation);
+            if spec.operator == Operator::None {
+                let name = &self.blueprint().relation_names[relation as usize];
+                let names = alike.entry((spec.lhs, spec.rhs)).or_default();
+                names.push(name.escape_debug().to_string());
+            }
+        }
+        let several = alike.into_values().filter(|names| names.len() > 1);
+        let text = |names: Vec<String>| {
+            format!(
+                "operator = \"none\" of {} relations between the same entity types: {} cannot be told apart, an edge scores \
+                 the same in each; give them an operator, or import them as one",
+                names.len(),
+                few(names.iter().map(String::as_str))
+            )
+        };
+        several.map(text).collect()
+    }
+}
