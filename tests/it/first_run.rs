@@ -223,6 +223,53 @@ fn neighbors_are_near() {
     assert_eq!(json.as_array().unwrap().len(), 10);
 }
 
+/// Cosines of exported embeddings, although the model is one of inner products.
+#[test]
+fn neighbors_may_be_compared_in_another_way() {
+    let place = trained();
+    place
+        .run("export --format tsv --out out".split(' '))
+        .succeeds();
+    let text = place.read("out/entities_place.tsv");
+    let row = |line: &str| -> (String, Vec<f64>) {
+        let (name, numbers) = line.split_once('\t').unwrap();
+        let numbers = numbers.split('\t').map(|n| n.parse().unwrap());
+        (name.to_owned(), numbers.collect())
+    };
+    let rows: Vec<_> = text.lines().map(row).collect();
+    let name = graph::name(0, 5);
+    let (_, asked) = rows.iter().find(|(other, _)| *other == name).unwrap();
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let cos = |b: &[f64]| dot(asked, b) / (dot(asked, asked) * dot(b, b)).sqrt();
+    let near = [
+        "neighbors",
+        "pbg.toml",
+        &name,
+        "--comparator",
+        "cos",
+        "--json",
+    ];
+    let near: Value = serde_json::from_str(&place.run(near).succeeds().stdout).unwrap();
+    let near = near.as_array().unwrap();
+    let mut all: Vec<f64> = rows
+        .iter()
+        .filter(|(n, _)| *n != name)
+        .map(|(_, r)| cos(r))
+        .collect();
+    all.sort_by(|a, b| b.total_cmp(a));
+    for (entry, best) in near.iter().zip(all) {
+        let (_, row) = rows
+            .iter()
+            .find(|(n, _)| entry["name"] == n.as_str())
+            .unwrap();
+        let score = entry["score"].as_f64().unwrap();
+        assert!(
+            (score - best).abs() < 1e-5 && (cos(row) - best).abs() < 1e-5,
+            "{entry}"
+        );
+    }
+}
+
 fn score(place: &Workplace, triples: &str) -> Finished {
     fs::write(place.path("triples.tsv"), triples).unwrap();
     let file = fs::File::open(place.path("triples.tsv")).unwrap();

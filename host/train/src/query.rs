@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
-use pbg_core::model::Operator;
+use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::params::Params;
 use pbg_kernels::rank::{self, Candidates, Queries, Ranker, Replacement};
 use pbg_kernels::spec::{ModelSpec, RelationSpec};
@@ -58,7 +58,8 @@ impl Model<'_> {
     }
 
     /// The `k` entities of the same type whose embeddings score highest with that of `name`,
-    /// without the operator of any relation, highest first; the entity itself is left out.
+    /// without the operator of any relation, highest first; the entity itself is left out. They are compared with
+    /// `comparator`, or as the model compares.
     ///
     /// # Errors
     /// When no entity has this name, several types have it and `entity_type` does not choose, or
@@ -68,9 +69,11 @@ impl Model<'_> {
         name: &str,
         k: usize,
         entity_type: Option<&str>,
+        comparator: Option<Comparator>,
     ) -> Result<Vec<Neighbor>, RunError> {
         let (type_index, id) = self.find(name, entity_type)?;
-        let spec = plain(&self.trained.blueprint.spec);
+        let mut spec = plain(&self.trained.blueprint.spec);
+        spec.comparator = comparator.unwrap_or(spec.comparator);
         let params = &self.global_embeddings(&spec)?;
         let mut ranker = Ranker::new(Arc::new(spec))?;
         // The relation does not matter: `plain` has no operator, and one entity type per relation.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use pbg_core::model::Comparator;
 use pbg_train::Resolved;
 
 use crate::exit_codes::Kind;
@@ -24,6 +25,7 @@ use crate::{load, notes};
 Examples:
   pbg-host neighbors pbg.toml dog.n.01
   pbg-host neighbors --checkpoint model dog.n.01
+  pbg-host neighbors model dog.n.01 --comparator cos
   pbg-host neighbors pbg.toml 'New York' -k 25 --entity-type city --json"
 )]
 pub(crate) struct Args {
@@ -37,12 +39,41 @@ pub(crate) struct Args {
     /// Entity type, where several have an entity of this name.
     #[arg(long, value_name = "TYPE")]
     entity_type: Option<String>,
+    /// What to compare embeddings with [default: the comparator of the configuration]. `cos` is for models by inner
+    /// products, whose long embeddings are near to everything.
+    #[arg(long, value_name = "NAME")]
+    comparator: Option<Comparing>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
     /// Which model.
     #[command(flatten)]
     which: TrainedOptions,
+}
+
+/// The comparators of configurations.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Comparing {
+    /// Inner product.
+    Dot,
+    /// Inner product of the normalised embeddings.
+    Cos,
+    /// Minus the Euclidean distance.
+    L2,
+    /// Minus the squared Euclidean distance.
+    SquaredL2,
+}
+
+impl From<Comparing> for Comparator {
+    fn from(comparing: Comparing) -> Self {
+        match comparing {
+            Comparing::Dot => Self::Dot,
+            Comparing::Cos => Self::Cos,
+            Comparing::L2 => Self::L2,
+            Comparing::SquaredL2 => Self::SquaredL2,
+        }
+    }
 }
 
 /// Lists them.
@@ -61,7 +92,12 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     })?;
     let resolved = Resolved::new(load::trained(config, &args.which, terminal)?)?;
     let mut model = resolved.query()?;
-    let found = model.neighbors(name, args.neighbors as usize, args.entity_type.as_deref())?;
+    let found = model.neighbors(
+        name,
+        args.neighbors as usize,
+        args.entity_type.as_deref(),
+        args.comparator.map(Into::into),
+    )?;
     notes::missing(model.missing(), &resolved, terminal);
     if args.json {
         return terminal::print_json(&found);
