@@ -23,6 +23,26 @@ const WELL_KNOWN: [&str; 6] = [
     "swim.v.01",
 ];
 
+/// Edges of `test` with one side open: what something is, what its parts are, what it is a part of.
+const ASKED: [[&str; 4]; 6] = [
+    ["--head", "asp.n.02", "--relation", "hypernym"],
+    ["--head", "american_elm.n.01", "--relation", "hypernym"],
+    ["--head", "alberta.n.01", "--relation", "instance_hypernym"],
+    [
+        "--head",
+        "gregorian_calendar.n.01",
+        "--relation",
+        "part_meronym",
+    ],
+    ["--relation", "part_meronym", "--tail", "leg.n.01"],
+    [
+        "--relation",
+        "part_meronym",
+        "--tail",
+        "great_barrier_reef.n.01",
+    ],
+];
+
 /// The demo owns its folder: each one starts from the edges, and a model trained elsewhere is never touched.
 pub(crate) fn run(repo: &Repo, machines: Option<u32>) -> Result<()> {
     build::without_libtorch(repo)?;
@@ -76,6 +96,15 @@ pub(crate) fn run(repo: &Repo, machines: Option<u32>) -> Result<()> {
     step::announce("looking up what is near to some well-known synsets");
     for name in WELL_KNOWN {
         pbg_host(repo, &["neighbors", &config, name, "-k", "5"])?;
+    }
+    step::announce(
+        "asking for edges that training has not seen: hypernyms and parts, without those of train and valid",
+    );
+    for question in ASKED {
+        let mut command = vec!["predict", &config];
+        command.extend(question);
+        command.extend(["--filter", "train,valid", "--no-loops", "-k", "5"]);
+        pbg_host(repo, &command)?;
     }
     println!("\nThe model is in {FOLDER}; {EXAMPLE}/README.md says what the data is.");
     Ok(())
