@@ -9,6 +9,8 @@ use crate::trained::Trained;
 const SIMILAR: f64 = 0.7;
 /// Names that a message offers.
 const MOST_SIMILAR: usize = 5;
+/// Too many names begin like shorter texts.
+const SHORTEST: usize = 3;
 /// Longer texts are no misspellings, and their distance costs quadratic time.
 const LONGEST: usize = 256;
 
@@ -82,7 +84,8 @@ pub(crate) fn unknown_entity(
     Ok(UnknownName::Entity { entity, similar })
 }
 
-/// How alike a name is to another one in lower case.
+/// How alike a name is to another one in lower case. A name that goes on where the other one ends is alike: many have
+/// something behind that nobody remembers.
 fn likeness(meant: &str, known: &str) -> f64 {
     let longest = meant.len().max(known.len());
     // A difference in length alone makes names unlike.
@@ -90,7 +93,13 @@ fn likeness(meant: &str, known: &str) -> f64 {
     if longest > LONGEST || (shortest as f64) < SIMILAR / 4.0 * longest as f64 {
         return 0.0;
     }
-    strsim::normalized_damerau_levenshtein(meant, &known.to_lowercase())
+    let known = known.to_lowercase();
+    let begins = meant.len() >= SHORTEST && known.starts_with(meant);
+    let begun = match begins {
+        true => SIMILAR + (1.0 - SIMILAR) * shortest as f64 / longest as f64,
+        false => 0.0,
+    };
+    strsim::normalized_damerau_levenshtein(meant, &known).max(begun)
 }
 
 /// The first few of `names`, and how many more there are.
@@ -106,5 +115,25 @@ pub(crate) fn few<'n>(names: impl Iterator<Item = &'n str>) -> String {
         format!("{shown} and {} more", names.len() - 8)
     } else {
         shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_and_beginnings_are_alike() {
+        for (meant, known) in [
+            ("dog.n.10", "dog.n.01"),
+            ("cobra", "Cobra.n.01"),
+            ("new york", "New York City"),
+        ] {
+            assert!(likeness(meant, known) >= SIMILAR, "{meant}, {known}");
+        }
+        for (meant, known) in [("do", "dog.n.01"), ("cat", "dog"), ("x", &*"x".repeat(500))] {
+            assert!(likeness(meant, known) < SIMILAR, "{meant}, {known}");
+        }
+        assert!(likeness("cobra.n.02", "cobra.n.01") > likeness("cobra", "cobra.n.01"));
     }
 }
