@@ -31,6 +31,7 @@ pub mod model;
 mod names;
 mod pace;
 mod pipeline;
+mod processor;
 pub mod query;
 mod resolved;
 pub mod run;

@@ -52,10 +52,10 @@ impl Pace {
         self.stood += stood;
     }
 
-    /// The commit under way is at its end; it took `writing` to write its tables. Gives the time that
+    /// The commit under way is at its end; what wrote it used a processor for `processor`. Gives the time that
     /// training stood still for it.
-    pub(crate) fn finished(&mut self, writing: Duration) -> Duration {
-        self.cost = self.stood + writing / self.workers.max(1);
+    pub(crate) fn finished(&mut self, processor: Duration) -> Duration {
+        self.cost = self.stood + processor / self.workers.max(1);
         std::mem::take(&mut self.stood)
     }
 }
@@ -86,7 +86,7 @@ mod tests {
         let mut pace = pace(None, HOUR);
         assert!(pace.due(false), "what the first one costs is not known");
         assert!(!pace.due(true));
-        // 2 % of an hour are 72 seconds; two workers lose half of what one thread takes.
+        // 2 % of an hour are 72 seconds; two workers lose half of what one thread uses.
         pace.stood(Duration::from_secs(40));
         assert_eq!(
             pace.finished(Duration::from_secs(60)),

@@ -14,6 +14,7 @@ use crate::buffer::TableStore;
 use crate::error::RunError;
 use crate::groups::{self, Work};
 use crate::layout::{Group, TableKey};
+use crate::processor;
 
 /// Tables with their keys. A commit that is still to write one shares it with the buffer.
 pub(crate) type Tables<T> = Vec<(TableKey, Arc<T>)>;
@@ -36,6 +37,8 @@ pub struct Committed {
     pub version: u64,
     /// Time that it took to write its tables, beside training.
     pub writing: Duration,
+    /// Processor time that all of the commit took.
+    pub processor: Duration,
 }
 
 /// What the storage group is asked for.
@@ -199,8 +202,28 @@ impl<S: TableStore> Transfers<S> {
 pub(crate) struct Storage<S: TableStore> {
     store: Arc<S>,
     clock: Arc<Clock>,
-    /// If a commit is under way, how long its tables took to write.
-    writing: Option<Duration>,
+    /// If a commit is under way, what its tables took to write.
+    writing: Option<Effort>,
+}
+
+/// What something took.
+#[derive(Clone, Copy, Default)]
+struct Effort {
+    time: Duration,
+    /// Processor time of the thread; all of the time, where the system does not tell.
+    processor: Duration,
+}
+
+impl Effort {
+    /// What `work` takes, and what it gives.
+    fn of<T>(work: impl FnOnce() -> T) -> (Self, T) {
+        let (started, before) = (Instant::now(), processor::of_this_thread());
+        let made = work();
+        let time = started.elapsed();
+        let used = before.zip(processor::of_this_thread());
+        let processor = used.map_or(time, |(before, after)| after.saturating_sub(before));
+        (Self { time, processor }, made)
+    }
 }
 
 impl<S: TableStore> Work for Storage<S> {
@@ -217,10 +240,10 @@ impl<S: TableStore> Work for Storage<S> {
                 Ok(Done::Saved)
             }
             Order::Commit(cut, tables) => {
-                let started = self.clock.start();
-                let written = self.write(cut, tables);
+                self.clock.start();
+                let (effort, written) = Effort::of(|| self.write(cut, tables));
                 self.clock.stop();
-                self.writing = Some(started.elapsed());
+                self.writing = Some(effort);
                 written.map(|()| Done::Written)
             }
         }
@@ -233,13 +256,21 @@ impl<S: TableStore> Work for Storage<S> {
     /// The next step of the commit under way.
     fn go_on(&mut self) -> Result<Option<Done<S::Table>>, RunError> {
         self.clock.start();
-        let version = self.store.go_on();
+        let (piece, version) = Effort::of(|| self.store.go_on());
         self.clock.stop();
+        let effort = self.writing.get_or_insert_default();
+        effort.processor += piece.processor;
         if matches!(version, Ok(None)) {
             return Ok(None);
         }
-        let writing = self.writing.take().unwrap_or_default();
-        let committed = |version| Done::Committed(Committed { version, writing });
+        let Effort { time, processor } = self.writing.take().unwrap_or_default();
+        let committed = |version| {
+            Done::Committed(Committed {
+                version,
+                writing: time,
+                processor,
+            })
+        };
         Ok(version?.map(committed))
     }
 }
@@ -273,13 +304,11 @@ struct Clock {
 }
 
 impl Clock {
-    fn start(&self) -> Instant {
-        let now = Instant::now();
+    fn start(&self) {
         self.stretches
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .1 = Some(now);
-        now
+            .1 = Some(Instant::now());
     }
 
     fn stop(&self) {

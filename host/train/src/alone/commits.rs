@@ -63,7 +63,7 @@ impl Alone<'_> {
     }
 
     fn report_commit(&mut self, committed: Committed) -> Result<(), RunError> {
-        let stood = self.pace.finished(committed.writing);
+        let stood = self.pace.finished(committed.processor);
         self.report(Event::Committed {
             version: committed.version,
             seconds: stood.as_secs_f64(),
