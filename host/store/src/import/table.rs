@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use arrow_array::{Array, Float32Array, RecordBatch, StringArray};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::metadata::ParquetMetaData;
 
 use super::ImportError;
 use super::block::{BLOCK_BYTES, Content, EdgeRows, InputFile, Span, Wrong};
@@ -135,12 +136,31 @@ fn push_name(name: &[u8], column: usize, buffer: &mut Vec<u8>) -> Result<Span, S
 fn parquet_reader(
     path: &Path,
 ) -> Result<ParquetRecordBatchReaderBuilder<std::fs::File>, ImportError> {
-    if files::size(path)? == 0 {
+    let size = files::size(path)?;
+    if size == 0 {
         return Err(ImportError::input(path, "it is empty"));
     }
     let file = files::open(path)?;
+    let not_whole = |what| ImportError::input(path, format!("it is no whole Parquet file: {what}"));
     let builder = ParquetRecordBatchReaderBuilder::try_new(file);
-    builder.map_err(|e| ImportError::input(path, format!("it is no whole Parquet file: {e}")))
+    let builder = builder.map_err(|e| not_whole(e.to_string()))?;
+    match lies_elsewhere(builder.metadata(), size) {
+        Some(column) => Err(not_whole(format!("column {column} lies outside of it"))),
+        None => Ok(builder),
+    }
+}
+
+/// A column of which a part is said to lie outside of the `size` bytes of the file: the library takes places for granted.
+fn lies_elsewhere(metadata: &ParquetMetaData, size: u64) -> Option<String> {
+    let mut columns = metadata.row_groups().iter().flat_map(|rows| rows.columns());
+    let lies_elsewhere = columns.find(|column| {
+        let first = column.dictionary_page_offset();
+        let start = first.unwrap_or_else(|| column.data_page_offset());
+        let end = start.checked_add(column.compressed_size());
+        let size = i64::try_from(size).unwrap_or(i64::MAX);
+        start < 0 || column.compressed_size() < 0 || end.is_none_or(|end| end > size)
+    });
+    lies_elsewhere.map(|column| column.column_path().string())
 }
 
 /// Names of the columns.
