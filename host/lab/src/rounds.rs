@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::ledger::{
-    Action, BucketState, File, FileId, Founding, Grid, Group, Join, PROTOCOL, Partition, Phase,
-    Record, Refusal, Settled, Settlement, Stamp, Terms, Token, Transaction, Work, plan_digest,
+    Action, BucketState, File, FileId, Founding, Grid, Group, Join, Partition, Phase, Record,
+    Refusal, Settled, Settlement, Stamp, Terms, Token, Transaction, Work, plan_digest,
 };
-use pbg_core::schedule::{Extent, PassId};
+use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
 use serde::Serialize;
 
@@ -88,22 +88,6 @@ pub fn rounds(
     Ok(simulation.result)
 }
 
-fn grid(pass: &Pass) -> Grid {
-    let tables = |bytes: &[u64]| match bytes.iter().any(|bytes| *bytes > 0) {
-        true => vec!["entities".to_owned()],
-        false => Vec::new(),
-    };
-    Grid {
-        lhs: pass.lhs_partitions,
-        rhs: pass.rhs_partitions,
-        shared: pass.shared,
-        tables: match pass.shared {
-            true => [tables(&pass.lhs_bytes), Vec::new()],
-            false => [tables(&pass.lhs_bytes), tables(&pass.rhs_bytes)],
-        },
-    }
-}
-
 impl<'a> Simulation<'a> {
     fn new(
         order: &'a mut dyn BucketOrder,
@@ -112,18 +96,8 @@ impl<'a> Simulation<'a> {
         tree_init: bool,
     ) -> Result<Self, String> {
         let terms = Terms {
-            protocol: PROTOCOL,
-            training: String::new(),
-            dataset: 0,
-            plugins: Vec::new(),
-            extent: Extent {
-                epochs: 1,
-                edge_sets: 1,
-                edge_chunks: 1,
-            },
-            grid: grid(pass),
             tree_init,
-            validation: None,
+            ..Terms::of_one_pass(Grid::of(pass))
         };
         let founding = Founding {
             work: Work::none(&terms.grid),

@@ -1,5 +1,7 @@
 //! Bucket orders.
 
+use std::cmp::Reverse;
+
 use crate::{Bucket, Metadata, Parameters, Pass, Result};
 
 /// Decides in which order the buckets of a pass are trained. See the [crate] for an example.
@@ -72,8 +74,13 @@ pub trait Order: Default + 'static {
     }
 }
 
-/// The free bucket with fewest bytes to load, and of those the first in `plan`; `None` where
-/// nothing is free.
+/// The free bucket with fewest bytes to load, in eighths of the largest partition; of those one that
+/// is written together with the last, then one of the partition with most free buckets, then the
+/// first in `plan`. `None` where nothing is free.
+///
+/// Two mirrored buckets and those on the diagonal between them need the same partitions, which are
+/// written once if they follow each other. And a partition is trained by one trainer at a time: one
+/// that is left behind is what all others wait for at the end of a pass, with nothing to do.
 ///
 /// ```
 /// use pbg_plugin_sdk::{Bucket, Pass, Side, pick_by_plan};
@@ -90,11 +97,82 @@ pub fn pick_by_plan(pass: &Pass, plan: &[Bucket], free: &[Bucket]) -> Option<usi
     for (at, &bucket) in plan.iter().enumerate().filter(|&(_, &b)| pass.contains(b)) {
         position[pass.index(bucket)] = at;
     }
+    let left = Free::of(pass, free);
     free.iter()
         .enumerate()
         .filter(|&(_, &bucket)| pass.contains(bucket))
-        .min_by_key(|&(_, &bucket)| (pass.bytes_to_load(bucket), position[pass.index(bucket)]))
+        .min_by_key(|&(_, &bucket)| {
+            let most = Reverse(left.most(pass, bucket));
+            let apart = !left.goes_with_last(pass, bucket);
+            (
+                eighths(pass, bucket),
+                apart,
+                most,
+                position[pass.index(bucket)],
+            )
+        })
         .map(|(index, _)| index)
+}
+
+/// What loading `bucket` costs: nothing, or about so many eighths of the largest partition. Few
+/// partitions are exactly equal, and a row more or less must not decide.
+fn eighths(pass: &Pass, bucket: Bucket) -> (bool, u64) {
+    let bytes = pass.bytes_to_load(bucket);
+    let all = pass.lhs_bytes.iter().chain(&pass.rhs_bytes);
+    let largest = all.copied().max().unwrap_or(0).max(1);
+    let rounded = (u128::from(bytes) * 8 + u128::from(largest / 2)) / u128::from(largest);
+    (bytes > 0, u64::try_from(rounded).unwrap_or(u64::MAX))
+}
+
+/// What is free. Partitions that others hold have nothing.
+struct Free {
+    /// Buckets by their index in the grid.
+    buckets: Vec<bool>,
+    /// How many of them each partition has, by side.
+    left: [Vec<usize>; 2],
+}
+
+impl Free {
+    fn of(pass: &Pass, free: &[Bucket]) -> Self {
+        let sides = [pass.lhs_partitions, pass.rhs_partitions];
+        let mut all = Self {
+            buckets: vec![false; pass.grid().len()],
+            left: sides.map(|partitions| vec![0; partitions as usize]),
+        };
+        for &bucket in free.iter().filter(|&&bucket| pass.contains(bucket)) {
+            all.buckets[pass.index(bucket)] = true;
+            for (side, partition) in Self::needs(pass, bucket) {
+                all.left[side][partition] += 1;
+            }
+        }
+        all
+    }
+
+    /// Whether `bucket` needs nothing to be loaded, and no other partitions than what was trained last, as far as can be
+    /// told: its mirror image is trained, or it lies on the diagonal.
+    fn goes_with_last(&self, pass: &Pass, bucket: Bucket) -> bool {
+        if !pass.shared || pass.bytes_to_load(bucket) > 0 {
+            return false;
+        }
+        let mirror = bucket.transposed();
+        bucket == mirror || !self.buckets[pass.index(mirror)]
+    }
+
+    /// The partitions that are loaded for `bucket`, each once: what always stays in memory is everybody's.
+    fn needs(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = (usize, usize)> {
+        let (lhs, rhs) = (bucket.lhs as usize, bucket.rhs as usize);
+        let is_new = !pass.shared || lhs != rhs;
+        let first = (pass.lhs_bytes[lhs] > 0).then_some((0, lhs));
+        let second = is_new && pass.rhs_bytes[rhs] > 0;
+        let second = second.then_some((usize::from(!pass.shared), rhs));
+        first.into_iter().chain(second)
+    }
+
+    /// The larger number of those of the partitions of `bucket`.
+    fn most(&self, pass: &Pass, bucket: Bucket) -> usize {
+        let numbers = Self::needs(pass, bucket).map(|(side, partition)| self.left[side][partition]);
+        numbers.max().unwrap_or(0)
+    }
 }
 
 /// Names an [`Order`] as what this crate exports as a component.
@@ -145,6 +223,49 @@ mod tests {
         pass.resident.clear();
         let free = [Bucket::new(3, 3), Bucket::new(0, 1)];
         assert_eq!(pick_by_plan(&pass, &plan, &free), Some(1));
+    }
+
+    #[test]
+    fn pick_leaves_no_partition_behind() {
+        let pass = Pass::uniform(4, 4, 0);
+        let free = [
+            Bucket::new(0, 1),
+            Bucket::new(3, 2),
+            Bucket::new(2, 2),
+            Bucket::new(2, 1),
+        ];
+        // Partition 2 has three free buckets, and the diagonal one loads only it.
+        assert_eq!(pick_by_plan(&pass, &pass.grid(), &free), Some(2));
+        assert_eq!(pick_by_plan(&pass, &pass.grid(), &free[..2]), Some(0));
+        let off = [free[0], free[1], free[3], Bucket::new(2, 3)];
+        assert_eq!(pick_by_plan(&pass, &pass.grid(), &off), Some(2));
+        // Partitions of a graph are never quite equal, which is no reason to leave one behind.
+        let mut uneven = pass;
+        uneven.lhs_bytes[2] += 400;
+        uneven.rhs_bytes[2] += 400;
+        assert_eq!(pick_by_plan(&uneven, &uneven.grid(), &off), Some(2));
+        // Sides that are not shared have partitions of their own.
+        let mut apart = Pass::uniform(4, 4, 0);
+        apart.shared = false;
+        let free = [Bucket::new(0, 1), Bucket::new(1, 0), Bucket::new(2, 0)];
+        assert_eq!(pick_by_plan(&apart, &apart.grid(), &free), Some(1));
+    }
+
+    #[test]
+    fn pick_keeps_together_what_is_written_together() {
+        let mut pass = Pass::uniform(4, 4, 0);
+        pass.resident = vec![(Side::Lhs, 0), (Side::Lhs, 1), (Side::Lhs, 3)];
+        // (1, 3) is trained, (0, 1) and its mirror image are not.
+        let free = [
+            Bucket::new(0, 1),
+            Bucket::new(1, 0),
+            Bucket::new(0, 2),
+            Bucket::new(3, 1),
+        ];
+        assert_eq!(pick_by_plan(&pass, &pass.grid(), &free), Some(3));
+        assert_eq!(pick_by_plan(&pass, &pass.grid(), &free[..3]), Some(0));
+        let diagonal = [Bucket::new(0, 1), Bucket::new(1, 0), Bucket::new(3, 3)];
+        assert_eq!(pick_by_plan(&pass, &pass.grid(), &diagonal), Some(2));
     }
 
     #[test]

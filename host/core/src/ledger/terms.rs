@@ -104,6 +104,25 @@ impl Grid {
         (is_held && partition < self.partitions(side)).then_some(before + partition as usize)
     }
 
+    /// The grid of `pass`, with one table on every side that swaps.
+    #[must_use]
+    pub fn of(pass: &Pass) -> Self {
+        let tables = |bytes: &[u64]| match bytes.iter().any(|bytes| *bytes > 0) {
+            true => vec!["entities".to_owned()],
+            false => Vec::new(),
+        };
+        let lhs = tables(&pass.lhs_bytes);
+        Self {
+            lhs: pass.lhs_partitions,
+            rhs: pass.rhs_partitions,
+            shared: pass.shared,
+            tables: match pass.shared {
+                true => [lhs, Vec::new()],
+                false => [lhs, tables(&pass.rhs_bytes)],
+            },
+        }
+    }
+
     /// Whether it is the grid of `pass`, but for tables: what swaps has bytes.
     #[must_use]
     pub fn fits(&self, pass: &Pass) -> bool {
@@ -160,6 +179,25 @@ pub struct Difference {
 }
 
 impl Terms {
+    /// Terms of one pass over `grid`, and nothing else that trainers could differ in: for what only leases and settles.
+    #[must_use]
+    pub const fn of_one_pass(grid: Grid) -> Self {
+        Self {
+            protocol: PROTOCOL,
+            training: String::new(),
+            dataset: 0,
+            plugins: Vec::new(),
+            extent: Extent {
+                epochs: 1,
+                edge_sets: 1,
+                edge_chunks: 1,
+            },
+            grid,
+            tree_init: false,
+            validation: None,
+        }
+    }
+
     /// The first difference of `other`, which wants to join a run of these terms.
     ///
     /// # Errors

@@ -1,11 +1,14 @@
 //! Rounds of an order that takes what is nearest.
 
+use std::cmp::Reverse;
+
 use pbg_core::strategy::{StrategyError, StrategyId};
 
 use super::*;
 use crate::testing::{lexicographic, pass};
 
-/// Fewest bytes that are not resident, then the order of the grid: the SDK's default.
+/// Fewest bytes that are not resident, then the partition with most free buckets, then the order of the grid: the SDK's
+/// default.
 struct Nearest(StrategyId);
 
 fn id() -> StrategyId {
@@ -31,7 +34,13 @@ impl BucketOrder for Nearest {
             true => lacks(b.lhs),
             false => lacks(b.lhs) + lacks(b.rhs),
         };
-        let best = (0..free.len()).min_by_key(|&at| cost(&free[at]));
+        let mut left = vec![0; pass.lhs_partitions as usize];
+        for bucket in free {
+            left[bucket.lhs as usize] += 1;
+            left[bucket.rhs as usize] += usize::from(bucket.lhs != bucket.rhs);
+        }
+        let most = |b: &Bucket| left[b.lhs as usize].max(left[b.rhs as usize]);
+        let best = (0..free.len()).min_by_key(|&at| (cost(&free[at]), Reverse(most(&free[at]))));
         Ok(best.unwrap_or(0))
     }
 }
@@ -62,6 +71,14 @@ fn several_wait_for_each_other_where_partitions_are_few() {
         );
         // Every trained bucket changes its partitions, which are written at least once.
         assert!(together.writes >= u64::from(partitions), "{together:?}");
+    }
+}
+
+#[test]
+fn nobody_waits_long_where_partitions_are_many() {
+    for (partitions, trainers) in [(16, 4), (32, 8)] {
+        let together = of(partitions, trainers, false);
+        assert!(together.busy() >= 0.95, "{together:?}");
     }
 }
 

@@ -203,19 +203,15 @@ impl Model {
     }
 
     pub(super) fn terms(&self) -> Terms {
+        let terms = Terms::of_one_pass(self.grid.clone());
         Terms {
-            protocol: PROTOCOL,
-            training: String::new(),
-            dataset: 0,
-            plugins: Vec::new(),
             extent: Extent {
-                epochs: 1,
-                edge_sets: 1,
                 edge_chunks: self.passes,
+                ..terms.extent
             },
-            grid: self.grid.clone(),
             tree_init: self.tree_init,
             validation: (self.blocks > 0).then(super::rankings::validation),
+            ..terms
         }
     }
 

@@ -4,10 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use pbg_core::cluster::{Answers, Beat, Heard, Written};
 use pbg_core::graph::{Bucket, Side};
-use pbg_core::ledger::{
-    File, FileId, Founding, Grid, Join, PROTOCOL, Settled, Terms, Work, plan_digest,
-};
-use pbg_core::schedule::{Extent, PassId};
+use pbg_core::ledger::{File, FileId, Founding, Grid, Join, Settled, Terms, Work, plan_digest};
+use pbg_core::schedule::PassId;
 
 use super::*;
 
@@ -15,7 +13,7 @@ type Hook = Box<dyn FnOnce(&Wire) + Send>;
 
 /// A register and a network of one process.
 #[derive(Default)]
-struct Wire {
+pub(in crate::member) struct Wire {
     value: Mutex<(u64, Vec<u8>)>,
     /// The next write is applied, its answer is lost, and this happens before anybody reads.
     after_lost: Mutex<Option<Hook>>,
@@ -91,25 +89,12 @@ impl Live for Wire {
 
 /// One pass over two partitions, and nothing else that trainers could differ in.
 pub(in crate::member) fn terms() -> Terms {
-    Terms {
-        protocol: PROTOCOL,
-        training: String::new(),
-        dataset: 0,
-        plugins: Vec::new(),
-        extent: Extent {
-            epochs: 1,
-            edge_sets: 1,
-            edge_chunks: 1,
-        },
-        grid: Grid {
-            lhs: 2,
-            rhs: 2,
-            shared: true,
-            tables: [vec!["e".to_owned()], Vec::new()],
-        },
-        tree_init: false,
-        validation: None,
-    }
+    Terms::of_one_pass(Grid {
+        lhs: 2,
+        rhs: 2,
+        shared: true,
+        tables: [vec!["e".to_owned()], Vec::new()],
+    })
 }
 
 /// A ledger of a trainer that has joined.
