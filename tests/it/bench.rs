@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::support::Workplace;
 use crate::support::graph::CONFIG;
+use crate::together::nats_server;
 
 /// The figures of a measurement, all of them positive.
 fn figures<'a>(place: &Workplace, args: &str, names: &[&'a str]) -> Vec<(&'a str, f64)> {
@@ -102,5 +103,46 @@ fn training_steps_are_measured_beside_their_products() {
     place
         .run(["bench", "kernels", "--case", "gnn"])
         .fails(2, &["no case has `gnn` in its name", "DistMult"]);
+    nothing_stays(&place);
+}
+
+#[test]
+fn trainers_are_measured_beside_rounds_without_waits() {
+    let Some(server) = nats_server() else {
+        return;
+    };
+    let place = Workplace::empty();
+    let server = server.display();
+    let found = figures(
+        &place,
+        &format!("bench cluster -p 4 -m 2 --seconds 0.01 --jitter 0.5 --nats-server {server}"),
+        &[
+            "/buckets",
+            "/ideal_rounds",
+            "/rounds",
+            "/counted_rounds",
+            "/mean_busy",
+            "/busy/1",
+            "/transaction_ms_p50",
+            "/transaction_ms_p99",
+            "/loads",
+            "/writes",
+        ],
+    );
+    assert_eq!((found[0].1, found[1].1), (16.0, 8.0));
+    assert!(found[3].1 >= 8.0 && found[4].1 <= 1.0, "{found:?}");
+    let text = format!("bench cluster -p 4 -m 2 --seconds 0.01 --tree-init --nats-server {server}");
+    let text = place.run(text.split(' ')).succeeds();
+    assert!(
+        text.stdout.contains("all from one bucket"),
+        "{}",
+        text.stdout
+    );
+    place
+        .run(["bench", "cluster", "--seconds", "0"])
+        .fails(2, &["seconds from 0.001"]);
+    place
+        .run(["bench", "cluster", "--nats-server", "nowhere"])
+        .fails(10, &["nowhere"]);
     nothing_stays(&place);
 }

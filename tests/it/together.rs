@@ -21,7 +21,7 @@ mod validating;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The server's program: the one that the set-up of the tests installs.
-fn nats_server() -> Option<PathBuf> {
+pub(crate) fn nats_server() -> Option<PathBuf> {
     let installed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.deps/nats/nats-server");
     let program = env::var_os("PBG_TEST_NATS").map_or_else(|| installed.into(), PathBuf::from);
     let exists = program.is_file();
@@ -88,13 +88,17 @@ impl Meeting {
     }
 
     fn start(&self, rank: u32, machines: u32, keys: &[&str]) -> Trainer {
+        self.spawn(rank, &mut self.command(rank, machines, keys))
+    }
+
+    /// Starts what `command` says, with files for what it tells.
+    fn spawn(&self, rank: u32, command: &mut Command) -> Trainer {
         let unique = |what: &str| {
             let all = (0..).map(|n| self.place.path(&format!("{what}{rank}.{n}")));
             all.into_iter().find(|path| !path.exists()).unwrap()
         };
         let (events, errors) = (unique("events"), unique("errors"));
-        let child = self
-            .command(rank, machines, keys)
+        let child = command
             .stdout(Stdio::from(fs::File::create(&events).unwrap()))
             .stderr(Stdio::from(fs::File::create(&errors).unwrap()))
             .spawn()

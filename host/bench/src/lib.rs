@@ -1,6 +1,7 @@
 //! Measurements, each beside its ceiling taken in the same run. No run trains with what is here.
 
 mod clocks;
+mod cluster;
 mod eval;
 mod import;
 mod kernels;
@@ -9,6 +10,7 @@ mod storage;
 mod throughput;
 
 pub use clocks::process_cpu_seconds;
+pub use cluster::{ClusterReport, Pace, cluster};
 pub use eval::{EvalSpeed, eval};
 pub use import::{ImportSpeed, import};
 pub use kernels::{StepCase, StepReport, step, step_cases};

@@ -96,7 +96,7 @@ fn run_name(checkpoint: &Path) -> Result<RunName> {
 }
 
 /// Where `nats-server` may be before `PATH` is asked: beside the program, and where the repository's set-up puts it.
-fn search() -> Vec<PathBuf> {
+pub(crate) fn search() -> Vec<PathBuf> {
     let program = env::current_exe().unwrap_or_default();
     let folders = program.ancestors().skip(1).take(4);
     folders

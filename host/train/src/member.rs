@@ -38,6 +38,7 @@ mod open;
 mod parameters;
 mod passes;
 mod ranking;
+mod rehearsal;
 mod settling;
 mod tables;
 mod told;
@@ -48,6 +49,7 @@ pub use error::ClusterError;
 use ledger::{Denied, Ledger};
 use parameters::Parameters;
 use ranking::Rankings;
+pub use rehearsal::{Actor, Rehearsed, Scene, rehearse};
 use tables::SharedTables;
 use watch::Watch;
 

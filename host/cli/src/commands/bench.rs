@@ -1,5 +1,6 @@
 //! `pbg-host bench`.
 
+mod cluster;
 mod eval;
 mod import;
 mod kernels;
@@ -16,7 +17,8 @@ const NO_CEILING: &str = "`bench storage` and `bench import` do without";
 
 /// Measure how fast this machine trains, stores, imports and ranks, beside what it could at most.
 ///
-/// Speeds are per second of CPU time, so that other work on the machine matters little.
+/// Speeds are per second of CPU time, so that other work on the machine matters little; `cluster` measures waits, and
+/// needs an idle one.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Kernels(kernels::Args),
@@ -24,6 +26,7 @@ pub(crate) enum Command {
     Storage(storage::Args),
     Import(import::Args),
     Eval(eval::Args),
+    Cluster(cluster::Args),
 }
 
 /// Runs the command.
@@ -37,5 +40,6 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
         Command::Storage(args) => storage::run(args),
         Command::Import(args) => import::run(args),
         Command::Eval(args) => eval::run(args, terminal),
+        Command::Cluster(args) => cluster::run(args, terminal),
     }
 }

@@ -7,6 +7,8 @@ mod show;
 mod table;
 mod train;
 
+pub(super) use named::{Loader, Wanted, wanted};
+
 use crate::failure::Result;
 use crate::terminal::Terminal;
 

@@ -1,10 +1,11 @@
 //! Leases: which bucket comes next, as the order picks among those that are free.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use pbg_core::graph::Bucket;
-use pbg_core::ledger::{Action, Group, MAX_LEASES, Record, Refusal};
+use pbg_core::ledger::{Action, Group, MAX_LEASES, Record, Refusal, Token};
 use pbg_core::schedule::Acquired;
 use pbg_core::strategy::Pass;
 
@@ -52,14 +53,11 @@ impl Member<'_> {
         free: &[Bucket],
     ) -> Result<Bucket, RunError> {
         let asked = Instant::now();
-        let others = record
-            .trainers()
-            .iter()
-            .filter(|(t, _)| **t != self.token());
-        let held: Vec<Bucket> = others.flat_map(|(_, other)| other.leases.clone()).collect();
+        let held = others_hold(record, self.token());
         let ledger = Arc::clone(&self.ledger);
         let mut resident = self.machine.line.buffer.resident();
         resident.retain(|group| ledger.is_current(*group));
+        resident.extend(to_come(record, self.token(), &resident));
         let pass = Pass {
             resident,
             ..pass.clone()
@@ -79,9 +77,7 @@ impl Member<'_> {
     }
 
     pub(super) fn leases_ahead(&self, record: &Record) -> bool {
-        let groups = record.grid().groups().count();
-        let many = groups >= 4 * record.trainers().len();
-        self.cluster.ahead.unwrap_or(many)
+        self.cluster.ahead.unwrap_or_else(|| is_many(record))
     }
 
     /// Whether a bucket needs no partition but those that are held for the unsettled ones.
@@ -91,4 +87,24 @@ impl Member<'_> {
         let held: Vec<Group> = self.unsettled.iter().flat_map(|b| grid.needs(*b)).collect();
         Ok(grid.needs(bucket).all(|group| held.contains(&group)))
     }
+}
+
+/// The buckets that others have than `token`.
+pub(super) fn others_hold(record: &Record, token: Token) -> Vec<Bucket> {
+    let others = record.trainers().iter().filter(|(t, _)| **t != token);
+    others.flat_map(|(_, other)| other.leases.clone()).collect()
+}
+
+/// The partitions of buckets that `token` has leased which are not `resident`: they will be when what is leased now is
+/// trained.
+pub(super) fn to_come(record: &Record, token: Token, resident: &[Group]) -> BTreeSet<Group> {
+    let own = record.trainers().get(&token);
+    let leases = own.into_iter().flat_map(|trainer| &trainer.leases);
+    let needs = leases.flat_map(|bucket| record.grid().needs(*bucket));
+    needs.filter(|group| !resident.contains(group)).collect()
+}
+
+/// Whether there are so many partitions that a trainer may hold those of its next bucket, too.
+pub(super) fn is_many(record: &Record) -> bool {
+    record.grid().groups().count() >= 4 * record.trainers().len()
 }

@@ -17,7 +17,7 @@ use crate::terminal::Terminal;
 
 /// An order as the command line names it: `beta`, `my_order.wasm`, `beta:assignment=random`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// As it was written.
     pub(super) label: String,
     /// Name or file.
@@ -27,7 +27,7 @@ pub(super) struct Wanted {
 }
 
 /// Reads `NAME|FILE[:KEY=VALUE,...]`.
-pub(super) fn wanted(text: &str) -> Result<Wanted, String> {
+pub(crate) fn wanted(text: &str) -> Result<Wanted, String> {
     let whole = |plugin: &str| Wanted {
         label: text.to_owned(),
         plugin: plugin.to_owned(),
@@ -71,7 +71,7 @@ pub(super) fn set_parameters(
 }
 
 /// Where orders are loaded.
-pub(super) struct Loader {
+pub(crate) struct Loader {
     sandbox: Sandbox,
     config: Option<Config>,
     rates: Rates,
@@ -92,7 +92,7 @@ impl Loader {
     ///
     /// # Errors
     /// When the machine has no support for the sandbox.
-    pub(super) fn new(config: Option<Config>, rates: Rates, terminal: Terminal) -> Result<Self> {
+    pub(crate) fn new(config: Option<Config>, rates: Rates, terminal: Terminal) -> Result<Self> {
         let sandbox = match &config {
             Some(config) => plugins::sandbox(config, None, terminal)?,
             None => plugins::cached(Limits::default(), terminal)?,
@@ -109,7 +109,7 @@ impl Loader {
     ///
     /// # Errors
     /// When it cannot be loaded, is no order, or refuses its parameters.
-    pub(super) fn load(&self, wanted: &Wanted) -> Result<Box<dyn BucketOrder>> {
+    pub(crate) fn load(&self, wanted: &Wanted) -> Result<Box<dyn BucketOrder>> {
         let plugin = self.sandbox.open(PluginSource::resolve(&wanted.plugin)?)?;
         self.configure(plugin, wanted)
     }

@@ -1,0 +1,365 @@
+//! A trainer without a model: it leases, settles and waits as a [`super::Member`] does, on a real ledger, and what its
+//! buckets take is somebody else's to say. For `bench cluster`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use pbg_core::cluster::{Live, Register};
+use pbg_core::graph::Bucket;
+use pbg_core::ledger::{
+    Action, File, FileId, Founding, Grid, Group, Join, Phase, Record, Settled, Settlement, Terms,
+    Work, plan_digest,
+};
+use pbg_core::schedule::PassId;
+use pbg_core::strategy::{BucketOrder, Pass};
+
+use super::leases::{is_many, others_hold, to_come};
+use super::ledger::{Denied, Ledger};
+use super::{ClusterError, LONGEST_WAIT, NEVER, joining};
+use crate::error::RunError;
+
+/// What trainers rehearse: one pass.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The pass.
+    pub pass: Pass,
+    /// How many trainers take part; the first bucket waits for all of them.
+    pub trainers: u32,
+    /// [`super::Cluster::tree_init`].
+    pub tree_init: bool,
+    /// [`super::Cluster::ahead`].
+    pub ahead: Option<bool>,
+    /// [`super::Cluster::patience`].
+    pub patience: Duration,
+}
+
+/// One of them.
+pub struct Actor {
+    /// What all agree on.
+    pub register: Arc<dyn Register>,
+    /// What they tell each other.
+    pub live: Arc<dyn Live>,
+    /// What picks its buckets.
+    pub order: Box<dyn BucketOrder>,
+}
+
+/// What one of them did.
+#[derive(Clone, Debug)]
+pub struct Rehearsed {
+    /// When it could lease its first bucket.
+    pub started: Instant,
+    /// When the pass was over.
+    pub ended: Instant,
+    /// Buckets that it trained.
+    pub buckets: u64,
+    /// Partitions that it would have loaded.
+    pub loads: u64,
+    /// Partitions that it would have written.
+    pub writes: u64,
+    /// Time in which it trained.
+    pub trained: Duration,
+    /// Time in which it leased, asking the order included.
+    pub leased: Duration,
+    /// Time in which it waited for a settlement of its own.
+    pub settled: Duration,
+    /// How long each transaction took until it was applied, those beside training included.
+    pub transactions: Vec<Duration>,
+}
+
+/// A settlement under way.
+type Settling<'scope> = ScopedJoinHandle<'scope, Result<Duration, Denied>>;
+
+struct Rehearsal<'scope, 'env> {
+    scene: &'env Scene,
+    actor: Actor,
+    ledger: Arc<Ledger>,
+    scope: &'scope thread::Scope<'scope, 'env>,
+    settling: Option<Settling<'scope>>,
+    leased: VecDeque<Bucket>,
+    unsettled: Vec<Bucket>,
+    /// Partitions in its buffer, the one that was used last at the end.
+    copies: VecDeque<Group>,
+    files: u64,
+    done: Rehearsed,
+}
+
+/// Takes part in `scene` until its pass is over; `train` is called for each bucket.
+///
+/// # Errors
+/// When the ledger does not answer, or the order fails.
+pub fn rehearse(
+    actor: Actor,
+    scene: &Scene,
+    train: &mut dyn FnMut(Bucket),
+) -> Result<Rehearsed, RunError> {
+    let (register, live) = (Arc::clone(&actor.register), Arc::clone(&actor.live));
+    let token = joining::draw()?;
+    let ledger = Arc::new(Ledger::new(register, live, token, scene.patience));
+    thread::scope(|scope| {
+        let now = Instant::now();
+        let mut rehearsal = Rehearsal {
+            scene,
+            actor,
+            ledger,
+            scope,
+            settling: None,
+            leased: VecDeque::new(),
+            unsettled: Vec::new(),
+            copies: VecDeque::new(),
+            files: 0,
+            done: Rehearsed {
+                started: now,
+                ended: now,
+                buckets: 0,
+                loads: 0,
+                writes: 0,
+                trained: Duration::ZERO,
+                leased: Duration::ZERO,
+                settled: Duration::ZERO,
+                transactions: Vec::new(),
+            },
+        };
+        rehearsal.join()?;
+        rehearsal.open()?;
+        rehearsal.done.started = Instant::now();
+        while let Some(bucket) = rehearsal.next()? {
+            let begun = Instant::now();
+            train(bucket);
+            rehearsal.done.trained += begun.elapsed();
+            rehearsal.done.buckets += 1;
+            rehearsal.unsettled.push(bucket);
+        }
+        rehearsal.done.ended = Instant::now();
+        rehearsal.submit(Action::Leave)?;
+        Ok(rehearsal.done)
+    })
+}
+
+impl Rehearsal<'_, '_> {
+    /// Takes part in a run that the first one founds.
+    fn join(&mut self) -> Result<(), RunError> {
+        let terms = Terms {
+            tree_init: self.scene.tree_init,
+            ..Terms::of_one_pass(Grid::of(&self.scene.pass))
+        };
+        while self.ledger.refresh()?.is_none() {
+            let founding = Founding {
+                work: Work::none(&terms.grid),
+                terms: terms.clone(),
+                run: joining::draw()?,
+                incarnation: joining::draw()?,
+                wanted: self.scene.trainers,
+                base: None,
+            };
+            let record = Record::found(founding).map_err(ClusterError::from)?;
+            self.ledger.found(None, &record)?;
+        }
+        let join = Join {
+            terms,
+            name: String::new(),
+            rank: None,
+            instead_of: None,
+        };
+        self.submit(Action::Join(Box::new(join))).map(drop)
+    }
+
+    /// Opens the pass when all are there, unless another one does.
+    fn open(&mut self) -> Result<(), RunError> {
+        let pass = &self.scene.pass;
+        let plan = self.actor.order.plan(pass)?;
+        let grid = Grid::of(pass);
+        let cells = pass.edges.iter().enumerate();
+        let empty = cells.filter(|(_, edges)| **edges == 0);
+        let open = Action::Open {
+            pass: PassId::default(),
+            plan: plan_digest(&plan),
+            empty: empty.map(|(cell, _)| grid.bucket(cell)).collect(),
+        };
+        loop {
+            match self.record()?.phase() {
+                Phase::Gathering(_) => drop(self.actor.live.wait(LONGEST_WAIT)),
+                Phase::Opening => drop(self.submit(open.clone())?),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The bucket to train next, as [`super::Member`] finds it; none when the pass is over.
+    fn next(&mut self) -> Result<Option<Bucket>, RunError> {
+        loop {
+            let next = match self.leased.pop_front() {
+                Some(next) => Some(next),
+                None => self.lease()?,
+            };
+            if let Some(bucket) = next {
+                if !self.unsettled.is_empty() && !self.needs_nothing_new(bucket) {
+                    self.begin_settling()?;
+                }
+                if self.leased.is_empty() && self.leases_ahead() {
+                    let ahead = self.lease()?;
+                    self.leased.extend(ahead);
+                }
+                self.load(bucket);
+                return Ok(Some(bucket));
+            }
+            self.begin_settling()?;
+            self.end_settling()?;
+            if self.record()?.phase() != Phase::Training {
+                return Ok(None);
+            }
+            self.actor.live.wait(LONGEST_WAIT);
+            if self.record()?.phase() != Phase::Training {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn record(&self) -> Result<Arc<Record>, RunError> {
+        Ok(self.ledger.refresh()?.ok_or(ClusterError::NoRecord)?)
+    }
+
+    /// Says whether the ledger has done it.
+    fn submit(&mut self, action: Action) -> Result<bool, RunError> {
+        let begun = Instant::now();
+        match self.ledger.submit(action) {
+            Ok(_) => {
+                self.done.transactions.push(begun.elapsed());
+                Ok(true)
+            }
+            Err(Denied::Refused(_) | Denied::GivenUp) => Ok(false),
+            Err(Denied::Ended(error)) => Err(error.into()),
+        }
+    }
+
+    /// Leases what the order picks; none when nothing is free.
+    fn lease(&mut self) -> Result<Option<Bucket>, RunError> {
+        let begun = Instant::now();
+        let leased = self.pick_and_lease();
+        self.done.leased += begun.elapsed();
+        leased
+    }
+
+    fn pick_and_lease(&mut self) -> Result<Option<Bucket>, RunError> {
+        let mut is_fresh = false;
+        loop {
+            let record = match self.ledger.seen() {
+                Some(record) if !is_fresh => record,
+                _ => self.record()?,
+            };
+            let free = record.free(self.ledger.token());
+            if free.is_empty() {
+                // What was seen may be old.
+                if is_fresh {
+                    return Ok(None);
+                }
+                is_fresh = true;
+                continue;
+            }
+            let token = self.ledger.token();
+            let copies = self.copies.iter().copied();
+            let mut resident: Vec<Group> = copies.filter(|g| self.ledger.is_current(*g)).collect();
+            resident.extend(to_come(&record, token, &resident));
+            let pass = Pass {
+                resident,
+                ..self.scene.pass.clone()
+            };
+            let held = others_hold(&record, token);
+            let picked = self.actor.order.pick(&pass, &held, &free)?;
+            let bucket = free.get(picked).copied().unwrap_or(free[0]);
+            if self.submit(Action::Lease(bucket))? {
+                return Ok(Some(bucket));
+            }
+            is_fresh = true;
+        }
+    }
+
+    fn leases_ahead(&self) -> bool {
+        let seen = self.ledger.seen();
+        let many = seen.is_some_and(|record| is_many(&record));
+        self.scene.ahead.unwrap_or(many)
+    }
+
+    fn groups_of(&self, buckets: &[Bucket]) -> Vec<Group> {
+        let grid = Grid::of(&self.scene.pass);
+        let mut groups: Vec<Group> = buckets.iter().flat_map(|b| grid.needs(*b)).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    fn needs_nothing_new(&self, bucket: Bucket) -> bool {
+        let held = self.groups_of(&self.unsettled);
+        self.groups_of(&[bucket]).iter().all(|g| held.contains(g))
+    }
+
+    /// Brings the partitions of `bucket` into the buffer, which forgets those that were not used for the longest time.
+    fn load(&mut self, bucket: Bucket) {
+        for group in self.groups_of(&[bucket]) {
+            let at = self.copies.iter().position(|copy| *copy == group);
+            let copy = at.and_then(|at| self.copies.remove(at));
+            if copy.is_none() || !self.ledger.is_current(group) {
+                self.done.loads += 1;
+                let stamp = self.ledger.partition(group).stamp();
+                self.ledger.loaded(group, stamp);
+            }
+            self.copies.push_back(group);
+        }
+        while self.copies.len() > self.scene.pass.buffer_partitions as usize {
+            self.copies.pop_front();
+        }
+    }
+
+    /// Begins to settle what is trained; a settlement before it is waited for.
+    fn begin_settling(&mut self) -> Result<(), RunError> {
+        self.end_settling()?;
+        let buckets = std::mem::take(&mut self.unsettled);
+        if buckets.is_empty() {
+            return Ok(());
+        }
+        let mut partitions = Vec::new();
+        for group in self.groups_of(&buckets) {
+            self.files += 1;
+            let writer = Some((self.ledger.token(), self.files));
+            let file = File {
+                id: FileId { version: 1, writer },
+                size: 0,
+                crc32: 0,
+            };
+            partitions.push(Settled {
+                group,
+                from: self.ledger.stamp(group).unwrap_or(NEVER),
+                files: vec![file],
+            });
+        }
+        self.done.writes += partitions.len() as u64;
+        let settlement = Settlement {
+            buckets,
+            partitions,
+            ..Settlement::default()
+        };
+        let ledger = Arc::clone(&self.ledger);
+        self.settling = Some(self.scope.spawn(move || {
+            let begun = Instant::now();
+            ledger.settle(settlement).map(|_| begun.elapsed())
+        }));
+        Ok(())
+    }
+
+    fn end_settling(&mut self) -> Result<(), RunError> {
+        let Some(settling) = self.settling.take() else {
+            return Ok(());
+        };
+        let begun = Instant::now();
+        let settled = settling.join();
+        self.done.settled += begun.elapsed();
+        // A panic of the other thread goes on in this one.
+        let took = settled.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.done.transactions.push(took.map_err(Denied::ended)?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
