@@ -1,7 +1,11 @@
 //! Trainers that a run does not take, and that the others notice nothing of.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use pbg_cluster::{Method, Options, RunName, connect};
+use pbg_core::cluster::{Register as _, Written};
 
 use super::faults::waits_for;
 use super::{Meeting, PATIENCE};
@@ -80,4 +84,65 @@ fn rank_0_that_cannot_train_leaves_no_server() {
     assert_eq!(first.ends(), Some(5), "{}", first.errors());
     assert!(!meeting.server_runs());
     assert_eq!(meeting.left(), [""; 0]);
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+#[test]
+fn one_with_another_secret_is_refused() {
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
+    // Free when it was asked for; rank 0 says so if it is taken by then.
+    let port = free_port();
+    let method = format!("distributed_init_method=\"tcp://127.0.0.1:{port}\"");
+    let start = |rank, secret| {
+        let mut command = meeting.command(rank, 2, &[&method]);
+        meeting.spawn(rank, command.env("PBG_HOST_SECRET", secret))
+    };
+    let mut first = start(0, "the-secret-of-this-run");
+    waits_for(&first, "gathering");
+    let heard = first.events().len();
+    let mut other = start(1, "the-secret-of-another-run");
+    assert_eq!(other.ends(), Some(10), "{}", other.errors());
+    let errors = other.errors();
+    assert_eq!(errors.matches("error:").count(), 1, "{errors}");
+    assert!(errors.contains("the same secret"), "{errors}");
+    assert!(!errors.contains("secret-of"), "{errors}");
+    assert_eq!(first.events().len(), heard, "{}", first.errors());
+    let mut second = start(1, "the-secret-of-this-run");
+    assert_eq!(first.ends(), Some(0), "{}", first.errors());
+    assert_eq!(second.ends(), Some(0), "{}", second.errors());
+}
+
+#[test]
+fn a_ledger_of_another_version_is_left_alone() {
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
+    let method = Method::File(meeting.place.path("rendezvous"));
+    let options = Options {
+        rank: Some(0),
+        nats_server: Some(meeting.nats.clone()),
+        listen: Some(Ipv4Addr::LOCALHOST.into()),
+        ..Options::new(method, RunName::new("run").unwrap())
+    };
+    let connection = connect(&options, &|_| ()).unwrap();
+    let record = br#"{"terms":{"protocol":99,"news":[]},"more":{}}"#;
+    let written = connection.write(None, record, "test").unwrap();
+    for rank in [0, 1] {
+        let mut trainer = meeting.start(rank, 1, &[]);
+        assert_eq!(trainer.ends(), Some(10), "{}", trainer.errors());
+        let errors = trainer.errors();
+        assert_eq!(errors.matches("error:").count(), 1, "{errors}");
+        assert!(errors.contains("protocol version 99"), "{errors}");
+    }
+    let entry = connection.read().unwrap().unwrap();
+    assert_eq!(Written::As(entry.revision), written);
+    assert_eq!(entry.value, record);
+    assert_eq!(meeting.left(), [""; 0]);
+    connection.stop_server().unwrap();
 }
