@@ -25,6 +25,7 @@ mod relay;
 mod tensorboard;
 mod terminal;
 mod together;
+mod trainers;
 
 use std::io::{self, Write as _};
 use std::panic;

@@ -34,9 +34,18 @@ pub(crate) trait Reporter {
     /// Something that writes a line for the user without disturbing the display; for other threads.
     fn announcer(&self) -> Announcer;
 
+    /// Something that shows what all trainers of a run do, beside what this one does; none where there is no place for
+    /// it.
+    fn board(&self) -> Option<Board> {
+        None
+    }
+
     /// Takes the display away.
     fn close(&mut self) {}
 }
+
+/// Shows these lines instead of those before.
+pub(crate) type Board = Box<dyn Fn(&str) + Send>;
 
 /// Writes a line for the user.
 pub(crate) type Announcer = Box<dyn Fn(&str) + Send>;

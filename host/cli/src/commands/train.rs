@@ -80,6 +80,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     let curves = args.tensorboard.as_deref();
     let mut curves = curves.map(EventFile::create).transpose()?;
+    let board = reporter.board();
     let mut emit = |event| {
         for line in filled.log.drain() {
             reporter.event(&line);
@@ -94,6 +95,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         advice.iter().for_each(|text| terminal.warn(text));
     }
     let meeting = together::meet(resolved.config(), args.rank, terminal)?;
+    let shown = meeting.as_ref().zip(board);
+    let shown = shown.map(|(meeting, board)| meeting.show(resolved.config(), board));
+    let shown = shown.transpose()?;
     let outcome = match &meeting {
         None => {
             let allowed = args.allow.allowed();
@@ -109,6 +113,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     for line in filled.log.drain() {
         reporter.event(&line);
     }
+    drop(shown);
     reporter.close();
     let outcome = outcome.inspect_err(|error| {
         meeting.iter().for_each(together::Meeting::abandon);

@@ -1,12 +1,16 @@
-//! A bar with speed, loss and time left, and a line beneath it for position and traffic.
+//! A bar with speed, loss and time left, and a line beneath it for position and traffic. Several trainers have a line each
+//! beneath those.
 
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pbg_core::event::Event;
+use pbg_core::text::escaped_lines;
 
 use super::tracker::Tracker;
-use super::{Announcer, Reporter, text};
+use super::{Announcer, Board, Reporter, text};
 use crate::terminal::Terminal;
 
 const REFRESH_HZ: u8 = 10;
@@ -17,6 +21,8 @@ pub(crate) struct Bar {
     tracker: Tracker,
     start: Instant,
     bar: ProgressBar,
+    /// What is shown beneath.
+    trainers: Arc<Mutex<String>>,
 }
 
 impl Bar {
@@ -24,12 +30,14 @@ impl Bar {
     pub(crate) fn new(terminal: Terminal) -> Self {
         let target = ProgressDrawTarget::stderr_with_hz(REFRESH_HZ);
         let bar = ProgressBar::with_draw_target(Some(1), target);
-        bar.set_style(style(terminal.color));
+        let trainers = Arc::new(Mutex::new(String::new()));
+        bar.set_style(style(terminal.color, Arc::clone(&trainers)));
         Self {
             terminal,
             tracker: Tracker::default(),
             start: Instant::now(),
             bar,
+            trainers,
         }
     }
 
@@ -47,14 +55,22 @@ impl Bar {
 }
 
 /// The percentage and the bar give way to the numbers; the second line is cut at the margin.
-fn style(color: bool) -> ProgressStyle {
+fn style(color: bool, trainers: Arc<Mutex<String>>) -> ProgressStyle {
     let template = if color {
-        "{percent:>3} % {wide_bar:.cyan/dim} {prefix}\n      {wide_msg:.dim}"
+        "{percent:>3} % {wide_bar:.cyan/dim} {prefix}\n      {wide_msg:.dim}{trainers}"
     } else {
-        "{percent:>3} % {wide_bar} {prefix}\n      {wide_msg}"
+        "{percent:>3} % {wide_bar} {prefix}\n      {wide_msg}{trainers}"
     };
     ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key(
+            "trainers",
+            move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+                let lines = trainers.lock().unwrap_or_else(PoisonError::into_inner);
+                // What cannot be drawn now is drawn the next time.
+                let _drawn = out.write_str(&lines);
+            },
+        )
         .progress_chars("━╸─")
 }
 
@@ -95,6 +111,21 @@ impl Reporter for Bar {
     fn announcer(&self) -> Announcer {
         let (bar, terminal) = (self.bar.clone(), self.terminal);
         Box::new(move |line| bar.suspend(|| terminal.say(line)))
+    }
+
+    fn board(&self) -> Option<Board> {
+        let (bar, trainers) = (self.bar.clone(), Arc::clone(&self.trainers));
+        Some(Box::new(move |text| {
+            let mut lines = String::new();
+            for line in escaped_lines(text).lines() {
+                // A string takes whatever is written.
+                let _written = write!(lines, "\n{line}");
+            }
+            *trainers.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+            if !bar.is_finished() {
+                bar.tick();
+            }
+        }))
     }
 
     fn close(&mut self) {

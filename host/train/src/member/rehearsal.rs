@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,8 @@ pub struct Scene {
     pub ahead: Option<bool>,
     /// [`super::Cluster::patience`].
     pub patience: Duration,
+    /// Set by whoever wants the end: trainers then take no bucket any more.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// One of them.
@@ -177,18 +180,23 @@ impl Rehearsal<'_, '_> {
             plan: plan_digest(&plan),
             empty: empty.map(|(cell, _)| grid.bucket(cell)).collect(),
         };
-        loop {
+        while !self.scene.stop.load(Ordering::Relaxed) {
             match self.record()?.phase() {
                 Phase::Gathering(_) => drop(self.actor.live.wait(LONGEST_WAIT)),
                 Phase::Opening => drop(self.submit(open.clone())?),
-                _ => return Ok(()),
+                _ => break,
             }
         }
+        Ok(())
     }
 
-    /// The bucket to train next, as [`super::Member`] finds it; none when the pass is over.
+    /// The bucket to train next, as [`super::Member`] finds it; none when the pass is over or the end is wanted.
     fn next(&mut self) -> Result<Option<Bucket>, RunError> {
         loop {
+            if self.scene.stop.load(Ordering::Relaxed) {
+                self.end_settling()?;
+                return Ok(None);
+            }
             let next = match self.leased.pop_front() {
                 Some(next) => Some(next),
                 None => self.lease()?,

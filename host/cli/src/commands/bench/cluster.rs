@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
@@ -15,7 +16,9 @@ use pbg_train::{Actor, Scene};
 
 use super::scratch::Scratch;
 use crate::commands::orders::{Loader, Wanted, wanted};
-use crate::failure::Result;
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::interrupt;
 use crate::terminal::{self, Terminal};
 use crate::together;
 
@@ -107,12 +110,15 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             order,
         });
     }
+    let announce = Box::new(move |text: &str| terminal.say(text));
+    let stop = interrupt::watch("ending the server", announce)?;
     let scene = Scene {
         pass: Sizes::default().pass(args.partitions, None, args.buffer, args.seed),
         trainers: args.machines,
         tree_init: args.tree_init,
         ahead: args.ahead,
         patience: PATIENCE,
+        stop: Arc::clone(&stop),
     };
     let pace = Pace {
         seconds: args.seconds,
@@ -126,6 +132,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let report = pbg_bench::cluster(&scene, pace, actors);
     bar.finish_and_clear();
     let report = report?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::message(Kind::Interrupted, "interrupted"));
+    }
     match args.json {
         true => terminal::print_json(&report),
         false => terminal::print(|out| print(out, &report)),

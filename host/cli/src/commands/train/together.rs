@@ -1,7 +1,8 @@
 //! One trainer of several: how it finds the others.
 
 use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pbg_cluster::{Connection, Method, connect};
@@ -11,8 +12,10 @@ use pbg_train::{Cluster, Outcome};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::progress::Board;
 use crate::terminal::Terminal;
 use crate::together;
+use crate::trainers::{Rules, Status, beneath_a_bar};
 
 /// How long rank 0 waits for the others to leave before it leaves its server running.
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
@@ -88,6 +91,31 @@ impl Meeting {
         }
     }
 
+    /// Shows on `board` what all trainers do, until what comes back is dropped.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(super) fn show(&self, config: &Config, board: Board) -> Result<Showing> {
+        let (connection, rules) = (Arc::clone(&self.connection), Rules::of(config));
+        let ends = Arc::new(AtomicBool::new(false));
+        let shows = Arc::clone(&ends);
+        let show = move || {
+            while !shows.load(Ordering::Relaxed) {
+                // What does not answer now may do so the next time; the trainer itself says for what it waits.
+                if let Ok(status) = Status::of(&connection) {
+                    board(&beneath_a_bar(&status.table(&rules)));
+                }
+                thread::park_timeout(rules.heartbeat);
+            }
+        };
+        let thread = thread::Builder::new().name("board".to_owned()).spawn(show);
+        let thread = thread.map_err(|e| Failure::new(Kind::Internal, e))?;
+        Ok(Showing {
+            ends,
+            thread: Some(thread),
+        })
+    }
+
     /// Whether nobody takes part.
     fn connection_is_idle(&self) -> bool {
         let record = together::record(&self.connection);
@@ -122,6 +150,23 @@ impl Meeting {
         }
         self.connection.stop_server()?;
         Ok(())
+    }
+}
+
+/// A thread that shows what trainers do. Dropping it ends the thread.
+pub(super) struct Showing {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Showing {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // What it panicked with was printed.
+            let _panicked = thread.join();
+        }
     }
 }
 

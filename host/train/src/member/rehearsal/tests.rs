@@ -60,6 +60,7 @@ fn scene(trainers: u32, ahead: bool) -> Scene {
         tree_init: true,
         ahead: Some(ahead),
         patience: Duration::from_secs(60),
+        stop: Arc::default(),
     }
 }
 
@@ -94,4 +95,16 @@ fn every_bucket_with_edges_is_trained_once() {
         });
         assert!(writes >= 6, "{writes}");
     }
+}
+
+#[test]
+fn who_is_to_stop_takes_no_bucket_any_more() {
+    let (wire, scene) = (Arc::new(Wire::default()), scene(1, true));
+    let mut trained = 0;
+    let mut train = |_| {
+        trained += 1;
+        scene.stop.store(trained == 3, Ordering::Relaxed);
+    };
+    let rehearsed = rehearse(actor(&wire), &scene, &mut train).unwrap();
+    assert_eq!((rehearsed.buckets, trained), (3, 3));
 }

@@ -1,0 +1,307 @@
+//! A run of several trainers as it is now: in one table, for `cluster status` and beneath every trainer's bar.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use comfy_table::{CellAlignment, Table, presets};
+use pbg_cluster::Connection;
+use pbg_config::Config;
+use pbg_core::cluster::{Heard, Live as _, State};
+use pbg_core::ledger::{BucketState, Phase, Record, Token};
+use serde::Serialize;
+
+use crate::exit_codes::Kind;
+use crate::failure::{Failure, Result};
+use crate::{format, together};
+
+/// Most trainers that have a line beneath a bar.
+const MOST_LINES: usize = 20;
+
+/// What silence means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// Time between two signs of life.
+    pub(crate) heartbeat: Duration,
+    /// Silence after which the others take a trainer for dead.
+    lease: Duration,
+}
+
+impl Rules {
+    /// Those of a configuration.
+    pub(crate) fn of(config: &Config) -> Self {
+        let rules = &config.distributed;
+        Self {
+            heartbeat: Duration::from_secs_f64(rules.heartbeat),
+            lease: Duration::from_secs_f64(rules.lease),
+        }
+    }
+}
+
+/// A run, as it is now.
+#[derive(Debug, Serialize)]
+pub(crate) struct Status {
+    run: Token,
+    phase: String,
+    epoch: u32,
+    epochs: u32,
+    buckets_done: usize,
+    buckets: usize,
+    /// Version of the newest checkpoint that the ledger knows; 0 before the first.
+    checkpoint: u64,
+    /// Transactions of the ledger so far.
+    revision: u64,
+    server: String,
+    /// How long the ledger took to answer.
+    answer_seconds: f64,
+    trainers: Vec<TrainerStatus>,
+}
+
+/// A trainer, as it is now.
+#[derive(Debug, Serialize)]
+struct TrainerStatus {
+    token: Token,
+    name: String,
+    rank: Option<u32>,
+    state: Option<State>,
+    /// Buckets that it has leased.
+    buckets: Vec<String>,
+    edges_per_second: f64,
+    /// Share of its time that training waited.
+    waited: f64,
+    /// Seconds since it said anything; none if nothing was heard.
+    silent_seconds: Option<f64>,
+}
+
+impl Status {
+    /// Asks the ledger, and adds what was heard.
+    ///
+    /// # Errors
+    /// When the ledger does not answer, or has no run.
+    pub(crate) fn of(connection: &Connection) -> Result<Self> {
+        let asked = Instant::now();
+        let Some(record) = together::record(connection)? else {
+            let what = "there is no run: its ledger is empty";
+            return Err(Failure::message(Kind::Cluster, what));
+        };
+        let answer_seconds = asked.elapsed().as_secs_f64();
+        let heard = connection.heard().into_iter();
+        let heard: BTreeMap<Token, Heard> = heard.map(|heard| (heard.beat.token, heard)).collect();
+        let (work, extent) = (record.work(), record.terms().extent);
+        let is_done = |state: &BucketState| matches!(state, BucketState::Done | BucketState::Empty);
+        let base = record.checkpoints().base();
+        Ok(Self {
+            run: record.run(),
+            phase: phase(&record),
+            epoch: work.pass.epoch + 1,
+            epochs: extent.epochs,
+            buckets_done: work.buckets.iter().filter(is_done).count(),
+            buckets: work.buckets.len(),
+            checkpoint: base.map_or(0, |base| base.version),
+            revision: record.revision(),
+            server: connection.server().to_owned(),
+            answer_seconds,
+            trainers: trainers(&record, &heard),
+        })
+    }
+
+    /// The run in one line.
+    pub(crate) fn head(&self) -> String {
+        format!(
+            "run {}  {}  epoch {}/{}  buckets {}/{}  checkpoint {}  ledger {} on {} ({:.1} ms)",
+            self.run,
+            self.phase,
+            self.epoch.min(self.epochs),
+            self.epochs,
+            self.buckets_done,
+            self.buckets,
+            self.checkpoint,
+            self.revision,
+            self.server,
+            1e3 * self.answer_seconds,
+        )
+    }
+
+    /// A line for each trainer, beneath the names of the columns. Names are their trainers' own choice.
+    pub(crate) fn table(&self, rules: &Rules) -> String {
+        if self.trainers.is_empty() {
+            return "nobody takes part".to_owned();
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header([
+            "trainer", "state", "buckets", "edges/s", "waited", "heard", "",
+        ]);
+        for trainer in &self.trainers {
+            table.add_row(trainer.row(rules));
+        }
+        for column in 3..6 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.trim_fmt()
+    }
+}
+
+/// As much of a table as there is room for beneath a bar.
+pub(crate) fn beneath_a_bar(table: &str) -> String {
+    let mut lines: Vec<&str> = table.lines().collect();
+    let hidden = lines.len().saturating_sub(1 + MOST_LINES);
+    lines.truncate(1 + MOST_LINES);
+    let mut text = lines.join("\n");
+    if hidden > 0 {
+        text.push_str(&format!(
+            "\n and {hidden} more: `pbg-host cluster status` shows all"
+        ));
+    }
+    text
+}
+
+impl TrainerStatus {
+    fn row(&self, rules: &Rules) -> [String; 7] {
+        let silent = self.silent_seconds.map(Duration::try_from_secs_f64);
+        let silent = silent.and_then(std::result::Result::ok);
+        let is_silent = silent.is_none_or(|silent| silent > 3 * rules.heartbeat);
+        let state = match self.state.filter(|_| !is_silent) {
+            None => "silent".to_owned(),
+            Some(state) => format!("{state:?}").to_lowercase(),
+        };
+        let unless_silent = |text: String| if is_silent { "-".to_owned() } else { text };
+        [
+            self.name.clone(),
+            state,
+            self.buckets.join(" "),
+            unless_silent(format::count(self.edges_per_second)),
+            unless_silent(format!("{:.1} %", 100.0 * self.waited)),
+            silent.map_or_else(|| "never".to_owned(), format::duration),
+            match silent.filter(|_| is_silent) {
+                Some(silent) => self.fate(rules.lease.saturating_sub(silent)),
+                None => String::new(),
+            },
+        ]
+    }
+
+    /// What becomes of one that stays silent.
+    fn fate(&self, left: Duration) -> String {
+        let buckets = format::plural(self.buckets.len() as u64, "bucket");
+        format!("ends in {} s; {buckets} to train again", left.as_secs())
+    }
+}
+
+fn phase(record: &Record) -> String {
+    match record.phase() {
+        Phase::Gathering(wanted) => {
+            let here = record.trainers().len();
+            format!("waiting for trainers, {here} of {wanted} are here")
+        }
+        Phase::Opening => "planning".to_owned(),
+        Phase::Training => "training".to_owned(),
+        Phase::PassDone => "between two passes".to_owned(),
+        Phase::Ranking => {
+            let blocks = record.ranking().map_or(&[][..], |ranking| &ranking.blocks);
+            let (ranked, all) = (blocks.iter().flatten().count(), blocks.len());
+            format!("validating, {ranked} of {all} blocks are ranked")
+        }
+        Phase::Stopping => "stopping".to_owned(),
+        Phase::Finished => "finished".to_owned(),
+    }
+}
+
+fn trainers(record: &Record, heard: &BTreeMap<Token, Heard>) -> Vec<TrainerStatus> {
+    let status = |(token, trainer): (&Token, &pbg_core::ledger::Trainer)| {
+        let heard = heard.get(token);
+        TrainerStatus {
+            token: *token,
+            name: trainer.name.clone(),
+            rank: trainer.rank,
+            state: heard.map(|heard| heard.beat.state),
+            buckets: trainer.leases.iter().map(ToString::to_string).collect(),
+            edges_per_second: heard.map_or(0.0, |heard| heard.beat.edges_per_second),
+            waited: heard.map_or(0.0, |heard| heard.beat.waited),
+            silent_seconds: heard.map(|heard| heard.ago.as_secs_f64()),
+        }
+    };
+    let mut trainers: Vec<TrainerStatus> = record.trainers().iter().map(status).collect();
+    trainers.sort_by_key(|trainer| (trainer.rank.is_none(), trainer.rank, trainer.name.clone()));
+    trainers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trainer(name: &str, silent_seconds: Option<f64>) -> TrainerStatus {
+        TrainerStatus {
+            token: Token(1),
+            name: name.to_owned(),
+            rank: None,
+            state: silent_seconds.map(|_| State::Training),
+            buckets: vec!["(3, 7)".to_owned(), "(7, 3)".to_owned()],
+            edges_per_second: 402_000.0,
+            waited: 0.012,
+            silent_seconds,
+        }
+    }
+
+    #[test]
+    fn who_is_silent_is_told_apart() {
+        let status = Status {
+            run: Token(1),
+            phase: "training".to_owned(),
+            epoch: 3,
+            epochs: 10,
+            buckets_done: 118,
+            buckets: 256,
+            checkpoint: 2,
+            revision: 1204,
+            server: "here:1".to_owned(),
+            answer_seconds: 0.0019,
+            trainers: vec![
+                trainer("node-a (0)", Some(0.4)),
+                trainer("node-c (2)", Some(19.2)),
+                trainer("node-d (3)", None),
+            ],
+        };
+        let rules = Rules {
+            heartbeat: Duration::from_secs(2),
+            lease: Duration::from_secs(30),
+        };
+        let table = status.table(&rules);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines.len(), 4, "{table}");
+        for words in [
+            "node-a (0)",
+            "training",
+            "(3, 7) (7, 3)",
+            "402 k",
+            "1.2 %",
+            "0.4 s",
+        ] {
+            assert!(lines[1].contains(words), "{table}");
+        }
+        assert!(lines[2].contains("silent"), "{table}");
+        assert!(
+            lines[2].contains("ends in 10 s; 2 buckets to train again"),
+            "{table}"
+        );
+        assert!(lines[3].contains("never"), "{table}");
+        assert!(
+            status.head().contains("epoch 3/10  buckets 118/256"),
+            "{}",
+            status.head()
+        );
+    }
+
+    #[test]
+    fn a_bar_has_room_for_some() {
+        let few = "trainer\n a\n b";
+        assert_eq!(beneath_a_bar(few), few);
+        let many = "line\n".repeat(70);
+        let cut = beneath_a_bar(&many);
+        assert_eq!(cut.lines().count(), 22);
+        assert!(
+            cut.ends_with("and 49 more: `pbg-host cluster status` shows all"),
+            "{cut}"
+        );
+    }
+}
