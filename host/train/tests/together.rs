@@ -30,6 +30,8 @@ use pbg_train::{
 use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
 use serde_json::Value;
 
+#[path = "together/faults.rs"]
+mod faults;
 #[path = "together/fixed.rs"]
 mod fixed;
 #[path = "together/grown.rs"]
@@ -40,8 +42,12 @@ mod kept;
 mod losses;
 #[path = "together/memory.rs"]
 mod memory;
+#[path = "together/parameters.rs"]
+mod parameters;
 #[path = "together/ranking.rs"]
 mod ranking;
+#[path = "together/refused.rs"]
+mod refused;
 
 use memory::{Connection, Hub};
 
@@ -405,111 +411,6 @@ fn partitions_that_are_needed_again_before_they_are_settled_lose_nothing() {
 }
 
 #[test]
-fn answers_that_are_lost_and_refusals_without_a_reason_change_nothing() {
-    for seed in 0..3 {
-        let world = World::new();
-        let hub = Arc::new(Hub::default());
-        let config = world.config("together", &[]);
-        let connections: Vec<_> = (0..2)
-            .map(|i| Connection::new(&hub, 10 * seed + i))
-            .collect();
-        for connection in &connections {
-            connection.faults.store(20, Ordering::Relaxed);
-        }
-        for outcome in train(&config, &connections) {
-            assert!(
-                matches!(outcome, Ok(Outcome::Finished { .. })),
-                "{outcome:?}"
-            );
-        }
-        replays(&world, &config, &hub.history(), &[]);
-    }
-}
-
-#[test]
-fn one_that_is_evicted_joins_anew() {
-    let world = World::new();
-    let hub = Arc::new(Hub::default());
-    let config = world.config("together", &[]);
-    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
-    let mut rejoined = 0;
-    thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            let stop = AtomicBool::new(false);
-            join(&config, &cluster(&connections[1], 1, 2), &stop, &mut |_| ())
-        });
-        let stop = AtomicBool::new(false);
-        let mut trained = 0;
-        let mut watch = |event: Event| match event {
-            // It has a bucket then that it has not settled.
-            Event::BucketFinished { .. } => {
-                trained += 1;
-                if trained == 3 {
-                    hub.order(|record| {
-                        let own = |rank| rank == Some(0);
-                        let me = record.trainers().iter().find(|(_, t)| own(t.rank));
-                        let token = *me.expect("it takes part").0;
-                        record.order(Order::Evict(token)).expect("it takes part")
-                    });
-                }
-            }
-            Event::Rejoining { .. } => rejoined += 1,
-            _ => {}
-        };
-        let outcome = join(&config, &cluster(&connections[0], 0, 2), &stop, &mut watch);
-        assert!(
-            matches!(outcome, Ok(Outcome::Finished { .. })),
-            "{outcome:?}"
-        );
-        let outcome = other.join().expect("no panic");
-        assert!(
-            matches!(outcome, Ok(Outcome::Finished { .. })),
-            "{outcome:?}"
-        );
-    });
-    assert_eq!(rejoined, 1);
-    replays(&world, &config, &hub.history(), &[]);
-}
-
-#[test]
-fn what_a_dead_trainer_had_is_trained_by_others() {
-    let world = World::new();
-    let hub = Arc::new(Hub::default());
-    let config = world.config("together", &[]);
-    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
-    let patient = Cluster {
-        lease: Duration::from_secs(2),
-        ..cluster(&connections[0], 0, 2)
-    };
-    let mut lost = Vec::new();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let stop = AtomicBool::new(false);
-            let mut cut = |event: Event| {
-                if matches!(event, Event::BucketFinished { index: 1, .. }) {
-                    connections[1].is_cut.store(true, Ordering::Relaxed);
-                }
-            };
-            let outcome = join(&config, &cluster(&connections[1], 1, 2), &stop, &mut cut);
-            assert!(matches!(outcome, Err(RunError::Cluster(_))), "{outcome:?}");
-        });
-        let stop = AtomicBool::new(false);
-        let mut watch = |event: Event| {
-            if let Event::TrainerLost { name, .. } = event {
-                lost.push(name);
-            }
-        };
-        let outcome = join(&config, &patient, &stop, &mut watch);
-        assert!(
-            matches!(outcome, Ok(Outcome::Finished { .. })),
-            "{outcome:?}"
-        );
-    });
-    assert_eq!(lost, ["trainer 1"]);
-    replays(&world, &config, &hub.history(), &[]);
-}
-
-#[test]
 fn one_machine_goes_on_from_what_several_committed_and_the_reverse() {
     let world = World::new();
     let hub = Arc::new(Hub::default());
@@ -576,142 +477,4 @@ fn one_machine_goes_on_from_what_several_committed_and_the_reverse() {
         assert_eq!((unique.len(), buckets.len()), (16, 16), "{pass:?}");
     }
     assert_eq!(passes.len(), 2);
-}
-
-#[test]
-fn parameters_are_everybodys() {
-    let world = World::new();
-    let hub = Arc::new(Hub::default());
-    let mut config = world.config("together", &[("global_emb", "true"), ("num_epochs", "4")]);
-    config.relations[0].operator = Operator::ComplexDiagonal;
-    let mut losses: Vec<f64> = Vec::new();
-    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let stop = AtomicBool::new(false);
-            let outcome = join(&config, &cluster(&connections[1], 1, 2), &stop, &mut |_| ());
-            assert!(
-                matches!(outcome, Ok(Outcome::Finished { .. })),
-                "{outcome:?}"
-            );
-        });
-        let stop = AtomicBool::new(false);
-        let mut watch = |event: Event| {
-            if let Event::EpochFinished { stats, .. } = event {
-                losses.push(stats.mean_loss());
-            }
-        };
-        let outcome = join(&config, &cluster(&connections[0], 0, 2), &stop, &mut watch);
-        assert!(
-            matches!(outcome, Ok(Outcome::Finished { .. })),
-            "{outcome:?}"
-        );
-    });
-    let history = hub.history();
-    for (pass, buckets) in committed(&history) {
-        assert_eq!(buckets.len(), 16, "{pass:?}");
-    }
-    // As many edges were counted as one machine trains, and what both learned is one model.
-    let alone = Config {
-        checkpoint_path: world.folder.path().join("alone").display().to_string(),
-        ..config.clone()
-    };
-    let resolved = Resolved::new(alone.clone()).expect("they fit");
-    let stop = AtomicBool::new(false);
-    let mut last = 0.0;
-    let mut watch = |event: Event| {
-        if let Event::EpochFinished { stats, .. } = event {
-            last = stats.mean_loss();
-        }
-    };
-    let outcome = resolved.train(strategies(&alone), Allowed::default(), &stop, &mut watch);
-    assert!(
-        matches!(outcome, Ok(Outcome::Finished { .. })),
-        "{outcome:?}"
-    );
-    if let Some(together) = losses.last() {
-        assert!(
-            (together / last - 1.0).abs() < 0.15,
-            "{together} beside {last}"
-        );
-    }
-    let model = |config: &Config| {
-        let read = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
-        read.model().expect("parameters")
-    };
-    for (one, other) in model(&config).iter().zip(&model(&alone)) {
-        let sum = |values: &[f32]| values.iter().map(|v| f64::from(*v)).sum::<f64>();
-        if one.name.ends_with(".adagrad") {
-            let (one, other) = (sum(&one.values), sum(&other.values));
-            assert!((one / other - 1.0).abs() < 0.5, "{one} beside {other}");
-        }
-    }
-}
-
-#[test]
-fn what_differs_is_refused_with_its_name() {
-    let world = World::new();
-    let hub = Arc::new(Hub::default());
-    let config = world.config("together", &[]);
-    let (one, two) = (Connection::new(&hub, 0), Connection::new(&hub, 1));
-    let stop = AtomicBool::new(false);
-    let attempts = [
-        (
-            world.config("together", &[("lr", "0.2")]),
-            1,
-            "the hash of the configuration",
-        ),
-        (
-            config.clone(),
-            0,
-            "rank 0 is taken by the trainer trainer 0",
-        ),
-        (
-            world.config("elsewhere", &[]),
-            1,
-            "is not the one that the trainer",
-        ),
-    ];
-    let refusals: Vec<_> = thread::scope(|scope| {
-        // It waits for a second one.
-        let first = scope.spawn(|| join(&config, &cluster(&one, 0, 2), &stop, &mut |_| ()));
-        while hub.history().last().is_none_or(|r| r.trainers().is_empty()) {
-            thread::sleep(Duration::from_millis(10));
-        }
-        let refusals = attempts.iter().map(|(config, rank, _)| {
-            let ends = AtomicBool::new(true);
-            join(config, &cluster(&two, *rank, 2), &ends, &mut |_| ())
-        });
-        let refusals = refusals.collect();
-        stop.store(true, Ordering::Relaxed);
-        let first = first.join().expect("no panic");
-        assert!(
-            matches!(first, Ok(Outcome::Interrupted { .. })),
-            "{first:?}"
-        );
-        refusals
-    });
-    for (refusal, (_, _, expected)) in refusals.iter().zip(&attempts) {
-        let refusal = refusal.as_ref().map_err(ToString::to_string);
-        assert!(
-            refusal.as_ref().is_err_and(|r| r.contains(expected)),
-            "{refusal:?}"
-        );
-    }
-}
-
-#[test]
-fn several_trainers_of_one_bucket_are_refused() {
-    let world = World::of(&CONFIG.replace("num_partitions = 4", "num_partitions = 1"));
-    let hub = Arc::new(Hub::default());
-    let stop = AtomicBool::new(false);
-    let config = world.config("together", &[]);
-    let connection = Connection::new(&hub, 0);
-    let refusal = join(&config, &cluster(&connection, 0, 2), &stop, &mut |_| ());
-    let refusal = refusal.map_err(|error| error.to_string());
-    let expected = "no entity type has more than one partition";
-    assert!(
-        refusal.as_ref().is_err_and(|r| r.contains(expected)),
-        "{refusal:?}"
-    );
 }

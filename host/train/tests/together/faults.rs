@@ -1,0 +1,108 @@
+//! Registers that lie, trainers that are evicted or die.
+
+use super::*;
+
+#[test]
+fn answers_that_are_lost_and_refusals_without_a_reason_change_nothing() {
+    for seed in 0..3 {
+        let world = World::new();
+        let hub = Arc::new(Hub::default());
+        let config = world.config("together", &[]);
+        let connections: Vec<_> = (0..2)
+            .map(|i| Connection::new(&hub, 10 * seed + i))
+            .collect();
+        for connection in &connections {
+            connection.faults.store(20, Ordering::Relaxed);
+        }
+        for outcome in train(&config, &connections) {
+            assert!(
+                matches!(outcome, Ok(Outcome::Finished { .. })),
+                "{outcome:?}"
+            );
+        }
+        replays(&world, &config, &hub.history(), &[]);
+    }
+}
+
+#[test]
+fn one_that_is_evicted_joins_anew() {
+    let world = World::new();
+    let hub = Arc::new(Hub::default());
+    let config = world.config("together", &[]);
+    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
+    let mut rejoined = 0;
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let stop = AtomicBool::new(false);
+            join(&config, &cluster(&connections[1], 1, 2), &stop, &mut |_| ())
+        });
+        let stop = AtomicBool::new(false);
+        let mut trained = 0;
+        let mut watch = |event: Event| match event {
+            // It has a bucket then that it has not settled.
+            Event::BucketFinished { .. } => {
+                trained += 1;
+                if trained == 3 {
+                    hub.order(|record| {
+                        let own = |rank| rank == Some(0);
+                        let me = record.trainers().iter().find(|(_, t)| own(t.rank));
+                        let token = *me.expect("it takes part").0;
+                        record.order(Order::Evict(token)).expect("it takes part")
+                    });
+                }
+            }
+            Event::Rejoining { .. } => rejoined += 1,
+            _ => {}
+        };
+        let outcome = join(&config, &cluster(&connections[0], 0, 2), &stop, &mut watch);
+        assert!(
+            matches!(outcome, Ok(Outcome::Finished { .. })),
+            "{outcome:?}"
+        );
+        let outcome = other.join().expect("no panic");
+        assert!(
+            matches!(outcome, Ok(Outcome::Finished { .. })),
+            "{outcome:?}"
+        );
+    });
+    assert_eq!(rejoined, 1);
+    replays(&world, &config, &hub.history(), &[]);
+}
+
+#[test]
+fn what_a_dead_trainer_had_is_trained_by_others() {
+    let world = World::new();
+    let hub = Arc::new(Hub::default());
+    let config = world.config("together", &[]);
+    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
+    let patient = Cluster {
+        lease: Duration::from_secs(2),
+        ..cluster(&connections[0], 0, 2)
+    };
+    let mut lost = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let stop = AtomicBool::new(false);
+            let mut cut = |event: Event| {
+                if matches!(event, Event::BucketFinished { index: 1, .. }) {
+                    connections[1].is_cut.store(true, Ordering::Relaxed);
+                }
+            };
+            let outcome = join(&config, &cluster(&connections[1], 1, 2), &stop, &mut cut);
+            assert!(matches!(outcome, Err(RunError::Cluster(_))), "{outcome:?}");
+        });
+        let stop = AtomicBool::new(false);
+        let mut watch = |event: Event| {
+            if let Event::TrainerLost { name, .. } = event {
+                lost.push(name);
+            }
+        };
+        let outcome = join(&config, &patient, &stop, &mut watch);
+        assert!(
+            matches!(outcome, Ok(Outcome::Finished { .. })),
+            "{outcome:?}"
+        );
+    });
+    assert_eq!(lost, ["trainer 1"]);
+    replays(&world, &config, &hub.history(), &[]);
+}

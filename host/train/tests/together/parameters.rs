@@ -1,0 +1,73 @@
+//! What all trainers have in common.
+
+use super::*;
+
+#[test]
+fn parameters_are_everybodys() {
+    let world = World::new();
+    let hub = Arc::new(Hub::default());
+    let mut config = world.config("together", &[("global_emb", "true"), ("num_epochs", "4")]);
+    config.relations[0].operator = Operator::ComplexDiagonal;
+    let mut losses: Vec<f64> = Vec::new();
+    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let stop = AtomicBool::new(false);
+            let outcome = join(&config, &cluster(&connections[1], 1, 2), &stop, &mut |_| ());
+            assert!(
+                matches!(outcome, Ok(Outcome::Finished { .. })),
+                "{outcome:?}"
+            );
+        });
+        let stop = AtomicBool::new(false);
+        let mut watch = |event: Event| {
+            if let Event::EpochFinished { stats, .. } = event {
+                losses.push(stats.mean_loss());
+            }
+        };
+        let outcome = join(&config, &cluster(&connections[0], 0, 2), &stop, &mut watch);
+        assert!(
+            matches!(outcome, Ok(Outcome::Finished { .. })),
+            "{outcome:?}"
+        );
+    });
+    let history = hub.history();
+    for (pass, buckets) in committed(&history) {
+        assert_eq!(buckets.len(), 16, "{pass:?}");
+    }
+    // As many edges were counted as one machine trains, and what both learned is one model.
+    let alone = Config {
+        checkpoint_path: world.folder.path().join("alone").display().to_string(),
+        ..config.clone()
+    };
+    let resolved = Resolved::new(alone.clone()).expect("they fit");
+    let stop = AtomicBool::new(false);
+    let mut last = 0.0;
+    let mut watch = |event: Event| {
+        if let Event::EpochFinished { stats, .. } = event {
+            last = stats.mean_loss();
+        }
+    };
+    let outcome = resolved.train(strategies(&alone), Allowed::default(), &stop, &mut watch);
+    assert!(
+        matches!(outcome, Ok(Outcome::Finished { .. })),
+        "{outcome:?}"
+    );
+    if let Some(together) = losses.last() {
+        assert!(
+            (together / last - 1.0).abs() < 0.15,
+            "{together} beside {last}"
+        );
+    }
+    let model = |config: &Config| {
+        let read = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
+        read.model().expect("parameters")
+    };
+    for (one, other) in model(&config).iter().zip(&model(&alone)) {
+        let sum = |values: &[f32]| values.iter().map(|v| f64::from(*v)).sum::<f64>();
+        if one.name.ends_with(".adagrad") {
+            let (one, other) = (sum(&one.values), sum(&other.values));
+            assert!((one / other - 1.0).abs() < 0.5, "{one} beside {other}");
+        }
+    }
+}
