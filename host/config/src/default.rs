@@ -55,6 +55,10 @@ pub(super) const fn sync_rounds() -> f64 {
     100.0
 }
 
+pub(super) const fn sync_bytes() -> f64 {
+    1e9
+}
+
 pub(super) const fn replicas() -> u32 {
     1
 }

@@ -29,6 +29,10 @@ pub struct DistributedConfig {
     #[serde(default = "default::sync_rounds")]
     #[schemars(range(min = 0.01, max = 10_000))]
     pub sync_rounds: f64,
+    /// Most bytes of shared parameters that a trainer sends and gets per second, on average.
+    #[serde(default = "default::sync_bytes")]
+    #[schemars(range(min = 1_000, max = 1_000_000_000_000_u64))]
+    pub sync_bytes: f64,
     /// The program `nats-server`, which rank 0 starts with `file://`, `tcp://` and `env://`.
     #[serde(default)]
     #[schemars(length(min = 1), extend("x-unset" = "looked for beside the program, in `.deps/nats` and in `PATH`"))]
@@ -54,6 +58,7 @@ impl Default for DistributedConfig {
             patience: default::patience(),
             ahead: None,
             sync_rounds: default::sync_rounds(),
+            sync_bytes: default::sync_bytes(),
             nats_server: None,
             credentials: None,
             replicas: default::replicas(),

@@ -133,6 +133,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "patience",
             "ahead",
             "sync_rounds",
+            "sync_bytes",
             "nats_server",
             "credentials",
             "replicas",

@@ -52,7 +52,7 @@ pub use evaluate::{By, Candidates, EvalOptions, EvalReport, RanksOf};
 pub use executor::has_libtorch;
 pub use identity::Allowed;
 pub use losses::{GuardedLoss, traced};
-pub use member::{Actor, Cluster, ClusterError, Rehearsed, Scene, rehearse};
+pub use member::{Actor, Cluster, ClusterError, Rehearsed, Scene, SyncLimits, rehearse};
 pub use memory::{TooLittle, peak_bytes, require as require_memory};
 pub use query::{Model, Neighbor};
 pub use resolved::Resolved;

@@ -48,6 +48,7 @@ mod work;
 pub use error::ClusterError;
 use ledger::{Denied, Ledger};
 use parameters::Parameters;
+pub use parameters::SyncLimits;
 use ranking::Rankings;
 pub use rehearsal::{Actor, Rehearsed, Scene, rehearse};
 use tables::SharedTables;
@@ -79,8 +80,8 @@ pub struct Cluster {
     pub tree_init: bool,
     /// Silence after which the others take a trainer for dead.
     pub lease: Duration,
-    /// Shortest time between two exchanges of parameters.
-    pub exchange: Duration,
+    /// How often and how much of parameters is exchanged.
+    pub exchange: SyncLimits,
     /// Time between two signs of life.
     pub heartbeat: Duration,
     /// How long a register that does not answer is waited for.

@@ -25,7 +25,7 @@ use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
 use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_store::import::{self, ImportOptions};
 use pbg_train::{
-    Allowed, Cluster, Fallbacks, GuardedLoss, Outcome, Resolved, RunError, Strategies,
+    Allowed, Cluster, Fallbacks, GuardedLoss, Outcome, Resolved, RunError, Strategies, SyncLimits,
 };
 use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
 use serde_json::Value;
@@ -199,7 +199,10 @@ fn cluster(connection: &Arc<Connection>, rank: u32, machines: u32) -> Cluster {
         tree_init: true,
         lease: Duration::from_secs(60),
         heartbeat: Duration::from_millis(100),
-        exchange: Duration::from_millis(5),
+        exchange: SyncLimits {
+            rounds: 200.0,
+            bytes: 1e9,
+        },
         patience: Duration::from_secs(1),
         ahead: None,
     }

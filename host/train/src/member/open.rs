@@ -152,8 +152,8 @@ impl<'a> Member<'a> {
         if !arrays.is_empty() || loss.state().is_some() {
             let patience = cluster.patience.min(cluster.lease);
             let live = &cluster.live;
-            let (loss, pause) = (Some(loss), cluster.exchange);
-            let started = Parameters::start(arrays, loss, &ledger, live, pause, patience)?;
+            let (loss, limits) = (Some(loss), cluster.exchange);
+            let started = Parameters::start(arrays, loss, &ledger, live, limits, patience)?;
             machine.gate = Some(started.gate());
             parameters = Some(started);
         }

@@ -33,6 +33,7 @@ mod loss;
 mod message;
 mod moves;
 mod owner;
+mod pace;
 mod places;
 mod rounds;
 mod shared;
@@ -41,6 +42,8 @@ mod state;
 pub(super) use arrays::Arrays;
 use loss::LossSums;
 use message::Counted;
+use pace::Pace;
+pub use pace::SyncLimits;
 use rounds::{Exchange, Turns};
 use shared::{Shared, lock};
 use state::Copied;
@@ -62,7 +65,7 @@ impl Parameters {
         loss: Option<GuardedLoss>,
         ledger: &Arc<Ledger>,
         live: &Arc<dyn Live>,
-        pause: Duration,
+        limits: SyncLimits,
         patience: Duration,
     ) -> Result<Self, RunError> {
         let state = loss.as_ref().and_then(|loss| loss.state());
@@ -82,7 +85,7 @@ impl Parameters {
             fault: Mutex::default(),
             gate: Arc::<RwLock<()>>::default(),
             turns: Mutex::<Turns>::default(),
-            pause,
+            pace: Pace::new(limits),
             ends: AtomicBool::new(false),
         });
         exchange.tell(patience);
@@ -124,7 +127,7 @@ impl Parameters {
     /// caller has settled everything, adds nothing any more, and leaves behind this. Says whether nothing is left: what is
     /// goes the way of a lost trainer's.
     pub(super) fn leave(&self, within: Duration) -> bool {
-        let Exchange { shared, pause, .. } = &*self.exchange;
+        let Exchange { shared, pace, .. } = &*self.exchange;
         let started = Instant::now();
         let left = || within.saturating_sub(started.elapsed());
         let told = self.tell(left());
@@ -139,7 +142,7 @@ impl Parameters {
             if is_over || left().is_zero() {
                 return told && settled && is_over;
             }
-            thread::sleep(*pause);
+            thread::sleep(pace.rest(Instant::now()).min(left()));
         }
     }
 

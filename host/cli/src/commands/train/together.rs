@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pbg_cluster::{Connection, Method, connect};
 use pbg_config::Config;
 use pbg_core::cluster::{Live, Register};
-use pbg_train::{Cluster, Outcome};
+use pbg_train::{Cluster, Outcome, SyncLimits};
 
 use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
@@ -84,7 +84,10 @@ impl Meeting {
             machines: self.machines,
             tree_init: config.distributed_tree_init_order,
             lease: Duration::from_secs_f64(rules.lease),
-            exchange: Duration::from_secs_f64(1.0 / rules.sync_rounds),
+            exchange: SyncLimits {
+                rounds: rules.sync_rounds,
+                bytes: rules.sync_bytes,
+            },
             heartbeat: Duration::from_secs_f64(rules.heartbeat),
             patience: Duration::from_secs_f64(rules.patience),
             ahead: rules.ahead,

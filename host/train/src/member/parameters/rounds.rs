@@ -13,6 +13,7 @@ use super::arrays::Arrays;
 use super::blocks::{Block, Owners};
 use super::loss::KnownLoss;
 use super::message::{Asked, Counted, Question, Reply, Rows};
+use super::pace::Pace;
 use super::shared::{Shared, lock};
 use super::state::Kind;
 use crate::losses::GuardedLoss;
@@ -71,8 +72,7 @@ pub(super) struct Exchange {
     /// Held by workers while they train a batch, and by the exchange alone while it adds what others did.
     pub(super) gate: Arc<RwLock<()>>,
     pub(super) turns: Mutex<Turns>,
-    /// Shortest time between two rounds.
-    pub(super) pause: Duration,
+    pub(super) pace: Pace,
     pub(super) ends: AtomicBool,
 }
 
@@ -81,7 +81,7 @@ impl Exchange {
     pub(super) fn run(&self) {
         while !self.ends.load(Ordering::Relaxed) {
             self.round(None);
-            thread::park_timeout(self.pause);
+            thread::park_timeout(self.pace.rest(Instant::now()));
         }
     }
 
@@ -97,7 +97,8 @@ impl Exchange {
             if started.elapsed() >= within {
                 return false;
             }
-            thread::sleep(self.pause);
+            let left = within.saturating_sub(started.elapsed());
+            thread::sleep(self.pace.rest(Instant::now()).min(left));
         }
     }
 
@@ -216,7 +217,10 @@ impl Exchange {
         if *silent >= PATIENT {
             return None;
         }
-        let answer = self.shared.live.ask(whom, &asked.encode(), ANSWER_WITHIN);
+        let question = asked.encode();
+        let answer = self.shared.live.ask(whom, &question, ANSWER_WITHIN);
+        let came = answer.as_ref().map_or(0, Vec::len);
+        self.pace.moved(question.len() + came);
         let reply = answer.ok().and_then(|answer| Reply::decode(&answer, kind));
         if reply == Some(Reply::Leaving) {
             self.shared.leaves(whom);

@@ -144,11 +144,15 @@ impl Trainer {
         };
         ledger.submit(Action::Join(Box::new(join))).unwrap();
         let (ledger, params) = (Arc::new(ledger), params());
-        let pause = Duration::from_millis(1);
+        let limits = SyncLimits {
+            rounds: 1000.0,
+            bytes: 1e9,
+        };
         let table = Arc::new(Table::new(vec![0.0; ENTITIES * DIMENSION], DIMENSION));
         let arrays = Arrays::new(Arc::clone(&params), vec![Arc::clone(&table)]);
         let exchange =
-            Parameters::start(arrays, Some(loss.clone()), &ledger, &live, pause, patience).unwrap();
+            Parameters::start(arrays, Some(loss.clone()), &ledger, &live, limits, patience)
+                .unwrap();
         Self {
             ledger,
             params,

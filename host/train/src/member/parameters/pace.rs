@@ -1,0 +1,88 @@
+//! How often and how much is exchanged: so many rounds and so many bytes per second at most.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::shared::lock;
+
+/// Most that is exchanged in a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SyncLimits {
+    /// Rounds.
+    pub rounds: f64,
+    /// Bytes of questions and answers, as they are sent.
+    pub bytes: f64,
+}
+
+/// The limits, and what was exchanged.
+pub(super) struct Pace {
+    limits: SyncLimits,
+    /// Bytes since the last round ended.
+    moved: AtomicU64,
+    /// When all that was exchanged before would have been, at the most bytes per second.
+    paid: Mutex<Option<Instant>>,
+}
+
+impl Pace {
+    pub(super) const fn new(limits: SyncLimits) -> Self {
+        Self {
+            limits,
+            moved: AtomicU64::new(0),
+            paid: Mutex::new(None),
+        }
+    }
+
+    /// So many bytes went to another trainer or came from it.
+    pub(super) fn moved(&self, bytes: usize) {
+        self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// How long to rest after a round that ended `now`. What a settlement had to tell at once is made up for here.
+    pub(super) fn rest(&self, now: Instant) -> Duration {
+        let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let moved = self.moved.swap(0, Ordering::Relaxed) as f64;
+        let mut paid = lock(&self.paid);
+        let since = paid.map_or(now, |paid| paid.max(now));
+        let until = since.checked_add(seconds(moved / self.limits.bytes));
+        *paid = until.or(*paid);
+        let owed = until.map_or(Duration::MAX, |until| until - now);
+        owed.max(seconds(1.0 / self.limits.rounds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_and_bytes_are_limited() {
+        let pace = Pace::new(SyncLimits {
+            rounds: 10.0,
+            bytes: 1000.0,
+        });
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        assert_eq!(pace.rest(start), Duration::from_millis(100));
+        pace.moved(50);
+        assert_eq!(pace.rest(after(100)), Duration::from_millis(100));
+        pace.moved(1500);
+        pace.moved(500);
+        assert_eq!(pace.rest(after(200)), Duration::from_secs(2));
+        // Something had to be told before that time was over.
+        pace.moved(1000);
+        assert_eq!(pace.rest(after(1200)), Duration::from_secs(2));
+        assert_eq!(pace.rest(after(4000)), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn limits_that_are_absurd_end_nothing() {
+        let pace = Pace::new(SyncLimits {
+            rounds: 0.01,
+            bytes: f64::MIN_POSITIVE,
+        });
+        pace.moved(1);
+        assert_eq!(pace.rest(Instant::now()), Duration::MAX);
+        assert_eq!(pace.rest(Instant::now()), Duration::from_secs(100));
+    }
+}
