@@ -324,6 +324,25 @@ fn ctrl_c_leaves_and_the_others_go_on() {
 }
 
 #[test]
+fn who_is_last_ends_the_server_that_rank_0_has_left() {
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
+    let keys = ["num_epochs=30"];
+    let mut first = meeting.start(0, 2, &keys);
+    let mut second = meeting.start(1, 2, &keys);
+    assert!(second.trains(3), "{}", second.errors());
+    let pid = first.child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert!(sent.success());
+    assert_eq!(first.ends(), Some(130), "{}", first.errors());
+    assert!(meeting.server_runs(), "the other one needs it");
+    assert_eq!(second.ends(), Some(0), "{}", second.errors());
+    assert!(!meeting.server_runs());
+    assert_eq!(meeting.left(), [""; 0]);
+}
+
+#[test]
 fn a_run_is_looked_at_and_steered_from_outside() {
     let Some(meeting) = Meeting::new(4) else {
         return;

@@ -149,6 +149,15 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Whether a server that this machine started for the run has ended.
+    #[must_use]
+    pub fn server_is_gone(&self) -> bool {
+        let place = self.place.as_ref();
+        place.is_some_and(|place| server::listening(&place.store).is_none())
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
         self.traffic.leave();

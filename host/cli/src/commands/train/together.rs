@@ -135,23 +135,25 @@ impl Meeting {
         }
     }
 
-    /// Ends the server that rank 0 has started, once nobody takes part any more.
+    /// Ends the server that rank 0 has started, once nobody takes part any more: rank 0 does, or if it left before, who is
+    /// last, if that is on the same machine.
     ///
     /// # Errors
     /// When it does not end.
     pub(super) fn end(&self, outcome: &Outcome) -> Result<()> {
-        if self.rank != Some(0) {
-            return Ok(());
-        }
-        let started = Instant::now();
-        let others = matches!(outcome, Outcome::Finished { .. });
+        let (is_first, started) = (self.rank == Some(0), Instant::now());
+        let waits = is_first && matches!(outcome, Outcome::Finished { .. });
         while !self.connection_is_idle() {
-            if !others || started.elapsed() > LEAVE_WITHIN {
+            if !waits || started.elapsed() > LEAVE_WITHIN || self.connection.server_is_gone() {
                 return Ok(());
             }
             thread::sleep(Duration::from_millis(50));
         }
-        self.connection.stop_server()?;
+        let stopped = self.connection.stop_server();
+        // To others it may be out of reach.
+        if is_first {
+            stopped?;
+        }
         Ok(())
     }
 }
