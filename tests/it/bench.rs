@@ -144,5 +144,8 @@ fn trainers_are_measured_beside_rounds_without_waits() {
     place
         .run(["bench", "cluster", "--nats-server", "nowhere"])
         .fails(10, &["nowhere"]);
+    place
+        .run(["bench", "cluster", "--folder", "nowhere/deep"])
+        .fails(2, &["nowhere/deep is no folder"]);
     nothing_stays(&place);
 }

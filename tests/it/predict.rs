@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -327,7 +327,20 @@ fn a_table_has_a_row_per_predicted_edge() {
 fn what_cannot_be_asked_is_refused() {
     let place = trained();
     let asked = name(0, 3);
-    let options: [(&[&str], i32, &[&str]); 11] = [
+    fs::create_dir(place.path("there.jsonl")).unwrap();
+    let options: [(&[&str], i32, &[&str]); 12] = [
+        (
+            &[
+                "--head",
+                &asked,
+                "--relation",
+                "next",
+                "--out",
+                "there.jsonl",
+            ],
+            2,
+            &["there.jsonl is there and no regular file"],
+        ),
         (&[], 2, &["nothing is asked", "--questions"]),
         (&["--head", &asked], 2, &["nothing is asked", "relation"]),
         (&["--relation", "next"], 2, &["neither head nor tail"]),

@@ -73,7 +73,12 @@ impl Lines {
             return Err(self.wrong("longer than 1 MiB"));
         }
         let text = String::from_utf8(bytes).map_err(|_| self.wrong("not valid UTF-8"))?;
-        let line = text.strip_suffix('\n').unwrap_or(&text);
+        // Some editors begin a file with a mark of its encoding, which is no part of a name.
+        let text = match self.number {
+            1 => text.strip_prefix('\u{feff}').unwrap_or(&text),
+            _ => &text,
+        };
+        let line = text.strip_suffix('\n').unwrap_or(text);
         Ok(Some(line.strip_suffix('\r').unwrap_or(line).to_owned()))
     }
 
@@ -111,7 +116,7 @@ mod tests {
 
     #[test]
     fn lines_end_as_they_like() {
-        let mut input = of(b"a\tb\tc\r\nd\te\tf\n\ng");
+        let mut input = of(b"\xef\xbb\xbfa\tb\tc\r\nd\te\tf\n\ng");
         let mut lines = Vec::new();
         while let Some(line) = input.next().unwrap() {
             lines.push(line);

@@ -94,7 +94,14 @@ fn reach(args: &ConfigArgs, terminal: Terminal) -> Result<(Config, Connection)> 
 
 fn stop(args: &ConfigArgs, terminal: Terminal) -> Result<()> {
     let (_, connection) = reach(args, terminal)?;
-    let trainers = change(&connection, |_| Ok(Order::Stop))?.trainers().len();
+    let order = |record: &Record| match record.trainers().is_empty() {
+        true => Err(
+            Failure::message(Kind::Cluster, "nobody takes part in the run")
+                .help("there is nothing to stop"),
+        ),
+        false => Ok(Order::Stop),
+    };
+    let trainers = change(&connection, order)?.trainers().len();
     terminal.say(format_args!(
         "{trainers} trainers finish their buckets and leave"
     ));

@@ -18,7 +18,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  printf 'dog.n.01\\t_hypernym\\tanimal.n.01\\n' | pbg-host score pbg.toml
+  printf 'dog.n.01\\thypernym\\tcanine.n.02\\n' | pbg-host score pbg.toml
   cut -f1-3 test.tsv | pbg-host score pbg.toml | paste test.tsv - > scored.tsv")]
 pub(crate) struct Args {
     /// Which model.

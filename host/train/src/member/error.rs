@@ -44,7 +44,7 @@ pub enum ClusterError {
     /// The folder of the checkpoint is not the one that others write to.
     #[error(
         "the folder {} is not the one that the trainer {name} writes to; `checkpoint_path` has to be one folder that every \
-         machine sees", folder.display()
+         machine sees, and another run needs another `distributed_init_method`", folder.display()
     )]
     NotShared {
         /// The folder.

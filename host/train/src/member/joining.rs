@@ -70,6 +70,11 @@ impl Finding<'_> {
             let newest = self.files.newest()?;
             let cut = newest.as_ref().map(Manifest::cut);
             let verdict = record.as_ref().map(|record| self.judge(record, cut));
+            if let (Some(Verdict::Dropped(_)), Some(record)) = (&verdict, &record)
+                && self.others_go_on(record)?
+            {
+                continue;
+            }
             let ((mut work, admitted), base, replaced) = match verdict {
                 Some(Verdict::Stands) => return Ok(None),
                 Some(Verdict::Extended(work, base)) => ((*work, None), base, None),
@@ -144,6 +149,39 @@ impl Finding<'_> {
         succeeded == *self.terms
     }
 
+    /// Before a record is dropped that does not go with the newest checkpoint of this folder: whether its trainers go on and
+    /// have changed it meanwhile. Those that have opened this folder, too, are told what was dropped; others train into another one.
+    ///
+    /// # Errors
+    /// When there is one of those: its run is not this one.
+    fn others_go_on(&self, record: &Record) -> Result<bool, RunError> {
+        let strangers = || {
+            let trainers = record.trainers().iter();
+            trainers.filter(|(token, _)| !self.files.is_seen_by(**token))
+        };
+        let started = Instant::now();
+        while strangers().next().is_some() && started.elapsed() < self.cluster.lease {
+            let heard = self.cluster.live.heard();
+            let is_alive = |token| heard.iter().any(|heard| heard.beat.token == token);
+            // A folder that is shared over a network may show a sign late.
+            if started.elapsed() >= VISIBLE_WITHIN.min(self.cluster.lease / 2)
+                && let Some((_, stranger)) = strangers().find(|(token, _)| is_alive(**token))
+            {
+                return Err(self.not_shared_with(&stranger.name).into());
+            }
+            thread::sleep(self.cluster.heartbeat.min(self.cluster.lease / 20));
+        }
+        let newest = self.ledger.refresh()?;
+        Ok(newest.is_none_or(|newest| newest.revision() != record.revision()))
+    }
+
+    fn not_shared_with(&self, name: &str) -> ClusterError {
+        ClusterError::NotShared {
+            folder: self.files.path().to_owned(),
+            name: name.escape_debug().to_string(),
+        }
+    }
+
     /// Ends the part of all trainers, where none of them has said anything for the time of a lease and what they shared
     /// would be missing. Says whether it did.
     fn end_all_silent(&self, record: &Record) -> Result<bool, RunError> {
@@ -216,10 +254,7 @@ impl Finding<'_> {
             let started = Instant::now();
             while !self.files.is_seen_by(*token) {
                 if started.elapsed() > VISIBLE_WITHIN {
-                    return Err(ClusterError::NotShared {
-                        folder: self.files.path().to_owned(),
-                        name: trainer.name.escape_debug().to_string(),
-                    });
+                    return Err(self.not_shared_with(&trainer.name));
                 }
                 thread::sleep(VISIBLE_WITHIN / 20);
             }

@@ -54,6 +54,51 @@ fn what_differs_is_refused_with_its_name() {
     }
 }
 
+/// The ledger of a run that goes on is not dropped for the folder of another one.
+#[test]
+fn another_run_does_not_take_over_a_ledger() {
+    let world = World::new();
+    let hub = Arc::new(Hub::default());
+    let keys = [("num_epochs", "100000")];
+    let config = world.config("together", &keys);
+    let (one, two) = (Connection::new(&hub, 0), Connection::new(&hub, 1));
+    let stop = AtomicBool::new(false);
+    let committed = AtomicBool::new(false);
+    let (refusal, first) = thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            let mut lost = 0;
+            let watch = &mut |event| match event {
+                Event::Committed { .. } => committed.store(true, Ordering::Relaxed),
+                Event::Rejoining { .. } => lost += 1,
+                _ => {}
+            };
+            let outcome = join(&config, &cluster(&one, 0, 1), &stop, watch);
+            (outcome, lost)
+        });
+        while !committed.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let config = world.config("elsewhere", &keys);
+        let cluster = Cluster {
+            lease: Duration::from_secs(2),
+            ..cluster(&two, 1, 1)
+        };
+        let refusal = join(&config, &cluster, &AtomicBool::new(true), &mut |_| ());
+        stop.store(true, Ordering::Relaxed);
+        (refusal, first.join().expect("no panic"))
+    });
+    let refusal = refusal.map_err(|error| error.to_string());
+    let expected = "is not the one that the trainer";
+    assert!(
+        refusal.as_ref().is_err_and(|r| r.contains(expected)),
+        "{refusal:?}"
+    );
+    assert!(
+        matches!(first, (Ok(Outcome::Interrupted { .. }), 0)),
+        "{first:?}"
+    );
+}
+
 #[test]
 fn several_trainers_of_one_bucket_are_refused() {
     let world = World::of(&CONFIG.replace("num_partitions = 4", "num_partitions = 1"));

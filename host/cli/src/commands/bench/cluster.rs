@@ -99,6 +99,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let loader = Loader::new(None, Rates::default(), terminal)?;
     let orders = (0..args.machines).map(|_| loader.load(&args.order));
     let orders = orders.collect::<Result<Vec<_>>>()?;
+    if !args.folder.is_dir() {
+        let text = format!("{} is no folder", args.folder.display());
+        return Err(Failure::message(Kind::Usage, text).help("--folder names one that there is"));
+    }
     let scratch = Scratch::beside(&args.folder.join("cluster"))?;
     let server = Server::start(args, &scratch, terminal)?;
     let mut actors = Vec::new();

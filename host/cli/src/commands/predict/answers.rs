@@ -1,6 +1,6 @@
 //! Answers as they are written: for people, as lines of JSON, as a Parquet table.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -56,6 +56,12 @@ impl Answers {
     /// # Errors
     /// When it is of no kind that is written, or cannot be created.
     pub(super) fn file(path: &Path) -> Result<Self> {
+        // A file takes the place of what there is, so that must be one, too.
+        if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+            let text = format!("{} is there and no regular file", path.display());
+            let help = "name another file; without --out, --json writes to standard output";
+            return Err(Failure::message(Kind::Usage, text).help(help));
+        }
         let ending = path.extension().and_then(|ending| ending.to_str());
         match ending {
             Some("parquet") => {
