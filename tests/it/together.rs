@@ -184,6 +184,13 @@ impl Trainer {
         }
     }
 
+    /// What Ctrl-C in its terminal does.
+    fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -314,9 +321,7 @@ fn ctrl_c_leaves_and_the_others_go_on() {
     let mut first = meeting.start(0, 2, &keys);
     let mut second = meeting.start(1, 2, &keys);
     assert!(second.trains(3), "{}", second.errors());
-    let pid = second.child.id().to_string();
-    let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
-    assert!(sent.success());
+    second.interrupt();
     assert_eq!(second.ends(), Some(130), "{}", second.errors());
     assert_eq!(first.ends(), Some(0), "{}", first.errors());
     assert!(first.of("trainer_lost").is_empty());
@@ -332,9 +337,7 @@ fn who_is_last_ends_the_server_that_rank_0_has_left() {
     let mut first = meeting.start(0, 2, &keys);
     let mut second = meeting.start(1, 2, &keys);
     assert!(second.trains(3), "{}", second.errors());
-    let pid = first.child.id().to_string();
-    let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
-    assert!(sent.success());
+    first.interrupt();
     assert_eq!(first.ends(), Some(130), "{}", first.errors());
     assert!(meeting.server_runs(), "the other one needs it");
     assert_eq!(second.ends(), Some(0), "{}", second.errors());

@@ -208,6 +208,14 @@ fn cluster(connection: &Arc<Connection>, rank: u32, machines: u32) -> Cluster {
     }
 }
 
+/// A trainer has come to the end of its run.
+fn finished(outcome: &Result<Outcome, RunError>) {
+    assert!(
+        matches!(outcome, Ok(Outcome::Finished { .. })),
+        "{outcome:?}"
+    );
+}
+
 /// Trains as one of several.
 fn join(
     config: &Config,
@@ -319,10 +327,7 @@ fn replays(world: &World, config: &Config, history: &[Record], changes: &[(&str,
     let resolved = Resolved::new(alone.clone()).expect("they fit");
     let stop = AtomicBool::new(false);
     let outcome = resolved.train(strategies, Allowed::default(), &stop, &mut |_| ());
-    assert!(
-        matches!(outcome, Ok(Outcome::Finished { .. })),
-        "{outcome:?}"
-    );
+    finished(&outcome);
     assert!(
         bytes(config) == bytes(&alone),
         "other bytes than one machine"
@@ -364,10 +369,7 @@ fn any_number_of_trainers_gives_the_bytes_of_one_machine() {
         let config = world.config("together", &changes);
         let connections: Vec<_> = (0..trainers).map(|i| Connection::new(&hub, i)).collect();
         for outcome in train(&config, &connections) {
-            assert!(
-                matches!(outcome, Ok(Outcome::Finished { .. })),
-                "{outcome:?}"
-            );
+            finished(&outcome);
         }
         replays(&world, &config, &hub.history(), &changes);
     }
@@ -402,10 +404,7 @@ fn partitions_that_are_needed_again_before_they_are_settled_lose_nothing() {
                         &stop,
                         &mut |_| (),
                     );
-                    assert!(
-                        matches!(outcome, Ok(Outcome::Finished { .. })),
-                        "{outcome:?}"
-                    );
+                    finished(&outcome);
                 });
             }
         });
@@ -461,10 +460,7 @@ fn one_machine_goes_on_from_what_several_committed_and_the_reverse() {
     stop.store(false, Ordering::Relaxed);
     let before = hub.history().len();
     let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut |_| ());
-    assert!(
-        matches!(outcome, Ok(Outcome::Finished { .. })),
-        "{outcome:?}"
-    );
+    finished(&outcome);
     let history = hub.history();
     let mut passes = committed(&history[..before]);
     for (pass, bucket) in buckets {

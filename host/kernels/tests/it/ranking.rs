@@ -152,6 +152,42 @@ fn a_positive_that_is_not_a_number_ranks_last() {
     }
 }
 
+/// Nine left sides of relation 1, with seven right sides to compare them with.
+pub(crate) struct Block<'t> {
+    pub(crate) ranker: Ranker,
+    pub(crate) queries: Queries,
+    pub(crate) candidates: Candidates,
+    pub(crate) replacement: Replacement<'t>,
+}
+
+impl<'t> Block<'t> {
+    pub(crate) fn of(twin: &'t Twin) -> Self {
+        let mut ranker = Ranker::new(Arc::new(twin.model.spec.clone())).expect("a ranker");
+        let (mut queries, mut candidates) = (Queries::default(), Candidates::default());
+        let replacement = Replacement {
+            side: Side::Rhs,
+            relation: 1,
+            params: &twin.params,
+        };
+        let known: Vec<u32> = (0..9).collect();
+        ranker.queries(
+            Side::Rhs,
+            &known,
+            Relations::One(1),
+            twin.table(Side::Lhs),
+            &twin.params,
+            &mut queries,
+        );
+        ranker.candidates(replacement, 0..7, twin.table(Side::Rhs), &mut candidates);
+        Self {
+            ranker,
+            queries,
+            candidates,
+            replacement,
+        }
+    }
+}
+
 /// Scores of blocks and of single pairs are the same bits, at a dimension that fills no vector evenly.
 #[test]
 fn scores_do_not_depend_on_where_a_pair_stands() {
@@ -160,23 +196,12 @@ fn scores_do_not_depend_on_where_a_pair_stands() {
         false,
         23,
     );
-    let mut ranker = Ranker::new(Arc::new(twin.model.spec.clone())).expect("a ranker");
-    let (mut queries, mut candidates) = (Queries::default(), Candidates::default());
-    let replacement = Replacement {
-        side: Side::Rhs,
-        relation: 1,
-        params: &twin.params,
-    };
-    let known: Vec<u32> = (0..9).collect();
-    ranker.queries(
-        Side::Rhs,
-        &known,
-        Relations::One(1),
-        twin.table(Side::Lhs),
-        &twin.params,
-        &mut queries,
-    );
-    ranker.candidates(replacement, 0..7, twin.table(Side::Rhs), &mut candidates);
+    let Block {
+        mut ranker,
+        queries,
+        candidates,
+        replacement,
+    } = Block::of(&twin);
     assert!(ranker.candidates_depend_on_relation(Side::Rhs, 1));
     let block = ranker.scores(&queries, 0..9, &candidates).to_vec();
     assert_eq!(block.len(), 63);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::{LossWorker, MASKED, Scores, StrategyError};
-use pbg_kernels::rank::{Candidates, Queries, Ranker, Replacement};
-use pbg_kernels::step::{Job, Relations, StepWorker};
+use pbg_kernels::step::{Job, StepWorker};
 
 use crate::gradients::{Twin, rows_of, spec};
+use crate::ranking::Block;
 
 /// A product of two such numbers is subnormal.
 const TINY: f32 = 1e-20;
@@ -94,23 +94,12 @@ fn gradients_of_training_are_zero() {
 #[test]
 fn scores_of_ranking_are_zero() {
     let twin = twin([TINY; 2]);
-    let mut ranker = Ranker::new(Arc::new(twin.model.spec.clone())).expect("a ranker");
-    let (mut queries, mut candidates) = (Queries::default(), Candidates::default());
-    let replacement = Replacement {
-        side: Side::Rhs,
-        relation: 1,
-        params: &twin.params,
-    };
-    let known: Vec<u32> = (0..9).collect();
-    ranker.queries(
-        Side::Rhs,
-        &known,
-        Relations::One(1),
-        twin.table(Side::Lhs),
-        &twin.params,
-        &mut queries,
-    );
-    ranker.candidates(replacement, 0..7, twin.table(Side::Rhs), &mut candidates);
+    let Block {
+        mut ranker,
+        queries,
+        candidates,
+        replacement,
+    } = Block::of(&twin);
     let block = ranker.scores(&queries, 0..9, &candidates).to_vec();
     let pairs = ranker.pair_scores(replacement, &queries, &[3; 9], twin.table(Side::Rhs));
     assert_eq!(block, [0.0; 63]);

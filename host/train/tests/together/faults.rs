@@ -15,10 +15,7 @@ fn answers_that_are_lost_and_refusals_without_a_reason_change_nothing() {
             connection.faults.store(20, Ordering::Relaxed);
         }
         for outcome in train(&config, &connections) {
-            assert!(
-                matches!(outcome, Ok(Outcome::Finished { .. })),
-                "{outcome:?}"
-            );
+            finished(&outcome);
         }
         replays(&world, &config, &hub.history(), &[]);
     }
@@ -55,15 +52,9 @@ fn one_that_is_evicted_joins_anew() {
             _ => {}
         };
         let outcome = join(&config, &cluster(&connections[0], 0, 2), &stop, &mut watch);
-        assert!(
-            matches!(outcome, Ok(Outcome::Finished { .. })),
-            "{outcome:?}"
-        );
+        finished(&outcome);
         let outcome = other.join().expect("no panic");
-        assert!(
-            matches!(outcome, Ok(Outcome::Finished { .. })),
-            "{outcome:?}"
-        );
+        finished(&outcome);
     });
     assert_eq!(rejoined, 1);
     replays(&world, &config, &hub.history(), &[]);
@@ -98,10 +89,7 @@ fn what_a_dead_trainer_had_is_trained_by_others() {
             }
         };
         let outcome = join(&config, &patient, &stop, &mut watch);
-        assert!(
-            matches!(outcome, Ok(Outcome::Finished { .. })),
-            "{outcome:?}"
-        );
+        finished(&outcome);
     });
     assert_eq!(lost, ["trainer 1"]);
     replays(&world, &config, &hub.history(), &[]);

@@ -52,10 +52,7 @@ fn go_on(config: &Config, connections: &[Arc<Connection>]) -> Vec<Event> {
                         &AtomicBool::new(false),
                         &mut |event| said.push(event),
                     );
-                assert!(
-                    matches!(outcome, Ok(Outcome::Finished { .. })),
-                    "{outcome:?}"
-                );
+                finished(&outcome);
                 said
             })
         });
@@ -119,10 +116,7 @@ fn new_names_get_the_rows_that_one_machine_draws() {
         let resolved = Resolved::new(alone.clone()).expect("they fit");
         let stop = AtomicBool::new(false);
         let outcome = resolved.train(strategies, allowed, &stop, &mut |_| ());
-        assert!(
-            matches!(outcome, Ok(Outcome::Finished { .. })),
-            "{outcome:?}"
-        );
+        finished(&outcome);
         assert!(bytes(&config) == bytes(&alone), "{operator}: other bytes");
     }
 }

@@ -85,10 +85,7 @@ fn all_trainers_update_one_loss_with_what_all_of_them_observe() {
         let strategies = with_loss(config, &told);
         let outcome =
             resolved.train_together(strategies, &cluster, Allowed::default(), &stop, &mut |_| ());
-        assert!(
-            matches!(outcome, Ok(Outcome::Finished { .. })),
-            "{outcome:?}"
-        );
+        finished(&outcome);
     };
     thread::scope(|scope| {
         for rank in 0..2 {
@@ -106,10 +103,7 @@ fn all_trainers_update_one_loss_with_what_all_of_them_observe() {
         &stop,
         &mut |_| (),
     );
-    assert!(
-        matches!(outcome, Ok(Outcome::Finished { .. })),
-        "{outcome:?}"
-    );
+    finished(&outcome);
     let edges = |told: &Told| told.lock().unwrap().iter().map(|p| p.edges).sum::<u64>();
     let ((steps, rest, weight), (expected, expected_rest, _)) = (stored(&config), stored(&alone));
     assert_eq!(steps, expected);

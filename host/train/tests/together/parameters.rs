@@ -14,10 +14,7 @@ fn parameters_are_everybodys() {
         scope.spawn(|| {
             let stop = AtomicBool::new(false);
             let outcome = join(&config, &cluster(&connections[1], 1, 2), &stop, &mut |_| ());
-            assert!(
-                matches!(outcome, Ok(Outcome::Finished { .. })),
-                "{outcome:?}"
-            );
+            finished(&outcome);
         });
         let stop = AtomicBool::new(false);
         let mut watch = |event: Event| {
@@ -26,10 +23,7 @@ fn parameters_are_everybodys() {
             }
         };
         let outcome = join(&config, &cluster(&connections[0], 0, 2), &stop, &mut watch);
-        assert!(
-            matches!(outcome, Ok(Outcome::Finished { .. })),
-            "{outcome:?}"
-        );
+        finished(&outcome);
     });
     let history = hub.history();
     for (pass, buckets) in committed(&history) {
@@ -49,10 +43,7 @@ fn parameters_are_everybodys() {
         }
     };
     let outcome = resolved.train(strategies(&alone), Allowed::default(), &stop, &mut watch);
-    assert!(
-        matches!(outcome, Ok(Outcome::Finished { .. })),
-        "{outcome:?}"
-    );
+    finished(&outcome);
     if let Some(together) = losses.last() {
         assert!(
             (together / last - 1.0).abs() < 0.15,
