@@ -76,8 +76,7 @@ export function exportTracedLoss(Plugin, write) {
   };
 }
 
-// What the author's code throws becomes a text for the user, and where it was thrown a log line:
-// there is no console in the sandbox.
+// What the author's code throws becomes a text for the user, and where it was thrown a log line.
 function call(run) {
   try {
     return run();

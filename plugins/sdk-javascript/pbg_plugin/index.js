@@ -3,7 +3,7 @@
 // A plugin is a class; `component.js` of a project names it to the host. The same class runs in
 // Node: `pbg_plugin/testing.js` has what tests need.
 //
-// Rules of the sandbox: no files, no network, no clock, no console. `Math.random` gives the same
+// `console.log` writes to the host's log. Rules of the sandbox: no files, no network, no clock. `Math.random` gives the same
 // numbers in every run and every pass, so draw from `pass.rng()`.
 
 export { Refused } from './component.js';

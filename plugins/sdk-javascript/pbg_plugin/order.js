@@ -1,6 +1,7 @@
 // Bucket orders.
 
 import { Rng } from './rng.js';
+import { traffic } from './traffic.js';
 
 /**
  * One walk over the grid of buckets. A bucket is `{ lhs, rhs }`: the edges from left partition
@@ -63,6 +64,41 @@ export class Pass {
     const onLeft = (p) => (this.residentLhs.includes(p) ? 0n : this.lhsBytes[p]);
     if (this.shared) return onLeft(lhs) + (lhs === rhs ? 0n : onLeft(rhs));
     return onLeft(lhs) + (this.residentRhs.includes(rhs) ? 0n : this.rhsBytes[rhs]);
+  }
+
+  /** Edges of a bucket, a bigint. */
+  edgesOf(bucket) {
+    return this.edges[this.index(bucket)];
+  }
+
+  /** How many partitions there are to load: those of one side where shared, those of both otherwise. */
+  partitions() {
+    return this.lhsPartitions + (this.shared ? 0 : this.rhsPartitions);
+  }
+
+  /**
+   * The partitions that training a bucket needs in the buffer, numbered below `partitions()`: left ones
+   * come first. None for a bucket without edges and for what always stays in memory.
+   */
+  needs(bucket) {
+    if (this.edgesOf(bucket) === 0n) return [];
+    const rhs = this.shared ? bucket.rhs : this.lhsPartitions + bucket.rhs;
+    const ends = bucket.lhs === rhs ? [rhs] : [bucket.lhs, rhs];
+    return ends.filter((partition) => this.bytes(partition) > 0n);
+  }
+
+  /** What loading a partition reads, a bigint; 0n for what always stays in memory. */
+  bytes(partition) {
+    if (partition < this.lhsPartitions) return this.lhsBytes[partition];
+    return this.rhsBytes[partition - this.lhsPartitions];
+  }
+
+  /**
+   * What a plan loads, counted as the host counts it: `{ loads, swaps, bytes }`, the swaps being the loads
+   * that evict another partition; evicted is what is needed again latest (Belady 1966).
+   */
+  traffic(plan) {
+    return traffic(this, plan);
   }
 
   /** The generator that belongs to this pass. */

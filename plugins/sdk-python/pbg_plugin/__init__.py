@@ -25,10 +25,12 @@ numpy, cannot be used.
 
 from . import log
 from .metadata import Metadata, Parameter
-from .loss import TracedLoss, export_traced_loss, exp, log as ln, relu, sigmoid, softplus, sqrt
+from .loss import Progress, Scores, TracedLoss, export_traced_loss
+from .loss import exp, log as ln, relu, sigmoid, softplus, sqrt
 from .order import Bucket, Order, Pass, export_order, pick_by_plan
 from .rng import Rng
 from .sampler import Draw, Left, Sampler, Share, export_sampler
+from .traffic import Traffic
 
 
 class Refused(Exception):
@@ -43,11 +45,14 @@ __all__ = [
     "Order",
     "Parameter",
     "Pass",
+    "Progress",
     "Refused",
     "Rng",
     "Sampler",
+    "Scores",
     "Share",
     "TracedLoss",
+    "Traffic",
     "exp",
     "export_order",
     "export_sampler",

@@ -1,28 +1,43 @@
 """Between the generated bindings, which exist only in a component, and the author's classes."""
 
+from __future__ import annotations
+
 import operator
 import sys
 from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn, Tuple, TypeVar
 
 from . import log
 
+if TYPE_CHECKING:
+    from .loss import Graph
+    from .metadata import Parameter
+
+# Both are only in a component.
+Err: Any = None
+wit_metadata: Any = None
 try:
-    from componentize_py_types import Err
-    from wit_world.exports import metadata as wit_metadata
+    from componentize_py_types import Err as _Err
+    from wit_world.exports import metadata as _metadata
+
+    Err, wit_metadata = _Err, _metadata
 except ImportError:
-    Err = wit_metadata = None
+    pass
 
-_instances = {}
+T = TypeVar("T")
+
+_instances: Dict[Any, Any] = {}
 
 
-def instance(make):
+def instance(make: Callable[[], T]) -> T:
     """The one instance of a class in this component, made on first use."""
     if make not in _instances:
         _instances[make] = make()
-    return _instances[make]
+    made: T = _instances[make]
+    return made
 
 
-def call(function, *arguments):
+def call(function: Callable[..., T], *arguments: Any) -> T:
     """Calls the author's code. What it raises becomes a text for the user, and where it was
     raised log lines: an exception that left the component would be a trap without words."""
     from . import Refused
@@ -36,7 +51,7 @@ def call(function, *arguments):
         raise Err(_told(error)) from None
 
 
-def tell(function, *arguments):
+def tell(function: Callable[..., T], *arguments: Any) -> T:
     """Calls the author's code where the host expects no answer: what it raises is a fault."""
     _enter()
     try:
@@ -46,18 +61,18 @@ def tell(function, *arguments):
         raise
 
 
-def whole(number, what):
+def whole(number: Any, what: str) -> int:
     """`number` as an int; an error that names `what` where it is none, or too large for the host."""
     try:
-        number = operator.index(number)
+        found = operator.index(number)
     except TypeError:
         raise TypeError(f"{what} is {number!r}, not a whole number") from None
-    if not 0 <= number < 1 << 32:
-        raise ValueError(f"{what} is {number}, not a number from 0 to {(1 << 32) - 1}")
-    return number
+    if not 0 <= found < 1 << 32:
+        raise ValueError(f"{what} is {found}, not a number from 0 to {(1 << 32) - 1}")
+    return found
 
 
-def pair(value, what, names):
+def pair(value: Any, what: str, names: Tuple[str, str]) -> Tuple[int, int]:
     """Two whole numbers; an error that names `what` where `value` is something else."""
     try:
         first, second = value
@@ -66,7 +81,7 @@ def pair(value, what, names):
     return whole(first, f"{names[0]} of {what}"), whole(second, f"{names[1]} of {what}")
 
 
-def _told(error):
+def _told(error: BaseException) -> str:
     """What was raised, and where: the innermost line that is not the SDK's. The lines on the way
     there are logged. Sources cannot be read in the sandbox, so the numbers of lines have to do."""
     frames = []
@@ -85,7 +100,7 @@ def _told(error):
     return f"{text} ({_place(theirs[-1])})" if theirs else text
 
 
-def _place(frame):
+def _place(frame: Tuple[str, int, str]) -> str:
     path, line, function = frame
     return f"{path.rpartition('/')[2]}, line {line}, in {function}"
 
@@ -93,17 +108,17 @@ def _place(frame):
 class _Printed:
     """Standard output or error as log lines: the sandbox has neither."""
 
-    def __init__(self, write):
+    def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._begun = ""
 
-    def write(self, text):
+    def write(self, text: str) -> int:
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
             self._write(line)
         return len(text)
 
-    def flush(self):
+    def flush(self) -> None:
         if self._begun:
             self._write(self._begun)
             self._begun = ""
@@ -113,7 +128,7 @@ class _Late:
     """Finds no module: files to look in are there only while the component is built."""
 
     @staticmethod
-    def find_spec(name, path=None, target=None):
+    def find_spec(name: str, path: Any = None, target: Any = None) -> NoReturn:
         raise ModuleNotFoundError(
             f"{name} is not in the component: import it where a module begins; packages with "
             "compiled code, such as numpy, cannot be used",
@@ -121,7 +136,7 @@ class _Late:
         )
 
 
-def _enter():
+def _enter() -> None:
     """The first call: print and import are replaced. Modules were imported earlier, while the
     component was built, where both did what they do elsewhere."""
     if wit_metadata is None or isinstance(sys.stdout, _Printed):
@@ -130,25 +145,25 @@ def _enter():
     sys.meta_path = [finder for finder in sys.meta_path if finder is not PathFinder] + [_Late]
 
 
-def order_types():
+def order_types() -> Any:
     """The bindings of buckets; each world has only its own."""
     from wit_world.imports import types
 
     return types
 
 
-def sampler_types():
+def sampler_types() -> Any:
     """The bindings of relation samplers."""
     from wit_world.exports import relation_sampler
 
     return relation_sampler
 
 
-def lowered(graph, update_every):
+def lowered(graph: Graph, update_every: int) -> Any:
     """A graph as the host takes it."""
     from wit_world.exports import loss_traced as wit
 
-    def node(op, *operands):
+    def node(op: str, *operands: Any) -> Any:
         if op in ("positive", "negative", "columns"):
             return getattr(wit, "Node_" + op.capitalize())()
         if op in ("constant", "parameter", "softmax"):
@@ -171,17 +186,17 @@ def lowered(graph, update_every):
 class Configured:
     """What every kind of strategy exports."""
 
-    make = None
+    make: Any = None
 
-    def configure(self, parameters):
+    def configure(self, parameters: Any) -> None:
         values = {p.name: p.value.value for p in parameters}
         call(lambda: instance(self.make).configure(values))
 
 
-def metadata_of(plugin):
+def metadata_of(plugin: Any) -> type:
     """The class that exports a plugin's metadata."""
 
-    def described():
+    def described() -> Any:
         own = plugin.metadata()
         parameters = [wit_metadata.Parameter(p.name, p.doc, _kind(p)) for p in own.parameters]
         return wit_metadata.Description(
@@ -189,13 +204,13 @@ def metadata_of(plugin):
         )
 
     class Metadata:
-        def describe(self):
+        def describe(self) -> Any:
             return tell(described)
 
     return Metadata
 
 
-def _kind(p):
+def _kind(p: Parameter) -> Any:
     if p.kind == "boolean":
         return wit_metadata.ParameterKind_Boolean(p.default)
     if p.kind == "integer":

@@ -1,10 +1,13 @@
 """Computes formulas in an ordinary interpreter, one row at a time."""
 
+from __future__ import annotations
+
 import math
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from .loss import MASKED, trace
+from .loss import MASKED, Graph, TracedLoss, trace
 
-_UNARY = {
+_UNARY: Dict[str, Callable[[float], float]] = {
     "neg": lambda x: -x,
     "abs": abs,
     "exp": lambda x: math.exp(x) if x < 700 else math.inf,
@@ -16,7 +19,7 @@ _UNARY = {
     "stop_gradient": lambda x: x,
 }
 
-_OTHERS = {
+_OTHERS: Dict[str, Callable[..., float]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -34,14 +37,14 @@ _OTHERS = {
 }
 
 
-def _logsumexp(values):
+def _logsumexp(values: List[float]) -> float:
     if not values:
         return -math.inf
     most = max(values)
     return most + math.log(sum(math.exp(v - most) for v in values))
 
 
-_REDUCTIONS = {
+_REDUCTIONS: Dict[str, Callable[[List[float], float], float]] = {
     "reduce_sum": lambda values, columns: sum(values),
     "reduce_mean": lambda values, columns: sum(values) / max(columns, 1),
     "reduce_max": lambda values, columns: max(values, default=-math.inf),
@@ -49,17 +52,30 @@ _REDUCTIONS = {
 }
 
 
-def row_loss(graph, positive, negatives, parameters=None):
+def row_loss(
+    graph: Graph,
+    positive: float,
+    negatives: Sequence[float],
+    parameters: Optional[Dict[str, float]] = None,
+) -> float:
     """The loss of one positive with its negatives; those that are MASKED do not count."""
-    parameters = list((parameters or graph.parameters).values())
+    numbers = list((parameters or graph.parameters).values())
     counted = [score for score in negatives if score != MASKED]
-    values = []
+    values: List[Any] = []
     for op, *operands in graph.nodes:
-        values.append(_node(op, operands, values, positive, counted, len(negatives), parameters))
-    return values[graph.output]
+        values.append(_node(op, operands, values, positive, counted, len(negatives), numbers))
+    return float(values[graph.output])
 
 
-def _node(op, operands, values, positive, counted, columns, parameters):
+def _node(
+    op: str,
+    operands: List[Any],
+    values: List[Any],
+    positive: float,
+    counted: List[float],
+    columns: int,
+    parameters: List[float],
+) -> Any:
     if op == "positive":
         return float(positive)
     if op == "negative":
@@ -83,19 +99,21 @@ def _node(op, operands, values, positive, counted, columns, parameters):
     return [function(*column) for column in zip(*wide)]
 
 
-def evaluate(loss, positive, negatives):
+def evaluate(loss: TracedLoss, positive: float, negatives: Sequence[float]) -> float:
     """The loss of one positive with its negatives, as the host computes it."""
     return row_loss(trace(loss), positive, negatives)
 
 
-def gradient(loss, positive, negatives, step=1e-5):
+def gradient(
+    loss: TracedLoss, positive: float, negatives: Sequence[float], step: float = 1e-5
+) -> Tuple[float, List[float]]:
     """The gradient by finite differences: that of the positive, and a list of the negatives'.
 
     Where a formula has stop_gradient it differs from what training follows."""
     graph = trace(loss)
 
-    def slope(at):
-        def moved(by):
+    def slope(at: int) -> float:
+        def moved(by: float) -> float:
             scores = [positive, *negatives]
             scores[at] += by
             return row_loss(graph, scores[0], scores[1:])

@@ -12,25 +12,33 @@ decide what to compute next: `x.select(a, b)` computes both and takes one. Negat
 count are left out of sums, means, maxima and the like by themselves.
 """
 
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Tuple, Type, Union
+
 from . import component
+from .metadata import Metadata
 
 #: Score of a negative that does not count.
 MASKED = -1e9
 
 _SCALAR, _ROW, _MATRIX = range(3)
 
+#: What a value may be joined with.
+Operand = Union["Expr", float]
+
 
 class Graph:
     """A formula as a list of nodes: tuples of an operation and the places of its operands."""
 
-    def __init__(self):
-        self.nodes = []
-        self.shapes = []
+    def __init__(self) -> None:
+        self.nodes: List[Tuple[Any, ...]] = []
+        self.shapes: List[int] = []
         #: Names and values, in the order in which they were named.
-        self.parameters = {}
+        self.parameters: Dict[str, float] = {}
         self.output = 0
 
-    def push(self, shape, *node):
+    def push(self, shape: int, *node: Any) -> Expr:
         """Adds a node, once."""
         if node not in self.nodes:
             self.nodes.append(node)
@@ -41,7 +49,7 @@ class Graph:
 class Scores:
     """What a formula starts from."""
 
-    def __init__(self, graph):
+    def __init__(self, graph: Graph) -> None:
         self._graph = graph
         #: Scores of the positives: one number per positive.
         self.positive = graph.push(_ROW, "positive")
@@ -49,15 +57,15 @@ class Scores:
         self.negatives = graph.push(_MATRIX, "negative")
 
     @property
-    def columns(self):
+    def columns(self) -> Expr:
         """Number of negatives per positive, those that do not count included."""
         return self._graph.push(_SCALAR, "columns")
 
-    def constant(self, value):
+    def constant(self, value: float) -> Expr:
         """A number."""
         return self._graph.push(_SCALAR, "constant", float(value))
 
-    def parameter(self, name, value):
+    def parameter(self, name: str, value: float) -> Expr:
         """A number that `update` may change later."""
         self._graph.parameters.setdefault(name, float(value))
         index = list(self._graph.parameters).index(name)
@@ -67,180 +75,191 @@ class Scores:
 class Expr:
     """A value of a formula."""
 
-    def __init__(self, graph, at):
+    def __init__(self, graph: Graph, at: int) -> None:
         self._graph = graph
         self._at = at
 
-    def _operand(self, other):
+    def _operand(self, other: Operand) -> Expr:
         if isinstance(other, Expr):
             return other
         return self._graph.push(_SCALAR, "constant", float(other))
 
-    def _unary(self, op):
+    def _unary(self, op: str) -> Expr:
         return self._graph.push(self._graph.shapes[self._at], op, self._at)
 
-    def _joined(self, op, *others):
+    def _joined(self, op: str, *others: Operand) -> Expr:
         values = [self] + [self._operand(other) for other in others]
         shape = max(self._graph.shapes[v._at] for v in values)
         return self._graph.push(shape, op, *(v._at for v in values))
 
-    def _reduced(self, op):
+    def _reduced(self, op: str) -> Expr:
         if self._graph.shapes[self._at] != _MATRIX:
             raise TypeError(f"{op} is for values with one number per negative")
         return self._graph.push(_ROW, op, self._at)
 
-    def __add__(self, other):
+    def __add__(self, other: Operand) -> Expr:
         return self._joined("add", other)
 
-    def __sub__(self, other):
+    def __sub__(self, other: Operand) -> Expr:
         return self._joined("sub", other)
 
-    def __mul__(self, other):
+    def __mul__(self, other: Operand) -> Expr:
         return self._joined("mul", other)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: Operand) -> Expr:
         return self._joined("div", other)
 
-    def __pow__(self, other):
+    def __pow__(self, other: Operand) -> Expr:
         return self._joined("pow", other)
 
-    def __radd__(self, other):
+    def __radd__(self, other: Operand) -> Expr:
         return self._operand(other) + self
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: Operand) -> Expr:
         return self._operand(other) - self
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: Operand) -> Expr:
         return self._operand(other) * self
 
-    def __rtruediv__(self, other):
+    def __rtruediv__(self, other: Operand) -> Expr:
         return self._operand(other) / self
 
-    def __rpow__(self, other):
+    def __rpow__(self, other: Operand) -> Expr:
         return self._operand(other) ** self
 
-    def __neg__(self):
+    def __neg__(self) -> Expr:
         return self._unary("neg")
 
-    def __abs__(self):
+    def __abs__(self) -> Expr:
         return self._unary("abs")
 
-    def __lt__(self, other):
+    def __lt__(self, other: Operand) -> Expr:
         return self._joined("less", other)
 
-    def __le__(self, other):
+    def __le__(self, other: Operand) -> Expr:
         return self._joined("less_equal", other)
 
-    def __gt__(self, other):
+    def __gt__(self, other: Operand) -> Expr:
         return self._joined("greater", other)
 
-    def __ge__(self, other):
+    def __ge__(self, other: Operand) -> Expr:
         return self._joined("greater_equal", other)
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         raise TypeError(
             "scores are not known while the formula is written down, so `if`, `and`, `or`, `min` "
             "and `max` cannot look at them; use select, minimum or maximum"
         )
 
-    def exp(self):
+    def exp(self) -> Expr:
         """e to the power of it."""
         return self._unary("exp")
 
-    def log(self):
+    def log(self) -> Expr:
         """Natural logarithm."""
         return self._unary("log")
 
-    def sqrt(self):
+    def sqrt(self) -> Expr:
         """Square root."""
         return self._unary("sqrt")
 
-    def sigmoid(self):
+    def sigmoid(self) -> Expr:
         """1 / (1 + exp(-x))"""
         return self._unary("sigmoid")
 
-    def softplus(self):
+    def softplus(self) -> Expr:
         """log(1 + exp(x)), also where exp(x) overflows."""
         return self._unary("softplus")
 
-    def relu(self):
+    def relu(self) -> Expr:
         """max(x, 0)"""
         return self._unary("relu")
 
-    def stop_gradient(self):
+    def stop_gradient(self) -> Expr:
         """The same value; no gradient flows back through it."""
         return self._unary("stop_gradient")
 
-    def minimum(self, other):
+    def minimum(self, other: Operand) -> Expr:
         """The smaller one."""
         return self._joined("min", other)
 
-    def maximum(self, other):
+    def maximum(self, other: Operand) -> Expr:
         """The larger one."""
         return self._joined("max", other)
 
-    def equal(self, other):
+    def equal(self, other: Operand) -> Expr:
         """1 where they are equal, 0 elsewhere."""
         return self._joined("equal", other)
 
-    def clamp(self, low, high):
+    def clamp(self, low: Operand, high: Operand) -> Expr:
         """min(max(x, low), high)"""
         return self._joined("clamp", low, high)
 
-    def select(self, then, otherwise):
+    def select(self, then: Operand, otherwise: Operand) -> Expr:
         """`then` where this is not 0, `otherwise` elsewhere."""
         return self._joined("select", then, otherwise)
 
-    def sum(self):
+    def sum(self) -> Expr:
         """Over the negatives of each positive."""
         return self._reduced("reduce_sum")
 
-    def mean(self):
+    def mean(self) -> Expr:
         """The sum divided by the number of columns."""
         return self._reduced("reduce_mean")
 
-    def max(self):
+    def max(self) -> Expr:
         """The largest of the negatives."""
         return self._reduced("reduce_max")
 
-    def logsumexp(self):
+    def logsumexp(self) -> Expr:
         """log(sum(exp(x))), without overflow."""
         return self._reduced("reduce_logsumexp")
 
-    def softmax(self):
+    def softmax(self) -> Expr:
         """exp(x) divided by the sum of the row's."""
         self._reduced("reduce_sum")
         return self._unary("softmax")
 
 
-def exp(x):
+def exp(x: Expr) -> Expr:
     """e to the power of x."""
     return x.exp()
 
 
-def log(x):
+def log(x: Expr) -> Expr:
     """Natural logarithm."""
     return x.log()
 
 
-def sqrt(x):
+def sqrt(x: Expr) -> Expr:
     """Square root."""
     return x.sqrt()
 
 
-def sigmoid(x):
+def sigmoid(x: Expr) -> Expr:
     """1 / (1 + exp(-x))"""
     return x.sigmoid()
 
 
-def softplus(x):
+def softplus(x: Expr) -> Expr:
     """log(1 + exp(x)), also where exp(x) overflows."""
     return x.softplus()
 
 
-def relu(x):
+def relu(x: Expr) -> Expr:
     """max(x, 0)"""
     return x.relu()
+
+
+class Progress(NamedTuple):
+    """What `update` is told."""
+
+    #: Batches since the beginning of the run.
+    step: int
+    #: Edges since the last update.
+    edges: int
+    #: Their mean loss.
+    mean_loss: float
 
 
 class TracedLoss:
@@ -250,23 +269,23 @@ class TracedLoss:
     update_every = 0
 
     @classmethod
-    def metadata(cls):
+    def metadata(cls) -> Metadata:
         """Who this is: a `Metadata`."""
         raise NotImplementedError
 
-    def configure(self, parameters):
+    def configure(self, parameters: Dict[str, Any]) -> None:
         """Takes a dict with every declared parameter, already checked."""
 
-    def build(self, scores):
+    def build(self, scores: Scores) -> Expr:
         """Writes the formula down: the loss of each positive."""
         raise NotImplementedError
 
-    def update(self, progress, values):
+    def update(self, progress: Progress, values: Dict[str, float]) -> None:
         """Changes the dict of `scores.parameter` values. `progress` has `step`, `edges` and
         `mean_loss`. It must depend on its arguments and the configuration alone."""
 
 
-def trace(loss):
+def trace(loss: TracedLoss) -> Graph:
     """The graph of a loss."""
     graph = Graph()
     result = loss.build(Scores(graph))
@@ -276,32 +295,33 @@ def trace(loss):
     return graph
 
 
-def export_traced_loss(loss):
+def updated(made: TracedLoss, progress: Any, values: List[float]) -> List[float]:
+    """The values of a loss's parameters after its `update`."""
+    names = list(trace(made).parameters)
+    named = dict(zip(names, values))
+    made.update(progress, named)
+    for name in names:
+        if not isinstance(named.get(name), (int, float)):
+            raise TypeError(f"update left {named.get(name)!r} as {name}, not a number")
+    return [float(named[name]) for name in names]
+
+
+def export_traced_loss(loss: Type[TracedLoss]) -> Tuple[type, type]:
     """What a component exports for a class of losses:
     `Metadata, LossTraced = export_traced_loss(MyLoss)`."""
 
-    def built():
+    def built() -> Any:
         made = component.instance(loss)
         every = component.whole(made.update_every, "update_every")
         return component.lowered(trace(made), every)
 
-    def updated(progress, values):
-        made = component.instance(loss)
-        names = list(trace(made).parameters)
-        named = dict(zip(names, values))
-        made.update(progress, named)
-        for name in names:
-            if not isinstance(named.get(name), (int, float)):
-                raise TypeError(f"update left {named.get(name)!r} as {name}, not a number")
-        return [float(named[name]) for name in names]
-
     class LossTraced(component.Configured):
         make = loss
 
-        def build(self):
+        def build(self) -> Any:
             return component.call(built)
 
-        def update(self, progress, values):
-            return component.call(updated, progress, values)
+        def update(self, progress: Any, values: List[float]) -> Any:
+            return component.call(lambda: updated(component.instance(loss), progress, values))
 
     return component.metadata_of(loss), LossTraced

@@ -1,7 +1,9 @@
 """Who a plugin is and which parameters it takes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 
 @dataclass
@@ -21,27 +23,41 @@ class Parameter:
     options: List[str] = field(default_factory=list)
 
     @classmethod
-    def boolean(cls, name, default, doc):
+    def boolean(cls, name: str, default: bool, doc: str) -> Parameter:
         """True or false."""
         return cls(name, doc, "boolean", bool(default))
 
     @classmethod
-    def integer(cls, name, default, doc, minimum=None, maximum=None):
+    def integer(
+        cls,
+        name: str,
+        default: int,
+        doc: str,
+        minimum: Optional[int] = None,
+        maximum: Optional[int] = None,
+    ) -> Parameter:
         """A whole number."""
         return cls(name, doc, "integer", default, minimum, maximum)
 
     @classmethod
-    def number(cls, name, default, doc, minimum=None, maximum=None):
+    def number(
+        cls,
+        name: str,
+        default: float,
+        doc: str,
+        minimum: Optional[float] = None,
+        maximum: Optional[float] = None,
+    ) -> Parameter:
         """A finite number."""
         return cls(name, doc, "number", float(default), minimum, maximum)
 
     @classmethod
-    def text(cls, name, default, doc):
+    def text(cls, name: str, default: str, doc: str) -> Parameter:
         """Any text."""
         return cls(name, doc, "text", default)
 
     @classmethod
-    def choice(cls, name, options, doc):
+    def choice(cls, name: str, options: Sequence[str], doc: str) -> Parameter:
         """One of several words; the first is the default."""
         return cls(name, doc, "choice", options[0], options=list(options))
 
@@ -57,6 +73,6 @@ class Metadata:
     parameters: List[Parameter] = field(default_factory=list)
     fallback: Optional[str] = None
 
-    def defaults(self):
+    def defaults(self) -> Dict[str, Any]:
         """The parameters that a plugin gets where a configuration sets nothing."""
         return {p.name: p.default for p in self.parameters}

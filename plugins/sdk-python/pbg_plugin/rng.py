@@ -1,13 +1,19 @@
 """The one source of randomness: a generator seeded from the arguments."""
 
+from __future__ import annotations
+
+from typing import List, Optional, Sequence, TypeVar
+
 _MASK = (1 << 64) - 1
+
+T = TypeVar("T")
 
 
 class Rng:
     """xoshiro256++, seeded through SplitMix64: the same numbers as the other SDKs give."""
 
-    def __init__(self, seed):
-        self._state = []
+    def __init__(self, seed: int) -> None:
+        self._state: List[int] = []
         for _ in range(4):
             seed = (seed + 0x9E3779B97F4A7C15) & _MASK
             z = seed
@@ -15,7 +21,7 @@ class Rng:
             z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
             self._state.append(z ^ (z >> 31))
 
-    def next_u64(self):
+    def next_u64(self) -> int:
         """64 random bits."""
         a, b, c, d = self._state
         result = (_rotated((a + d) & _MASK, 23) + a) & _MASK
@@ -28,7 +34,7 @@ class Rng:
         self._state = [a, b, c, _rotated(d, 45)]
         return result
 
-    def below(self, bound):
+    def below(self, bound: int) -> int:
         """A number in `range(bound)`, each equally likely (Lemire's method)."""
         if bound <= 0:
             raise ValueError(f"below({bound}): there is no such number")
@@ -38,17 +44,17 @@ class Rng:
             if low >= bound or low >= ((1 << 64) - bound) % bound:
                 return product >> 64
 
-    def unit(self):
+    def unit(self) -> float:
         """A number in [0, 1)."""
         return (self.next_u64() >> 11) * 2.0**-53
 
-    def shuffle(self, items):
+    def shuffle(self, items: List[T]) -> None:
         """Puts a list in random order, in place (Fisher and Yates)."""
         for end in range(len(items) - 1, 0, -1):
             other = self.below(end + 1)
             items[end], items[other] = items[other], items[end]
 
-    def weighted(self, weights):
+    def weighted(self, weights: Sequence[int]) -> Optional[int]:
         """An index with probability proportional to its weight (whole numbers); None where all
         are 0."""
         total = sum(weights)
@@ -59,7 +65,8 @@ class Rng:
             if left < weight:
                 return index
             left -= weight
+        raise AssertionError("the sum of all weights is larger than any number below it")
 
 
-def _rotated(x, by):
+def _rotated(x: int, by: int) -> int:
     return ((x << by) | (x >> (64 - by))) & _MASK

@@ -1,11 +1,14 @@
 """What the host asks of plugins, checked in an ordinary interpreter."""
 
+from __future__ import annotations
+
 import math
+from typing import List, Type, TypeVar
 
 from .interpret import evaluate, gradient
-from .loss import MASKED
-from .order import Pass
-from .sampler import Share
+from .loss import MASKED, TracedLoss
+from .order import Bucket, Order, Pass
+from .sampler import Draw, Sampler, Share
 
 __all__ = ["check_order", "check_plan", "check_sampler", "check_traced_loss", "evaluate"]
 __all__ += ["draws_of", "gradient", "with_defaults"]
@@ -13,17 +16,20 @@ __all__ += ["draws_of", "gradient", "with_defaults"]
 GRIDS = [(1, 1), (1, 5), (5, 1), (2, 2), (3, 5), (5, 3), (4, 4), (16, 16)]
 
 
-def with_defaults(plugin):
+P = TypeVar("P", Order, Sampler, TracedLoss)
+
+
+def with_defaults(plugin: Type[P]) -> P:
     """An instance, configured as the host does it where a configuration sets nothing."""
     made = plugin()
     made.configure(plugin.metadata().defaults())
     return made
 
 
-def check_plan(order, grid_pass):
+def check_plan(order: Type[Order], grid_pass: Pass) -> List[Bucket]:
     """Asserts that an order keeps its promises for one pass, and returns the plan."""
     made = with_defaults(order)
-    plan = list(made.plan(grid_pass))
+    plan = [Bucket(*bucket) for bucket in made.plan(grid_pass)]
     assert sorted(plan) == grid_pass.grid(), f"no permutation of the grid of {grid_pass}"
     assert list(made.plan(grid_pass)) == plan, f"a second plan differs for {grid_pass}"
     fresh = list(with_defaults(order).plan(grid_pass))
@@ -34,7 +40,7 @@ def check_plan(order, grid_pass):
     return plan
 
 
-def check_order(order):
+def check_order(order: Type[Order]) -> None:
     """Asserts the promises of an order over grids of many shapes, buffers and seeds."""
     for lhs, rhs in GRIDS:
         for seed in (0, 1, 2**64 - 1):
@@ -45,26 +51,26 @@ def check_order(order):
                 check_plan(order, grid_pass)
 
 
-SHARES = [[], [0, 0], [1], [7, 0, 3], [1000, 1, 200, 50], [5] * 40]
+SHARES: List[List[int]] = [[], [0, 0], [1], [7, 0, 3], [1000, 1, 200, 50], [5] * 40]
 
 
-def draws_of(sampler, share):
+def draws_of(sampler: Type[Sampler], share: Share) -> List[Draw]:
     """Everything that a sampler draws of a share, each draw checked."""
     walk = with_defaults(sampler).begin(share)
     left = list(share.counts)
-    draws = []
+    draws: List[Draw] = []
     while (draw := walk.next()) is not None:
         relation, edges = draw
         assert 1 <= edges <= min(left[relation], share.batch_size), f"{draw} of {left}"
         left[relation] -= edges
-        draws.append((relation, edges))
+        draws.append(Draw(relation, edges))
         if hasattr(walk, "observe"):
             walk.observe(relation, 0.5)
     assert not any(left), f"it ended with {left} left"
     return draws
 
 
-def check_sampler(sampler):
+def check_sampler(sampler: Type[Sampler]) -> None:
     """Asserts that a sampler draws every edge of many shares once, and the same way again."""
     for counts in SHARES:
         for batch_size in (1, 3, 100):
@@ -73,7 +79,7 @@ def check_sampler(sampler):
             assert draws_of(sampler, share) == draws, f"a second walk differs for {share}"
 
 
-def check_traced_loss(loss):
+def check_traced_loss(loss: Type[TracedLoss]) -> None:
     """Asserts that a loss is finite for ordinary and extreme scores, and without negatives."""
     made = with_defaults(loss)
     extreme = [0.0, 1.0, -1.0, 1e9, -1e8]
