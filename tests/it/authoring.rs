@@ -348,6 +348,49 @@ fn bare_names_are_found_in_the_plugin_path() {
     run(&["check", "--set", "bucket_order=by_rov"]).fails(3, &["by_rov", "must be one of"]);
 }
 
+/// An order that comes to no end where there are more than eight partitions.
+#[test]
+fn what_was_measured_before_a_limit_is_shown_with_how_to_raise_it() {
+    let place = Workplace::empty();
+    let begin = "(local.set $at (i32.const 8192))";
+    let endless =
+        "(if (i32.gt_u (i32.load (local.get $pass)) (i32.const 8)) (then (loop $on (br $on))))";
+    let body = crate::support::plugin::ROW_BY_ROW.replacen(begin, &format!("{endless}{begin}"), 1);
+    place.write("large.wasm", crate::support::plugin::with_plan(&body));
+    // It forgets no memory, so that it is not called often.
+    let bench = ["plugin", "bench", "large.wasm", "--seconds", "0.000001"];
+    let ended = place.run([&bench[..], &["--limit", "deadline_ms=300"]].concat());
+    assert!(ended.stdout.contains("plan 4 x 4"), "{ended:?}");
+    ended.fails(
+        6,
+        &[
+            "measuring plan 16 x 16",
+            "300 ms",
+            "`--limit deadline_ms=NUMBER`",
+        ],
+    );
+    let compare = [
+        "orders",
+        "compare",
+        "-p",
+        "16",
+        "--order",
+        "inside_out",
+        "--order",
+        "large.wasm",
+    ];
+    let compared = place.run([&compare[..], &["--limit", "deadline_ms=300"]].concat());
+    let said = compared.succeeds().stderr;
+    assert!(said.contains("`--limit deadline_ms=NUMBER`"), "{said}");
+    let check = ["plugin", "check", "inside_out", "--limit"];
+    place
+        .run([&check[..], &["dedline_ms=9"]].concat())
+        .fails(2, &["`deadline_ms`"]);
+    place
+        .run([&check[..], &["stack_kib=1"]].concat())
+        .fails(2, &["16 to 1024"]);
+}
+
 #[test]
 fn a_broken_promise_is_found_and_the_bench_runs() {
     let place = Workplace::empty();

@@ -64,12 +64,27 @@ fn reports_draw_their_figures_in_a_browser() {
     place
         .run(["report", "model", "--html", "run.html"])
         .succeeds();
-    for (page, figures) in [("orders.html", 5), ("study.html", 3), ("run.html", 3)] {
+    place.write("questions.tsv", "süden 3\tnext\t?\n");
+    let knows = ["report", "--html", "known.html", "--map", "--questions"];
+    let knows = [&knows[..], &["questions.tsv", "--filter", "train"]].concat();
+    place.run(knows).succeeds();
+    place.run(["map", "--html", "map.html"]).succeeds();
+    for (page, figures) in [
+        ("orders.html", 5),
+        ("study.html", 3),
+        ("run.html", 3),
+        ("known.html", 4),
+        ("map.html", 1),
+    ] {
         let (dom, said) = opened(browser, &place, &place.path(page));
         let drawn = dom.matches("class=\"main-svg\"").count();
         assert!(drawn >= figures, "{page} shows {drawn} figures:\n{said}");
         // What scripts and the content security policy complain of.
         let complaint = said.lines().find(|line| line.contains("CONSOLE"));
         assert_eq!(complaint, None, "{page}");
+        // Names that are written beside points.
+        let names = dom.matches("class=\"annotation-text\"").count();
+        let mapped = ["known.html", "map.html"].contains(&page);
+        assert!(names > 5 || !mapped, "{page}: {names}");
     }
 }

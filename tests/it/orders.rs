@@ -454,8 +454,22 @@ fn a_run_is_reported_in_the_terminal_and_for_tensorboard() {
         .run(["report", "model", "--csv", "r.csv"])
         .succeeds()
         .stdout;
-    for word in ["inside_out", "loss", "memory", "stalled", "partition loads"] {
+    for word in [
+        "inside_out",
+        "softmax",
+        "translation",
+        "0.1",
+        "memory",
+        "stalled",
+        "partition loads",
+    ] {
         assert!(report.contains(word), "{word}:\n{report}");
+    }
+    assert!(!report.contains("MRR"), "nothing was ranked:\n{report}");
+    // The configuration stands for its run.
+    for named in [&["report"][..], &["report", "pbg.toml"]] {
+        let found = place.run(named).succeeds().stdout;
+        assert_eq!(found, report);
     }
     assert_eq!(place.read("r.csv").lines().count(), 1 + 2 * 9);
     place.run(["report", "nowhere"]).fails(5, &["nowhere"]);

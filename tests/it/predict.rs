@@ -84,6 +84,136 @@ fn rank(answers: &[(String, f32)], name: &str) -> f64 {
     1.0 + above + (equal - 1.0) / 2.0
 }
 
+#[test]
+fn ctrl_c_is_heard_while_questions_are_waited_for() {
+    let place = trained();
+    let mut command = place.command(["predict", "--questions", "-", "--out", "y.jsonl"]);
+    let asking = command.stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut asking = asking.spawn().unwrap();
+    let question = format!("{}\tnext\t?\n", name(0, 1));
+    // The pipe stays open.
+    let mut input = asking.stdin.take().unwrap();
+    input.write_all(question.as_bytes()).unwrap();
+    let pid = asking.id().to_string();
+    // It hears from when it has opened the model on.
+    while !place.path("y.jsonl.tmp").exists() {
+        assert!(asking.try_wait().unwrap().is_none());
+    }
+    Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert_eq!(asking.wait().unwrap().code(), Some(130));
+    assert!(!place.path("y.jsonl.tmp").exists());
+}
+
+#[test]
+fn no_file_of_somebody_else_is_written_over_on_the_way() {
+    let place = trained();
+    let entity = name(0, 1);
+    for file in ["y.jsonl", "y.parquet"] {
+        let theirs = place.write(&format!("{file}.tmp"), "mine");
+        let ask = [
+            "predict",
+            "--head",
+            &entity,
+            "--relation",
+            "next",
+            "--out",
+            file,
+        ];
+        place.run(ask).succeeds();
+        assert_eq!(fs::read(&theirs).unwrap(), b"mine");
+        assert!(place.path(file).exists() && !place.path(&format!("{file}.2.tmp")).exists());
+    }
+}
+
+#[test]
+fn one_question_takes_no_memory_for_more() {
+    let place = trained();
+    let entity = name(0, 1);
+    let ask = [
+        "predict",
+        "--check",
+        "--json",
+        "--head",
+        &entity,
+        "--relation",
+        "next",
+    ];
+    let one = place.run(ask).succeeds().stdout;
+    assert!(one.contains("1 question and the best answers"), "{one}");
+    let many = place.run(&ask[..3]).succeeds().stdout;
+    let sum = |text: &str| -> u64 {
+        let needs: Value = serde_json::from_str(text).unwrap();
+        let parts = needs["memory"].as_array().unwrap().iter();
+        parts.map(|part| part[1].as_u64().unwrap()).sum()
+    };
+    assert!(sum(&one) < sum(&many), "{one}{many}");
+}
+
+#[test]
+fn a_model_alone_has_no_neighbours() {
+    let place = trained();
+    for model in ["pbg.toml", "model"] {
+        place
+            .run(["neighbors", model])
+            .fails(2, &["no entity is named"]);
+    }
+}
+
+/// Features are scaled down to `max_norm` one by one, as PyTorch's `embedding_bag` does it in PBG, and their mean is
+/// what is compared.
+#[test]
+fn every_command_takes_the_mean_of_features_that_are_not_too_long() {
+    let config = CONFIG.replace(
+        "num_partitions = 3",
+        "num_partitions = 1\nfeaturized = true",
+    );
+    let config = config.replace(
+        "num_uniform_negs = 10",
+        "num_uniform_negs = 0\nmax_norm = 0.01\ninit_scale = 1.0",
+    );
+    let place = Workplace::with_edges(&config);
+    let all = (0..2).flat_map(|ring| (0..40).map(move |i| (ring, i)));
+    let line = |(ring, i)| format!("{}\tf{}\tg{}\n", name(ring, i), i % 7, (i + ring) % 11);
+    place.write("features.tsv", all.map(line).collect::<String>());
+    let import = [
+        "import",
+        "--edges",
+        "train=train.tsv",
+        "--edges",
+        "test=test.tsv",
+    ];
+    place
+        .run([&import[..], &["--features", "place=features.tsv"]].concat())
+        .succeeds();
+    // Too short a step for rows to be scaled in place, but for those that it needs.
+    place
+        .run(with(&TRAIN, &["num_epochs=1", "lr=0.5"]))
+        .succeeds();
+    let entity = name(0, 1);
+    let asked = place.run([
+        "predict",
+        "--relation",
+        "next",
+        "--tail",
+        &entity,
+        "--unfiltered",
+        "--json",
+        "-k",
+        "80",
+    ]);
+    let answers = answers(&lines(&asked.succeeds().stdout)[0]);
+    let edges: Vec<[&str; 3]> = answers
+        .iter()
+        .map(|(head, _)| [head.as_str(), "next", &entity])
+        .collect();
+    for ((head, asked), scored) in answers.iter().zip(scores(&place, &edges)) {
+        assert!(
+            (asked - scored).abs() <= 1e-4 * scored.abs(),
+            "{head}: {asked} {scored}"
+        );
+    }
+}
+
 /// Over random worlds of all operators, comparators and numbers of partitions, featurized types and dynamic relations
 /// among them.
 #[test]

@@ -77,6 +77,18 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
+fn workers_that_share_batches_give_the_same_bytes_interrupted_or_not() {
+    let config = CONFIG.replace("workers = 1", "workers = 3") + "all_negs = true\n";
+    let [whole, stopped] = [(); 2].map(|()| Workplace::with_dataset(&config));
+    whole.run(TRAIN).succeeds();
+    let mut run = stopped.start(TRAIN);
+    assert!(wait_for_versions(&stopped, &mut run, 3), "{}", run.stderr());
+    run.kill();
+    stopped.run(TRAIN).succeeds();
+    assert_eq!(stopped.committed("model"), whole.committed("model"));
+}
+
+#[test]
 fn how_often_it_saves_leaves_no_trace() {
     let place = Workplace::with_dataset(CONFIG);
     place
@@ -122,31 +134,74 @@ fn a_request_to_terminate_saves_too() {
     goes_on_to_the_same_bytes(&place);
 }
 
-#[test]
-fn the_second_ctrl_c_ends_at_once() {
-    // One bucket of many edges and very many negatives: it lasts longer than the test.
-    let config = CONFIG.replace("num_partitions = 3", "num_partitions = 1");
-    let place = Workplace::with_edges(&config);
+/// A run with `num_partitions` and many edges in each bucket that does not save before it is asked to, and the
+/// place of its `stderr.txt`.
+fn of_long_buckets(num_partitions: u32, more: &[&str]) -> (Workplace, Running) {
+    let partitions = format!("num_partitions = {num_partitions}");
+    let place = Workplace::with_edges(&CONFIG.replace("num_partitions = 3", &partitions));
     place.write("train.tsv", graph::tsv().0.repeat(300));
     place
         .run(["import", "--edges", "train=train.tsv"])
         .succeeds();
+    let train = ["train", "--progress", "plain"];
+    let rare = ["--set", "checkpoint_interval=1000000"];
+    let run = place.start(train.iter().chain(&rare).chain(more));
+    (place, run)
+}
+
+/// Presses Ctrl-C twice, the second time when the first was heard.
+fn press_twice(place: &Workplace, run: &mut Running) {
+    run.signal("INT");
+    assert!(run.wait_until(|| {
+        place
+            .read("stderr.txt")
+            .contains("press Ctrl-C again to wait")
+    }));
+    run.signal("INT");
+}
+
+#[test]
+fn the_second_ctrl_c_waits_for_a_long_bucket_no_longer_than_it_says_and_the_third_not_at_all() {
+    // One bucket of very many negatives: it lasts longer than the test.
     let slow = ["--set", "num_uniform_negs=5000", "--set", "dimension=500"];
-    let mut run = place.start(["train", "--progress", "plain"].iter().chain(&slow));
-    assert!(run.wait_until(|| place.read("stderr.txt").contains("training ")));
-    run.signal("INT");
-    assert!(run.wait_until(|| place.read("stderr.txt").contains("Ctrl-C")));
-    run.signal("INT");
+    for pressed in [2, 3] {
+        let (place, mut run) = of_long_buckets(1, &slow);
+        assert!(run.wait_until(|| place.read("stderr.txt").contains("training ")));
+        press_twice(&place, &mut run);
+        assert!(run.wait_until(|| place.read("stderr.txt").contains("2 seconds at most")));
+        if pressed == 3 {
+            run.signal("INT");
+        }
+        let finished = run.finish();
+        assert_eq!(finished.code(), Some(130));
+        let stderr = finished.stderr;
+        assert!(!stderr.contains("the same command resumes"), "{stderr}");
+        assert!(stderr.contains("stopped within a bucket"), "{stderr}");
+        // The bucket that was in work did not come to its end.
+        let metrics = place.read("model/metrics.jsonl");
+        assert!(!metrics.contains("\"bucket_finished\""), "{metrics}");
+    }
+}
+
+#[test]
+fn two_ctrl_c_lose_no_bucket_that_ends_soon() {
+    let (place, mut run) = of_long_buckets(4, &["--set", "num_epochs=1000000"]);
+    assert!(run.wait_until(|| events(&place, "bucket_finished").len() > 2));
+    press_twice(&place, &mut run);
     let finished = run.finish();
     assert_eq!(finished.code(), Some(130));
-    assert!(
-        !finished.stderr.contains("resumes"),
-        "it was not at once:\n{}",
-        finished.stderr
-    );
-    // The bucket that was in work did not come to its end.
-    let metrics = place.read("model/metrics.jsonl");
-    assert!(!metrics.contains("\"bucket_finished\""), "{metrics}");
+    let stderr = finished.stderr;
+    assert!(stderr.contains("the same command resumes"), "{stderr}");
+    let finished = events(&place, "bucket_finished");
+    let trained = finished.len() as u64;
+    let epochs = finished[finished.len() - 1]["epoch"].as_u64().unwrap() + 1;
+    let epochs = format!("num_epochs={epochs}");
+    let resumed = place.run(["train", "--set", &epochs, "--progress", "json"]);
+    let first = resumed.stdout.lines().next().unwrap_or_default().to_owned();
+    let first: Value = serde_json::from_str(&first).unwrap();
+    let (epoch, done) = (&first["resumed"]["epoch"], &first["resumed"]["done"]);
+    let buckets = 16 * epoch.as_u64().unwrap() + done.as_u64().unwrap();
+    assert_eq!(buckets, trained, "{first}");
 }
 
 #[test]

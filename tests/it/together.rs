@@ -13,7 +13,9 @@ use serde_json::Value;
 use crate::support::Workplace;
 use crate::support::graph::CONFIG;
 
+mod evaluating;
 mod faults;
+mod killed;
 mod refused;
 mod validating;
 
@@ -268,6 +270,16 @@ fn is_told_of(place: &Workplace, trained: &BTreeSet<[u64; 3]>) {
         assert!(line["trainer"].is_string(), "{line}");
     }
     assert_eq!(&told, trained);
+    // Every version, the last one too.
+    let manifest: Value = serde_json::from_str(&place.read("model/manifest.json")).unwrap();
+    let versions: Vec<_> = of("committed")
+        .iter()
+        .map(|line| line["version"].as_u64())
+        .collect();
+    let expected: Vec<_> = (1..=manifest["version"].as_u64().unwrap())
+        .map(Some)
+        .collect();
+    assert_eq!(versions, expected);
     let epochs = of("epoch_finished");
     let epochs: Vec<_> = epochs.iter().map(|line| line["epoch"].as_u64()).collect();
     assert_eq!(epochs, [Some(0), Some(1)]);
@@ -326,6 +338,21 @@ fn ctrl_c_leaves_and_the_others_go_on() {
     assert_eq!(first.ends(), Some(0), "{}", first.errors());
     assert!(first.of("trainer_lost").is_empty());
     assert_eq!(meeting.left(), [""; 0]);
+}
+
+#[test]
+fn ctrl_c_is_heard_while_it_waits_for_rank_0() {
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
+    let mut second = meeting.start(1, 2, &[]);
+    let started = Instant::now();
+    while !second.errors().contains("waiting for rank 0") {
+        assert!(started.elapsed() < PATIENCE, "{}", second.errors());
+        thread::sleep(Duration::from_millis(20));
+    }
+    second.interrupt();
+    assert_eq!(second.ends(), Some(130), "{}", second.errors());
 }
 
 #[test]

@@ -84,3 +84,23 @@ fn the_tutorial_for_python() {
     );
     follow("tutorial-python.md", &[folder]);
 }
+
+#[test]
+fn the_tutorial_for_javascript() {
+    let tools = std::env::var_os("PBG_TEST_JAVASCRIPT").map(PathBuf::from);
+    let has = |program: &Path| Command::new(program).arg("--help").output().is_ok();
+    match tools.filter(|folder| has(&folder.join("componentize-qjs")) && has(Path::new("node"))) {
+        Some(folder) => follow("tutorial-javascript.md", &[folder]),
+        None => eprintln!("skipped: PBG_TEST_JAVASCRIPT names no folder with componentize-qjs"),
+    }
+}
+
+#[test]
+fn the_tutorial_for_c() {
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if has("clang") && has("wasm-ld") {
+        follow("tutorial-c.md", &[]);
+    } else {
+        eprintln!("skipped: there is no clang with lld");
+    }
+}

@@ -1,5 +1,8 @@
 //! Compares pbg-host with PyTorch-BigGraph: the same edges, configuration and workers, in turn.
 
+mod processes;
+mod together;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -23,6 +26,8 @@ const PACKAGES: [&str; 6] = [
 ];
 const SETS: [&str; 3] = ["train", "valid", "test"];
 const SCRIPT: &str = include_str!("bench/pbg.py");
+/// What the scripts that run PBG share.
+const SHARED_SCRIPT: &str = include_str!("bench/pbg_shared.py");
 
 /// PBG's own configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -72,9 +77,16 @@ pub(crate) struct Args {
     /// Epochs that count, after one that warms up.
     #[arg(long, default_value_t = 1)]
     epochs: u32,
-    /// Hogwild workers of both.
-    #[arg(long, default_value_t = 2)]
+    /// Hogwild workers of both, of each trainer where there are several.
+    #[arg(
+        long,
+        default_value_t = 2,
+        default_value_if("machines", clap::builder::ArgPredicate::IsPresent, "1")
+    )]
     workers: u32,
+    /// Compare so many trainers of either that share a graph of 4 partitions.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16))]
+    machines: Option<u32>,
     /// Also rank the test edges among all entities, which takes PBG minutes.
     #[arg(long)]
     rank: bool,
@@ -102,6 +114,9 @@ pub(crate) fn vs_pbg(repo: &Repo, args: &Args) -> Result<()> {
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     prepare(repo, args, &folder)?;
+    if let Some(machines) = args.machines {
+        return together::compare(repo, &python, args, machines, &folder);
+    }
     step::announce("training with PBG");
     let pbg = run_pbg(&python, args, &folder)?;
     step::announce("training with pbg-host");
@@ -186,6 +201,15 @@ fn relations(folder: &Path) -> Result<BTreeSet<String>> {
     Ok(names.map(str::to_owned).collect())
 }
 
+/// Writes a script that runs PBG, and beside it what it imports.
+fn write_scripts(path: &Path, script: &str) -> Result<()> {
+    let shared = path.with_file_name("pbg_shared.py");
+    [(path, script), (&shared, SHARED_SCRIPT)]
+        .into_iter()
+        .try_for_each(|(path, text)| fs::write(path, text))
+        .context("cannot write the scripts that run PBG")
+}
+
 /// PBG's own configuration. Version 1.0.0 has no regulariser, so neither has ours here.
 fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
     let mut config = serde_json::json!({
@@ -199,7 +223,7 @@ fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
     }
     let (config_path, script) = (folder.join("pbg.json"), folder.join("pbg.py"));
     fs::write(&config_path, config.to_string()).context("cannot write PBG's configuration")?;
-    fs::write(&script, SCRIPT).context("cannot write the script that runs PBG")?;
+    write_scripts(&script, SCRIPT)?;
     let mut command = Command::new(python);
     command.arg(&script).arg(folder);
     command.arg(args.workers.to_string()).arg(&config_path);

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use crate::repo::Repo;
 use crate::{build, step};
 
+mod page;
 mod together;
 
 const EXAMPLE: &str = "examples/wordnet";
@@ -106,7 +107,8 @@ pub(crate) fn run(repo: &Repo, machines: Option<u32>) -> Result<()> {
         command.extend(["--filter", "train,valid", "--no-loops", "-k", "5"]);
         pbg_host(repo, &command)?;
     }
-    println!("\nThe model is in {FOLDER}; {EXAMPLE}/README.md says what the data is.");
+    page::write(repo, &config)?;
+    println!("The model is in {FOLDER}; {EXAMPLE}/README.md says what the data is.");
     Ok(())
 }
 

@@ -9,11 +9,13 @@
 mod bench;
 mod build;
 mod demo;
+mod docs;
 mod plugins;
 mod repo;
 mod setup;
 mod step;
 mod test;
+mod wheel;
 mod wordnet;
 
 use std::path::PathBuf;
@@ -47,12 +49,20 @@ enum Task {
     Build,
     /// Builds, then imports, trains, evaluates and queries the WordNet graph of examples/wordnet.
     ///
-    /// Each command is shown as one would type it. Results go to target/demo, which every demo makes anew.
+    /// Ends with a page of what the model knows and how it was trained. Each command is shown as one would type it. Results go to target/demo, which every demo makes anew.
     Demo {
         /// Trainers that train the graph together; one of them is killed in the middle.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16))]
         machines: Option<u32>,
     },
+    /// Builds, and packs the programs and the Python package into a wheel in target/wheel, for `pip install`.
+    Wheel {
+        /// Also install it into a fresh virtual environment and run the tests of the package there.
+        #[arg(long)]
+        test: bool,
+    },
+    /// Makes the documentation a site that can be searched, in target/docs/site.
+    Docs,
     /// Sets up, builds, and checks format, lints and all tests.
     Test,
     /// Kills training, import and export at every operation on files, fills the disk, and lets operations fail.
@@ -104,6 +114,8 @@ fn run(cli: Cli) -> Result<()> {
         Task::Setup => setup::run(&repo).and_then(|()| setup::libtorch(&repo)),
         Task::Build => build::run(&repo),
         Task::Demo { machines } => demo::run(&repo, machines),
+        Task::Wheel { test } => wheel::run(&repo, test),
+        Task::Docs => docs::run(&repo),
         Task::Test => test::run(&repo),
         Task::Crash(Long { minutes }) => test::long(&repo, "pbg-host", "crash", minutes),
         Task::Fuzz(Long { minutes }) => test::long(&repo, "pbg-fuzz", "", minutes),

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::repo::Repo;
 use crate::step::{self, Times};
-use crate::{build, plugins, setup};
+use crate::{build, plugins, setup, wheel};
 
 const SEE_ABOVE: &str = "see the messages above";
 
@@ -44,6 +44,7 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
             cargo.args(["--release", "--workspace", "--bin", "pbg-host-torch"]),
             SEE_ABOVE,
         )?;
+        wheel::extensions(repo)?;
         let mut cargo = repo.cargo("test");
         step::run(
             cargo.args(["--release", "--workspace", "--tests", "--no-run"]),
@@ -69,6 +70,10 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
             cargo.args(["--release", "--workspace", "--tests"]),
             SEE_ABOVE,
         )
+    })?;
+    times.step("testing the Python package", || {
+        let wheel = wheel::pack(repo)?;
+        wheel::test(repo, &wheel)
     })?;
     times.step("running the examples in the documentation", || {
         let mut cargo = repo.cargo("test");

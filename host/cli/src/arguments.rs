@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, Parser, ValueEnum};
 
 use crate::commands::Command;
-use crate::exit_codes;
+use crate::kind;
 use crate::terminal::Color;
 
 /// Trains embeddings of graphs larger than memory.
@@ -83,7 +83,7 @@ fn long_footer() -> String {
          pbg-host train pbg.toml\n  \
          pbg-host eval pbg.toml --edges test --filter train,test\n  \
          pbg-host neighbors pbg.toml NAME\n\n{}",
-        exit_codes::help_text()
+        kind::help_text()
     )
 }
 

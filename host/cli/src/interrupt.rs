@@ -1,50 +1,123 @@
-//! Ctrl-C: the first asks the work to come to an end, the second ends the program at once.
+//! Ctrl-C: the first asks the work to come to an end; the second ends the program, at once or, where work is
+//! saved, after it has waited a little for that.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::progress::Announcer;
 
 /// Ctrl-C, what service managers send, and what a closed terminal sends.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
+/// How long the second press waits for a bucket to end and to be saved. Buckets that take longer are as a
+/// rule saved one by one, so that only the one in training is lost.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// Watches for Ctrl-C and for requests to terminate; the flag that comes back says that the work
-/// is to stop. At the first press, `announce` gets `promise`, what will happen now.
+/// is to stop. At the first press, `announce` gets `promise`, what will happen now; the second ends the program.
 ///
 /// # Errors
 /// When the system does not let a handler be installed.
 pub(crate) fn watch(promise: &'static str, announce: Announcer) -> Result<Arc<AtomicBool>> {
-    install(promise, announce)
-        .map_err(|e| Failure::new(Kind::Internal, e).context("cannot watch for Ctrl-C"))
+    let stop = Arc::new(AtomicBool::new(false));
+    watch_into(&stop, promise, announce)?;
+    Ok(stop)
 }
 
-fn install(promise: &'static str, announce: Announcer) -> io::Result<Arc<AtomicBool>> {
+/// As [`watch`], with the flag that is set.
+///
+/// # Errors
+/// When the system does not let a handler be installed.
+pub(crate) fn watch_into(
+    stop: &Arc<AtomicBool>,
+    promise: &'static str,
+    announce: Announcer,
+) -> Result<()> {
+    install(stop, stop, move |press| {
+        if press == 1 {
+            announce(&format!("{promise}; press Ctrl-C again to stop at once"));
+        }
+    })
+    .map_err(|e| Failure::new(Kind::Internal, e).context("cannot watch for Ctrl-C"))
+}
+
+/// As [`watch`], for work that is saved bucket by bucket: the second press gives the current bucket
+/// [`PATIENCE`] to end and to be saved, the third ends the program; either says so.
+///
+/// # Errors
+/// When the system does not let a handler be installed.
+pub(crate) fn watch_buckets(announce: Announcer) -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
+    let last = Arc::new(AtomicBool::new(false));
+    let pressed = Arc::clone(&last);
+    let announce = Arc::new(Mutex::new(announce));
+    let say = |announce: &Mutex<Announcer>, text: &str| {
+        let announce = announce.lock().unwrap_or_else(PoisonError::into_inner);
+        announce(text);
+    };
+    let ended = move |announce: &Mutex<Announcer>| {
+        say(
+            announce,
+            "stopped within a bucket: what was not saved is lost, and the same command goes on from what was",
+        );
+        end();
+    };
+    install(&stop, &last, move |press| match press {
+        1 => say(
+            &announce,
+            "finishing the current bucket, then saving; press Ctrl-C again to wait no longer than 2 seconds for it",
+        ),
+        2 => {
+            say(&announce, "waiting 2 seconds at most; press Ctrl-C again to stop at once");
+            let announce = Arc::clone(&announce);
+            let wait = move || {
+                thread::sleep(PATIENCE);
+                ended(&announce);
+            };
+            // Where there is no thread to be had, the next press is what ends it.
+            let _none = thread::Builder::new().name("patience".to_owned()).spawn(wait);
+        }
+        _ => {
+            // Should the terminal take no line, one more press ends the program without.
+            pressed.store(true, Ordering::SeqCst);
+            ended(&announce);
+        }
+    })
+    .map(|()| stop)
+    .map_err(|e| Failure::new(Kind::Internal, e).context("cannot watch for Ctrl-C"))
+}
+
+/// Every press sets `stop`; one that finds `last` set ends the program. A thread tells `heard` how many there were.
+fn install(
+    stop: &Arc<AtomicBool>,
+    last: &Arc<AtomicBool>,
+    mut heard: impl FnMut(u64) + Send + 'static,
+) -> io::Result<()> {
     for signal in SIGNALS {
-        // In this order: the flag is not set yet when the first signal asks whether to end. The end
-        // is that of `_exit`, since exit handlers of libtorch crash while workers compute.
-        flag::register_conditional_shutdown(
-            signal,
-            i32::from(Kind::Interrupted.code()),
-            Arc::clone(&stop),
-        )?;
-        flag::register(signal, Arc::clone(&stop))?;
+        // In this order: the flag is not set yet when the first signal asks whether to end.
+        let code = i32::from(Kind::Interrupted.code());
+        flag::register_conditional_shutdown(signal, code, Arc::clone(last))?;
+        flag::register(signal, Arc::clone(stop))?;
     }
     let mut signals = Signals::new(SIGNALS)?;
     thread::Builder::new()
         .name("signals".to_owned())
-        .spawn(move || {
-            if signals.forever().next().is_some() {
-                announce(&format!("{promise}; press Ctrl-C again to stop at once"));
-            }
-        })?;
-    Ok(stop)
+        .spawn(move || (1..).zip(signals.forever()).for_each(|(n, _)| heard(n)))?;
+    Ok(())
+}
+
+/// Ends the program without its exit handlers, as the handler of signals does: those of libtorch crash while
+/// workers compute.
+fn end() -> ! {
+    low_level::exit(i32::from(Kind::Interrupted.code()))
 }

@@ -1,25 +1,22 @@
 //! The `pbg-host` program, with libtorch and without: reads the command line, calls the layers beneath, shows what they say.
 //!
 //! Only this crate prints and decides exit codes. Modules, in reading order: the argument tree
-//! ([`arguments`]) with one module per command ([`commands`]), configuration and plugins as a
-//! command line names them ([`load`], [`plugins`]), the program with libtorch ([`relay`]), how a run is shown ([`progress`]), Ctrl-C
-//! ([`interrupt`]), and what a failure looks like ([`failure`], [`causes`], [`exit_codes`]).
+//! ([`arguments`]) with one module per command ([`commands`]), the configuration that a command line names ([`load`]), the
+//! program with libtorch ([`relay`]), how a run is shown ([`progress`]), Ctrl-C ([`interrupt`]). What a configuration,
+//! plugins and failures are stands in `pbg_session`, since the Python package begins with the same.
 
 mod arguments;
-mod cache;
-mod causes;
 mod commands;
-mod exit_codes;
-mod failure;
 mod format;
+mod front;
 mod interrupt;
+mod limits;
 mod lines;
 mod load;
-mod metrics;
 mod notes;
 mod options;
 mod output;
-mod plugins;
+mod patient;
 mod progress;
 mod relay;
 mod tensorboard;
@@ -34,8 +31,10 @@ use clap::{CommandFactory, FromArgMatches};
 use pbg_wasm::Compiler;
 
 use crate::arguments::Arguments;
-use crate::exit_codes::Kind;
+use pbg_session::{failure, kind, metrics, plugins};
+
 use crate::failure::Failure;
+use crate::kind::Kind;
 use crate::terminal::Terminal;
 
 /// Does what the arguments of this process ask for, and ends the process.

@@ -3,9 +3,12 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
+use crate::patient::Patient;
 
 /// Longest line that is read: three names and more.
 const MAX_LINE_BYTES: u64 = 1 << 20;
@@ -31,6 +34,23 @@ impl Lines {
         if path == Path::new("-") {
             return Ok(Self::of_stdin());
         }
+        Self::of_file(path)
+    }
+
+    /// As [`Lines::open`]; a line of standard input is waited for until `stop` is set, and there is none then.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub(crate) fn open_until(path: &Path, stop: &Arc<AtomicBool>) -> Result<Self> {
+        if path != Path::new("-") {
+            return Self::of_file(path);
+        }
+        let input = Patient::begin(io::stdin(), stop).map_err(|e| Failure::new(Kind::Io, e))?;
+        let source = "standard input".to_owned();
+        Ok(Self::new(Box::new(BufReader::new(input)), source))
+    }
+
+    fn of_file(path: &Path) -> Result<Self> {
         let source = path.display().to_string();
         let opened = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
             true => Err(io::ErrorKind::IsADirectory.into()),

@@ -1,209 +1,32 @@
-//! The configuration that a command line names: read, changed by `--set`, checked.
+//! The configuration that a command line names.
 
-use std::fs;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pbg_config::Config;
-use pbg_store::dataset::Dataset;
+use pbg_session::load;
+pub(crate) use pbg_session::load::DEFAULT_NAME;
 
-use crate::exit_codes::Kind;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::options::{ConfigArgs, TrainedOptions};
-use crate::plugins;
-use crate::relay;
 use crate::terminal::Terminal;
 
-/// The configuration that is used when none is named.
-pub(crate) const DEFAULT_NAME: &str = "pbg.toml";
-/// No configuration is this large; something else would be read by mistake.
-const MAX_BYTES: u64 = 64 << 20;
-
-/// Reads the configuration, and prints what is odd about it. Where the folder of a checkpoint is named, it is the
-/// configuration that trained it.
+/// Reads the configuration, and prints what is odd about it.
 ///
 /// # Errors
-/// When there is none, it cannot be read, or anything in it is wrong.
+/// As [`load::config`].
 pub(crate) fn config(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
-    if let Some(folder) = args.config.as_deref().filter(|path| path.is_dir()) {
-        return of_checkpoint(folder, &args.overrides.set);
-    }
-    let (path, text) = read(args.config.as_deref())?;
-    parse(&path, &text, &args.overrides.set, None, terminal)
+    load::config(args.config.as_deref(), &args.overrides.set, &terminal)
 }
 
-/// The configuration with which a trained model is asked: that of its checkpoint, changed by what
-/// the command line and the configuration that it names set.
+/// The configuration with which a trained model is asked.
 ///
 /// # Errors
-/// As [`config()`], and when a checkpoint is named that cannot be read.
+/// As [`load::trained`].
 pub(crate) fn trained(
     named: Option<&Path>,
     options: &TrainedOptions,
     terminal: Terminal,
 ) -> Result<Config> {
-    let overrides = &options.overrides.set;
-    let folder = named.filter(|path| path.is_dir());
-    match (named, folder, options.checkpoint.as_deref()) {
-        (None, _, Some(folder)) | (_, Some(folder), None) => {
-            return of_checkpoint(folder, overrides);
-        }
-        (_, Some(folder), Some(other)) => {
-            let text = format!(
-                "{} and {} are both folders of checkpoints",
-                folder.display(),
-                other.display()
-            );
-            let help = "name one of them; `--checkpoint` is for the configuration of another file";
-            return Err(Failure::message(Kind::Usage, text).help(help));
-        }
-        _ => (),
-    }
-    let (path, text) = read(named)?;
-    let mut config = parse(&path, &text, overrides, None, terminal)?;
-    if let Some(folder) = options.checkpoint.as_deref().and_then(Path::to_str) {
-        folder.clone_into(&mut config.checkpoint_path);
-    }
-    // Without a checkpoint the command says so when it opens it.
-    if let Ok(trained) = pbg_train::trained_config(Path::new(&config.checkpoint_path)) {
-        let checkpoint = config.checkpoint_path;
-        config = parse(&path, &text, overrides, Some(&trained), terminal)?;
-        config.checkpoint_path = checkpoint;
-    }
-    Ok(config)
-}
-
-/// The configuration that trained the checkpoint in `folder`, changed by `overrides`.
-fn of_checkpoint(folder: &Path, overrides: &[(String, String)]) -> Result<Config> {
-    let trained = pbg_train::trained_config(folder).map_err(|error| {
-        let inside = folder.join(DEFAULT_NAME);
-        let failure = Failure::from(error);
-        match inside.is_file() {
-            true => failure.help(format!("did you mean {}?", inside.display())),
-            false => failure,
-        }
-    })?;
-    let text = trained
-        .to_toml()
-        .map_err(|error| Failure::new(Kind::Checkpoint, error))?;
-    let origin = format!("the configuration in {}", folder.display());
-    let files = plugins::search_path().files();
-    let installed = plugins::installed(&files);
-    let mut config = Config::parse_with(&text, &origin, overrides, &installed)?;
-    name_files(&mut config, &files);
-    relay::for_config(&config)?;
-    // What the command line says is complained of where it is opened.
-    let named = overrides.iter().any(|(key, _)| key == "dataset");
-    if named || Dataset::is_at(Path::new(&config.dataset)) {
-        return Ok(config);
-    }
-    let text = format!(
-        "the dataset that {} was trained on is neither beside it nor at {}",
-        folder.display(),
-        config.dataset
-    );
-    Err(Failure::message(Kind::Data, text).help("say where it is: `--set dataset=FOLDER`"))
-}
-
-/// A configuration with paths and names resolved, in the program that computes what it asks for; what its text leaves open is as `trained` has it.
-fn parse(
-    path: &Path,
-    text: &str,
-    overrides: &[(String, String)],
-    trained: Option<&Config>,
-    terminal: Terminal,
-) -> Result<Config> {
-    let origin = path.display().to_string();
-    let files = plugins::search_path().files();
-    let installed = plugins::installed(&files);
-    let mut config = match trained {
-        Some(trained) => Config::parse_for(trained, text, &origin, overrides, &installed)?,
-        None => Config::parse_with(text, &origin, overrides, &installed)?,
-    };
-    let folder = path.parent().unwrap_or(Path::new(""));
-    config.resolve_paths(folder, overrides, &installed)?;
-    name_files(&mut config, &files);
-    relay::for_config(&config)?;
-    // They were printed when the text was read by itself.
-    let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
-    for warning in warnings {
-        terminal.warn(format_args!("{}: {warning}", path.display()));
-    }
-    Ok(config)
-}
-
-/// Puts files in the place of the bare names of plugins that are none of the standard ones.
-fn name_files(config: &mut Config, files: &[PathBuf]) {
-    for slot in [
-        &mut config.bucket_order,
-        &mut config.relation_sampler,
-        &mut config.loss_fn,
-    ] {
-        name_file(slot, files);
-    }
-}
-
-/// Puts the file in the place of the bare name of a plugin that is none of the standard ones.
-fn name_file(strategy: &mut String, files: &[PathBuf]) {
-    let standard = pbg_wasm::standard()
-        .iter()
-        .any(|plugin| plugin.name == strategy);
-    let mut files = files
-        .iter()
-        .filter(|file| plugins::bare(file).as_ref() == Some(strategy));
-    if let Some(file) = files.next().and_then(|file| file.to_str())
-        && !standard
-    {
-        *strategy = file.to_owned();
-    }
-}
-
-fn read(path: Option<&Path>) -> Result<(PathBuf, String)> {
-    let named = path.is_some();
-    let path = path.unwrap_or(Path::new(DEFAULT_NAME)).to_owned();
-    match text_of(&path) {
-        Ok(text) => Ok((path, text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !named => {
-            let text =
-                format!("no configuration is named, and the working folder has no {DEFAULT_NAME}");
-            let help = format!(
-                "`pbg-host config default > {DEFAULT_NAME}` writes one to start from, \
-                 or name yours: `pbg-host train CONFIG`"
-            );
-            Err(Failure::message(Kind::Config, text).help(help))
-        }
-        Err(error) => {
-            let text = format!("cannot read the configuration {}", path.display());
-            let missing = error.kind() == io::ErrorKind::NotFound;
-            let failure = Failure::new(Kind::Config, error).context(text);
-            Err(match missing {
-                true => failure.help(format!(
-                    "`pbg-host config default > {}` writes one to start from",
-                    path.display()
-                )),
-                false => failure,
-            })
-        }
-    }
-}
-
-fn text_of(path: &Path) -> io::Result<String> {
-    let metadata = fs::metadata(path)?;
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::other(
-            "it is no regular file but a pipe or a device; write the configuration to a file",
-        ));
-    }
-    let mut text = String::new();
-    let file = fs::File::open(path)?;
-    file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!(
-            "more than {MAX_BYTES} bytes are no configuration"
-        )));
-    }
-    Ok(text)
+    let (checkpoint, overrides) = (options.checkpoint.as_deref(), &options.overrides.set);
+    load::trained(named, checkpoint, overrides, &terminal)
 }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::terminal::Terminal;
 
 /// Writes a result that somebody asked for.

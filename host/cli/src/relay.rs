@@ -10,30 +10,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pbg_config::Config;
-use pbg_core::model::Precision;
-
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 
 /// The program with libtorch.
 const WITH_LIBTORCH: &str = "pbg-host-torch";
-
-/// Goes on with libtorch where `config` asks for what it computes.
-///
-/// # Errors
-/// When the other program cannot be started.
-pub(crate) fn for_config(config: &Config) -> Result<()> {
-    let execution = &config.execution;
-    if execution.precision == Precision::Bf16 {
-        return to_libtorch("execution.precision = \"bf16\"", "fp32 does without");
-    }
-    if execution.device != "cpu" {
-        let what = format!("execution.device = {:?}", execution.device);
-        return to_libtorch(&what, "\"cpu\" does without");
-    }
-    Ok(())
-}
 
 /// Goes on with libtorch, which `what` needs; `without` says what does not.
 ///

@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pbg_core::event::Event;
 use pbg_report::tensorboard;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 
 /// An open event file. A run that goes on writes another one into the same folder, which
 /// TensorBoard takes as the same curve.

@@ -10,8 +10,8 @@ use pbg_config::Config;
 use pbg_core::cluster::Register as _;
 use pbg_core::ledger::Record;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 
 /// The environment variable with what all trainers of a run know.
 const SECRET: &str = "PBG_HOST_SECRET";

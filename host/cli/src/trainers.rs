@@ -10,8 +10,8 @@ use pbg_core::cluster::{Heard, Live as _, State};
 use pbg_core::ledger::{BucketState, Phase, Record, Token};
 use serde::Serialize;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::{format, together};
 
 /// Most trainers that have a line beneath a bar.
@@ -68,6 +68,9 @@ struct TrainerStatus {
     edges_per_second: f64,
     /// Share of its time that training waited.
     waited: f64,
+    /// Seconds that its last exchange of parameters took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<f64>,
     /// Seconds since it said anything; none if nothing was heard.
     silent_seconds: Option<f64>,
 }
@@ -129,12 +132,19 @@ impl Status {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_header([
-            "trainer", "state", "buckets", "edges/s", "waited", "heard", "",
+            "trainer",
+            "state",
+            "buckets",
+            "edges/s",
+            "waited",
+            "parameters",
+            "heard",
+            "",
         ]);
         for trainer in &self.trainers {
             table.add_row(trainer.row(rules));
         }
-        for column in 3..6 {
+        for column in 3..7 {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -158,7 +168,7 @@ pub(crate) fn beneath_a_bar(table: &str) -> String {
 }
 
 impl TrainerStatus {
-    fn row(&self, rules: &Rules) -> [String; 7] {
+    fn row(&self, rules: &Rules) -> [String; 8] {
         let silent = self.silent_seconds.map(Duration::try_from_secs_f64);
         let silent = silent.and_then(std::result::Result::ok);
         let is_silent = silent.is_none_or(|silent| silent > 3 * rules.heartbeat);
@@ -173,6 +183,10 @@ impl TrainerStatus {
             self.buckets.join(" "),
             unless_silent(format::count(self.edges_per_second)),
             unless_silent(format!("{:.1} %", 100.0 * self.waited)),
+            unless_silent(match self.parameters {
+                Some(seconds) => format!("{:.0} ms", 1e3 * seconds),
+                None => "-".to_owned(),
+            }),
             silent.map_or_else(|| "never".to_owned(), format::duration),
             match silent.filter(|_| is_silent) {
                 Some(silent) => self.fate(rules.lease.saturating_sub(silent)),
@@ -218,6 +232,7 @@ fn trainers(record: &Record, heard: &BTreeMap<Token, Heard>) -> Vec<TrainerStatu
             buckets: trainer.leases.iter().map(ToString::to_string).collect(),
             edges_per_second: heard.map_or(0.0, |heard| heard.beat.edges_per_second),
             waited: heard.map_or(0.0, |heard| heard.beat.waited),
+            parameters: heard.and_then(|heard| heard.beat.parameters),
             silent_seconds: heard.map(|heard| heard.ago.as_secs_f64()),
         }
     };
@@ -239,6 +254,7 @@ mod tests {
             buckets: vec!["(3, 7)".to_owned(), "(7, 3)".to_owned()],
             edges_per_second: 402_000.0,
             waited: 0.012,
+            parameters: Some(0.0123),
             silent_seconds,
         }
     }

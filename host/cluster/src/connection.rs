@@ -34,7 +34,7 @@ pub struct Connection {
 pub fn connect(options: &Options, notice: &dyn Fn(&str)) -> Result<Connection, ClusterError> {
     options.check()?;
     let dialer = Dialer::new(&options.run)?;
-    let waiting = Waiting::new(options.patience, notice);
+    let waiting = Waiting::new(options.patience, notice, options.stop.clone());
     let mut meeting = Meeting {
         options,
         dialer: &dialer,
@@ -55,7 +55,8 @@ pub fn connect(options: &Options, notice: &dyn Fn(&str)) -> Result<Connection, C
     let who = format!("the server at {}", reached.address);
     check_server(&reached.line, &who)?;
     let replicas = if place.is_some() { 1 } else { options.replicas };
-    let ledger = Ledger::new(reached.line.clone(), &options.run, replicas, options.answer);
+    let line = reached.line.clone();
+    let ledger = Ledger::new(line, &options.run, replicas, options.answer, options.makes);
     ledger.open(&who, &waiting)?;
     Ok(Connection {
         ledger,

@@ -71,6 +71,12 @@ pub enum ClusterError {
         /// What it says.
         what: String,
     },
+    /// The caller wants no connection any more.
+    #[error("interrupted while {what}")]
+    Interrupted {
+        /// What was waited for and what was seen last.
+        what: String,
+    },
     /// Nobody answered for as long as the caller was ready to wait.
     #[error("{what}, for {} s (distributed.patience)", patience.as_secs())]
     Patience {

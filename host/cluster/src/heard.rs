@@ -79,6 +79,7 @@ mod tests {
             bucket: None,
             edges_per_second: 1.0,
             waited: 0.0,
+            parameters: None,
         }
     }
 

@@ -285,7 +285,7 @@ impl Meeting<'_> {
         &mut self,
         address: Address,
         secret: Option<&Secret>,
-        running: Running,
+        mut running: Running,
     ) -> Result<Reached, ClusterError> {
         let access = Access::private(secret, &address)?;
         (self.waiting.notice)(&format!("started nats-server at {address}"));
@@ -299,9 +299,16 @@ impl Meeting<'_> {
                         child,
                     });
                 }
-                Err(failure) => self.waiting.pause(&format!(
-                    "waiting for the nats-server that was started at {address}: {failure}"
-                ))?,
+                Err(failure) => {
+                    let what = format!(
+                        "waiting for the nats-server that was started at {address}: {failure}"
+                    );
+                    if let Err(error) = self.waiting.pause(&what) {
+                        // Nobody knows it yet.
+                        let _ended = running.child.kill().and_then(|()| running.child.wait());
+                        return Err(error);
+                    }
+                }
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::error::ClusterError;
@@ -65,12 +67,16 @@ pub struct Options {
     pub identity: Option<(PathBuf, PathBuf)>,
     /// Whether traffic to other machines may go without encryption and secret.
     pub insecure: bool,
+    /// Set by whoever wants no connection any more.
+    pub stop: Option<Arc<AtomicBool>>,
+    /// Whether a register is made where there is none. Who only looks at a run makes none.
+    pub makes: bool,
     /// On how many of the user's servers the register lies: 1 or 3.
     pub replicas: usize,
 }
 
 impl Options {
-    /// Patience of 600 s, answers within 5 s, one replica; nothing else is set.
+    /// Patience of 600 s, answers within 5 s, one replica, a register that is made; nothing else is set.
     #[must_use]
     pub fn new(method: Method, run: RunName) -> Self {
         Self {
@@ -88,6 +94,8 @@ impl Options {
             authority: None,
             identity: None,
             insecure: false,
+            stop: None,
+            makes: true,
             replicas: 1,
         }
     }

@@ -2,12 +2,14 @@
 //!
 //! A write names the sequence number of the message before it, which the leader of the stream compares. Reads ask the
 //! leader, too. A stream that is not there, because nobody has made it yet or because the server lost its files, is made
-//! by whoever reads: the register is empty then, and the caller goes back to its newest manifest. The numbers of a new
+//! by whoever reads, unless it only looks: the register is empty then, and the caller goes back to its newest manifest. The numbers of a new
 //! stream begin at a random one, so that who still writes after a revision of the old stream is refused.
 
 use std::time::Duration;
 
-use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind, PublishErrorKind};
+use async_nats::jetstream::context::{
+    CreateStreamError, CreateStreamErrorKind, GetStreamError, GetStreamErrorKind, PublishErrorKind,
+};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, RawMessageErrorKind, StorageType,
@@ -36,6 +38,7 @@ pub(crate) struct Ledger {
     subject: String,
     replicas: usize,
     within: Duration,
+    makes: bool,
 }
 
 /// What a read found.
@@ -46,8 +49,14 @@ enum Found {
 }
 
 impl Ledger {
-    /// The register of `run`, whose requests take at most `within`.
-    pub(crate) fn new(line: Line, run: &RunName, replicas: usize, within: Duration) -> Self {
+    /// The register of `run`, whose requests take at most `within`; it `makes` the stream where there is none.
+    pub(crate) fn new(
+        line: Line,
+        run: &RunName,
+        replicas: usize,
+        within: Duration,
+        makes: bool,
+    ) -> Self {
         let client = line.client.clone();
         // The builder starts a task.
         let build = async { ContextBuilder::new().timeout(within).build(client) };
@@ -59,6 +68,7 @@ impl Ledger {
             subject: format!("pbg.{}.ledger", run.as_str()),
             replicas,
             within,
+            makes,
         }
     }
 
@@ -98,14 +108,29 @@ impl Ledger {
     /// [`ClusterError::Unfit`] when the server cannot have it, or has another one of that name;
     /// [`ClusterError::Patience`] when it does not answer.
     pub(crate) fn open(&self, who: &str, waiting: &Waiting<'_>) -> Result<(), ClusterError> {
-        let unfit = |what: String| ClusterError::Unfit {
-            who: who.to_owned(),
-            what,
-        };
+        if self.makes {
+            self.make_patiently(who, waiting)?;
+        }
+        loop {
+            let info = async {
+                let stream = self.context.get_stream(&self.stream).await;
+                stream.map(|stream| stream.cached_info().clone())
+            };
+            let why = match self.line.dialer.block(self.within, info) {
+                Some(Ok(info)) => return self.check(&info).map_err(|what| unfit(who, what)),
+                Some(Err(error)) if !self.makes && is_no_stream(&error) => return Ok(()),
+                Some(Err(error)) => error.to_string(),
+                None => "no answer".into(),
+            };
+            waiting.pause(&format!("waiting for the ledger of {who}: {why}"))?;
+        }
+    }
+
+    fn make_patiently(&self, who: &str, waiting: &Waiting<'_>) -> Result<(), ClusterError> {
         loop {
             let why = match self.line.dialer.block(self.within, self.make()) {
-                Some(Ok(())) => break,
-                Some(Err(error)) if is_final(&error) => return Err(unfit(error.to_string())),
+                Some(Ok(())) => return Ok(()),
+                Some(Err(error)) if is_final(&error) => return Err(unfit(who, error.to_string())),
                 Some(Err(error)) => error.to_string(),
                 None => "no answer".into(),
             };
@@ -115,18 +140,6 @@ impl Ledger {
                 .complaint()
                 .map_or(String::new(), |text| format!(" ({text})"));
             waiting.pause(&format!("waiting for JetStream of {who}: {why}{complaint}"))?;
-        }
-        loop {
-            let info = async {
-                let stream = self.context.get_stream(&self.stream).await;
-                stream.map(|stream| stream.cached_info().clone())
-            };
-            let why = match self.line.dialer.block(self.within, info) {
-                Some(Ok(info)) => return self.check(&info).map_err(unfit),
-                Some(Err(error)) => error.to_string(),
-                None => "no answer".into(),
-            };
-            waiting.pause(&format!("waiting for the ledger of {who}: {why}"))?;
         }
     }
 
@@ -180,6 +193,7 @@ impl Ledger {
             match self.get().await? {
                 Found::Value(entry) => return Ok(Some(entry)),
                 Found::Nothing => return Ok(None),
+                Found::NoStream if !self.makes => return Ok(None),
                 Found::NoStream => self.make().await.map_err(|error| error.to_string())?,
             }
         }
@@ -263,11 +277,22 @@ fn first_sequence(random: [u8; 32]) -> u64 {
     (u64::from(u32::from_le_bytes([a, b, c, d])) << 20) + 1
 }
 
+fn unfit(who: &str, what: String) -> ClusterError {
+    ClusterError::Unfit {
+        who: who.to_owned(),
+        what,
+    }
+}
+
 fn code(error: &CreateStreamError) -> Option<ErrorCode> {
     match error.kind() {
         CreateStreamErrorKind::JetStream(error) => Some(error.error_code()),
         _ => None,
     }
+}
+
+fn is_no_stream(error: &GetStreamError) -> bool {
+    matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
 /// Whether waiting does not help.

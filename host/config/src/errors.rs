@@ -39,6 +39,17 @@ impl ConfigErrors {
         &self.origin
     }
 
+    /// The same of keys that a program gave: they came from no `--set`.
+    #[must_use]
+    pub fn of_a_program(mut self) -> Self {
+        for problem in &mut self.problems {
+            if problem.place == Place::Set {
+                problem.place = Place::Nowhere;
+            }
+        }
+        self
+    }
+
     /// The problems in the order of the file, then those of overrides.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {

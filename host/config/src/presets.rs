@@ -17,6 +17,21 @@ impl Preset {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Complex, Self::Distmult, Self::Transe, Self::Pbg];
 
+    /// The one that `pbg-host config new --preset` calls so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|preset| preset.name() == name)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Complex => "complex",
+            Self::Distmult => "distmult",
+            Self::Transe => "transe",
+            Self::Pbg => "pbg",
+        }
+    }
+
     /// A configuration in TOML with what it means.
     #[must_use]
     pub const fn text(self) -> &'static str {

@@ -14,6 +14,7 @@ mod dimension;
 mod error;
 mod graph;
 mod infer;
+mod operands;
 pub mod pipeline;
 mod slice;
 mod step_spec;

@@ -73,6 +73,9 @@ pub struct Beat {
     pub edges_per_second: f64,
     /// Share of its time that training waited for anything.
     pub waited: f64,
+    /// Seconds that the last exchange of parameters took; none of a model without shared ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<f64>,
 }
 
 /// What a trainer does.

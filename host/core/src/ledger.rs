@@ -39,6 +39,7 @@ mod terms;
 mod told;
 mod transaction;
 mod tree;
+mod turns;
 mod work;
 
 #[cfg(test)]

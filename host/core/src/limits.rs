@@ -2,6 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::nearest::nearest;
 
 /// Limits of every call into a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +70,42 @@ impl Default for PluginLimits {
     }
 }
 
+impl PluginLimits {
+    /// Sets the limit that a configuration calls `key`.
+    ///
+    /// # Errors
+    /// When there is no such limit, or it cannot be `value`.
+    pub fn set(&mut self, key: &str, value: u64) -> Result<(), String> {
+        let schema = schemars::schema_for!(Self);
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let names = || properties.into_iter().flat_map(Map::keys);
+        let Some(found) = properties.and_then(|properties| properties.get(key)) else {
+            let known = names().map(String::as_str);
+            return Err(match nearest(key, known) {
+                Some(near) => format!("no limit is called `{key}`; did you mean `{near}`?"),
+                None => {
+                    let known: Vec<&str> = names().map(String::as_str).collect();
+                    format!("no limit is called `{key}`; there is {}", known.join(", "))
+                }
+            });
+        };
+        let bound = |name: &str| found.get(name).and_then(Value::as_u64);
+        let (least, most) = (
+            bound("minimum").unwrap_or(0),
+            bound("maximum").unwrap_or(u64::MAX),
+        );
+        if !(least..=most).contains(&value) {
+            return Err(format!("{key}: must be {least} to {most}"));
+        }
+        let changed = serde_json::to_value(&*self).and_then(|mut limits| {
+            limits[key] = value.into();
+            serde_json::from_value(limits)
+        });
+        *self = changed.map_err(|error| error.to_string())?;
+        Ok(())
+    }
+}
+
 mod default {
     pub(super) const fn deadline_ms() -> u64 {
         1000
@@ -106,5 +145,20 @@ mod default {
 
     pub(super) const fn compile_seconds() -> u64 {
         2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_set_by_the_keys_of_a_configuration() {
+        let mut limits = PluginLimits::default();
+        limits.set("memory_mib", 128).unwrap();
+        assert_eq!((limits.memory_mib, limits.deadline_ms), (128, 1000));
+        let refused = |key, value| PluginLimits::default().set(key, value).unwrap_err();
+        assert!(refused("dedline_ms", 1).contains("`deadline_ms`"));
+        assert!(refused("stack_kib", 1).contains("16 to 1024"));
     }
 }

@@ -93,6 +93,22 @@ impl GradientRows {
         self.clear();
     }
 
+    /// The sum of `row`, if it was touched.
+    #[inline]
+    pub(crate) fn sum(&self, row: usize) -> Option<&[f32]> {
+        let slot = *self.slot_of_row.get(row)?;
+        let first = slot as usize * self.width;
+        (slot != NONE).then(|| &self.values[first..first + self.width])
+    }
+
+    /// Adds all sums of `other`.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        let sums = other.values.chunks_exact(other.width.max(1));
+        for (&row, sum) in other.touched.iter().zip(sums) {
+            self.add(row, sum);
+        }
+    }
+
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
         4 * (self.slot_of_row.capacity() + self.touched.capacity() + self.values.capacity())

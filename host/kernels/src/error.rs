@@ -44,6 +44,9 @@ pub enum StepError {
     /// libtorch failed: out of memory, most likely.
     #[error("libtorch: {0}")]
     Tensor(String),
+    /// Another worker of the same batch failed.
+    #[error("another worker of the batch failed")]
+    Abandoned,
 }
 
 /// Why a worker could not be made.

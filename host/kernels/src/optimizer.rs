@@ -3,6 +3,8 @@
 //! A worker adds its own squared gradient to the accumulator it just read and divides by that sum, so
 //! that it never divides by less than its own contribution, whatever other workers write meanwhile.
 
+use std::ops::Range;
+
 use crate::accumulate::GradientRows;
 use crate::params::ParamTensor;
 use crate::table::Table;
@@ -22,20 +24,51 @@ pub(crate) fn apply_rows(gradients: &mut GradientRows, table: &Table, lr: f32) -
         table.row_adagrad.prefetch(row);
     };
     gradients.drain(announce, |row, gradient| {
-        let mean = vector::dot(gradient, gradient) / gradient.len() as f32;
-        let mut accumulator = [0.0];
-        table.row_adagrad.read_row(row, &mut accumulator);
-        let sum = accumulator[0] + mean;
-        if sum.is_finite() {
-            table.row_adagrad.write_row(row, &[sum]);
-            table
-                .embeddings
-                .add_to_row(row, -lr / (sum.sqrt() + EPSILON), gradient);
-        } else {
-            finite = false;
-        }
+        finite &= apply_row(table, row, gradient, lr)
     });
     finite
+}
+
+/// The same for the rows of a range, with the sum of several workers' gradients, none of which is forgotten.
+#[must_use]
+pub(crate) fn apply_sums(
+    gradients: &[&GradientRows],
+    rows: Range<usize>,
+    table: &Table,
+    lr: f32,
+    scratch: &mut Vec<f32>,
+) -> bool {
+    let mut finite = true;
+    for row in rows {
+        let mut sums = gradients.iter().filter_map(|gradients| gradients.sum(row));
+        let Some(first) = sums.next() else { continue };
+        let mut more = sums.peekable();
+        if more.peek().is_none() {
+            finite &= apply_row(table, row, first, lr);
+            continue;
+        }
+        scratch.clear();
+        scratch.extend_from_slice(first);
+        more.for_each(|sum| vector::add(scratch, sum));
+        finite &= apply_row(table, row, scratch, lr);
+    }
+    finite
+}
+
+#[inline]
+fn apply_row(table: &Table, row: usize, gradient: &[f32], lr: f32) -> bool {
+    let mean = vector::dot(gradient, gradient) / gradient.len() as f32;
+    let mut accumulator = [0.0];
+    table.row_adagrad.read_row(row, &mut accumulator);
+    let sum = accumulator[0] + mean;
+    if !sum.is_finite() {
+        return false;
+    }
+    table.row_adagrad.write_row(row, &[sum]);
+    table
+        .embeddings
+        .add_to_row(row, -lr / (sum.sqrt() + EPSILON), gradient);
+    true
 }
 
 /// Adagrad on row `row` of the tensors of one operator; `gradient` is packed tensor after tensor.

@@ -176,6 +176,24 @@ impl Ranker {
         kernel::interleave::<{ kernel::PANEL }>(&self.rows, dimension, &mut out.panels);
     }
 
+    /// The entities `entities` of `table` as they are compared where they replace a side, `[n, dimension]`.
+    ///
+    /// # Panics
+    /// If an entity or the relation does not exist.
+    pub fn prepared(
+        &mut self,
+        replacement: Replacement<'_>,
+        entities: &[u32],
+        table: &Table,
+    ) -> Vec<f32> {
+        let _mode = Mode::flushing();
+        let mut rows = vec![0.0; entities.len() * table.embeddings.width()];
+        let entities = entities.iter().copied();
+        self.preparer
+            .all(replacement, entities, table, &mut rows, &mut Vec::new());
+        rows
+    }
+
     /// Scores of query `i` with entity `entities[i]` of `table`: the same bits as in a block that
     /// contains it.
     ///

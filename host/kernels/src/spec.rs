@@ -176,6 +176,16 @@ impl ModelSpec {
         }
     }
 
+    /// Whether a batch is better shared out to all workers than trained by one of them while others train theirs:
+    /// every entity is a negative on either side, so each batch changes every row. Not with `max_norm`, which
+    /// changes rows as they are looked up.
+    #[must_use]
+    pub fn shares_batches(&self) -> bool {
+        self.relations.iter().all(|relation| relation.all_negs)
+            && !Side::BOTH.iter().any(|&side| self.disabled(side))
+            && self.max_norm.is_none()
+    }
+
     /// The same model with other numbers of negatives, as evaluation while training uses.
     #[must_use]
     pub fn with_negatives(&self, num_batch_negs: usize, num_uniform_negs: usize) -> Self {

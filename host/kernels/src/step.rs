@@ -17,19 +17,23 @@ pub(crate) mod executor;
 mod gather;
 pub(crate) mod job;
 mod memory;
+mod operator_gradients;
 mod parameters;
 pub(crate) mod plan;
 pub(crate) mod program;
 mod scatter;
 mod score_buffers;
 mod scores;
+mod share;
 mod stats;
 mod times;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
 use pbg_core::strategy::LossWorker;
+use pbg_gemm::buffer::FloatBuffer;
 
 use crate::rows::Mode;
 use crate::spec::ModelSpec;
@@ -45,6 +49,7 @@ use buffers::{EntitySide, SliceBuffers};
 use cores::{CoreStep, Sums};
 use executor::Memory;
 use job::Programs;
+use share::{Exchange, Presence, Share};
 
 pub use crate::batch::{Batch, Relations, Tables};
 pub use crate::error::{CompileError, StepError, WorkerError};
@@ -65,6 +70,8 @@ pub struct StepWorker {
     programs: Programs,
     entities: [EntitySide; 2],
     slice: SliceBuffers,
+    /// Whole rows of scores, where the batch is shared out.
+    whole_rows: FloatBuffer,
     sums: Sums,
     times: ClusterTimes,
 }
@@ -82,6 +89,7 @@ impl StepWorker {
             execution: Execution::default(),
             entities: [EntitySide::new(), EntitySide::new()],
             slice: SliceBuffers::new(),
+            whole_rows: FloatBuffer::zeros(0),
             sums: Sums::new(),
             times: ClusterTimes::new(),
         })
@@ -116,7 +124,7 @@ impl StepWorker {
         job: &Job<'_>,
         loss: &mut dyn LossWorker,
     ) -> Result<BatchStats, StepError> {
-        self.step(job, loss, None)
+        self.step(job, loss, None, Share::WHOLE)
     }
 
     /// As [`StepWorker::train`]; `observer` sees the scores before they become gradients.
@@ -129,7 +137,45 @@ impl StepWorker {
         loss: &mut dyn LossWorker,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {
-        self.step(job, loss, Some(observer))
+        self.step(job, loss, Some(observer), Share::WHOLE)
+    }
+
+    /// Trains one batch on all of `workers`, each with a loss and a thread of its own, where
+    /// [`ModelSpec::shares_batches`]. What comes out is what one of them makes of it, but for the order of sums.
+    ///
+    /// # Errors
+    /// As [`StepWorker::train`].
+    ///
+    /// # Panics
+    /// If there is no worker, or one without a loss.
+    pub fn train_together(
+        workers: &mut [&mut Self],
+        losses: &mut [Box<dyn LossWorker>],
+        job: &Job<'_>,
+    ) -> Result<BatchStats, StepError> {
+        assert!(workers.len() <= losses.len(), "a loss for each worker");
+        let exchange = Exchange::new(workers.len());
+        let share = |index| Share::new(index, &exchange);
+        let mut team = workers.iter_mut().zip(losses).enumerate();
+        let (_, (first, loss)) = team.next().expect("a worker");
+        std::thread::scope(|scope| {
+            let others: Vec<_> = team
+                .map(|(index, (worker, loss))| {
+                    let share = share(index);
+                    scope.spawn(move || worker.step(job, loss.as_mut(), None, share))
+                })
+                .collect();
+            let mut total = first.step(job, loss.as_mut(), None, share(0));
+            for other in others {
+                let found = other.join().unwrap_or_else(|panic| resume_unwind(panic));
+                total = match (total, found) {
+                    (Ok(total), Ok(found)) => Ok(total + found),
+                    (Err(StepError::Abandoned), Err(error)) => Err(error),
+                    (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+                };
+            }
+            total
+        })
     }
 
     fn step(
@@ -137,21 +183,27 @@ impl StepWorker {
         job: &Job<'_>,
         loss: &mut dyn LossWorker,
         observer: Option<&mut ScoreObserver<'_>>,
+        share: Share<'_>,
     ) -> Result<BatchStats, StepError> {
         if job.batch.is_empty() {
             return Ok(BatchStats::default());
         }
         let _mode = Mode::flushing();
+        let presence = Presence::of(share);
+        share.lend(&mut self.whole_rows);
         self.times.start();
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
-        let executor = CoreStep::trained(spec, &plan, (job, loss), &mut self.sums);
+        let executor = CoreStep::trained(spec, &plan, (job, loss), &mut self.sums, share);
         let memory = Memory {
             pass: &mut self.entities,
             slice: &mut self.slice,
         };
         let work = (&*program, &plan);
-        executor::train(executor, work, memory, &mut self.times, observer)
+        let stats = executor::train(executor, work, memory, &mut self.times, observer)?;
+        presence.done();
+        share.lend(&mut self.whole_rows);
+        Ok(stats)
     }
 
     /// Ranks the positives of a batch among its negatives. Nothing is updated (but `max_norm` acts on rows
@@ -196,7 +248,8 @@ impl StepWorker {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let entities: usize = self.entities.iter().map(EntitySide::bytes).sum();
-        entities + self.slice.bytes() + self.sums.bytes()
+        let whole_rows = size_of::<f32>() * self.whole_rows.floats();
+        entities + self.slice.bytes() + whole_rows + self.sums.bytes()
     }
 
     /// The model's rules.

@@ -70,22 +70,21 @@ impl Table {
     }
 
     /// Embeddings of the entities `offsets`, `[n, dimension]`: rows, or for a featurized type means of
-    /// feature rows.
+    /// feature rows, each of them scaled down to the length `max_norm` before, as in training.
     #[must_use]
-    pub fn gather(&self, offsets: &[u32]) -> Vec<f32> {
+    pub fn gather(&self, offsets: &[u32], max_norm: Option<f32>) -> Vec<f32> {
         let width = self.embeddings.width();
         let mut rows = vec![0.0; offsets.len() * width];
-        let mut feature = vec![0.0; width];
+        let mut scratch = Vec::new();
+        let look_up = LookUp {
+            max_norm,
+            in_place: false,
+        };
         for (&offset, out) in offsets.iter().zip(rows.chunks_exact_mut(width)) {
-            match &self.features {
+            match self.features {
+                // Whoever compares rows scales them.
                 None => self.embeddings.read_row(offset as usize, out),
-                Some(features) => {
-                    let ids = features.of(offset);
-                    for &id in ids {
-                        self.embeddings.read_row(id as usize, &mut feature);
-                        vector::axpy(out, 1.0 / ids.len() as f32, &feature);
-                    }
-                }
+                Some(_) => look_up.row(self, offset, out, &mut scratch),
             }
         }
         rows

@@ -2,7 +2,8 @@
 //!
 //! Every bucket takes one round, and nothing else takes time. In a round each trainer leases the bucket that the order
 //! picks among the free ones, trains it, and settles it when the next one needs other partitions, as trainers do. Who
-//! finds nothing free settles what it has and asks again after the others.
+//! finds nothing free settles what it has and asks again after the others; and so does, for as many rounds as a pair of
+//! buckets takes, who had better wait for others.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,6 +46,9 @@ impl Rounds {
     }
 }
 
+/// Rounds that a trainer waits for its turn though something is free.
+const PATIENCE: u32 = 2;
+
 /// A trainer.
 #[derive(Default)]
 struct Trainer {
@@ -56,6 +60,8 @@ struct Trainer {
     bucket: Option<Bucket>,
     /// Trained buckets that it has not settled.
     unsettled: Vec<Bucket>,
+    /// Rounds that it has waited though something was free.
+    waited: u32,
     /// Copies of partitions, the one that was used last at the end.
     copies: VecDeque<(Group, Stamp)>,
 }
@@ -163,7 +169,9 @@ impl<'a> Simulation<'a> {
         }
         // What the others have settled since may be free now.
         for token in waiting {
-            self.lease(token)?;
+            let waits = !self.lease(token)?;
+            let trainer = self.trainers.entry(token).or_default();
+            trainer.waited = if waits { trainer.waited + 1 } else { 0 };
         }
         let mut trained = false;
         for token in tokens {
@@ -188,9 +196,14 @@ impl<'a> Simulation<'a> {
 
     /// Leases what the order picks; false if nothing is free.
     fn lease(&mut self, token: Token) -> Result<bool, String> {
-        let free = self.record.free(token);
+        let all = self.record.free(token);
+        let mut free = self.record.in_turn(token, &all);
         if free.is_empty() {
-            return Ok(false);
+            let trainer = self.trainers.entry(token).or_default();
+            if all.is_empty() || trainer.waited < PATIENCE {
+                return Ok(false);
+            }
+            free = all;
         }
         let others = self
             .record

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::figure::Figure;
+use crate::pages::known::Asked;
 
 const PLOTLY: &[u8] = include_bytes!("../vendor/plotly-cartesian.min.js.gz");
 const STYLE: &str = include_str!("page/page.css");
@@ -70,6 +71,24 @@ impl Page {
             self.body.push_str("</tr>\n");
         }
         self.body.push_str("</tbody></table></div>\n");
+    }
+
+    /// Questions and their answers, as many beside each other as there is room for.
+    pub fn asked(&mut self, all: &[Asked]) {
+        self.body.push_str("<div class=\"asked\">\n");
+        for Asked { title, answers } in all {
+            let _ = writeln!(self.body, "<section><h3>{}</h3><ol>", escape(title));
+            for answer in answers {
+                let (name, score) = (escape(&answer.name), answer.score);
+                let class = if answer.holds { " class=\"holds\"" } else { "" };
+                let _ = writeln!(
+                    self.body,
+                    "<li{class}><span>{name}</span> <span class=\"score\">{score:.3}</span></li>"
+                );
+            }
+            self.body.push_str("</ol></section>\n");
+        }
+        self.body.push_str("</div>\n");
     }
 
     /// A figure.

@@ -13,7 +13,7 @@ use crate::files::{self, FileError};
 mod leftovers;
 mod npy;
 mod parameters;
-mod parquet;
+pub(crate) mod parquet;
 pub mod predictions;
 mod safetensors;
 mod tsv;

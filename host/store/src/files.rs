@@ -235,6 +235,26 @@ pub fn staged_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// As [`staged_name`], beside files that are not ours: no file has the name yet.
+///
+/// # Errors
+/// When the folder cannot be looked into.
+pub fn unused_staged_name(path: &Path) -> Result<PathBuf, FileError> {
+    let mut staged = staged_name(path);
+    for number in 2_u32.. {
+        match fs::symlink_metadata(&staged) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) => return Err(FileError::new("look for", &staged, error)),
+            Ok(_) => {
+                let mut name = path.file_name().unwrap_or_default().to_owned();
+                name.push(format!(".{number}{STAGED_SUFFIX}"));
+                staged = path.with_file_name(name);
+            }
+        }
+    }
+    Ok(staged)
+}
+
 /// Ending of files that are not complete yet.
 pub const STAGED_SUFFIX: &str = ".tmp";
 

@@ -27,8 +27,10 @@ mod intern;
 mod memory;
 mod pipeline;
 mod relations;
+mod report;
 mod source;
 mod spill;
+pub mod spool;
 mod table;
 mod target;
 mod text;
@@ -38,6 +40,7 @@ mod worker;
 pub use columns::Columns;
 pub use error::ImportError;
 pub use memory::LEAST as LEAST_MEMORY;
+pub use report::{ImportReport, MOST_OVER_MEAN, SetReport, TypeReport};
 
 /// Where an import writes, and how it works.
 #[derive(Clone, Debug, Default)]
@@ -94,71 +97,6 @@ pub enum ImportProgress {
         /// All its edges.
         total_edges: u64,
     },
-}
-
-/// What an import made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ImportReport {
-    /// The dataset.
-    pub path: PathBuf,
-    /// Edge sets imported, in order.
-    pub sets: Vec<SetReport>,
-    /// Edge sets of the dataset before that are still there.
-    pub kept_sets: Vec<String>,
-    /// Entity types, by name.
-    pub types: Vec<TypeReport>,
-    /// Relations of the dataset.
-    pub relations: u64,
-    /// Relations left out for having too few edges.
-    pub dropped_relations: u64,
-    /// Entities of a features file that are in no edge.
-    pub unused_features: u64,
-}
-
-/// What an import made of an edge set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SetReport {
-    /// Name.
-    pub name: String,
-    /// Edges written.
-    pub edges: u64,
-    /// Edges left out with their entities or relation.
-    pub dropped: u64,
-}
-
-/// What an import made of an entity type.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TypeReport {
-    /// Name.
-    pub name: String,
-    /// Entities of the dataset.
-    pub entities: u64,
-    /// Those that were in the dictionary before.
-    pub known: u64,
-    /// Those known before that are in no imported edge.
-    pub absent: u64,
-    /// Names left out for being in too few edges.
-    pub dropped: u64,
-    /// Entities of each partition.
-    pub counts: Vec<u32>,
-}
-
-/// How much larger than the mean a partition may be. Beyond it the largest decides what memory and
-/// time cost, and a fresh import, which cuts anew, is worth the training that it forgets.
-pub const MOST_OVER_MEAN: f64 = 1.25;
-
-impl TypeReport {
-    /// How many times the mean the largest partition has, if that is more than [`MOST_OVER_MEAN`].
-    /// New entities go where there is room, but old ones stay where they are.
-    #[must_use]
-    pub fn imbalance(&self) -> Option<f64> {
-        let largest = self.counts.iter().max()?;
-        let smallest = self.counts.iter().min()?;
-        let mean = self.entities as f64 / self.counts.len() as f64;
-        let ratio = f64::from(*largest) / mean;
-        // One more or less is as equal as can be.
-        (largest - smallest > 1 && ratio > MOST_OVER_MEAN).then_some(ratio)
-    }
 }
 
 /// Imports edge sets: name and files of each. `progress` is called now and then on the calling

@@ -2,9 +2,11 @@
 //!
 //! Modules, in reading order: files whose operations name their path ([`files`]), manifests that
 //! carry their own checksum ([`sealed`]), datasets ([`dataset`]) and how they are made
-//! ([`import`]), checkpoints ([`checkpoint`]), and what other tools get ([`export`]).
+//! ([`import`]), checkpoints ([`checkpoint`]), what other tools get ([`export`]), and work that
+//! processes share ([`blocks`]).
 //! `docs/formats.md` has every file, field by field.
 
+pub mod blocks;
 pub mod checkpoint;
 pub mod dataset;
 pub mod export;

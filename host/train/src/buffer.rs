@@ -13,7 +13,8 @@ use crate::error::RunError;
 use crate::groups::Clock;
 use crate::layout::{Group, Layout, TableKey};
 pub use crate::transfer::Committed;
-use crate::transfer::{Slot, Tables, Transfers};
+use crate::transfer::{Slot, Storage, Tables, Transfers};
+pub(crate) use copies::Copies;
 
 /// Where tables come from and go to when they leave the buffer or are committed. One thread calls it.
 pub trait TableStore: Send + Sync + 'static {
@@ -52,8 +53,8 @@ pub trait TableStore: Send + Sync + 'static {
     /// When something cannot be written.
     fn go_on(&self) -> Result<Option<u64>, RunError>;
 
-    /// A copy to train while the table itself is written.
-    fn copy(&self, table: &Self::Table) -> Self::Table;
+    /// A copy to train while the table itself is written. It may take the memory of `over`, a table of any shape.
+    fn copy(&self, table: &Self::Table, over: Option<Self::Table>) -> Self::Table;
 
     /// Whether tables are trained elsewhere than in main memory, on a device: what a commit writes from main memory
     /// stays as it is then while they are trained.
@@ -92,10 +93,8 @@ pub struct PartitionBuffer<S: TableStore> {
     capacity: usize,
     /// Groups that may be on their way beside it.
     ahead: usize,
-    /// Bytes of tables that may be copied so that training goes on while a commit writes them.
-    copies: u64,
-    /// Bytes that are copied now.
-    copied: u64,
+    /// What is trained while a commit writes its original.
+    copies: Arc<Copies<S::Table>>,
     fixed: Slot<S::Table>,
     slots: Vec<Slot<S::Table>>,
     transfers: Transfers<S>,
@@ -133,14 +132,15 @@ impl<S: TableStore> PartitionBuffer<S> {
             unsaved: false,
         };
         let store = Arc::new(store);
+        let copies = Arc::new(Copies::new(layout.clone(), size.copies));
+        let storage = Storage::new(Arc::clone(&store), Arc::clone(&copies));
         Ok(Self {
             layout,
-            transfers: Transfers::new(Arc::clone(&store), ahead, training)?,
+            transfers: Transfers::new(storage, ahead, training)?,
             store,
             capacity: size.slots.max(2),
             ahead: ahead.unwrap_or(0),
-            copies: size.copies,
-            copied: 0,
+            copies,
             fixed,
             slots: Vec::new(),
             turn: None,
@@ -271,10 +271,8 @@ impl<S: TableStore> PartitionBuffer<S> {
     fn prepare(&mut self, needed: &[Group]) -> Result<Duration, RunError> {
         let mut copying = Duration::ZERO;
         let Self {
-            layout,
             store,
             copies,
-            copied,
             fixed,
             slots,
             transfers,
@@ -287,15 +285,13 @@ impl<S: TableStore> PartitionBuffer<S> {
                 if Arc::get_mut(table).is_some() || store.trains_elsewhere() {
                     continue;
                 }
-                let bytes = layout.types[key.0].bytes(key.1);
-                if *copied + bytes <= *copies {
+                if let Some(over) = copies.claim(*key) {
                     let started = Instant::now();
-                    *table = Arc::new(store.copy(table));
-                    *copied += bytes;
+                    *table = Arc::new(store.copy(table, over));
                     copying += started.elapsed();
                 } else {
                     transfers.written()?;
-                    *copied = 0;
+                    copies.begin();
                 }
             }
             (slot.changed, slot.unsaved) = (true, true);
@@ -354,7 +350,7 @@ impl<S: TableStore> PartitionBuffer<S> {
         for (_, table) in &tables {
             self.store.bring_home(table)?;
         }
-        self.copied = 0;
+        self.copies.begin();
         self.transfers.commit(cut, tables);
         Ok(())
     }
@@ -393,5 +389,6 @@ impl<S: TableStore> PartitionBuffer<S> {
     }
 }
 
+mod copies;
 #[cfg(test)]
 mod tests;

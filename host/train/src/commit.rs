@@ -125,6 +125,26 @@ pub(crate) fn run_info(resolved: &Resolved, strategies: &Strategies) -> Result<R
     })
 }
 
+impl Resolved {
+    /// What the first commit of a run says that has trained nothing yet: one whose numbers are from elsewhere.
+    ///
+    /// # Errors
+    /// When the configuration cannot be written.
+    pub fn beginning(&self, strategies: &Strategies) -> Result<RunInfo, RunError> {
+        let state = serde_json::to_value(RunState::default());
+        Ok(RunInfo {
+            state: state.map_err(|e| RunError::Unwritable(e.to_string()))?,
+            ..run_info(self, strategies)?
+        })
+    }
+
+    /// The parameters with which a run begins, and their accumulators.
+    #[must_use]
+    pub fn first_parameters(&self) -> Vec<Tensor> {
+        model(&Params::new(&self.blueprint().spec))
+    }
+}
+
 /// Parameters and their accumulators.
 pub(crate) fn model(params: &Params) -> Vec<Tensor> {
     let named = |name: String, shape: &[usize], values| Tensor {

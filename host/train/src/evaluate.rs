@@ -12,6 +12,7 @@ mod needs;
 pub mod predict;
 mod rank;
 mod stats;
+mod together;
 mod view;
 
 use std::ops::Range;
@@ -25,7 +26,7 @@ use crate::error::{RunError, SettingError};
 use crate::memory;
 use crate::resolved::Resolved;
 use crate::trained::{Missing, Trained};
-use breakdown::Breakdown;
+use breakdown::{Breakdown, SumsBy};
 pub use breakdown::{By, RanksOf};
 use edges::EdgeReader;
 pub(crate) use needs::validation_bytes;
@@ -110,20 +111,20 @@ impl Resolved {
         options: &EvalOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<EvalReport, RunError> {
-        let needs = self.eval_needs(options)?;
-        memory::require("evaluation", needs.iter().map(|(_, bytes)| bytes).sum())?;
-        let model = Trained::open(self)?;
-        let view = View {
-            dataset: model.dataset,
-            blueprint: &model.blueprint,
-            params: &model.params,
-            grown: (!model.missing.is_empty()).then(|| model.features()),
-        };
+        let model = self.model_to_rank(options)?;
         let tables = &mut Committed::new(&model);
-        let mut report = rank(&view, tables, options, self.config().seed, progress)?;
+        let seed = self.config().seed;
+        let mut report = rank(&View::of(&model), tables, options, seed, progress)?;
         report.version = model.checkpoint.version();
         report.missing = model.missing.clone();
         Ok(report)
+    }
+
+    /// The model, if there is the memory that ranking with it takes.
+    fn model_to_rank(&self, options: &EvalOptions) -> Result<Trained<'_>, RunError> {
+        let needs = self.eval_needs(options)?;
+        memory::require("evaluation", needs.iter().map(|(_, bytes)| bytes).sum())?;
+        Trained::open(self)
     }
 }
 
@@ -169,6 +170,19 @@ impl<'a> Parts<'a> {
     /// Edges in all.
     pub(crate) fn len(&self) -> u64 {
         self.reader.len()
+    }
+
+    /// Edges of the set that are left out, since something of them has no embedding.
+    pub(crate) fn without_embedding(&self) -> u64 {
+        self.reader.without_embedding()
+    }
+
+    /// What was summed up by relation or type since it was taken last.
+    fn take_breakdown(&mut self) -> SumsBy {
+        self.breakdown
+            .as_mut()
+            .map(Breakdown::take)
+            .unwrap_or_default()
     }
 
     /// Sums over the ranks of both sides of the edges `part`, counted from the first; `progress` hears of rankings done
@@ -225,8 +239,8 @@ pub(crate) fn rank(
     let mut parts = Parts::new(*view, &set, options, seed)?;
     let sums = parts.sums(tables, 0..parts.len(), progress)?;
     let mut report = report(options, &sums);
+    report.without_embedding = parts.without_embedding();
     report.by = parts.breakdown.map_or(Vec::new(), |by| by.report(view));
-    report.without_embedding = parts.reader.without_embedding();
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }

@@ -39,6 +39,29 @@ impl Executor {
         }
     }
 
+    /// Trains one batch on all of `executors`, where there is more than one and the model
+    /// [shares batches](ModelSpec::shares_batches).
+    ///
+    /// # Errors
+    /// As [`StepWorker::train`].
+    pub(crate) fn train_together(
+        executors: &mut [Self],
+        losses: &mut [Box<dyn LossWorker>],
+        job: &Job<'_>,
+    ) -> Result<BatchStats, StepError> {
+        match executors {
+            [one] => one.train(job, losses[0].as_mut()),
+            many => {
+                let cores = many.iter_mut().filter_map(|executor| match executor {
+                    Self::Core(worker) => Some(worker.as_mut()),
+                    Self::Device(_) => None,
+                });
+                let mut workers: Vec<&mut StepWorker> = cores.collect();
+                StepWorker::train_together(&mut workers, losses, job)
+            }
+        }
+    }
+
     /// Brings `params` up to date with what was trained.
     ///
     /// # Errors

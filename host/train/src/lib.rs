@@ -54,7 +54,7 @@ pub use identity::Allowed;
 pub use losses::{GuardedLoss, traced};
 pub use member::{Actor, Cluster, ClusterError, Rehearsed, Scene, SyncLimits, rehearse};
 pub use memory::{TooLittle, peak_bytes, require as require_memory};
-pub use query::{Model, Neighbor};
+pub use query::{Chosen, Entity, Model, Neighbor};
 pub use resolved::Resolved;
 pub use run::{Fallbacks, Outcome, Strategies};
 pub use stored::trained_config;

@@ -42,6 +42,7 @@ mod rehearsal;
 mod settling;
 mod tables;
 mod told;
+mod turns;
 mod watch;
 mod work;
 
@@ -50,8 +51,10 @@ use ledger::{Denied, Ledger};
 use parameters::Parameters;
 pub use parameters::SyncLimits;
 use ranking::Rankings;
+pub(crate) use ranking::blocks;
 pub use rehearsal::{Actor, Rehearsed, Scene, rehearse};
 use tables::SharedTables;
+use turns::Turns;
 use watch::Watch;
 
 /// Longest wait for a wake-up, which may be lost.
@@ -125,6 +128,7 @@ pub(crate) struct Member<'a> {
     pass: Option<(PassId, Arc<Pass>)>,
     /// Leased buckets that come next, with their positions in the buffer's plan.
     leased: VecDeque<Acquired>,
+    turns: Turns,
     /// Trained buckets that are not in the ledger, and what training them gave.
     unsettled: Vec<Bucket>,
     sums: Sums,
@@ -188,7 +192,7 @@ impl Member<'_> {
     fn wait(&mut self) -> Result<(), RunError> {
         self.settle_all()?;
         self.watch.says(State::Waiting, None);
-        self.cluster.live.wait(LONGEST_WAIT);
+        self.cluster.live.wait(self.turns.wait());
         self.tell_notices()
     }
 
@@ -332,7 +336,10 @@ impl<'a> Coordinator<'a> for Member<'a> {
                 ..CallSeconds::default()
             },
         });
-        self.watch.trained(&trained);
+        let parameters = self.parameters.as_ref().map(Parameters::took);
+        self.watch.trained(&trained, parameters);
+        self.turns
+            .trained(Duration::try_from_secs_f64(trained.seconds).unwrap_or_default());
         let pass = self.pass.as_ref().map_or_else(PassId::default, |p| p.0);
         let index = self.totals.0;
         self.totals.0 += 1;

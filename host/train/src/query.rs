@@ -1,5 +1,7 @@
 //! Single questions to a trained model: nearest neighbours of an entity, the score of a triple.
 
+mod rows;
+
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
@@ -16,6 +18,8 @@ use crate::error::{Mismatch, RunError, UnknownName};
 use crate::names;
 use crate::resolved::Resolved;
 use crate::trained::{Missing, Trained};
+
+pub use rows::{Chosen, Entity};
 
 /// An entity and how near it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pbg_core::seed;
 use pbg_gemm::pages;
 use pbg_kernels::device::Place;
+use pbg_kernels::rows::SharedRows;
 use pbg_kernels::table::{Features, Table};
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{
@@ -139,18 +140,26 @@ pub(crate) fn with_data<T>(data: &PartitionData, write: impl FnOnce(&PartitionRo
     })
 }
 
-/// A copy of a table in main memory; features are shared.
-pub(crate) fn copy_of(table: &Table) -> Table {
-    let (rows, dim) = (table.embeddings.rows(), table.embeddings.width());
-    let mut embeddings = pages::with_capacity(rows * dim);
-    embeddings.resize(rows * dim, 0.0);
-    table.embeddings.read_rows(0, &mut embeddings);
-    let mut row_adagrad = pages::with_capacity(rows);
-    row_adagrad.resize(rows, 0.0);
-    table.row_adagrad.read_rows(0, &mut row_adagrad);
-    let mut copy = Table::with_state(embeddings, row_adagrad, dim);
+/// A copy of a table in main memory, in that of `over` if there is one; features are shared.
+pub(crate) fn copy_of(table: &Table, over: Option<Table>) -> Table {
+    let (embeddings, row_adagrad) = over.map_or_else(Default::default, |over| {
+        (Some(over.embeddings), Some(over.row_adagrad))
+    });
+    let embeddings = values_of(&table.embeddings, embeddings);
+    let row_adagrad = values_of(&table.row_adagrad, row_adagrad);
+    let mut copy = Table::with_state(embeddings, row_adagrad, table.embeddings.width());
     copy.features = table.features.clone();
     copy
+}
+
+/// A copy of all `rows`, in the memory of `over` if there is some.
+fn values_of(rows: &SharedRows, over: Option<SharedRows>) -> Vec<f32> {
+    let len = rows.rows() * rows.width();
+    let mut values = over.map_or_else(|| pages::with_capacity(len), SharedRows::into_vec);
+    // What is written anew by this is fresh memory only.
+    values.resize(len, 0.0);
+    rows.read_rows(0, &mut values);
+    values
 }
 
 /// Whether a partition has the shape that the run wants.
@@ -311,8 +320,8 @@ impl TableStore for DiskTables {
         Ok(self.checkpoint.go_on()?)
     }
 
-    fn copy(&self, table: &Table) -> Table {
-        copy_of(table)
+    fn copy(&self, table: &Table, over: Option<Table>) -> Table {
+        copy_of(table, over)
     }
 
     fn trains_elsewhere(&self) -> bool {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pbg_core::batch_graph::pipeline;
 use pbg_core::event::GroupSeconds;
 
-use crate::buffer::TableStore;
+use crate::buffer::{Copies, TableStore};
 use crate::error::RunError;
 use crate::groups::{self, Work};
 use crate::layout::{Group, TableKey};
@@ -71,19 +71,14 @@ pub(crate) struct Transfers<S: TableStore> {
 }
 
 impl<S: TableStore> Transfers<S> {
-    /// Transfers of `store` by a group of its own if `ahead` says how many partitions may be on their way;
-    /// without, by who asks for them.
+    /// Transfers by a group of its own if `ahead` says how many partitions may be on their way; without, by who
+    /// asks for them.
     pub(crate) fn new(
-        store: Arc<S>,
+        storage: Storage<S>,
         ahead: Option<usize>,
         training: Arc<groups::Clock>,
     ) -> Result<Self, RunError> {
-        let clock = Arc::new(Clock::default());
-        let storage = Storage {
-            store,
-            clock: Arc::clone(&clock),
-            writing: None,
-        };
+        let clock = Arc::clone(&storage.clock);
         // Both partitions of a bucket may leave the buffer, then come those to be read, and a commit.
         let pipe = ahead.map(|ahead| (pipeline::STORAGE, 2 + ahead + 1));
         Ok(Self {
@@ -201,6 +196,7 @@ impl<S: TableStore> Transfers<S> {
 /// is its end.
 pub(crate) struct Storage<S: TableStore> {
     store: Arc<S>,
+    copies: Arc<Copies<S::Table>>,
     clock: Arc<Clock>,
     /// If a commit is under way, what its tables took to write.
     writing: Option<Effort>,
@@ -276,11 +272,22 @@ impl<S: TableStore> Work for Storage<S> {
 }
 
 impl<S: TableStore> Storage<S> {
+    /// `copies` are those of the buffer, which get back what was copied.
+    pub(crate) fn new(store: Arc<S>, copies: Arc<Copies<S::Table>>) -> Self {
+        Self {
+            store,
+            copies,
+            clock: Arc::default(),
+            writing: None,
+        }
+    }
+
     /// Writes what belongs to a commit. Each table is given back as soon as it is written.
     fn write(&self, cut: S::Cut, tables: Tables<S::Table>) -> Result<(), RunError> {
         self.store.begin(cut)?;
         for (key, table) in tables {
             self.store.add(key, &table)?;
+            self.copies.give_back(key, table);
         }
         Ok(())
     }

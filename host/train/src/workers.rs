@@ -1,5 +1,5 @@
 //! Hogwild workers: threads that train equal shares of a bucket on shared rows, without waiting
-//! for each other (Niu, Recht, Ré, Wright 2011).
+//! for each other (Niu, Recht, Ré, Wright 2011). Where each batch changes every row, all train every batch together.
 
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -151,7 +151,8 @@ pub struct BucketTotals {
     pub sampler: Duration,
 }
 
-/// Trains the edges at `indices`, shared equally among `trainers`, one thread each, with one of `losses`.
+/// Trains the edges at `indices`, shared equally among `trainers`, one thread each, with one of `losses`; where the
+/// model [shares batches](pbg_kernels::spec::ModelSpec::shares_batches), all train every batch together.
 ///
 /// # Errors
 /// The first failure of any worker; the others stop at their next batch.
@@ -169,20 +170,25 @@ pub fn train(
 ) -> Result<BucketTotals, RunError> {
     assert!(trainers.len() <= losses.len(), "a loss for each trainer");
     let failed = AtomicBool::new(false);
-    let shares: Vec<_> = batching::shares(indices.len(), trainers.len()).collect();
+    let together = match work.blueprint.spec.shares_batches() {
+        true => trainers.len(),
+        false => 1,
+    };
+    let teams = trainers.len().div_ceil(together.max(1));
+    let shares: Vec<_> = batching::shares(indices.len(), teams).collect();
     std::thread::scope(|scope| {
         // Room for a report of every worker: a full channel only delays the next report.
         let (reports, inbox) = sync_channel::<TrainStats>(trainers.len());
         let handles: Vec<_> = trainers
-            .iter_mut()
-            .zip(losses)
+            .chunks_mut(together.max(1))
+            .zip(losses.chunks_mut(together.max(1)))
             .zip(shares)
             .enumerate()
-            .map(|(worker, (trainer, share))| {
+            .map(|(worker, (team, share))| {
                 let (failed, reports) = (&failed, reports.clone());
                 let share = &indices[share];
                 scope.spawn(move || {
-                    let mut trained = WorkerShare::new(trainer, work, worker, failed, reports);
+                    let mut trained = WorkerShare::new(team, work, worker, failed, reports);
                     let result = trained.train(share, samplers, batch_size);
                     if result.is_err() {
                         failed.store(true, Ordering::Relaxed);
@@ -230,10 +236,10 @@ fn forward_progress(inbox: &std::sync::mpsc::Receiver<TrainStats>, emit: &mut dy
     }
 }
 
-/// One worker's part of one bucket.
+/// The part of one bucket of one worker, or of several that train every batch together.
 struct WorkerShare<'a, 'w> {
-    trainer: &'a mut Executor,
-    loss: &'a mut dyn LossWorker,
+    trainers: &'a mut [Executor],
+    losses: &'a mut [Box<dyn LossWorker>],
     work: &'a Work<'w>,
     worker: usize,
     failed: &'a AtomicBool,
@@ -250,7 +256,7 @@ struct WorkerShare<'a, 'w> {
 
 impl<'a, 'w> WorkerShare<'a, 'w> {
     fn new(
-        (trainer, loss): (&'a mut Executor, &'a mut Box<dyn LossWorker>),
+        (trainers, losses): (&'a mut [Executor], &'a mut [Box<dyn LossWorker>]),
         work: &'a Work<'w>,
         worker: usize,
         failed: &'a AtomicBool,
@@ -258,8 +264,8 @@ impl<'a, 'w> WorkerShare<'a, 'w> {
     ) -> Self {
         let rng = work.stream(Purpose::Negatives, worker as u64);
         Self {
-            trainer,
-            loss: loss.as_mut(),
+            trainers,
+            losses,
             work,
             worker,
             failed,
@@ -338,17 +344,13 @@ impl<'a, 'w> WorkerShare<'a, 'w> {
         self.draws
             .draw(spec, template, batch.len(), candidates, &mut self.rng);
         let gate = work.gate.map(RwLock::read);
-        let stats = self
-            .trainer
-            .train(
-                &Job {
-                    batch: &batch,
-                    tables: &tables,
-                    params: work.params,
-                    draws: &self.draws,
-                },
-                self.loss,
-            )
+        let job = Job {
+            batch: &batch,
+            tables: &tables,
+            params: work.params,
+            draws: &self.draws,
+        };
+        let stats = Executor::train_together(self.trainers, self.losses, &job)
             .map_err(|error| self.locate(error))?;
         drop(gate);
         work.loss.observe(stats.count, stats.loss())?;

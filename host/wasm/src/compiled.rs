@@ -34,7 +34,7 @@ pub(crate) fn revive(engine: &Engine, code: &Native) -> wasmtime::Result<Compone
     // and what `Cache::store` signs with it is what `serialize` returned. Code of another
     // version of the engine is signed too, and `deserialize` refuses it.
     // A `Compiled` is made in `compiler.rs` alone, from what a child of this process answered: it
-    // runs this very program, nobody else holds an end of the socket between them, and what it
-    // answers with is what `precompile_component` returned, which is the same as `serialize`.
+    // runs this very program, or from Python the extension of the same build, nobody else holds an end of the socket
+    // between them, and what it answers with is what `precompile_component` returned, which is the same as `serialize`.
     unsafe { Component::deserialize(engine, bytes) }
 }

@@ -61,7 +61,7 @@ pub use log::LogSink;
 pub use loss::{ComputedLoss, LoadedLoss};
 pub use metadata::Metadata;
 pub use order::LoadedOrder;
-pub use parameters::{Parameter, ParameterKind};
+pub use parameters::{Parameter, ParameterKind, completed};
 pub use plugin::{Inspection, Plugin, Sandbox};
 pub use replay::{Call, Executed, KeptScores, Replay, ReplayError};
 pub use sampler::LoadedSampler;

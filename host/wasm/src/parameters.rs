@@ -2,7 +2,7 @@
 
 use pbg_core::nearest::nearest;
 use pbg_core::text::escaped;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The value of a parameter that was checked against its declaration.
@@ -16,7 +16,7 @@ pub(crate) enum ParameterValue {
 }
 
 /// One parameter that a plugin declares.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
     /// Key in the configuration.
     pub name: String,
@@ -28,7 +28,7 @@ pub struct Parameter {
 }
 
 /// Type, default and range (bounds included) of a [`Parameter`].
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields say the same for every type")]
 pub enum ParameterKind {
@@ -173,6 +173,21 @@ pub(crate) fn complete(
     } else {
         Err(problems)
     }
+}
+
+/// As a plugin gets its parameters, for a strategy that is no component.
+///
+/// # Errors
+/// One text per parameter that is unknown or out of its range.
+pub fn completed(declared: &[Parameter], given: &Value) -> Result<Map<String, Value>, Vec<String>> {
+    let values = complete(declared, given)?.into_iter();
+    let value = |value| match value {
+        ParameterValue::Boolean(value) => value.into(),
+        ParameterValue::Integer(value) => value.into(),
+        ParameterValue::Number(value) => value.into(),
+        ParameterValue::Text(value) => value.into(),
+    };
+    Ok(values.map(|(name, of)| (name, value(of))).collect())
 }
 
 fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {

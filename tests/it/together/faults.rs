@@ -17,9 +17,16 @@ fn signal(name: &str, pid: u64) {
 }
 
 /// Waits for an event of `trainer`.
-pub(super) fn waits_for(trainer: &Trainer, kind: &str) {
+pub(super) fn waits_for(trainer: &mut Trainer, kind: &str) {
     let started = Instant::now();
     while trainer.of(kind).is_empty() {
+        let ended = trainer.child.try_wait().unwrap().is_some();
+        let in_vain = ended && trainer.of(kind).is_empty();
+        assert!(
+            !in_vain,
+            "it has ended without {kind}: {}",
+            trainer.errors()
+        );
         assert!(started.elapsed() < PATIENCE, "{}", trainer.errors());
         thread::sleep(Duration::from_millis(20));
     }
@@ -55,9 +62,9 @@ fn one_that_is_paused_for_longer_than_a_lease_joins_anew() {
     assert!(second.trains(3), "{}", second.errors());
     let pid = u64::from(second.child.id());
     signal("-STOP", pid);
-    waits_for(&first, "trainer_lost");
+    waits_for(&mut first, "trainer_lost");
     signal("-CONT", pid);
-    waits_for(&second, "rejoining");
+    waits_for(&mut second, "rejoining");
     assert_eq!(first.ends(), Some(0), "{}", first.errors());
     assert_eq!(second.ends(), Some(0), "{}", second.errors());
     is_whole(&meeting, &[&first, &second]);
@@ -74,7 +81,7 @@ fn the_loss_of_rank_0_and_of_the_ledger_costs_no_more_than_what_no_checkpoint_ha
     let mut second = meeting.start(1, 2, &keys);
     // Into the second epoch: there is a checkpoint.
     assert!(first.trains(10), "{}", first.errors());
-    waits_for(&first, "epoch_finished");
+    waits_for(&mut first, "epoch_finished");
     let rendezvous = fs::read_to_string(meeting.place.path("rendezvous")).unwrap();
     let rendezvous: Value = serde_json::from_str(&rendezvous).unwrap();
     first.kill();

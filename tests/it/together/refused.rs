@@ -63,7 +63,7 @@ fn one_with_another_dataset_is_refused() {
         "import --set dataset=other --set seed=99 --edges train=train.tsv --edges test=test.tsv";
     meeting.place.run(import.split(' ')).succeeds();
     let mut first = meeting.start(0, 2, &[]);
-    waits_for(&first, "gathering");
+    waits_for(&mut first, "gathering");
     let mut other = meeting.start(1, 2, &["dataset=other"]);
     assert_eq!(other.ends(), Some(10), "{}", other.errors());
     assert!(other.errors().contains("dataset"), "{}", other.errors());
@@ -104,7 +104,7 @@ fn one_with_another_secret_is_refused() {
         meeting.spawn(rank, command.env("PBG_HOST_SECRET", secret))
     };
     let mut first = start(0, "the-secret-of-this-run");
-    waits_for(&first, "gathering");
+    waits_for(&mut first, "gathering");
     let heard = first.events().len();
     let mut other = start(1, "the-secret-of-another-run");
     assert_eq!(other.ends(), Some(10), "{}", other.errors());

@@ -11,28 +11,13 @@ import time
 from pathlib import Path
 
 import attr
-from torchbiggraph import schema
+from pbg_shared import SETS, tolerate_new_typing
 from torchbiggraph.config import parse_config
 from torchbiggraph.converters.import_from_tsv import convert_input_data
 from torchbiggraph.eval import do_eval_and_report_stats
 from torchbiggraph.filtered_eval import FilteredRankingEvaluator
 from torchbiggraph.train import train_and_report_stats
 from torchbiggraph.util import SubprocessInitializer
-
-SETS = ("train", "valid", "test")
-
-
-def tolerate_new_typing():
-    """PBG compares types by identity, which newer versions of Python do not keep."""
-    from typing import Optional
-
-    def unpack(type_):
-        arguments = getattr(type_, "__args__", ())
-        if not arguments or type_ != Optional[arguments[0]]:
-            raise TypeError("Not an optional type")
-        return arguments[0]
-
-    schema.unpack_optional = unpack
 
 
 def processes():

@@ -1,7 +1,7 @@
 //! The Python packages that the tests need.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -23,8 +23,6 @@ pub(crate) fn test_python(repo: &Repo) -> PathBuf {
 }
 
 /// Installs them into an environment of this checkout's own.
-///
-/// Made without pip, which Debian does not allow without another package; the system's pip installs into it.
 pub(crate) fn packages(repo: &Repo) -> Result<()> {
     let _lock = lock(repo)?;
     let python = test_python(repo);
@@ -42,25 +40,54 @@ pub(crate) fn packages(repo: &Repo) -> Result<()> {
         PACKAGES.join(", "),
         repo.short(&folder)
     ));
-    if folder.exists() {
-        fs::remove_dir_all(&folder)
-            .with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
     let what_to_do = format!(
         "install Python 3 with venv and pip, then make {} an environment with {}",
         folder.display(),
         PACKAGES.join(", ")
     );
+    environment(&folder, &PACKAGES, &what_to_do)
+}
+
+/// With which a wheel is packed.
+const PACKING: &str = "wheel==0.48.0";
+
+/// The interpreter that has it, which is installed if it is not there yet.
+pub(crate) fn packing_python(repo: &Repo) -> Result<PathBuf> {
+    let _lock = lock(repo)?;
+    let folder = repo.deps.join("packing");
+    let python = folder.join("bin/python");
+    if !step::succeeds(Command::new(&python).args(["-c", "import wheel"])) {
+        step::announce(&format!(
+            "installing {PACKING} into {} with pip",
+            repo.short(&folder)
+        ));
+        let what_to_do = format!(
+            "install Python 3 with venv and pip, then make {} an environment with {PACKING}",
+            folder.display()
+        );
+        environment(&folder, &[PACKING], &what_to_do)?;
+    }
+    Ok(python)
+}
+
+/// Makes a virtual environment of this folder, which has nothing but `packages` and what they need.
+///
+/// Made without pip, which Debian does not allow without another package; the system's pip installs into it.
+pub(crate) fn environment(folder: &Path, packages: &[&str], what_to_do: &str) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
     step::run(
         Command::new("python3")
             .args(["-m", "venv", "--without-pip"])
-            .arg(&folder),
-        &what_to_do,
+            .arg(folder),
+        what_to_do,
     )?;
     let mut pip = Command::new("python3");
     pip.env("PIP_ROOT_USER_ACTION", "ignore");
     pip.args(["-m", "pip", "--disable-pip-version-check", "--python"]);
-    pip.arg(&python);
+    pip.arg(folder.join("bin/python"));
     pip.args(["install", "--quiet", "--only-binary=:all:"]);
-    step::run(pip.args(PACKAGES), &what_to_do)
+    step::run(pip.args(packages), what_to_do)
 }

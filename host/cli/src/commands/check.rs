@@ -10,11 +10,12 @@ use pbg_lab::rounds::{self, Rounds};
 use pbg_train::{CheckReport, Resolved};
 use serde::Serialize;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::options::{AllowArgs, ConfigArgs};
+use crate::plugins::{self, Given};
 use crate::terminal::{self, Terminal};
-use crate::{format, load, notes, plugins};
+use crate::{format, load, notes};
 
 /// Check everything and show the memory and disk that training will need; starts nothing.
 ///
@@ -53,7 +54,7 @@ pub(crate) struct Args {
 /// The first thing that would keep training from starting.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
-    let filled = plugins::fill(&config, &args.plugins, None, None, terminal)?;
+    let filled = plugins::fill(&config, Given::named(&args.plugins), None, None, &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
     let needs = resolved.check(Some(&filled.strategies.loss))?;

@@ -11,8 +11,8 @@ use pbg_config::Config;
 use pbg_core::cluster::{Live as _, Register as _, Written};
 use pbg_core::ledger::{Order, Record, Token, Trainer};
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::options::ConfigArgs;
 use crate::terminal::Terminal;
 use crate::{load, together};
@@ -86,6 +86,7 @@ fn reach(args: &ConfigArgs, terminal: Terminal) -> Result<(Config, Connection)> 
     // A rank would start a server where there is none.
     let options = Options {
         patience: PATIENCE,
+        makes: false,
         ..together::options(&config, found.method, None)?
     };
     let connection = connect(&options, &|text| terminal.detail(text))?;

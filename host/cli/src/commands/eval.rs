@@ -31,6 +31,7 @@ Examples:
   pbg-host eval pbg.toml --edges test --candidates 10000
   pbg-host eval pbg.toml --edges test --filter train,valid,test --by relation
   pbg-host eval --checkpoint model --edges test
+  pbg-host eval pbg.toml --edges test --machines 4
   pbg-host eval pbg.toml --edges test --filter train,valid,test --check
   pbg-host eval pbg.toml --edges valid --json")]
 pub(crate) struct Args {
@@ -53,6 +54,10 @@ pub(crate) struct Args {
     /// Also show the ranks of each relation, or of each type of entity that is ranked.
     #[arg(long, value_name = "relation|entity-type")]
     by: Option<ByArg>,
+    /// Rank together with other processes: the same command in so many terminals, or on machines that see the
+    /// checkpoint. Each ranks a part of the edges, and all show the same.
+    #[arg(long, value_name = "N", conflicts_with = "check", value_parser = clap::value_parser!(u32).range(1..=256))]
+    machines: Option<u32>,
     /// Threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
@@ -95,10 +100,14 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     } else {
         ProgressBar::hidden()
     };
-    let result = resolved.evaluate(&options, &mut |done, of| {
+    let mut progress = |done, of| {
         bar.set_length(of);
         bar.set_position(done);
-    });
+    };
+    let result = match args.machines {
+        Some(machines) => resolved.evaluate_together(&options, machines, &mut progress),
+        None => resolved.evaluate(&options, &mut progress),
+    };
     bar.finish_and_clear();
     let report = result?;
     notes::missing(&report.missing, &resolved, terminal);

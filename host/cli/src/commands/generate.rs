@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use pbg_store::generate::Generated;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::terminal::Terminal;
 
 /// Make up a graph whose degrees follow a power law, for tests of scale.

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use pbg_store::import::{self, Columns, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY};
-use serde_json::json;
 
 use crate::failure::Result;
 use crate::options::{self, ConfigArgs};
@@ -132,7 +131,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let report = result?;
     warn_of_imbalance(&report, terminal);
     if args.json {
-        return terminal::print_json(&as_json(&report));
+        return terminal::print_json(&report.as_json());
     }
     terminal::print(|out| print_report(out, &report, start.elapsed()))
 }
@@ -267,28 +266,6 @@ fn warn_of_imbalance(report: &ImportReport, terminal: Terminal) {
             ));
         }
     }
-}
-
-fn as_json(report: &ImportReport) -> serde_json::Value {
-    let sets = report
-        .sets
-        .iter()
-        .map(|s| json!({ "name": s.name, "edges": s.edges, "dropped": s.dropped }));
-    let types = report.types.iter().map(|t| {
-        json!({
-            "name": t.name, "entities": t.entities, "known": t.known, "absent": t.absent, "dropped": t.dropped,
-            "partitions": t.counts,
-        })
-    });
-    json!({
-        "dataset": report.path,
-        "edge_sets": sets.collect::<Vec<_>>(),
-        "kept_edge_sets": report.kept_sets,
-        "entity_types": types.collect::<Vec<_>>(),
-        "relations": report.relations,
-        "dropped_relations": report.dropped_relations,
-        "unused_features": report.unused_features,
-    })
 }
 
 fn remark(count: u64, what: &str) -> String {

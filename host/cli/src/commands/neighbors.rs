@@ -1,12 +1,13 @@
 //! `pbg-host neighbors`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pbg_core::model::Comparator;
+use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_train::Resolved;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::options::TrainedOptions;
 use crate::terminal::{self, Terminal};
 use crate::{load, notes};
@@ -83,6 +84,11 @@ impl From<Comparing> for Comparator {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let (config, name) = match args.names.as_slice() {
         [config, name] => (Some(config.as_path()), name),
+        [only] if is_a_model(only) => {
+            let text = format!("{} is a model: no entity is named", only.display());
+            let help = format!("`pbg-host neighbors {} NAME`", only.display());
+            return Err(Failure::message(Kind::Usage, text).help(help));
+        }
         [name] => (None, name),
         _ => return Err(Failure::message(Kind::Usage, "name an entity")),
     };
@@ -108,4 +114,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Whether what stands alone is a configuration or a checkpoint, and no name that happens to be that of a file.
+fn is_a_model(path: &Path) -> bool {
+    let is_config = path.extension().is_some_and(|ending| ending == "toml") && path.is_file();
+    is_config || (path.is_dir() && ReadCheckpoint::open(path).is_ok())
 }

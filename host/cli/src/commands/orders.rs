@@ -1,13 +1,10 @@
 //! `pbg-host orders`: the laboratory for bucket orders.
 
 mod compare;
-mod named;
 mod setting;
 mod show;
 mod table;
 mod train;
-
-pub(super) use named::{Loader, Wanted, wanted};
 
 use crate::failure::Result;
 use crate::terminal::Terminal;

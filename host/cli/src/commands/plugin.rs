@@ -8,8 +8,8 @@ mod list;
 mod new;
 mod replay;
 
-use pbg_core::loss::{Node, Unary};
 use pbg_core::strategy::Loss;
+use pbg_session::Front as _;
 use pbg_wasm::{Limits, LoadedLoss, Plugin, Sandbox};
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
 
 /// A sandbox whose plugins log to the terminal where that is verbose.
 fn sandbox(limits: Limits, terminal: Terminal) -> Result<Sandbox> {
-    Ok(plugins::cached(limits, terminal)?.with_log(plugins::in_detail(terminal)))
+    Ok(plugins::cached(limits, &terminal)?.with_log(terminal.plugin_detail()))
 }
 
 /// The plugin that a file or a name means, and how messages name its source.
@@ -62,8 +62,7 @@ fn open(sandbox: &Sandbox, name: &str) -> Result<(Plugin, String)> {
 fn loss(plugin: &Plugin, parameters: &Value) -> Result<(Box<dyn Loss>, bool)> {
     Ok(match plugin.clone().into_loss(parameters)? {
         LoadedLoss::Traced(traced) => {
-            let stop = |node: &Node| matches!(node, Node::Unary(Unary::StopGradient, _));
-            let stops = traced.graph.nodes().iter().any(stop);
+            let stops = traced.graph.stops_gradient();
             (pbg_train::traced(traced), stops)
         }
         LoadedLoss::Computed(code) => (Box::new(code), false),

@@ -1,9 +1,10 @@
 //! `pbg-host predict`.
 
 mod answers;
-mod questions;
+pub(crate) mod questions;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -80,9 +81,10 @@ pub(crate) struct Args {
 /// # Errors
 /// When the model cannot be opened, a question cannot be read, or it is about a name that there is not.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
     let mut questions = match &args.questions {
-        Some(path) => Some(Questions::of(path)?),
-        None if args.check => None,
+        Some(path) => Some(Questions::of(path, &stop)?),
+        None if args.check && args.relation.is_none() => None,
         None => {
             let (head, relation, tail) = (&args.head, &args.relation, &args.tail);
             let one = Questions::one(head.as_ref(), relation.as_ref(), tail.as_ref());
@@ -96,6 +98,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         filter: filter(args, &resolved),
         loops: !args.no_loops,
         threads: args.threads.map(|n| n as usize),
+        questions: (args.questions.is_none() && args.relation.is_some()).then_some(1),
     };
     let Some(questions) = questions.as_mut().filter(|_| !args.check) else {
         return check(&resolved, &options, args.json, terminal);
@@ -105,7 +108,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let bar = progress_bar(terminal);
     let shown = bar.clone();
     let announce = Box::new(move |line: &str| shown.suspend(|| terminal.say(line)));
-    let stop = interrupt::watch("stopping", announce)?;
+    interrupt::watch_into(&stop, "stopping", announce)?;
     let mut answers = match &args.out {
         Some(path) => Answers::file(path)?,
         None if args.json => Answers::Json,
@@ -147,10 +150,12 @@ fn answer_all(
 ) -> Result<u64> {
     let mut count = 0;
     loop {
-        let block = questions.next(predictor.at_once())?;
+        let block = questions.next(predictor.at_once());
+        // What was being read then may have come to no end.
         if stop.load(Ordering::SeqCst) {
             return Err(RunError::Interrupted.into());
         }
+        let block = block?;
         if block.questions.is_empty() {
             return Ok(count);
         }

@@ -1,5 +1,8 @@
 //! `pbg-host report`.
 
+mod known;
+
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,33 +11,42 @@ use pbg_config::Config;
 use pbg_core::strategy::Pass;
 use pbg_report::run::RunReport;
 use pbg_report::{pages, table};
+use pbg_session::load;
 use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_train::{Resolved, RunError};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::failure::Result;
 use crate::terminal::{self, Terminal};
 use crate::{format, metrics, output};
 
-/// Show how a training run went, from its checkpoint folder.
+/// Show how a training run went.
 ///
 /// Loss, ranks of held-out edges, speed, waiting for partitions, memory, the plugins that took part, and, in
 /// the HTML report, curves of all that and the buffer over time. Also works while the run goes on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  pbg-host report checkpoint
+  pbg-host report
+  pbg-host report pbg.toml
   pbg-host report checkpoint --html run.html
+  pbg-host report pbg.toml --html run.html --map --neighbors dog.n.01 --neighbors piano.n.01
+  pbg-host report pbg.toml --html run.html --questions test.tsv --filter train
   pbg-host report checkpoint --csv buckets.csv")]
 pub(crate) struct Args {
-    /// Checkpoint folder of the run.
-    #[arg(value_name = "RUN")]
-    run: PathBuf,
+    /// Checkpoint folder of the run, or its configuration [default: pbg.toml of the working folder].
+    #[arg(value_name = "CONFIG|CHECKPOINT")]
+    run: Option<PathBuf>,
     /// Write a report with figures as one HTML file that needs no network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write one row per trained bucket as CSV.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// What else is to be in the page.
+    #[command(flatten)]
+    ask: known::Ask,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -45,15 +57,23 @@ pub(crate) struct Args {
 /// # Errors
 /// When there is no such run, or it cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let events = metrics::read(&args.run.join("metrics.jsonl"))?;
-    let known = Known::read(&args.run, terminal)?;
+    let folder = match &args.run {
+        Some(named) if !named.is_file() => named.clone(),
+        config => load::config(config.as_deref(), &[], &terminal)?
+            .checkpoint_path
+            .into(),
+    };
+    let events = metrics::read(&folder.join("metrics.jsonl"))?;
+    let known = Known::read(&folder, terminal)?;
     let report = RunReport::new(known.summary, &events);
     if let Some(path) = &args.csv {
         let text = table::run_csv(&report).map_err(output::unmade)?;
         output::write(path, text.as_bytes(), terminal)?;
     }
     if let Some(path) = &args.html {
-        let page = pages::run::page(&report, known.first_pass.as_ref()).map_err(output::unmade)?;
+        let asked = args.ask.ask(args.run.as_deref(), terminal)?;
+        let page =
+            pages::run::page(&report, known.first_pass.as_ref(), &asked).map_err(output::unmade)?;
         output::write(path, page.as_bytes(), terminal)?;
     }
     if args.json {
@@ -95,6 +115,18 @@ impl Known {
     fn configured(&mut self, config: &Config, terminal: Terminal) {
         self.fact("dataset", &config.dataset);
         self.fact("dimension", config.dimension);
+        let operators = config.relations.iter().map(|relation| relation.operator);
+        self.fact("operator", names(operators.map(name)));
+        self.fact("comparator", name(config.comparator));
+        self.fact("loss", &config.loss_fn);
+        self.fact("lr", config.lr);
+        if let Some(lr) = config.relation_lr {
+            self.fact("lr of relations", lr);
+        }
+        for (plugin, values) in &config.plugins.params {
+            let values: Vec<_> = values.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+            self.fact(&format!("parameters of {plugin}"), values.join(", "));
+        }
         self.fact("epochs", config.num_epochs);
         self.fact("partitions in the buffer", config.buffer_partitions);
         self.fact("seed", config.seed);
@@ -114,6 +146,20 @@ impl Known {
     fn fact(&mut self, name: &str, value: impl std::fmt::Display) {
         self.summary.push((name.to_owned(), value.to_string()));
     }
+}
+
+/// What a value is called in a configuration.
+fn name(value: impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(name)) => name,
+        other => other.map(|value| value.to_string()).unwrap_or_default(),
+    }
+}
+
+/// What there is in a list, each once.
+fn names(all: impl Iterator<Item = String>) -> String {
+    let all: BTreeSet<String> = all.collect();
+    Vec::from_iter(all).join(", ")
 }
 
 fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
@@ -162,10 +208,9 @@ fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     }
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(pages::run::HEADS);
-    for epoch in &report.epochs {
-        table.add_row(pages::run::row(epoch));
-    }
+    let (head, rows) = pages::run::epochs(report);
+    table.set_header(head);
+    table.add_rows(rows);
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }

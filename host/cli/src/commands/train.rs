@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use pbg_train::{ErrorKind, Outcome, Resolved};
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::options::{AllowArgs, ConfigArgs};
+use crate::plugins::{self, Given};
 use crate::progress::{self, Mode};
 use crate::tensorboard::EventFile;
 use crate::terminal::Terminal;
-use crate::{interrupt, load, plugins};
+use crate::{interrupt, load};
 
 /// Train, or go on where an earlier run stopped.
 ///
@@ -21,8 +22,8 @@ use crate::{interrupt, load, plugins};
 /// a checkpoint already, training goes on from it: after an interruption, a crash or a power cut the
 /// same command resumes, and raising `num_epochs` trains on.
 ///
-/// Ctrl-C finishes the current bucket, saves, and ends; a second Ctrl-C ends at once and loses what
-/// was trained since the last checkpoint.
+/// Ctrl-C finishes the current bucket, saves, and ends; a second Ctrl-C waits 2 seconds at most for
+/// that, and a third not at all: what was trained since the last checkpoint is lost then.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -63,12 +64,15 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let quiet = matches!(args.progress, Mode::None);
     let faults = Path::new(&config.checkpoint_path).join("faults");
     let mut reporter = progress::reporter(args.progress, terminal);
-    let stop = interrupt::watch(
-        "finishing the current bucket, then saving",
-        reporter.announcer(),
-    )?;
+    let stop = interrupt::watch_buckets(reporter.announcer())?;
     let given = &args.plugins;
-    let filled = plugins::fill(&config, given, Some(faults), Some(&stop), terminal)?;
+    let filled = plugins::fill(
+        &config,
+        Given::named(given),
+        Some(faults),
+        Some(&stop),
+        &terminal,
+    )?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
     resolved
@@ -94,7 +98,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         let advice = resolved.advice_for_several();
         advice.iter().for_each(|text| terminal.warn(text));
     }
-    let meeting = together::meet(resolved.config(), args.rank, terminal)?;
+    let meeting = together::meet(resolved.config(), args.rank, &stop, terminal)?;
     let shown = meeting.as_ref().zip(board);
     let shown = shown.map(|(meeting, board)| meeting.show(resolved.config(), board));
     let shown = shown.transpose()?;
@@ -127,7 +131,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     })?;
     curves.map_or(Ok(()), EventFile::close)?;
     if let Some(meeting) = &meeting {
-        meeting.end(&outcome)?;
+        meeting.end(&outcome, terminal)?;
     }
     match outcome {
         Outcome::Finished { version } => {

@@ -19,6 +19,7 @@ fn beat(token: u64, name: &str) -> Beat {
         bucket: Some(Bucket { lhs: 1, rhs: 2 }),
         edges_per_second: 1e5,
         waited: 0.25,
+        parameters: None,
     }
 }
 

@@ -3,11 +3,12 @@
 use std::fs;
 use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pbg_cluster::{Address, Method, RunName, Secret, connect};
+use pbg_cluster::{Address, Method, Options, RunName, Secret, connect};
 use pbg_core::cluster::{Live, Register, Written};
 
 use crate::world::{LONG, World, error, eventually, quiet};
@@ -151,6 +152,7 @@ fn beat() -> pbg_core::cluster::Beat {
         bucket: None,
         edges_per_second: 0.0,
         waited: 0.0,
+        parameters: None,
     }
 }
 
@@ -170,6 +172,21 @@ fn who_waits_says_for_what_and_not_for_ever() {
     let said = said.into_inner().unwrap();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(world.servers().is_empty());
+}
+
+#[test]
+fn who_is_not_wanted_any_more_waits_no_longer() {
+    let Some(world) = World::new() else { return };
+    let stop = Arc::new(AtomicBool::new(false));
+    let options = Options {
+        rank: None,
+        stop: Some(Arc::clone(&stop)),
+        ..world.options()
+    };
+    let started = Instant::now();
+    let result = connect(&options, &|_| stop.store(true, Ordering::Relaxed));
+    assert!(error(result).contains("interrupted while waiting for rank 0"));
+    assert!(started.elapsed() < LONG);
 }
 
 /// A port that nobody uses, until somebody else takes it.

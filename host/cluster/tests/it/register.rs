@@ -2,10 +2,10 @@
 
 use std::thread;
 
-use pbg_cluster::MAX_VALUE;
+use pbg_cluster::{MAX_VALUE, Options};
 use pbg_core::cluster::{Register, Written};
 
-use crate::world::World;
+use crate::world::{World, quiet};
 
 #[test]
 fn eight_writers_lose_no_increment() {
@@ -158,32 +158,20 @@ fn the_newest_revisions_can_be_looked_at() {
     assert_eq!(history.last().map(|entry| entry.revision), after);
 }
 
-/// What one write costs. Not a test of anything: `cargo test -- --ignored --nocapture latency`.
 #[test]
-#[ignore = "prints what a write costs on this disk, and asserts nothing"]
-fn latency() {
-    use std::io::Write;
+fn who_only_looks_makes_no_register() {
     let Some(world) = World::new() else { return };
-    let register = world.connect();
-    let (mut after, mut times, mut reads) = (None, Vec::new(), Vec::new());
-    for count in 0..500 {
-        let start = std::time::Instant::now();
-        let written = register
-            .write(after, &[7; 50 << 10], &count.to_string())
-            .unwrap();
-        times.push(start.elapsed());
-        let Written::As(revision) = written else {
-            panic!("refused")
-        };
-        after = Some(revision);
-        let start = std::time::Instant::now();
-        register.read().unwrap();
-        reads.push(start.elapsed());
-    }
-    times.sort();
-    reads.sort();
-    let mut out = std::io::stderr();
-    for (what, times) in [("write", times), ("read", reads)] {
-        writeln!(out, "{what}: p50 {:?}, p99 {:?}", times[250], times[495]).unwrap();
-    }
+    let first = world.connect();
+    first.forget().unwrap();
+    let looks = Options {
+        rank: None,
+        makes: false,
+        ..world.options()
+    };
+    let looking = quiet(&looks).unwrap();
+    assert_eq!(looking.read(), Ok(None));
+    // There is no stream whose history could be asked for.
+    looking.history().unwrap_err();
+    assert_eq!(first.read(), Ok(None));
+    assert_eq!(looking.history(), Ok(Vec::new()));
 }

@@ -3,7 +3,7 @@
 use super::dimension::{Dim, Shape};
 use super::error::ShapeError;
 use super::graph::{Name, Operation};
-use crate::graph::Side;
+use super::operands::Operands;
 use crate::model::Operator;
 
 const COMPARED: &str =
@@ -23,224 +23,163 @@ pub fn parameter_width(operator: Operator, dimension: usize) -> usize {
     }
 }
 
-/// The operands of one node.
-struct Operands<'a> {
-    node: Name,
-    shapes: &'a [&'a Shape],
-}
-
-impl Operands<'_> {
-    fn get(&self, index: usize) -> Option<&Shape> {
-        self.shapes.get(index).copied()
-    }
-
-    fn wrong(
-        &self,
-        index: usize,
-        operand: &'static str,
-        expected: String,
-        reason: &'static str,
-    ) -> ShapeError {
-        let found = match self.get(index) {
-            Some(shape) => shape.to_string(),
-            None => "missing".to_owned(),
-        };
-        ShapeError {
-            node: self.node,
-            operand,
-            expected,
-            found,
-            reason,
-        }
-    }
-
-    /// Operand `index`, which is rows of floats.
-    fn rows(&self, index: usize, operand: &'static str) -> Result<(&Shape, usize), ShapeError> {
-        let rows = self
-            .get(index)
-            .and_then(|shape| shape.width().map(|w| (shape, w)));
-        let rows = rows.filter(|(shape, width)| shape.0.len() > 1 && *width > 0);
-        rows.ok_or_else(|| {
-            let reason = "an embedding has at least one coordinate";
-            self.wrong(index, operand, "rows of at least one float".into(), reason)
-        })
-    }
-
-    /// Operand `index`, rows as long as `width`.
-    fn rows_of(
-        &self,
-        index: usize,
-        operand: &'static str,
-        width: usize,
-        reason: &'static str,
-    ) -> Result<&Shape, ShapeError> {
-        let (shape, found) = self.rows(index, operand)?;
-        if found == width {
-            return Ok(shape);
-        }
-        let expected = shape.with_width(width).to_string();
-        Err(self.wrong(index, operand, expected, reason))
-    }
-
-    /// Operand `index`, whose shape is known.
-    fn exactly(
-        &self,
-        index: usize,
-        operand: &'static str,
-        shape: Shape,
-        reason: &'static str,
-    ) -> Result<(), ShapeError> {
-        if self.get(index) == Some(&shape) {
-            return Ok(());
-        }
-        Err(self.wrong(index, operand, shape.to_string(), reason))
-    }
-}
-
 fn shape<const N: usize>(dims: [Dim; N]) -> Shape {
     Shape(dims.to_vec())
 }
 
-/// Shapes of the results of `operation` on operands of `shapes`: those that the operation defines (one arm per
-/// operation, so this is long); what else a node keeps is the builder's.
+fn positives() -> Shape {
+    shape([Dim::Chunks, Dim::Positives])
+}
+
+fn of_positives(width: usize) -> Shape {
+    shape([Dim::Chunks, Dim::Positives, Dim::Embedding(width)])
+}
+
+/// Shapes of the results of `operation` on operands of `shapes`: those that the operation defines; what else a node
+/// keeps is the builder's.
 pub(super) fn infer(
     node: Name,
     operation: Operation,
     shapes: &[&Shape],
 ) -> Result<Vec<Shape>, ShapeError> {
     let operands = Operands { node, shapes };
-    let positives = || shape([Dim::Chunks, Dim::Positives]);
-    let of_positives = |width| shape([Dim::Chunks, Dim::Positives, Dim::Embedding(width)]);
-    let same = |index: usize| operands.get(index).cloned().into_iter().collect();
-    Ok(match operation {
-        Operation::Read | Operation::Round => same(0),
-        Operation::Gather => {
-            let (_, width) = operands.rows(0, "table")?;
-            operands.exactly(1, "edges", positives(), BATCHED)?;
-            let rows = match operands.get(2).map(|draws| draws.0.as_slice()) {
-                None => Dim::Positives,
-                Some([Dim::Chunks, Dim::Draws(side, draws)]) => Dim::Rows(*side, *draws),
-                Some(_) => {
-                    return Err(operands.wrong(2, "draws", "[chunks, draws]".into(), BATCHED));
-                }
-            };
-            vec![shape([Dim::Chunks, rows, Dim::Embedding(width)])]
-        }
-        Operation::GatherAll => {
-            let (table, width) = operands.rows(0, "table")?;
-            let side = table_side(&operands, 0, table)?;
-            vec![shape([Dim::Entities(side), Dim::Embedding(width)])]
-        }
-        Operation::Global => {
-            let (_, width) = operands.rows(0, "rows")?;
-            let reason = "the global embedding is added to every row";
-            operands.exactly(
-                1,
-                "global embedding",
-                shape([Dim::Embedding(width)]),
-                reason,
-            )?;
-            same(0)
-        }
-        Operation::Operator(operator) => {
-            transformed(&operands, operator, 0, 1)?;
-            same(0)
-        }
-        Operation::Prepare { bias } => {
-            let (rows, width) = operands.rows(0, "rows")?;
-            if bias && width < 2 {
-                let expected = "rows of at least two floats".to_owned();
-                let reason = "a bias takes the first coordinate, which must not be the only one";
-                return Err(operands.wrong(0, "rows", expected, reason));
-            }
-            vec![rows.clone()]
-        }
-        Operation::Score { columns } => {
-            let (_, width) = operands.rows(0, "queries")?;
-            operands.rows_of(1, "candidates", width, COMPARED)?;
-            vec![shape([Dim::Chunks, Dim::Positives, columns]), positives()]
-        }
-        Operation::Loss => {
-            operands.exactly(1, "scores of positives", positives(), BATCHED)?;
-            vec![
-                operands.get(0).cloned().unwrap_or_else(positives),
-                positives(),
-            ]
-        }
+    let like_first = |checked: Result<(), ShapeError>| checked.map(|()| operands.same(0));
+    let alone = |shape: Result<Shape, ShapeError>| shape.map(|shape| vec![shape]);
+    match operation {
+        Operation::Read | Operation::Round => Ok(operands.same(0)),
+        Operation::Gather => alone(gathered(&operands)),
+        Operation::GatherAll => alone(all_entities(&operands)),
+        Operation::Global => like_first(with_global(&operands)),
+        Operation::Operator(operator) => like_first(transformed(&operands, operator, 0, 1)),
+        Operation::Prepare { bias } => alone(prepared(&operands, bias)),
+        Operation::Score { columns } => scored(&operands, columns),
+        Operation::Loss => lost(&operands),
         Operation::QueryGradients => {
             let (_, width) = operands.rows(1, "candidates")?;
-            vec![of_positives(width)]
+            Ok(vec![of_positives(width)])
         }
-        Operation::CandidateGradients => {
-            let (_, width) = operands.rows(1, "queries")?;
-            let candidates = operands.rows_of(2, "candidates", width, COMPARED)?;
-            let scores = operands.get(0).map(|scores| scores.0.as_slice());
-            match (candidates.is_batched(), scores) {
-                (false, _) => same(2),
-                (true, Some([Dim::Chunks, Dim::Positives, columns])) => {
-                    vec![shape([Dim::Chunks, *columns, Dim::Embedding(width)])]
-                }
-                (true, _) => {
-                    let expected = "[chunks, positives, candidates]".to_owned();
-                    return Err(operands.wrong(0, "gradients of scores", expected, BATCHED));
-                }
-            }
-        }
-        Operation::PositiveGradients => {
-            operands.exactly(0, "gradients of scores", positives(), BATCHED)?;
-            let (_, width) = operands.rows(1, "candidates")?;
-            operands.rows_of(2, "queries", width, COMPARED)?;
-            vec![of_positives(width), of_positives(width)]
-        }
-        Operation::Regularize => {
-            let (_, width) = operands.rows(1, "rows")?;
-            operands.rows_of(0, "gradients", width, GRADIENT)?;
-            same(0)
-        }
-        Operation::Join => {
-            let (_, width) = operands.rows(1, "rows")?;
-            operands.rows_of(0, "gradients", width, GRADIENT)?;
-            vec![of_positives(width)]
-        }
-        Operation::Sum => {
-            let (table, width) = operands.rows(1, "table")?;
-            let side = table_side(&operands, 1, table)?;
-            operands.rows_of(0, "gradients", width, GRADIENT)?;
-            vec![shape([Dim::Touched(side), Dim::Embedding(width)])]
-        }
-        Operation::Back(operator) => {
-            let (_, width) = operands.rows(1, "rows")?;
-            operands.rows_of(0, "gradients", width, GRADIENT)?;
-            if operator != Operator::None {
-                transformed(&operands, operator, 1, 2)?;
-            }
-            same(0)
-        }
+        Operation::CandidateGradients => alone(candidate_gradients(&operands)),
+        Operation::PositiveGradients => positive_gradients(&operands),
+        Operation::Regularize => like_first(gradients_of(&operands).map(|_| ())),
+        Operation::Join => alone(gradients_of(&operands).map(of_positives)),
+        Operation::Sum => alone(summed(&operands)),
+        Operation::Back(operator) => like_first(back(&operands, operator)),
         Operation::UpdateRows => {
             let (_, width) = operands.rows(1, "table")?;
             operands.rows_of(0, "sums", width, GRADIENT)?;
-            Vec::new()
+            Ok(Vec::new())
         }
         Operation::RegularizeParameters | Operation::UpdateParameters => {
-            let width = |index: usize| operands.get(index).and_then(Shape::width);
-            if width(0) != width(1) {
-                let expected = operands.get(1).map_or("missing".into(), Shape::to_string);
-                return Err(operands.wrong(0, "gradients", expected, GRADIENT));
-            }
-            Vec::new()
-        }
-    })
-}
-
-/// The side of the table that is operand `index`.
-fn table_side(operands: &Operands<'_>, index: usize, table: &Shape) -> Result<Side, ShapeError> {
-    match table.0.first() {
-        Some(&Dim::TableRows(side)) => Ok(side),
-        _ => {
-            let expected = "[table rows, floats]".to_owned();
-            Err(operands.wrong(index, "table", expected, "entities are rows of a table"))
+            as_long_as_parameters(&operands)?;
+            Ok(Vec::new())
         }
     }
+}
+
+/// Rows of a table: those of positives, or those that were drawn as negatives.
+fn gathered(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
+    let (_, width) = operands.rows(0, "table")?;
+    operands.exactly(1, "edges", positives(), BATCHED)?;
+    let rows = match operands.get(2).map(|draws| draws.0.as_slice()) {
+        None => Dim::Positives,
+        Some([Dim::Chunks, Dim::Draws(side, draws)]) => Dim::Rows(*side, *draws),
+        Some(_) => return Err(operands.wrong(2, "draws", "[chunks, draws]".into(), BATCHED)),
+    };
+    Ok(shape([Dim::Chunks, rows, Dim::Embedding(width)]))
+}
+
+fn all_entities(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
+    let (side, width) = operands.table(0)?;
+    Ok(shape([Dim::Entities(side), Dim::Embedding(width)]))
+}
+
+fn with_global(operands: &Operands<'_>) -> Result<(), ShapeError> {
+    let (_, width) = operands.rows(0, "rows")?;
+    let reason = "the global embedding is added to every row";
+    let global = shape([Dim::Embedding(width)]);
+    operands.exactly(1, "global embedding", global, reason)
+}
+
+fn prepared(operands: &Operands<'_>, bias: bool) -> Result<Shape, ShapeError> {
+    let (rows, width) = operands.rows(0, "rows")?;
+    if bias && width < 2 {
+        let expected = "rows of at least two floats".to_owned();
+        let reason = "a bias takes the first coordinate, which must not be the only one";
+        return Err(operands.wrong(0, "rows", expected, reason));
+    }
+    Ok(rows.clone())
+}
+
+/// Scores of candidates, and of the positives.
+fn scored(operands: &Operands<'_>, columns: Dim) -> Result<Vec<Shape>, ShapeError> {
+    let (_, width) = operands.rows(0, "queries")?;
+    operands.rows_of(1, "candidates", width, COMPARED)?;
+    let scores = shape([Dim::Chunks, Dim::Positives, columns]);
+    Ok(vec![scores, positives()])
+}
+
+/// Gradients of the scores that a loss is given.
+fn lost(operands: &Operands<'_>) -> Result<Vec<Shape>, ShapeError> {
+    operands.exactly(1, "scores of positives", positives(), BATCHED)?;
+    let scores = operands.get(0).cloned().unwrap_or_else(positives);
+    Ok(vec![scores, positives()])
+}
+
+/// A gradient for each candidate of each chunk, or for each entity where a batch has one set of candidates.
+fn candidate_gradients(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
+    let (_, width) = operands.rows(1, "queries")?;
+    let candidates = operands.rows_of(2, "candidates", width, COMPARED)?;
+    if !candidates.is_batched() {
+        return Ok(candidates.clone());
+    }
+    match operands.get(0).map(|scores| scores.0.as_slice()) {
+        Some([Dim::Chunks, Dim::Positives, columns]) => {
+            Ok(shape([Dim::Chunks, *columns, Dim::Embedding(width)]))
+        }
+        _ => {
+            let expected = "[chunks, positives, candidates]".to_owned();
+            Err(operands.wrong(0, "gradients of scores", expected, BATCHED))
+        }
+    }
+}
+
+fn positive_gradients(operands: &Operands<'_>) -> Result<Vec<Shape>, ShapeError> {
+    operands.exactly(0, "gradients of scores", positives(), BATCHED)?;
+    let (_, width) = operands.rows(1, "candidates")?;
+    operands.rows_of(2, "queries", width, COMPARED)?;
+    Ok(vec![of_positives(width), of_positives(width)])
+}
+
+/// Checks that the first operand has gradients of the second, which is rows; floats of a row.
+fn gradients_of(operands: &Operands<'_>) -> Result<usize, ShapeError> {
+    let (_, width) = operands.rows(1, "rows")?;
+    operands.rows_of(0, "gradients", width, GRADIENT)?;
+    Ok(width)
+}
+
+/// One gradient for each row of a table that the batch touches.
+fn summed(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
+    let (side, width) = operands.table(1)?;
+    operands.rows_of(0, "gradients", width, GRADIENT)?;
+    Ok(shape([Dim::Touched(side), Dim::Embedding(width)]))
+}
+
+/// Gradients before an operator, from those after it.
+fn back(operands: &Operands<'_>, operator: Operator) -> Result<(), ShapeError> {
+    gradients_of(operands)?;
+    if operator == Operator::None {
+        return Ok(());
+    }
+    transformed(operands, operator, 1, 2)
+}
+
+fn as_long_as_parameters(operands: &Operands<'_>) -> Result<(), ShapeError> {
+    let width = |index: usize| operands.get(index).and_then(Shape::width);
+    if width(0) == width(1) {
+        return Ok(());
+    }
+    let expected = operands.get(1).map_or("missing".into(), Shape::to_string);
+    Err(operands.wrong(0, "gradients", expected, GRADIENT))
 }
 
 /// Checks that rows and parameters fit an operator.

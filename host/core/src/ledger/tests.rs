@@ -22,4 +22,5 @@ mod refusals;
 mod requests;
 mod steps;
 mod symmetry;
+mod turns;
 mod world;

@@ -89,6 +89,25 @@ impl<'a> Tree<'a> {
         Some(Self { grid, forests })
     }
 
+    /// How many partitions that are held are in it.
+    pub(super) fn groups(&self) -> usize {
+        let (forest, root) = &self.forests[0];
+        let is_in =
+            |(side, p): &super::Group| Some(forest.find(node(self.grid, *side, *p))) == *root;
+        self.grid.groups().filter(is_in).count()
+    }
+
+    /// Whether `bucket` hangs on it with one side and brings the other; for the first one, whether it brings two.
+    pub(super) fn grows_by(&self, bucket: Bucket) -> bool {
+        let (forest, root) = &self.forests[0];
+        let find = |side, partition| forest.find(node(self.grid, side, partition));
+        let (lhs, rhs) = (find(Side::Lhs, bucket.lhs), find(Side::Rhs, bucket.rhs));
+        match *root {
+            Some(root) => (lhs == root) != (rhs == root),
+            None => lhs != rhs,
+        }
+    }
+
     /// Whether `bucket` has a side that was given out before, or is the first.
     pub(super) fn reaches(&self, bucket: Bucket) -> bool {
         self.forests

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::builder::fold;
 use super::error::GraphError;
-use super::node::{Node, NodeId, Shape};
+use super::node::{Node, NodeId, Shape, Unary};
 
 /// Nodes that a graph may have, unless its host grants other numbers.
 pub const MAX_NODES: usize = 1024;
@@ -183,6 +183,13 @@ impl Graph {
     #[must_use]
     pub fn output(&self) -> NodeId {
         self.output
+    }
+
+    /// Whether its gradient is not that of its value on purpose.
+    #[must_use]
+    pub fn stops_gradient(&self) -> bool {
+        let stops = |node: &Node| matches!(node, Node::Unary(Unary::StopGradient, _));
+        self.nodes.iter().any(stops)
     }
 
     /// After how many batches its parameters are updated; `None`: never.

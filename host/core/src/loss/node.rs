@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
 /// Index of a node in its list.
 pub type NodeId = u32;
 
@@ -28,7 +30,8 @@ impl fmt::Display for Shape {
 }
 
 /// Functions of one value, element by element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unary {
     /// `-x`
     Neg,
@@ -51,7 +54,8 @@ pub enum Unary {
 }
 
 /// Functions of two values, element by element. Comparisons give 1 or 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Binary {
     Add,
@@ -71,7 +75,8 @@ pub enum Binary {
 }
 
 /// From `[B, N]` to `[B]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reduction {
     /// Of those that are not masked.
     Sum,
@@ -80,6 +85,7 @@ pub enum Reduction {
     /// Negative infinity where there are none.
     Max,
     /// `ln(sum(e^x))`; negative infinity where there are none.
+    #[serde(rename = "logsumexp")]
     LogSumExp,
 }
 

@@ -3,6 +3,8 @@
 mod parts;
 
 use std::borrow::Cow;
+use std::mem;
+use std::ops::Deref;
 
 use pbg_core::batch_graph::{Operation, StepSpec};
 use pbg_core::graph::Side;
@@ -21,6 +23,7 @@ use crate::step::plan::Plan;
 use crate::step::program::{Compare, Gather, PassStages, Scatter};
 use crate::step::score_buffers::Weights;
 use crate::step::scores::Compared;
+use crate::step::share::{Share, Summands};
 
 /// What a worker keeps beside the buffers of passes and slices: copies of parameters, and sums of gradients.
 #[derive(Debug)]
@@ -55,6 +58,7 @@ pub(crate) struct CoreStep<'b> {
     job: &'b Job<'b>,
     loss_worker: &'b mut dyn LossWorker,
     sums: &'b mut Sums,
+    share: Share<'b>,
     stats: BatchStats,
     /// Losses in the order in which they were computed, as evaluation adds them up.
     loss: f64,
@@ -83,6 +87,7 @@ impl<'b> CoreStep<'b> {
             job,
             loss_worker,
             sums,
+            share: Share::WHOLE,
             stats: BatchStats {
                 count: job.batch.len(),
                 ..BatchStats::default()
@@ -91,12 +96,13 @@ impl<'b> CoreStep<'b> {
         }
     }
 
-    /// A batch that is trained: sums of gradients begin at zero.
+    /// A share of a batch that is trained: sums of gradients begin at zero.
     pub(crate) fn trained(
         spec: &'b ModelSpec,
         plan: &'b Plan,
         (job, loss): (&'b Job<'b>, &'b mut dyn LossWorker),
         sums: &'b mut Sums,
+        share: Share<'b>,
     ) -> Self {
         let relation = job.batch.spec_index();
         sums.gradients
@@ -111,7 +117,67 @@ impl<'b> CoreStep<'b> {
             let expected = plan.sizes.touched[side as usize];
             sums.rows[side as usize].reset(rows, embeddings.width(), expected);
         }
-        Self::new(spec, plan, (job, loss), sums)
+        let mut step = Self::new(spec, plan, (job, loss), sums);
+        step.share = share;
+        if !share.is_first() {
+            step.stats.count = 0;
+        }
+        step
+    }
+
+    /// Applies the sums of table rows, those of all workers of the batch; with `parameters`, theirs as well. Returns
+    /// whether all were finite.
+    fn apply(&mut self, parameters: bool) -> Result<bool, StepError> {
+        let (spec, job, relation) = (self.spec, self.job, self.relation());
+        let Some((exchange, index)) = self.share.exchange() else {
+            let Sums {
+                gradients, rows, ..
+            } = &mut *self.sums;
+            let mut finite = !parameters || gradients.apply(spec, relation, job.params);
+            for side in Side::BOTH {
+                let table = job.tables.side(side);
+                finite &= optimizer::apply_rows(&mut rows[side as usize], table, spec.lr);
+            }
+            return Ok(finite);
+        };
+        let others = parameters && !self.share.is_first();
+        self.swap_summands(&mut exchange.summands_mut(index), others);
+        exchange.wait()?;
+        let finite = self.apply_share(&exchange.summands(), parameters);
+        exchange.wait()?;
+        self.swap_summands(&mut exchange.summands_mut(index), others);
+        self.sums.rows.iter_mut().for_each(GradientRows::clear);
+        Ok(finite)
+    }
+
+    /// Puts up the sums of this worker for all, or takes them back.
+    fn swap_summands(&mut self, given: &mut Summands, parameters: bool) {
+        mem::swap(&mut self.sums.rows, &mut given.rows);
+        if parameters {
+            mem::swap(&mut self.sums.gradients, &mut given.parameters);
+        }
+    }
+
+    /// Adds up what all workers have found, and applies it to this one's share of the rows; the first one applies
+    /// parameters, too.
+    fn apply_share(&mut self, all: &[impl Deref<Target = Summands>], parameters: bool) -> bool {
+        let (spec, job, relation) = (self.spec, self.job, self.relation());
+        let mut finite = true;
+        if parameters && self.share.is_first() {
+            let gradients = &mut self.sums.gradients;
+            for other in &all[1..] {
+                gradients.add(&other.parameters, spec, relation, job.params);
+            }
+            finite = gradients.apply(spec, relation, job.params);
+        }
+        for side in Side::BOTH {
+            let table = job.tables.side(side);
+            let rows: Vec<&GradientRows> = all.iter().map(|s| &s.rows[side as usize]).collect();
+            let share = self.share.of(table.embeddings.rows());
+            let scratch = &mut self.sums.scratch;
+            finite &= optimizer::apply_sums(&rows, share, table, spec.lr, scratch);
+        }
+        finite
     }
 }
 
@@ -158,13 +224,14 @@ impl StepExecutor for CoreStep<'_> {
         }
         let dimension = self.plan.dimension;
         for (side, gather, _) in entire(stages) {
-            let entities = self.job.tables.side(side).entities();
+            let entities = self.share.of(self.job.tables.side(side).entities());
             let buffers = &mut memory[side as usize];
-            self.gatherer(gather, side, &mut buffers.rows).all()?;
+            self.gatherer(gather, side, &mut buffers.rows)
+                .entities(entities.clone())?;
             if gather.rounded {
-                buffers.rows.round(entities * dimension);
+                buffers.rows.round(entities.len() * dimension);
             }
-            buffers.gradients.start(entities, dimension);
+            buffers.gradients.start(entities.len(), dimension);
         }
         Ok(memory)
     }
@@ -233,7 +300,14 @@ impl StepExecutor for CoreStep<'_> {
             relation: self.spec.relations[self.relation()].weight,
             edges: self.job.batch.weight.map(|w| &w[at.slice.rows.clone()]),
         };
-        let sums = compared.scores.loss(at.slice, self.loss_worker, weights)?;
+        let (scores, loss) = (&mut *compared.scores, &mut *self.loss_worker);
+        let sums = match self.share.exchange() {
+            None => scores.loss(at.slice, loss, weights)?,
+            Some(place) => {
+                let entities = self.job.tables.side(stage.side).entities();
+                scores.loss_of_share(at.slice, loss, weights, place, entities)?
+            }
+        };
         self.stats.add(stage.side, sums.loss, sums.violators);
         self.loss += sums.loss;
         Ok(ScoreGradients(compared))
@@ -263,12 +337,7 @@ impl StepExecutor for CoreStep<'_> {
     }
 
     fn update_rows(&mut self) -> Result<(), StepError> {
-        let mut all = true;
-        for side in Side::BOTH {
-            let table = self.job.tables.side(side);
-            all &= optimizer::apply_rows(&mut self.sums.rows[side as usize], table, self.spec.lr);
-        }
-        finite(all, "gradient")
+        finite(self.apply(false)?, "gradient")
     }
 
     fn finish(
@@ -278,9 +347,10 @@ impl StepExecutor for CoreStep<'_> {
     ) -> Result<(), StepError> {
         for (side, _, scatter) in entire(stages) {
             let buffers = &mut entities[side as usize];
-            self.scatterer(scatter, side).all(buffers)?;
+            let entities = self.share.of(self.job.tables.side(side).entities());
+            self.scatterer(scatter, side).entities(buffers, entities)?;
         }
-        if stages.regularize_parameters {
+        if stages.regularize_parameters && self.share.is_first() {
             let side = stages.pass.operator_side;
             let operator = Regularized {
                 n3: self.n3(),
@@ -304,10 +374,7 @@ impl StepExecutor for CoreStep<'_> {
     fn update(mut self) -> Result<BatchStats, StepError> {
         let stats = self.stats;
         finite((stats.loss() + stats.reg).is_finite(), "loss")?;
-        let (spec, relation) = (self.spec, self.relation());
-        let parameters = self.sums.gradients.apply(spec, relation, self.job.params);
-        self.update_rows()?;
-        finite(parameters, "gradient")?;
+        finite(self.apply(true)?, "gradient")?;
         Ok(stats)
     }
 }

@@ -128,21 +128,22 @@ impl<'a> Source<'a> {
 #[derive(Clone, Copy)]
 enum Entities<'a> {
     Listed(&'a [u32]),
-    First(usize),
+    /// Consecutive ones: the first, and how many.
+    From(usize, usize),
 }
 
 impl Entities<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Listed(ids) => ids.len(),
-            Self::First(n) => *n,
+            Self::From(_, count) => *count,
         }
     }
 
     fn get(&self, index: usize) -> u32 {
         match self {
             Self::Listed(ids) => ids[index],
-            Self::First(_) => index as u32,
+            Self::From(first, _) => (first + index) as u32,
         }
     }
 }
@@ -198,15 +199,14 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    /// Every entity of the side's table.
-    pub(crate) fn all(&mut self) -> Result<(), StepError> {
-        let entities = self.source.table.entities();
+    /// Consecutive entities of the side's table.
+    pub(crate) fn entities(&mut self, entities: Range<usize>) -> Result<(), StepError> {
         let dimension = self.transform.dimension;
         self.rows
-            .reserve(entities, dimension, self.transform.transforms());
+            .reserve(entities.len(), dimension, self.transform.transforms());
         self.run(Run {
             first: 0,
-            entities: Entities::First(entities),
+            entities: Entities::From(entities.start, entities.len()),
             edge: 0,
         })
     }

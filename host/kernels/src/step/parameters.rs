@@ -9,7 +9,7 @@ use crate::params::{ParamTensor, Params};
 use crate::regularizer::N3;
 use crate::spec::ModelSpec;
 use crate::step::gather::Parameters;
-use crate::step::scatter::OperatorGradients;
+use crate::step::operator_gradients::OperatorGradients;
 use crate::vector;
 
 /// Copies of the parameters a batch needs.
@@ -149,6 +149,27 @@ impl ParameterGradients {
             value += n3.add(&self.scratch, sums.per_edge.row_mut(relation));
         }
         value
+    }
+
+    /// Adds what another worker found for the same batch.
+    pub(crate) fn add(&mut self, other: &Self, spec: &ModelSpec, relation: usize, params: &Params) {
+        let rules = &spec.relations[relation];
+        let width = operators::packed_width(rules.operator, spec.entities[rules.rhs].dimension);
+        for side in Side::BOTH {
+            let (of_this, of_other) = (side as usize, &other.operators[side as usize]);
+            vector::add(&mut self.globals[of_this], &other.globals[of_this]);
+            if params.operator(relation, side).is_empty() {
+                continue;
+            }
+            let operator = &mut self.operators[of_this];
+            match spec.is_dynamic() {
+                true => operator.per_edge.add_all(&of_other.per_edge),
+                false => vector::add(
+                    &mut operator.shared.as_mut_slice()[..width],
+                    &of_other.shared.as_slice()[..width],
+                ),
+            }
+        }
     }
 
     /// Applies the gradients. Returns whether all were finite.

@@ -1,5 +1,7 @@
 //! From gradients of prepared rows back to the sums of table rows and parameters.
 
+use std::ops::Range;
+
 use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
 
@@ -11,6 +13,7 @@ use crate::operators;
 use crate::regularizer::N3;
 use crate::step::buffers::{EntitySide, PreparedRows, RowGradients, SliceSide};
 use crate::step::gather::{Parameters, SideOfSlice, Transform};
+use crate::step::operator_gradients::OperatorGradients;
 use crate::table::Table;
 use crate::vector;
 
@@ -62,47 +65,6 @@ impl RowSums<'_> {
     }
 }
 
-/// Sums for an operator's parameters.
-#[derive(Debug)]
-pub(crate) struct OperatorGradients {
-    /// Static relations: the packed gradient of the batch's relation.
-    pub(crate) shared: FloatBuffer,
-    /// Dynamic relations: a packed gradient per relation.
-    pub(crate) per_edge: GradientRows,
-    /// Gradients of a block's rows before a matrix operator.
-    block: FloatBuffer,
-    packed: Vec<f32>,
-    row: Vec<f32>,
-}
-
-impl OperatorGradients {
-    pub(crate) fn new() -> Self {
-        Self {
-            shared: FloatBuffer::zeros(0),
-            per_edge: GradientRows::default(),
-            block: FloatBuffer::zeros(0),
-            packed: Vec::new(),
-            row: Vec::new(),
-        }
-    }
-
-    /// Zero for `edges` edges, an operator with `width` packed parameters and, with dynamic relations,
-    /// `relations`.
-    pub(crate) fn reset(&mut self, width: usize, relations: Option<usize>, edges: usize) {
-        match relations {
-            Some(relations) => self.per_edge.reset(relations, width, edges),
-            None => {
-                self.shared.reserve(width);
-                self.shared.as_mut_slice()[..width].fill(0.0);
-            }
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        4 * (self.shared.floats() + self.block.floats()) + self.per_edge.bytes()
-    }
-}
-
 /// Rows whose gradients go back together.
 #[derive(Clone, Copy)]
 struct Run<'a> {
@@ -112,8 +74,9 @@ struct Run<'a> {
     from: usize,
     /// How many.
     count: usize,
-    /// Their entities; none: row `i` is entity `i`.
+    /// Their entities; none: consecutive ones from `entity` on.
     entities: Option<&'a [u32]>,
+    entity: usize,
     /// First edge, for parameters per edge.
     edge: usize,
 }
@@ -162,16 +125,21 @@ impl Scatterer<'_> {
         Ok(regularizer)
     }
 
-    /// The gradients of all entities, at the end of a pass.
-    pub(crate) fn all(&mut self, buffers: &mut EntitySide) -> Result<(), StepError> {
+    /// The gradients of consecutive entities, all or a share, at the end of a pass.
+    pub(crate) fn entities(
+        &mut self,
+        buffers: &mut EntitySide,
+        entities: Range<usize>,
+    ) -> Result<(), StepError> {
         if !buffers.gradients.started {
             return Ok(());
         }
         let run = Run {
             first: 0,
             from: 0,
-            count: self.sums.table.entities(),
+            count: entities.len(),
             entities: None,
+            entity: entities.start,
             edge: 0,
         };
         self.run(&buffers.rows, &mut buffers.gradients, run)
@@ -221,7 +189,8 @@ impl Scatterer<'_> {
             }
             let ahead = run.entities.and_then(|ids| ids.get(i + ROWS_AHEAD));
             self.sums.prefetch(ahead);
-            let entity = run.entities.map_or(i as u32, |entities| entities[i]);
+            let following = || (run.entity + i) as u32;
+            let entity = run.entities.map_or_else(following, |entities| entities[i]);
             self.sums.add(entity, gradient);
         }
         Ok(())
@@ -343,6 +312,7 @@ fn positives<'a>(
                 from,
                 count,
                 entities: Some(&positives[from..from + count]),
+                entity: 0,
                 edge: slice.rows.start + from,
             }
         })
@@ -358,6 +328,7 @@ fn draws<'a>(side: &SideOfSlice<'a>, skipped: usize) -> impl Iterator<Item = Run
         from: chunk * (skipped + layout.uniform) + skipped,
         count: layout.uniform,
         entities: Some(side.drawn(chunk)),
+        entity: 0,
         edge: 0,
     })
 }

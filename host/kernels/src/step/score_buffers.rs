@@ -1,5 +1,7 @@
 //! Where the scores of a slice are, and become gradients.
 
+use std::mem;
+
 use pbg_core::strategy::{LossWorker, Scores};
 use pbg_gemm::buffer::FloatBuffer;
 
@@ -7,6 +9,7 @@ use crate::error::StepError;
 use crate::half::HalfBuffer;
 use crate::rows::Mode;
 use crate::step::plan::Slice;
+use crate::step::share::{self, Exchange};
 use crate::vector;
 
 /// What the loss says of a slice.
@@ -89,43 +92,71 @@ impl ScoreBuffers {
     ) -> Result<SliceLoss, StepError> {
         let (rows, columns) = (slice.rows.len(), self.columns);
         let negatives = self.negatives.as_mut_slice();
-        let mut scores = Scores {
+        let scores = Scores {
             positive: &self.positive[..rows],
             negative: &mut negatives[..rows * columns],
             columns,
             positive_gradient: &mut self.positive_gradient[..rows],
             loss: &mut self.loss[..rows],
         };
-        // What is no formula may be the code of a guest.
-        let mode = loss.formula().is_none().then(Mode::exact);
-        let mut found = SliceLoss::default();
-        // As many rows at a time as stay in the cache between their uses.
-        scores.in_blocks(SCORES_AT_ONCE / columns.max(1), |mut block| {
-            let rows = block.negative.chunks_exact(columns.max(1));
-            for (row, &positive) in rows.zip(block.positive) {
-                found.violators += u64::from(vector::count_above(row, positive));
-            }
-            loss.evaluate(&mut block)
-        })?;
-        drop(mode);
-        for row in 0..rows {
-            let weight = weights.of(row);
-            found.loss += f64::from(self.loss[row]) * f64::from(weight);
-            if weight != 1.0 {
-                self.positive_gradient[row] *= weight;
-                vector::scale(&mut negatives[row * columns..(row + 1) * columns], weight);
-            }
-        }
-        if !found.loss.is_finite()
-            || !self.positive_gradient[..rows]
-                .iter()
-                .sum::<f32>()
-                .is_finite()
-        {
-            return Err(StepError::NonFinite("loss"));
-        }
+        let found = evaluate(scores, loss, |row| weights.of(row), |_, _| {})?;
         // Padding takes part in the products.
         negatives[rows * columns..slice.padded() * columns].fill(0.0);
+        Ok(found)
+    }
+
+    /// The same where these are the scores of a share of `entities` candidates: workers exchange them, and this one
+    /// evaluates the loss of its share of the positives. The others' positives get no gradient here.
+    pub(crate) fn loss_of_share(
+        &mut self,
+        slice: &Slice,
+        loss: &mut dyn LossWorker,
+        weights: Weights<'_>,
+        (exchange, index): (&Exchange, usize),
+        entities: usize,
+    ) -> Result<SliceLoss, StepError> {
+        let (rows, workers) = (slice.rows.len(), exchange.workers());
+        let columns = |worker| share::part(entities, worker, workers);
+        mem::swap(&mut self.negatives, &mut exchange.block_mut(index));
+        exchange.wait()?;
+        let own = share::part(rows, index, workers);
+        let found = {
+            let blocks: Vec<_> = (0..workers).map(|worker| exchange.block(worker)).collect();
+            let mut whole = exchange.rows_mut(index);
+            whole.reserve(own.len() * entities);
+            let scores = Scores {
+                positive: &self.positive[own.clone()],
+                negative: &mut whole.as_mut_slice()[..own.len() * entities],
+                columns: entities,
+                positive_gradient: &mut self.positive_gradient[own.clone()],
+                loss: &mut self.loss[own.clone()],
+            };
+            let assemble = |row: usize, whole: &mut [f32]| {
+                for (worker, block) in blocks.iter().enumerate() {
+                    let columns = columns(worker);
+                    let first = (own.start + row) * columns.len();
+                    let scores = &block.as_slice()[first..first + columns.len()];
+                    whole[columns].copy_from_slice(scores);
+                }
+            };
+            evaluate(scores, loss, |row| weights.of(own.start + row), assemble)?
+        };
+        exchange.wait()?;
+        mem::swap(&mut self.negatives, &mut exchange.block_mut(index));
+        let mine = columns(index);
+        let gradients = self.negatives.as_mut_slice();
+        for worker in 0..workers {
+            let whole = exchange.rows(worker);
+            let positives = share::part(rows, worker, workers);
+            let whole = whole.as_slice().chunks_exact(entities.max(1));
+            for (row, whole) in positives.zip(whole) {
+                gradients[row * mine.len()..(row + 1) * mine.len()]
+                    .copy_from_slice(&whole[mine.clone()]);
+            }
+        }
+        gradients[rows * mine.len()..slice.padded() * mine.len()].fill(0.0);
+        self.positive_gradient[..own.start].fill(0.0);
+        self.positive_gradient[own.end..].fill(0.0);
         Ok(found)
     }
 
@@ -156,6 +187,52 @@ impl ScoreBuffers {
             grow(vector, padded);
         }
         self.columns = columns;
+    }
+}
+
+/// Evaluates the loss of whole rows of scores, which become gradients, with the weight of each row. `assemble` writes
+/// the negatives' scores of a row before it is looked at.
+fn evaluate(
+    whole: Scores<'_>,
+    loss: &mut dyn LossWorker,
+    weight: impl Fn(usize) -> f32,
+    mut assemble: impl FnMut(usize, &mut [f32]),
+) -> Result<SliceLoss, StepError> {
+    // What is no formula may be the code of a guest.
+    let mode = loss.formula().is_none().then(Mode::exact);
+    let (mut found, mut next) = (SliceLoss::default(), 0);
+    let columns = whole.columns;
+    let mut left = Scores {
+        positive: whole.positive,
+        negative: &mut *whole.negative,
+        columns,
+        positive_gradient: &mut *whole.positive_gradient,
+        loss: &mut *whole.loss,
+    };
+    // As many rows at a time as stay in the cache between their uses.
+    left.in_blocks(SCORES_AT_ONCE / columns.max(1), |mut block| {
+        let rows = block.negative.chunks_exact_mut(columns.max(1));
+        for ((row, scores), &positive) in (next..).zip(rows).zip(block.positive) {
+            assemble(row, scores);
+            found.violators += u64::from(vector::count_above(scores, positive));
+        }
+        next += block.rows();
+        loss.evaluate(&mut block)
+    })?;
+    drop(mode);
+    for row in 0..whole.positive.len() {
+        let weight = weight(row);
+        found.loss += f64::from(whole.loss[row]) * f64::from(weight);
+        if weight != 1.0 {
+            whole.positive_gradient[row] *= weight;
+            let scores = &mut whole.negative[row * columns..(row + 1) * columns];
+            vector::scale(scores, weight);
+        }
+    }
+    let gradient: f32 = whole.positive_gradient.iter().sum();
+    match found.loss.is_finite() && gradient.is_finite() {
+        true => Ok(found),
+        false => Err(StepError::NonFinite("loss")),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Scores of a slice in one direction: the negatives that replace one side against the other side's positives.
 
+use std::ops::Range;
+
 use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
 use pbg_core::strategy::MASKED;
@@ -26,9 +28,9 @@ pub(crate) struct Direction<'a> {
     /// Whether the positives' scores are computed pair by pair. Distances are: their differences of large numbers
     /// would spoil the positives' small ones. Otherwise they are the diagonal of the in-batch negatives' scores.
     pub(crate) pairs: bool,
-    /// With all negatives: the entity that each positive has on the side, and how many there are.
+    /// With all negatives: the entity that each positive has on the side, and those that are compared, all or a share.
     pub(crate) positive_entities: &'a [u32],
-    pub(crate) entities: usize,
+    pub(crate) entities: Range<usize>,
 }
 
 /// The buffers that a comparison works on.
@@ -49,7 +51,7 @@ impl Direction<'_> {
 
     fn columns(&self) -> usize {
         match self.negatives() {
-            Negatives::All => self.entities,
+            Negatives::All => self.entities.len(),
             _ => self.plan.columns(self.side),
         }
     }
@@ -83,7 +85,11 @@ impl Direction<'_> {
     ) -> (&'b PreparedRows, Block, usize) {
         let dimension = self.plan.dimension;
         if self.negatives() == Negatives::All {
-            return (&entities.rows, Block::one(0, self.entities, dimension), 0);
+            return (
+                &entities.rows,
+                Block::one(0, self.entities.len(), dimension),
+                0,
+            );
         }
         let layout = self.layout(self.side);
         let skipped = if self.plan.in_batch(self.side) {
@@ -235,7 +241,12 @@ impl Direction<'_> {
             let scores = &mut negatives[row * columns..(row + 1) * columns];
             match self.negatives() {
                 Negatives::None => {}
-                Negatives::All => scores[self.positive_entities[row] as usize] = MASKED,
+                Negatives::All => {
+                    let entity = self.positive_entities[row] as usize;
+                    if self.entities.contains(&entity) {
+                        scores[entity - self.entities.start] = MASKED;
+                    }
+                }
                 Negatives::Sampled {
                     in_batch: false, ..
                 } => {}

@@ -41,6 +41,15 @@ impl BatchStats {
     }
 }
 
+impl std::ops::Add for BatchStats {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
 impl std::ops::AddAssign for BatchStats {
     fn add_assign(&mut self, other: Self) {
         self.count += other.count;

@@ -15,7 +15,7 @@ use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
-use crate::gradients::{native, spec};
+use crate::gradients::{native, relations_of, spec};
 use crate::reference::Kind;
 
 const ENTITIES: usize = 4000;
@@ -63,10 +63,7 @@ fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, 
     let batch = Batch {
         lhs: &lhs,
         rhs: &rhs,
-        relation: match spec.is_dynamic() {
-            true => Relations::PerEdge(&relations),
-            false => Relations::One(0),
-        },
+        relation: relations_of(&spec, &relations, 0),
         weight: None,
     };
     let tables = Tables {

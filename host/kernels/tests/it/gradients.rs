@@ -31,6 +31,14 @@ pub(crate) fn native(kind: Kind) -> Box<dyn LossWorker> {
     }
 }
 
+/// What a batch says of relations: those of its edges, or `one` where relations are static.
+pub(crate) fn relations_of<'a>(spec: &ModelSpec, per_edge: &'a [u32], one: u32) -> Relations<'a> {
+    match spec.is_dynamic() {
+        true => Relations::PerEdge(per_edge),
+        false => Relations::One(one),
+    }
+}
+
 /// A model of two entity types, or of one on both sides.
 pub(crate) fn spec(
     dynamic: bool,
@@ -149,15 +157,12 @@ impl Twin {
     }
 
     pub(crate) fn batch(&self) -> Batch<'_> {
-        let relation = match self.model.spec.is_dynamic() {
-            true => Relations::PerEdge(&self.edges.relations),
-            false => Relations::One(self.edges.relations[0]),
-        };
+        let relations = &self.edges.relations;
         let [lhs, rhs] = &self.edges.sides;
         Batch {
             lhs,
             rhs,
-            relation,
+            relation: relations_of(&self.model.spec, relations, relations[0]),
             weight: self.edges.weights.as_deref(),
         }
     }

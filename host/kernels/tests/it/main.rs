@@ -9,5 +9,6 @@ mod losses;
 mod memory;
 mod ranking;
 mod reference;
+mod shares;
 mod subnormal;
 mod traced;

@@ -6,16 +6,14 @@ use pbg_core::model::{Comparator, Operator, Precision};
 use pbg_kernels::negatives::Draws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{
-    Batch, Execution, Job, Relations, StepWorker, Tables, TypeRows, worker_bytes,
-};
+use pbg_kernels::step::{Batch, Execution, Job, StepWorker, Tables, TypeRows, worker_bytes};
 use pbg_kernels::table::Table;
 use proptest::prelude::*;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
-use crate::gradients::{native, spec};
+use crate::gradients::{native, relations_of, spec};
 use crate::reference::Kind;
 
 const ROWS: [usize; 2] = [3000, 2000];
@@ -63,10 +61,7 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
         let batch = Batch {
             lhs: &lhs,
             rhs: &rhs,
-            relation: match spec.is_dynamic() {
-                true => Relations::PerEdge(&relations),
-                false => Relations::One(1),
-            },
+            relation: relations_of(&spec, &relations, 1),
             weight: None,
         };
         let tables = Tables {

@@ -96,3 +96,14 @@ fn buckets_without_edges_cost_nothing() {
     let rounds = rounds(&mut order, &pass, 1, false).unwrap();
     assert_eq!((rounds.rounds, rounds.buckets), (15, 15));
 }
+
+#[test]
+fn hardly_anyone_waits_where_trainers_hold_all_partitions() {
+    for (partitions, trainers) in [(6, 3), (8, 4), (16, 8), (20, 8)] {
+        let together = of(partitions, trainers, false);
+        assert!(together.busy() >= 0.92, "{together:?}");
+    }
+    // The first rounds have one bucket, and then two.
+    let tree = of(8, 4, true);
+    assert!(tree.rounds <= 21, "{tree:?}");
+}

@@ -186,7 +186,7 @@ pub fn run_stalls(report: &RunReport) -> Figure {
         data: vec![
             bar("training", color(0), train.collect()),
             bar("stalled", RED, wait.collect()),
-            bar("commits", color(1), commits.collect()),
+            bar("commits", color(3), commits.collect()),
             bar("validation", color(2), validation),
         ],
         layout: json!({ "barmode": "stack", "xaxis": with(axis("epoch"), json!({ "dtick": 1.0_f64.max((epochs.len() / 20) as f64) })), "yaxis": axis("seconds") }),

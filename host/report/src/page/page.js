@@ -7,6 +7,18 @@
   library.textContent = await new Response(unpacked).text();
   document.head.append(library);
 
+  // What figures are drawn with on white, and what takes its place on a dark page.
+  const darker = {
+    "#fff": "#15181c", white: "#15181c", "#000": "#e6e6e6", "#000000": "#e6e6e6", "#1a1a1a": "#e6e6e6",
+    "#333": "#ccc", "#555": "#a8adb4", "#bbb": "#6b737c", "#ddd": "#444b53", "#e5e5e5": "#2b3138",
+    "#0072B2": "#4aa3df", "#D55E00": "#f0883e", "#009E73": "#2fc096", "#B8A900": "#d6c73a",
+  };
+  const recoloured = (value) => {
+    if (typeof value === "string") return darker[value] ?? value;
+    if (Array.isArray(value)) return value.map(recoloured);
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, recoloured(inner)]));
+  };
   const common = {
     autosize: true,
     font: { family: "system-ui, 'DejaVu Sans', sans-serif", size: 12, color: "#1a1a1a" },
@@ -15,9 +27,49 @@
     margin: { l: 60, r: 20, t: 32, b: 50 },
     paper_bgcolor: "#fff",
     plot_bgcolor: "#fff",
+    modebar: { color: "#bbb", activecolor: "#555", bgcolor: "rgba(0,0,0,0)" },
   };
+
+  // Names beside points, as many as have room: none over another one, and none over many points.
+  const pen = document.createElement("canvas").getContext("2d");
+  const size = 11;
+  const named = (plot) => {
+    const { xaxis, yaxis, meta, font } = plot._fullLayout;
+    pen.font = `${size}px ${font.family}`;
+    const shown = plot._fullData.map((trace) => trace.visible === true);
+    const spots = meta.labels.filter(({ group }) => shown[group]);
+    const at = ({ x, y, text }) => [xaxis.d2p(x), yaxis.d2p(y), pen.measureText(text).width];
+    const points = spots.map(at);
+    const taken = [];
+    const annotations = [];
+    spots.forEach((spot, own) => {
+      const [x, y, width] = points[own];
+      const gap = 6;
+      const places = [[x + gap, y - size / 2], [x - gap - width, y - size / 2],
+        [x - width / 2, y - gap - size], [x - width / 2, y + gap]];
+      let best = null;
+      for (const [left, top] of places) {
+        const box = { left: left - 2, right: left + width + 2, top: top - 1, bottom: top + size + 2 };
+        const inside = box.left >= 0 && box.top >= 0 && box.right <= xaxis._length && box.bottom <= yaxis._length;
+        const free = (other) => box.right < other.left || other.right < box.left || box.bottom < other.top || other.bottom < box.top;
+        if (!inside || !taken.every(free)) continue;
+        const hidden = points.filter(([px, py], other) =>
+          other !== own && px > box.left - 3 && px < box.right + 3 && py > box.top - 3 && py < box.bottom + 3).length;
+        if (hidden <= 1 && (best === null || hidden < best.hidden)) best = { box, hidden, left, top };
+      }
+      if (best === null) return;
+      taken.push(best.box);
+      annotations.push({
+        x: spot.x, y: spot.y, text: spot.text, showarrow: false, captureevents: false, font: { size },
+        xanchor: "left", yanchor: "top", xshift: best.left - x, yshift: y - best.top, borderpad: 0,
+      });
+    });
+    return annotations;
+  };
+
   const figures = JSON.parse(content("figures"));
-  for (const { id, data, layout, height } of figures) {
+  const night = matchMedia("screen and (prefers-color-scheme: dark)");
+  const draw = async ({ id, data, layout, height }, dark, width) => {
     const config = {
       displaylogo: false,
       displayModeBar: true,
@@ -25,17 +77,28 @@
       responsive: true,
       toImageButtonOptions: { format: "svg", filename: id },
     };
-    await Plotly.newPlot(id, data, { ...common, ...layout, height }, config);
+    const whole = { data, layout: { ...common, ...layout, height, ...width } };
+    const { data: traces, layout: around } = dark ? recoloured(whole) : whole;
+    await Plotly.react(id, structuredClone(traces), structuredClone(around), config);
+  };
+  const drawAll = (dark, width) => Promise.all(figures.map((figure) => draw(figure, dark, width)));
+  await drawAll(night.matches, {});
+  for (const { id } of figures.filter(({ layout }) => layout.meta?.labels)) {
+    const plot = document.getElementById(id);
+    const label = () => {
+      const annotations = named(plot);
+      if (JSON.stringify(annotations) !== JSON.stringify(plot.layout.annotations ?? [])) {
+        Plotly.relayout(plot, { annotations });
+      }
+    };
+    plot.on("plotly_afterplot", label);
+    label();
   }
+  night.addEventListener("change", () => drawAll(night.matches, {}));
 
-  // On paper, figures are as wide as an A4 page between its margins.
-  const printed = { width: 680 };
-  addEventListener("beforeprint", () => {
-    for (const { id } of figures) Plotly.relayout(id, printed);
-  });
-  addEventListener("afterprint", () => {
-    for (const { id } of figures) Plotly.relayout(id, { width: null, autosize: true });
-  });
+  // On paper, figures are as wide as an A4 page between its margins, and ink is dark.
+  addEventListener("beforeprint", () => drawAll(false, { autosize: false, width: 680 }));
+  addEventListener("afterprint", () => drawAll(night.matches, { autosize: true }));
   document.documentElement.dataset.drawn = String(figures.length);
 })().catch((error) => {
   const text = document.createElement("p");

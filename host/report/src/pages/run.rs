@@ -4,30 +4,18 @@ use pbg_core::event::GroupSeconds;
 use pbg_core::strategy::Pass;
 
 use super::comparison::PageError;
+use super::known::Known;
 use super::{bytes, number};
 use crate::figure;
 use crate::page::Page;
 use crate::run::{EpochRow, RunReport};
 use crate::table;
 
-/// Heads of the table of epochs, in the order of [`row`].
-pub const HEADS: [&str; 9] = [
-    "epoch",
-    "edges",
-    "loss",
-    "held-out MRR",
-    "seconds",
-    "edges/s",
-    "stalled",
-    "read",
-    "written",
-];
-
-/// The page; `first` is the run's first pass, where its dataset is at hand.
+/// The page; `first` is the run's first pass, where its dataset is at hand, `known` what its model was asked.
 ///
 /// # Errors
 /// When the data cannot be put into the page.
-pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageError> {
+pub fn page(report: &RunReport, first: Option<&Pass>, known: &Known) -> Result<String, PageError> {
     let mut page = Page::new("Training run");
     let mut summary = report.summary.clone();
     if let Some(plan) = report.plans.last() {
@@ -46,6 +34,10 @@ pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageErro
     summary.extend(groups(report));
     page.summary(&summary);
     page.download("run.csv", &table::run_csv(report)?);
+    known.put(&mut page);
+    if *known != Known::default() {
+        page.heading("Training");
+    }
     if report.buckets.is_empty() {
         page.text("Nothing has been trained yet.");
         return Ok(page.render()?);
@@ -76,8 +68,8 @@ pub fn page(report: &RunReport, first: Option<&Pass>) -> Result<String, PageErro
         ),
     }
     page.heading("Epochs");
-    let head = HEADS.map(str::to_owned);
-    page.table(&head, &report.epochs.iter().map(row).collect::<Vec<_>>());
+    let (head, rows) = epochs(report);
+    page.table(&head, &rows);
     Ok(page.render()?)
 }
 
@@ -108,21 +100,45 @@ pub fn calls(report: &RunReport) -> String {
     }
 }
 
-/// An epoch in words.
+/// The table of epochs: its head and its rows. Ranks of held-out and of validation edges have a column each where
+/// there are any.
 #[must_use]
-pub fn row(epoch: &EpochRow) -> Vec<String> {
-    let edges = epoch.stats.count as f64;
-    vec![
-        (epoch.epoch + 1).to_string(),
-        number(edges),
-        format!("{:.5}", epoch.stats.mean_loss()),
-        epoch
-            .eval_before
-            .map_or("-".to_owned(), |eval| format!("{:.4}", eval.mrr)),
-        number(epoch.seconds),
-        number((edges / epoch.seconds.max(1e-9)).round()),
-        number(epoch.io.stood_still()),
-        bytes(epoch.io.bytes_read as f64),
-        bytes(epoch.io.bytes_written as f64),
-    ]
+pub fn epochs(report: &RunReport) -> (Vec<String>, Vec<Vec<String>>) {
+    let mrr = |ranks: Option<f64>| ranks.map_or("-".to_owned(), |mrr| format!("{mrr:.4}"));
+    type Column<'c> = (&'c str, &'c dyn Fn(&EpochRow) -> String);
+    let held_out = |epoch: &EpochRow| mrr(epoch.eval_before.map(|ranks| ranks.mrr));
+    let validated = |epoch: &EpochRow| {
+        let of_epoch = |(epochs, _): &&(u32, _)| *epochs == epoch.epoch + 1;
+        let ranks = report.validation.iter().find(of_epoch);
+        mrr(ranks.map(|(_, ranks)| ranks.mrr))
+    };
+    let columns: [Column<'_>; 10] = [
+        ("epoch", &|epoch| (epoch.epoch + 1).to_string()),
+        ("edges", &|epoch| number(epoch.stats.count as f64)),
+        ("loss", &|epoch| format!("{:.5}", epoch.stats.mean_loss())),
+        ("held-out MRR", &held_out),
+        ("validation MRR", &validated),
+        ("seconds", &|epoch| number(epoch.seconds)),
+        ("edges/s", &|epoch| {
+            number((epoch.stats.count as f64 / epoch.seconds.max(1e-9)).round())
+        }),
+        ("stalled", &|epoch| number(epoch.io.stood_still())),
+        ("read", &|epoch| bytes(epoch.io.bytes_read as f64)),
+        ("written", &|epoch| bytes(epoch.io.bytes_written as f64)),
+    ];
+    let wanted = |name| match name {
+        "held-out MRR" => report
+            .epochs
+            .iter()
+            .any(|epoch| epoch.eval_before.is_some()),
+        "validation MRR" => !report.validation.is_empty(),
+        _ => true,
+    };
+    let columns: Vec<Column<'_>> = columns
+        .into_iter()
+        .filter(|(name, _)| wanted(*name))
+        .collect();
+    let head = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let row = |epoch| columns.iter().map(|(_, cell)| cell(epoch)).collect();
+    (head, report.epochs.iter().map(row).collect())
 }

@@ -71,8 +71,13 @@ pub(super) fn presence(token: Token) -> String {
 
 /// Whether a name is one of [`presence`].
 pub(super) fn is_presence(name: &str) -> bool {
-    let token = name.strip_prefix("trainer.");
-    token.is_some_and(|token| Token::try_from(token.to_owned()).is_ok())
+    parse_presence(name).is_some()
+}
+
+/// The trainer whose sign has this name.
+pub(super) fn parse_presence(name: &str) -> Option<Token> {
+    let token = name.strip_prefix("trainer.")?;
+    Token::try_from(token.to_owned()).ok()
 }
 
 /// The file in which a trainer tells what happened.

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::manifest::{FORMAT, RunInfo};
+use super::tensors::EmbeddingPlace;
 use super::{CheckpointError, MANIFEST, Manifest, PartitionData, Tensor, names, tensors};
 use crate::files::{self, Summary};
 use crate::sealed::{self, SealError};
@@ -117,6 +118,23 @@ impl ReadCheckpoint {
         };
         data.read(file, &path, summary)?;
         Ok(true)
+    }
+
+    /// Where the embeddings of a partition lie, for who maps them into memory; `None` if it has none of this name. The
+    /// file may be removed by the next commit; what is open or mapped by then stays readable.
+    ///
+    /// # Errors
+    /// When its header cannot be read or is damaged.
+    pub fn embedding_place(
+        &self,
+        entity_type: &str,
+        partition: u32,
+    ) -> Result<Option<EmbeddingPlace>, CheckpointError> {
+        let found = self.find(&names::partition(entity_type, partition));
+        let place = |(path, file, summary): (PathBuf, &File, Summary)| {
+            EmbeddingPlace::find(file, &path, summary)
+        };
+        found.map(place).transpose()
     }
 
     /// The parameters; empty if there are none.

@@ -5,7 +5,8 @@
 //! the first step done finds the version whole ([`SharedCheckpoint::newest`]).
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File as OpenFile};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
@@ -38,13 +39,32 @@ impl SharedCheckpoint {
         if read::manifest_if_any(path)?.is_none() {
             names::begin_first(path)?;
         }
-        files::mark(&path.join(names::presence(token)))?;
         let named = AtomicU64::new(1);
-        Ok(Self {
+        let opened = Self {
             files: PartitionFiles::new(path, Writer::Trainer { token, named }),
             token,
             _lock: lock,
-        })
+        };
+        opened.sign(token)?;
+        Ok(opened)
+    }
+
+    /// Leaves the sign of `token`, which has opened this folder, once more: it may have been removed before it took part.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn sign(&self, token: Token) -> Result<(), CheckpointError> {
+        Ok(files::mark(&self.path().join(names::presence(token)))?)
+    }
+
+    /// Trainers that have left a sign.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn signs(&self) -> Result<Vec<Token>, CheckpointError> {
+        let names = names::entries(self.path())?;
+        let tokens = names.iter().filter_map(|name| names::parse_presence(name));
+        Ok(tokens.collect())
     }
 
     /// The folder.
@@ -164,14 +184,19 @@ impl SharedCheckpoint {
         let path = self.path().join(names::numbered_manifest(manifest.version));
         let sealed = manifest.seal();
         let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
-        // A link fails where the name is taken, which a rename would replace.
         let staged = self.path().join(names::staged_manifest(self.token));
-        let written = files::write(&staged, &sealed).and_then(|()| {
-            fs::hard_link(&staged, &path).map_err(|e| FileError::new("create", &path, e))
-        });
+        let written = files::write(&staged, &sealed).and_then(|()| name(&staged, &path));
         files::remove(&staged)?;
         written?;
         Ok(files::sync_folder_of(&path)?)
+    }
+
+    /// Adds what is known only once `manifest` is current to `metrics.jsonl`. It is no part of that version.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn append_metrics(&self, manifest: &Manifest, lines: &[u8]) -> Result<(), CheckpointError> {
+        Ok(told::append_metrics(self.path(), manifest, lines)?)
     }
 
     /// Has a version that was published replace `manifest.json`, unless a newer one has.
@@ -279,120 +304,30 @@ pub fn from_manifest(manifest: &Manifest, entity_type: &str, partition: u32) -> 
     Some(File { id, size, crc32 })
 }
 
-#[cfg(test)]
-mod tests {
-    use pbg_core::ledger::{Begun, Cut};
-
-    use super::*;
-    use crate::checkpoint::{Checkpoint, ReadCheckpoint};
-
-    fn rows(value: f32) -> PartitionRows<'static> {
-        let fill: &'static (dyn Fn(usize, &mut [f32]) + Sync) =
-            Box::leak(Box::new(move |_: usize, out: &mut [f32]| out.fill(value)));
-        PartitionRows {
-            rows: 2,
-            dim: 3,
-            embeddings: fill,
-            row_adagrad: fill,
-        }
-    }
-
-    fn manifest(version: u64, files: &[(String, Summary)]) -> Manifest {
-        let begun = Begun {
-            incarnation: Token(7),
-            revision: 3,
-            token: Token(1),
-            number: 4,
-        };
-        let begun = Some(begun);
-        Manifest {
-            version,
-            files: files.iter().cloned().collect(),
-            cut: Some(Cut { version, begun }),
-            ..Manifest::default()
-        }
-    }
-
-    #[test]
-    fn what_several_commit_one_goes_on_from() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = |token| SharedCheckpoint::open(folder.path(), Token(token)).unwrap();
-        let (one, two) = (open(1), open(2));
-        assert!(
-            Checkpoint::open_or_create(folder.path())
-                .unwrap_err()
-                .is_locked()
-        );
-        let first = one.write_partition("e", 0, 1, &rows(1.0)).unwrap();
-        let second = two.write_partition("e", 0, 1, &rows(2.0)).unwrap();
-        assert_ne!(first.id, second.id);
-        let model = two.write_model(1, &[]).unwrap();
-        let manifest = manifest(1, &[in_manifest("e", 0, &second), model]);
-        two.publish(&manifest).unwrap();
-        two.publish(&manifest).unwrap_err();
-        assert_eq!(one.newest().unwrap().as_ref(), Some(&manifest));
-        assert_eq!(from_manifest(&manifest, "e", 0), Some(second));
-        assert!(one.is_seen_by(Token(2)) && !one.is_seen_by(Token(3)));
-        one.forget(Token(1)).unwrap();
-        drop((one, two));
-
-        // Whoever goes on alone finds it, though it has not replaced the last one.
-        let alone = Checkpoint::open_or_create(folder.path()).unwrap();
-        assert_eq!(alone.version(), 1);
-        let data = alone.read_partition("e", 0).unwrap().unwrap();
-        assert_eq!(data.embeddings[..], [2.0; 6]);
-        let read = ReadCheckpoint::open(folder.path()).unwrap();
-        assert_eq!(read.version(), 1);
-        assert!(!folder.path().join("manifest.v1.json").exists());
-        assert_eq!(names::entries(folder.path()).unwrap().len(), 5);
-    }
-
-    #[test]
-    fn a_version_that_is_not_whole_does_not_count() {
-        let folder = tempfile::tempdir().unwrap();
-        let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
-        let file = trainer.write_partition("e", 0, 1, &rows(1.0)).unwrap();
-        let whole = manifest(1, &[in_manifest("e", 0, &file)]);
-        trainer.publish(&whole).unwrap();
-        trainer.make_current(&whole).unwrap();
-        let mut lacks = file;
-        lacks.id.version = 9;
-        let broken = manifest(2, &[in_manifest("e", 0, &lacks)]);
-        trainer.publish(&broken).unwrap();
-        assert_eq!(trainer.newest().unwrap(), Some(whole));
-        std::fs::write(folder.path().join("manifest.v3.json"), "{").unwrap();
-        assert_eq!(trainer.newest().unwrap().unwrap().version, 1);
-    }
-
-    #[test]
-    fn garbage_goes_and_what_is_kept_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
-        let write = |version| {
-            trainer
-                .write_partition("e", 0, version, &rows(1.0))
-                .unwrap()
-        };
-        let (old, kept, newest) = (write(1), write(1), write(2));
-        let models = [1, 2].map(|version| trainer.write_model(version, &[]).unwrap());
-        let before = manifest(1, &[in_manifest("e", 0, &kept)]);
-        let now = manifest(2, &[in_manifest("e", 0, &newest), models[1].clone()]);
-        let listed = trainer.list().unwrap();
-        assert_eq!(listed.len(), 5);
-        let later = write(2);
-        let is_garbage = |_: &str, _, _| true;
-        trainer
-            .remove_garbage(&listed, &[&before, &now], is_garbage)
-            .unwrap();
-        let name = |file: &File| in_manifest("e", 0, file).0;
-        let mut expected = [
-            name(&kept),
-            name(&newest),
-            name(&later),
-            models[1].0.clone(),
-        ];
-        expected.sort_unstable();
-        assert_eq!(trainer.list().unwrap(), expected);
-        assert!(!folder.path().join(name(&old)).exists());
+/// Gives the file `staged` the name `path`, unless that is taken: a rename would replace what has it. Folders of some
+/// systems have no links; there the name is taken first, and who reads meanwhile finds half a manifest, which counts for
+/// nothing.
+fn name(staged: &Path, path: &Path) -> Result<(), FileError> {
+    let failed = |e| FileError::new("create", path, e);
+    match fs::hard_link(staged, path) {
+        Err(error) if has_no_links(&error) => copy_to_new(staged, path),
+        linked => linked.map_err(failed),
     }
 }
+
+fn has_no_links(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error.kind(), PermissionDenied | TooManyLinks | Unsupported)
+}
+
+fn copy_to_new(staged: &Path, path: &Path) -> Result<(), FileError> {
+    let failed = |e| FileError::new("create", path, e);
+    let bytes = fs::read(staged).map_err(failed)?;
+    let made = OpenFile::options().write(true).create_new(true).open(path);
+    let mut file = made.map_err(failed)?;
+    files::append(&mut file, path, &bytes)?;
+    files::sync(path)
+}
+
+#[cfg(test)]
+mod tests;

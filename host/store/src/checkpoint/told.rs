@@ -4,7 +4,7 @@
 //! with what was told since behind it, under a name of its own; it replaces the last one together with the manifest.
 
 use std::fs::{self, OpenOptions};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use pbg_core::ledger::{Begun, Cut, Token};
@@ -95,6 +95,25 @@ impl SharedCheckpoint {
         files::sync_folder_of(&path)?;
         Ok(bytes.len() as u64)
     }
+}
+
+/// Adds lines to the events of `manifest`, behind those that belong to it, if they are the newest still: the next
+/// version has them in their place, and who goes on alone cuts them off as it does with its own.
+pub(super) fn append_metrics(
+    folder: &Path,
+    manifest: &Manifest,
+    lines: &[u8],
+) -> Result<(), FileError> {
+    let path = folder.join(metrics::NAME);
+    let failed = |e| FileError::new("open", &path, e);
+    let mut file = match OpenOptions::new().append(true).open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(failed)?,
+    };
+    if file.metadata().map_err(failed)?.len() != manifest.metrics_length {
+        return Ok(());
+    }
+    files::append(&mut file, &path, lines)
 }
 
 /// The events that belong to a version.

@@ -7,6 +7,7 @@ use arrow_array::builder::{Float32Builder, ListBuilder, UInt64Builder};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, Float32Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -90,7 +91,7 @@ pub(super) fn parameters(path: &Path, tensors: &[&Tensor]) -> Result<(), ExportE
 
 /// Begins a file. Values of embeddings hardly repeat, and dictionaries of them would only cost time; those
 /// of other columns do, if `dictionaries` says so.
-pub(super) fn writer(
+pub(crate) fn writer(
     path: &Path,
     schema: &SchemaRef,
     dictionaries: bool,
@@ -107,14 +108,27 @@ pub(super) fn writer(
     .map_err(|e| failed(path, e))
 }
 
+/// Begins a file whose columns are of Parquet's own types, whatever they are in `schema`.
+pub(crate) fn plain_writer(
+    path: &Path,
+    schema: &SchemaRef,
+) -> Result<ArrowWriter<SummedFile>, FileError> {
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
+    let options = ArrowWriterOptions::new()
+        .with_properties(properties.build())
+        .with_skip_arrow_metadata(true);
+    ArrowWriter::try_new_with_options(SummedFile::create(path)?, Arc::clone(schema), options)
+        .map_err(|e| failed(path, e))
+}
+
 /// Completes a file.
-pub(super) fn finish(writer: ArrowWriter<SummedFile>, path: &Path) -> Result<(), FileError> {
+pub(crate) fn finish(writer: ArrowWriter<SummedFile>, path: &Path) -> Result<(), FileError> {
     let file = writer.into_inner().map_err(|e| failed(path, e))?;
     file.finish(true).map(|_| ())
 }
 
 /// Wraps the failure of a Parquet writer.
-pub(super) fn failed(path: &Path, error: ParquetError) -> FileError {
+pub(crate) fn failed(path: &Path, error: ParquetError) -> FileError {
     let cause = match error {
         ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {
             Ok(cause) => *cause,

@@ -59,7 +59,7 @@ impl PredictionTable {
             Field::new("rank", DataType::UInt32, false),
             Field::new("score", DataType::Float32, false),
         ]));
-        let staged = files::staged_name(path);
+        let staged = files::unused_staged_name(path)?;
         let writer = parquet::writer(&staged, &schema, true)?;
         Ok(Self {
             path: path.to_owned(),

@@ -8,6 +8,7 @@ use pbg_core::strategy::Loss as _;
 use super::Alone;
 use crate::buffer::Committed;
 use crate::error::RunError;
+use crate::pace::Occasion;
 
 impl Alone<'_> {
     /// Begins a commit if one is due; says so if one has come to its end. Behind the last bucket of an epoch
@@ -19,13 +20,13 @@ impl Alone<'_> {
         if !self.schedule.epoch_is_done(self.machine.extent)
             && self.pace.due(self.machine.line.buffer.committing())
         {
-            self.begin_commit()?;
+            self.begin_commit(Occasion::Due)?;
         }
         Ok(())
     }
 
     /// Begins a commit of what was trained so far. Training may go on at once; an earlier commit is waited for.
-    pub(super) fn begin_commit(&mut self) -> Result<(), RunError> {
+    pub(super) fn begin_commit(&mut self, occasion: Occasion) -> Result<(), RunError> {
         self.finish_commit()?;
         let started = Instant::now();
         self.state.schedule = self.schedule.clone();
@@ -39,7 +40,7 @@ impl Alone<'_> {
             .cut(covered, &self.machine.params, &self.state)?;
         self.machine.line.buffer.commit(cut)?;
         let stood = started.elapsed();
-        self.pace.begun(stood);
+        self.pace.begun(stood, occasion);
         self.count_commit(stood);
         Ok(())
     }
@@ -58,7 +59,7 @@ impl Alone<'_> {
 
     /// Commits what was trained so far, and waits until it is on the disk.
     pub(super) fn commit(&mut self) -> Result<u64, RunError> {
-        self.begin_commit()?;
+        self.begin_commit(Occasion::End)?;
         self.finish_commit()
     }
 

@@ -9,6 +9,7 @@ use crate::error::RunError;
 use crate::identity::Admitted;
 use crate::machine::Trained;
 use crate::memory;
+use crate::pace::Occasion;
 use crate::trained::Missing;
 
 impl Alone<'_> {
@@ -111,7 +112,7 @@ impl Alone<'_> {
             peak_bytes: memory::peak_bytes(),
         };
         self.report(event)?;
-        self.begin_commit()?;
+        self.begin_commit(Occasion::End)?;
         if self.keeps(epoch + 1) {
             self.finish_commit()?;
             self.preserve(epoch + 1)?;

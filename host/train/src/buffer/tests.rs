@@ -1,5 +1,7 @@
 //! The buffer against counters: what is swapped, lost and committed.
 
+mod counted;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, mpsc};
@@ -85,7 +87,7 @@ impl TableStore for Memory {
         Ok(Some(content.committed.len() as u64))
     }
 
-    fn copy(&self, table: &u64) -> u64 {
+    fn copy(&self, table: &u64, _over: Option<u64>) -> u64 {
         *table
     }
 }
@@ -320,7 +322,7 @@ impl TableStore for Slow {
         Ok(Some(1))
     }
 
-    fn copy(&self, _table: &Elsewhere) -> Elsewhere {
+    fn copy(&self, _table: &Elsewhere, _over: Option<Elsewhere>) -> Elsewhere {
         panic!("what is trained on a device is not copied")
     }
 

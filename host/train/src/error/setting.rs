@@ -72,6 +72,9 @@ pub enum SettingError {
     /// A sample of no candidates.
     #[error("candidates: must be `all` or at least 1")]
     NoCandidates,
+    /// Embeddings that cannot be compared.
+    #[error("the entity types have embeddings of different dimensions; choose one of them")]
+    Dimensions,
     /// An edge set without an edge that can be ranked.
     #[error("the edge set `{edge_set}` has no edges to rank{}", if *untrained == 0 {
         ""

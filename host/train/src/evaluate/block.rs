@@ -302,7 +302,7 @@ impl BlockRows {
                 let table = tables.table((entity_type, partition))?;
                 for part in all[from..to].chunks(ROWS) {
                     let offsets: Vec<u32> = part.iter().map(|&(_, offset)| offset).collect();
-                    rows[entity_type].extend(table.gather(&offsets));
+                    rows[entity_type].extend(table.gather(&offsets, view.blueprint.spec.max_norm));
                 }
             }
         }

@@ -41,8 +41,11 @@ pub struct RanksOf {
 /// Sums by relation or type, as ranks come in.
 pub(super) struct Breakdown {
     by: By,
-    sums: BTreeMap<u32, [RankSums; 2]>,
+    sums: SumsBy,
 }
+
+/// Sums by the index of a relation or a type.
+pub(super) type SumsBy = BTreeMap<u32, [RankSums; 2]>;
 
 impl Breakdown {
     pub(super) const fn new(by: By) -> Self {
@@ -63,6 +66,21 @@ impl Breakdown {
             By::EntityType => view.blueprint.type_of(edge.rel, side) as u32,
         };
         self.sums.entry(key).or_default()[side as usize].add_ranked(ranked);
+    }
+
+    /// What was added since it was new or taken.
+    pub(super) fn take(&mut self) -> SumsBy {
+        std::mem::take(&mut self.sums)
+    }
+
+    /// Adds what was taken from another one of the same view.
+    pub(super) fn merge(&mut self, other: &SumsBy) {
+        for (key, sums) in other {
+            let own = self.sums.entry(*key).or_default();
+            for (own, sums) in own.iter_mut().zip(sums) {
+                own.add(sums);
+            }
+        }
     }
 
     /// The means, those of the most edges first.

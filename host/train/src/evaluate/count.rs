@@ -145,7 +145,7 @@ impl Counting<'_, '_> {
             let first = at * rank::BLOCK;
             let last = (first + rank::BLOCK).min(self.block.offsets.len());
             let offsets = self.block.offsets.part(first..last);
-            let rows = self.block.table.gather(&offsets);
+            let rows = self.block.table.gather(&offsets, self.spec.max_norm);
             let rows = Table::new(rows, self.block.table.embeddings.width());
             let replacement = share.group.replacement(self.view);
             ranker.candidates(replacement, 0..offsets.len(), &rows, &mut block);

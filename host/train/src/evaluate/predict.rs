@@ -35,6 +35,18 @@ pub struct Question {
     pub relation: String,
 }
 
+impl std::fmt::Display for Question {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            entity, relation, ..
+        } = self;
+        match self.open {
+            Side::Rhs => write!(f, "({entity}, {relation}, ?)"),
+            Side::Lhs => write!(f, "(?, {relation}, {entity})"),
+        }
+    }
+}
+
 /// How questions are answered.
 #[derive(Clone, Debug)]
 pub struct PredictOptions {
@@ -46,6 +58,8 @@ pub struct PredictOptions {
     pub loops: bool,
     /// Threads; all cores if `None`.
     pub threads: Option<usize>,
+    /// Questions that are asked at most, where that is known.
+    pub questions: Option<usize>,
 }
 
 /// A question whose names were found.
@@ -74,6 +88,7 @@ pub struct Predictor<'a> {
     count: usize,
     loops: bool,
     threads: usize,
+    at_once: usize,
 }
 
 /// Answers to a block of questions, in their order.
@@ -127,6 +142,7 @@ impl Resolved {
         Ok(Predictor {
             spec: Arc::new(trained.blueprint.spec.clone()),
             count: needs::count(self, options),
+            at_once: needs::block(self, options),
             filter,
             loops: options.loops,
             threads,
@@ -145,8 +161,7 @@ impl Predictor<'_> {
     /// How many questions are best asked together, and how many bytes of text they may have.
     #[must_use]
     pub fn at_once(&self) -> (usize, usize) {
-        let block = needs::block(&self.trained.blueprint, self.count);
-        (block, needs::TEXT)
+        (self.at_once, needs::TEXT)
     }
 
     /// Looks up the names of `questions`.

@@ -2,6 +2,7 @@
 
 use pbg_core::event::RankTotals;
 use pbg_kernels::rank::RankCounts;
+use serde::{Deserialize, Serialize};
 
 /// Candidates counted: how many, above the positive, and equal to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +43,8 @@ impl CandidateCounts {
 }
 
 /// Sums over raw and filtered ranks of one side.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct RankSums {
     pub(crate) raw: RankTotals,
     pub(crate) filtered: RankTotals,

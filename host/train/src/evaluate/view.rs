@@ -27,6 +27,18 @@ pub(crate) struct View<'a> {
     pub(crate) grown: Option<&'a [Option<Features>]>,
 }
 
+impl<'a> View<'a> {
+    /// Of a model that was committed.
+    pub(super) fn of(model: &'a Trained<'_>) -> Self {
+        Self {
+            dataset: model.dataset,
+            blueprint: &model.blueprint,
+            params: &model.params,
+            grown: (!model.missing.is_empty()).then(|| model.features()),
+        }
+    }
+}
+
 impl View<'_> {
     /// Entities of a partition that may be candidates.
     pub(super) fn entities(&self, (type_index, partition): TableKey) -> u64 {

@@ -71,7 +71,7 @@ impl TableStore for Tables {
         Ok(Some(1))
     }
 
-    fn copy(&self, (): &()) {}
+    fn copy(&self, (): &(), _over: Option<()>) {}
 }
 
 impl Drop for Tables {

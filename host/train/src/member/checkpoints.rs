@@ -7,12 +7,13 @@
 use std::time::Instant;
 
 use pbg_core::event::Event;
-use pbg_core::ledger::{Action, Cut, FileId, Record};
+use pbg_core::ledger::{Action, Cut, FileId, Record, Token};
 use pbg_core::strategy::Loss as _;
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Manifest, TensorRef, shared};
 
 use super::ledger::Denied;
+use super::told::in_json;
 use super::work::state_of;
 use super::{Member, is_open};
 use crate::commit;
@@ -64,7 +65,7 @@ impl Member<'_> {
         self.exchange_parameters();
         let tables = self.machine.line.buffer.store();
         let listed = tables.files.list()?;
-        let tellers = tables.files.tellers()?;
+        let (tellers, signs) = (tables.files.tellers()?, tables.files.signs()?);
         let before = tables.files.newest()?;
         let record = match self.ledger.submit(Action::Checkpoint) {
             Ok(record) => record,
@@ -79,10 +80,10 @@ impl Member<'_> {
         };
         let mut manifest = self.manifest(&record, cut)?;
         self.take_over_told(&record, cut, before.as_ref(), &mut manifest)?;
-        let files = &self.machine.line.buffer.store().files;
-        files.publish(&manifest)?;
+        // Before the version is there: nobody would keep it if this trainer died behind that.
         let kept_epoch = self.keep(&record, &manifest)?;
         let files = &self.machine.line.buffer.store().files;
+        files.publish(&manifest)?;
         self.submit(Action::Committed(cut))?;
         files.make_current(&manifest)?;
         let kept: Vec<&Manifest> = before.iter().chain([&manifest]).collect();
@@ -90,6 +91,7 @@ impl Member<'_> {
             self.is_garbage(&record, entity_type, partition, id)
         })?;
         self.remove_told(&tellers, &*self.seen()?)?;
+        self.remove_signs(&signs)?;
         self.last_checkpoint = Instant::now();
         let seconds = started.elapsed().as_secs_f64();
         let committed = Event::Committed {
@@ -98,10 +100,41 @@ impl Member<'_> {
             writing_seconds: 0.0,
         };
         self.report(committed, None);
+        if let Some(line) = self.lines.last() {
+            // It is taken over by the next checkpoint; the last one of a run has none behind it.
+            let line = in_json(std::slice::from_ref(line))?;
+            self.machine
+                .line
+                .buffer
+                .store()
+                .files
+                .append_metrics(&manifest, &line)?;
+        }
         if let Some(epoch) = kept_epoch {
             self.machine.emit(Event::Preserved { epoch });
         }
         Ok(true)
+    }
+
+    /// Removes what trainers have left that died before they took part. `signs` were there before this checkpoint began.
+    /// One that takes part after all leaves its sign again; one that has begun to meanwhile gets it back.
+    fn remove_signs(&self, signs: &[Token]) -> Result<(), RunError> {
+        let files = &self.machine.line.buffer.store().files;
+        let record = self.record()?;
+        let is_stranger = |token: &&Token| !record.trainers().contains_key(token);
+        let strangers: Vec<&Token> = signs.iter().filter(is_stranger).collect();
+        for token in &strangers {
+            files.forget(**token)?;
+        }
+        if strangers.is_empty() {
+            return Ok(());
+        }
+        let record = self.record()?;
+        let have_come = |token: &&&Token| record.trainers().contains_key(token);
+        for token in strangers.iter().filter(have_come) {
+            files.sign(**token)?;
+        }
+        Ok(())
     }
 
     /// Keeps the checkpoint of the end of an epoch for good, where that is due, before it counts: if this trainer dies,

@@ -274,7 +274,10 @@ impl Finding<'_> {
     ) -> Result<Arc<Record>, RunError> {
         loop {
             let refusal = match self.ledger.submit(Action::Join(Box::new(join.clone()))) {
-                Ok(record) => return Ok(record),
+                Ok(record) => {
+                    self.files.sign(self.ledger.token())?;
+                    return Ok(record);
+                }
                 Err(Denied::Refused(refusal)) => refusal,
                 Err(denied) => return Err(denied.ended().into()),
             };

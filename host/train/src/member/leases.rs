@@ -22,6 +22,7 @@ impl Member<'_> {
             let own = record.trainers().get(&self.token());
             let is_full = own.is_none_or(|own| own.leases.len() >= MAX_LEASES);
             let free = record.free(self.token());
+            let free = self.turns.offer(&record, self.ledger.token(), free);
             if free.is_empty() || Some(record.work().pass) != id || is_full {
                 // What was seen may be old.
                 let newest = self.record()?;
@@ -34,6 +35,7 @@ impl Member<'_> {
             let bucket = self.pick(pass, &record, &free)?;
             match self.ledger.submit(Action::Lease(bucket)) {
                 Ok(record) => {
+                    self.turns.leased();
                     self.leased_at.insert(bucket, record.revision());
                     let position = self.machine.line.buffer.extend_plan(bucket);
                     return Ok(Some(Acquired { bucket, position }));

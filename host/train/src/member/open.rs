@@ -168,6 +168,7 @@ impl<'a> Member<'a> {
             stop,
             pass: None,
             leased: Default::default(),
+            turns: Default::default(),
             unsettled: Vec::new(),
             sums: Sums::default(),
             totals: (0, 0, IoStats::default()),

@@ -13,7 +13,7 @@
 //! newest copy counts that anybody has: what the owner itself added and had told nobody is lost with it, and of what it had
 //! told and not settled nobody can take anything back.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -86,6 +86,7 @@ impl Parameters {
             gate: Arc::<RwLock<()>>::default(),
             turns: Mutex::<Turns>::default(),
             pace: Pace::new(limits),
+            took: AtomicU64::new(0),
             ends: AtomicBool::new(false),
         });
         exchange.tell(patience);
@@ -103,6 +104,11 @@ impl Parameters {
     /// What workers hold while they train a batch.
     pub(super) fn gate(&self) -> Arc<RwLock<()>> {
         Arc::clone(&self.exchange.gate)
+    }
+
+    /// How long it took last to exchange all of them.
+    pub(super) fn took(&self) -> Duration {
+        Duration::from_micros(self.exchange.took.load(Ordering::Relaxed))
     }
 
     /// The state of the loss, where this trainer is the one that knows it.

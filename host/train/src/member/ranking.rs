@@ -95,7 +95,7 @@ pub(super) fn validation_terms(resolved: &Resolved) -> Result<Option<Validation>
 
 /// How many blocks `edges` edges are cut into for `trainers` trainers: one for each, but none is smaller than worth while
 /// or larger than what one machine sums up together, unless there would be too many.
-fn blocks(edges: u64, trainers: u64) -> u32 {
+pub(crate) fn blocks(edges: u64, trainers: u64) -> u32 {
     let even = edges.div_ceil(trainers.max(1)).clamp(FEWEST, EDGES);
     let most = u64::from(MAX_BLOCKS);
     let size = match edges.div_ceil(even) <= most {

@@ -18,6 +18,7 @@ use pbg_core::strategy::{BucketOrder, Pass};
 
 use super::leases::{is_many, others_hold, to_come};
 use super::ledger::{Denied, Ledger};
+use super::turns::Turns;
 use super::{ClusterError, LONGEST_WAIT, NEVER, joining};
 use crate::error::RunError;
 
@@ -81,6 +82,7 @@ struct Rehearsal<'scope, 'env> {
     scope: &'scope thread::Scope<'scope, 'env>,
     settling: Option<Settling<'scope>>,
     leased: VecDeque<Bucket>,
+    turns: Turns,
     unsettled: Vec<Bucket>,
     /// Partitions in its buffer, the one that was used last at the end.
     copies: VecDeque<Group>,
@@ -109,6 +111,7 @@ pub fn rehearse(
             scope,
             settling: None,
             leased: VecDeque::new(),
+            turns: Turns::default(),
             unsettled: Vec::new(),
             copies: VecDeque::new(),
             files: 0,
@@ -130,7 +133,9 @@ pub fn rehearse(
         while let Some(bucket) = rehearsal.next()? {
             let begun = Instant::now();
             train(bucket);
-            rehearsal.done.trained += begun.elapsed();
+            let took = begun.elapsed();
+            rehearsal.turns.trained(took);
+            rehearsal.done.trained += took;
             rehearsal.done.buckets += 1;
             rehearsal.unsettled.push(bucket);
         }
@@ -217,7 +222,7 @@ impl Rehearsal<'_, '_> {
             if self.record()?.phase() != Phase::Training {
                 return Ok(None);
             }
-            self.actor.live.wait(LONGEST_WAIT);
+            self.actor.live.wait(self.turns.wait());
             if self.record()?.phase() != Phase::Training {
                 return Ok(None);
             }
@@ -256,7 +261,8 @@ impl Rehearsal<'_, '_> {
                 Some(record) if !is_fresh => record,
                 _ => self.record()?,
             };
-            let free = record.free(self.ledger.token());
+            let token = self.ledger.token();
+            let free = self.turns.offer(&record, token, record.free(token));
             if free.is_empty() {
                 // What was seen may be old.
                 if is_fresh {
@@ -265,7 +271,6 @@ impl Rehearsal<'_, '_> {
                 is_fresh = true;
                 continue;
             }
-            let token = self.ledger.token();
             let copies = self.copies.iter().copied();
             let mut resident: Vec<Group> = copies.filter(|g| self.ledger.is_current(*g)).collect();
             resident.extend(to_come(&record, token, &resident));
@@ -277,6 +282,7 @@ impl Rehearsal<'_, '_> {
             let picked = self.actor.order.pick(&pass, &held, &free)?;
             let bucket = free.get(picked).copied().unwrap_or(free[0]);
             if self.submit(Action::Lease(bucket))? {
+                self.turns.leased();
                 return Ok(Some(bucket));
             }
             is_fresh = true;

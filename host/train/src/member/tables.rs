@@ -236,8 +236,8 @@ impl TableStore for SharedTables {
         Ok(Some(record.revision()))
     }
 
-    fn copy(&self, table: &Table) -> Table {
-        tables::copy_of(table)
+    fn copy(&self, table: &Table, over: Option<Table>) -> Table {
+        tables::copy_of(table, over)
     }
 
     /// What every trainer has is exchanged, and written by who writes a checkpoint.

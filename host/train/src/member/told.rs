@@ -124,7 +124,8 @@ impl Member<'_> {
     }
 }
 
-fn in_json(lines: &[Line]) -> Result<Vec<u8>, RunError> {
+/// A line of JSON for each.
+pub(super) fn in_json(lines: &[Line]) -> Result<Vec<u8>, RunError> {
     let mut bytes = Vec::new();
     for line in lines {
         serde_json::to_writer(&mut bytes, line).map_err(|e| RunError::Unwritable(e.to_string()))?;

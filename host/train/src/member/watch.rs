@@ -47,6 +47,7 @@ impl Watch {
             bucket: None,
             edges_per_second: 0.0,
             waited: 0.0,
+            parameters: None,
         };
         let shared = Arc::new(Shared {
             beat: Mutex::new(beat),
@@ -89,13 +90,14 @@ impl Watch {
         (beat.state, beat.bucket) = (state, bucket);
     }
 
-    /// What its last bucket gave.
-    pub(super) fn trained(&self, trained: &Trained) {
+    /// What its last bucket gave, and how long parameters took last.
+    pub(super) fn trained(&self, trained: &Trained, parameters: Option<Duration>) {
         let stood = trained.io.stood_still();
         let whole = (trained.seconds + stood).max(f64::MIN_POSITIVE);
         let mut beat = lock(&self.shared.beat);
         beat.edges_per_second = trained.stats.count as f64 / whole;
         beat.waited = stood / whole;
+        beat.parameters = parameters.map(|took| took.as_secs_f64());
     }
 
     /// What happened since this was asked last.

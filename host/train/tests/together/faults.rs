@@ -94,3 +94,20 @@ fn what_a_dead_trainer_had_is_trained_by_others() {
     assert_eq!(lost, ["trainer 1"]);
     replays(&world, &config, &hub.history(), &[]);
 }
+
+#[test]
+fn the_sign_of_one_that_died_before_it_took_part_goes() {
+    let world = World::new();
+    let hub = Arc::new(Hub::default());
+    let config = world.config("together", &[]);
+    let folder = std::path::Path::new(&config.checkpoint_path);
+    std::fs::create_dir_all(folder).expect("a folder");
+    let sign = folder.join("trainer.00000000000000aa");
+    std::fs::write(&sign, "").expect("a file");
+    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
+    for outcome in train(&config, &connections) {
+        finished(&outcome);
+    }
+    assert!(!sign.exists());
+    replays(&world, &config, &hub.history(), &[]);
+}

@@ -1,4 +1,5 @@
-//! A bucket order that somebody wrote down: a CSV file with one bucket per line.
+//! A bucket order that somebody wrote down: a CSV file with one bucket per line, or JSON, `[[0, 0], [1, 0]]`, as
+//! `pbg-host orders plan --json` and `pbg-host cluster history --order` print it.
 //!
 //! ```text
 //! lhs,rhs
@@ -39,7 +40,7 @@ impl Order for FromFile {
         .parameter(Parameter::text(
             "path",
             "order.csv",
-            "The file, one `lhs,rhs` per line, in a folder that [[plugins.grants]] opens.",
+            "The file, one `lhs,rhs` per line or JSON `[[lhs, rhs], ...]`, in a folder that [[plugins.grants]] opens.",
         ))
     }
 
@@ -52,14 +53,10 @@ impl Order for FromFile {
         let text = files::read_text(&self.path)?;
         let mut plan = Vec::new();
         let mut named = vec![false; pass.grid().len()];
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = line.trim();
-            if line.is_empty() || (number == 1 && line.replace(' ', "") == "lhs,rhs") {
-                continue;
-            }
-            let at = |what: String| format!("{}, line {number}: {what}", self.path);
+        for (place, entry) in entries(&text) {
+            let at = |what: String| format!("{}, {place}: {what}", self.path);
             let bucket =
-                parse(line).ok_or_else(|| at("must be two partitions, as in 0,3".into()))?;
+                parse(entry).ok_or_else(|| at("must be two partitions, as in 0,3".into()))?;
             let Bucket { lhs, rhs } = bucket;
             if !pass.contains(bucket) {
                 let (rows, columns) = (pass.lhs_partitions, pass.rhs_partitions);
@@ -81,6 +78,48 @@ impl Order for FromFile {
             None => Ok(plan),
         }
     }
+}
+
+/// What should be buckets, each with its place in the file.
+fn entries(text: &str) -> Vec<(String, &str)> {
+    let json = text
+        .trim()
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    let Some(json) = json else {
+        let lines = (1..).zip(text.lines().map(str::trim));
+        let heading = |number: i32, line: &str| number == 1 && line.replace(' ', "") == "lhs,rhs";
+        let lines = lines.filter(|(number, line)| !line.is_empty() && !heading(*number, line));
+        return lines
+            .map(|(number, line)| (format!("line {number}"), line))
+            .collect();
+    };
+    // Behind the last `]` there is nothing.
+    let json = json.trim_end();
+    let json = json.strip_suffix(']').unwrap_or(json);
+    if json.is_empty() {
+        return Vec::new();
+    }
+    let numbered = (1..).zip(json.split(']'));
+    // What is no entry is none of two partitions either.
+    let entry = |(number, text)| {
+        (
+            format!("bucket {number}"),
+            inside(number, text).unwrap_or(""),
+        )
+    };
+    numbered.map(entry).collect()
+}
+
+/// An entry of a list, whose `]` is cut off, without what comes before it.
+fn inside(number: i32, entry: &str) -> Option<&str> {
+    let entry = entry.trim_start();
+    let entry = if number > 1 {
+        entry.strip_prefix(',')?
+    } else {
+        entry
+    };
+    entry.trim_start().strip_prefix('[')
 }
 
 fn parse(line: &str) -> Option<Bucket> {
@@ -111,6 +150,13 @@ mod tests {
             Ok(expected.to_vec())
         );
         assert_eq!(plan("1,1\r\n0,0\r\n0,1\r\n1,0"), Ok(expected.to_vec()));
+        let json = [
+            "[[1,1],[0,0],[0,1],[1,0]]\n",
+            "[\n [1, 1], [0,0] , [0,1],\n[ 1,0 ]\n]",
+        ];
+        for text in json {
+            assert_eq!(plan(text), Ok(expected.to_vec()), "{text}");
+        }
     }
 
     #[test]
@@ -124,6 +170,11 @@ mod tests {
                 "does not name bucket 0,1; it must name all 4",
             ),
             ("", "does not name bucket 0,0"),
+            ("[]", "does not name bucket 0,0"),
+            ("[[0,0],[0,1,2]]", "order.csv, bucket 2: must be two"),
+            ("[[0,0] [0,1]]", "bucket 2: must be two"),
+            ("[0,0]", "bucket 1: must be two"),
+            ("[[0,0],[0,2]]", "bucket 2: 0,2 is outside"),
         ] {
             let error = plan(text).expect_err(text);
             assert!(error.contains(reason), "{error}");

@@ -15,12 +15,12 @@ use pbg_lab::stall::Rates;
 use pbg_train::{Actor, Scene};
 
 use super::scratch::Scratch;
-use crate::commands::orders::{Loader, Wanted, wanted};
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
+use crate::kind::Kind;
 use crate::terminal::{self, Terminal};
 use crate::together;
+use pbg_session::orders::{Loader, Wanted, wanted};
 
 /// How long the ledger may stay silent before the measurement ends.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -96,7 +96,7 @@ fn share(text: &str) -> Result<f64, String> {
 /// # Errors
 /// When there is no server, or the order cannot be used.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let loader = Loader::new(None, Rates::default(), terminal)?;
+    let loader = Loader::new(None, Rates::default(), &terminal)?;
     let orders = (0..args.machines).map(|_| loader.load(&args.order));
     let orders = orders.collect::<Result<Vec<_>>>()?;
     if !args.folder.is_dir() {

@@ -8,8 +8,8 @@ use pbg_store::generate::Generated;
 use pbg_store::import::ImportOptions;
 
 use super::scratch::Scratch;
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::terminal;
 use crate::{format, options};
 

@@ -8,9 +8,9 @@ use pbg_core::model::Precision;
 
 use super::{CEILING, NO_CEILING};
 use crate::commands::plugin;
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::format;
+use crate::kind::Kind;
 use crate::relay;
 use crate::terminal::{self, Terminal};
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 
 /// A folder that is removed in the end.
 pub(super) struct Scratch(PathBuf);

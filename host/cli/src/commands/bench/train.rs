@@ -14,8 +14,9 @@ use super::scratch::Scratch;
 use super::{CEILING, NO_CEILING};
 use crate::failure::Result;
 use crate::options::ConfigArgs;
+use crate::plugins::{self, Given};
 use crate::terminal::{self, Terminal};
-use crate::{format, load, plugins, relay};
+use crate::{format, load, relay};
 
 /// Train epochs of a configuration into a folder that is removed again, and say how fast it was.
 ///
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let folder = Scratch::beside(Path::new(&config.checkpoint_path))?;
     config.checkpoint_path = folder.path().display().to_string();
     config.num_epochs = args.epochs;
-    let filled = plugins::fill(&config, &args.plugins, None, None, terminal)?;
+    let filled = plugins::fill(&config, Given::named(&args.plugins), None, None, &terminal)?;
     let mut watch = Watch::default();
     let never = AtomicBool::new(false);
     let resolved = Resolved::new(config)?;

@@ -9,8 +9,8 @@ use pbg_core::schedule::PassId;
 use pbg_core::text::escaped;
 use serde::Serialize;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{load, metrics};

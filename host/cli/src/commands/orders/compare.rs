@@ -7,14 +7,15 @@ use pbg_lab::comparison::{Comparison, compare};
 use pbg_report::pages;
 use pbg_report::table::comparison_csv;
 
-use super::named::{Loader, Wanted, wanted};
 use super::setting::{GridArgs, RateArgs, Setting};
 use super::table;
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
+use crate::limits::{self, LimitArgs};
 use crate::options::ConfigArgs;
 use crate::output;
 use crate::terminal::{self, Terminal};
+use pbg_session::orders::{Loader, Wanted, wanted};
 
 /// Compare bucket orders without training.
 ///
@@ -56,6 +57,9 @@ pub(crate) struct Args {
     /// How fast things go.
     #[command(flatten)]
     rates: RateArgs,
+    /// Limits of the orders.
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Write everything as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -74,7 +78,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let setting = Setting::new(&args.config, &args.grid, terminal)?;
     let rates = args.rates.rates();
-    let loader = Loader::new(setting.config().cloned(), rates, terminal)?;
+    let mut config = setting.config().cloned();
+    if let Some(config) = &mut config {
+        args.limits.apply(&mut config.plugins.limits)?;
+    }
+    let loader = Loader::with_limits(config, args.limits.limits()?, rates, &terminal)?;
     let mut orders = loader.orders(&args.order);
     let mut comparison = Comparison {
         rates,
@@ -109,6 +117,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     bar.finish_and_clear();
     write(args, &comparison, terminal)?;
     terminal::print(|out| table::print(out, &comparison))?;
+    let refused = comparison.cases.iter().flat_map(|case| &case.refused);
+    if let Some(advice) = { refused }.find_map(|order| limits::advice(&order.reason)) {
+        terminal.help(advice);
+    }
     if comparison.cases.iter().all(|case| case.orders.is_empty()) {
         let text = "no order planned anything; the reasons are above";
         return Err(Failure::message(Kind::Plugin, text));

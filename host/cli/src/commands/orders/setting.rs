@@ -8,8 +8,8 @@ use pbg_lab::grid::Sizes;
 use pbg_lab::stall::Rates;
 use pbg_train::Resolved;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::load;
 use crate::options::{ConfigArgs, Overrides};
 use crate::terminal::Terminal;

@@ -7,12 +7,13 @@ use pbg_core::strategy::Pass;
 use pbg_lab::analysis::Analysis;
 use pbg_lab::replay::{Group, Load, Replay};
 
-use super::named::{Loader, Wanted, wanted};
 use super::setting::{GridArgs, RateArgs};
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::format;
+use crate::kind::Kind;
+use crate::limits::LimitArgs;
 use crate::terminal::{self, Terminal};
+use pbg_session::orders::{Loader, Wanted, wanted};
 
 /// Show the plan of an order: when each bucket is trained, and what the buffer holds.
 ///
@@ -43,6 +44,9 @@ pub(crate) struct Args {
     /// How fast things go.
     #[command(flatten)]
     rates: RateArgs,
+    /// Limits of the order.
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print the plan as JSON: `[[left, right], ...]`.
     #[arg(long)]
     json: bool,
@@ -58,7 +62,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         return Err(Failure::message(Kind::Usage, text));
     };
     let buffer = args.buffer.unwrap_or((partitions / 4).max(2));
-    let mut order = Loader::new(None, args.rates.rates(), terminal)?.load(&args.order)?;
+    let mut order =
+        Loader::with_limits(None, args.limits.limits()?, args.rates.rates(), &terminal)?
+            .load(&args.order)?;
     let pass = args.grid.pass(partitions, buffer, args.seed);
     let plan = order
         .plan(&pass)

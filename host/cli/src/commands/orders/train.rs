@@ -11,12 +11,12 @@ use pbg_lab::study::{OrderRuns, Study};
 use pbg_report::{pages, table};
 use pbg_train::{Allowed, Resolved};
 
-use super::named::{Wanted, wanted};
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{interrupt, load, output};
+use pbg_session::orders::{Wanted, wanted};
 
 /// Train under several bucket orders and compare what they learn and what they cost.
 ///
@@ -82,10 +82,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         .study
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{}-study", config.checkpoint_path)));
-    let stop = interrupt::watch(
-        "finishing the current bucket, then saving",
-        Box::new(move |line| terminal.say(line)),
-    )?;
+    let stop = interrupt::watch_buckets(Box::new(move |line| terminal.say(line)))?;
     let runs = runs::Runs {
         resolved: &resolved,
         ranking: &ranking,

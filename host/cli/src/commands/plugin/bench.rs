@@ -9,9 +9,10 @@ use pbg_wasm::{Kind as Slot, Limits, Plugin, Sandbox};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::format;
+use crate::kind::Kind;
+use crate::limits::{self, LimitArgs};
 use crate::plugins;
 use crate::terminal::{self, Terminal};
 
@@ -39,6 +40,9 @@ pub(crate) struct Args {
     /// Seconds to measure each kind of call.
     #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = rate)]
     seconds: f64,
+    /// Limits of the plugin.
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -73,7 +77,14 @@ impl Row {
         measured: std::result::Result<Timing, StrategyError>,
         per: f64,
     ) -> Result<Self> {
-        let timing = measured.map_err(|fault| Failure::new(Kind::Plugin, fault))?;
+        let timing = measured.map_err(|fault| {
+            let advice = limits::advice(&fault.to_string());
+            let failure = Failure::new(Kind::Plugin, fault).context(format!("measuring {call}"));
+            match advice {
+                Some(advice) => failure.help(advice),
+                None => failure,
+            }
+        })?;
         Ok(Self {
             call,
             timing,
@@ -104,19 +115,54 @@ const COMPILATIONS: usize = 3;
 const LOADS: usize = 10;
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let cached = sandbox(Limits::default(), terminal)?;
+    let limits = args.limits.limits()?;
+    let cached = sandbox(limits.clone(), terminal)?;
     let (plugin, _) = open(&cached, &args.plugin)?;
-    let loading = loading(&cached, &args.plugin)?;
+    let loading = loading(&cached, limits, &args.plugin, terminal)?;
     let parameters = Value::Object(args.parameters.iter().cloned().collect());
-    let (calls, assumption) = measured(&plugin, &parameters, args)?;
+    let Calls {
+        rows: calls,
+        assumption,
+        failed,
+    } = measured(&plugin, &parameters, args)?;
     let measured = Measured { loading, calls };
     if args.json {
-        return terminal::print_json(&measured);
+        terminal::print_json(&measured)?;
+    } else {
+        terminal::print(|out| print(out, &plugin, &measured, &assumption))?;
     }
-    terminal::print(|out| print(out, &plugin, &measured, &assumption))
+    failed.map_or(Ok(()), Err)
 }
 
-fn loading(cached: &Sandbox, name: &str) -> Result<Loading> {
+/// What was measured until a call failed, if one did.
+struct Calls {
+    rows: Vec<Row>,
+    assumption: String,
+    failed: Option<Failure>,
+}
+
+impl Calls {
+    /// Those of `rows` until one fails.
+    fn new(rows: impl Iterator<Item = Result<Row>>, assumption: String) -> Self {
+        let mut calls = Self {
+            rows: Vec::new(),
+            assumption,
+            failed: None,
+        };
+        for row in rows {
+            match row {
+                Ok(row) => calls.rows.push(row),
+                Err(failure) => {
+                    calls.failed = Some(failure);
+                    break;
+                }
+            }
+        }
+        calls
+    }
+}
+
+fn loading(cached: &Sandbox, limits: Limits, name: &str, terminal: Terminal) -> Result<Loading> {
     let shortest = |sandbox: &Sandbox, times| -> Result<f64> {
         let mut shortest = f64::INFINITY;
         for _ in 0..times {
@@ -127,12 +173,12 @@ fn loading(cached: &Sandbox, name: &str) -> Result<Loading> {
         Ok(shortest)
     };
     Ok(Loading {
-        compiled: shortest(&plugins::uncached(Limits::default())?, COMPILATIONS)?,
+        compiled: shortest(&plugins::uncached(limits, &terminal)?, COMPILATIONS)?,
         cached: shortest(cached, LOADS)?,
     })
 }
 
-fn measured(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, String)> {
+fn measured(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
     match plugin.inspection().kind {
         Slot::BucketOrder => order(plugin, parameters, args),
         Slot::RelationSampler => sampler(plugin, parameters, args),
@@ -144,67 +190,64 @@ fn measured(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row
     }
 }
 
-fn order(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, String)> {
+fn order(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
     let mut order = plugin.clone().into_order(parameters)?;
     let budget = Duration::from_secs_f64(args.seconds);
-    let mut rows = Vec::new();
-    for partitions in [4_u32, 16, 64] {
+    let rows = [4_u32, 16, 64].into_iter().map(|partitions| {
         let edges = f64::from(partitions * partitions) * args.edges_per_bucket as f64;
-        rows.push(Row::new(
+        Row::new(
             format!("plan {partitions} x {partitions}"),
             bench_order(&mut order, partitions, budget),
             edges / args.edges_per_second,
-        )?);
-    }
+        )
+    });
     let assumption = format!(
         "one plan per pass; a pass has {} edges per bucket, trained at {} edges per second",
         args.edges_per_bucket, args.edges_per_second
     );
-    Ok((rows, assumption))
+    Ok(Calls::new(rows, assumption))
 }
 
 /// Edges of a batch, as in a configuration that does not say otherwise.
 const BATCH: u32 = 1000;
 
-fn sampler(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, String)> {
+fn sampler(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
     let sampler = plugin.clone().into_sampler(parameters)?;
     let budget = Duration::from_secs_f64(args.seconds);
-    let mut rows = Vec::new();
-    for relations in [10, 100, 1000] {
-        rows.push(Row::new(
+    let rows = [10, 100, 1000].into_iter().map(|relations| {
+        Row::new(
             format!("draw of {relations}"),
             bench_sampler(&sampler, relations, BATCH, budget),
             f64::from(BATCH) / args.edges_per_second,
-        )?);
-    }
+        )
+    });
     let assumption = format!(
         "one draw with its observation per batch of {BATCH} edges, trained at {} edges per second",
         args.edges_per_second
     );
-    Ok((rows, assumption))
+    Ok(Calls::new(rows, assumption))
 }
 
 /// Positives of a chunk, as in a configuration that does not say otherwise.
 const ROWS: u16 = 50;
 
-fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<(Vec<Row>, String)> {
+fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
     let mut loss = super::loss(plugin, parameters)?.0.worker();
     let budget = Duration::from_secs_f64(args.seconds);
-    let mut rows = Vec::new();
-    for columns in [100_usize, 1050] {
-        rows.push(Row::new(
+    let rows = [100_usize, 1050].into_iter().map(|columns| {
+        Row::new(
             format!("{ROWS} x {columns} scores"),
             bench_loss(loss.as_mut(), ROWS.into(), columns, budget),
             // Every edge is a row twice: with other left and with other right entities.
             // More negatives make training as much slower.
             f64::from(ROWS) / 2.0 / args.edges_per_second * (columns as f64 / 100.0),
-        )?);
-    }
+        )
+    });
     let assumption = format!(
         "two rows per edge, trained at {} edges per second by one thread with 100 negatives",
         args.edges_per_second
     );
-    Ok((rows, assumption))
+    Ok(Calls::new(rows, assumption))
 }
 
 fn print(

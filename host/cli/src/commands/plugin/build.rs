@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use pbg_author::{BuildError, Language, Manifest};
+use pbg_author::{Language, Manifest};
 use pbg_wasm::{Limits, PluginSource};
 
-use crate::exit_codes::Kind;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::format;
 use crate::terminal::{self, Terminal};
 
@@ -28,14 +27,14 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let manifest = Manifest::read(&args.folder).map_err(failure)?;
+    let manifest = Manifest::read(&args.folder)?;
     if matches!(manifest.language, Language::Python | Language::JavaScript) {
         let (name, language) = (&manifest.name, manifest.language);
         terminal.say(format_args!(
             "building {name} with its {language} interpreter, which takes some seconds"
         ));
     }
-    let built = pbg_author::build(&args.folder).map_err(failure)?;
+    let built = pbg_author::build(&args.folder)?;
     let shown = shortest(&built.component);
     let plugin = sandbox(Limits::default(), terminal)?.open(PluginSource::File(built.component))?;
     let inspection = plugin.inspection();
@@ -57,13 +56,4 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 /// `./x.wasm` is `x.wasm`.
 fn shortest(path: &Path) -> PathBuf {
     path.strip_prefix(".").unwrap_or(path).to_owned()
-}
-
-fn failure(error: BuildError) -> Failure {
-    let kind = match error {
-        BuildError::NoProject { .. } => Kind::Usage,
-        BuildError::Io { .. } => Kind::Io,
-        _ => Kind::Plugin,
-    };
-    Failure::new(kind, error)
 }

@@ -4,13 +4,14 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use pbg_contract::{Finding, Opened, Outcome, Report, check_loss, check_order, check_sampler};
-use pbg_wasm::{Inspection, Kind as Slot, Limits, Plugin};
+use pbg_wasm::{Inspection, Kind as Slot, Plugin};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
 use crate::format;
+use crate::kind::Kind;
+use crate::limits::LimitArgs;
 use crate::terminal::{self, Terminal};
 
 use super::{open, sandbox};
@@ -32,6 +33,9 @@ pub(crate) struct Args {
     /// A parameter of the plugin; can be repeated [default: its own].
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = super::parameter)]
     parameters: Vec<(String, Value)>,
+    /// Limits of the plugin.
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -49,7 +53,7 @@ struct Checked<'a> {
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let begin = Instant::now();
-    let limits = Limits::default();
+    let limits = args.limits.limits()?;
     let sandbox = sandbox(limits.clone(), terminal)?;
     let (plugin, source) = open(&sandbox, &args.plugin)?;
     let load = begin.elapsed();

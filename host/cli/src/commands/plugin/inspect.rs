@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use pbg_wasm::{Inspection, Limits, Parameter};
+use pbg_wasm::{Inspection, Parameter};
 use serde::Serialize;
 
 use crate::failure::Result;
 use crate::format;
+use crate::limits::LimitArgs;
 use crate::terminal::{self, Terminal};
 
 use super::{open, sandbox};
@@ -21,6 +22,9 @@ pub(crate) struct Args {
     /// Component file, or name of a standard plugin or of one in PBG_PLUGIN_PATH.
     #[arg(value_name = "FILE|NAME")]
     plugin: String,
+    /// Limits of the plugin.
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -34,7 +38,7 @@ struct Labelled<'a> {
 }
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let sandbox = sandbox(Limits::default(), terminal)?;
+    let sandbox = sandbox(args.limits.limits()?, terminal)?;
     let (plugin, source) = open(&sandbox, &args.plugin)?;
     let inspection = plugin.inspection();
     if args.json {

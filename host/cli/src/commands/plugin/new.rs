@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use pbg_author::{CreateError, Kind, Language};
 
-use crate::exit_codes;
 use crate::failure::{Failure, Result};
+use crate::kind;
 use crate::terminal::{self, Terminal};
 
 /// Start a plugin: a small project that works, with a test and a manual.
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         (KindArg::Loss, true) => Kind::ComputedLoss,
         (KindArg::Order | KindArg::Sampler, true) => {
             let text = "--computed is for losses: orders and samplers are always code";
-            return Err(Failure::message(exit_codes::Kind::Usage, text));
+            return Err(Failure::message(kind::Kind::Usage, text));
         }
     };
     let language = match args.language {
@@ -93,10 +93,10 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 fn failure(error: CreateError) -> Failure {
     let kind = match error {
         CreateError::Name { .. } | CreateError::Occupied { .. } | CreateError::TooSlow { .. } => {
-            exit_codes::Kind::Usage
+            kind::Kind::Usage
         }
-        CreateError::Write { .. } => exit_codes::Kind::Io,
-        _ => exit_codes::Kind::Internal,
+        CreateError::Write { .. } => kind::Kind::Io,
+        _ => kind::Kind::Internal,
     };
     Failure::new(kind, error)
 }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use pbg_wasm::{Grant, Replay};
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
-use crate::plugins::{self, search_path, uncached};
+use crate::front;
+use crate::kind::Kind;
+use crate::plugins::{search_path, uncached};
 use crate::terminal::{self, Terminal};
 
 /// Ask a plugin again what it was asked when it failed.
@@ -42,8 +43,8 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         plugin: name.clone(),
         read: folders.clone(),
     };
-    let sandbox = uncached(replay.limits.clone())?
-        .with_log(plugins::said(terminal))
+    let sandbox = uncached(replay.limits.clone(), &terminal)?
+        .with_log(front::said(terminal))
         .with_grants(vec![grant]);
     let plugin = sandbox.open(search_path().resolve(other.unwrap_or(&replay.source))?)?;
     if other.is_none() && plugin.id() != replay.plugin {

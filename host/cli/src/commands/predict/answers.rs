@@ -10,9 +10,8 @@ use pbg_store::files::{self, FileError};
 use pbg_train::{Prediction, Question};
 use serde::Serialize;
 
-use super::questions::OPEN;
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::terminal;
 
 /// Where answers go.
@@ -117,13 +116,11 @@ fn sides(question: &Question) -> (Option<&str>, Option<&str>) {
 
 /// The question, and a line for each entity: rank, score, name.
 fn print(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io::Result<()> {
-    let (head, tail) = sides(question);
-    let (head, tail) = (head.unwrap_or(OPEN), tail.unwrap_or(OPEN));
     let known = match found.left_out {
         0 => String::new(),
         n => format!("   without {} in known edges", entities(n)),
     };
-    writeln!(out, "({head}, {}, {tail}){known}", question.relation)?;
+    writeln!(out, "{question}{known}")?;
     if found.best.is_empty() {
         writeln!(out, "  no entity is left")?;
     }
@@ -178,7 +175,7 @@ fn put_rows(
 
 impl LinesFile {
     fn create(path: &Path) -> Result<Self, FileError> {
-        let staged = files::staged_name(path);
+        let staged = files::unused_staged_name(path)?;
         let file = File::create(&staged).map_err(|e| FileError::new("create", &staged, e))?;
         Ok(Self {
             path: path.to_owned(),

@@ -1,24 +1,26 @@
 //! Questions as they are handed in: by options, or line by line.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use pbg_core::graph::Side;
 use pbg_train::Question;
 use serde::Deserialize;
 
 use crate::commands::score::columns;
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::lines::Lines;
 
 /// What stands in the place of the entity that is asked for.
-pub(super) const OPEN: &str = "?";
+const OPEN: &str = "?";
 /// How questions are written.
 const HELP: &str = "a question is `head<TAB>relation<TAB>?` or `?<TAB>relation<TAB>tail`, or JSON as in \
     {\"head\": \"dog.n.01\", \"relation\": \"hypernym\"}";
 
 /// Where questions come from.
-pub(super) enum Questions {
+pub(crate) enum Questions {
     /// The options: one question, once.
     One(Option<Question>),
     /// A file or standard input.
@@ -27,8 +29,8 @@ pub(super) enum Questions {
 
 /// Some questions, and the lines that they stand in.
 #[derive(Default)]
-pub(super) struct Block {
-    pub(super) questions: Vec<Question>,
+pub(crate) struct Block {
+    pub(crate) questions: Vec<Question>,
     lines: Vec<u64>,
 }
 
@@ -46,7 +48,7 @@ impl Questions {
     ///
     /// # Errors
     /// When they ask for both sides, or for none.
-    pub(super) fn one(
+    pub(crate) fn one(
         head: Option<&String>,
         relation: Option<&String>,
         tail: Option<&String>,
@@ -63,19 +65,19 @@ impl Questions {
         question.map(|q| Self::One(Some(q))).map_err(wrong)
     }
 
-    /// Those of a file.
+    /// Those of a file; standard input is waited for until `stop` is set.
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub(super) fn of(path: &Path) -> Result<Self> {
-        Lines::open(path).map(Self::Lines)
+    pub(crate) fn of(path: &Path, stop: &Arc<AtomicBool>) -> Result<Self> {
+        Lines::open_until(path, stop).map(Self::Lines)
     }
 
     /// The next questions: at most `count`, and no more text than `bytes` and a line. None at the end.
     ///
     /// # Errors
     /// When a line cannot be read or is no question.
-    pub(super) fn next(&mut self, (count, bytes): (usize, usize)) -> Result<Block> {
+    pub(crate) fn next(&mut self, (count, bytes): (usize, usize)) -> Result<Block> {
         let mut block = Block::default();
         let lines = match self {
             Self::One(one) => {
@@ -99,7 +101,7 @@ impl Questions {
     }
 
     /// The failure with where in the input question `at` of `block` stands.
-    pub(super) fn blame(&self, failure: Failure, block: &Block, at: usize) -> Failure {
+    pub(crate) fn blame(&self, failure: Failure, block: &Block, at: usize) -> Failure {
         match (self, block.lines.get(at)) {
             (Self::Lines(lines), Some(&number)) => failure.context(lines.place_of(number)),
             _ => failure,

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pbg_cluster::{Connection, Method, connect};
+use pbg_cluster::{Connection, Method, Options, connect};
 use pbg_config::Config;
 use pbg_core::cluster::{Live, Register};
 use pbg_train::{Cluster, Outcome, SyncLimits};
 
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
 use crate::progress::Board;
 use crate::terminal::Terminal;
 use crate::together;
@@ -34,6 +34,7 @@ pub(super) struct Meeting {
 pub(super) fn meet(
     config: &Config,
     rank: Option<u32>,
+    stop: &Arc<AtomicBool>,
     terminal: Terminal,
 ) -> Result<Option<Meeting>> {
     let Some(method) = &config.distributed_init_method else {
@@ -57,7 +58,10 @@ pub(super) fn meet(
         return Err(Failure::message(Kind::Usage, what)
             .help("add --rank 0 to the trainer that starts the server, --rank 1 to the next"));
     }
-    let options = together::options(config, found.method, rank)?;
+    let options = Options {
+        stop: Some(Arc::clone(stop)),
+        ..together::options(config, found.method, rank)?
+    };
     let notice = |text: &str| terminal.say(text);
     let connection = Arc::new(connect(&options, &notice)?);
     terminal.detail(format_args!("the ledger is on {}", connection.server()));
@@ -140,7 +144,7 @@ impl Meeting {
     ///
     /// # Errors
     /// When it does not end.
-    pub(super) fn end(&self, outcome: &Outcome) -> Result<()> {
+    pub(super) fn end(&self, outcome: &Outcome, terminal: Terminal) -> Result<()> {
         let (is_first, started) = (self.rank == Some(0), Instant::now());
         let waits = is_first && matches!(outcome, Outcome::Finished { .. });
         while !self.connection_is_idle() {
@@ -149,12 +153,17 @@ impl Meeting {
             }
             thread::sleep(Duration::from_millis(50));
         }
-        let stopped = self.connection.stop_server();
-        // To others it may be out of reach.
-        if is_first {
-            stopped?;
+        match self.connection.stop_server() {
+            Err(error) if is_first => Err(error.into()),
+            // To others it may be out of reach. At the end of a run rank 0 ends it; if it has left before, nobody does.
+            Err(error) => {
+                if matches!(outcome, Outcome::Interrupted { .. }) {
+                    terminal.say(format_args!("the server of the run is left: {error}"));
+                }
+                Ok(())
+            }
+            Ok(_) => Ok(()),
         }
-        Ok(())
     }
 }
 

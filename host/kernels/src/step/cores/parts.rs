@@ -62,7 +62,7 @@ impl<'b> CoreStep<'b> {
             rounded: stage.rounded,
             pairs: stage.pairs,
             positive_entities: &self.job.batch.side(stage.side)[slice.rows.clone()],
-            entities: self.job.tables.side(stage.side).entities(),
+            entities: self.share.of(self.job.tables.side(stage.side).entities()),
         }
     }
 
@@ -108,7 +108,8 @@ impl<'b> CoreStep<'b> {
     /// What sends gradients of one side to their sums.
     pub(super) fn scatterer<'s>(&'s mut self, stage: &Scatter, side: Side) -> Scatterer<'s> {
         let (tables, relation, index) = (self.job.tables, self.relation(), side as usize);
-        let regularizer = stage.regularized.then(|| self.n3());
+        // Of the positives, which are those of all workers.
+        let regularizer = (stage.regularized && self.share.is_first()).then(|| self.n3());
         let Sums {
             values,
             gradients,

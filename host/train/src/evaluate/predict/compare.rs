@@ -272,7 +272,8 @@ impl Comparison<'_> {
             let offsets = first as u32..(first + rank::BLOCK).min(table.entities()) as u32;
             let count = offsets.len();
             // As evaluation has them: means of features are made before anything else.
-            let rows = table.gather(&offsets.clone().collect::<Vec<_>>());
+            let max_norm = self.predictor.spec.max_norm;
+            let rows = table.gather(&offsets.clone().collect::<Vec<_>>(), max_norm);
             let rows = Table::new(rows, table.embeddings.width());
             let replacement = Replacement {
                 side: task.group.side,

@@ -26,8 +26,12 @@ pub(super) fn count(resolved: &Resolved, options: &PredictOptions) -> usize {
 }
 
 /// Questions that are answered together.
-pub(super) fn block(blueprint: &Blueprint, count: usize) -> usize {
-    (ROOM / question_bytes(blueprint, count)).clamp(1, EDGES) as usize
+pub(super) fn block(resolved: &Resolved, options: &PredictOptions) -> usize {
+    let question = question_bytes(resolved.blueprint(), count(resolved, options));
+    let room = (ROOM / question).clamp(1, EDGES) as usize;
+    options
+        .questions
+        .map_or(room, |asked| room.min(asked).max(1))
 }
 
 fn question_bytes(blueprint: &Blueprint, count: usize) -> u64 {
@@ -49,7 +53,7 @@ impl Resolved {
         let threads = options.threads.unwrap_or_else(cores).max(1) as u64;
         let width = widest(&blueprint.layout) as u64;
         let count = count(self, options);
-        let questions = block(blueprint, count) as u64;
+        let questions = block(self, options) as u64;
         let parts = 5 * 4 * width * questions.min(PART as u64);
         let files = &dataset.manifest().files;
         let types = dataset.manifest().entities.values();
@@ -57,7 +61,10 @@ impl Resolved {
         let mut needs = self.reading_needs();
         needs.extend([
             (
-                format!("{questions} questions and the best answers"),
+                match questions {
+                    1 => "1 question and the best answers".to_owned(),
+                    n => format!("{n} questions and the best answers"),
+                },
                 TEXT as u64 + questions * question_bytes(blueprint, count) + parts,
             ),
             (

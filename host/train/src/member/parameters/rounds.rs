@@ -1,7 +1,7 @@
 //! Rounds of the exchange: what was added to each block is sent to its owner, and what others did is added.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -73,6 +73,8 @@ pub(super) struct Exchange {
     pub(super) gate: Arc<RwLock<()>>,
     pub(super) turns: Mutex<Turns>,
     pub(super) pace: Pace,
+    /// Microseconds that the last round of the thread took.
+    pub(super) took: AtomicU64,
     pub(super) ends: AtomicBool,
 }
 
@@ -80,7 +82,10 @@ impl Exchange {
     /// Exchanges until it is told to end.
     pub(super) fn run(&self) {
         while !self.ends.load(Ordering::Relaxed) {
+            let begun = Instant::now();
             self.round(None);
+            let took = begun.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
+            self.took.store(took, Ordering::Relaxed);
             thread::park_timeout(self.pace.rest(Instant::now()));
         }
     }

@@ -14,11 +14,12 @@ use pbg_lab::study::SeedRun;
 use pbg_store::files;
 use pbg_train::{Allowed, EvalOptions, Outcome, Resolved};
 
-use crate::commands::orders::named::{self, Wanted};
-use crate::exit_codes::Kind;
 use crate::failure::{Failure, Result};
+use crate::kind::Kind;
+use crate::plugins::{self, Given};
 use crate::terminal::Terminal;
-use crate::{format, metrics, plugins};
+use crate::{format, metrics};
+use pbg_session::orders::{self, Wanted};
 
 /// What all runs share.
 pub(super) struct Runs<'a> {
@@ -53,7 +54,7 @@ impl Runs<'_> {
         config.validation = ValidationConfig::default();
         config.bucket_order.clone_from(&wanted.plugin);
         config.checkpoint_path = checkpoint.display().to_string();
-        named::set_parameters(&mut config, wanted, self.terminal)?;
+        orders::set_parameters(&mut config, wanted, &self.terminal)?;
         let epochs = config.num_epochs;
         let fingerprint = self.fingerprint(&config)?;
         tidy(&checkpoint)?;
@@ -148,7 +149,13 @@ impl Runs<'_> {
         let started = Instant::now();
         let resolved = resolved.with(|config| config.num_epochs = epoch + 1)?;
         let config = resolved.config();
-        let filled = plugins::fill(config, &[], None, Some(self.stop), self.terminal)?;
+        let filled = plugins::fill(
+            config,
+            Given::default(),
+            None,
+            Some(self.stop),
+            &self.terminal,
+        )?;
         let log = filled.log;
         let mut emit = |_event: Event| {
             for line in log.drain() {
@@ -204,7 +211,13 @@ impl Runs<'_> {
 
     /// What decides the results: the configuration, the plugin's bytes, and how they are ranked.
     fn fingerprint(&self, config: &Config) -> Result<String> {
-        let filled = plugins::fill(config, &[], None, Some(self.stop), self.terminal)?;
+        let filled = plugins::fill(
+            config,
+            Given::default(),
+            None,
+            Some(self.stop),
+            &self.terminal,
+        )?;
         let order = filled.strategies.order.id();
         Ok(format!(
             "{} {} {} {:?} of {}",

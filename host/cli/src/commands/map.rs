@@ -1,0 +1,194 @@
+//! `pbg-host map`, and the maps of reports.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use pbg_core::model::Comparator;
+use pbg_report::map::{self, MapError, Spot};
+use pbg_report::pages;
+use pbg_train::{Chosen, Entity, Model, Resolved};
+
+use crate::failure::{Failure, Result};
+use crate::kind::Kind;
+use crate::lines::Lines;
+use crate::options::TrainedArgs;
+use crate::terminal::{self, Terminal};
+use crate::{load, notes, output};
+
+/// Entities of a map that nobody named.
+pub(crate) const COUNT: u32 = 400;
+
+/// Draw a map of entities in two dimensions.
+///
+/// Entities with similar embeddings lie near to each other: t-SNE from the principal components on, of distances
+/// where the comparator is l2 or squared_l2, otherwise of directions. The same model gives the same map.
+///
+/// The map has the entities that a file names, each with the group that gives it its colour, or else those with most
+/// edges, coloured by entity type, or where there is only one by groups of similar embeddings.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host map pbg.toml --html map.html
+  pbg-host map model --entity-type city --count 1000 --html cities.html
+  printf 'dog.n.01\\tanimals\\ncat.n.01\\tanimals\\npiano.n.01\\tinstruments\\n' | pbg-host map pbg.toml --names -
+  pbg-host map pbg.toml --names topics.tsv --csv map.csv")]
+pub(crate) struct Args {
+    /// Which model.
+    #[command(flatten)]
+    model: TrainedArgs,
+    /// File of entities, one per line, with a group behind a tab if there is one; `-` for standard input.
+    #[arg(long, value_name = "FILE")]
+    names: Option<PathBuf>,
+    /// How many entities, where none are named.
+    #[arg(long, value_name = "N", default_value_t = COUNT, conflicts_with = "names",
+          value_parser = clap::value_parser!(u32).range(2..=map::MOST as i64))]
+    count: u32,
+    /// Entity type.
+    #[arg(long, value_name = "TYPE")]
+    entity_type: Option<String>,
+    /// Write a page that needs no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write name, group, x and y as CSV.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Draws. Where no file is asked for, what would be in it is printed.
+///
+/// # Errors
+/// When the model cannot be opened, an entity is unknown, or a file cannot be written.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let TrainedArgs { config, which } = &args.model;
+    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
+    let mut model = resolved.query()?;
+    notes::missing(model.missing(), &resolved, terminal);
+    let entity_type = args.entity_type.as_deref();
+    let wanted = match &args.names {
+        Some(file) => Wanted::named(file, &mut model, entity_type)?,
+        None => Wanted::most_connected(args.count, &resolved, &mut model, entity_type)?,
+    };
+    let spots = wanted.placed(&resolved, &mut model)?;
+    if let Some(path) = &args.csv {
+        let text = pages::map::csv(&spots).map_err(output::unmade)?;
+        output::write(path, text.as_bytes(), terminal)?;
+    }
+    if let Some(path) = &args.html {
+        let checkpoint = &resolved.config().checkpoint_path;
+        let page = pages::map::page(&spots, checkpoint).map_err(output::unmade)?;
+        output::write(path, page.as_bytes(), terminal)?;
+    }
+    if args.json {
+        return terminal::print_json(&spots);
+    }
+    if args.html.is_some() || args.csv.is_some() {
+        return Ok(());
+    }
+    terminal::print(|out| {
+        spots.iter().try_for_each(|spot| {
+            let Spot { name, group, x, y } = spot;
+            writeln!(out, "{name}\t{group}\t{x:.3}\t{y:.3}")
+        })
+    })
+}
+
+/// The entities of a map, and the group of each where somebody says it.
+pub(crate) struct Wanted {
+    entities: Vec<Entity>,
+    groups: Option<Vec<String>>,
+}
+
+impl Wanted {
+    /// Those that a file names.
+    ///
+    /// # Errors
+    /// When it cannot be read or names what there is not.
+    pub(crate) fn named(
+        file: &Path,
+        model: &mut Model<'_>,
+        entity_type: Option<&str>,
+    ) -> Result<Self> {
+        let mut lines = Lines::open(file)?;
+        let (mut entities, mut groups) = (Vec::new(), Vec::new());
+        let mut seen = HashSet::new();
+        while let Some(line) = lines.next()? {
+            let (name, group) = line.split_once('\t').unwrap_or((&line, ""));
+            if name.is_empty() || !seen.insert(name.to_owned()) {
+                continue;
+            }
+            if entities.len() == map::MOST {
+                return Err(refused(MapError::TooMany(entities.len() + 1)).context(lines.place()));
+            }
+            let found = model.named(name, entity_type);
+            entities.push(found.map_err(|e| Failure::from(e).context(lines.place()))?);
+            groups.push(group.to_owned());
+        }
+        let grouped = groups.iter().any(|group| !group.is_empty());
+        Ok(Self {
+            entities,
+            groups: grouped.then_some(groups),
+        })
+    }
+
+    /// Those with most of the edges that are trained.
+    ///
+    /// # Errors
+    /// When the edges cannot be read, or there is no such type.
+    pub(crate) fn most_connected(
+        count: u32,
+        resolved: &Resolved,
+        model: &mut Model<'_>,
+        entity_type: Option<&str>,
+    ) -> Result<Self> {
+        let sets = &resolved.config().edge_sets;
+        Ok(Self {
+            entities: model.most_connected(count as usize, sets, entity_type)?,
+            groups: None,
+        })
+    }
+
+    /// Where they lie.
+    ///
+    /// # Errors
+    /// When there are too few, or the model cannot be read.
+    pub(crate) fn placed(self, resolved: &Resolved, model: &mut Model<'_>) -> Result<Vec<Spot>> {
+        // Inner products are large where embeddings are long: what is alike has the same direction.
+        let comparator = match resolved.config().comparator {
+            Comparator::Dot | Comparator::Cos => Comparator::Cos,
+            Comparator::L2 | Comparator::SquaredL2 => Comparator::L2,
+        };
+        let chosen = model.embeddings(self.entities, Some(comparator))?;
+        let places = map::places(&chosen.rows, chosen.dimension).map_err(refused)?;
+        let groups = self.groups.unwrap_or_else(|| groups(&chosen));
+        let spots = chosen.entities.into_iter().zip(groups).zip(places);
+        let spot = |((entity, group), [x, y]): ((Entity, String), [f64; 2])| Spot {
+            name: entity.name,
+            group,
+            x,
+            y,
+        };
+        Ok(spots.map(spot).collect())
+    }
+}
+
+/// What gives entities their colours where nobody says it: their types, or what is similar.
+fn groups(chosen: &Chosen) -> Vec<String> {
+    let entities = &chosen.entities;
+    let types: HashSet<&str> = entities.iter().map(|e| e.entity_type.as_str()).collect();
+    if types.len() > 1 {
+        return entities.iter().map(|e| e.entity_type.clone()).collect();
+    }
+    let (groups, middles) = map::groups(&chosen.rows, chosen.dimension);
+    let name = |group: usize| format!("around {}", entities[middles[group]].name);
+    groups.into_iter().map(name).collect()
+}
+
+fn refused(error: MapError) -> Failure {
+    match error {
+        MapError::Thread(_) => Failure::new(Kind::Internal, error),
+        _ => Failure::message(Kind::Usage, error),
+    }
+}

@@ -1,0 +1,157 @@
+//! What the model of a run is asked for its report.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pbg_report::pages::known::{Answer, Asked, Known};
+use pbg_session::load;
+use pbg_train::{Model, PredictOptions, Predictor, Question, Resolved, Unanswerable};
+
+use crate::commands::map::{COUNT, Wanted};
+use crate::commands::predict::questions::{Block, Questions};
+use crate::failure::{Failure, Result};
+use crate::notes;
+use crate::terminal::Terminal;
+
+/// Answers to each question.
+const ANSWERS: u32 = 5;
+
+/// Options that ask the model.
+#[derive(Debug, clap::Args)]
+pub(super) struct Ask {
+    /// Add a map of the entities that FILE names as `map --names` does, or of those with most edges.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, requires = "html")]
+    map: Option<Option<PathBuf>>,
+    /// Add the nearest neighbours of an entity; can be repeated.
+    #[arg(long, value_name = "NAME", requires = "html")]
+    neighbors: Vec<String>,
+    /// Add answers to the questions in a file, as `predict --questions` reads it.
+    #[arg(long, value_name = "FILE", requires = "html")]
+    questions: Option<PathBuf>,
+    /// Edge sets whose edges are left out of answers, separated by commas [default: all of the dataset]. Answers that
+    /// make an edge of another one are marked.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        requires = "questions"
+    )]
+    filter: Option<Vec<String>>,
+    /// Leave out of answers the entity that is asked about.
+    #[arg(long, requires = "questions")]
+    no_loops: bool,
+}
+
+impl Ask {
+    /// Asks the model of the run that is named as `run`, if anything is to be asked.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is asked about what there is not.
+    pub(super) fn ask(&self, run: Option<&Path>, terminal: Terminal) -> Result<Known> {
+        let mut known = Known::default();
+        if self.map.is_none() && self.neighbors.is_empty() && self.questions.is_none() {
+            return Ok(known);
+        }
+        let resolved = Resolved::new(load::trained(run, None, &[], &terminal)?)?;
+        let mut model = resolved.query()?;
+        notes::missing(model.missing(), &resolved, terminal);
+        if let Some(file) = &self.map {
+            let wanted = match file {
+                Some(file) => Wanted::named(file, &mut model, None)?,
+                None => Wanted::most_connected(COUNT, &resolved, &mut model, None)?,
+            };
+            known.map = wanted.placed(&resolved, &mut model)?;
+        }
+        let near = self.neighbors.iter().map(|name| near(name, &mut model));
+        known.neighbors = near.collect::<Result<_>>()?;
+        // It has read tables that predictions read themselves.
+        drop(model);
+        if let Some(file) = &self.questions {
+            let all = resolved.dataset().manifest().edge_sets.keys().cloned();
+            let all: Vec<String> = all.collect();
+            known.filter = self.filter.clone().unwrap_or_else(|| all.clone());
+            known.predictions = self.predicted(file, &resolved, &known.filter, &all)?;
+        }
+        Ok(known)
+    }
+
+    /// The answers without the edges of `filter`; those that are none without the edges of all sets hold.
+    fn predicted(
+        &self,
+        file: &Path,
+        resolved: &Resolved,
+        filter: &[String],
+        all: &[String],
+    ) -> Result<Vec<Asked>> {
+        let options = |filter: &[String]| PredictOptions {
+            count: ANSWERS,
+            filter: filter.to_vec(),
+            loops: !self.no_loops,
+            threads: None,
+            questions: None,
+        };
+        let predictor = resolved.predictor(&options(filter))?;
+        let told = match all.iter().all(|set| filter.contains(set)) {
+            true => None,
+            false => Some(resolved.predictor(&options(all))?),
+        };
+        let mut questions = Questions::of(file, &Arc::default())?;
+        let mut asked = Vec::new();
+        loop {
+            let block = questions.next(predictor.at_once())?;
+            if block.questions.is_empty() {
+                return Ok(asked);
+            }
+            let mut answers = answers(&predictor, &questions, &block)?;
+            if let Some(told) = &told {
+                let unknown = self::answers(told, &questions, &block)?;
+                for (answers, unknown) in answers.iter_mut().zip(&unknown) {
+                    let still = |name: &str| unknown.iter().any(|other| other.name == name);
+                    answers.iter_mut().for_each(|a| a.holds = !still(&a.name));
+                }
+            }
+            let titles = block.questions.iter().map(Question::to_string);
+            let new = titles.zip(answers);
+            asked.extend(new.map(|(title, answers)| Asked { title, answers }));
+        }
+    }
+}
+
+/// What is near to an entity.
+fn near(name: &str, model: &mut Model<'_>) -> Result<Asked> {
+    let found = model.neighbors(name, ANSWERS as usize, None, None)?;
+    let answer = |(name, score)| Answer {
+        name,
+        score,
+        holds: false,
+    };
+    let found = found.into_iter().map(|n| answer((n.name, n.score)));
+    Ok(Asked {
+        title: name.to_owned(),
+        answers: found.collect(),
+    })
+}
+
+/// The answers to each question of a block.
+fn answers(
+    predictor: &Predictor<'_>,
+    questions: &Questions,
+    block: &Block,
+) -> Result<Vec<Vec<Answer>>> {
+    let blame = |unanswerable| {
+        let Unanswerable { question, error } = unanswerable;
+        questions.blame(Failure::from(*error), block, question)
+    };
+    let asked = predictor.find(&block.questions).map_err(blame)?;
+    let found = predictor.answer(&asked, &AtomicBool::new(false), &mut |_| ())?;
+    let answer = |&(name, score): &(&str, f32)| Answer {
+        name: name.to_owned(),
+        score,
+        holds: false,
+    };
+    let answers = found
+        .iter()
+        .map(|found| found.best.iter().map(answer).collect());
+    Ok(answers.collect())
+}

@@ -1,0 +1,103 @@
+//! Input that is not waited for once somebody wants the program to stop.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 1 << 16;
+/// How often who waits looks whether to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What a thread of its own reads: a read of a terminal or a pipe ends with the next line alone.
+pub(crate) struct Patient {
+    chunks: Receiver<io::Result<Vec<u8>>>,
+    rest: io::Cursor<Vec<u8>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Patient {
+    /// Begins to read `input`. Once `stop` is set, it has come to its end.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn begin(
+        mut input: impl Read + Send + 'static,
+        stop: &Arc<AtomicBool>,
+    ) -> io::Result<Self> {
+        let (sender, chunks) = sync_channel(1);
+        let read = move || {
+            loop {
+                let mut chunk = vec![0; CHUNK];
+                let read = match input.read(&mut chunk) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    read => read,
+                };
+                let ended = !matches!(read, Ok(count) if count > 0);
+                let read = read.map(|count| {
+                    chunk.truncate(count);
+                    chunk
+                });
+                // Nobody may read any more.
+                if sender.send(read).is_err() || ended {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("input".to_owned())
+            .spawn(read)?;
+        Ok(Self {
+            chunks,
+            rest: io::Cursor::default(),
+            stop: Arc::clone(stop),
+        })
+    }
+}
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.rest.read(buffer)?;
+            if count > 0 || buffer.is_empty() || self.stop.load(Ordering::SeqCst) {
+                return Ok(count);
+            }
+            match self.chunks.recv_timeout(LOOK) {
+                Ok(chunk) => {
+                    let chunk = chunk?;
+                    if chunk.is_empty() {
+                        return Ok(0);
+                    }
+                    self.rest = io::Cursor::new(chunk);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_gives_what_there_is_and_no_more_once_it_is_to_stop() {
+        let stop = Arc::default();
+        let text: Vec<u8> = (0..200_000_u32).map(|n| n as u8).collect();
+        let mut all = Vec::new();
+        let mut input = Patient::begin(io::Cursor::new(text.clone()), &stop).unwrap();
+        input.read_to_end(&mut all).unwrap();
+        assert_eq!(all, text);
+        // A pipe that stays open, and that nobody writes to.
+        let (pipe, _writer) = io::pipe().unwrap();
+        let mut input = Patient::begin(pipe, &stop).unwrap();
+        let pressed = Arc::clone(&stop);
+        let press = thread::spawn(move || pressed.store(true, Ordering::SeqCst));
+        assert_eq!(input.read(&mut [0; 8]).unwrap(), 0);
+        press.join().unwrap();
+    }
+}

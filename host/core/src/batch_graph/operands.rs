@@ -1,0 +1,101 @@
+//! What the operands of a node must look like, and what is said of those that do not.
+
+use super::dimension::{Dim, Shape};
+use super::error::ShapeError;
+use super::graph::Name;
+use crate::graph::Side;
+
+/// The operands of one node.
+pub(super) struct Operands<'a> {
+    pub(super) node: Name,
+    pub(super) shapes: &'a [&'a Shape],
+}
+
+impl Operands<'_> {
+    pub(super) fn get(&self, index: usize) -> Option<&Shape> {
+        self.shapes.get(index).copied()
+    }
+
+    pub(super) fn wrong(
+        &self,
+        index: usize,
+        operand: &'static str,
+        expected: String,
+        reason: &'static str,
+    ) -> ShapeError {
+        let found = match self.get(index) {
+            Some(shape) => shape.to_string(),
+            None => "missing".to_owned(),
+        };
+        ShapeError {
+            node: self.node,
+            operand,
+            expected,
+            found,
+            reason,
+        }
+    }
+
+    /// Operand `index`, which is rows of floats.
+    pub(super) fn rows(
+        &self,
+        index: usize,
+        operand: &'static str,
+    ) -> Result<(&Shape, usize), ShapeError> {
+        let rows = self
+            .get(index)
+            .and_then(|shape| shape.width().map(|w| (shape, w)));
+        let rows = rows.filter(|(shape, width)| shape.0.len() > 1 && *width > 0);
+        rows.ok_or_else(|| {
+            let reason = "an embedding has at least one coordinate";
+            self.wrong(index, operand, "rows of at least one float".into(), reason)
+        })
+    }
+
+    /// Operand `index`, rows as long as `width`.
+    pub(super) fn rows_of(
+        &self,
+        index: usize,
+        operand: &'static str,
+        width: usize,
+        reason: &'static str,
+    ) -> Result<&Shape, ShapeError> {
+        let (shape, found) = self.rows(index, operand)?;
+        if found == width {
+            return Ok(shape);
+        }
+        let expected = shape.with_width(width).to_string();
+        Err(self.wrong(index, operand, expected, reason))
+    }
+
+    /// Operand `index`, whose shape is known.
+    pub(super) fn exactly(
+        &self,
+        index: usize,
+        operand: &'static str,
+        shape: Shape,
+        reason: &'static str,
+    ) -> Result<(), ShapeError> {
+        if self.get(index) == Some(&shape) {
+            return Ok(());
+        }
+        Err(self.wrong(index, operand, shape.to_string(), reason))
+    }
+
+    /// Operand `index`, as a shape that a result has, too; none where it is missing.
+    pub(super) fn same(&self, index: usize) -> Vec<Shape> {
+        self.get(index).cloned().into_iter().collect()
+    }
+
+    /// The side of the table that is operand `index`, and floats of its rows.
+    pub(super) fn table(&self, index: usize) -> Result<(Side, usize), ShapeError> {
+        let (table, width) = self.rows(index, "table")?;
+        match table.0.first() {
+            Some(&Dim::TableRows(side)) => Ok((side, width)),
+            _ => {
+                let expected = "[table rows, floats]".to_owned();
+                Err(self.wrong(index, "table", expected, "entities are rows of a table"))
+            }
+        }
+    }
+}

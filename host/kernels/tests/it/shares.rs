@@ -1,0 +1,272 @@
+//! A batch that several workers share out is trained as one worker trains it.
+
+use std::sync::Arc;
+
+use pbg_core::model::{Comparator, Operator, Precision, Update};
+use pbg_core::strategy::{Cause, LossWorker, Scores, StrategyError, StrategyId};
+use pbg_kernels::negatives::Draws;
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{
+    Batch, BatchStats, Execution, Job, StepError, StepWorker, Tables, has_fast_bf16,
+};
+use pbg_kernels::table::Table;
+use proptest::prelude::*;
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+use crate::gradients::{native, relations_of, spec};
+use crate::reference::Kind;
+
+const DIMENSION: usize = 8;
+const BATCHES: usize = 3;
+
+/// Everything that training changes, and what it says.
+struct Trained {
+    stats: Vec<BatchStats>,
+    numbers: Vec<f32>,
+}
+
+/// Entities of both tables, edges per batch.
+#[derive(Clone, Copy, Debug)]
+struct World {
+    entities: [usize; 2],
+    edges: usize,
+    seed: u64,
+}
+
+/// With accumulators that are not zero, or the first step would be as long for a gradient of rounding errors.
+fn random_table(rows: usize, rng: &mut Xoshiro256PlusPlus) -> Table {
+    let values = (0..rows * DIMENSION).map(|_| rng.random::<f32>() - 0.5);
+    Table::with_state(values.collect(), vec![0.1; rows], DIMENSION)
+}
+
+fn batches(
+    spec: &ModelSpec,
+    world: World,
+    mut train: impl FnMut(&Job<'_>) -> BatchStats,
+) -> Trained {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(world.seed);
+    let [lhs_table, rhs_table] = world.entities.map(|rows| random_table(rows, &mut rng));
+    let one = spec.relations[0].lhs == spec.relations[0].rhs;
+    let tables = Tables {
+        lhs: &lhs_table,
+        rhs: if one { &lhs_table } else { &rhs_table },
+    };
+    let rows = [tables.lhs.entities(), tables.rhs.entities()];
+    let (mut params, draws) = (Params::new(spec), Draws::default());
+    let tensors: Vec<_> = params
+        .tensors()
+        .iter()
+        .map(|t| (t.name.clone(), t.to_vec()))
+        .collect();
+    for (name, values) in tensors {
+        let accumulators = vec![0.1; values.len()];
+        params
+            .set(&name, &values, Some(&accumulators))
+            .expect("a step");
+    }
+    let mut stats = Vec::new();
+    for _ in 0..BATCHES {
+        let [lhs, rhs]: [Vec<u32>; 2] = rows.map(|rows| {
+            let draw = |_| rng.random_range(0..rows as u32);
+            (0..world.edges).map(draw).collect()
+        });
+        let relations = (0..world.edges).map(|_| rng.random_range(0..spec.relation_count() as u32));
+        let relations: Vec<u32> = relations.collect();
+        let weight: Vec<f32> = lhs.iter().map(|&e| 0.5 + (e % 3) as f32).collect();
+        let batch = Batch {
+            lhs: &lhs,
+            rhs: &rhs,
+            relation: relations_of(spec, &relations, 0),
+            weight: Some(&weight),
+        };
+        stats.push(train(&Job {
+            batch: &batch,
+            tables: &tables,
+            params: &params,
+            draws: &draws,
+        }));
+    }
+    let mut numbers = Vec::new();
+    for table in [&lhs_table, &rhs_table] {
+        let first = numbers.len();
+        numbers.resize(first + table.embeddings.rows() * DIMENSION, 0.0);
+        table.embeddings.read_rows(0, &mut numbers[first..]);
+        let first = numbers.len();
+        numbers.resize(first + table.row_adagrad.rows(), 0.0);
+        table.row_adagrad.read_rows(0, &mut numbers[first..]);
+    }
+    for tensor in params.tensors() {
+        numbers.extend(tensor.to_vec());
+    }
+    Trained { stats, numbers }
+}
+
+fn alone(spec: &ModelSpec, execution: Execution, world: World) -> Trained {
+    let worker = StepWorker::new(Arc::new(spec.clone())).expect("a step");
+    let mut worker = worker.with_execution(execution);
+    let mut loss = native(Kind::Softmax);
+    batches(spec, world, |job| {
+        worker.train(job, loss.as_mut()).expect("a step")
+    })
+}
+
+fn workers(spec: &ModelSpec, execution: Execution, count: usize) -> Vec<StepWorker> {
+    let spec = Arc::new(spec.clone());
+    let worker = |_| StepWorker::new(Arc::clone(&spec)).expect("a step");
+    (0..count)
+        .map(|i| worker(i).with_execution(execution))
+        .collect()
+}
+
+fn together(spec: &ModelSpec, execution: Execution, world: World, count: usize) -> Trained {
+    let mut workers = workers(spec, execution, count);
+    let mut losses: Vec<_> = (0..count).map(|_| native(Kind::Softmax)).collect();
+    batches(spec, world, |job| {
+        let mut team: Vec<_> = workers.iter_mut().collect();
+        StepWorker::train_together(&mut team, &mut losses, job).expect("a step")
+    })
+}
+
+fn model(
+    dynamic: bool,
+    one: bool,
+    operator: Operator,
+    comparator: Comparator,
+    extras: bool,
+) -> ModelSpec {
+    let mut spec = spec(dynamic, one, operator, comparator);
+    spec.relations.iter_mut().for_each(|r| r.all_negs = true);
+    spec.entities
+        .iter_mut()
+        .for_each(|e| e.dimension = DIMENSION);
+    (spec.num_batch_negs, spec.num_uniform_negs) = (0, 0);
+    (spec.lr, spec.relation_lr) = (0.1, 0.1);
+    (spec.bias, spec.global_emb) = (extras, extras);
+    if operator == Operator::ComplexDiagonal {
+        spec.regularization_coef = 0.01;
+    }
+    spec
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn workers_that_share_a_batch_train_what_one_does(
+        (dynamic, one, extras, slices) in any::<(bool, bool, bool, bool)>(),
+        operator in prop::sample::select(Operator::ALL.to_vec()),
+        comparator in prop::sample::select(Comparator::ALL.to_vec()),
+        (lhs, rhs, edges) in (1_usize..60, 1_usize..60, 1_usize..40),
+        count in 2_usize..6, slice_bytes in prop_oneof![Just(1_usize), Just(1 << 20)], seed in any::<u64>(),
+    ) {
+        let spec = model(dynamic, one, operator, comparator, extras);
+        prop_assume!(spec.validate().is_ok());
+        prop_assert!(spec.shares_batches());
+        let execution = Execution {
+            slice_bytes,
+            update: if slices { Update::Slice } else { Update::Batch },
+            ..Execution::default()
+        };
+        let world = World { entities: [lhs, rhs], edges, seed };
+        let expected = alone(&spec, execution, world);
+        let found = together(&spec, execution, world, count);
+        for (found, expected) in found.stats.iter().zip(&expected.stats) {
+            prop_assert_eq!(found.count, expected.count);
+            let apart = (found.loss() - expected.loss()).abs() / expected.loss().abs().max(1.0);
+            prop_assert!(apart < 1e-4, "{:?} {:?}", found, expected);
+            prop_assert!((found.reg - expected.reg).abs() <= 1e-4 * expected.reg.abs().max(1.0));
+        }
+        for (i, (found, expected)) in found.numbers.iter().zip(&expected.numbers).enumerate() {
+            let apart = (found - expected).abs() / expected.abs().max(1.0);
+            prop_assert!(apart < 2e-3, "number {}: {} {}", i, found, expected);
+        }
+        // The same number of workers gives the same bytes.
+        let again = together(&spec, execution, world, count);
+        prop_assert_eq!(&again.numbers, &found.numbers);
+    }
+}
+
+#[test]
+fn products_of_bf16_are_shared_too() {
+    if !has_fast_bf16() {
+        // There is nothing to compare on this processor.
+        return;
+    }
+    pbg_torch::install();
+    let spec = model(
+        true,
+        true,
+        Operator::ComplexDiagonal,
+        Comparator::Dot,
+        false,
+    );
+    let execution = Execution {
+        precision: Precision::Bf16,
+        ..Execution::default()
+    };
+    let world = World {
+        entities: [101, 1],
+        edges: 60,
+        seed: 3,
+    };
+    let expected = alone(&spec, execution, world);
+    let found = together(&spec, execution, world, 3);
+    let losses = |trained: &Trained| -> f64 { trained.stats.iter().map(BatchStats::loss).sum() };
+    assert!((losses(&found) / losses(&expected) - 1.0).abs() < 1e-3);
+    for (found, expected) in found.numbers.iter().zip(&expected.numbers) {
+        // Gradients of positives are rounded share by share.
+        assert!((found - expected).abs() < 0.02, "{found} {expected}");
+    }
+}
+
+/// Fails at a batch.
+struct Failing {
+    batches: usize,
+    loss: Box<dyn LossWorker>,
+}
+
+impl LossWorker for Failing {
+    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+        self.batches = self.batches.checked_sub(1).ok_or_else(|| StrategyError {
+            strategy: StrategyId {
+                name: "failing".to_owned(),
+                version: String::new(),
+                sha256: String::new(),
+            },
+            function: "evaluate",
+            reason: "no more".into(),
+            cause: Cause::Strategy,
+        })?;
+        self.loss.evaluate(scores)
+    }
+}
+
+#[test]
+fn where_one_worker_fails_all_end_and_nothing_is_applied() {
+    let spec = model(true, true, Operator::Diagonal, Comparator::Dot, false);
+    let world = World {
+        entities: [30, 1],
+        edges: 20,
+        seed: 1,
+    };
+    let mut workers = workers(&spec, Execution::default(), 3);
+    let mut failed = 0;
+    let mut before = None;
+    batches(&spec, world, |job| {
+        let mut numbers = vec![0.0; 30 * DIMENSION];
+        let losses = [usize::MAX, 0, usize::MAX].map(|batches| {
+            let loss = native(Kind::Softmax);
+            Box::new(Failing { batches, loss }) as Box<dyn LossWorker>
+        });
+        let mut team: Vec<_> = workers.iter_mut().collect();
+        let error = StepWorker::train_together(&mut team, &mut Vec::from(losses), job).unwrap_err();
+        assert!(matches!(error, StepError::Strategy(_)), "{error}");
+        failed += 1;
+        job.tables.lhs.embeddings.read_rows(0, &mut numbers);
+        assert_eq!(before.get_or_insert_with(|| numbers.clone()), &numbers);
+        BatchStats::default()
+    });
+    assert_eq!(failed, BATCHES);
+}

@@ -1,0 +1,88 @@
+"""Embeddings of graphs larger than memory.
+
+    import pbg_host
+
+    config = pbg_host.Config(pbg_host.Config.preset("complex"), dataset="data", checkpoint_path="model")
+    pbg_host.import_edges(config, edges={"train": "train.tsv.gz", "test": "test.tsv.gz"})
+    pbg_host.train(config)
+    model = pbg_host.Model("model")
+    model.evaluate("test", filter=["train", "test"])["filtered"]["mrr"]
+    model.predict(head="asp.n.02", relation="hypernym")
+
+Everything here calls what the program `pbg-host` calls; docs/python.md is the tour.
+"""
+
+from pbg_plugin import Pass
+
+from . import errors, orders, pbg
+from ._build import build
+from ._check import check
+from ._config import Config, ConfigLike
+from ._edges import EdgeSource, import_edges
+from ._functions import Finding, PluginLike
+from ._metrics import metrics
+from ._model import Model, Partition, Scored, breakdown, evaluate
+from ._native import __version__
+from ._own_losses import LossFunction, check_loss, loss
+from ._own_orders import OrderFunction, check_order, order
+from ._train import Event, Training, TrainResult, train
+from .errors import (
+    CheckpointError,
+    ClusterError,
+    ConfigError,
+    DataError,
+    InternalError,
+    InterruptedRunError,
+    LockedError,
+    NotFiniteError,
+    PbgError,
+    PbgWarning,
+    PluginError,
+    SystemRefusedError,
+    UsageError,
+)
+
+__all__ = [
+    "CheckpointError",
+    "ClusterError",
+    "Config",
+    "ConfigError",
+    "ConfigLike",
+    "DataError",
+    "EdgeSource",
+    "Event",
+    "Finding",
+    "InternalError",
+    "InterruptedRunError",
+    "LockedError",
+    "LossFunction",
+    "Model",
+    "NotFiniteError",
+    "OrderFunction",
+    "Partition",
+    "Pass",
+    "PbgError",
+    "PbgWarning",
+    "PluginError",
+    "PluginLike",
+    "Scored",
+    "SystemRefusedError",
+    "TrainResult",
+    "Training",
+    "UsageError",
+    "__version__",
+    "breakdown",
+    "build",
+    "check",
+    "check_loss",
+    "check_order",
+    "errors",
+    "evaluate",
+    "import_edges",
+    "loss",
+    "metrics",
+    "order",
+    "orders",
+    "pbg",
+    "train",
+]

@@ -1,0 +1,28 @@
+"""What a run will need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ._config import ConfigLike, config_of
+from ._functions import PluginLike, natives, sorted_out
+from ._load import native_for
+
+
+def check(
+    config: ConfigLike | None = None,
+    /,
+    *,
+    plugins: Sequence[PluginLike] = (),
+    **keys: Any,
+) -> dict[str, Any]:
+    """What training will need of memory and disk at most, in bytes by part, as `pbg-host check` says before anything is
+    started: `memory`, `disk`, `execution` and `slices`."""
+    named, functions = sorted_out(plugins)
+    checked = config_of(config, keys)
+    module, native = native_for(checked._native)
+    order, loss = natives(functions, module, checked)
+    report: dict[str, Any] = json.loads(module.check(native, named, order, loss))
+    return report

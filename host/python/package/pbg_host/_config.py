@@ -1,0 +1,139 @@
+"""Configurations."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Union
+
+from . import _native
+from ._load import as_json
+from .errors import UsageError
+
+ConfigLike = Union["Config", str, "os.PathLike[str]", Mapping[str, Any]]
+"""What stands for a configuration: one, the path of a TOML file or of a checkpoint's folder, or a dictionary. Where none is
+given, it is `pbg.toml` of the working folder."""
+
+
+class Config(Mapping[str, Any]):
+    """A configuration that was read and checked.
+
+    `source` is the path of a TOML file, the folder of a checkpoint, which stands for the configuration that trained it, a
+    dictionary, or another configuration. Keys besides change it, as `--set` does on the command line: dictionaries change
+    the keys in them and leave the others, lists replace what there is, `None` unsets.
+
+        Config("pbg.toml", num_epochs=10, execution={"precision": "bf16"})
+        Config("pbg.toml", **{"entities.user.num_partitions": 4})
+        Config(Config.preset("complex"), dataset="data", checkpoint_path="model")
+
+    Without `source`, keys that have `entities` are a configuration by themselves; others change `pbg.toml` of the working
+    folder. Paths in a file are relative to the file, all others to the working folder. docs/config.md has every key.
+
+    Raises `ConfigError`, which has everything that is wrong at once.
+    """
+
+    def __init__(self, source: ConfigLike | None = None, /, **keys: Any) -> None:
+        self._native = _read(source, keys)
+        self._values: dict[str, Any] = json.loads(self._native.to_json())
+
+    @classmethod
+    def _of(cls, native: _native.Config) -> Config:
+        config = cls.__new__(cls)
+        config._native = native
+        config._values = json.loads(native.to_json())
+        return config
+
+    @classmethod
+    def trained(
+        cls,
+        source: ConfigLike | None = None,
+        /,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        **keys: Any,
+    ) -> Config:
+        """The configuration by which a trained model is asked: what `source` leaves open is as it was trained.
+        `checkpoint` takes the place of its `checkpoint_path`, or of `source` where there is none."""
+        if source is None or isinstance(source, (str, os.PathLike)):
+            alone = _are_alone(source, keys)
+            return cls._of(_native.Config.trained(source, checkpoint, as_json(keys), alone))
+        values = _merged(source, keys)
+        if checkpoint is not None:
+            values["checkpoint_path"] = os.fspath(checkpoint)
+        return cls._of(_native.Config.trained(None, None, as_json(values), True))
+
+    @staticmethod
+    def preset(name: str) -> dict[str, Any]:
+        """The keys of a well-known model with values that are good on real graphs: `complex`, `distmult`, `transe` or
+        `pbg`. Paths and partitions are for you to change."""
+        return dict(Config._of(_native.Config.from_toml(_native.Config.preset(name))))
+
+    def to_toml(self) -> str:
+        """As a file has it, with every key."""
+        return self._native.to_toml()
+
+    def to_dict(self) -> dict[str, Any]:
+        """A copy of its values."""
+        values: dict[str, Any] = json.loads(self._native.to_json())
+        return values
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return _unpickled, (self.to_toml(),)
+
+    def __repr__(self) -> str:
+        dataset, checkpoint = self["dataset"], self["checkpoint_path"]
+        return f"<pbg_host.Config of {dataset!r}, {checkpoint!r}>"
+
+
+def _read(source: ConfigLike | None, keys: dict[str, Any]) -> _native.Config:
+    if source is None or isinstance(source, (str, os.PathLike)):
+        return _native.Config.read(source, as_json(keys), _are_alone(source, keys))
+    if isinstance(source, Config) and not keys:
+        return source._native
+    return _native.Config.read(None, as_json(_merged(source, keys)), True)
+
+
+def _are_alone(source: object, keys: Mapping[str, Any]) -> bool:
+    """Whether `keys` are a configuration by themselves. Without a source, they otherwise change that of the working
+    folder."""
+    return source is None and any(key.partition(".")[0] == "entities" for key in keys)
+
+
+def _unpickled(text: str) -> Config:
+    return Config._of(_native.Config.from_toml(text))
+
+
+def _merged(source: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """`source` with `keys` changed, tables key by key."""
+    if not isinstance(source, Mapping):
+        raise UsageError(
+            "a configuration is the path of a file, the folder of a checkpoint, a dictionary or a pbg_host.Config, not "
+            f"{source!r}"
+        )
+    merged = dict(source)
+    for key, value in keys.items():
+        key, *parts = key.split(".")
+        for part in reversed(parts):
+            value = {part: value}
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = _merged(old, value)
+        merged[key] = value
+    return merged
+
+
+def config_of(source: ConfigLike | None, keys: dict[str, Any]) -> Config:
+    """The configuration that the arguments of a function stand for."""
+    if isinstance(source, Config) and not keys:
+        return source
+    return Config(source, **keys)

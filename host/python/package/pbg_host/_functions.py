@@ -1,0 +1,233 @@
+"""Strategies that are functions of Python: what orders and losses of this process have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, ClassVar, Literal, TypeVar, Union
+
+import pbg_plugin
+
+from . import _native
+from ._load import as_json
+from ._sources import source_of, told_of
+from .errors import PluginError, UsageError, _warn
+
+Kind = Literal["order", "loss"]
+Native = Any
+
+
+class Function:
+    """A strategy of Python, made of a function or of a class of the SDK."""
+
+    kind: ClassVar[Kind]
+
+    def __init__(
+        self, make: Any, name: str | None, version: str | None, parameters: Mapping[str, Any]
+    ) -> None:
+        if isinstance(make, Function):
+            make = make._made_of
+        self._made_of: Any = make
+        self._is_class = isinstance(make, type)
+        if not callable(make):
+            raise UsageError(f"pbg_host.{self.kind}: {make!r} is neither a function nor a class")
+        if name is None and not hasattr(make, "__name__"):
+            raise UsageError(f"pbg_host.{self.kind}: {make!r} has no name; say it: name=...")
+        if parameters and not self._is_class:
+            raise UsageError(
+                f"a function has no parameters: write a class of pbg_plugin.{self._base().__name__}"
+            )
+        if self._is_class and not issubclass(make, self._base()):
+            raise UsageError(f"{make.__name__} is no pbg_plugin.{self._base().__name__}")
+        about = make.metadata() if self._is_class else None
+        self._parameters = dict(parameters)
+        self.name: str = name or (about.name if about else make.__name__)
+        """What runs and tables call it."""
+        self.version: str = version or (about.version if about else "0.1.0")
+        self.__doc__ = make.__doc__
+
+    @classmethod
+    def _base(cls) -> type:
+        """The class of the SDK."""
+        raise NotImplementedError
+
+    def _instance(self, given: Mapping[str, Any] | None = None) -> Any:
+        """One that is configured: with `given`, else with what it was decorated with, else with its defaults."""
+        parameters = self._made_of.metadata().parameters if self._is_class else []
+        declared = as_json([_declared(parameter) for parameter in parameters])
+        values = as_json({**self._parameters, **(given or {})})
+        completed = _native.parameters(f"{self.name} {self.version}", declared, values)
+        if not self._is_class:
+            return self._of_function()
+        made = self._made_of()
+        made.configure(json.loads(completed))
+        return made
+
+    def _of_function(self) -> Any:
+        raise NotImplementedError
+
+    def native(self, module: Any = _native, given: Mapping[str, Any] | None = None) -> Native:
+        """As the host asks it; `given` are parameters that a configuration sets."""
+        raise NotImplementedError
+
+    def parameter_names(self) -> list[str]:
+        """What a configuration may set."""
+        return [p.name for p in self._made_of.metadata().parameters] if self._is_class else []
+
+    def _sha256(self) -> str:
+        """What tells it from another one of the same name, so that a run goes on with the one that it began with."""
+        try:
+            text = told_of(self._made_of)
+        except UsageError:
+            # What cannot be written down as a module is known by its own source alone.
+            text = source_of(self._made_of) or _code(self._made_of)
+        told = f"{self.kind}\n{text}\n{sorted(self._parameters.items())}"
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"<pbg_host.{self.kind} {self.name} {self.version}>"
+
+
+F = TypeVar("F", bound=Function)
+
+
+def decorated(
+    function: type[F],
+    make: Any,
+    name: str | None,
+    version: str | None,
+    parameters: Mapping[str, Any],
+) -> Any:
+    """What a decorator gives, used with or without arguments."""
+
+    def made(make: Any) -> F:
+        return function(make, name, version, parameters)
+
+    return made if make is None else made(make)
+
+
+PluginLike = Union[str, "os.PathLike[str]", Function]
+"""What takes the place of a standard plugin: the file or the name of a component, or a function that `pbg_host.order` or
+`pbg_host.loss` decorates."""
+
+
+def wanted(thing: Any, kind: type[F]) -> F:
+    """`thing`, if it is a function of this kind."""
+    if isinstance(thing, kind):
+        return thing
+    raise undecorated(thing, kind.kind)
+
+
+def undecorated(thing: Any, kind: Kind) -> UsageError:
+    """`thing` is not what `kind` is."""
+    help = f"decorate it with @pbg_host.{kind}" if callable(thing) else None
+    if isinstance(thing, Function):
+        help = None
+    return UsageError(f"{_called(thing)} is no {kind}", help=help)
+
+
+def sorted_out(
+    plugins: Sequence[PluginLike],
+) -> tuple[list[str], dict[Kind, Function]]:
+    """Files and names, and the function of each kind."""
+    if isinstance(plugins, (str, os.PathLike, Function)) or not isinstance(plugins, Sequence):
+        raise UsageError("plugins: a list of files, names, orders or losses is wanted")
+    named: list[str] = []
+    functions: dict[Kind, Function] = {}
+    for plugin in plugins:
+        if isinstance(plugin, Function):
+            if first := functions.get(plugin.kind):
+                what = {"order": "bucket order", "loss": "loss"}[plugin.kind]
+                raise UsageError(
+                    f"plugins: a run has one {what}, and {first.name} and {plugin.name} are there"
+                )
+            functions[plugin.kind] = plugin
+        elif isinstance(plugin, (str, os.PathLike)):
+            named.append(os.fspath(plugin))
+        else:
+            raise UsageError(
+                f"plugins: {_called(plugin)} is neither a file nor a name",
+                help="decorate a function with @pbg_host.order or @pbg_host.loss",
+            )
+    return named, functions
+
+
+def natives(
+    functions: Mapping[Kind, Function], module: Any, config: Mapping[str, Any]
+) -> tuple[Native | None, Native | None]:
+    """An order and a loss as the host asks them, with the parameters that a configuration has for them."""
+
+    def native(kind: Kind) -> Native | None:
+        function = functions.get(kind)
+        if function is None:
+            return None
+        given = dict(config["plugins"]["params"].get(function.name, {}))
+        margin = config.get("margin")
+        if kind == "loss" and margin is not None:
+            if "margin" in function.parameter_names():
+                given.setdefault("margin", margin)
+            else:
+                _warn(f"margin: the loss {function.name} {function.version} has none")
+        return function.native(module, given)
+
+    return native("order"), native("loss")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A promise of a strategy, or something worth knowing about it."""
+
+    promise: str
+    outcome: str
+    """`kept`, `broken` or `note`."""
+    detail: str
+
+
+def findings(name: str, told: str) -> list[Finding]:
+    """What a check has found; the first promise that is broken is an error."""
+    found = [Finding(**finding) for finding in json.loads(told)]
+    for finding in found:
+        if finding.outcome == "broken":
+            raise PluginError(f"plugin {name}: {finding.promise}: {finding.detail}")
+    return found
+
+
+def answered(answer: Callable[[], Any]) -> Any:
+    """An answer, or what went wrong and in which line."""
+    try:
+        return answer()
+    except Exception as error:  # noqa: BLE001 - the host tells it
+        own = (os.path.dirname(__file__), os.path.dirname(_file(pbg_plugin)))
+        place, trace = "", error.__traceback__
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            if not code.co_filename.startswith(own):
+                file = os.path.basename(code.co_filename)
+                place = f" ({file}, line {trace.tb_lineno}, in {code.co_name})"
+            trace = trace.tb_next
+        return f"{type(error).__name__}: {error}{place}"
+
+
+def _declared(parameter: Any) -> dict[str, Any]:
+    """A parameter as the host has it."""
+    fields = dataclasses.asdict(parameter)
+    fields["type"] = fields.pop("kind")
+    return fields
+
+
+def _called(thing: Any) -> str:
+    return getattr(thing, "__name__", None) or repr(thing)
+
+
+def _code(make: Any) -> str:
+    code = getattr(make, "__code__", None)
+    return repr(make) if code is None else f"{code.co_code!r} {code.co_names} {code.co_varnames}"
+
+
+def _file(module: ModuleType) -> str:
+    return module.__file__ or ""

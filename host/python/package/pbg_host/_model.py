@@ -1,0 +1,348 @@
+"""A trained model to ask."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ._arguments import name, whole, whole_or_none
+from ._config import Config, ConfigLike
+from ._edges import names_of_roles
+from ._frames import Frame, frame_of, rows_frame
+from ._load import as_json, native_for
+from .errors import DataError, UsageError
+
+Floats = npt.NDArray[np.float32]
+Edge = tuple[str, str, str]
+Comparator = Literal["dot", "cos", "l2", "squared_l2"]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Names with their scores, best first."""
+
+    names: list[str]
+    scores: Floats
+    left_out: int = 0
+    """Entities that would make a known edge, and were left out for it."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        return iter(zip(self.names, self.scores.tolist()))
+
+    def to_frame(self, frame: Frame | None = None) -> Any:
+        """A table with columns `name` and `score`."""
+        return frame_of({"name": self.names, "score": self.scores}, frame)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The embeddings of a partition, as the checkpoint's file has them."""
+
+    path: Path
+    """The file."""
+    rows: Floats
+    """A row per entity: a view of the file, of which only what is looked at is read. It cannot be changed, and stays
+    readable when a later commit replaces the file."""
+
+
+class Model:
+    """A trained model: what `pbg-host eval`, `predict`, `score` and `neighbors` ask, and its numbers.
+
+    `source` is a configuration, or the folder of a checkpoint; what a configuration says nothing about is as it was
+    trained. A model keeps the tables that questions needed in memory. Each answer is of the version of the checkpoint that
+    is current when it is asked: training that goes on meanwhile changes answers.
+
+        model = pbg_host.Model("model")
+        model.neighbors("piano.n.01", k=5)
+        model.predict(head="asp.n.02", relation="hypernym", k=3)
+    """
+
+    def __init__(
+        self,
+        source: ConfigLike | None = None,
+        /,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        **keys: Any,
+    ) -> None:
+        self.config: Config = Config.trained(source, checkpoint=checkpoint, **keys)
+        """The configuration by which it is asked."""
+        module, native = native_for(self.config._native)
+        self._native = module.Model(native)
+        about = json.loads(self._native.manifest())
+        self._dataset = Path(about["path"])
+        self._manifest: dict[str, Any] = about["manifest"]
+
+    @property
+    def entity_types(self) -> list[str]:
+        """Names of the entity types."""
+        return list(self._manifest["entities"])
+
+    # Questions
+
+    def score(self, head: str, relation: str, tail: str, /) -> float:
+        """The score of an edge. Higher is better; scores are comparable for the same relation only."""
+        scores: list[float] = self._native.score([_triple((head, relation, tail))])
+        return scores[0]
+
+    def score_all(self, edges: Iterable[Edge] | Any, /) -> Floats:
+        """The scores of edges `(head, relation, tail)`, in their order: `model.score_all(zip(heads, relations, tails))`. A
+        table with columns of these names, or of those that an import knows, will do."""
+        return _floats(self._native.score(_triples(edges)))
+
+    def neighbors(
+        self,
+        name: str,
+        /,
+        k: int = 10,
+        *,
+        entity_type: str | None = None,
+        comparator: Comparator | None = None,
+    ) -> Scored:
+        """The `k` entities of the same type whose embeddings are nearest to that of `name`, by the model's comparator or
+        another one."""
+        if comparator is not None and comparator not in get_args(Comparator):
+            wanted = ", ".join(get_args(Comparator))
+            raise UsageError(f"comparator: one of {wanted} is wanted, not {comparator!r}")
+        found = self._native.neighbors(name, whole("k", k), entity_type, comparator)
+        return Scored([near for near, _ in found], _floats(score for _, score in found))
+
+    def predict(
+        self,
+        *,
+        head: str | None = None,
+        relation: str,
+        tail: str | None = None,
+        k: int = 10,
+        filter: Sequence[str] | None = None,
+        loops: bool = True,
+        threads: int | None = None,
+    ) -> Scored:
+        """The `k` entities that best complete `(head, relation, ?)` or `(?, relation, tail)`, without those that make an edge
+        of the sets `filter`, by default of all. `loops=False` leaves out the entity that is asked about."""
+        return self.predict_all(
+            [(head, relation, tail)], k=k, filter=filter, loops=loops, threads=threads
+        )[0]
+
+    def predict_all(
+        self,
+        questions: Iterable[tuple[str | None, str, str | None]],
+        /,
+        *,
+        k: int = 10,
+        filter: Sequence[str] | None = None,
+        loops: bool = True,
+        threads: int | None = None,
+    ) -> list[Scored]:
+        """As `predict`, for many questions `(head, relation, None)` or `(None, relation, tail)` in one pass over the
+        partitions."""
+        if isinstance(filter, str):
+            raise UsageError("filter: a list of edge sets is wanted")
+        asked = {
+            "questions": [_question(question) for question in questions],
+            "k": whole("k", k),
+            "filter": None if filter is None else list(filter),
+            "loops": loops,
+            "threads": whole_or_none("threads", threads),
+        }
+        answers = json.loads(self._native.predict(as_json(asked)))
+        return [Scored(a["names"], _floats(a["scores"]), a["left_out"]) for a in answers]
+
+    def evaluate(
+        self,
+        edges: str = "test",
+        /,
+        *,
+        filter: Sequence[str] = (),
+        candidates: int | None = None,
+        limit: int | None = None,
+        by: Literal["relation", "entity_type"] | None = None,
+        threads: int | None = None,
+    ) -> dict[str, Any]:
+        """How well the edges of a set are ranked, each side among all entities or a sample of `candidates`: the report
+        that `pbg-host eval --json` prints. `report["raw"]` and, without the other true edges of the sets `filter`,
+        `report["filtered"]` have `mrr`, `hits_at_1`, `hits_at_10`, `mean_rank`, `auc` and so on. `by` adds the ranks of each
+        relation or entity type."""
+        if isinstance(filter, str):
+            raise UsageError("filter: a list of edge sets is wanted")
+        options = {
+            "edges": edges,
+            "filter": list(filter),
+            "candidates": whole_or_none("candidates", candidates),
+            "limit": whole_or_none("limit", limit),
+            "by": by,
+            "threads": whole_or_none("threads", threads),
+        }
+        report: dict[str, Any] = json.loads(self._native.evaluate(as_json(options)))
+        return report
+
+    # Numbers
+
+    def partitions(self, entity_type: str | None = None, /) -> list[Partition]:
+        """The embeddings of a type by partition, as views of the checkpoint's files: nothing is copied, and nothing read
+        before it is looked at. The type's global embedding, which `global_embedding` has, is not in them."""
+        views = []
+        for path, offset, rows, dim in self._native.places(self._type(entity_type)):
+            shape = (rows, dim)
+            # A file without rows cannot be mapped.
+            view: Floats = np.zeros(shape, "<f4")
+            if rows * dim > 0:
+                view = np.memmap(path, dtype="<f4", mode="r", offset=offset, shape=shape)
+            views.append(Partition(Path(path), view))
+        return views
+
+    def global_embedding(self, entity_type: str | None = None, /) -> Floats | None:
+        """What is added to every embedding of a type before it is used; `None` if it has none."""
+        name = f"entities/{self._type(entity_type)}/global_embedding"
+        return self.parameters().get(name)
+
+    def embeddings(self, entity_type: str | None = None, /) -> Floats:
+        """The embeddings of a type in one array in main memory, with its global embedding added, as operators and
+        comparators see them and `pbg-host export` writes them. Rows are in the order of `names`."""
+        parts = [part.rows for part in self.partitions(entity_type)]
+        rows: Floats = np.concatenate(parts) if parts else np.zeros((0, 0), np.float32)
+        shift = self.global_embedding(entity_type)
+        if shift is not None:
+            rows += shift
+        return rows
+
+    def names(self, entity_type: str | None = None, /) -> list[str]:
+        """The names of a type's entities that have an embedding, by partition, then by row."""
+        names: list[str] = self._names(entity_type).to_pylist()
+        return names
+
+    def to_arrow(self, entity_type: str | None = None, /) -> Any:
+        """A `pyarrow.Table` of a type: columns `name` and `embedding`, as `embeddings` has them."""
+        import pyarrow as pa
+
+        rows = self.embeddings(entity_type)
+        values = pa.array(rows.reshape(-1))
+        lists = pa.FixedSizeListArray.from_arrays(values, max(rows.shape[1], 1))
+        return pa.table({"name": self._names(entity_type), "embedding": lists})
+
+    def to_frame(self, entity_type: str | None = None, /, *, frame: Frame | None = None) -> Any:
+        """A table of a type: a column `name` and one for every dimension, called `0`, `1` and so on."""
+        rows = self.embeddings(entity_type)
+        columns: dict[str, Any] = {"name": self.names(entity_type)}
+        columns.update((str(at), rows[:, at]) for at in range(rows.shape[1]))
+        return frame_of(columns, frame)
+
+    def parameters(self) -> dict[str, Floats]:
+        """The parameters of operators and global embeddings by name, with their Adagrad accumulators (docs/formats.md)."""
+        return {
+            name: np.frombuffer(values, dtype="<f4").reshape(shape)
+            for name, shape, values in self._native.parameters()
+        }
+
+    def metrics(self, kind: str | None = None, /, *, frame: Frame | None = None) -> Any:
+        """As `pbg_host.metrics` of its checkpoint."""
+        from ._metrics import metrics
+
+        return metrics(self.config["checkpoint_path"], kind, frame=frame)
+
+    def _type(self, entity_type: str | None) -> str:
+        if entity_type is not None:
+            return entity_type
+        if len(self.entity_types) == 1:
+            return self.entity_types[0]
+        raise DataError(f"which entity type: {', '.join(self.entity_types)}?")
+
+    def _names(self, entity_type: str | None) -> Any:
+        """Names of the rows that the checkpoint has: the dataset may have more by now."""
+        name = self._type(entity_type)
+        rows = [place[2] for place in self._native.places(name)]
+        return names_in(self._dataset, self._manifest, name, rows)
+
+    def __repr__(self) -> str:
+        return f"<pbg_host.Model in {self.config['checkpoint_path']!r}>"
+
+
+def names_in(
+    dataset: Path, manifest: dict[str, Any], entity_type: str, rows: Sequence[int] | None = None
+) -> Any:
+    """The names of a type in a dataset, as an array of Arrow: by partition, of each the first `rows`."""
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise ImportError(f"names are read with pyarrow (pip install pyarrow): {error}") from error
+    about = manifest["entities"][entity_type]
+    features = about.get("features")
+    file = features["names_file"] if features else about["file"]
+    counts = [features["count"]] if features else about["counts"]
+    every = pa.ipc.open_file(pa.memory_map(str(dataset / file))).read_all()["name"]
+    parts, start = [], 0
+    for count, wanted in zip(counts, counts if rows is None else rows):
+        parts.extend(every.slice(start, wanted).chunks)
+        start += count
+    return pa.chunked_array(parts, type=pa.string())
+
+
+def relations_in(dataset: Path) -> list[str]:
+    """The names of the relations in a dataset, by id."""
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise ImportError(f"names are read with pyarrow (pip install pyarrow): {error}") from error
+    file = pa.memory_map(str(dataset / "relations.arrow"))
+    names: list[str] = pa.ipc.open_file(file).read_all()["name"].to_pylist()
+    return names
+
+
+def _triple(edge: Any) -> tuple[str, str, str]:
+    """An edge whose parts are names, or whole numbers as names."""
+    try:
+        head, relation, tail = [] if isinstance(edge, str) else edge
+    except (TypeError, ValueError):
+        raise UsageError(f"edges are tuples (head, relation, tail), not {edge!r}") from None
+    return name("edges", head), name("edges", relation), name("edges", tail)
+
+
+def _triples(edges: Any) -> list[tuple[str, str, str]]:
+    names = getattr(edges, "column_names", getattr(edges, "columns", None))
+    if names is None and isinstance(edges, Mapping):
+        names = list(edges)
+    if names is None:
+        return [_triple(edge) for edge in edges]
+    roles = names_of_roles(names)
+    if missing := {"lhs", "rel", "rhs"} - set(roles):
+        shown = ", ".join(map(str, names))
+        raise UsageError(f"edges: columns {shown} lack {' and '.join(sorted(missing))}")
+    columns = [list(edges[roles[role]]) for role in ("lhs", "rel", "rhs")]
+    return [_triple(edge) for edge in zip(*columns)]
+
+
+def _question(question: Any) -> dict[str, Any]:
+    if isinstance(question, str) or not isinstance(question, Sequence) or len(question) != 3:
+        raise UsageError(
+            f"questions are tuples (head, relation, None) or (None, relation, tail), not {question!r}"
+        )
+    parts = zip(("head", "relation", "tail"), question)
+    return {part: None if of is None else name(part, of) for part, of in parts}
+
+
+def _floats(values: Iterable[float]) -> Floats:
+    return np.asarray(list(values), dtype=np.float32)
+
+
+def evaluate(
+    source: ConfigLike | None = None, edges: str = "test", /, **options: Any
+) -> dict[str, Any]:
+    """As `Model(source).evaluate(edges, ...)`."""
+    return Model(source).evaluate(edges, **options)
+
+
+def breakdown(report: dict[str, Any], *, frame: Frame | None = None) -> Any:
+    """The ranks by relation or entity type of a report that was made with `by`, as a table."""
+    from ._frames import flat
+
+    return rows_frame([flat(row) for row in report.get("by", [])], frame)

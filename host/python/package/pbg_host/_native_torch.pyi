@@ -1,0 +1,3 @@
+"""`_native` with libtorch: the same functions."""
+
+from ._native import *

@@ -1,0 +1,150 @@
+"""Configurations of PyTorch-BigGraph, as data: docs/pbg-keys.md has every key."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ._config import Config
+from .errors import ConfigError, _warn
+
+_FUNCTION = "get_torchbiggraph_config"
+
+_SAME = (
+    "dimension init_scale max_norm global_emb comparator bias loss_fn margin regularization_coef regularizer num_epochs "
+    "num_edge_chunks bucket_order workers batch_size num_batch_negs num_uniform_negs disable_lhs_negs disable_rhs_negs "
+    "lr relation_lr eval_fraction eval_num_batch_negs eval_num_uniform_negs dynamic_relations"
+).split()
+"""Keys that both have."""
+
+_WITHOUT = (
+    "entities relations entity_path edge_paths checkpoint_path verbose background_io hogwild_delay num_gpus "
+    "num_machines num_partition_servers distributed_init_method distributed_tree_init_order "
+    "num_groups_for_partition_server num_groups_per_sharded_partition_server partition_shard_size "
+    "checkpoint_preservation_interval init_path half_precision max_edges_per_chunk"
+).split()
+"""Keys of PBG that are set elsewhere, or that the machine decides."""
+
+_WORDS = ("comparator", "loss_fn", "regularizer", "bucket_order")
+
+
+def read_config(path: str | os.PathLike[str], /) -> dict[str, Any]:
+    """What `get_torchbiggraph_config` of a Python file returns, read as data: nothing in the file is run. It may use
+    literals, names that were given one, sums and products of them, lists, dictionaries, `dict(...)` and f-strings.
+    Raises `ConfigError` with the line of anything else."""
+    file = Path(path)
+    try:
+        tree = ast.parse(file.read_text(), str(file))
+    except (OSError, SyntaxError) as error:
+        raise ConfigError(f"{file}: {error}") from None
+    names: dict[str, Any] = {}
+    body: list[ast.stmt] = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == _FUNCTION:
+            body = node.body
+        elif isinstance(node, ast.Assign):
+            _assign(node, names, file, strict=False)
+    for node in body:
+        if isinstance(node, ast.Assign):
+            _assign(node, names, file, strict=True)
+        elif isinstance(node, ast.Return) and node.value is not None:
+            found = _value(node.value, names, file)
+            if not isinstance(found, dict):
+                break
+            return found
+    raise ConfigError(f"{file}: {_FUNCTION} returns no dictionary that can be read as data")
+
+
+def _assign(node: ast.Assign, names: dict[str, Any], file: Path, *, strict: bool) -> None:
+    try:
+        value = _value(node.value, names, file)
+    except ConfigError:
+        # What the configuration does not use may be anything.
+        if strict:
+            raise
+        return
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            names[target.id] = value
+        elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+            names[target.value.id][_value(target.slice, names, file)] = value
+
+
+def _value(node: ast.expr, names: Mapping[str, Any], file: Path) -> Any:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in names:
+        return names[node.id]
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_value(item, names, file) for item in node.elts]
+    if isinstance(node, ast.Dict) and all(key is not None for key in node.keys):
+        keys = [_value(key, names, file) for key in node.keys if key is not None]
+        return dict(zip(keys, (_value(value, names, file) for value in node.values)))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
+        if not node.args and all(keyword.arg for keyword in node.keywords):
+            return {str(k.arg): _value(k.value, names, file) for k in node.keywords}
+    if isinstance(node, ast.JoinedStr):
+        parts = (
+            str(_value(part.value if isinstance(part, ast.FormattedValue) else part, names, file))
+            for part in node.values
+        )
+        return "".join(parts)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand, names, file)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult, ast.Sub, ast.Div)):
+        left, right = _value(node.left, names, file), _value(node.right, names, file)
+        numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
+        if numbers and isinstance(node.op, ast.Mult):
+            return left * right
+        if numbers and isinstance(node.op, ast.Sub):
+            return left - right
+        if numbers and isinstance(node.op, ast.Div):
+            return left / right
+        if isinstance(node.op, ast.Add) and (numbers or type(left) is type(right)):
+            return left + right
+    raise ConfigError(f"{file}, line {node.lineno}: `{ast.unparse(node)}` is no data, and is not run")
+
+
+def ours_of(theirs: Mapping[str, Any]) -> dict[str, Any]:
+    """Our keys for a configuration of PBG, without paths. Keys that have no counterpart are a warning."""
+    values: dict[str, Any] = {}
+    for key in _SAME:
+        if (value := theirs.get(key)) is not None:
+            values[key] = value.lower() if key in _WORDS else value
+    if theirs.get("half_precision"):
+        values["execution"] = {"precision": "bf16"}
+    values["entities"] = {
+        name: {key: about[key] for key in ("num_partitions", "dimension", "featurized") if key in about}
+        for name, about in theirs["entities"].items()
+    }
+    known = ("name", "lhs", "rhs", "operator", "weight", "all_negs")
+    values["relations"] = [
+        {key: about[key] for key in known if about.get(key) is not None} for about in theirs["relations"]
+    ]
+    if unknown := sorted(set(theirs) - set(_SAME) - set(_WITHOUT)):
+        _warn(f"keys of PBG without a counterpart: {', '.join(unknown)}")
+    return values
+
+
+def theirs_of(config: Config, relations: Sequence[str]) -> dict[str, Any]:
+    """A configuration of PBG for one of ours, without paths; relations in the order of their ids."""
+    values = {key: config[key] for key in _SAME if config[key] is not None and key != "regularizer"}
+    if not values.get("regularization_coef"):
+        # Version 1.0.0 knows neither.
+        values.pop("regularization_coef", None)
+    values["entities"] = {
+        name: {key: value for key, value in about.items() if value is not None and value is not False}
+        for name, about in config["entities"].items()
+    }
+    given = {about["name"]: about for about in config["relations"]}
+    of = [config["relations"][0]] if config["dynamic_relations"] else [
+        {**given.get(name, given.get("*", {})), "name": name} for name in relations
+    ]
+    values["relations"] = [
+        {key: value for key, value in about.items() if value is not None and value is not False}
+        for about in of
+    ]
+    return values

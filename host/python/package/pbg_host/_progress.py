@@ -1,0 +1,89 @@
+"""What is shown of work that takes long: bars by tqdm, in the terminal and in notebooks; lines where it is not installed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+
+def _bars() -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return _Line
+    return tqdm
+
+
+class _Line:
+    """Takes the place of a bar: one line for each phase, once it is done."""
+
+    def __init__(self, *, total: int, desc: str, unit: str, unit_scale: bool) -> None:
+        self.n = 0
+        self._total, self._phase, self._unit = total, desc, unit
+        self._notes: dict[str, str] = {}
+        self._begin = time.monotonic()
+
+    def update(self, more: int) -> None:
+        self.n += more
+
+    def set_postfix(self, values: dict[str, str], refresh: bool) -> None:
+        self._notes.update(values)
+
+    def close(self) -> None:
+        seconds = time.monotonic() - self._begin
+        # What has no unit is only counted to see it move.
+        part = "" if self.n >= self._total else f" of {_short(self._total)}"
+        done = f"{_short(self.n)}{part}{self._unit} in " if self._unit else ""
+        notes = "".join(f"  {name} {value}" for name, value in self._notes.items())
+        say(f"{self._phase}: {done}{seconds:.1f} s{notes}")
+
+
+def _short(number: float) -> str:
+    for unit in ("", "k", "M", "G"):
+        if number < 1000:
+            return f"{number:.3g}{unit}"
+        number /= 1000
+    return f"{number:.3g}T"
+
+
+class Bar:
+    """A bar for work in phases; `contextlib.closing` leaves it as it is."""
+
+    def __init__(self, wanted: bool, unit: str = "") -> None:
+        self._make = _bars() if wanted else None
+        self._unit = unit
+        self._bar: Any = None
+        self._phase = ""
+
+    def show(self, phase: str, done: int, total: int) -> None:
+        """`done` of `total` of a phase; another phase begins another bar."""
+        if self._make is None:
+            return
+        if self._bar is None or phase != self._phase:
+            self.close()
+            self._phase = phase
+            self._bar = self._make(total=total, desc=phase, unit=self._unit, unit_scale=True)
+        self._bar.update(done - self._bar.n)
+
+    def note(self, **values: str) -> None:
+        """Figures behind the bar."""
+        if self._bar is not None:
+            self._bar.set_postfix(values, refresh=False)
+
+    def close(self) -> None:
+        """Leaves the bar as it is."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def is_watched() -> bool:
+    """Whether somebody sees a bar: in a terminal or a notebook."""
+    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def say(text: str) -> None:
+    """A line for whoever watches."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)

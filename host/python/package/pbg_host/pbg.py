@@ -1,0 +1,388 @@
+"""PyTorch-BigGraph's folders: a graph and a model of PBG into ours, and ours into PBG's.
+
+    config = pbg_host.pbg.read("configs/fb15k_config.py", dataset="data", checkpoint_path="model")
+    pbg_host.Model(config).predict(head="/m/027rn", relation="/location/country/form_of_government")
+
+    pbg_host.pbg.write(pbg_host.Model("model"), "for_pbg")      # torchbiggraph_train for_pbg/config.py
+
+Files in HDF5 are read and written with `h5py` (`pip install 'pbg-host[pbg]'`), in pieces: what has to fit into main memory
+are names of entities, and one partition. PBG keeps the state of its optimizers in the format of PyTorch; where that is not
+installed, accumulators begin at 0, which is a warning.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _native
+from ._config import Config
+from ._edges import import_edges
+from ._model import Floats, Model, names_in, relations_in
+from ._pbg_config import ours_of, read_config, theirs_of
+from .errors import CheckpointError, DataError, _warn
+
+_AT_ONCE = 1 << 18
+"""Edges or rows that are in memory at once."""
+
+__all__ = ["read", "read_config", "write"]
+
+
+def read(
+    config: str | os.PathLike[str] | Mapping[str, Any],
+    /,
+    *,
+    dataset: str | os.PathLike[str],
+    checkpoint_path: str | os.PathLike[str],
+    edge_sets: Sequence[str] | None = None,
+    base: str | os.PathLike[str] | None = None,
+    **keys: Any,
+) -> Config:
+    """Makes a dataset of PBG's entities and edges, and a checkpoint of its newest one, if there is one; gives the
+    configuration of both.
+
+    `config` is PBG's configuration: a Python file, which is read as data and not run, or what its function returns. Its
+    edge paths become edge sets of the names `edge_sets`, by default `train`, `valid` and `test`, or the names of the
+    folders. `base` is the folder that its relative paths are relative to, by default the working folder, as in PBG.
+    `keys` change our configuration.
+    """
+    theirs = dict(config) if isinstance(config, Mapping) else read_config(config)
+    root = Path(base) if base is not None else Path()
+    entities = root / theirs["entity_path"]
+    paths = [root / path for path in theirs["edge_paths"]]
+    sets = _set_names(paths, edge_sets)
+    values = ours_of(theirs)
+    values.update(dataset=dataset, checkpoint_path=checkpoint_path, edge_sets=[sets[0]])
+    ours = Config(values, **keys)
+    graph = _Graph(theirs, entities)
+    edges = {name: graph.edges(path) for name, path in zip(sets, paths)}
+    import_edges(ours, edges=edges, fresh=True)
+    folder = root / theirs["checkpoint_path"]
+    if (folder / "checkpoint_version.txt").exists():
+        _read_checkpoint(ours, graph, folder)
+    return ours
+
+
+def _set_names(paths: Sequence[Path], given: Sequence[str] | None) -> list[str]:
+    if given is not None:
+        return list(given)
+    usual = ["train", "valid", "test"]
+    return usual[: len(paths)] if len(paths) <= len(usual) else [path.name for path in paths]
+
+
+class _Graph:
+    """The entities and relations of a configuration of PBG."""
+
+    def __init__(self, theirs: Mapping[str, Any], entities: Path) -> None:
+        self.types: dict[str, int] = {
+            name: about.get("num_partitions", 1) for name, about in theirs["entities"].items()
+        }
+        self.relations: list[Mapping[str, Any]] = theirs["relations"]
+        self.dynamic: list[str] | None = None
+        self._entities = entities
+        if any(about.get("featurized") for about in theirs["entities"].values()):
+            raise DataError("featurized entity types of PBG are not read")
+        if theirs.get("dynamic_relations"):
+            self.dynamic = json.loads((entities / "dynamic_rel_names.json").read_text())
+
+    def names(self, entity_type: str, partition: int) -> list[str]:
+        file = self._entities / f"entity_names_{entity_type}_{partition}.json"
+        try:
+            names: list[str] = json.loads(file.read_text())
+        except FileNotFoundError:
+            # Without names, entities are called by where they are.
+            count = (self._entities / f"entity_count_{entity_type}_{partition}.txt").read_text()
+            return [f"{partition}:{row}" for row in range(int(count))]
+        return [str(name) for name in names]
+
+    def edges(self, folder: Path) -> Iterator[dict[str, Any]]:
+        """The edges of a folder by name, bucket by bucket."""
+        for path in sorted(folder.glob("edges_*_*.h5")):
+            left, right = (int(part) for part in path.stem.split("_")[1:])
+            yield from self._bucket(path, left, right)
+
+    def _bucket(self, path: Path, left: int, right: int) -> Iterator[dict[str, Any]]:
+        import h5py
+
+        names: dict[tuple[str, int], Any] = {}
+
+        def named(entity_type: str, partition: int) -> Any:
+            partition = partition if self.types[entity_type] > 1 else 0
+            if (entity_type, partition) not in names:
+                found = self.names(entity_type, partition)
+                names[entity_type, partition] = np.array(found, dtype=object)
+            return names[entity_type, partition]
+
+        with h5py.File(path, "r") as file:
+            for start in range(0, len(file["rel"]), _AT_ONCE):
+                lhs, rel, rhs = (file[name][start : start + _AT_ONCE] for name in ("lhs", "rel", "rhs"))
+                weight = file["weight"][start : start + _AT_ONCE] if "weight" in file else None
+                if self.dynamic is not None:
+                    template = self.relations[0]
+                    columns = {
+                        "lhs": named(template["lhs"], left)[lhs],
+                        "rel": np.array(self.dynamic, dtype=object)[rel],
+                        "rhs": named(template["rhs"], right)[rhs],
+                    }
+                    yield columns if weight is None else {**columns, "weight": weight}
+                    continue
+                columns = {name: np.empty(len(rel), dtype=object) for name in ("lhs", "rel", "rhs")}
+                for number in np.unique(rel):
+                    about, chosen = self.relations[number], rel == number
+                    columns["lhs"][chosen] = named(about["lhs"], left)[lhs[chosen]]
+                    columns["rel"][chosen] = about["name"]
+                    columns["rhs"][chosen] = named(about["rhs"], right)[rhs[chosen]]
+                yield columns if weight is None else {**columns, "weight": weight}
+
+
+# Checkpoints of PBG into ours
+
+
+def _read_checkpoint(config: Config, graph: _Graph, folder: Path) -> None:
+    import h5py
+
+    version = int((folder / "checkpoint_version.txt").read_text())
+    numbers = _native.Numbers(config._native)
+    about = json.loads(numbers.manifest())
+    data, manifest = Path(about["path"]), about["manifest"]
+    for name, partitions in graph.types.items():
+        # A file of all rows in our order takes PBG's partitions one by one.
+        counts = manifest["entities"][name]["counts"]
+        dim = config["entities"][name]["dimension"] or config["dimension"]
+        scratch = Path(config["checkpoint_path"]) / f".pbg-{name}.tmp"
+        try:
+            rows = np.memmap(scratch, "<f4", "w+", shape=(max(sum(counts), 1), dim + 1))
+            ours = names_in(data, manifest, name).to_pylist()
+            places = {entity: at for at, entity in enumerate(ours)}
+            for partition in range(partitions):
+                where = [places.get(entity, -1) for entity in graph.names(name, partition)]
+                target = np.array(where, dtype=np.int64)
+                file = folder / f"embeddings_{name}_{partition}.v{version}.h5"
+                with h5py.File(file, "r") as source:
+                    _scatter(source, target, rows)
+            start = 0
+            for partition, count in enumerate(counts):
+                part = rows[start : start + count]
+                embeddings, sums = part[:, :dim].tobytes(), part[:, dim].tobytes()
+                numbers.write_partition(name, partition, dim, embeddings, sums)
+                start += count
+        finally:
+            scratch.unlink(missing_ok=True)
+    with h5py.File(folder / f"model.v{version}.h5", "r") as source:
+        numbers.write_parameters(_parameters(source, numbers, graph, relations_in(data)))
+    numbers.commit()
+
+
+def _scatter(source: Any, target: Any, rows: Any) -> None:
+    """A partition's rows to where we have them; those of entities without edges have no place."""
+    if len(source["embeddings"]) != len(target):
+        raise CheckpointError(f"{source.filename}: {len(source['embeddings'])} rows, {len(target)} names")
+    state = _state(source)
+    sums = state[0]["sum"] if state else np.zeros(len(target), np.float32)
+    for start in range(0, len(target), _AT_ONCE):
+        block = source["embeddings"][start : start + _AT_ONCE]
+        to = target[start : start + _AT_ONCE]
+        known = to >= 0
+        rows[to[known], :-1] = block[known]
+        rows[to[known], -1] = sums[start : start + _AT_ONCE][known]
+
+
+def _parameters(
+    source: Any, numbers: _native.Numbers, graph: _Graph, relations: list[str]
+) -> list[tuple[str, list[int], bytes]]:
+    """The parameters of PBG under our names, which are PBG's; with dynamic relations in our order of relations."""
+    order = None
+    if graph.dynamic is not None:
+        theirs = {name: at for at, name in enumerate(graph.dynamic)}
+        order = np.array([theirs[name] for name in relations], dtype=np.int64)
+    given: dict[str, Floats] = {}
+    source["model"].visititems(
+        lambda name, item: given.update({name: item[...]}) if hasattr(item, "shape") else None
+    )
+    state = _state(source)
+    numbered = sorted(given, key=lambda name: _rank(name, list(graph.types)))
+    sums = {name: state[at]["sum"] for at, name in enumerate(numbered) if at in state}
+    tensors = []
+    for name, shape, first in numbers.parameters():
+        now = np.frombuffer(first, "<f4").reshape(shape)
+        values = sums if name.endswith(".adagrad") else given
+        found = values.get(name.removesuffix(".adagrad"))
+        if found is None:
+            found = now if name.removesuffix(".adagrad") not in given else np.zeros_like(now)
+        elif order is not None and name.startswith("relations/"):
+            found = found[order]
+        if found.shape != now.shape:
+            raise CheckpointError(f"{name} has the shape {found.shape} in PBG, and {now.shape} here")
+        tensors.append((name, list(now.shape), np.ascontiguousarray(found, "<f4").tobytes()))
+    return tensors
+
+
+_PARAMETERS = ("diagonal", "linear_transformation", "translation", "real", "imag")
+
+
+def _rank(name: str, types: Sequence[str]) -> tuple[int, int, int]:
+    """Where a parameter stands among those of PBG's model, by which the state of their optimizer is numbered: operators of
+    left sides, those of right sides, global embeddings."""
+    parts = name.split("/")
+    if parts[0] == "entities":
+        return 2, types.index(parts[1]), 0
+    _, number, _, side, parameter = parts
+    return int(side == "rhs"), int(number), _PARAMETERS.index(parameter.removesuffix("s"))
+
+
+def _state(source: Any) -> dict[int, Any]:
+    """The state of PBG's optimizer of a file, by number of the parameter; empty where it is not there."""
+    if "optimizer/state_dict" not in source:
+        return {}
+    try:
+        import torch
+    except ImportError:
+        _warn(
+            "PyTorch is not installed, which reads the state of PBG's optimizers: accumulators begin at 0"
+        )
+        return {}
+    stream = io.BytesIO(source["optimizer/state_dict"][...].tobytes())
+    state = torch.load(stream, map_location="cpu", weights_only=True)["state"]
+    return {
+        key: {name: value.numpy() if hasattr(value, "numpy") else value for name, value in of.items()}
+        for key, of in state.items()
+    }
+
+
+# Ours into PBG's
+
+
+def write(model: Model, folder: str | os.PathLike[str], /, *, edge_sets: Sequence[str] = ()) -> Path:
+    """Writes a model, its entities and edges as PBG has them, and gives the path of a configuration with which PBG trains
+    on: `torchbiggraph_train FOLDER/config.py`. The state of its
+    optimizers goes along where PyTorch is installed. `edge_sets` are those that are written, by default those that were
+    trained. PBG takes what is there for its first epoch, so `num_epochs` in that file is one more than in ours."""
+    target = Path(folder).absolute()
+    entities, checkpoint = target / "entities", target / "model"
+    for path in (entities, checkpoint):
+        path.mkdir(parents=True, exist_ok=True)
+    names = list(edge_sets) or list(model.config["edge_sets"])
+    relations = relations_in(model._dataset)
+    theirs = theirs_of(model.config, relations)
+    theirs["num_epochs"] += 1
+    # PBG has a version for every pass over an edge set.
+    version = len(names) * (theirs.get("num_edge_chunks") or 1)
+    for name in model.entity_types:
+        _write_entities(model, name, entities, checkpoint, version)
+    if model.config["dynamic_relations"]:
+        (entities / "dynamic_rel_names.json").write_text(json.dumps(relations))
+        (entities / "dynamic_rel_count.txt").write_text(f"{len(relations)}\n")
+    _write_model(model, checkpoint, version)
+    for name in dict.fromkeys(names):
+        _write_edges(model, name, target / "edges" / name)
+    theirs.update(
+        entity_path=str(entities),
+        edge_paths=[str(target / "edges" / name) for name in names],
+        checkpoint_path=str(checkpoint),
+    )
+    (checkpoint / "checkpoint_version.txt").write_text(f"{version}\n")
+    config = target / "config.py"
+    config.write_text(f"def get_torchbiggraph_config():\n    return {theirs!r}\n")
+    return config
+
+
+def _write_entities(
+    model: Model, name: str, entities: Path, checkpoint: Path, version: int
+) -> None:
+    import h5py
+
+    all_names, start = model.names(name), 0
+    for number, (path, offset, rows, dim) in enumerate(model._native.places(name)):
+        part = all_names[start : start + rows]
+        (entities / f"entity_names_{name}_{number}.json").write_text(json.dumps(part))
+        (entities / f"entity_count_{name}_{number}.txt").write_text(f"{rows}\n")
+        start += rows
+        # Embeddings, then an accumulator per row (docs/formats.md).
+        numbers = np.memmap(path, "<f4", "r", offset, shape=(rows * (dim + 1),))
+        with h5py.File(checkpoint / f"embeddings_{name}_{number}.v{version}.h5", "w") as file:
+            file.attrs["format_version"] = 1
+            file.create_dataset("embeddings", data=numbers[: rows * dim].reshape(rows, dim))
+            _write_state(file, [numbers[rows * dim :]], model.config["lr"], rows=True)
+
+
+def _write_model(model: Model, checkpoint: Path, version: int) -> None:
+    import h5py
+
+    parameters = model.parameters()
+    with h5py.File(checkpoint / f"model.v{version}.h5", "w") as file:
+        file.attrs["format_version"] = 1
+        group = file.create_group("model", track_order=True)
+        names = [name for name in parameters if not name.endswith(".adagrad")]
+        names.sort(key=lambda name: _rank(name, list(model.config["entities"])))
+        for name in names:
+            group.create_dataset(name, data=parameters[name]).attrs["state_dict_key"] = _private(name)
+        lr = model.config["relation_lr"]
+        lr = model.config["lr"] if lr is None else lr
+        _write_state(file, [parameters[f"{name}.adagrad"] for name in names], lr, rows=False)
+
+
+def _private(name: str) -> str:
+    """What PBG calls a parameter inside."""
+    parts = name.split("/")
+    if parts[0] == "entities":
+        return f"global_embs.emb_{parts[1]}"
+    _, number, _, side, parameter = parts
+    return f"{side}_operators.{number}.{parameter}"
+
+
+def _write_state(file: Any, sums: list[Floats], lr: float, *, rows: bool) -> None:
+    """The state of an optimizer of PBG, where PyTorch is there to write it: of the rows of a partition, or of parameters."""
+    try:
+        import torch
+    except ImportError:
+        return
+    step = 0 if rows else torch.tensor(0.0)
+    state = {
+        at: {"step": step, "sum": torch.from_numpy(np.array(values))} for at, values in enumerate(sums)
+    }
+    group = {"lr": lr, "lr_decay": 0, "weight_decay": 0, "params": list(state)}
+    if not rows:
+        group.update(eps=1e-10, initial_accumulator_value=0)
+        group.update(foreach=None, maximize=False, differentiable=False)
+    stream = io.BytesIO()
+    torch.save({"state": state, "param_groups": [group]}, stream)
+    file.create_dataset("optimizer/state_dict", data=np.frombuffer(stream.getvalue(), "V1"))
+
+
+def _write_edges(model: Model, name: str, folder: Path) -> None:
+    import h5py
+    import pyarrow as pa
+
+    folder.mkdir(parents=True, exist_ok=True)
+    about = model._manifest["edge_sets"].get(name)
+    if about is None:
+        raise DataError(f"there is no edge set {name!r}")
+    reader = pa.ipc.open_file(pa.memory_map(str(model._dataset / about["file"])))
+    columns = ["lhs", "rel", "rhs"] + (["weight"] if about["has_weight"] else [])
+    for left in range(about["lhs_partitions"]):
+        for right in range(about["rhs_partitions"]):
+            with h5py.File(folder / f"edges_{left}_{right}.h5", "w") as file:
+                file.attrs["format_version"] = 1
+                kinds = {"weight": "<f4"}
+                made = {
+                    column: file.create_dataset(
+                        column, (0,), kinds.get(column, "<i8"), maxshape=(None,), chunks=(_AT_ONCE,)
+                    )
+                    for column in columns
+                }
+                for at, batch in enumerate(about["batches"]):
+                    if (batch["lhs"], batch["rhs"]) == (left, right):
+                        _append(made, reader.get_batch(at))
+
+
+def _append(datasets: Mapping[str, Any], batch: Any) -> None:
+    for column, dataset in datasets.items():
+        values = batch.column(column).to_numpy(zero_copy_only=False)
+        dataset.resize((len(dataset) + len(values),))
+        dataset[-len(values) :] = values

@@ -1,0 +1,101 @@
+//! Configurations.
+
+use std::path::PathBuf;
+
+use pbg_core::model::Precision;
+use pbg_session::load::{self, overrides};
+use pbg_session::{Failure, Kind, Result};
+use pyo3::prelude::*;
+
+use crate::errors::usage;
+use crate::front::work;
+
+/// A configuration that was read and checked; its paths are relative to the working folder.
+#[pyclass(frozen)]
+pub(crate) struct Config {
+    pub(crate) config: pbg_config::Config,
+}
+
+/// Keys and values as JSON.
+pub(crate) fn changes(json: &str) -> Result<Vec<(String, String)>> {
+    overrides(&serde_json::from_str(json).map_err(usage)?)
+}
+
+#[pymethods]
+impl Config {
+    /// From a file or the folder of a checkpoint, changed by `values`; from `values` alone, or the file of the working
+    /// folder, where no path is given.
+    #[staticmethod]
+    fn read(py: Python<'_>, path: Option<PathBuf>, values: &str, alone: bool) -> PyResult<Self> {
+        let config = work(py, |front| match alone {
+            true => load::of_values(&changes(values)?, front),
+            false => load::config(path.as_deref(), &changes(values)?, front),
+        })?;
+        Ok(Self { config })
+    }
+
+    /// As `read`, of a model that was trained: what is left open is as it was trained.
+    #[staticmethod]
+    fn trained(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        checkpoint: Option<PathBuf>,
+        values: &str,
+        alone: bool,
+    ) -> PyResult<Self> {
+        let config = work(py, |front| {
+            let (path, checkpoint) = (path.as_deref(), checkpoint.as_deref());
+            match alone && checkpoint.is_none() {
+                true => load::trained_of_values(&changes(values)?, front),
+                false => load::trained(path, checkpoint, &changes(values)?, front),
+            }
+        })?;
+        Ok(Self { config })
+    }
+
+    /// From what `to_toml` gave.
+    #[staticmethod]
+    fn from_toml(py: Python<'_>, text: &str) -> PyResult<Self> {
+        let config = work(py, |_| {
+            Ok(pbg_config::Config::parse(text, "configuration", &[])?)
+        })?;
+        Ok(Self { config })
+    }
+
+    /// One of a well-known model, as text.
+    #[staticmethod]
+    fn preset(py: Python<'_>, name: &str) -> PyResult<&'static str> {
+        work(py, |_| match pbg_config::Preset::named(name) {
+            Some(preset) => Ok(preset.text()),
+            None => {
+                let text = format!("there is no preset {name:?}");
+                let help = "there are complex, distmult, transe and pbg";
+                Err(Failure::message(Kind::Usage, text).help(help))
+            }
+        })
+    }
+
+    fn to_toml(&self, py: Python<'_>) -> PyResult<String> {
+        work(py, |_| {
+            self.config
+                .to_toml()
+                .map_err(|e| Failure::new(Kind::Internal, e))
+        })
+    }
+
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        work(py, |_| json(&self.config))
+    }
+
+    /// Whether it asks for what libtorch computes.
+    #[getter]
+    fn needs_libtorch(&self) -> bool {
+        let execution = &self.config.execution;
+        execution.precision == Precision::Bf16 || execution.device != "cpu"
+    }
+}
+
+/// A value as JSON.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Failure::new(Kind::Internal, error))
+}

@@ -1,0 +1,208 @@
+//! Import of edges: from files, and from what a program hands in.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use arrow_array::RecordBatch;
+use arrow_array::ffi_stream::RecordBatchStreamReader;
+use arrow_pyarrow::PyArrowType;
+use pbg_session::{Failure, Kind, Result};
+use pbg_store::import::spool::{EdgeColumns, EdgeSpool};
+use pbg_store::import::{self, ImportOptions, ImportProgress};
+use pyo3::prelude::*;
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use crate::config::{Config, json};
+use crate::errors::{raised, usage};
+use crate::front::work;
+
+/// Edges that a program hands in, in files beside the dataset until they are imported.
+#[pyclass(frozen)]
+pub(crate) struct Spool {
+    folder: TempDir,
+    open: Mutex<Option<EdgeSpool>>,
+}
+
+#[pymethods]
+impl Spool {
+    #[new]
+    fn new(py: Python<'_>, config: &Config) -> PyResult<Self> {
+        let dataset = Path::new(&config.config.dataset);
+        let parent = dataset
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        let folder = work(py, |_| {
+            let made = fs::create_dir_all(parent).and_then(|()| {
+                let name = dataset.file_name().unwrap_or_default().to_string_lossy();
+                tempfile::Builder::new()
+                    .prefix(&format!(".{name}.edges-"))
+                    .tempdir_in(parent)
+            });
+            made.map_err(|error| {
+                let text = format!("cannot make a folder in {}", parent.display());
+                Failure::new(Kind::Io, error).context(text)
+            })
+        })?;
+        Ok(Self {
+            folder,
+            open: Mutex::new(None),
+        })
+    }
+
+    /// Begins a file and gives its path.
+    fn begin(&self, name: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        *self.lock() = Some(EdgeSpool::new(&path));
+        path
+    }
+
+    /// Adds all tables of an object with `__arrow_c_stream__`.
+    fn put_stream(
+        &self,
+        py: Python<'_>,
+        stream: PyArrowType<RecordBatchStreamReader>,
+    ) -> PyResult<()> {
+        work(py, |_| {
+            for batch in stream.0 {
+                let batch = batch.map_err(|error| Failure::new(Kind::Data, error))?;
+                self.put(|spool| Ok(spool.put(&batch)?))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds the table of an object with `__arrow_c_array__`.
+    fn put_batch(&self, py: Python<'_>, batch: PyArrowType<RecordBatch>) -> PyResult<()> {
+        work(py, |_| self.put(|spool| Ok(spool.put(&batch.0)?)))
+    }
+
+    /// Adds edges by columns of names and weights.
+    fn put_columns(
+        &self,
+        py: Python<'_>,
+        lhs: Vec<String>,
+        rel: Option<Vec<String>>,
+        rhs: Vec<String>,
+        weight: Option<Vec<f32>>,
+    ) -> PyResult<()> {
+        let edges = EdgeColumns {
+            lhs,
+            rel,
+            rhs,
+            weight,
+        };
+        work(py, |_| self.put(|spool| Ok(spool.put_columns(edges)?)))
+    }
+
+    /// Completes the file.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        work(py, |_| match self.lock().take() {
+            Some(spool) => Ok(spool.finish()?),
+            None => Ok(()),
+        })
+    }
+}
+
+impl Spool {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<EdgeSpool>> {
+        self.open
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn put(&self, put: impl FnOnce(&mut EdgeSpool) -> Result<()>) -> Result<()> {
+        match self.lock().as_mut() {
+            Some(spool) => put(spool),
+            None => Err(usage("no file was begun")),
+        }
+    }
+}
+
+/// What an import is told, as the package writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    columns: Option<String>,
+    entity_min_count: u32,
+    relation_min_count: u32,
+    dictionary: Option<PathBuf>,
+    fresh: bool,
+    features: Vec<(String, PathBuf)>,
+    threads: Option<usize>,
+    memory: Option<u64>,
+}
+
+/// Imports sets of files; `progress` is called with phase, done and total, and its exception ends the import. Gives the
+/// report as JSON.
+#[pyfunction]
+pub(crate) fn import_edges(
+    py: Python<'_>,
+    config: &Config,
+    sets: Vec<(String, Vec<PathBuf>)>,
+    options: &str,
+    progress: Py<PyAny>,
+) -> PyResult<String> {
+    let config = &config.config;
+    let mut raised_there = None;
+    let result = py.detach(|| {
+        let options = import_options(config, serde_json::from_str(options).map_err(usage)?)?;
+        let mut told = |now: ImportProgress| {
+            let (phase, done, total) = shown(now);
+            let heard = Python::attach(|py| {
+                py.check_signals()?;
+                progress.call1(py, (phase, done, total)).map(drop)
+            });
+            match heard {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    raised_there = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        };
+        let report = import::run(&config.graph_schema(), &sets, &options, &mut told)?;
+        json(&report.as_json())
+    });
+    match raised_there {
+        Some(error) => Err(error),
+        None => result.map_err(|failure: Failure| raised(py, failure)),
+    }
+}
+
+fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportOptions> {
+    let columns = given.columns.map(|text| text.parse()).transpose();
+    Ok(ImportOptions {
+        target: PathBuf::from(&config.dataset),
+        seed: config.seed,
+        columns: columns.map_err(|what: String| usage(format!("columns: {what}")))?,
+        threads: given.threads,
+        memory: given.memory,
+        entity_min_count: given.entity_min_count,
+        relation_min_count: given.relation_min_count,
+        dictionary: given.dictionary,
+        fresh: given.fresh,
+        features: given.features,
+    })
+}
+
+/// Phase, done and total.
+fn shown(progress: ImportProgress) -> (String, u64, u64) {
+    match progress {
+        ImportProgress::Reading {
+            set,
+            bytes,
+            total_bytes,
+            ..
+        } => (format!("reading {set}"), bytes, total_bytes),
+        ImportProgress::Assigning { entities } => ("placing entities".to_owned(), 0, entities),
+        ImportProgress::Writing {
+            set,
+            edges,
+            total_edges,
+        } => (format!("writing {set}"), edges, total_edges),
+    }
+}

@@ -1,0 +1,82 @@
+//! Failures as exceptions: one class per kind, with the exit code of the program.
+
+use pbg_config::ConfigErrors;
+use pbg_session::failure::Label;
+use pbg_session::{Failure, Kind};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// The module with the classes.
+const MODULE: &str = "pbg_host.errors";
+
+/// The exception that a failure is.
+pub(crate) fn raised(py: Python<'_>, failure: Failure) -> PyErr {
+    exception(py, failure.of_a_program()).unwrap_or_else(|error| error)
+}
+
+/// What the program says, and what Python says instead.
+const SPELLINGS: [(&str, &str); 11] = [
+    ("`--allow-plugin-change`", "`allow_plugin_change=True`"),
+    ("`--allow-data-change`", "`allow_data_change=True`"),
+    (
+        "`--columns lhs=NAME,rel=NAME,rhs=NAME`",
+        "`columns={\"lhs\": NAME, \"rel\": NAME, \"rhs\": NAME}`",
+    ),
+    ("`--dictionary`", "`dictionary=`"),
+    ("`--fresh`", "`fresh=True`"),
+    ("`--memory`", "`memory=`"),
+    ("`--set dataset=FOLDER`", "`dataset=FOLDER`"),
+    ("`--checkpoint` is for", "`checkpoint=` is for"),
+    ("`pbg-host train CONFIG`", "`pbg_host.train(CONFIG)`"),
+    (
+        "`pbg-host check` and `eval --check` list",
+        "`pbg_host.check` lists",
+    ),
+    ("--plugin ", "plugins: "),
+];
+
+/// A text of the program as Python says it.
+pub(crate) fn spelled(text: &str) -> String {
+    let features = text.split_once("`--features ").and_then(|(before, rest)| {
+        let (named, after) = rest.split_once("=FILE`")?;
+        Some(format!("{before}`features={{\"{named}\": FILE}}`{after}"))
+    });
+    let text = features.unwrap_or_else(|| text.to_owned());
+    SPELLINGS.iter().fold(text, |text, (program, python)| {
+        text.replace(program, python)
+    })
+}
+
+fn exception(py: Python<'_>, failure: Failure) -> PyResult<PyErr> {
+    let (mut message, mut help) = (String::new(), None);
+    let mut causes = Vec::new();
+    for (label, text) in failure.lines() {
+        let text = spelled(&text);
+        match label {
+            Label::Error => message = text,
+            Label::Cause => causes.push(text),
+            Label::Help => help = Some(text),
+        }
+    }
+    let errors = failure.error().downcast_ref::<ConfigErrors>();
+    let problems: Vec<_> = errors
+        .map_or(&[][..], ConfigErrors::problems)
+        .iter()
+        .collect();
+    let problems: Vec<_> = problems
+        .into_iter()
+        .map(|problem| (problem.path(), problem.line(), problem.message()))
+        .collect();
+    let named = PyDict::new(py);
+    named.set_item("causes", causes)?;
+    named.set_item("help", help)?;
+    named.set_item("problems", problems)?;
+    let classes = py.import(MODULE)?.getattr("BY_EXIT_CODE")?;
+    let class = classes.get_item(failure.kind().code())?;
+    Ok(PyErr::from_value(class.call((message,), Some(&named))?))
+}
+
+/// What Python handed over that is not what the package hands over.
+pub(crate) fn usage(error: impl std::fmt::Display) -> Failure {
+    Failure::message(Kind::Usage, error)
+}

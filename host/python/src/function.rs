@@ -1,0 +1,116 @@
+//! Strategies that are functions of Python and run in its process.
+//!
+//! They work with the rights of whoever wrote them, and nothing stops one that does not end. What they answer is held to
+//! what is asked of every strategy: the host checks each plan and each formula, and [`order::check_order`] and
+//! [`loss::check_loss`] try them on many inputs.
+
+pub(crate) mod loss;
+pub(crate) mod order;
+
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use pbg_author::{Kind as Slot, Language};
+use pbg_core::strategy::{Cause, StrategyError, StrategyId};
+use pbg_session::{Failure, Kind, Result, plugins};
+use pbg_wasm::{Limits, Parameter, PluginSource, completed};
+use pyo3::prelude::*;
+
+use crate::config::json;
+use crate::errors::usage;
+use crate::front::work;
+
+pub(crate) use loss::FunctionLoss;
+pub(crate) use order::FunctionOrder;
+
+fn strategy_id(name: String, version: String, sha256: String) -> StrategyId {
+    StrategyId {
+        name,
+        version,
+        sha256,
+    }
+}
+
+fn fault(id: &StrategyId, function: &'static str, reason: impl Display) -> StrategyError {
+    StrategyError {
+        strategy: id.clone(),
+        function,
+        reason: reason.to_string().into(),
+        cause: Cause::Strategy,
+    }
+}
+
+/// An answer, or what is wrong.
+#[derive(FromPyObject)]
+enum Answer<T> {
+    Given(T),
+    Wrong(String),
+}
+
+/// What Python answers, which runs meanwhile.
+fn asked<T: for<'a, 'py> FromPyObject<'a, 'py>>(
+    id: &StrategyId,
+    function: &'static str,
+    ask: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>,
+) -> Result<T, StrategyError> {
+    let answer = Python::attach(|py| {
+        let answer = ask(py).map_err(|error| error.to_string())?;
+        let answer: PyResult<Answer<T>> = answer.bind(py).extract();
+        answer.map_err(|error| error.to_string())
+    });
+    match answer {
+        Ok(Answer::Given(answer)) => Ok(answer),
+        Ok(Answer::Wrong(reason)) | Err(reason) => Err(fault(id, function, reason)),
+    }
+}
+
+/// Every parameter that a strategy declares, with what `given` sets or its default; all are JSON.
+#[pyfunction]
+pub(crate) fn parameters(
+    py: Python<'_>,
+    plugin: &str,
+    declared: &str,
+    given: &str,
+) -> PyResult<String> {
+    work(py, |_| {
+        let declared: Vec<Parameter> = serde_json::from_str(declared)
+            .map_err(|error| usage(format!("plugin {plugin}: its metadata is wrong: {error}")))?;
+        let given = serde_json::from_str(given).map_err(usage)?;
+        let refused = |problems: Vec<String>| {
+            let text = format!("plugin {plugin}: {}", problems.join("; "));
+            Failure::message(Kind::Config, text)
+        };
+        json(&completed(&declared, &given).map_err(refused)?)
+    })
+}
+
+/// Makes a project of a plugin in Python in `folder`, which must be empty or new; `kind` is `order` or `loss`.
+#[pyfunction]
+pub(crate) fn create_project(
+    py: Python<'_>,
+    name: &str,
+    kind: &str,
+    folder: PathBuf,
+) -> PyResult<()> {
+    work(py, |_| {
+        let slot = match kind {
+            "order" => Slot::Order,
+            "loss" => Slot::Loss,
+            other => return Err(usage(format!("there are no projects of a {other}"))),
+        };
+        let made = pbg_author::create(name, slot, Language::Python, &folder);
+        made.map(drop)
+            .map_err(|error| Failure::new(Kind::Usage, error))
+    })
+}
+
+/// Builds the project in `folder`, loads what it made, and gives the path of the component.
+#[pyfunction]
+pub(crate) fn build_project(py: Python<'_>, folder: PathBuf) -> PyResult<PathBuf> {
+    work(py, |front| {
+        let component = pbg_author::build(&folder)?.component;
+        let sandbox = plugins::cached(Limits::default(), front)?;
+        let loaded: Result<_> = Ok(sandbox.open(PluginSource::File(component.clone()))?);
+        loaded.map(|_| component)
+    })
+}

@@ -1,0 +1,147 @@
+//! Losses that are formulas.
+
+use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
+use pbg_core::loss::{
+    Definition, Graph, Parameter, ParameterSchedule, Progress, TracedLoss, check_values,
+};
+use pbg_core::strategy::{Loss, StrategyError, StrategyId};
+use pbg_session::{Failure, Kind, Result};
+use pbg_wasm::Limits;
+use pyo3::prelude::*;
+use serde::de::value::{Error as NoWord, StrDeserializer};
+use serde::de::{Deserialize, IntoDeserializer as _};
+
+use super::{asked, fault, strategy_id};
+use crate::config::json;
+use crate::front::work;
+
+/// A formula as the package has it: nodes as words and numbers, the output, names and values of parameters, and after how
+/// many batches they are updated.
+type Told = (Vec<(String, Vec<f64>)>, u32, Vec<(String, f64)>, u32);
+
+/// A loss of Python: a function that writes its formula down, and one that updates its parameters; both say what is wrong
+/// instead where something is.
+#[pyclass(frozen)]
+pub(crate) struct FunctionLoss {
+    id: StrategyId,
+    build: Py<PyAny>,
+    update: Py<PyAny>,
+}
+
+#[pymethods]
+impl FunctionLoss {
+    #[new]
+    fn new(
+        name: String,
+        version: String,
+        sha256: String,
+        build: Py<PyAny>,
+        update: Py<PyAny>,
+    ) -> Self {
+        let id = strategy_id(name, version, sha256);
+        Self { id, build, update }
+    }
+}
+
+impl FunctionLoss {
+    /// Has the formula written down, and checks it as that of a component.
+    pub(crate) fn traced(&self, py: Python<'_>, limits: &Limits) -> Result<TracedLoss> {
+        let graph = self.graph(limits.graph_nodes);
+        let graph = graph.map_err(|error| Failure::new(Kind::Plugin, error))?;
+        let schedule = graph.update_every().map(|_| -> Box<dyn ParameterSchedule> {
+            Box::new(Asked {
+                id: self.id.clone(),
+                update: self.update.clone_ref(py),
+            })
+        });
+        Ok(TracedLoss {
+            id: self.id.clone(),
+            graph,
+            schedule,
+            keep: None,
+        })
+    }
+
+    /// As training takes it.
+    pub(crate) fn loss(&self, py: Python<'_>, limits: &Limits) -> Result<Box<dyn Loss>> {
+        Ok(pbg_train::traced(self.traced(py, limits)?))
+    }
+
+    fn graph(&self, max_nodes: usize) -> Result<Graph, StrategyError> {
+        let (nodes, output, parameters, update_every): Told =
+            asked(&self.id, "build", |py| self.build.call0(py))?;
+        let nodes = nodes.iter().map(|(word, operands)| {
+            let unknown = || fault(&self.id, "build", format!("there is no node {word}"));
+            node(word, operands).ok_or_else(unknown)
+        });
+        let parameters = parameters.into_iter().map(|(name, value)| Parameter {
+            name,
+            value: value as f32,
+        });
+        let definition = Definition {
+            nodes: nodes.collect::<Result<_, _>>()?,
+            output,
+            parameters: parameters.collect(),
+            update_every,
+        };
+        let checked = definition.check(max_nodes);
+        checked.map_err(|error| fault(&self.id, "build", error))
+    }
+}
+
+/// A node from its word and what follows it: places of other nodes, or a number.
+fn node(name: &str, operands: &[f64]) -> Option<Node> {
+    let at = |operand: f64| operand as u32;
+    Some(match (name, operands) {
+        ("positive", []) => Node::Positive,
+        ("negative", []) => Node::Negative,
+        ("columns", []) => Node::Columns,
+        ("constant", &[value]) => Node::Constant(value as f32),
+        ("parameter", &[index]) => Node::Parameter(at(index)),
+        ("softmax", &[x]) => Node::Softmax(at(x)),
+        ("select", &[a, b, c]) => Node::Select(at(a), at(b), at(c)),
+        ("clamp", &[a, b, c]) => Node::Clamp(at(a), at(b), at(c)),
+        (_, &[a, b]) => Node::Binary(word::<Binary>(name)?, at(a), at(b)),
+        (_, &[x]) => match name.strip_prefix("reduce_") {
+            Some(reduction) => Node::Reduce(word::<Reduction>(reduction)?, at(x)),
+            None => Node::Unary(word::<Unary>(name)?, at(x)),
+        },
+        _ => return None,
+    })
+}
+
+/// The operation that has this name.
+fn word<'a, T: Deserialize<'a>>(name: &'a str) -> Option<T> {
+    let name: StrDeserializer<'_, NoWord> = name.into_deserializer();
+    T::deserialize(name).ok()
+}
+
+struct Asked {
+    id: StrategyId,
+    update: Py<PyAny>,
+}
+
+impl ParameterSchedule for Asked {
+    fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError> {
+        let told = (progress.step, progress.edges, progress.mean_loss);
+        let given = (told, values.to_vec());
+        let answer: Vec<f64> = asked(&self.id, "update", |py| self.update.call1(py, given))?;
+        let answer: Vec<f32> = answer.into_iter().map(|value| value as f32).collect();
+        let checked = check_values(values, &answer);
+        checked.map_err(|reason| fault(&self.id, "update", reason))?;
+        Ok(answer)
+    }
+}
+
+/// Tries the promises of a loss on many scores. Findings are JSON.
+#[pyfunction]
+pub(crate) fn check_loss(py: Python<'_>, loss: &FunctionLoss) -> PyResult<String> {
+    let traced = work(py, |_| {
+        Python::attach(|py| loss.traced(py, &Limits::default()))
+    })?;
+    work(py, |_| {
+        let stops = traced.graph.stops_gradient();
+        let loss = pbg_train::traced(traced);
+        json(&pbg_contract::check_loss(loss.worker().as_mut(), stops))
+    })
+}

@@ -1,0 +1,122 @@
+//! Bucket orders.
+
+use pbg_contract::Opened;
+use pbg_core::graph::Bucket;
+use pbg_core::plan;
+use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
+use pyo3::prelude::*;
+
+use super::{asked, fault, strategy_id};
+use crate::config::json;
+use crate::front::work;
+
+/// A bucket order of Python: functions that take a pass as JSON, and answer or say what is wrong.
+#[pyclass(frozen)]
+pub(crate) struct FunctionOrder {
+    id: StrategyId,
+    plan: Py<PyAny>,
+    pick: Py<PyAny>,
+}
+
+#[pymethods]
+impl FunctionOrder {
+    #[new]
+    fn new(
+        name: String,
+        version: String,
+        sha256: String,
+        plan: Py<PyAny>,
+        pick: Py<PyAny>,
+    ) -> Self {
+        let id = strategy_id(name, version, sha256);
+        Self { id, plan, pick }
+    }
+}
+
+impl FunctionOrder {
+    /// As the host asks an order.
+    pub(crate) fn order(&self, py: Python<'_>) -> Box<dyn BucketOrder> {
+        Box::new(Asked {
+            id: self.id.clone(),
+            plan: self.plan.clone_ref(py),
+            pick: self.pick.clone_ref(py),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.id.name
+    }
+}
+
+struct Asked {
+    id: StrategyId,
+    plan: Py<PyAny>,
+    pick: Py<PyAny>,
+}
+
+fn pairs(buckets: &[Bucket]) -> Vec<(u32, u32)> {
+    buckets
+        .iter()
+        .map(|bucket| (bucket.lhs, bucket.rhs))
+        .collect()
+}
+
+impl Asked {
+    fn text(&self, function: &'static str, pass: &Pass) -> Result<String, StrategyError> {
+        serde_json::to_string(pass).map_err(|error| fault(&self.id, function, error))
+    }
+}
+
+impl BucketOrder for Asked {
+    fn id(&self) -> &StrategyId {
+        &self.id
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {
+        let text = self.text("plan", pass)?;
+        let plan: Vec<(u32, u32)> = asked(&self.id, "plan", |py| self.plan.call1(py, (text,)))?;
+        let plan: Vec<Bucket> = plan
+            .into_iter()
+            .map(|(lhs, rhs)| Bucket { lhs, rhs })
+            .collect();
+        // Whoever only compares orders does not check again.
+        plan::check(pass, &plan).map_err(|broken| fault(&self.id, "plan", broken))?;
+        Ok(plan)
+    }
+
+    fn pick(
+        &mut self,
+        pass: &Pass,
+        held: &[Bucket],
+        free: &[Bucket],
+    ) -> Result<usize, StrategyError> {
+        let given = (self.text("pick", pass)?, pairs(held), pairs(free));
+        let picked: usize = asked(&self.id, "pick", |py| self.pick.call1(py, given))?;
+        if picked >= free.len() {
+            let count = free.len();
+            let reason = format!("answered {picked}, no index into the {count} free buckets");
+            return Err(fault(&self.id, "pick", reason));
+        }
+        Ok(picked)
+    }
+}
+
+/// Tries the promises of an order on many grids; `make` gives a fresh one each time. Findings are JSON.
+#[pyfunction]
+pub(crate) fn check_order(py: Python<'_>, make: Py<PyAny>) -> PyResult<String> {
+    work(py, |_| {
+        let open = || -> Opened {
+            let made = Python::attach(|py| {
+                let made = make.call0(py)?;
+                Ok(made
+                    .bind(py)
+                    .cast::<FunctionOrder>()
+                    .map_err(PyErr::from)?
+                    .get()
+                    .order(py))
+            });
+            made.map_err(|error: PyErr| error.to_string())
+        };
+        json(&pbg_contract::check_order(open))
+    })
+}

@@ -1,0 +1,54 @@
+//! The native half of the Python package `pbg_host`: what it calls of the host.
+//!
+//! Nothing of the logic is here: values come in and go out as JSON where they are not arrays, names or paths, and the
+//! package beside this crate (`package/pbg_host`) gives them types and documentation. Python runs on while this works,
+//! and failures are its exceptions ([`errors`]).
+
+mod config;
+mod edges;
+mod errors;
+mod events;
+mod front;
+mod function;
+mod model;
+mod numbers;
+mod orders;
+mod question;
+mod training;
+
+use pyo3::prelude::*;
+
+/// The functions of `pbg_host`.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fill(module)
+}
+
+/// Puts everything into `module`.
+///
+/// # Errors
+/// When Python is out of memory.
+pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<config::Config>()?;
+    module.add_class::<edges::Spool>()?;
+    module.add_class::<training::Training>()?;
+    module.add_class::<model::Model>()?;
+    module.add_class::<numbers::Numbers>()?;
+    module.add_function(wrap_pyfunction!(front::start, module)?)?;
+    module.add_function(wrap_pyfunction!(front::compile_for_parent, module)?)?;
+    module.add_function(wrap_pyfunction!(edges::import_edges, module)?)?;
+    module.add_function(wrap_pyfunction!(orders::compare_orders, module)?)?;
+    module.add_function(wrap_pyfunction!(orders::plan_order, module)?)?;
+    module.add_class::<function::FunctionOrder>()?;
+    module.add_class::<function::FunctionLoss>()?;
+    module.add_function(wrap_pyfunction!(function::order::check_order, module)?)?;
+    module.add_function(wrap_pyfunction!(function::loss::check_loss, module)?)?;
+    module.add_function(wrap_pyfunction!(function::parameters, module)?)?;
+    module.add_function(wrap_pyfunction!(function::create_project, module)?)?;
+    module.add_function(wrap_pyfunction!(function::build_project, module)?)?;
+    module.add_function(wrap_pyfunction!(events::known_event, module)?)?;
+    module.add_function(wrap_pyfunction!(events::metrics, module)?)?;
+    module.add_function(wrap_pyfunction!(training::check, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! A trained model to ask. It lives on a thread of its own, which keeps the tables that questions needed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use pbg_core::model::Comparator;
+use pbg_session::{Failure, Kind, Result};
+use pbg_store::checkpoint::{ReadCheckpoint, Tensor};
+use pbg_train::{By, Candidates, EvalOptions, Resolved, query};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::config::{Config, json};
+use crate::errors::{raised, usage};
+use crate::front::work;
+use crate::question::{self, Asked};
+
+/// How often a question that is being answered looks whether Python still wants it.
+const GRAIN: Duration = Duration::from_millis(50);
+
+/// Something for the thread to do.
+type Job = Box<dyn for<'r> FnOnce(&'r Resolved, &mut Option<query::Model<'r>>) + Send>;
+
+/// A trained model to ask.
+#[pyclass(frozen)]
+pub(crate) struct Model {
+    jobs: Mutex<Sender<Job>>,
+    stop: Arc<AtomicBool>,
+    resolved: Resolved,
+}
+
+/// What to evaluate, as the package writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Evaluation {
+    edges: String,
+    filter: Vec<String>,
+    candidates: Option<u32>,
+    limit: Option<usize>,
+    by: Option<String>,
+    threads: Option<usize>,
+}
+
+impl Evaluation {
+    fn options(self) -> Result<EvalOptions> {
+        let by = match self.by.as_deref() {
+            None => None,
+            Some("relation") => Some(By::Relation),
+            Some("entity_type") => Some(By::EntityType),
+            Some(other) => {
+                let what = format!("by is \"relation\" or \"entity_type\", not {other:?}");
+                return Err(usage(what));
+            }
+        };
+        Ok(EvalOptions {
+            edges: self.edges,
+            filter: self.filter,
+            candidates: self.candidates.map_or(Candidates::All, Candidates::Sample),
+            threads: self.threads,
+            limit: self.limit,
+            by,
+        })
+    }
+}
+
+/// Where embeddings of a partition lie: file, bytes before them, rows, and numbers per row.
+type Place = (String, u64, usize, usize);
+
+#[pymethods]
+impl Model {
+    #[new]
+    fn new(py: Python<'_>, config: &Config) -> PyResult<Self> {
+        work(py, |_| {
+            let resolved = Resolved::new(config.config.clone())?;
+            checkpoint(&resolved)?;
+            resolved.admit_checkpoint()?;
+            let (jobs, work) = channel();
+            let mine = resolved.clone();
+            let thread = thread::Builder::new().name("model".to_owned());
+            let started = thread.spawn(move || serve(&mine, &work));
+            started.map_err(|error| Failure::new(Kind::Io, error))?;
+            Ok(Self {
+                jobs: Mutex::new(jobs),
+                stop: Arc::default(),
+                resolved,
+            })
+        })
+    }
+
+    /// Scores of edges.
+    fn score(&self, py: Python<'_>, edges: Vec<(String, String, String)>) -> PyResult<Vec<f32>> {
+        let stop = Arc::clone(&self.stop);
+        self.ask(py, move |resolved, model| {
+            let model = opened(resolved, model)?;
+            let mut scores = Vec::with_capacity(edges.len());
+            for (number, (lhs, relation, rhs)) in (1..).zip(&edges) {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let score = model.score(lhs, relation, rhs);
+                let score = score.map_err(|error| match edges.len() {
+                    1 => Failure::from(error),
+                    _ => Failure::from(error).context(format!("edge {number}")),
+                });
+                scores.push(score?);
+            }
+            Ok(scores)
+        })
+    }
+
+    /// The entities that are nearest to one, with their scores.
+    fn neighbors(
+        &self,
+        py: Python<'_>,
+        name: String,
+        k: usize,
+        entity_type: Option<String>,
+        comparator: Option<String>,
+    ) -> PyResult<Vec<(String, f32)>> {
+        self.ask(py, move |resolved, model| {
+            let comparator: Option<Comparator> = match comparator {
+                None => None,
+                Some(name) => {
+                    let parsed = serde_json::from_value(Value::from(name));
+                    Some(parsed.map_err(|error| usage(format!("comparator: {error}")))?)
+                }
+            };
+            let model = opened(resolved, model)?;
+            let found = model.neighbors(&name, k, entity_type.as_deref(), comparator)?;
+            Ok(found
+                .into_iter()
+                .map(|near| (near.name, near.score))
+                .collect())
+        })
+    }
+
+    /// Answers questions; both are JSON.
+    fn predict(&self, py: Python<'_>, asked: &str) -> PyResult<String> {
+        let asked: Asked = work(py, |_| serde_json::from_str(asked).map_err(usage))?;
+        let stop = Arc::clone(&self.stop);
+        self.ask(py, move |resolved, _| {
+            json(&question::answer(resolved, asked, &stop)?)
+        })
+    }
+
+    /// Ranks edges; options and report are JSON.
+    fn evaluate(&self, py: Python<'_>, options: &str) -> PyResult<String> {
+        let options: Evaluation = work(py, |_| serde_json::from_str(options).map_err(usage))?;
+        self.ask(py, move |resolved, _| {
+            json(&resolved.evaluate(&options.options()?, &mut |_, _| ())?)
+        })
+    }
+
+    /// Where the embeddings of a type lie, by partition; those that have none are left out.
+    fn places(&self, py: Python<'_>, entity_type: &str) -> PyResult<Vec<Place>> {
+        work(py, |_| {
+            let entity = self.resolved.dataset().manifest().entities.get(entity_type);
+            let Some(entity) = entity else {
+                let what = format!("there is no entity type {entity_type:?}");
+                return Err(Failure::message(Kind::Data, what));
+            };
+            let checkpoint = checkpoint(&self.resolved)?;
+            let mut places = Vec::new();
+            for partition in 0..entity.num_partitions {
+                let place = checkpoint.embedding_place(entity_type, partition);
+                let place = place.map_err(pbg_train::RunError::from)?;
+                places.extend(place.map(|place| {
+                    let path = place.path.display().to_string();
+                    (path, place.offset, place.rows, place.dim)
+                }));
+            }
+            Ok(places)
+        })
+    }
+
+    /// The parameters of operators and global embeddings: name, shape and bytes of `float32`.
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Tensors<'py>> {
+        let model = || {
+            Ok(checkpoint(&self.resolved)?
+                .model()
+                .map_err(pbg_train::RunError::from)?)
+        };
+        Ok(handed(py, work(py, |_| model())?))
+    }
+
+    /// What there is, as JSON: the dataset's folder and its manifest.
+    fn manifest(&self, py: Python<'_>) -> PyResult<String> {
+        work(py, |_| manifest(&self.resolved))
+    }
+}
+
+/// Names, shapes and bytes of `float32`.
+pub(crate) type Tensors<'py> = Vec<(String, Vec<usize>, Bound<'py, PyBytes>)>;
+
+/// Tensors as Python gets them.
+pub(crate) fn handed(py: Python<'_>, tensors: Vec<Tensor>) -> Tensors<'_> {
+    let bytes = |values: &[f32]| -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect()
+    };
+    let tensors = tensors.into_iter();
+    let handed = tensors.map(|t| (t.name, t.shape, PyBytes::new(py, &bytes(&t.values))));
+    handed.collect()
+}
+
+/// The dataset's folder and its manifest as JSON.
+pub(crate) fn manifest(resolved: &Resolved) -> Result<String> {
+    let dataset = resolved.dataset();
+    json(&serde_json::json!({ "path": dataset.path(), "manifest": dataset.manifest() }))
+}
+
+impl Model {
+    /// Has the thread do `job`, and waits for what comes of it. A signal sets `stop`, which some jobs heed, and leaves
+    /// the others to the thread.
+    fn ask<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        job: impl for<'r> FnOnce(&'r Resolved, &mut Option<query::Model<'r>>) -> Result<T>
+        + Send
+        + 'static,
+    ) -> PyResult<T> {
+        let gone = || Failure::message(Kind::Internal, "the thread of the model has ended");
+        self.stop.store(false, Ordering::Relaxed);
+        let (answer, mut answered) = channel();
+        let job: Job = Box::new(move |resolved, model| {
+            // Nobody may wait for it any more.
+            let _unheard = answer.send(job(resolved, model));
+        });
+        let jobs = self
+            .jobs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        jobs.send(job).map_err(|_| raised(py, gone()))?;
+        loop {
+            let receiver = &mut answered;
+            let result = py.detach(move || receiver.recv_timeout(GRAIN));
+            match result {
+                Ok(result) => return result.map_err(|failure| raised(py, failure)),
+                Err(RecvTimeoutError::Disconnected) => return Err(raised(py, gone())),
+                Err(RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| {
+                    self.stop.store(true, Ordering::Relaxed);
+                })?,
+            }
+        }
+    }
+}
+
+/// The last version of the checkpoint.
+fn checkpoint(resolved: &Resolved) -> Result<ReadCheckpoint> {
+    let path = &resolved.config().checkpoint_path;
+    Ok(ReadCheckpoint::open(path.as_ref()).map_err(pbg_train::RunError::from)?)
+}
+
+fn serve(resolved: &Resolved, jobs: &Receiver<Job>) {
+    let (mut model, mut version) = (None, None);
+    for job in jobs {
+        // What is kept in memory is of one version; every answer is of the one that is current.
+        let current = checkpoint(resolved).ok().map(|found| found.version());
+        if current != version {
+            (model, version) = (None, current);
+        }
+        job(resolved, &mut model);
+    }
+}
+
+/// The model, opened when it is first asked.
+fn opened<'m, 'r>(
+    resolved: &'r Resolved,
+    model: &'m mut Option<query::Model<'r>>,
+) -> Result<&'m mut query::Model<'r>> {
+    if model.is_none() {
+        *model = Some(resolved.query()?);
+    }
+    let gone = || Failure::message(Kind::Internal, "the model is gone");
+    model.as_mut().ok_or_else(gone)
+}

@@ -1,0 +1,113 @@
+//! A checkpoint that begins with the numbers of another program.
+
+use std::path::Path;
+
+use pbg_session::plugins;
+use pbg_session::{Failure, Kind};
+use pbg_store::checkpoint::manifest::RunInfo;
+use pbg_store::checkpoint::{Checkpoint, TensorRef};
+use pbg_train::{Resolved, RunError};
+use pyo3::prelude::*;
+
+use crate::config::Config;
+use crate::errors::usage;
+use crate::front::work;
+use crate::model::{Tensors, handed, manifest};
+
+/// A checkpoint of a run that has trained nothing yet, and whose numbers are from elsewhere.
+#[pyclass(frozen)]
+pub(crate) struct Numbers {
+    checkpoint: Checkpoint,
+    run: RunInfo,
+    resolved: Resolved,
+}
+
+/// A tensor as Python hands it over: name, shape and bytes of `float32`.
+type Given = (String, Vec<usize>, Vec<u8>);
+
+#[pymethods]
+impl Numbers {
+    #[new]
+    fn new(py: Python<'_>, config: &Config) -> PyResult<Self> {
+        work(py, |front| {
+            let config = &config.config;
+            let filled = plugins::fill(config, plugins::Given::default(), None, None, front)?;
+            let resolved = Resolved::new(config.clone())?;
+            let run = resolved.beginning(&filled.strategies)?;
+            let folder = Path::new(&config.checkpoint_path);
+            let checkpoint = Checkpoint::open_or_create(folder).map_err(RunError::from)?;
+            if checkpoint.run().is_some() {
+                let text = format!("there is a checkpoint in {} already", folder.display());
+                let help = "choose another checkpoint_path";
+                return Err(Failure::message(Kind::Checkpoint, text).help(help));
+            }
+            Ok(Self {
+                checkpoint,
+                run,
+                resolved,
+            })
+        })
+    }
+
+    /// What there is, as JSON: the dataset's folder and its manifest.
+    fn manifest(&self, py: Python<'_>) -> PyResult<String> {
+        work(py, |_| manifest(&self.resolved))
+    }
+
+    /// The parameters that are wanted, as a run begins with them: name, shape and bytes of `float32`.
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Tensors<'py>> {
+        Ok(handed(py, self.resolved.first_parameters()))
+    }
+
+    /// Writes a partition: rows of `dim` numbers, and an accumulator for each.
+    fn write_partition(
+        &self,
+        py: Python<'_>,
+        entity_type: &str,
+        partition: u32,
+        dim: usize,
+        embeddings: &[u8],
+        row_adagrad: &[u8],
+    ) -> PyResult<()> {
+        work(py, |_| {
+            let (rows, sums) = (floats(embeddings), floats(row_adagrad));
+            if rows.len() != dim * sums.len() {
+                return Err(usage("a partition has as many accumulators as rows"));
+            }
+            let checkpoint = &self.checkpoint;
+            let written = checkpoint.write_partition(entity_type, partition, dim, &rows, &sums);
+            Ok(written.map_err(RunError::from)?)
+        })
+    }
+
+    /// Writes the parameters, all of them.
+    fn write_parameters(&self, py: Python<'_>, tensors: Vec<Given>) -> PyResult<()> {
+        work(py, |_| {
+            let values: Vec<_> = tensors.iter().map(|(_, _, bytes)| floats(bytes)).collect();
+            let tensors: Vec<_> = tensors
+                .iter()
+                .zip(&values)
+                .map(|((name, shape, _), values)| TensorRef {
+                    name,
+                    shape,
+                    values,
+                })
+                .collect();
+            let written = self.checkpoint.write_model(&tensors);
+            Ok(written.map_err(RunError::from)?)
+        })
+    }
+
+    /// Makes it the first version and gives its number.
+    fn commit(&self, py: Python<'_>) -> PyResult<u64> {
+        work(py, |_| {
+            let version = self.checkpoint.commit(self.run.clone());
+            Ok(version.map_err(RunError::from)?)
+        })
+    }
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    let chunks = bytes.as_chunks().0.iter();
+    chunks.map(|chunk| f32::from_le_bytes(*chunk)).collect()
+}

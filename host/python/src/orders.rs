@@ -1,0 +1,170 @@
+//! Bucket orders without training.
+
+use std::collections::BTreeMap;
+
+use pbg_lab::analysis::Analysis;
+use pbg_lab::comparison::{Comparison, NamedOrder, compare};
+use pbg_lab::grid::Sizes;
+use pbg_lab::stall::Rates;
+use pbg_session::orders::{Loader, Wanted, wanted};
+use pbg_session::{Failure, Kind, Result};
+use pbg_train::Resolved;
+use pyo3::prelude::*;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::config::{self, Config};
+use crate::errors::usage;
+use crate::front::work;
+use crate::function::FunctionOrder;
+
+/// What orders are compared on, as the package writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Setting {
+    orders: Vec<Order>,
+    partitions: Option<u32>,
+    rhs_partitions: Option<u32>,
+    buffer: Option<u32>,
+    seeds: Vec<u64>,
+    machines: Vec<u32>,
+    entities: Option<u64>,
+    edges: Option<u64>,
+    dimension: Option<u64>,
+    edges_per_second: Option<f64>,
+    read_bytes_per_second: Option<f64>,
+    write_bytes_per_second: Option<f64>,
+}
+
+/// An order: as the command line names it, with parameters besides.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    name: String,
+    #[serde(default)]
+    parameters: BTreeMap<String, Value>,
+}
+
+impl Order {
+    fn wanted(self) -> Result<Wanted> {
+        let mut wanted = wanted(&self.name).map_err(usage)?;
+        wanted.parameters.extend(self.parameters);
+        Ok(wanted)
+    }
+}
+
+impl Setting {
+    fn rates(&self) -> Rates {
+        let usual = Rates::default();
+        Rates {
+            edges: self.edges_per_second.unwrap_or(usual.edges),
+            read: self.read_bytes_per_second.unwrap_or(usual.read),
+            write: self.write_bytes_per_second.unwrap_or(usual.write),
+        }
+    }
+
+    /// The passes of a configuration, or of a grid of these sizes; one for each seed.
+    fn passes(&self, config: Option<&Config>) -> Result<Vec<(u64, pbg_core::strategy::Pass)>> {
+        let seeds = self.seeds.iter().copied();
+        if let Some(config) = config {
+            let resolved = Resolved::new(config.config.clone())?;
+            let pass = |seed| {
+                let buffer = self.buffer.unwrap_or(config.config.buffer_partitions);
+                let changed = resolved.with(|c| (c.seed, c.buffer_partitions) = (seed, buffer))?;
+                Ok((seed, changed.first_pass()?))
+            };
+            return seeds.map(pass).collect();
+        }
+        let partitions = self.partitions.unwrap_or(1);
+        let buffer = self.buffer.unwrap_or((partitions / 4).max(2));
+        let usual = Sizes::default();
+        let sizes = Sizes {
+            entities: self.entities.unwrap_or(usual.entities),
+            edges: self.edges.unwrap_or(usual.edges),
+            dimension: self.dimension.unwrap_or(usual.dimension),
+        };
+        let pass = |seed| {
+            (
+                seed,
+                sizes.pass(partitions, self.rhs_partitions, buffer, seed),
+            )
+        };
+        Ok(seeds.map(pass).collect())
+    }
+}
+
+/// Compares orders on a configuration, or on a grid; setting and comparison are JSON.
+#[pyfunction]
+pub(crate) fn compare_orders(
+    py: Python<'_>,
+    config: Option<&Config>,
+    setting: &str,
+    functions: Vec<Bound<'_, FunctionOrder>>,
+) -> PyResult<String> {
+    let functions = functions.iter().map(Bound::get);
+    let functions = functions.map(|f| (f.name().to_owned(), Ok(f.order(py))));
+    let functions: Vec<NamedOrder> = functions.collect();
+    work(py, |front| {
+        let mut setting: Setting = serde_json::from_str(setting).map_err(usage)?;
+        let rates = setting.rates();
+        let wanted = std::mem::take(&mut setting.orders).into_iter();
+        let wanted: Vec<Wanted> = wanted.map(Order::wanted).collect::<Result<_>>()?;
+        let own = config.map(|config| config.config.clone());
+        let loader = Loader::new(own, rates, front)?;
+        let passes = setting.passes(config)?;
+        let named = wanted
+            .iter()
+            .map(|wanted| Ok((wanted.label.clone(), Ok(loader.load(wanted)?))));
+        let mut orders: Vec<NamedOrder> = named.collect::<Result<_>>()?;
+        orders.extend(functions);
+        // Without any, all standard ones take part.
+        if orders.is_empty() {
+            orders = loader.orders(&[]);
+        }
+        let case = compare(&mut orders, &passes, &rates, &setting.machines, &mut |_| ());
+        let cases = case.into_iter().collect();
+        config::json(&Comparison { rates, cases })
+    })
+}
+
+/// The plan of one order, with what is known of it; setting and plan are JSON.
+#[pyfunction]
+pub(crate) fn plan_order(
+    py: Python<'_>,
+    config: Option<&Config>,
+    setting: &str,
+    function: Option<&FunctionOrder>,
+) -> PyResult<String> {
+    let function = function.map(|function| function.order(py));
+    work(py, |front| {
+        let mut setting: Setting = serde_json::from_str(setting).map_err(usage)?;
+        let rates = setting.rates();
+        let own = config.map(|config| config.config.clone());
+        let mut order = match (function, setting.orders.pop()) {
+            (Some(function), _) => function,
+            (None, Some(wanted)) => Loader::new(own, rates, front)?.load(&wanted.wanted()?)?,
+            (None, None) => return Err(usage("no order is named")),
+        };
+        let passes = setting.passes(config)?;
+        let Some((_, pass)) = passes.first() else {
+            return Err(usage("no seed is named"));
+        };
+        let plan = order
+            .plan(pass)
+            .map_err(|error| Failure::new(Kind::Plugin, error))?;
+        let analysis = Analysis::new(pass, &plan, &rates);
+        let buckets: Vec<_> = plan
+            .iter()
+            .map(|bucket| {
+                let index =
+                    bucket.lhs as usize * pass.rhs_partitions as usize + bucket.rhs as usize;
+                [
+                    u64::from(bucket.lhs),
+                    u64::from(bucket.rhs),
+                    pass.edges.get(index).copied().unwrap_or(0),
+                ]
+            })
+            .collect();
+        config::json(&json!({ "plan": buckets, "analysis": analysis }))
+    })
+}

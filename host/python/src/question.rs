@@ -1,0 +1,97 @@
+//! Questions and answers of predictions, as the package writes them.
+
+use std::sync::atomic::AtomicBool;
+
+use pbg_core::graph::Side;
+use pbg_session::{Failure, Result};
+use pbg_train::{PredictOptions, Question, Resolved, RunError};
+use serde::{Deserialize, Serialize};
+
+use crate::errors::usage;
+
+/// Questions that are asked together.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Asked {
+    questions: Vec<Edge>,
+    k: u32,
+    /// Edge sets whose edges are left out; all of the dataset where it is unset.
+    filter: Option<Vec<String>>,
+    loops: bool,
+    threads: Option<usize>,
+}
+
+/// An edge of which one side is open.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Edge {
+    head: Option<String>,
+    relation: String,
+    tail: Option<String>,
+}
+
+/// The best answers to a question.
+#[derive(Serialize)]
+pub(crate) struct Answer {
+    left_out: u64,
+    names: Vec<String>,
+    scores: Vec<f32>,
+}
+
+impl Edge {
+    fn question(self) -> Result<Question> {
+        let (open, entity) = match (self.head, self.tail) {
+            (Some(head), None) => (Side::Rhs, head),
+            (None, Some(tail)) => (Side::Lhs, tail),
+            _ => return Err(usage("a question names either its head or its tail")),
+        };
+        Ok(Question {
+            open,
+            entity,
+            relation: self.relation,
+        })
+    }
+}
+
+/// Answers all questions, as many at once as the predictor likes; none where `stop` is set on the way.
+pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Result<Vec<Answer>> {
+    let sets = &resolved.dataset().manifest().edge_sets;
+    let options = PredictOptions {
+        count: asked.k,
+        filter: asked
+            .filter
+            .unwrap_or_else(|| sets.keys().cloned().collect()),
+        loops: asked.loops,
+        threads: asked.threads,
+        questions: Some(asked.questions.len()),
+    };
+    let questions = asked.questions.into_iter().map(Edge::question);
+    let questions: Vec<Question> = questions.collect::<Result<_>>()?;
+    let predictor = resolved.predictor(&options)?;
+    let mut answers = Vec::with_capacity(questions.len());
+    for block in questions.chunks(predictor.at_once().0.max(1)) {
+        let first = answers.len();
+        let blame = |error: RunError, at: usize| {
+            Failure::from(error).context(format!("question {}", first + at + 1))
+        };
+        let found = predictor.find(block);
+        let found = found.map_err(|no| blame(*no.error, no.question))?;
+        let found = predictor.answer(&found, stop, &mut |_| ());
+        let found = found.map_err(|error| match error {
+            RunError::NotComparable { question } => blame(error, question),
+            error => error.into(),
+        })?;
+        answers.extend(found.iter().map(|prediction| {
+            Answer {
+                left_out: prediction.left_out,
+                names: prediction
+                    .best
+                    .iter()
+                    .map(|(name, _)| (*name).to_owned())
+                    .collect(),
+                scores: prediction.best.iter().map(|(_, score)| *score).collect(),
+            }
+        }));
+    }
+    Ok(answers)
+}

@@ -1,0 +1,218 @@
+//! Training on a thread of its own, so that Python hears of it and can interrupt it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use pbg_core::event::Event;
+use pbg_core::strategy::{BucketOrder, Loss};
+use pbg_session::plugins::{self, Given};
+use pbg_session::{Failure, Front as _, Kind, Result};
+use pbg_train::{Allowed, Outcome, Resolved};
+use pbg_wasm::Limits;
+use pyo3::prelude::*;
+
+use crate::config::{Config, json};
+use crate::errors::raised;
+use crate::events::Inbox;
+use crate::front::{Listener, work};
+use crate::function::{FunctionLoss, FunctionOrder};
+
+/// A run that trains.
+#[pyclass(frozen)]
+pub(crate) struct Training {
+    stop: Arc<AtomicBool>,
+    inbox: Arc<Inbox>,
+    listener: Listener,
+    thread: Mutex<Option<JoinHandle<Result<Outcome>>>>,
+}
+
+/// What the thread needs.
+struct Run {
+    config: pbg_config::Config,
+    plugins: Vec<String>,
+    /// Functions of Python in the place of what is configured.
+    order: Option<Box<dyn BucketOrder>>,
+    loss: Option<Box<dyn Loss>>,
+    allowed: Allowed,
+    stop: Arc<AtomicBool>,
+    inbox: Arc<Inbox>,
+    listener: Listener,
+}
+
+#[pymethods]
+impl Training {
+    /// Starts to train.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        config: &Config,
+        plugins: Vec<String>,
+        order: Option<&FunctionOrder>,
+        loss: Option<&FunctionLoss>,
+        allow_plugin_change: bool,
+        allow_data_change: bool,
+    ) -> PyResult<Self> {
+        let run = Run {
+            order: order.map(|order| order.order(py)),
+            loss: built(py, loss, config)?,
+            config: config.config.clone(),
+            plugins,
+            allowed: Allowed {
+                plugin_change: allow_plugin_change,
+                data_change: allow_data_change,
+            },
+            stop: Arc::default(),
+            inbox: Arc::default(),
+            listener: Listener::default(),
+        };
+        work(py, |_| {
+            let (stop, inbox) = (Arc::clone(&run.stop), Arc::clone(&run.inbox));
+            let listener = run.listener.clone();
+            let thread = thread::Builder::new().name("training".to_owned());
+            let thread = thread.spawn(move || run.ends());
+            let thread = thread.map_err(|error| Failure::new(Kind::Io, error))?;
+            Ok(Self {
+                stop,
+                inbox,
+                listener,
+                thread: Mutex::new(Some(thread)),
+            })
+        })
+    }
+
+    /// The next event as JSON; nothing when there is none within `seconds`, or none will come.
+    fn next(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<String>> {
+        let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let event = py.detach(|| self.inbox.next(time));
+        self.listener.tell(py)?;
+        event.map(|event| work(py, |_| json(&event))).transpose()
+    }
+
+    /// Whether it has ended and every event was taken.
+    #[getter]
+    fn is_over(&self) -> bool {
+        self.inbox.is_over()
+    }
+
+    /// Has it commit and end after the bucket that it trains.
+    fn interrupt(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits for its end: whether every epoch is trained, and the version of the checkpoint. The second call says
+    /// nothing.
+    fn finish(&self, py: Python<'_>) -> PyResult<Option<(bool, u64)>> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(thread) = thread.take() else {
+            return Ok(None);
+        };
+        let result = py.detach(|| thread.join());
+        self.listener.tell(py)?;
+        match result {
+            Ok(Ok(Outcome::Finished { version })) => Ok(Some((true, version))),
+            Ok(Ok(Outcome::Interrupted { version })) => Ok(Some((false, version))),
+            Ok(Err(failure)) => Err(raised(py, failure)),
+            Err(_) => {
+                let what = "a part of the program panicked, see standard error";
+                Err(raised(py, Failure::message(Kind::Internal, what)))
+            }
+        }
+    }
+}
+
+impl Drop for Training {
+    /// Nobody waits for it any more: it commits what it has.
+    fn drop(&mut self) {
+        self.interrupt();
+    }
+}
+
+impl Run {
+    fn ends(mut self) -> Result<Outcome> {
+        let inbox = Arc::clone(&self.inbox);
+        let closes = Closes(&inbox);
+        let outcome = self.train();
+        drop(closes);
+        outcome
+    }
+
+    fn train(&mut self) -> Result<Outcome> {
+        if self.config.distributed_init_method.is_some() {
+            let what = "distributed_init_method: one of several trainers is a process of its own";
+            return Err(Failure::message(Kind::Config, what).help("start it with `pbg-host train`"));
+        }
+        let faults = Path::new(&self.config.checkpoint_path).join("faults");
+        let given = Given {
+            named: &self.plugins,
+            order: self.order.take(),
+            loss: self.loss.take(),
+        };
+        let stop = Some(&self.stop);
+        let filled = plugins::fill(&self.config, given, Some(faults), stop, &self.listener)?;
+        let resolved = Resolved::new(self.config.clone())?;
+        let advice = resolved.advice();
+        let odd = filled.warnings.iter().chain(&advice);
+        odd.for_each(|text| self.listener.warn(text));
+        let said = || {
+            filled
+                .log
+                .drain()
+                .into_iter()
+                .for_each(|line| self.inbox.put(line))
+        };
+        let mut emit = |event: Event| {
+            said();
+            self.inbox.put(event);
+        };
+        let outcome = resolved.train(filled.strategies, self.allowed, &self.stop, &mut emit);
+        // What a plugin said last explains its failure.
+        said();
+        Ok(outcome?)
+    }
+}
+
+/// Closes the inbox whatever happens, so that nobody waits for a thread that panicked.
+struct Closes<'a>(&'a Inbox);
+
+impl Drop for Closes<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// The formula of a function, if there is one.
+fn built(
+    py: Python<'_>,
+    loss: Option<&FunctionLoss>,
+    config: &Config,
+) -> PyResult<Option<Box<dyn Loss>>> {
+    let limits = Limits::from(&config.config.plugins.limits);
+    let built = loss.map(|loss| loss.loss(py, &limits)).transpose();
+    built.map_err(|failure| raised(py, failure))
+}
+
+/// What a run will need of memory and disk, as JSON.
+#[pyfunction]
+pub(crate) fn check(
+    py: Python<'_>,
+    config: &Config,
+    plugins: Vec<String>,
+    order: Option<&FunctionOrder>,
+    loss: Option<&FunctionLoss>,
+) -> PyResult<String> {
+    let (order, loss) = (order.map(|order| order.order(py)), built(py, loss, config)?);
+    work(py, |front| {
+        let given = Given {
+            named: &plugins,
+            order,
+            loss,
+        };
+        let filled = plugins::fill(&config.config, given, None, None, front)?;
+        filled.warnings.iter().for_each(|text| front.warn(text));
+        let resolved = Resolved::new(config.config.clone())?;
+        json(&resolved.check(Some(&filled.strategies.loss))?)
+    })
+}

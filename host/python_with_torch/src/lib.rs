@@ -1,0 +1,10 @@
+//! `pbg_host._native_torch`: `pbg_host._native` with libtorch, which Python loads in its place where a run needs that.
+
+use pyo3::prelude::*;
+
+/// The functions of `pbg_host` with libtorch.
+#[pymodule]
+fn _native_torch(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    pbg_torch::install();
+    pbg_python::fill(module)
+}

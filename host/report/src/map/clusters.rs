@@ -1,0 +1,91 @@
+//! Groups of points by k-means (Lloyd 1982), begun with points that lie far apart.
+
+/// Groups that are made: as many as there are colours that people tell apart.
+const GROUPS: usize = 8;
+/// Fewer points are no group on the average.
+const SMALLEST: usize = 10;
+/// Rounds at most; as a rule nothing changes any more long before.
+const ROUNDS: usize = 100;
+
+/// The group of each point, and the point in the middle of each group; the largest group first.
+pub(super) fn groups(rows: &[f32], dimension: usize) -> (Vec<usize>, Vec<usize>) {
+    let points: Vec<&[f32]> = rows.chunks_exact(dimension).collect();
+    if points.is_empty() {
+        return (Vec::new(), Vec::new());
+    }
+    let count = (points.len() / SMALLEST).clamp(1, GROUPS);
+    let mut middles = far_apart(&points, count);
+    let mut group = vec![0; points.len()];
+    for _ in 0..ROUNDS {
+        let next: Vec<usize> = points.iter().map(|p| nearest(p, &middles).0).collect();
+        let same = next == group;
+        group = next;
+        for (at, middle) in middles.iter_mut().enumerate() {
+            let own = points.iter().zip(&group).filter(|(_, g)| **g == at);
+            mean(own.map(|(p, _)| *p), middle);
+        }
+        if same {
+            break;
+        }
+    }
+    named(&points, &group, &middles)
+}
+
+/// Points of which each is the farthest from those before it; the first is the farthest from the mean.
+fn far_apart(points: &[&[f32]], count: usize) -> Vec<Vec<f32>> {
+    let mut chosen = vec![vec![0.0; points[0].len()]];
+    mean(points.iter().copied(), &mut chosen[0]);
+    for _ in 0..count {
+        let apart = |p: &&&[f32]| nearest(p, &chosen).1;
+        let next = points.iter().max_by(|a, b| apart(a).total_cmp(&apart(b)));
+        let next = next.map(|p| p.to_vec()).unwrap_or_default();
+        chosen.push(next);
+    }
+    chosen.remove(0);
+    chosen
+}
+
+/// Groups without those that are empty, by size, and the point nearest to the middle of each.
+fn named(points: &[&[f32]], group: &[usize], middles: &[Vec<f32>]) -> (Vec<usize>, Vec<usize>) {
+    let members = |of: usize| (0..points.len()).filter(move |&at| group[at] == of);
+    let mut order: Vec<usize> = (0..middles.len())
+        .filter(|&of| members(of).next().is_some())
+        .collect();
+    order.sort_by_key(|&of| std::cmp::Reverse(members(of).count()));
+    let middle = |&of: &usize| {
+        let apart = |at: &usize| squared(points[*at], &middles[of]);
+        members(of).min_by(|a, b| apart(a).total_cmp(&apart(b)))
+    };
+    let central = order.iter().filter_map(middle).collect();
+    let place = |of: &usize| order.iter().position(|o| o == of).unwrap_or(0);
+    (group.iter().map(place).collect(), central)
+}
+
+/// The middle that is nearest to `point`, and its squared distance.
+fn nearest(point: &[f32], middles: &[Vec<f32>]) -> (usize, f64) {
+    let apart = middles.iter().map(|middle| squared(point, middle));
+    let nearest = apart.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
+    nearest.unwrap_or((0, 0.0))
+}
+
+/// The mean of points, where there are any.
+fn mean<'p>(points: impl Iterator<Item = &'p [f32]>, out: &mut [f32]) {
+    let mut sum = vec![0.0_f64; out.len()];
+    let mut count = 0.0;
+    for point in points {
+        count += 1.0;
+        sum.iter_mut()
+            .zip(point)
+            .for_each(|(s, &x)| *s += f64::from(x));
+    }
+    if count > 0.0 {
+        out.iter_mut()
+            .zip(&sum)
+            .for_each(|(x, s)| *x = (s / count) as f32);
+    }
+}
+
+fn squared(a: &[f32], b: &[f32]) -> f64 {
+    let squares = a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2));
+    squares.sum()
+}

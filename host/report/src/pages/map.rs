@@ -1,0 +1,30 @@
+//! The page of a map.
+
+use super::comparison::PageError;
+use crate::figure;
+use crate::map::Spot;
+use crate::page::Page;
+
+/// The page of a map of the model `model`.
+///
+/// # Errors
+/// When the data cannot be put into the page.
+pub fn page(spots: &[Spot], model: &str) -> Result<String, PageError> {
+    let mut page = Page::new(&format!("Map of {model}"));
+    page.figure(figure::map(spots));
+    page.download("map.csv", &csv(spots)?);
+    Ok(page.render()?)
+}
+
+/// A row for each entity.
+///
+/// # Errors
+/// When a row cannot be written.
+pub fn csv(spots: &[Spot]) -> Result<String, csv::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for spot in spots {
+        writer.serialize(spot)?;
+    }
+    let written = writer.into_inner().map_err(|e| e.into_error())?;
+    Ok(String::from_utf8_lossy(&written).into_owned())
+}

@@ -1,0 +1,146 @@
+//! The one error type of the program: a kind that decides the exit code, what happened, advice.
+
+use std::fmt;
+use std::io;
+
+use pbg_config::ConfigErrors;
+
+use crate::kind::Kind;
+
+/// Why a command ended without success.
+#[derive(Debug)]
+pub struct Failure {
+    kind: Kind,
+    error: anyhow::Error,
+    help: Option<String>,
+    closed_pipe: bool,
+}
+
+/// What commands return.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    /// A failure of `kind` with its cause.
+    pub fn new(kind: Kind, error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            kind,
+            error: error.into(),
+            help: None,
+            closed_pipe: false,
+        }
+    }
+
+    /// A failure that is described by a text alone.
+    pub fn message(kind: Kind, text: impl fmt::Display) -> Self {
+        Self::new(kind, anyhow::Error::msg(text.to_string()))
+    }
+
+    /// Adds advice.
+    #[must_use]
+    pub fn help(mut self, text: impl Into<String>) -> Self {
+        self.help = Some(text.into());
+        self
+    }
+
+    /// Puts what was attempted before what happened.
+    #[must_use]
+    pub fn context(mut self, text: impl fmt::Display + Send + Sync + 'static) -> Self {
+        self.error = self.error.context(text);
+        self
+    }
+
+    /// A failure to write a result to standard output. A reader that went away is no error.
+    pub fn stdout(error: io::Error) -> Self {
+        let closed_pipe = error.kind() == io::ErrorKind::BrokenPipe;
+        let error = anyhow::Error::new(error).context("cannot write to standard output");
+        Self {
+            kind: Kind::Io,
+            error,
+            help: None,
+            closed_pipe,
+        }
+    }
+
+    /// Whether this only says that the reader of standard output went away.
+    pub const fn is_closed_pipe(&self) -> bool {
+        self.closed_pipe
+    }
+
+    /// Decides the exit code.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What happened, as the layers beneath tell it.
+    #[must_use]
+    pub const fn error(&self) -> &anyhow::Error {
+        &self.error
+    }
+
+    /// The same for who did not write a command line.
+    #[must_use]
+    pub fn of_a_program(mut self) -> Self {
+        self.error = match self.error.downcast::<ConfigErrors>() {
+            Ok(errors) => errors.of_a_program().into(),
+            Err(error) => error,
+        };
+        self
+    }
+
+    /// The lines to print: what happened, the causes beneath, advice; each with its label.
+    pub fn lines(&self) -> Vec<(Label, String)> {
+        let mut lines = vec![(Label::Error, self.error.to_string())];
+        let mut last = self.error.to_string();
+        for cause in self.error.chain().skip(1) {
+            let text = cause.to_string();
+            // Many library errors already end with the text of their source.
+            if !last.ends_with(&text) {
+                lines.push((Label::Cause, text.clone()));
+            }
+            last = text;
+        }
+        if let Some(help) = &self.help {
+            lines.push((Label::Help, help.clone()));
+        }
+        lines
+    }
+}
+
+/// What a line of a failure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// What failed.
+    Error,
+    /// Why.
+    Cause,
+    /// What to do.
+    Help,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chain_is_printed_once() {
+        let disk = io::Error::other("disk on fire");
+        let failure = Failure::new(Kind::Io, disk)
+            .context("cannot write a.txt: disk on fire")
+            .context("cannot save")
+            .help("extinguish it");
+        let lines = failure.lines();
+        assert_eq!(lines[0], (Label::Error, "cannot save".to_owned()));
+        assert_eq!(
+            lines[1],
+            (Label::Cause, "cannot write a.txt: disk on fire".to_owned())
+        );
+        assert_eq!(lines[2], (Label::Help, "extinguish it".to_owned()));
+        assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_error() {
+        assert!(Failure::stdout(io::ErrorKind::BrokenPipe.into()).is_closed_pipe());
+        assert!(!Failure::stdout(io::ErrorKind::StorageFull.into()).is_closed_pipe());
+    }
+}

@@ -1,0 +1,124 @@
+//! Exit codes: one per kind of failure, so that scripts can tell them apart.
+//!
+//! `docs/exit-codes.md` and the last lines of `pbg-host --help` are checked against [`Kind`].
+
+/// What kind of failure ended the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A defect of this program.
+    Internal,
+    /// The command line is wrong.
+    Usage,
+    /// The configuration is wrong.
+    Config,
+    /// The input data or the dataset is missing, damaged or does not fit.
+    Data,
+    /// The checkpoint is missing, damaged or of another run.
+    Checkpoint,
+    /// A plugin failed or broke a promise.
+    Plugin,
+    /// A loss or an embedding is not finite.
+    NotFinite,
+    /// The system refused: disk full, permissions, memory.
+    Io,
+    /// Another run uses the checkpoint or the dataset.
+    Locked,
+    /// The other trainers of the run cannot be reached, or do not take this one.
+    Cluster,
+    /// The run was stopped before its end; the same command resumes it.
+    Interrupted,
+}
+
+impl Kind {
+    /// Every kind, in the order of the codes.
+    pub const ALL: [Self; 11] = [
+        Self::Internal,
+        Self::Usage,
+        Self::Config,
+        Self::Data,
+        Self::Checkpoint,
+        Self::Plugin,
+        Self::NotFinite,
+        Self::Io,
+        Self::Locked,
+        Self::Cluster,
+        Self::Interrupted,
+    ];
+
+    /// The exit code. Codes are never reused for another meaning.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Internal => 1,
+            Self::Usage => 2,
+            Self::Config => 3,
+            Self::Data => 4,
+            Self::Checkpoint => 5,
+            Self::Plugin => 6,
+            Self::NotFinite => 7,
+            Self::Io => 8,
+            Self::Locked => 9,
+            Self::Cluster => 10,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// What the code means, in a few words.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Internal => "internal error: a defect of pbg-host, please report it",
+            Self::Usage => "the command line is wrong",
+            Self::Config => "the configuration is wrong",
+            Self::Data => "input data or dataset: missing, damaged, or does not fit",
+            Self::Checkpoint => "checkpoint: missing, damaged, or of another configuration",
+            Self::Plugin => "a plugin failed, exceeded its limits or broke a promise",
+            Self::NotFinite => "training produced a value that is not finite",
+            Self::Io => "the system refused: disk full, permissions, memory",
+            Self::Locked => {
+                "another run is using the checkpoint or the dataset, or another export the folder"
+            }
+            Self::Cluster => {
+                "several machines: the others cannot be reached, or refuse this trainer; the same command resumes"
+            }
+            Self::Interrupted => "interrupted; the same command resumes",
+        }
+    }
+}
+
+/// The list of codes for `--help`.
+pub fn help_text() -> String {
+    let mut text = "Exit codes:\n    0  success".to_owned();
+    for kind in Kind::ALL {
+        text.push_str(&format!("\n  {:>3}  {}", kind.code(), kind.meaning()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_differ() {
+        let mut codes: Vec<u8> = Kind::ALL.iter().map(|k| k.code()).collect();
+        codes.dedup();
+        assert_eq!(codes.len(), Kind::ALL.len());
+        assert!(codes.is_sorted() && !codes.contains(&0));
+    }
+
+    #[test]
+    fn the_documentation_lists_every_code() {
+        let page = include_str!("../../../docs/exit-codes.md");
+        for kind in Kind::ALL {
+            let row = format!("| {} | {} |", kind.code(), kind.meaning());
+            assert!(
+                page.contains(&row),
+                "docs/exit-codes.md lacks the row\n{row}"
+            );
+        }
+        let rows = page
+            .lines()
+            .filter(|l| l.starts_with("| ") && !l.starts_with("| code"))
+            .count();
+        assert_eq!(rows, Kind::ALL.len() + 1, "one row per code, and one for 0");
+    }
+}

@@ -1,0 +1,285 @@
+//! The configuration that somebody names: read, changed by overrides, checked.
+
+mod values;
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use pbg_config::Config;
+use pbg_core::model::Precision;
+use pbg_store::dataset::Dataset;
+
+use crate::failure::{Failure, Result};
+use crate::front::Front;
+use crate::kind::Kind;
+use crate::plugins;
+
+pub use values::overrides;
+
+/// The configuration that is used when none is named.
+pub const DEFAULT_NAME: &str = "pbg.toml";
+/// No configuration is this large; something else would be read by mistake.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Changes to a configuration: keys and values as `--set` takes them.
+pub type Overrides = [(String, String)];
+
+/// The text of a configuration, and where it is from.
+struct Text {
+    origin: String,
+    text: String,
+    /// What its relative paths are relative to.
+    folder: PathBuf,
+}
+
+/// Reads the configuration at `path`, and says what is odd about it. Where the folder of a checkpoint is named, it is
+/// the configuration that trained it.
+///
+/// # Errors
+/// When there is none, it cannot be read, or anything in it is wrong.
+pub fn config(path: Option<&Path>, overrides: &Overrides, front: &dyn Front) -> Result<Config> {
+    if let Some(folder) = path.filter(|path| path.is_dir()) {
+        return of_checkpoint(folder, overrides, front);
+    }
+    parse(&read(path)?, overrides, None, front)
+}
+
+/// The configuration that `overrides` alone make; paths are relative to the working folder.
+///
+/// # Errors
+/// When anything in it is wrong.
+pub fn of_values(overrides: &Overrides, front: &dyn Front) -> Result<Config> {
+    parse(&Text::none(), overrides, None, front)
+}
+
+/// The configuration with which a trained model is asked: that of its checkpoint, changed by what
+/// the overrides and the configuration that is named set. `checkpoint` takes the place of the configuration's own.
+///
+/// # Errors
+/// As [`config()`], and when a checkpoint is named that cannot be read.
+pub fn trained(
+    named: Option<&Path>,
+    checkpoint: Option<&Path>,
+    overrides: &Overrides,
+    front: &dyn Front,
+) -> Result<Config> {
+    let folder = named.filter(|path| path.is_dir());
+    match (named, folder, checkpoint) {
+        (None, _, Some(folder)) | (_, Some(folder), None) => {
+            return of_checkpoint(folder, overrides, front);
+        }
+        (_, Some(folder), Some(other)) => {
+            let text = format!(
+                "{} and {} are both folders of checkpoints",
+                folder.display(),
+                other.display()
+            );
+            let help = "name one of them; `--checkpoint` is for the configuration of another file";
+            return Err(Failure::message(Kind::Usage, text).help(help));
+        }
+        _ => (),
+    }
+    if let Some(path) = named.filter(|path| !path.exists()) {
+        let text = format!("there is no file and no folder {}", path.display());
+        let help = "name the folder of a checkpoint, or the configuration of the run that made it";
+        return Err(Failure::message(Kind::Config, text).help(help));
+    }
+    as_trained(&read(named)?, checkpoint, overrides, front)
+}
+
+/// As [`trained`], with the configuration that `overrides` alone make.
+///
+/// # Errors
+/// As [`trained`].
+pub fn trained_of_values(overrides: &Overrides, front: &dyn Front) -> Result<Config> {
+    as_trained(&Text::none(), None, overrides, front)
+}
+
+fn as_trained(
+    text: &Text,
+    checkpoint: Option<&Path>,
+    overrides: &Overrides,
+    front: &dyn Front,
+) -> Result<Config> {
+    let mut config = parse(text, overrides, None, front)?;
+    if let Some(folder) = checkpoint.and_then(Path::to_str) {
+        folder.clone_into(&mut config.checkpoint_path);
+    }
+    // Without a checkpoint the command says so when it opens it.
+    if let Ok(trained) = pbg_train::trained_config(Path::new(&config.checkpoint_path)) {
+        let checkpoint = config.checkpoint_path;
+        config = parse(text, overrides, Some(&trained), front)?;
+        config.checkpoint_path = checkpoint;
+    }
+    Ok(config)
+}
+
+/// The configuration that trained the checkpoint in `folder`, changed by `overrides`.
+fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Result<Config> {
+    let trained = pbg_train::trained_config(folder).map_err(|error| {
+        let inside = folder.join(DEFAULT_NAME);
+        let failure = Failure::from(error);
+        match inside.is_file() {
+            true => failure.help(format!("did you mean {}?", inside.display())),
+            false => failure,
+        }
+    })?;
+    let text = trained
+        .to_toml()
+        .map_err(|error| Failure::new(Kind::Checkpoint, error))?;
+    let origin = format!("the configuration in {}", folder.display());
+    let files = plugins::search_path().files();
+    let installed = plugins::installed(&files);
+    let mut config = Config::parse_with(&text, &origin, overrides, &installed)?;
+    name_files(&mut config, &files);
+    require_libtorch(&config, front)?;
+    // What the overrides say is complained of where it is opened.
+    let named = overrides.iter().any(|(key, _)| key == "dataset");
+    if named || Dataset::is_at(Path::new(&config.dataset)) {
+        return Ok(config);
+    }
+    let text = format!(
+        "the dataset that {} was trained on is neither beside it nor at {}",
+        folder.display(),
+        config.dataset
+    );
+    Err(Failure::message(Kind::Data, text).help("say where it is: `--set dataset=FOLDER`"))
+}
+
+/// A configuration with paths and names resolved, where there is what computes what it asks for; what its text leaves
+/// open is as `trained` has it.
+fn parse(
+    text: &Text,
+    overrides: &Overrides,
+    trained: Option<&Config>,
+    front: &dyn Front,
+) -> Result<Config> {
+    let Text {
+        origin,
+        text,
+        folder,
+    } = text;
+    let files = plugins::search_path().files();
+    let installed = plugins::installed(&files);
+    let mut config = match trained {
+        Some(trained) => Config::parse_for(trained, text, origin, overrides, &installed)?,
+        None => Config::parse_with(text, origin, overrides, &installed)?,
+    };
+    config.resolve_paths(folder, overrides, &installed)?;
+    name_files(&mut config, &files);
+    require_libtorch(&config, front)?;
+    // They were shown when the text was read by itself.
+    let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
+    for warning in warnings {
+        front.warn(&format_args!("{origin}: {warning}"));
+    }
+    Ok(config)
+}
+
+/// Makes sure of libtorch where `config` asks for what it computes.
+///
+/// # Errors
+/// When there is none.
+fn require_libtorch(config: &Config, front: &dyn Front) -> Result<()> {
+    let execution = &config.execution;
+    if execution.precision == Precision::Bf16 {
+        return front.to_libtorch("execution.precision = \"bf16\"", "fp32 does without");
+    }
+    if execution.device != "cpu" {
+        let what = format!("execution.device = {:?}", execution.device);
+        return front.to_libtorch(&what, "\"cpu\" does without");
+    }
+    Ok(())
+}
+
+impl Text {
+    /// None: the overrides are the configuration.
+    fn none() -> Self {
+        Self {
+            origin: "configuration".to_owned(),
+            text: String::new(),
+            folder: PathBuf::new(),
+        }
+    }
+}
+
+/// Puts files in the place of the bare names of plugins that are none of the standard ones.
+fn name_files(config: &mut Config, files: &[PathBuf]) {
+    for slot in [
+        &mut config.bucket_order,
+        &mut config.relation_sampler,
+        &mut config.loss_fn,
+    ] {
+        name_file(slot, files);
+    }
+}
+
+/// Puts the file in the place of the bare name of a plugin that is none of the standard ones.
+fn name_file(strategy: &mut String, files: &[PathBuf]) {
+    let standard = pbg_wasm::standard()
+        .iter()
+        .any(|plugin| plugin.name == strategy);
+    let mut files = files
+        .iter()
+        .filter(|file| plugins::bare(file).as_ref() == Some(strategy));
+    if let Some(file) = files.next().and_then(|file| file.to_str())
+        && !standard
+    {
+        *strategy = file.to_owned();
+    }
+}
+
+fn read(path: Option<&Path>) -> Result<Text> {
+    let named = path.is_some();
+    let path = path.unwrap_or(Path::new(DEFAULT_NAME)).to_owned();
+    match text_of(&path) {
+        Ok(text) => Ok(Text {
+            origin: path.display().to_string(),
+            text,
+            folder: path.parent().unwrap_or(Path::new("")).to_owned(),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !named => {
+            let text =
+                format!("no configuration is named, and the working folder has no {DEFAULT_NAME}");
+            let help = format!(
+                "`pbg-host config default > {DEFAULT_NAME}` writes one to start from, \
+                 or name yours: `pbg-host train CONFIG`"
+            );
+            Err(Failure::message(Kind::Config, text).help(help))
+        }
+        Err(error) => {
+            let text = format!("cannot read the configuration {}", path.display());
+            let missing = error.kind() == io::ErrorKind::NotFound;
+            let failure = Failure::new(Kind::Config, error).context(text);
+            Err(match missing {
+                true => failure.help(format!(
+                    "`pbg-host config default > {}` writes one to start from",
+                    path.display()
+                )),
+                false => failure,
+            })
+        }
+    }
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other(
+            "it is no regular file but a pipe or a device; write the configuration to a file",
+        ));
+    }
+    let mut text = String::new();
+    let file = fs::File::open(path)?;
+    file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!(
+            "more than {MAX_BYTES} bytes are no configuration"
+        )));
+    }
+    Ok(text)
+}

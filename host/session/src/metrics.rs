@@ -1,0 +1,118 @@
+//! Reads `metrics.jsonl`.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use pbg_core::event::{Event, Line};
+use pbg_core::nearest::nearest;
+use pbg_store::files::{self, FileError};
+
+use crate::failure::{Failure, Result};
+use crate::kind::Kind;
+
+/// No event is as long.
+const LINE_BYTES: u64 = 1 << 20;
+
+/// No run has as many events, each of which is held in memory.
+const FILE_BYTES: u64 = 1 << 30;
+
+/// The events in `path`. A last line that was not written to its end is left out.
+///
+/// # Errors
+/// When the file cannot be read, is no regular file or too large, or a line is no event.
+pub fn read(path: &Path) -> Result<Vec<Line>> {
+    let size = files::size(path).map_err(unreadable)?;
+    if size > FILE_BYTES {
+        let text = format!("{}: {size} bytes are no events of a run", path.display());
+        return Err(Failure::message(Kind::Checkpoint, text));
+    }
+    let mut lines = BufReader::new(files::open(path).map_err(unreadable)?);
+    let mut events = Vec::new();
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let mut limited = lines.by_ref().take(LINE_BYTES);
+        let read = limited.read_until(b'\n', &mut line);
+        read.map_err(|error| unreadable(FileError::new("read", path, error)))?;
+        match line.as_slice() {
+            [b'\n'] => continue,
+            complete @ [.., b'\n'] => events.push(event(complete, path, number)?),
+            longer if longer.len() as u64 == LINE_BYTES => {
+                events.push(event(longer, path, number)?);
+            }
+            _unfinished => break,
+        }
+    }
+    Ok(events)
+}
+
+/// Makes sure that events of this kind exist.
+///
+/// # Errors
+/// When there are none, with those that there are.
+pub fn known(kind: &str) -> Result<()> {
+    let Err(error) = serde_json::from_value::<Event>(serde_json::json!({ "event": kind })) else {
+        return Ok(());
+    };
+    let text = error.to_string();
+    // Fields are missing anyway; which kinds there are only the type knows.
+    let Some((_, kinds)) = text
+        .strip_prefix("unknown variant ")
+        .and_then(|t| t.split_once(", expected "))
+    else {
+        return Ok(());
+    };
+    let kinds: Vec<&str> = kinds.split('`').skip(1).step_by(2).collect();
+    let help = match nearest(kind, kinds.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", kinds.join(", ")),
+    };
+    let text = format!("a run has no events of the kind {kind:?}");
+    Err(Failure::message(Kind::Usage, text).help(help))
+}
+
+fn event(line: &[u8], path: &Path, number: usize) -> Result<Line> {
+    serde_json::from_slice(line).map_err(|error| {
+        let place = format!("{}, line {number}: no event of a run", path.display());
+        Failure::new(Kind::Checkpoint, error).context(place)
+    })
+}
+
+fn unreadable(error: FileError) -> Failure {
+    let kind = match error.is_not_found() || error.is_damage() {
+        true => Kind::Checkpoint,
+        false => Kind::Io,
+    };
+    Failure::new(kind, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    #[test]
+    fn misspelt_kinds_are_told() {
+        super::known("validated").unwrap();
+        super::known("run_finished").unwrap();
+        let lines = super::known("epoch_finish").unwrap_err().lines();
+        assert_eq!(lines[1].1, "did you mean `epoch_finished`?");
+        let lines = super::known("x").unwrap_err().lines();
+        assert!(lines[1].1.contains("committed, preserved"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_line_that_is_being_written_is_no_error() {
+        let path = std::env::temp_dir().join(format!("pbg-metrics-{}.jsonl", std::process::id()));
+        let event = r#"{"event":"progress","edges":1,"loss":0.5}"#;
+        let read = |text: &str| {
+            fs::write(&path, text).unwrap();
+            super::read(&path)
+        };
+        assert_eq!(read(&format!("{event}\n{event}\n")).unwrap().len(), 2);
+        assert_eq!(read(&format!("{event}\n{{\"eve")).unwrap().len(), 1);
+        assert!(read("").unwrap().is_empty());
+        assert!(read(&format!("what?\n{event}\n")).is_err());
+        assert!(read(&"x".repeat(2 << 20)).is_err(), "no line is as long");
+        fs::remove_file(&path).unwrap();
+    }
+}

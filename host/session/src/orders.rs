@@ -1,0 +1,208 @@
+//! The orders that take part: standard ones or files, with parameters.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pbg_config::Config;
+use pbg_core::strategy::BucketOrder;
+use pbg_lab::comparison::NamedOrder;
+use pbg_lab::stall::Rates;
+use pbg_wasm::{Kind as Slot, Limits, Plugin, PluginSource, Sandbox, standard};
+use serde_json::{Map, Value};
+
+use crate::failure::{Failure, Result};
+use crate::front::Front;
+use crate::kind::Kind;
+use crate::plugins;
+
+/// An order as the command line names it: `beta`, `my_order.wasm`, `beta:assignment=random`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// As it was written.
+    pub label: String,
+    /// Name or file.
+    pub plugin: String,
+    /// Parameters.
+    pub parameters: BTreeMap<String, Value>,
+}
+
+/// Reads `NAME|FILE[:KEY=VALUE,...]`.
+pub fn wanted(text: &str) -> Result<Wanted, String> {
+    let whole = |plugin: &str| Wanted {
+        label: text.to_owned(),
+        plugin: plugin.to_owned(),
+        parameters: BTreeMap::new(),
+    };
+    let Some((plugin, list)) = text.split_once(':').filter(|_| !Path::new(text).exists()) else {
+        return Ok(whole(text));
+    };
+    let mut wanted = whole(plugin);
+    for pair in list.split(',') {
+        let (key, value) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("`{pair}` is no KEY=VALUE"))?;
+        // Whatever is no number, truth value or list is a text.
+        let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+        wanted.parameters.insert(key.to_owned(), value);
+    }
+    Ok(wanted)
+}
+
+/// Gives the plugin its parameters through the configuration.
+///
+/// # Errors
+/// When the plugin cannot be loaded, so that its name is not known.
+pub fn set_parameters(config: &mut Config, wanted: &Wanted, front: &dyn Front) -> Result<()> {
+    if wanted.parameters.is_empty() {
+        return Ok(());
+    }
+    let sandbox = plugins::sandbox(config, None, front)?;
+    let name = sandbox
+        .open(PluginSource::resolve(&wanted.plugin)?)?
+        .id()
+        .name;
+    let parameters = config.plugins.params.entry(name).or_default();
+    parameters.extend(wanted.parameters.clone());
+    Ok(())
+}
+
+/// Where orders are loaded.
+pub struct Loader {
+    sandbox: Sandbox,
+    config: Option<Config>,
+    rates: Rates,
+}
+
+/// Parameters by which an order is told how fast things go, with their values.
+fn rate_parameters(rates: &Rates) -> [(&'static str, f64); 3] {
+    [
+        ("read_bytes_per_second", rates.read),
+        ("write_bytes_per_second", rates.write),
+        ("edges_per_second", rates.edges),
+    ]
+}
+
+impl Loader {
+    /// With the limits and parameters of `config`, if there is one. Orders that have parameters for
+    /// rates are told those that stalls are predicted for, unless others are set.
+    ///
+    /// # Errors
+    /// When the machine has no support for the sandbox.
+    pub fn new(config: Option<Config>, rates: Rates, front: &dyn Front) -> Result<Self> {
+        Self::with_limits(config, Limits::default(), rates, front)
+    }
+
+    /// The same, with `limits` where there is no configuration.
+    ///
+    /// # Errors
+    /// As [`Loader::new`].
+    pub fn with_limits(
+        config: Option<Config>,
+        limits: Limits,
+        rates: Rates,
+        front: &dyn Front,
+    ) -> Result<Self> {
+        let sandbox = match &config {
+            Some(config) => plugins::sandbox(config, None, front)?,
+            None => plugins::cached(limits, front)?,
+        };
+        let log = front.plugin_detail();
+        Ok(Self {
+            sandbox: sandbox.with_log(log),
+            config,
+            rates,
+        })
+    }
+
+    /// Loads an order.
+    ///
+    /// # Errors
+    /// When it cannot be loaded, is no order, or refuses its parameters.
+    pub fn load(&self, wanted: &Wanted) -> Result<Box<dyn BucketOrder>> {
+        let plugin = self.sandbox.open(PluginSource::resolve(&wanted.plugin)?)?;
+        self.configure(plugin, wanted)
+    }
+
+    fn configure(&self, plugin: Plugin, wanted: &Wanted) -> Result<Box<dyn BucketOrder>> {
+        let kind = plugin.inspection().kind;
+        if kind != Slot::BucketOrder {
+            let text = format!("{}: is a {kind}, not a bucket order", wanted.label);
+            return Err(Failure::message(Kind::Plugin, text));
+        }
+        let declared = &plugin.inspection().metadata.parameters;
+        let mut parameters: Map<String, Value> = rate_parameters(&self.rates)
+            .into_iter()
+            .filter(|(name, _)| declared.iter().any(|parameter| parameter.name == *name))
+            .map(|(name, rate)| (name.to_owned(), rate.into()))
+            .collect();
+        let configured = self.config.as_ref();
+        if let Some(given) = configured.and_then(|c| c.plugins.params.get(&plugin.id().name)) {
+            parameters.extend(
+                given
+                    .iter()
+                    .map(|(key, value)| (key.clone(), value.clone())),
+            );
+        }
+        parameters.extend(wanted.parameters.clone());
+        Ok(Box::new(plugin.into_order(&parameters.into())?))
+    }
+
+    /// Those that were asked for, in that order; all standard ones if none was. An order that
+    /// cannot be loaded takes part with the reason.
+    pub fn orders(&self, wanted: &[Wanted]) -> Vec<NamedOrder> {
+        if wanted.is_empty() {
+            return self.standard();
+        }
+        let load = |wanted: &Wanted| {
+            let order = self.load(wanted).map_err(|failure| reason(&failure));
+            (wanted.label.clone(), order)
+        };
+        wanted.iter().map(load).collect()
+    }
+
+    /// All standard orders but those that read files: they need a grant, and something to read.
+    fn standard(&self) -> Vec<NamedOrder> {
+        let mut orders = Vec::new();
+        for standard in standard().iter().filter(|s| s.kind == Slot::BucketOrder) {
+            let wanted = Wanted {
+                label: standard.name.to_owned(),
+                plugin: standard.name.to_owned(),
+                parameters: BTreeMap::new(),
+            };
+            let order = match self.sandbox.open(PluginSource::Standard(standard)) {
+                Ok(plugin) if reads_files(&plugin) => continue,
+                Ok(plugin) => self.configure(plugin, &wanted),
+                Err(error) => Err(error.into()),
+            };
+            let order = order.map_err(|failure| reason(&failure));
+            orders.push((wanted.label, order));
+        }
+        orders
+    }
+}
+
+fn reads_files(plugin: &Plugin) -> bool {
+    let mut imports = plugin.inspection().imports.iter();
+    imports.any(|import| import.contains("/files"))
+}
+
+/// A failure in one line.
+fn reason(failure: &Failure) -> String {
+    let lines = failure.lines().into_iter().map(|(_, text)| text);
+    lines.collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_come_with_parameters() {
+        let order = wanted("beta:assignment=random,levels=2").unwrap();
+        assert_eq!(order.plugin, "beta");
+        assert_eq!(order.parameters["assignment"], Value::from("random"));
+        assert_eq!(order.parameters["levels"], Value::from(2));
+        assert_eq!(wanted("dir/my.wasm").unwrap().plugin, "dir/my.wasm");
+        assert!(wanted("beta:assignment").is_err());
+    }
+}

@@ -1,0 +1,177 @@
+//! Fills the slots of a run with the plugins that the command line and the configuration name.
+
+mod configured;
+mod log;
+mod slots;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pbg_config::{Config, Installed};
+use pbg_core::strategy::{BucketOrder, Loss};
+use pbg_train::{Fallbacks, GuardedLoss, Strategies};
+use pbg_wasm::{Grant, Kind as Slot, Limits, PluginPath, Sandbox};
+
+pub use self::log::PluginLog;
+use self::slots::{Slots, Source, Standbys, Taken};
+use crate::cache;
+use crate::failure::Result;
+use crate::front::Front;
+
+/// What decides a run, and what it has to say.
+pub struct Filled {
+    /// For the training loop.
+    pub strategies: Strategies,
+    /// Their log.
+    pub log: PluginLog,
+    /// What is odd but no error.
+    pub warnings: Vec<String>,
+}
+
+/// What takes the slots of a run in the place of what its configuration names.
+#[derive(Default)]
+pub struct Given<'a> {
+    /// Files or names.
+    pub named: &'a [String],
+    /// An order of whoever asks, which is no component.
+    pub order: Option<Box<dyn BucketOrder>>,
+    /// As `order`.
+    pub loss: Option<Box<dyn Loss>>,
+}
+
+impl<'a> Given<'a> {
+    /// Files or names alone.
+    #[must_use]
+    pub fn named(named: &'a [String]) -> Self {
+        Self {
+            named,
+            ..Self::default()
+        }
+    }
+}
+
+/// Environment variable with the folders of the user's own plugins, separated by colons.
+const PLUGIN_PATH: &str = "PBG_PLUGIN_PATH";
+
+/// Where plugins are looked up by their bare names.
+pub fn search_path() -> PluginPath {
+    let folders = std::env::var_os(PLUGIN_PATH).unwrap_or_default();
+    PluginPath::new(std::env::split_paths(&folders))
+}
+
+/// What a configuration may name: what comes with the program, and `files` of the plugin path.
+pub fn installed(files: &[PathBuf]) -> Installed {
+    let standard = |kinds: &[Slot]| {
+        let plugins = pbg_wasm::standard().iter();
+        let plugins = plugins.filter(|plugin| kinds.contains(&plugin.kind));
+        let mut names: Vec<_> = plugins.map(|plugin| plugin.name.to_owned()).collect();
+        names.sort();
+        names
+    };
+    Installed {
+        orders: standard(&[Slot::BucketOrder]),
+        samplers: standard(&[Slot::RelationSampler]),
+        losses: standard(&[Slot::TracedLoss, Slot::ComputedLoss]),
+        files: files.iter().filter_map(|file| bare(file)).collect(),
+    }
+}
+
+/// What a configuration may call the component in a file of the plugin path.
+pub fn bare(file: &Path) -> Option<String> {
+    Some(file.file_stem()?.to_str()?.to_owned())
+}
+
+/// Loads the strategies that `config` names, with those of `given` in their slots instead. Calls that fail leave their arguments in the folder `faults`; calls that
+/// are at work when `stop` is set end soon.
+///
+/// # Errors
+/// When a plugin cannot be loaded, fits no slot, or a slot that is taken.
+pub fn fill(
+    config: &Config,
+    given: Given<'_>,
+    faults: Option<PathBuf>,
+    stop: Option<&Arc<AtomicBool>>,
+    front: &dyn Front,
+) -> Result<Filled> {
+    let log = PluginLog::default();
+    let mut sandbox = sandbox(config, faults, front)?.with_log(log.sink());
+    if let Some(stop) = stop {
+        sandbox = sandbox.with_interrupt(Arc::clone(stop));
+    }
+    let source = Source {
+        path: search_path(),
+        sandbox,
+    };
+    let used = Slots::new(&source, config, given)?;
+    let standbys = Standbys::new(&source, config, &used)?;
+    let installed = installed(&source.path.files()).names();
+    let mut warnings = slots::unused(config, &used.names(), &standbys.names(), &installed)?;
+    let order = |plugin| configured::order(plugin, config);
+    let sampler = |plugin| configured::sampler(plugin, config);
+    let fallbacks = Fallbacks {
+        order: standbys.order.map(order).transpose()?,
+        sampler: standbys.sampler.map(sampler).transpose()?,
+    };
+    // What is odd about a loss that may never take part is not news.
+    let standby_loss = standbys.loss;
+    let standby_loss = standby_loss.map(|plugin| configured::loss(plugin, config, &mut Vec::new()));
+    let loss = match used.loss {
+        Taken::Plugin(plugin) => configured::loss(*plugin, config, &mut warnings)?,
+        Taken::Own(loss) => loss,
+    };
+    warnings.extend(configured::odd(loss.as_ref(), config));
+    Ok(Filled {
+        strategies: Strategies {
+            order: match used.order {
+                Taken::Plugin(plugin) => order(*plugin)?,
+                Taken::Own(order) => order,
+            },
+            sampler: sampler(used.sampler)?,
+            loss: GuardedLoss::new(loss, standby_loss.transpose()?),
+            fallbacks,
+        },
+        log,
+        warnings,
+    })
+}
+
+/// Where the plugins of `config` run.
+///
+/// # Errors
+/// When the machine has no support for the sandbox.
+pub fn sandbox(config: &Config, faults: Option<PathBuf>, front: &dyn Front) -> Result<Sandbox> {
+    let grants = config.plugins.grants.iter().map(|grant| Grant {
+        plugin: grant.plugin.clone(),
+        read: grant.read.iter().map(PathBuf::from).collect(),
+    });
+    let pins = config.plugins.pins.iter();
+    let pins = pins.map(|pin| (pin.plugin.clone(), pin.sha256.clone()));
+    let sandbox = cached(Limits::from(&config.plugins.limits), front)?
+        .with_grants(grants.collect())
+        .with_pins(pins.collect());
+    Ok(match faults {
+        Some(faults) => sandbox.with_faults(faults),
+        None => sandbox,
+    })
+}
+
+/// Where plugins run that a process of its own compiles each time.
+///
+/// # Errors
+/// When the machine has no support for the sandbox.
+pub fn uncached(limits: Limits, front: &dyn Front) -> Result<Sandbox> {
+    Ok(Sandbox::new(limits)?.with_compiler(front.compiler()))
+}
+
+/// As [`uncached`], with what was compiled kept where the user has a place for it.
+///
+/// # Errors
+/// As [`uncached`].
+pub fn cached(limits: Limits, front: &dyn Front) -> Result<Sandbox> {
+    let sandbox = uncached(limits, front)?;
+    Ok(match cache::open(front) {
+        Some(cache) => sandbox.with_cache(cache),
+        None => sandbox,
+    })
+}

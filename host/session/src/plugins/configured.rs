@@ -1,0 +1,91 @@
+//! Plugins with the parameters that the configuration has for them.
+
+use pbg_config::Config;
+use pbg_core::model::Comparator;
+use pbg_core::strategy::{BucketOrder, Loss, SamplerFactory, Scores};
+use pbg_wasm::{LoadedLoss, Plugin};
+use serde_json::{Map, Value};
+
+use crate::failure::Result;
+
+/// An order with the parameters that the configuration has for it.
+pub(super) fn order(plugin: Plugin, config: &Config) -> Result<Box<dyn BucketOrder>> {
+    let parameters = parameters(config, &plugin);
+    Ok(Box::new(plugin.into_order(&parameters)?))
+}
+
+/// A sampler with the parameters that the configuration has for it.
+pub(super) fn sampler(plugin: Plugin, config: &Config) -> Result<Box<dyn SamplerFactory>> {
+    let parameters = parameters(config, &plugin);
+    Ok(Box::new(plugin.into_sampler(&parameters)?))
+}
+
+/// A loss with the parameters that the configuration has for it; `warnings` takes what is odd.
+pub(super) fn loss(
+    plugin: Plugin,
+    config: &Config,
+    warnings: &mut Vec<String>,
+) -> Result<Box<dyn Loss>> {
+    let parameters = loss_parameters(config, &plugin, warnings);
+    Ok(match plugin.into_loss(&parameters)? {
+        LoadedLoss::Traced(graph) => pbg_train::traced(graph),
+        LoadedLoss::Computed(code) => Box::new(code),
+    })
+}
+
+/// What is odd about a formula with the comparator of the configuration. A guest that computes is not asked: a call of
+/// it is seen in its log.
+pub(super) fn odd(loss: &dyn Loss, config: &Config) -> Option<String> {
+    let formula = loss.worker().formula().is_some();
+    let odd = formula && config.comparator == Comparator::Cos && stays_large(loss);
+    odd.then(|| {
+        format!(
+            "loss_fn: {} with comparator cos: scores stay within -1 to 1, so the loss cannot get small; use comparator \
+             dot",
+            loss.id().name
+        )
+    })
+}
+
+/// Whether the best scores within -1 to 1 leave more than a third of the loss of equal ones. A
+/// loss that fails here says so when it is trained.
+fn stays_large(loss: &dyn Loss) -> bool {
+    let mut losses = [0.0; 2];
+    let evaluated = loss.worker().evaluate(&mut Scores {
+        positive: &[1.0, 0.0],
+        negative: &mut [-1.0, 0.0],
+        columns: 1,
+        positive_gradient: &mut [0.0; 2],
+        loss: &mut losses,
+    });
+    let [best, equal] = losses;
+    evaluated.is_ok() && 3.0 * best > equal
+}
+
+/// What the configuration sets for `plugin`.
+fn parameters(config: &Config, plugin: &Plugin) -> Value {
+    let given = config.plugins.params.get(&plugin.id().name);
+    let given = given.into_iter().flatten();
+    given
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+/// What the configuration sets for the loss, PBG's key `margin` included.
+fn loss_parameters(config: &Config, plugin: &Plugin, warnings: &mut Vec<String>) -> Value {
+    const MARGIN: &str = "margin";
+    let mut given = parameters(config, plugin);
+    let (Some(margin), Some(object)) = (config.margin, given.as_object_mut()) else {
+        return given;
+    };
+    let mut declared = plugin.inspection().metadata.parameters.iter();
+    if declared.any(|parameter| parameter.name == MARGIN) {
+        // As it is written: 0.1 and not the f64 next to its f32.
+        let written = margin.to_string().parse().unwrap_or(f64::from(margin));
+        object.entry(MARGIN).or_insert(written.into());
+    } else {
+        warnings.push(format!("margin: the loss {} has none", plugin.id()));
+    }
+    given
+}

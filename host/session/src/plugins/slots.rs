@@ -1,0 +1,250 @@
+//! Which plugin takes which slot of a run, and which one its place when it fails.
+
+use std::collections::BTreeSet;
+
+use pbg_config::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, OnFault};
+use pbg_core::nearest::nearest;
+use pbg_core::strategy::{BucketOrder, Loss, StrategyId};
+use pbg_wasm::{Kind as Slot, Plugin, PluginPath, Sandbox};
+
+use crate::failure::{Failure, Result};
+use crate::kind::Kind;
+use crate::plugins::Given;
+
+/// Where plugins come from: their files, and the sandbox that opens them.
+pub(super) struct Source {
+    pub(super) path: PluginPath,
+    pub(super) sandbox: Sandbox,
+}
+
+impl Source {
+    fn open(&self, name: &str) -> Result<Plugin> {
+        Ok(self.sandbox.open(self.path.resolve(name)?)?)
+    }
+}
+
+/// Who takes a slot.
+pub(super) enum Taken<T> {
+    Plugin(Box<Plugin>),
+    /// What is no component.
+    Own(T),
+}
+
+impl<T> Taken<T> {
+    fn plugin(&self) -> Option<&Plugin> {
+        match self {
+            Self::Plugin(plugin) => Some(plugin),
+            Self::Own(_) => None,
+        }
+    }
+}
+
+/// What takes a slot without being a component.
+pub(super) trait Own {
+    fn id(&self) -> &StrategyId;
+}
+
+impl Own for Box<dyn BucketOrder> {
+    fn id(&self) -> &StrategyId {
+        self.as_ref().id()
+    }
+}
+
+impl Own for Box<dyn Loss> {
+    fn id(&self) -> &StrategyId {
+        self.as_ref().id()
+    }
+}
+
+impl<T: Own> Taken<T> {
+    fn id(&self) -> StrategyId {
+        match self {
+            Self::Plugin(plugin) => plugin.id(),
+            Self::Own(own) => own.id().clone(),
+        }
+    }
+}
+
+/// What takes a run's slots.
+pub(super) struct Slots {
+    pub(super) order: Taken<Box<dyn BucketOrder>>,
+    pub(super) sampler: Plugin,
+    pub(super) loss: Taken<Box<dyn Loss>>,
+}
+
+impl Slots {
+    /// Those that `given` has or names, and those of `config` for slots that are left.
+    ///
+    /// # Errors
+    /// When a plugin cannot be opened, fits no slot, or a slot that is taken.
+    pub(super) fn new(source: &Source, config: &Config, given: Given<'_>) -> Result<Self> {
+        let mut order = given.order.map(Taken::Own);
+        let mut loss = given.loss.map(Taken::Own);
+        let mut sampler: Option<Plugin> = None;
+        for name in given.named {
+            let plugin = source.open(name)?;
+            match plugin.inspection().kind {
+                Slot::BucketOrder => take(&mut order, plugin, name)?,
+                Slot::RelationSampler if config.dynamic_relations => {
+                    let text = format!(
+                        "--plugin {name}: is a relation sampler, and with `dynamic_relations` none is asked: batches mix \
+                         relations"
+                    );
+                    return Err(Failure::message(Kind::Usage, text));
+                }
+                Slot::RelationSampler => match &sampler {
+                    Some(first) => return Err(second(&plugin, &first.id(), name)),
+                    None => sampler = Some(plugin),
+                },
+                Slot::TracedLoss | Slot::ComputedLoss => take(&mut loss, plugin, name)?,
+                other => {
+                    let text =
+                        format!("plugin {name}: is a {other}, for which a run has no slot yet");
+                    return Err(Failure::message(Kind::Plugin, text));
+                }
+            }
+        }
+        Ok(Self {
+            order: match order {
+                Some(order) => order,
+                None => Taken::Plugin(Box::new(source.open(&config.bucket_order)?)),
+            },
+            sampler: match sampler {
+                Some(sampler) => sampler,
+                None => source.open(&config.relation_sampler)?,
+            },
+            loss: match loss {
+                Some(loss) => loss,
+                None => Taken::Plugin(Box::new(source.open(&config.loss_fn)?)),
+            },
+        })
+    }
+
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
+        ids.into_iter().map(|id| id.name).collect()
+    }
+}
+
+fn take<T: Own>(slot: &mut Option<Taken<T>>, plugin: Plugin, name: &str) -> Result<()> {
+    match slot {
+        Some(first) => Err(second(&plugin, &first.id(), name)),
+        None => {
+            *slot = Some(Taken::Plugin(Box::new(plugin)));
+            Ok(())
+        }
+    }
+}
+
+/// A slot is taken twice.
+fn second(plugin: &Plugin, first: &StrategyId, name: &str) -> Failure {
+    let kind = plugin.inspection().kind;
+    let text = format!("--plugin {name}: a run has one {kind}, and {first} is it already");
+    Failure::message(Kind::Usage, text)
+}
+
+/// The fallback of each slot, where there is one.
+#[derive(Default)]
+pub(super) struct Standbys {
+    pub(super) order: Option<Plugin>,
+    pub(super) sampler: Option<Plugin>,
+    pub(super) loss: Option<Plugin>,
+}
+
+impl Standbys {
+    /// Those of `used`, where `config` wants any.
+    ///
+    /// # Errors
+    /// When a fallback that a plugin names cannot be opened, or is of another kind.
+    pub(super) fn new(source: &Source, config: &Config, used: &Slots) -> Result<Self> {
+        match config.plugins.on_fault {
+            OnFault::End => Ok(Self::default()),
+            OnFault::Fallback => Ok(Self {
+                order: standby(source, used.order.plugin(), DEFAULT_ORDER)?,
+                sampler: standby(source, Some(&used.sampler), DEFAULT_SAMPLER)?,
+                loss: standby(source, used.loss.plugin(), DEFAULT_LOSS)?,
+            }),
+        }
+    }
+
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        let plugins = [&self.order, &self.sampler, &self.loss].into_iter();
+        plugins.flatten().map(|plugin| plugin.id().name).collect()
+    }
+}
+
+/// What `used` names as its fallback, or else the default of its key, unless that is the plugin itself; the default where
+/// no plugin is used.
+fn standby(source: &Source, used: Option<&Plugin>, default: &str) -> Result<Option<Plugin>> {
+    let Some(used) = used else {
+        return source.open(default).map(Some);
+    };
+    let named = used.inspection().metadata.fallback.as_deref();
+    let opened = source.open(named.unwrap_or(default));
+    let standby = opened.map_err(|failure| match named {
+        Some(_) => failure.context(format!("the fallback that {} names", used.id())),
+        None => failure,
+    })?;
+    let (kind, wanted) = (standby.inspection().kind, used.inspection().kind);
+    if !same_slot(kind, wanted) {
+        let (names, id) = (used.id(), standby.id());
+        let text = format!("the fallback that {names} names: {id} is a {kind}, no {wanted}");
+        return Err(Failure::message(Kind::Plugin, text));
+    }
+    Ok(Some(standby).filter(|standby| standby.id() != used.id()))
+}
+
+/// Whether plugins of these kinds can take each other's place.
+fn same_slot(a: Slot, b: Slot) -> bool {
+    let is_loss = |kind| matches!(kind, Slot::TracedLoss | Slot::ComputedLoss);
+    a == b || is_loss(a) && is_loss(b)
+}
+
+/// What the configuration says of plugins that take no part, or only where another one fails.
+///
+/// # Errors
+/// When a pin is among it: what was pinned is not what runs; or parameters of a name that no plugin has.
+pub(super) fn unused(
+    config: &Config,
+    used: &BTreeSet<String>,
+    standbys: &BTreeSet<String>,
+    installed: &BTreeSet<String>,
+) -> Result<Vec<String>> {
+    let plugins = &config.plugins;
+    let known = |name: &String| used.contains(name) || standbys.contains(name);
+    if let Some(pin) = plugins.pins.iter().find(|pin| !known(&pin.plugin)) {
+        let name = &pin.plugin;
+        let text =
+            format!("plugins.pins: {name} is pinned, and this run uses no plugin of that name");
+        let help = format!(
+            "it uses {}",
+            used.iter().cloned().collect::<Vec<_>>().join(", ")
+        );
+        return Err(Failure::message(Kind::Config, text).help(help));
+    }
+    let exists = |name: &String| known(name) || installed.contains(name);
+    if let Some(name) = plugins.params.keys().find(|name| !exists(name)) {
+        let text = format!(
+            "plugins.params: {name} is no plugin of this run, and none is installed by that name"
+        );
+        let names = used.iter().chain(installed).map(String::as_str);
+        let failure = Failure::message(Kind::Config, text);
+        return Err(match nearest(name, names) {
+            Some(near) => failure.help(format!("did you mean `{near}`?")),
+            None => failure,
+        });
+    }
+    let params = plugins.params.keys().map(|name| ("plugins.params", name));
+    let grants = plugins
+        .grants
+        .iter()
+        .map(|grant| ("plugins.grants", &grant.plugin));
+    Ok(params
+        .chain(grants)
+        .filter(|(_, name)| !used.contains(*name))
+        .map(|(key, name)| match standbys.contains(name) {
+            true => format!("{key}: {name} takes part only if another plugin fails"),
+            false => format!("{key}: {name} is no plugin of this run"),
+        })
+        .collect())
+}

@@ -1,0 +1,157 @@
+//! Commits of several trainers, read again.
+
+use pbg_core::ledger::{Begun, Cut};
+
+use super::*;
+use crate::checkpoint::{Checkpoint, ReadCheckpoint};
+
+fn rows(value: f32) -> PartitionRows<'static> {
+    let fill: &'static (dyn Fn(usize, &mut [f32]) + Sync) =
+        Box::leak(Box::new(move |_: usize, out: &mut [f32]| out.fill(value)));
+    PartitionRows {
+        rows: 2,
+        dim: 3,
+        embeddings: fill,
+        row_adagrad: fill,
+    }
+}
+
+fn manifest(version: u64, files: &[(String, Summary)]) -> Manifest {
+    let begun = Begun {
+        incarnation: Token(7),
+        revision: 3,
+        token: Token(1),
+        number: 4,
+    };
+    let begun = Some(begun);
+    Manifest {
+        version,
+        files: files.iter().cloned().collect(),
+        cut: Some(Cut { version, begun }),
+        ..Manifest::default()
+    }
+}
+
+#[test]
+fn what_several_commit_one_goes_on_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |token| SharedCheckpoint::open(folder.path(), Token(token)).unwrap();
+    let (one, two) = (open(1), open(2));
+    assert!(
+        Checkpoint::open_or_create(folder.path())
+            .unwrap_err()
+            .is_locked()
+    );
+    let first = one.write_partition("e", 0, 1, &rows(1.0)).unwrap();
+    let second = two.write_partition("e", 0, 1, &rows(2.0)).unwrap();
+    assert_ne!(first.id, second.id);
+    let model = two.write_model(1, &[]).unwrap();
+    let manifest = manifest(1, &[in_manifest("e", 0, &second), model]);
+    two.publish(&manifest).unwrap();
+    two.publish(&manifest).unwrap_err();
+    assert_eq!(one.newest().unwrap().as_ref(), Some(&manifest));
+    assert_eq!(from_manifest(&manifest, "e", 0), Some(second));
+    assert!(one.is_seen_by(Token(2)) && !one.is_seen_by(Token(3)));
+    one.forget(Token(1)).unwrap();
+    drop((one, two));
+
+    // Whoever goes on alone finds it, though it has not replaced the last one.
+    let alone = Checkpoint::open_or_create(folder.path()).unwrap();
+    assert_eq!(alone.version(), 1);
+    let data = alone.read_partition("e", 0).unwrap().unwrap();
+    assert_eq!(data.embeddings[..], [2.0; 6]);
+    let read = ReadCheckpoint::open(folder.path()).unwrap();
+    assert_eq!(read.version(), 1);
+    assert!(!folder.path().join("manifest.v1.json").exists());
+    assert_eq!(names::entries(folder.path()).unwrap().len(), 5);
+}
+
+#[test]
+fn a_version_that_is_not_whole_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
+    let file = trainer.write_partition("e", 0, 1, &rows(1.0)).unwrap();
+    let whole = manifest(1, &[in_manifest("e", 0, &file)]);
+    trainer.publish(&whole).unwrap();
+    trainer.make_current(&whole).unwrap();
+    let mut lacks = file;
+    lacks.id.version = 9;
+    let broken = manifest(2, &[in_manifest("e", 0, &lacks)]);
+    trainer.publish(&broken).unwrap();
+    assert_eq!(trainer.newest().unwrap(), Some(whole));
+    std::fs::write(folder.path().join("manifest.v3.json"), "{").unwrap();
+    assert_eq!(trainer.newest().unwrap().unwrap().version, 1);
+}
+
+#[test]
+fn garbage_goes_and_what_is_kept_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
+    let write = |version| {
+        trainer
+            .write_partition("e", 0, version, &rows(1.0))
+            .unwrap()
+    };
+    let (old, kept, newest) = (write(1), write(1), write(2));
+    let models = [1, 2].map(|version| trainer.write_model(version, &[]).unwrap());
+    let before = manifest(1, &[in_manifest("e", 0, &kept)]);
+    let now = manifest(2, &[in_manifest("e", 0, &newest), models[1].clone()]);
+    let listed = trainer.list().unwrap();
+    assert_eq!(listed.len(), 5);
+    let later = write(2);
+    let is_garbage = |_: &str, _, _| true;
+    trainer
+        .remove_garbage(&listed, &[&before, &now], is_garbage)
+        .unwrap();
+    let name = |file: &File| in_manifest("e", 0, file).0;
+    let mut expected = [
+        name(&kept),
+        name(&newest),
+        name(&later),
+        models[1].0.clone(),
+    ];
+    expected.sort_unstable();
+    assert_eq!(trainer.list().unwrap(), expected);
+    assert!(!folder.path().join(name(&old)).exists());
+}
+
+#[test]
+fn a_name_is_taken_once_in_a_folder_without_links_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let [staged, path] = ["staged", "named"].map(|name| folder.path().join(name));
+    fs::write(&staged, "whole").unwrap();
+    copy_to_new(&staged, &path).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"whole");
+    fs::write(&staged, "other").unwrap();
+    copy_to_new(&staged, &path).unwrap_err();
+    assert_eq!(fs::read(&path).unwrap(), b"whole");
+    assert!(has_no_links(&io::Error::from_raw_os_error(1)));
+    let taken = fs::hard_link(&staged, &path).unwrap_err();
+    assert!(!has_no_links(&taken));
+}
+
+#[test]
+fn what_is_known_behind_a_version_is_no_part_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
+    let mut first = manifest(1, &[]);
+    first.metrics_length = trainer
+        .write_metrics(first.cut.unwrap(), None, b"a\n")
+        .unwrap();
+    trainer.publish(&first).unwrap();
+    trainer.make_current(&first).unwrap();
+    trainer.append_metrics(&first, b"b\n").unwrap();
+    // Only once, and not behind those of another version.
+    trainer.append_metrics(&first, b"b\n").unwrap();
+    let metrics = || fs::read_to_string(folder.path().join("metrics.jsonl")).unwrap();
+    assert_eq!(metrics(), "a\nb\n");
+    let mut second = manifest(2, &[]);
+    let lines = b"b\nc\n";
+    second.metrics_length = trainer
+        .write_metrics(second.cut.unwrap(), Some(&first), lines)
+        .unwrap();
+    trainer.publish(&second).unwrap();
+    trainer.make_current(&second).unwrap();
+    trainer.append_metrics(&first, b"x\n").unwrap();
+    assert_eq!(metrics(), "a\nb\nc\n");
+}

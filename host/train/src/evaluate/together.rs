@@ -1,0 +1,199 @@
+//! An evaluation by several processes: each takes blocks of the edges, and all of them tell the same.
+//!
+//! They find each other by a folder in the checkpoint's, named after what is evaluated: another version of the
+//! checkpoint, other edges or other options are another evaluation. So nobody has to be started first, wait for the
+//! others, or know how many there are; what one that was killed has ranked is there for the next.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pbg_core::ledger::Token;
+use pbg_core::seed::{self, Purpose};
+use pbg_store::blocks::{Blocks, Next};
+use pbg_store::checkpoint::CheckpointError;
+use pbg_store::files::FileError;
+use serde::{Deserialize, Serialize};
+
+use super::breakdown::{Breakdown, SumsBy};
+use super::stats::RankSums;
+use super::view::{Committed, View};
+use super::{EvalOptions, EvalReport, Parts, report};
+use crate::error::RunError;
+use crate::member::{ClusterError, blocks};
+use crate::resolved::Resolved;
+use crate::trained::Trained;
+
+/// How names of folders begin.
+const EVALUATION: &str = "evaluation.";
+/// Blocks for each process: those that were started later, or are slower, take fewer.
+const EACH: u64 = 2;
+/// How often who has nothing to rank looks whether others are done.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What came of a block.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Found {
+    sums: [RankSums; 2],
+    by: SumsBy,
+}
+
+impl Resolved {
+    /// As [`Resolved::evaluate`], together with other processes that do the same; the edges are cut for so many
+    /// `machines`. Ranks are the same as those of one; their means may differ in the last digits.
+    ///
+    /// # Errors
+    /// As [`Resolved::evaluate`], and when the checkpoint's folder cannot be written.
+    pub fn evaluate_together(
+        &self,
+        options: &EvalOptions,
+        machines: u32,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<EvalReport, RunError> {
+        let started = Instant::now();
+        let model = self.model_to_rank(options)?;
+        let view = View::of(&model);
+        let set = view.dataset.edge_set(&options.edges)?;
+        let mut parts = Parts::new(view, &set, options, self.config().seed)?;
+        let count = blocks(parts.len(), EACH * u64::from(machines));
+        let name = format!("{EVALUATION}{:016x}", self.digest(&model, options, count)?);
+        let folder = Path::new(&self.config().checkpoint_path).join(name);
+        let bits = getrandom::u64().map_err(|e| ClusterError::NoRandomBits(e.to_string()))?;
+        Blocks::sweep(&folder, EVALUATION).map_err(file)?;
+        let mut shared = Blocks::open(&folder, count, Token(bits)).map_err(file)?;
+        let ranked = rank_blocks(&mut shared, &mut parts, &model, count, progress);
+        let results = ranked.and_then(|()| shared.results().map_err(file));
+        shared.leave().map_err(file)?;
+
+        let mut sums = [RankSums::default(), RankSums::default()];
+        let mut by = options.by.map(Breakdown::new);
+        for (block, result) in results?.iter().enumerate() {
+            let found = read(result, &folder, block)?;
+            for (sum, more) in sums.iter_mut().zip(&found.sums) {
+                sum.add(more);
+            }
+            if let Some(by) = &mut by {
+                by.merge(&found.by);
+            }
+        }
+        let mut report = report(options, &sums);
+        report.by = by.map_or(Vec::new(), |by| by.report(&view));
+        report.without_embedding = parts.without_embedding();
+        report.version = model.checkpoint.version();
+        report.missing = model.missing.clone();
+        report.seconds = started.elapsed().as_secs_f64();
+        Ok(report)
+    }
+
+    /// By what two evaluations are the same: the checkpoint's files, the edges, what is asked, and the program.
+    fn digest(
+        &self,
+        model: &Trained<'_>,
+        options: &EvalOptions,
+        count: u32,
+    ) -> Result<u64, RunError> {
+        let EvalOptions {
+            edges,
+            filter,
+            candidates,
+            threads: _,
+            limit,
+            by,
+        } = options;
+        let manifest = serde_json::to_string(model.checkpoint.manifest());
+        let manifest = manifest.map_err(|error| {
+            file(FileError::new(
+                "read the manifest of",
+                model.checkpoint.path(),
+                error.into(),
+            ))
+        })?;
+        let what = format!(
+            "{} {manifest} {} {edges} {filter:?} {candidates:?} {limit:?} {by:?} {} {count}",
+            env!("CARGO_PKG_VERSION"),
+            self.dataset().identity(),
+            self.config().seed,
+        );
+        Ok(seed::of_text(0, Purpose::Candidates, what.as_bytes()))
+    }
+}
+
+/// Ranks blocks until all have been ranked by somebody.
+fn rank_blocks(
+    shared: &mut Blocks,
+    parts: &mut Parts<'_>,
+    model: &Trained<'_>,
+    count: u32,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), RunError> {
+    let tables = &mut Committed::new(model);
+    let size = parts.len().div_ceil(u64::from(count));
+    let all = 2 * parts.len();
+    loop {
+        let before = (u64::from(shared.finished()) * 2 * size).min(all);
+        progress(before, all);
+        match shared.take().map_err(file)? {
+            Next::Done => return Ok(()),
+            Next::Wait => thread::sleep(LOOK),
+            Next::Block(block) => {
+                let start = u64::from(block) * size;
+                let part = start..(start + size).min(parts.len());
+                let mut step = |done: u64, _| progress((before + done).min(all), all);
+                let sums = parts.sums(tables, part, &mut step)?;
+                let by = parts.take_breakdown();
+                let found = serde_json::to_vec(&Found { sums, by });
+                let found = found.map_err(|error| {
+                    let operation = "put into JSON the ranks for";
+                    file(FileError::new(
+                        operation,
+                        model.checkpoint.path(),
+                        error.into(),
+                    ))
+                })?;
+                shared.finish(&found).map_err(file)?;
+            }
+        }
+    }
+}
+
+/// What a process has left. It may be another one's, and from long ago.
+fn read(result: &[u8], folder: &Path, block: usize) -> Result<Found, RunError> {
+    let found = serde_json::from_slice::<Found>(result).map_err(|error| error.to_string());
+    let is_possible = |sums: &RankSums| sums.raw.is_possible() && sums.filtered.is_possible();
+    let found = found.and_then(|found| {
+        let mut all = found.sums.iter().chain(found.by.values().flatten());
+        match all.all(is_possible) {
+            true => Ok(found),
+            false => Err("there are no ranks with such sums".to_owned()),
+        }
+    });
+    found.map_err(|what| {
+        let path = folder.join(format!("block.{block}"));
+        let cause = std::io::Error::new(std::io::ErrorKind::InvalidData, what);
+        file(FileError::new("use the ranks in", &path, cause))
+    })
+}
+
+fn file(error: FileError) -> RunError {
+    CheckpointError::from(error).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_left_is_looked_at_before_it_is_used() {
+        let found = Found {
+            sums: Default::default(),
+            by: SumsBy::new(),
+        };
+        let good = serde_json::to_string(&found).unwrap();
+        read(good.as_bytes(), Path::new("x"), 7).unwrap();
+        for wrong in ["", "{}", &good.replacen("\"n\":0", "\"n\":9", 1)] {
+            let error = read(wrong.as_bytes(), Path::new("x"), 7).unwrap_err();
+            assert!(error.to_string().contains("x/block.7"), "{error}");
+        }
+    }
+}

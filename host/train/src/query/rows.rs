@@ -1,0 +1,197 @@
+//! The embeddings of some entities: of those that are named, or of those that most edges have.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pbg_core::graph::{Bucket, Edges, Side};
+use pbg_core::model::Comparator;
+use pbg_kernels::rank::{Ranker, Replacement};
+use pbg_store::dataset::EntityId;
+
+use super::{Model, plain};
+use crate::check::READ_ROWS;
+use crate::error::{RunError, SettingError, UnknownName};
+use crate::names;
+
+/// An entity of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entity {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub entity_type: String,
+    place: (usize, EntityId),
+}
+
+/// Entities and their embeddings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// Which.
+    pub entities: Vec<Entity>,
+    /// Numbers per embedding.
+    pub dimension: usize,
+    /// Their embeddings, `[entities, dimension]`.
+    pub rows: Vec<f32>,
+}
+
+/// Edges of each entity, by type and partition.
+type Degrees = Vec<Vec<Vec<u32>>>;
+
+impl Model<'_> {
+    /// The entity of this name.
+    ///
+    /// # Errors
+    /// When no entity has it, or several types do and `entity_type` does not choose.
+    pub fn named(&mut self, name: &str, entity_type: Option<&str>) -> Result<Entity, RunError> {
+        let place = self.find(name, entity_type)?;
+        Ok(self.entity(name.to_owned(), place))
+    }
+
+    /// The `count` entities with most edges in the edge sets `sets`, most first; those of one type where it is named.
+    ///
+    /// # Errors
+    /// When there is no such type or set, or it cannot be read.
+    pub fn most_connected(
+        &mut self,
+        count: usize,
+        sets: &[String],
+        entity_type: Option<&str>,
+    ) -> Result<Vec<Entity>, RunError> {
+        let types = 0..self.trained.blueprint.layout.types.len();
+        let wanted = match entity_type {
+            None => types.collect(),
+            Some(wanted) => vec![self.type_called(wanted)?],
+        };
+        let degrees = self.degrees(sets)?;
+        let mut best: Vec<(u32, usize, EntityId)> = Vec::new();
+        for index in wanted {
+            for (partition, degrees) in (0..).zip(&degrees[index]) {
+                let ids = (0..).map(|offset| EntityId { partition, offset });
+                let entities = degrees.iter().zip(ids);
+                let known = entities.filter(|(_, id)| self.trained.has(index, *id));
+                best.extend(known.map(|(&degree, id)| (degree, index, id)));
+                best.sort_unstable_by(|a, b| b.0.cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+                best.truncate(count);
+            }
+        }
+        let mut entities = Vec::with_capacity(best.len());
+        for (_, index, id) in best {
+            let name = self.dictionary(index)?.name_of(id).unwrap_or_default();
+            let name = name.to_owned();
+            entities.push(self.entity(name, (index, id)));
+        }
+        Ok(entities)
+    }
+
+    /// The embeddings of `entities` as `comparator`, or the model's own, compares them: those of `cos` have length 1.
+    /// Partitions are read once each and not kept.
+    ///
+    /// # Errors
+    /// When the types have embeddings of different lengths, or the model cannot be read.
+    pub fn embeddings(
+        &mut self,
+        entities: Vec<Entity>,
+        comparator: Option<Comparator>,
+    ) -> Result<Chosen, RunError> {
+        let mut spec = plain(&self.trained.blueprint.spec);
+        spec.comparator = comparator.unwrap_or(spec.comparator);
+        let params = &self.global_embeddings(&spec)?;
+        let mut ranker = Ranker::new(Arc::new(spec))?;
+        let mut tables: BTreeMap<(usize, u32), Vec<(usize, u32)>> = BTreeMap::new();
+        for (at, entity) in entities.iter().enumerate() {
+            let (index, id) = entity.place;
+            let table = tables.entry((index, id.partition)).or_default();
+            table.push((at, id.offset));
+        }
+        let types = &self.trained.blueprint.layout.types;
+        let mut dimensions = tables.keys().map(|(index, _)| types[*index].dimension);
+        let dimension = dimensions.next().unwrap_or(1);
+        if dimensions.any(|other| other != dimension) {
+            return Err(SettingError::Dimensions.into());
+        }
+        let mut rows = vec![0.0; entities.len() * dimension];
+        for ((index, partition), wanted) in tables {
+            let table = self.trained.table(index, partition)?;
+            let offsets: Vec<u32> = wanted.iter().map(|(_, offset)| *offset).collect();
+            // Without operators, and with one entity type per relation.
+            let replacement = Replacement {
+                side: Side::Lhs,
+                relation: index as u32,
+                params,
+            };
+            let prepared = ranker.prepared(replacement, &offsets, &table);
+            for ((at, _), row) in wanted.iter().zip(prepared.chunks_exact(dimension)) {
+                rows[at * dimension..(at + 1) * dimension].copy_from_slice(row);
+            }
+        }
+        Ok(Chosen {
+            entities,
+            dimension,
+            rows,
+        })
+    }
+
+    fn entity(&self, name: String, place: (usize, EntityId)) -> Entity {
+        let entity_type = self.trained.blueprint.layout.types[place.0].name.clone();
+        Entity {
+            name,
+            entity_type,
+            place,
+        }
+    }
+
+    fn type_called(&self, wanted: &str) -> Result<usize, RunError> {
+        let blueprint = &self.trained.blueprint;
+        let types = || blueprint.layout.types.iter().map(|t| t.name.as_str());
+        let unknown = || UnknownName::EntityType {
+            entity_type: wanted.to_owned(),
+            known: names::few(types()),
+        };
+        Ok(blueprint.entity_type(wanted).ok_or_else(unknown)?)
+    }
+
+    /// How many edges the entities have.
+    fn degrees(&self, sets: &[String]) -> Result<Degrees, RunError> {
+        let blueprint = &self.trained.blueprint;
+        let of_type = |index| {
+            let partitions = 0..self.trained.partitions(index);
+            let entities = partitions.map(|p| self.trained.entities(index, p));
+            entities.map(|n| vec![0; n as usize]).collect()
+        };
+        let mut degrees: Degrees = (0..blueprint.layout.types.len()).map(of_type).collect();
+        for set in sets {
+            let set = self.trained.dataset.edge_set(set)?;
+            for bucket in blueprint.layout.grid() {
+                let len = set.bucket_len(bucket);
+                for start in (0..len).step_by(READ_ROWS as usize) {
+                    let edges = set.read(bucket, start..(start + READ_ROWS).min(len))?;
+                    self.count(bucket, &edges, &mut degrees);
+                }
+            }
+        }
+        Ok(degrees)
+    }
+
+    fn count(&self, bucket: Bucket, edges: &Edges, degrees: &mut Degrees) {
+        let blueprint = &self.trained.blueprint;
+        let sides = [
+            (Side::Lhs, bucket.lhs, &edges.lhs),
+            (Side::Rhs, bucket.rhs, &edges.rhs),
+        ];
+        for (side, partition, offsets) in sides {
+            for (&offset, &relation) in offsets.iter().zip(&edges.rel) {
+                // A dataset that has grown has relations and entities that the model knows nothing of.
+                if relation as usize >= blueprint.relation_names.len() {
+                    continue;
+                }
+                let of_type = &mut degrees[blueprint.type_of(relation, side)];
+                // A type with one partition has it in every bucket.
+                let partition = if of_type.len() == 1 { 0 } else { partition };
+                let of_partition = of_type.get_mut(partition as usize);
+                if let Some(degree) = of_partition.and_then(|p| p.get_mut(offset as usize)) {
+                    *degree = degree.saturating_add(1);
+                }
+            }
+        }
+    }
+}

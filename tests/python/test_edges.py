@@ -1,0 +1,140 @@
+"""Edges from files, Arrow, pandas, polars, dictionaries and iterables: the same dataset each time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pbg_host
+import polars
+import pyarrow as pa
+import pytest
+from conftest import Keys, edges, keys_in
+
+EDGES = edges(1000)
+COLUMNS = dict(zip(("lhs", "rel", "rhs"), map(list, zip(*EDGES))))
+
+
+def batches() -> Iterator[pa.RecordBatch]:
+    table = pa.table(COLUMNS)
+    for start in range(0, len(EDGES), 300):
+        yield from table.slice(start, 300).to_batches()
+
+
+def file_of(folder: Path) -> Path:
+    path = folder / "train.tsv"
+    path.write_text("".join("\t".join(edge) + "\n" for edge in EDGES))
+    return path
+
+
+SOURCES: dict[str, Callable[[Path], Any]] = {
+    "file": file_of,
+    "files": lambda folder: [file_of(folder)],
+    "table": lambda _: pa.table(COLUMNS),
+    "reader": lambda _: pa.RecordBatchReader.from_batches(pa.table(COLUMNS).schema, batches()),
+    "batch": lambda _: pa.table(COLUMNS).to_batches()[0],
+    "batches": lambda _: batches(),
+    "pandas": lambda _: pandas.DataFrame(COLUMNS),
+    "categories": lambda _: pandas.DataFrame(COLUMNS).astype({"rel": "category"}),
+    "polars": lambda _: polars.DataFrame(COLUMNS),
+    "columns": lambda _: COLUMNS,
+    "arrays": lambda _: [{name: np.array(column) for name, column in COLUMNS.items()}],
+    "tuples": lambda _: iter(EDGES),
+    "frames": lambda _: (pandas.DataFrame(COLUMNS)[at : at + 400] for at in range(0, 1000, 400)),
+}
+
+
+def identity(folder: Path) -> str:
+    """What covers every byte of a dataset."""
+    manifest: dict[str, str] = json.loads((folder / "manifest.json").read_text())
+    return manifest["crc32"]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("expected")
+    return imported(folder, file_of(folder))
+
+
+def imported(folder: Path, source: Any) -> str:
+    pbg_host.import_edges(keys_in(folder), edges={"train": source})
+    left = sorted(path.name for path in folder.iterdir() if path.name != "train.tsv")
+    assert left == ["data"], "nothing else stays"
+    return identity(folder / "data")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_makes_the_same_dataset(source: str, expected: str, tmp_path: Path) -> None:
+    assert imported(tmp_path, SOURCES[source](tmp_path)) == expected
+
+
+def test_weights_numbers_and_other_names(keys: Keys) -> None:
+    frame = pandas.DataFrame({"a": [1, 2, 3], "b": [2, 3, 1], "w": [0.5, 1.0, 2.0]})
+    keys["relations"][0]["name"] = "near"
+    columns = {"lhs": "a", "rhs": "b", "weight": "w"}
+    report = pbg_host.import_edges(keys, edges={"train": frame}, columns=columns)
+    assert report["entity_types"][0]["entities"] == 3
+    report = pbg_host.import_edges(keys, edges={"more": [(1, "near", 4, 0.25)]})
+    assert report["kept_edge_sets"] == ["train"] and report["entity_types"][0]["entities"] == 4
+
+
+def test_progress_is_heard_and_may_end_it(keys: Keys) -> None:
+    heard = []
+    pbg_host.import_edges(
+        keys, edges={"train": EDGES}, progress=lambda *told: heard.append(told)
+    )
+    assert {phase for phase, _, _ in heard} == {"reading train", "placing entities", "writing train"}
+
+    def stop(_phase: str, _done: int, _total: int) -> None:
+        raise RuntimeError("enough")
+
+    before = identity(keys["dataset"])
+    with pytest.raises(RuntimeError, match="enough"):
+        pbg_host.import_edges(keys, edges={"train": EDGES[:10]}, progress=stop)
+    assert identity(keys["dataset"]) == before, "as it was"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ([("a", "r")], None),
+        ([("a", "r", "b"), ("a", "b")], "tuples of 2, 3"),
+        ([1, 2], "an edge is a tuple"),
+        ([("a", "r", None)], "names are text"),
+        ([("a", "r", "b", "much")], "weights are numbers, not 'much'"),
+        ({"x": ["a"], "y": ["b"]}, "lack lhs or rhs"),
+        ({}, "a table without lhs or rhs"),
+        ({"lhs": ["a", "b"], "rhs": ["c"]}, "of different lengths: lhs has 2, rhs has 1"),
+        (pa.table({"x": ["a"], "y": ["b"]}), "which of its columns"),
+        ([], "there are none"),
+        (iter(()), "there are none"),
+        ("none.tsv", "none.tsv"),
+        ([pa.table({"lhs": ["a"], "rhs": ["b"]}), pa.table({"lhs": ["a"]})], "after the first 1"),
+    ],
+)
+def test_what_is_wrong_with_edges_is_told(keys: Keys, source: Any, said: str | None) -> None:
+    with pytest.raises(pbg_host.PbgError, match=said):
+        pbg_host.import_edges(keys, edges={"train": source})
+    assert not keys["dataset"].exists()
+
+
+def test_errors_speak_of_what_was_handed_in(keys: Keys) -> None:
+    nameless = pandas.DataFrame({"x": ["a"], "y": ["b"]})
+    with pytest.raises(pbg_host.DataError) as raised:
+        pbg_host.import_edges(keys, edges={"train": nameless})
+    assert str(raised.value).startswith("edges['train']: which of its columns x, y are")
+    assert '`columns={"lhs": NAME, "rel": NAME, "rhs": NAME}`' in str(raised.value)
+    with pytest.raises(pbg_host.DataError) as raised:
+        pbg_host.import_edges(keys, edges={"train": [("a", "r", "b"), ("", "r", "c")]})
+    assert str(raised.value).startswith("edges['train'], row 2: "), raised.value
+    with pytest.raises(pbg_host.UsageError, match="cannot be the name of an edge set"):
+        pbg_host.import_edges(keys, edges={"tr/ain": [("a", "r", "b")]})
+
+
+def test_other_things_are_no_edges(keys: Keys) -> None:
+    with pytest.raises(pbg_host.UsageError, match="neither a file"):
+        pbg_host.import_edges(keys, edges={"train": 5})  # type: ignore[dict-item]

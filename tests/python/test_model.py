@@ -1,0 +1,197 @@
+"""Questions to a model, its numbers, and tables: what the program answers and exports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pbg_host
+import polars
+import pyarrow as pa
+import pytest
+
+
+@pytest.fixture(scope="module")
+def model(trained: pbg_host.Config) -> pbg_host.Model:
+    return pbg_host.Model(trained["checkpoint_path"])
+
+
+def program(*arguments: object) -> Any:
+    """What the program answers."""
+    command = ["pbg-host", *map(str, arguments)]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+def test_answers_are_those_of_the_program(model: pbg_host.Model) -> None:
+    folder = model.config["checkpoint_path"]
+    near = program("neighbors", folder, "e1", "-k", "4", "--json")
+    found = model.neighbors("e1", 4)
+    assert [name for name, _ in found] == [answer["name"] for answer in near]
+    assert found.scores.dtype == np.float32
+    assert found.scores.tolist() == pytest.approx([answer["score"] for answer in near])
+    predicted = program("predict", folder, "--head", "e1", "--relation", "r0", "-k", "3", "--json")
+    answer = model.predict(head="e1", relation="r0", k=3)
+    assert answer.names == [best["name"] for best in predicted["answers"]]
+    assert answer.left_out == predicted["left_out"] > 0
+    ranked = program("eval", folder, "--edges", "test", "--filter", "train,test", "--json")
+    report = model.evaluate("test", filter=["train", "test"])
+    assert report["filtered"] == ranked["filtered"]
+    assert report["filtered"]["mrr"] > 0.02
+    assert pbg_host.evaluate(folder, "test")["raw"] == ranked["raw"]
+
+
+def test_questions_together_are_questions_alone(model: pbg_host.Model) -> None:
+    asked = [("e1", "r0", None), (None, "r1", "e2")]
+    both = model.predict_all(asked, k=2, filter=[], loops=False)
+    assert both[0].names == model.predict(head="e1", relation="r0", k=2, filter=[], loops=False).names
+    assert both[1].names == model.predict(relation="r1", tail="e2", k=2, filter=[], loops=False).names
+    scores = model.score_all([("e1", "r0", name) for name in both[0].names])
+    # Predictions score the open side, `score` the left one, which is the same but for rounding.
+    assert scores.tolist() == pytest.approx(both[0].scores.tolist(), abs=1e-5)
+    assert model.score("e1", "r0", both[0].names[0]) == pytest.approx(float(scores[0]))
+
+
+def test_ranks_by_relation_are_a_table(model: pbg_host.Model) -> None:
+    report = model.evaluate("test", by="relation")
+    table = pbg_host.breakdown(report, frame="pandas")
+    assert len(table) == 3 and isinstance(table, pandas.DataFrame)
+
+
+def test_views_are_the_files(model: pbg_host.Model, tmp_path: Path) -> None:
+    views = model.partitions()
+    assert len(views) == 4 and all(isinstance(view.rows, np.memmap) for view in views)
+    assert not views[0].rows.flags.writeable
+    command = ["pbg-host", "export", model.config["checkpoint_path"], "--format", "npy", "--out"]
+    subprocess.run([*command, tmp_path / "out"], capture_output=True, check=True)
+    exported = np.load(tmp_path / "out/entities_all.npy")
+    names = json.loads((tmp_path / "out/entities_all.names.json").read_text())
+    assert model.names() == names
+    np.testing.assert_array_equal(model.embeddings(), exported)
+    shift = model.global_embedding()
+    assert shift is not None
+    np.testing.assert_array_equal(views[0].rows + shift, exported[: len(views[0].rows)])
+    assert "relations/0/operator/rhs/translation" in model.parameters()
+
+
+def test_a_view_outlives_its_file(trained: pbg_host.Config, tmp_path: Path) -> None:
+    again = pbg_host.Config(trained, checkpoint_path=tmp_path / "model", num_epochs=1)
+    pbg_host.train(again)
+    view = pbg_host.Model(tmp_path / "model").partitions()[0]
+    before = view.rows.copy()
+    pbg_host.train(again, num_epochs=2)
+    assert not view.path.exists()
+    np.testing.assert_array_equal(view.rows, before)
+
+
+def test_a_model_answers_of_the_version_that_is_current(
+    trained: pbg_host.Config, tmp_path: Path
+) -> None:
+    kept = str(tmp_path / "model")
+    config = pbg_host.Config(trained, checkpoint_path=kept, num_epochs=1)
+    pbg_host.train(config)
+    asked = pbg_host.Model(kept)
+    before = asked.neighbors("e1", 4).scores.tolist()
+    pbg_host.train(config, num_epochs=3)
+    fresh = pbg_host.Model(kept)
+    after = asked.neighbors("e1", 4).scores.tolist()
+    assert after != before
+    assert after == fresh.neighbors("e1", 4).scores.tolist()
+    assert asked.score("e1", "r0", "e2") == fresh.score("e1", "r0", "e2")
+
+
+def test_whole_types_are_tables(model: pbg_host.Model) -> None:
+    rows, names = model.embeddings(), model.names()
+    table = model.to_arrow()
+    assert table.column_names == ["name", "embedding"] and table["name"].to_pylist() == names
+    np.testing.assert_array_equal(np.stack(table["embedding"].to_numpy()), rows)
+    frame = model.to_frame(frame="pandas")
+    assert isinstance(frame, pandas.DataFrame) and frame["name"].tolist() == names
+    np.testing.assert_array_equal(frame["3"], rows[:, 3])
+    assert isinstance(model.to_frame(frame="polars"), polars.DataFrame)
+
+
+def test_what_is_not_there_is_told(model: pbg_host.Model, tmp_path: Path) -> None:
+    with pytest.raises(pbg_host.DataError, match="nobody"):
+        model.neighbors("nobody")
+    with pytest.raises(pbg_host.DataError) as raised:
+        model.predict_all([("e1", "r0", None), ("e1", "r9", None)])
+    assert "question 2" in str(raised.value)
+    with pytest.raises(pbg_host.DataError, match="edge 2"):
+        model.score_all([("e1", "r0", "e2"), ("e1", "r0", "nobody")])
+    with pytest.raises(pbg_host.UsageError, match="either its head or its tail"):
+        model.predict(relation="r0")
+    with pytest.raises(pbg_host.DataError, match='no entity type "user"'):
+        model.partitions("user")
+    with pytest.raises(pbg_host.UsageError, match="comparator"):
+        model.neighbors("e1", comparator="near")  # type: ignore[arg-type]
+    with pytest.raises(pbg_host.CheckpointError):
+        pbg_host.Model(tmp_path)
+    with pytest.raises(pbg_host.ConfigError) as wrong:
+        pbg_host.Model(tmp_path / "nope")
+    assert str(wrong.value).startswith(f"there is no file and no folder {tmp_path}/nope")
+    assert "the folder of a checkpoint" in str(wrong.value)
+
+
+@pytest.mark.parametrize("k", [0, -1, "3", 2.5, True, None])
+def test_a_number_of_answers_is_whole(model: pbg_host.Model, k: Any) -> None:
+    for ask in (
+        lambda: model.neighbors("e1", k),
+        lambda: model.predict(head="e1", relation="r0", k=k),
+        lambda: model.predict_all([("e1", "r0", None)], k=k),
+    ):
+        with pytest.raises(pbg_host.UsageError, match=f"k: a whole number .* not {k!r}"):
+            ask()
+
+
+def test_other_arguments_are_told_by_name(model: pbg_host.Model) -> None:
+    calls: list[tuple[str, Any]] = [
+        ("limit: a whole number", lambda: model.evaluate("test", limit=-1)),
+        ("candidates: a whole number", lambda: model.evaluate("test", candidates=0)),
+        ("threads: a whole number", lambda: model.predict_all([], threads=0)),
+        ("head: names are text", lambda: model.predict(head=0.5, relation="r0")),  # type: ignore[arg-type]
+        ("edges: names are text", lambda: model.score("e1", None, "e2")),  # type: ignore[arg-type]
+        ("comparator: one of dot, cos", lambda: model.neighbors("e1", comparator="coss")),  # type: ignore[arg-type]
+        ("frame is 'pandas'", lambda: model.metrics(frame="panda")),  # type: ignore[arg-type]
+    ]
+    for said, call in calls:
+        with pytest.raises(pbg_host.UsageError, match=said):
+            call()
+
+
+def test_edges_to_score_may_be_a_table(model: pbg_host.Model) -> None:
+    edges = [("e1", "r0", "e2"), ("e2", "r1", "e4")]
+    expected = model.score_all(edges).tolist()
+    columns = dict(zip(("head", "relation", "tail"), map(list, zip(*edges))))
+    for table in (
+        pandas.DataFrame(columns),
+        pandas.DataFrame(columns)[["tail", "head", "relation"]],
+        polars.DataFrame(columns),
+        pa.table(columns),
+        columns,
+        np.array(edges),
+    ):
+        assert model.score_all(table).tolist() == expected
+    with pytest.raises(pbg_host.UsageError, match="columns a, tail lack lhs and rel"):
+        model.score_all(pandas.DataFrame({"a": ["e1"], "tail": ["e2"]}))
+    for wrong in (["e1"], [("e1", "e2")], [5]):
+        with pytest.raises(pbg_host.UsageError, match=r"tuples \(head, relation, tail\), not"):
+            model.score_all(wrong)
+    with pytest.raises(pbg_host.UsageError, match="questions are tuples"):
+        model.predict_all([("e1", "r0")])  # type: ignore[list-item]
+
+
+def test_metrics_are_a_table(model: pbg_host.Model) -> None:
+    epochs = pbg_host.metrics(model.config["checkpoint_path"], "epoch_finished", frame="pandas")
+    assert epochs["epoch"].tolist() == [0, 1]
+    assert (epochs["stats.loss"] > 0).all() and epochs["stats.count"].tolist()[0] > 3000
+    assert len(model.metrics(frame="arrow")) > 32
+    assert model.metrics("validated", frame="arrow").num_rows == 0
+    for call in (pbg_host.metrics, lambda _, kind: model.metrics(kind)):
+        with pytest.raises(pbg_host.UsageError, match="did you mean `epoch_finished`"):
+            call(model.config["checkpoint_path"], "epoch_finish")
+    with pytest.raises(pbg_host.CheckpointError):
+        pbg_host.metrics("nowhere")

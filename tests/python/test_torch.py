@@ -1,0 +1,69 @@
+"""libtorch comes with the installed PyTorch, of the one version that fits. Stand-ins have its libraries and its name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pbg_host
+import pytest
+from conftest import Keys, edges
+
+LIBTORCH = os.environ.get("PBG_TEST_LIBTORCH")
+BF16 = any(flag in Path("/proc/cpuinfo").read_text() for flag in (" avx512_bf16", " amx_bf16"))
+
+
+def stand_in(folder: Path, version: str) -> dict[str, str]:
+    """An environment in which PyTorch of `version` is installed, as far as libtorch goes."""
+    about = folder / f"torch-{version}.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
+    (folder / "torch").mkdir()
+    (folder / "torch/__init__.py").write_text("raise ImportError('nobody needs the Python of it')\n")
+    if LIBTORCH is not None:
+        (folder / "torch/lib").symlink_to(LIBTORCH)
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+def run(keys: Keys, environment: dict[str, str]) -> list[tuple[int, str]]:
+    """How the program and the package end that train in half precision."""
+    file = Path(keys["dataset"]).with_name("pbg.toml")
+    file.write_text(pbg_host.Config(keys).to_toml())
+    half = "execution.precision=bf16"
+    text = "import sys, pbg_host\ntry: pbg_host.train(sys.argv[1], execution={'precision': 'bf16'})\n"
+    text += "except pbg_host.PbgError as error: print(error, file=sys.stderr); sys.exit(error.exit_code)"
+    ends = []
+    for command in (
+        ["pbg-host", "train", str(file), "--set", half],
+        [sys.executable, "-c", text, str(file)],
+    ):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        ends.append((done.returncode, done.stderr))
+    return ends
+
+
+@pytest.fixture
+def graph(keys: Keys) -> Keys:
+    pbg_host.import_edges(keys, edges={"train": edges(1000)})
+    return keys
+
+
+def test_without_pytorch_it_is_asked_for(graph: Keys) -> None:
+    for code, said in run(graph, dict(os.environ)):
+        assert code == 8 and "pip install 'pbg-host[torch]'" in said, said
+
+
+def test_another_version_is_refused(graph: Keys, tmp_path: Path) -> None:
+    for code, said in run(graph, stand_in(tmp_path / "other", "2.10.0+cpu")):
+        assert code == 8 and "2.11.0" in said and "2.10.0+cpu is installed" in said, said
+
+
+@pytest.mark.skipif(LIBTORCH is None, reason="no libtorch is named")
+def test_libtorch_of_the_installed_pytorch_trains(graph: Keys, tmp_path: Path) -> None:
+    for code, said in run(graph, stand_in(tmp_path / "same", "2.11.0+cpu")):
+        if BF16:
+            assert code == 0, said
+        else:
+            assert code != 0 and "bf16" in said, said

@@ -1,0 +1,211 @@
+"""Training: calls and iterators, interruptions that commit, errors of their kinds."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pbg_host
+import pytest
+from conftest import Keys, edges
+
+
+@pytest.fixture
+def graph(keys: Keys) -> Keys:
+    pbg_host.import_edges(keys, edges={"train": edges(4000)})
+    return keys
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """The embeddings of a checkpoint."""
+    found = sorted(folder.glob("embeddings_*"))
+    return {path.name.split(".")[0]: path.read_bytes() for path in found}
+
+
+def test_events_come_one_by_one(graph: Keys) -> None:
+    training = pbg_host.Training(graph)
+    events = list(training)
+    kinds = [event.kind for event in events]
+    assert kinds[0] == "run_started" and kinds[-1] == "run_finished"
+    assert kinds.count("bucket_finished") == 2 * 16 and kinds.count("epoch_finished") == 2
+    assert events[0]["edges_per_epoch"] == 4000
+    assert training.result is not None and training.result.finished
+    assert training.wait() == training.result
+
+
+def test_an_interrupted_run_goes_on_to_the_same_bytes(graph: Keys, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    assert pbg_host.train(graph, checkpoint_path=whole).finished
+    stops = 0
+
+    def stop(event: pbg_host.Event) -> object:
+        return not (event.kind == "bucket_finished" and event["position"] == 5)
+
+    while not (result := pbg_host.train(graph, on_event=stop)).finished:
+        assert result.version > 0
+        stops += 1
+    assert stops == 2
+    assert files(graph["checkpoint_path"]) == files(whole)
+
+
+def test_leaving_commits(graph: Keys) -> None:
+    with pbg_host.Training(graph, num_epochs=1000) as training:
+        for event in training:
+            if event.kind == "bucket_finished":
+                break
+    assert training.result is not None and not training.result.finished
+    assert pbg_host.metrics(graph["checkpoint_path"], "bucket_finished", frame="polars").height > 0
+
+
+def test_another_thread_may_interrupt_while_python_runs_on(graph: Keys) -> None:
+    training = pbg_host.Training(graph, num_epochs=100_000)
+    ticks = 0
+    threading.Timer(0.3, training.interrupt).start()
+    while training.result is None:
+        training.next_event(timeout=0.01)
+        ticks += 1
+    assert ticks > 5 and not training.result.finished
+
+
+def everything_is_committed(graph: Keys) -> None:
+    """What was trained is in the checkpoint, whose metrics end with its commit."""
+    happened = pbg_host.metrics(graph["checkpoint_path"], frame="polars")["event"].to_list()
+    assert "bucket_finished" in happened and happened[-1] == "committed"
+
+
+CTRL_C = """
+import sys, pbg_host
+config = pbg_host.Config(sys.argv[1])
+def heard(event):
+    if event.kind == "bucket_finished":
+        print("trains", flush=True)
+try:
+    pbg_host.train(config, num_epochs=100000, on_event=heard, progress=True)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_commits(graph: Keys, tmp_path: Path) -> None:
+    file = tmp_path / "pbg.toml"
+    file.write_text(pbg_host.Config(graph).to_toml())
+    command = [sys.executable, "-c", CTRL_C, str(file)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "trains\n"
+        os.kill(process.pid, signal.SIGINT)
+        rest, said = process.communicate()
+    assert process.returncode == 0 and rest.endswith("interrupted\n")
+    assert re.search(r"\nfinishing the current bucket.*\nsaved as version \d+: the same call", said), said
+    everything_is_committed(graph)
+
+
+SLOW = """
+import sys, time, pathlib, pbg_host
+folder = pathlib.Path(sys.argv[2])
+
+@pbg_host.order
+def slow(grid):
+    print("plans", flush=True)
+    time.sleep(60)
+    (folder / "planned").touch()
+    return grid.grid()
+
+try:
+    pbg_host.train(sys.argv[1], plugins=[slow], progress=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_a_second_ctrl_c_waits_no_longer_than_2_seconds(graph: Keys, tmp_path: Path) -> None:
+    """Nothing of the run can end while its order plans, as long as that takes."""
+    file = tmp_path / "pbg.toml"
+    file.write_text(pbg_host.Config(graph).to_toml())
+    command = [sys.executable, "-c", SLOW, str(file), str(tmp_path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == "plans\n"
+        os.kill(process.pid, signal.SIGINT)
+        said = process.stderr.readline()
+        assert said.startswith("finishing the current bucket, then saving; press Ctrl-C again")
+        os.kill(process.pid, signal.SIGINT)
+        assert process.stderr.readline().startswith("waiting 2 seconds at most")
+        assert process.stderr.readline().startswith("stopped within a bucket")
+        assert process.stdout.readline() == "interrupted\n"
+        assert process.wait() == 130
+    assert not (tmp_path / "planned").exists(), "nobody waited for it"
+
+
+def test_without_tqdm_there_are_lines(graph: Keys, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    pbg_host.train(graph, progress=True)
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 2 and lines[0].startswith("epoch 1/2: 4k edges in "), lines
+    assert re.search(r" s  loss \d", lines[1]), lines
+    pbg_host.import_edges(graph, edges={"train": edges(10)}, progress=True)
+    assert re.search(r"^reading train: \d+\.\d s$", capfd.readouterr().err, re.MULTILINE)
+
+
+def test_python_ends_with_a_commit(graph: Keys, tmp_path: Path) -> None:
+    file = tmp_path / "pbg.toml"
+    file.write_text(pbg_host.Config(graph).to_toml())
+    text = "import sys, pbg_host; t = pbg_host.Training(sys.argv[1], num_epochs=100000)\n"
+    text += "while t.next_event().kind != 'bucket_finished': pass"
+    subprocess.run([sys.executable, "-c", text, str(file)], check=True)
+    everything_is_committed(graph)
+
+
+def test_errors_have_their_kinds(graph: Keys, tmp_path: Path) -> None:
+    with pytest.raises(pbg_host.DataError, match="none"):
+        pbg_host.train(graph, dataset=tmp_path / "none")
+    wrong = tmp_path / "wrong.wasm"
+    wrong.write_bytes(b"no component")
+    with pytest.raises(pbg_host.PluginError) as raised:
+        pbg_host.train(graph, plugins=[wrong])
+    assert raised.value.exit_code == 6
+    with pytest.raises(pbg_host.ConfigError, match="by itself|several trainers"):
+        pbg_host.train(graph, distributed_init_method="file:///tmp/nowhere", num_machines=2)
+    with pbg_host.Training(graph, num_epochs=1000):
+        time.sleep(0.1)
+        with pytest.raises(pbg_host.LockedError):
+            pbg_host.train(graph)
+    pbg_host.train(graph)
+    with pytest.raises(pbg_host.CheckpointError, match="dimension"):
+        pbg_host.train(graph, dimension=4)
+    with pytest.raises(pbg_host.UsageError, match="a list"):
+        pbg_host.train(graph, plugins="random")
+
+
+def test_what_is_odd_is_a_warning(graph: Keys) -> None:
+    graph["relations"][0]["operator"] = "none"
+    with pytest.warns(pbg_host.PbgWarning, match="operator") as found:
+        pbg_host.train(graph)
+    assert {Path(warning.filename).name for warning in found} == {"test_train.py"}
+
+
+def test_memory_is_known_before(graph: Keys) -> None:
+    report = pbg_host.check(graph)
+    assert sum(bytes for _, bytes in report["memory"]) > 1 << 20
+
+
+def test_options_are_called_as_python_calls_them(graph: Keys, tmp_path: Path) -> None:
+    pbg_host.train(graph)
+    with pytest.raises(pbg_host.CheckpointError, match="`allow_plugin_change=True` goes on"):
+        pbg_host.train(graph, plugins=["random"], num_epochs=3)
+    pbg_host.import_edges(graph, edges={"train": edges(3000)})
+    with pytest.raises(pbg_host.CheckpointError, match="`allow_data_change=True` goes on"):
+        pbg_host.train(graph, num_epochs=3)
+    with pytest.raises(pbg_host.UsageError, match="plugins: hilbert: a run has one bucket order"):
+        pbg_host.train(graph, plugins=["random", "hilbert"])
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    with pytest.raises(pbg_host.DataError, match="`dataset=FOLDER`"):
+        pbg_host.Model(graph["checkpoint_path"])

@@ -1,0 +1,85 @@
+//! What other processes take, as the system tells.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process;
+
+use anyhow::{Context, Result};
+
+/// Ticks of processor time in a second: what Linux tells all programs.
+const TICKS: f64 = 100.0;
+
+/// Processor time of children that have ended, and of those that they have waited for.
+pub(super) fn cpu_seconds_of_ended_children() -> Result<f64> {
+    let text = fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    let fields = fields(&text);
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
+    let ticks = ticks(13).zip(ticks(14)).map(|(user, system)| user + system);
+    Ok(ticks.context("/proc/self/stat has no times of children")? / TICKS)
+}
+
+/// What all descendants of this process occupy: what they share counts once.
+pub(super) fn bytes_of_descendants() -> u64 {
+    let mut parents = BTreeMap::new();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for entry in entries {
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok());
+        let stat = fs::read_to_string(entry.path().join("stat")).ok();
+        if let (Some(pid), Some(stat)) = (pid, stat)
+            && let Some(parent) = fields(&stat)
+                .get(1)
+                .and_then(|field| field.parse::<u32>().ok())
+        {
+            parents.insert(pid, parent);
+        }
+    }
+    let is_ours = |pid: &u32| {
+        let mut at = *pid;
+        while let Some(&parent) = parents.get(&at) {
+            if parent == process::id() {
+                return true;
+            }
+            at = parent;
+        }
+        false
+    };
+    parents
+        .keys()
+        .filter(|pid| is_ours(pid))
+        .map(|pid| proportional_bytes(*pid))
+        .sum()
+}
+
+/// The fields of a line of `stat` behind the name, which may have spaces.
+fn fields(stat: &str) -> Vec<&str> {
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    rest.split_whitespace().collect()
+}
+
+fn proportional_bytes(pid: u32) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    1024 * kib.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn children_take_time_and_memory() {
+        let before = cpu_seconds_of_ended_children().unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"])
+            .spawn()
+            .unwrap();
+        assert!(bytes_of_descendants() > 0);
+        child.wait().unwrap();
+        assert!(cpu_seconds_of_ended_children().unwrap() > before);
+    }
+}

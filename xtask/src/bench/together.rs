@@ -1,0 +1,261 @@
+//! Several trainers of PyTorch-BigGraph beside as many of pbg-host: the same edges and configuration, a worker each.
+//!
+//! Either is run with one epoch and with more, and the difference counts: that takes off what starting costs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::processes::{self, cpu_seconds_of_ended_children};
+use super::{Args, Speed, print, relations, write_scripts};
+use crate::repo::Repo;
+use crate::{setup, step};
+
+const SCRIPT: &str = include_str!("pbg_together.py");
+const PARTITIONS: u32 = 4;
+/// How often memory is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What all trainers of a run took.
+struct Taken {
+    cpu_seconds: f64,
+    seconds: f64,
+    peak_bytes: u64,
+}
+
+/// Trains with both, PBG with partitions in its trainers and in the shared folder.
+pub(super) fn compare(
+    repo: &Repo,
+    python: &Path,
+    args: &Args,
+    machines: u32,
+    folder: &Path,
+) -> Result<()> {
+    if args.rank {
+        bail!("--rank is for one machine: ranks do not depend on who trains");
+    }
+    let lines = fs::read_to_string(folder.join("train.txt")).context("cannot read train.txt")?;
+    let edges = lines.lines().count() as f64 * f64::from(args.epochs);
+    step::announce("importing for both");
+    let nats = setup::nats(repo)?;
+    let ours = Ours {
+        repo,
+        args,
+        machines,
+        folder,
+        nats,
+    };
+    ours.import()?;
+    let script = folder.join("pbg_together.py");
+    write_scripts(&script, SCRIPT)?;
+    let pbg = Pbg {
+        python,
+        script,
+        args,
+        machines,
+        folder,
+    };
+    for servers in [-1, 0] {
+        pbg.import(servers)?;
+        step::announce(&format!(
+            "PBG, {machines} trainers, partition servers: {servers}"
+        ));
+        let theirs = counting(edges, args, |epochs| pbg.train(epochs, servers))?;
+        step::announce(&format!("pbg-host, {machines} trainers"));
+        let own = counting(edges, args, |epochs| ours.train(epochs))?;
+        print(&theirs, &own);
+    }
+    Ok(())
+}
+
+/// What the epochs behind the first take.
+fn counting(edges: f64, args: &Args, mut train: impl FnMut(u32) -> Result<Taken>) -> Result<Speed> {
+    let one = train(1)?;
+    let all = train(1 + args.epochs)?;
+    Ok(Speed {
+        per_cpu_second: edges / (all.cpu_seconds - one.cpu_seconds),
+        per_second: edges / (all.seconds - one.seconds),
+        peak_bytes: all.peak_bytes.max(one.peak_bytes) as f64,
+        mrr: None,
+    })
+}
+
+struct Pbg<'a> {
+    python: &'a Path,
+    script: PathBuf,
+    args: &'a Args,
+    machines: u32,
+    folder: &'a Path,
+}
+
+impl Pbg<'_> {
+    /// Version 1.0.0 has no regulariser, so neither has ours here.
+    fn import(&self, servers: i32) -> Result<()> {
+        let mut config = serde_json::json!({
+            "entities": {"all": {"num_partitions": PARTITIONS}},
+            "global_emb": false, "lr": 0.1, "eval_fraction": 0, "workers": self.args.workers,
+            "checkpoint_path": self.folder.join("pbg-model"),
+            "num_machines": self.machines, "num_partition_servers": servers,
+            "distributed_init_method": format!("file://{}", self.folder.join("pbg-meeting").display()),
+        });
+        if let (Value::Object(config), Value::Object(rest)) = (
+            &mut config,
+            self.args.config.of_pbg(relations(self.folder)?),
+        ) {
+            config.extend(rest);
+        }
+        let path = self.folder.join("pbg.json");
+        fs::write(&path, config.to_string()).context("cannot write PBG's configuration")?;
+        let mut command = Command::new(self.python);
+        command
+            .arg(&self.script)
+            .arg("import")
+            .arg(self.folder)
+            .arg(path);
+        step::output(&mut command, "run the command by hand to see what PBG says").map(drop)
+    }
+
+    fn train(&self, epochs: u32, servers: i32) -> Result<Taken> {
+        remove(&self.folder.join("pbg-meeting"))?;
+        remove(&self.folder.join("pbg-model"))?;
+        let command = |rank: u32| {
+            let mut command = Command::new(self.python);
+            command
+                .arg(&self.script)
+                .arg(self.folder.join("pbg_config.py"));
+            command.args(["--rank", &rank.to_string()]);
+            command.args(["--param", &format!("num_epochs={epochs}")]);
+            // Which owner a parameter has follows from the hash of its name.
+            command.env("PYTHONHASHSEED", "1");
+            command
+        };
+        let name = format!("pbg{servers}-{epochs}");
+        measure(self.folder, &name, (0..self.machines).map(command))
+    }
+}
+
+struct Ours<'a> {
+    repo: &'a Repo,
+    args: &'a Args,
+    machines: u32,
+    folder: &'a Path,
+    nats: PathBuf,
+}
+
+impl Ours<'_> {
+    fn keys(&self, epochs: u32) -> Vec<String> {
+        let mut keys = vec![
+            format!("dataset={}", self.folder.join("dataset").display()),
+            format!("checkpoint_path={}", self.folder.join("model").display()),
+            format!("entities.all.num_partitions={PARTITIONS}"),
+            "regularization_coef=0".to_owned(),
+            "eval_fraction=0".to_owned(),
+            format!("workers={}", self.args.workers),
+            format!("num_epochs={epochs}"),
+        ];
+        keys.extend(self.args.set.iter().cloned());
+        keys.into_iter()
+            .flat_map(|key| ["--set".to_owned(), key])
+            .collect()
+    }
+
+    fn command(&self, name: &str, epochs: u32) -> Command {
+        let mut command = Command::new(self.repo.program());
+        let config = self.repo.root.join(self.args.config.path());
+        command.arg(name).arg(config).args(self.keys(epochs));
+        command
+    }
+
+    fn import(&self) -> Result<()> {
+        let mut import = self.command("import", 1);
+        for set in super::SETS {
+            let edges = self.folder.join(format!("{set}.txt"));
+            import.args(["--edges", &format!("{set}={}", edges.display())]);
+        }
+        step::run(import.stdout(Stdio::null()), "see the message above")
+    }
+
+    fn train(&self, epochs: u32) -> Result<Taken> {
+        remove(&self.folder.join("model"))?;
+        let meeting = self.folder.join("meeting").display().to_string();
+        let command = |rank: u32| {
+            let mut command = self.command("train", epochs);
+            for key in [
+                format!("num_machines={}", self.machines),
+                format!("distributed_init_method=file://{meeting}"),
+                format!("distributed.nats_server={}", self.nats.display()),
+            ] {
+                command.args(["--set", &key]);
+            }
+            command.args(["--progress", "none", "--rank", &rank.to_string()]);
+            command.env("PBG_HOST_LISTEN", "127.0.0.1");
+            command
+        };
+        let name = format!("ours-{epochs}");
+        measure(self.folder, &name, (0..self.machines).map(command))
+    }
+}
+
+/// Runs all trainers to their ends. What they say goes to files.
+fn measure(folder: &Path, name: &str, commands: impl Iterator<Item = Command>) -> Result<Taken> {
+    let before = cpu_seconds_of_ended_children()?;
+    let started = Instant::now();
+    let mut trainers = Vec::new();
+    for (rank, mut command) in commands.enumerate() {
+        let log = folder.join(format!("{name}-{rank}.log"));
+        let out =
+            fs::File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
+        let err = out.try_clone().context("cannot share a file")?;
+        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        trainers.push((child.context("cannot start a trainer")?, log));
+    }
+    let ended = AtomicBool::new(false);
+    let (results, peak_bytes) = thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut peak = 0;
+            while !ended.load(Ordering::Relaxed) {
+                peak = peak.max(processes::bytes_of_descendants());
+                thread::sleep(LOOK);
+            }
+            peak
+        });
+        let results: Vec<_> = trainers
+            .iter_mut()
+            .map(|(child, log)| wait(child, log))
+            .collect();
+        ended.store(true, Ordering::Relaxed);
+        (results, watch.join().unwrap_or_default())
+    });
+    results.into_iter().collect::<Result<()>>()?;
+    Ok(Taken {
+        cpu_seconds: cpu_seconds_of_ended_children()? - before,
+        seconds: started.elapsed().as_secs_f64(),
+        peak_bytes,
+    })
+}
+
+fn wait(child: &mut Child, log: &Path) -> Result<()> {
+    let status = child.wait().context("cannot wait for a trainer")?;
+    match status.success() {
+        true => Ok(()),
+        false => bail!(
+            "a trainer failed ({status})\nwhat to do: read {}",
+            log.display()
+        ),
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    let removed = match path.is_dir() {
+        true => fs::remove_dir_all(path),
+        false if path.exists() => fs::remove_file(path),
+        false => Ok(()),
+    };
+    removed.with_context(|| format!("cannot remove {}", path.display()))
+}

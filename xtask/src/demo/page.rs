@@ -1,0 +1,160 @@
+//! The page that the demo ends with: what the model knows of the words of some topics, and how it was trained.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use flate2::read::GzDecoder;
+
+use super::{ASKED, EXAMPLE, FOLDER, WELL_KNOWN, pbg_host};
+use crate::repo::Repo;
+use crate::step;
+
+/// What the map shows, and the synsets that have all of it below them.
+const TOPICS: [(&str, &[&str]); 8] = [
+    ("animals", &["animal.n.01"]),
+    ("plants", &["plant.n.02"]),
+    ("food", &["food.n.01", "food.n.02"]),
+    ("musical instruments", &["musical_instrument.n.01"]),
+    ("vehicles", &["vehicle.n.01"]),
+    ("places", &["city.n.01", "country.n.02"]),
+    ("feelings", &["feeling.n.01"]),
+    ("the body", &["body_part.n.01"]),
+];
+
+/// Synsets of each topic: those with most edges, which are the well-known ones.
+const OF_TOPIC: usize = 45;
+
+/// Writes the page and says where it is.
+pub(super) fn write(repo: &Repo, config: &str) -> Result<()> {
+    step::announce("writing the page of the run: a map of eight topics, neighbours, predictions");
+    let (topics, questions) = (
+        format!("{FOLDER}/topics.tsv"),
+        format!("{FOLDER}/questions.tsv"),
+    );
+    let edges = Edges::read(&repo.root.join(EXAMPLE).join("train.tsv.gz"))?;
+    save(repo, &topics, &edges.topics())?;
+    let asked = ASKED.iter().map(|options| line(options));
+    save(repo, &questions, &asked.collect::<String>())?;
+    let page = format!("{FOLDER}/demo.html");
+    let map = format!("--map={topics}");
+    let mut command = vec!["report", config, "--html", &page, &map];
+    for name in WELL_KNOWN {
+        command.extend(["--neighbors", name]);
+    }
+    command.extend(["--questions", &questions]);
+    command.extend(["--filter", "train,valid", "--no-loops"]);
+    pbg_host(repo, &command)?;
+    println!("\nThe page: {}", repo.root.join(page).display());
+    Ok(())
+}
+
+fn save(repo: &Repo, path: &str, text: &str) -> Result<()> {
+    fs::write(repo.root.join(path), text).with_context(|| format!("cannot write {path}"))
+}
+
+/// A question as a line of three columns.
+fn line(options: &[&str]) -> String {
+    let value = |name: &str| {
+        let at = options.iter().position(|option| *option == name);
+        at.and_then(|at| options.get(at + 1)).map_or("?", |v| *v)
+    };
+    let columns = ["--head", "--relation", "--tail"].map(value);
+    format!("{}\n", columns.join("\t"))
+}
+
+/// The edges that say what is below what, and how many each synset has.
+#[derive(Default)]
+struct Edges {
+    below: HashMap<String, Vec<String>>,
+    degrees: HashMap<String, usize>,
+}
+
+impl Edges {
+    fn read(path: &Path) -> Result<Self> {
+        let open = || format!("cannot read {}", path.display());
+        let file = File::open(path).with_context(open)?;
+        let mut edges = Self::default();
+        for line in BufReader::new(GzDecoder::new(file)).lines() {
+            edges.add(&line.with_context(open)?);
+        }
+        Ok(edges)
+    }
+
+    fn add(&mut self, line: &str) {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let [head, relation, tail] = columns[..] else {
+            return;
+        };
+        for name in [head, tail] {
+            *self.degrees.entry(name.to_owned()).or_default() += 1;
+        }
+        if ["hypernym", "instance_hypernym"].contains(&relation) {
+            let below = self.below.entry(tail.to_owned()).or_default();
+            below.push(head.to_owned());
+        }
+    }
+
+    /// A line for each synset of the map: its name and its topic.
+    fn topics(&self) -> String {
+        let mut text = String::new();
+        let mut shown = HashSet::new();
+        for (topic, roots) in TOPICS {
+            let degree = |name: &str| self.degrees.get(name).copied().unwrap_or(0);
+            let mut names = Vec::from_iter(self.all_below(roots));
+            names.sort_by(|a, b| degree(b).cmp(&degree(a)).then(a.cmp(b)));
+            names.retain(|name| !shown.contains(name));
+            names.truncate(OF_TOPIC);
+            for name in names {
+                let _ = writeln!(text, "{name}\t{topic}");
+                shown.insert(name);
+            }
+        }
+        text
+    }
+
+    fn all_below<'e>(&'e self, roots: &[&str]) -> HashSet<&'e str> {
+        let mut found = HashSet::new();
+        let mut left: Vec<&str> = roots.to_vec();
+        while let Some(name) = left.pop() {
+            for below in self.below.get(name).into_iter().flatten() {
+                if found.insert(below.as_str()) {
+                    left.push(below);
+                }
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_have_the_best_known_that_is_below_them() {
+        let mut edges = Edges::default();
+        for line in [
+            "dog.n.01\thypernym\tanimal.n.01",
+            "puppy.n.01\thypernym\tdog.n.01",
+            "puppy.n.01\tsimilar_to\tdog.n.01",
+            "laika.n.01\tinstance_hypernym\tdog.n.01",
+            "tree.n.01\thypernym\tplant.n.02",
+        ] {
+            edges.add(line);
+        }
+        assert_eq!(
+            edges.topics(),
+            "dog.n.01\tanimals\npuppy.n.01\tanimals\nlaika.n.01\tanimals\ntree.n.01\tplants\n"
+        );
+    }
+
+    #[test]
+    fn questions_are_lines_of_three_columns() {
+        let question = line(&["--relation", "part_meronym", "--tail", "leg.n.01"]);
+        assert_eq!(question, "?\tpart_meronym\tleg.n.01\n");
+    }
+}

@@ -1,0 +1,79 @@
+//! The documentation as a site that can be searched: the pages of docs/, of which docs/SUMMARY.md is the table of
+//! contents, and what is generated from the program and the SDK.
+
+mod generated;
+mod links;
+mod pages;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::repo::Repo;
+use crate::{build, setup, step};
+
+/// What makes the site.
+const MDBOOK: &str = "0.5.4";
+
+/// How it looks. Nothing in it is fetched from elsewhere.
+const BOOK: &str = r#"[book]
+title = "pbg-host"
+description = "Embeddings of graphs that are larger than memory"
+language = "en"
+src = "src"
+
+[build]
+build-dir = "site"
+
+[output.html]
+default-theme = "light"
+preferred-dark-theme = "navy"
+no-section-label = true
+
+[output.html.search]
+use-boolean-and = true
+limit-results = 20
+"#;
+
+/// Makes the site in target/docs/site and says where it begins.
+pub(crate) fn run(repo: &Repo) -> Result<()> {
+    build::without_libtorch(repo)?;
+    let mdbook = mdbook(repo)?;
+    let folder = repo.target.join("docs");
+    step::announce("collecting the pages");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    let source = folder.join("src");
+    pages::collect(&repo.root, &source)?;
+    generated::write(repo, &source)?;
+    pages::save(&folder.join("book.toml"), BOOK)?;
+    step::announce("making the site");
+    let mut make = Command::new(&mdbook);
+    step::run(make.arg("build").arg(&folder), "see the message above")?;
+    println!("\nThe site: {}", folder.join("site/index.html").display());
+    Ok(())
+}
+
+/// The program, compiled into .deps where it is missing.
+fn mdbook(repo: &Repo) -> Result<PathBuf> {
+    let _lock = setup::lock(repo)?;
+    let folder = repo.deps.join("mdbook");
+    let program = folder.join("bin/mdbook");
+    let version = step::output(Command::new(&program).arg("--version"), "");
+    if version.is_ok_and(|version| version.trim() == format!("mdbook v{MDBOOK}")) {
+        return Ok(program);
+    }
+    step::announce(&format!(
+        "installing mdbook {MDBOOK} with cargo (a few minutes, 15 MB on the disk)"
+    ));
+    let mut cargo = repo.plain_cargo("install");
+    cargo.args(["mdbook", "--version", MDBOOK, "--locked", "--force"]);
+    cargo.args(["--no-default-features", "--features", "search", "--root"]);
+    let help = "without a network, put mdbook's program at .deps/mdbook/bin/mdbook";
+    step::run(cargo.arg(&folder), help)?;
+    Ok(program)
+}
