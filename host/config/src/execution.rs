@@ -28,6 +28,12 @@ pub struct ExecutionConfig {
     #[serde(default)]
     #[schemars(range(min = 0, max = 64), extend("x-unset" = "1; 0 with `prefetch = false`"))]
     pub buckets_ahead: Option<u32>,
+    /// Batches whose negatives and offsets may be ready before a GPU trains them: the bound of the pipe from planning
+    /// to training. 0: training plans them itself, as it always does with static relations, whose sampler hears of
+    /// every loss before it draws the next batch.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 64), extend("x-unset" = "1; 0 with `prefetch = false`"))]
+    pub batches_ahead: Option<u32>,
     /// Bytes that the buffers of one slice of a batch aim at.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_099_511_627_776_u64), extend("x-unset" = "half of the second-level cache; all of it with `precision = \"bf16\"`; 256 MiB on a GPU"))]
@@ -53,6 +59,12 @@ impl ExecutionConfig {
     pub fn buckets_ahead(&self) -> usize {
         self.buckets_ahead.unwrap_or(u32::from(self.prefetch)) as usize
     }
+
+    /// Bound of the pipe from planning to training on a GPU; 0 where training does the work of planning.
+    #[must_use]
+    pub fn batches_ahead(&self) -> usize {
+        self.batches_ahead.unwrap_or(u32::from(self.prefetch)) as usize
+    }
 }
 
 impl Default for ExecutionConfig {
@@ -62,6 +74,7 @@ impl Default for ExecutionConfig {
             prefetch: default::prefetch(),
             partitions_ahead: None,
             buckets_ahead: None,
+            batches_ahead: None,
             slice_bytes: None,
             precision: Precision::default(),
             update: Update::default(),

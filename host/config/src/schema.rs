@@ -35,6 +35,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("distributed.credentials", "\"run.creds\""),
     ("execution.partitions_ahead", "1"),
     ("execution.buckets_ahead", "2"),
+    ("execution.batches_ahead", "2"),
     ("execution.slice_bytes", "524288"),
     ("validation.edges", "\"valid\""),
     ("validation.filter", "[\"train\", \"valid\"]"),

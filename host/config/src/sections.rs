@@ -118,6 +118,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "prefetch",
             "partitions_ahead",
             "buckets_ahead",
+            "batches_ahead",
             "slice_bytes",
             "precision",
             "update",

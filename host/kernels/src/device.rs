@@ -3,6 +3,7 @@
 //! [`Libtorch::open`](crate::libtorch::Libtorch::open) returns one. What a second implementation of the step
 //! is made of is here too: the compiled stages, and the walk over them that cores and devices share.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -67,6 +68,23 @@ pub trait DeviceWorker: fmt::Debug + Send {
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError>;
 
+    /// What plans batches for this worker, on another thread.
+    ///
+    /// # Errors
+    /// As [`Place::worker`].
+    fn planner(&self) -> Result<Box<dyn BatchPlanner>, WorkerError>;
+
+    /// As [`DeviceWorker::train`], of a batch that was planned with the same arguments.
+    ///
+    /// # Errors
+    /// As [`DeviceWorker::train`], and when another worker's planner has planned it.
+    fn train_planned(
+        &mut self,
+        job: &Job<'_>,
+        planned: PlannedBatch,
+        loss: &mut dyn LossWorker,
+    ) -> Result<BatchStats, StepError>;
+
     /// Brings `params` up to date with the device.
     ///
     /// # Errors
@@ -76,6 +94,19 @@ pub trait DeviceWorker: fmt::Debug + Send {
     /// Where training spent its time so far, as this thread saw it: it hands work to the device and only
     /// waits for it before gradients are applied.
     fn cluster_times(&self) -> &ClusterTimes;
+}
+
+/// A batch as a device wants it, known to the device's worker only.
+pub type PlannedBatch = Box<dyn Any + Send>;
+
+/// Computes on the host what a device needs to know of a batch: how it is cut, which rows it touches, each once, and
+/// where every edge and every draw finds its own. It reads no row, so the batch before may be trained meanwhile.
+pub trait BatchPlanner: fmt::Debug + Send {
+    /// Checks a batch, which has edges, and plans it.
+    ///
+    /// # Errors
+    /// When it does not fit the model or the tables.
+    fn plan(&mut self, job: &Job<'_>) -> Result<PlannedBatch, StepError>;
 }
 
 /// A table's rows on a device. They are the table while they are there: what is in main memory is what

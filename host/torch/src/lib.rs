@@ -20,6 +20,7 @@ mod library;
 mod operator;
 mod parameters;
 mod place;
+mod planner;
 mod product;
 mod rows;
 mod scores;
@@ -70,7 +71,7 @@ impl Libtorch for Linked {
     }
 
     fn refusal(&self, spec: &ModelSpec, precision: Precision) -> Option<String> {
-        worker::refusal(spec, precision)
+        planner::refusal(spec, precision)
     }
 
     fn product(

@@ -9,6 +9,8 @@ use pbg_kernels::device::Plan;
 use pbg_kernels::step::Job;
 
 const NONE: u32 = u32::MAX;
+/// Columns of [`Touched`].
+const COLUMNS: usize = 10;
 
 /// Different rows of one table or tensor, numbered in the order in which they were touched.
 #[derive(Debug, Default)]
@@ -49,7 +51,17 @@ impl Numbers {
 pub(super) struct Touch {
     tables: [Numbers; 2],
     relations: Numbers,
+}
+
+/// What one batch touches, on the host.
+#[derive(Debug)]
+pub(super) struct Offsets {
+    /// The columns of [`Touched`], one behind the other.
     columns: Vec<i64>,
+    /// Where each of them ends.
+    ends: [usize; COLUMNS],
+    /// See [`Touched::relation_counts`].
+    relation_counts: Vec<f32>,
 }
 
 /// What one batch touches, on the device. All are offsets, `i64`.
@@ -72,58 +84,41 @@ pub(super) struct Touched {
 
 impl Touch {
     /// Numbers what a batch touches.
-    pub(super) fn batch(
-        &mut self,
-        job: &Job<'_>,
-        plan: &Plan,
-        place: TorchPlace,
-    ) -> Result<Touched, TchError> {
+    pub(super) fn batch(&mut self, job: &Job<'_>, plan: &Plan) -> Offsets {
         self.number(job, plan);
-        let counts = self.number_relations(job, plan);
-        let mut columns = std::mem::take(&mut self.columns);
-        columns.clear();
-        let mut ends = Vec::with_capacity(10);
-        for numbers in &self.tables {
-            columns.extend_from_slice(&numbers.rows);
-            ends.push(columns.len());
+        let relation_counts = self.number_relations(job, plan);
+        let (mut columns, mut ends) = (Vec::new(), [0; COLUMNS]);
+        for (column, end) in ends.iter_mut().enumerate() {
+            self.column(column, job, plan, &mut columns);
+            *end = columns.len();
         }
-        for side in Side::BOTH {
-            let places = job.batch.side(side).iter();
-            columns.extend(places.map(|&id| self.place(job, side, id)));
-            ends.push(columns.len());
+        Offsets {
+            columns,
+            ends,
+            relation_counts,
         }
-        for side in Side::BOTH {
-            let places = job.draws.side(side).iter();
-            columns.extend(places.map(|&id| self.place(job, side, id)));
-            ends.push(columns.len());
-        }
-        for side in Side::BOTH {
-            if plan.negatives[side as usize] == Negatives::All {
+    }
+
+    /// Appends a column of [`Touched`], counted from 0.
+    fn column(&self, column: usize, job: &Job<'_>, plan: &Plan, columns: &mut Vec<i64>) {
+        let side = Side::BOTH[column % 2];
+        let places = |ids: &[u32], columns: &mut Vec<i64>| {
+            columns.extend(ids.iter().map(|&id| self.place(job, side, id)));
+        };
+        match column {
+            0 | 1 => columns.extend_from_slice(&self.tables[column].rows),
+            2 | 3 => places(job.batch.side(side), columns),
+            4 | 5 => places(job.draws.side(side), columns),
+            6 | 7 if plan.negatives[side as usize] == Negatives::All => {
                 columns.extend(job.batch.side(side).iter().map(|&id| i64::from(id)));
             }
-            ends.push(columns.len());
+            6 | 7 => {}
+            8 => columns.extend_from_slice(&self.relations.rows),
+            _ => {
+                let of_edges = job.relations().unwrap_or_default().iter();
+                columns.extend(of_edges.map(|&relation| self.relations.of(relation)));
+            }
         }
-        columns.extend_from_slice(&self.relations.rows);
-        ends.push(columns.len());
-        let of_edges = job.relations().unwrap_or_default().iter();
-        columns.extend(of_edges.map(|&relation| self.relations.of(relation)));
-        ends.push(columns.len());
-        // One copy for all.
-        let carried = Tensor::f_from_slice(&columns)?.f_to_device(place.device())?;
-        self.columns = columns;
-        let part = |index: usize| {
-            let start = index.checked_sub(1).map_or(0, |before| ends[before]);
-            carried.f_narrow(0, start as i64, (ends[index] - start) as i64)
-        };
-        Ok(Touched {
-            rows: [part(0)?, part(1)?],
-            positives: [part(2)?, part(3)?],
-            draws: [part(4)?, part(5)?],
-            positive_entities: [part(6)?, part(7)?],
-            relations: part(8)?,
-            relation_of_edge: part(9)?,
-            relation_counts: counts,
-        })
     }
 
     fn number(&mut self, job: &Job<'_>, plan: &Plan) {
@@ -176,6 +171,26 @@ impl Touch {
             self.tables[0].rows.len()
         };
         before as i64 + self.tables[table].of(row)
+    }
+}
+
+impl Offsets {
+    /// Carries them to the device, in one copy.
+    pub(super) fn carry(self, place: TorchPlace) -> Result<Touched, TchError> {
+        let carried = Tensor::f_from_slice(&self.columns)?.f_to_device(place.device())?;
+        let part = |column: usize| {
+            let start = column.checked_sub(1).map_or(0, |before| self.ends[before]);
+            carried.f_narrow(0, start as i64, (self.ends[column] - start) as i64)
+        };
+        Ok(Touched {
+            rows: [part(0)?, part(1)?],
+            positives: [part(2)?, part(3)?],
+            draws: [part(4)?, part(5)?],
+            positive_entities: [part(6)?, part(7)?],
+            relations: part(8)?,
+            relation_of_edge: part(9)?,
+            relation_counts: self.relation_counts,
+        })
     }
 }
 

@@ -3,9 +3,8 @@
 use std::sync::{Arc, MutexGuard};
 
 use pbg_core::graph::Side;
-use pbg_core::model::Precision;
 use pbg_core::strategy::LossWorker;
-use pbg_kernels::device::{self, DeviceWorker, Memory, Programs};
+use pbg_kernels::device::{self, BatchPlanner, DeviceWorker, Memory, PlannedBatch};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
@@ -16,10 +15,10 @@ use tch::Tensor;
 use super::error::DeviceError;
 use super::parameters::Parameters;
 use super::place::TorchPlace;
+use super::planner::{Planned, TorchPlanner};
 use super::step::DeviceStep;
 use super::sums::Sums;
 use super::tables::{ResidentRows, TableRows};
-use super::touched::Touch;
 use super::transfer;
 use super::working_set::WorkingSet;
 
@@ -28,8 +27,8 @@ pub(super) struct TorchWorker {
     spec: Arc<ModelSpec>,
     execution: Execution,
     place: TorchPlace,
-    programs: Programs,
-    touch: Touch,
+    /// Plans what nobody has planned before.
+    planner: TorchPlanner,
     /// Resident from the first batch on.
     parameters: Option<Parameters>,
     times: ClusterTimes,
@@ -47,11 +46,10 @@ impl TorchWorker {
     ) -> Result<Self, WorkerError> {
         spec.validate()?;
         Ok(Self {
-            programs: programs(&spec, &execution)?,
+            planner: TorchPlanner::new(Arc::clone(&spec), execution)?,
             spec,
             execution,
             place,
-            touch: Touch::default(),
             parameters: None,
             times: ClusterTimes::new(),
         })
@@ -66,12 +64,26 @@ impl TorchWorker {
         if job.batch.is_empty() {
             return Ok(BatchStats::default());
         }
-        crate::on_this_thread();
         self.times.start();
-        let (spec, execution) = (&*self.spec, &self.execution);
-        let (program, plan) = self.programs.plan::<DeviceStep<'_>>(spec, execution, job)?;
+        let planned = self.planner.planned(job)?;
+        self.work_as_planned(job, planned, loss, observer)
+    }
+
+    fn work_as_planned(
+        &mut self,
+        job: &Job<'_>,
+        Planned {
+            program,
+            plan,
+            offsets,
+        }: Planned,
+        loss: &mut dyn LossWorker,
+        observer: Option<&mut ScoreObserver<'_>>,
+    ) -> Result<BatchStats, DeviceError> {
+        crate::on_this_thread();
+        let spec = &*self.spec;
         let tables = lock(job.tables)?;
-        let touched = self.touch.batch(job, &plan, self.place)?;
+        let touched = offsets.carry(self.place)?;
         let parameters = match &mut self.parameters {
             Some(parameters) => parameters,
             empty => empty.insert(Parameters::new(job.params, self.place)?),
@@ -115,6 +127,23 @@ impl DeviceWorker for TorchWorker {
         Ok(self.work(job, loss, Some(observer))?)
     }
 
+    fn planner(&self) -> Result<Box<dyn BatchPlanner>, WorkerError> {
+        let planner = TorchPlanner::new(Arc::clone(&self.spec), self.execution)?;
+        Ok(Box::new(planner))
+    }
+
+    fn train_planned(
+        &mut self,
+        job: &Job<'_>,
+        planned: PlannedBatch,
+        loss: &mut dyn LossWorker,
+    ) -> Result<BatchStats, StepError> {
+        let foreign = |_| StepError::Batch("the batch was planned for another device".to_owned());
+        let planned = planned.downcast::<Planned>().map_err(foreign)?;
+        self.times.start();
+        Ok(self.work_as_planned(job, *planned, loss, None)?)
+    }
+
     fn download(&self, params: &Params) -> Result<(), StepError> {
         crate::on_this_thread();
         match &self.parameters {
@@ -126,22 +155,6 @@ impl DeviceWorker for TorchWorker {
     fn cluster_times(&self) -> &ClusterTimes {
         &self.times
     }
-}
-
-/// Why `spec` cannot be trained on a device, if so.
-pub(super) fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> {
-    let execution = Execution::with_precision(precision);
-    let refused = programs(spec, &execution).err();
-    refused.map(|error| error.to_string())
-}
-
-/// The compiled steps of all relations.
-fn programs(spec: &ModelSpec, execution: &Execution) -> Result<Programs, WorkerError> {
-    let mut programs = Programs::default();
-    for relation in 0..spec.relations.len() {
-        programs.of::<DeviceStep<'_>>(spec, execution, relation)?;
-    }
-    Ok(programs)
 }
 
 impl std::fmt::Debug for TorchWorker {

@@ -4,7 +4,7 @@ mod verify;
 
 use std::borrow::Cow;
 
-use pbg_core::batch_graph::pipeline::{EDGES, Pipeline, STORAGE, SlicePlan};
+use pbg_core::batch_graph::pipeline::{EDGES, PLANNING, Pipeline, STORAGE, SlicePlan};
 use pbg_core::model::Device;
 use pbg_core::strategy::Loss;
 use pbg_gemm::PACKED_BYTES;
@@ -185,6 +185,7 @@ impl Resolved {
                 (2 + workers) * (config.plugins.limits.memory_mib << 20),
             ),
         ]);
+        memory.extend(if_any("planned batches", piped(PLANNING)));
         if config.distributed_init_method.is_some() {
             let bytes = exchange_bytes(blueprint);
             memory.extend(if_any("what trainers exchange", bytes));

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use pbg_core::model::{Device, Precision};
 use pbg_core::strategy::LossWorker;
-use pbg_kernels::device::{DeviceWorker, OpenError, Place};
+use pbg_kernels::device::{DeviceWorker, OpenError, Place, PlannedBatch};
 use pbg_kernels::libtorch;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchStats, ClusterTimes, Job, StepError, StepWorker, WorkerError};
 
 use crate::error::{RunError, SettingError};
+use crate::groups::Clock;
+use crate::planning::Planning;
 use crate::resolved::Resolved;
 use crate::settings::on_device;
 
@@ -20,7 +22,7 @@ pub enum Executor {
     /// On the core that runs the thread.
     Core(Box<StepWorker>),
     /// On a device that the thread gives work to.
-    Device(Box<dyn DeviceWorker>),
+    Device(Box<dyn DeviceWorker>, Option<Planning>),
 }
 
 impl Executor {
@@ -35,7 +37,7 @@ impl Executor {
     ) -> Result<BatchStats, StepError> {
         match self {
             Self::Core(worker) => worker.train(job, loss),
-            Self::Device(worker) => worker.train(job, loss),
+            Self::Device(worker, _) => worker.train(job, loss),
         }
     }
 
@@ -54,11 +56,42 @@ impl Executor {
             many => {
                 let cores = many.iter_mut().filter_map(|executor| match executor {
                     Self::Core(worker) => Some(worker.as_mut()),
-                    Self::Device(_) => None,
+                    Self::Device(..) => None,
                 });
                 let mut workers: Vec<&mut StepWorker> = cores.collect();
                 StepWorker::train_together(&mut workers, losses, job)
             }
+        }
+    }
+
+    /// Trains one batch that [`Planning`] has planned.
+    ///
+    /// # Errors
+    /// As [`DeviceWorker::train_planned`].
+    pub(crate) fn train_planned(
+        executors: &mut [Self],
+        losses: &mut [Box<dyn LossWorker>],
+        job: &Job<'_>,
+        planned: PlannedBatch,
+    ) -> Result<BatchStats, StepError> {
+        match executors {
+            [Self::Device(worker, _)] => worker.train_planned(job, planned, losses[0].as_mut()),
+            _ => Self::train_together(executors, losses, job),
+        }
+    }
+
+    /// Who plans batches ahead; [`Executor::plans_again`] gives it back.
+    pub(crate) fn planning(executors: &mut [Self]) -> Option<Planning> {
+        match executors {
+            [Self::Device(_, planning)] => planning.take(),
+            _ => None,
+        }
+    }
+
+    /// Gives back who plans.
+    pub(crate) fn plans_again(executors: &mut [Self], planner: Planning) {
+        if let [Self::Device(_, planning)] = executors {
+            *planning = Some(planner);
         }
     }
 
@@ -69,7 +102,7 @@ impl Executor {
     pub(crate) fn settle(&self, params: &Params) -> Result<(), StepError> {
         match self {
             Self::Core(_) => Ok(()),
-            Self::Device(worker) => worker.download(params),
+            Self::Device(worker, _) => worker.download(params),
         }
     }
 
@@ -77,16 +110,18 @@ impl Executor {
     pub(crate) fn cluster_times(&self) -> &ClusterTimes {
         match self {
             Self::Core(worker) => worker.cluster_times(),
-            Self::Device(worker) => worker.cluster_times(),
+            Self::Device(worker, _) => worker.cluster_times(),
         }
     }
 }
 
-/// One executor per thread that trains: one for a device, else one per worker.
+/// One executor per thread that trains: one for a device, else one per worker. `planning` is the clock of the group
+/// that plans batches, where there is one.
 pub(crate) fn executors(
     resolved: &Resolved,
     spec: &ModelSpec,
     place: Option<&dyn Place>,
+    planning: Option<&Arc<Clock>>,
 ) -> Result<Vec<Executor>, WorkerError> {
     let Some(place) = place else {
         let cores = trainers(resolved, spec)?;
@@ -95,7 +130,15 @@ pub(crate) fn executors(
     };
     let execution = on_device(resolved.config(), resolved.settings().execution);
     let worker = place.worker(Arc::new(spec.clone()), execution)?;
-    Ok(vec![Executor::Device(worker)])
+    let ahead = resolved.config().execution.batches_ahead();
+    let planning = match planning {
+        Some(clock) => {
+            let planner = worker.planner()?;
+            Some(Planning::new(planner, ahead, Arc::clone(clock)))
+        }
+        None => None,
+    };
+    Ok(vec![Executor::Device(worker, planning)])
 }
 
 /// `spec` with the learning rates that validation has left: `factor` of the configuration's.

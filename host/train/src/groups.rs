@@ -58,6 +58,16 @@ impl Clock {
         add(&self.busy, time);
     }
 
+    /// What `work` takes is time that the group waited for something to work on.
+    pub(crate) fn waits_for_input<T>(&self, work: impl FnOnce() -> T) -> T {
+        timed(&self.input, work)
+    }
+
+    /// What `work` takes is time that the group waited for somebody to take what it made.
+    pub(crate) fn waits_for_output<T>(&self, work: impl FnOnce() -> T) -> T {
+        timed(&self.output, work)
+    }
+
     /// The times so far, of the group of this name.
     pub(crate) fn read(&self, group: &str) -> GroupSeconds {
         let seconds = |part: &AtomicU64| 1e-9 * part.load(Ordering::Relaxed) as f64;

@@ -11,7 +11,7 @@ use pbg_kernels::step::{EvalStats, Job, StepWorker};
 use rand::RngExt;
 
 use crate::error::RunError;
-use crate::workers::{Columns, Work};
+use crate::work::{Columns, Work};
 
 /// Ranks each of the edges at `indices` among negatives drawn the way training draws them, in
 /// numbers of their own (`eval_num_batch_negs`, `eval_num_uniform_negs`).

@@ -31,6 +31,7 @@ pub mod model;
 mod names;
 mod pace;
 mod pipeline;
+mod planning;
 mod processor;
 pub mod query;
 mod resolved;
@@ -41,7 +42,8 @@ mod stored;
 mod tables;
 pub mod trained;
 mod transfer;
-pub mod workers;
+mod work;
+mod workers;
 
 pub use check::CheckReport;
 pub use error::{ErrorKind, RunError};

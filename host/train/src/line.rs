@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pbg_core::batch_graph::pipeline::{EDGES, Pipeline, STORAGE, TRAINING};
+use pbg_core::batch_graph::pipeline::{EDGES, PLANNING, Pipeline, STORAGE, TRAINING};
 use pbg_core::event::GroupSeconds;
 
 use crate::buffer::{BufferSize, PartitionBuffer, TableStore};
@@ -18,6 +18,8 @@ pub(crate) struct Line<S: TableStore> {
     pub(crate) buffer: PartitionBuffer<S>,
     /// Where the time of training went.
     pub(crate) training: Arc<Clock>,
+    /// That of planning, where it is a group of its own.
+    pub(crate) planning: Option<Arc<Clock>>,
     /// The times of all groups when they were asked for last.
     reported: Vec<GroupSeconds>,
 }
@@ -42,6 +44,7 @@ impl<S: TableStore> Line<S> {
             edges: EdgeReader::new(edges, of_edges, for_edges)?,
             buffer: PartitionBuffer::new(layout, size, storage, store, for_tables)?,
             training,
+            planning: pipeline.pipe(PLANNING).map(|_| Arc::default()),
             reported: Vec::new(),
         })
     }
@@ -49,7 +52,8 @@ impl<S: TableStore> Line<S> {
     /// Where the time of each group went since this was asked last, in the order of the pipeline.
     pub(crate) fn seconds(&mut self) -> Vec<GroupSeconds> {
         let training = self.training.read(TRAINING);
-        let beside = [self.buffer.seconds(), self.edges.seconds()];
+        let planning = self.planning.as_ref().map(|clock| clock.read(PLANNING));
+        let beside = [self.buffer.seconds(), self.edges.seconds(), planning];
         let now: Vec<_> = beside.into_iter().flatten().chain([training]).collect();
         let mut before = std::mem::replace(&mut self.reported, now.clone());
         before.resize_with(now.len(), GroupSeconds::default);

@@ -27,7 +27,8 @@ use crate::line::Line;
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
 use crate::run::Strategies;
-use crate::workers::{self, Work};
+use crate::work::Work;
+use crate::workers;
 
 mod faults;
 mod open;
@@ -169,7 +170,8 @@ impl<'a, S: TableStore> Machine<'a, S> {
     pub(crate) fn set_rates(&mut self, lr_factor: f32) -> Result<(), RunError> {
         self.earlier = self.cluster_times();
         let spec = executor::with_rates(lr_factor, &self.blueprint().spec);
-        self.executors = executor::executors(self.resolved, &spec, self.place.as_deref())?;
+        let (place, planning) = (self.place.as_deref(), self.line.planning.as_ref());
+        self.executors = executor::executors(self.resolved, &spec, place, planning)?;
         Ok(())
     }
 
@@ -238,6 +240,7 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
             bucket,
             seed: config.seed,
             gate: self.gate.as_deref(),
+            training: &self.line.training,
         };
         let eval_batch = self.resolved.settings().eval_batch_size;
         let (evaluators, losses) = (&mut self.evaluators, &mut self.losses);
@@ -262,7 +265,8 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
         let (evaluators, losses) = (&mut self.evaluators, &mut self.losses);
         let eval_after = holdout::evaluate(evaluators, losses, &work, held, eval_batch)?;
         let faults = samplers.faults.into_inner();
-        self.line.training.worked(started.elapsed());
+        let worked = started.elapsed().saturating_sub(totals.waited);
+        self.line.training.worked(worked);
         Ok(Trained {
             stats: totals.stats,
             sampler: totals.sampler,

@@ -36,6 +36,12 @@ impl Resolved {
             partition_bytes: swapped.iter().sum(),
             buckets_ahead: config.execution.buckets_ahead(),
             edge_bytes: edge_bytes(blueprint, edge_sets, extent.edge_chunks).bucket,
+            batches_ahead: match blueprint.spec.is_dynamic() {
+                true => config.execution.batches_ahead(),
+                // The sampler hears of every loss before it draws the next batch.
+                false => 0,
+            },
+            planned_bytes: planned_bytes(blueprint, batch),
             threads: settings.training_threads(),
             gpu: match settings.device {
                 Device::Cpu => None,
@@ -45,6 +51,33 @@ impl Resolved {
         let pipeline = Pipeline::new(&machine, &slices, config.execution.update);
         Ok((pipeline, slices))
     }
+}
+
+/// Bytes of the plan of a batch of `edges` edges: columns and draws, and their offsets in 8 bytes each, those of the
+/// rows that it touches included.
+fn planned_bytes(blueprint: &Blueprint, edges: usize) -> u64 {
+    let spec = &blueprint.spec;
+    let most = spec.relations.iter().map(|relation| {
+        let chunks = edges.div_ceil(spec.chunk_size(relation, edges));
+        let draws = |side| chunks * spec.uniform_negatives(relation, side);
+        let drawn: usize = Side::BOTH.into_iter().map(draws).sum();
+        let all: u64 = match relation.all_negs {
+            true => Side::BOTH
+                .map(|side| largest(blueprint, relation.entity(side)))
+                .iter()
+                .sum(),
+            false => 0,
+        };
+        let offsets = 4 * (2 * edges + drawn) + spec.relation_count();
+        16 * edges as u64 + 4 * drawn as u64 + 8 * (offsets as u64 + all)
+    });
+    most.max().unwrap_or(0)
+}
+
+/// Rows of the largest partition of a type.
+fn largest(blueprint: &Blueprint, entity: usize) -> u64 {
+    let rows = blueprint.layout.types[entity].rows.iter();
+    rows.copied().max().unwrap_or(0)
 }
 
 /// Bytes of the fixed tables and as many of the largest groups as the buffer has slots; and of each of those

@@ -1,6 +1,8 @@
 //! Hogwild workers: threads that train equal shares of a bucket on shared rows, without waiting
 //! for each other (Niu, Recht, Ré, Wright 2011). Where each batch changes every row, all train every batch together.
 
+use std::mem::take;
+use std::slice::Chunks;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -8,147 +10,31 @@ use std::time::{Duration, Instant};
 
 use pbg_core::batching::{self, ByRelation};
 use pbg_core::event::{Event, TrainStats};
-use pbg_core::graph::{Bucket, Edges, Side};
-use pbg_core::model::NegativesFrom;
-use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};
-use pbg_core::strategy::{Loss, LossWorker};
+use pbg_core::strategy::LossWorker;
+use pbg_kernels::device::PlannedBatch;
 use pbg_kernels::negatives::Draws;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::RelationSpec;
-use pbg_kernels::step::{Batch, BatchStats, Job, Relations, StepError, Tables};
-use pbg_kernels::table::Table;
+use pbg_kernels::step::{Batch, BatchStats, Job, StepError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::draws::{Drawing, Samplers};
 use crate::error::RunError;
 use crate::executor::Executor;
-use crate::model::Blueprint;
+use crate::planning::{Planning, PreparedBatch};
+use crate::work::{Columns, Work};
 
 /// How often the loop hears of progress within a bucket.
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// A bucket ready to be trained or evaluated.
-pub struct Work<'a> {
-    /// The model.
-    pub blueprint: &'a Blueprint,
-    /// Looks up a table that the bucket needs, by entity type and partition.
-    pub table: &'a (dyn Fn(usize, u32) -> Option<&'a Table> + Sync),
-    /// Shared parameters.
-    pub params: &'a Params,
-    /// The loss, which hears of every batch.
-    pub loss: &'a dyn Loss,
-    /// Edges of the bucket's chunk.
-    pub edges: &'a Edges,
-    /// Where uniform negatives are drawn from.
-    pub negatives_from: NegativesFrom,
-    /// Which pass.
-    pub pass: PassId,
-    /// Which bucket.
-    pub bucket: Bucket,
-    /// The run's seed.
-    pub seed: u64,
-    /// Held while a batch is trained, where a thread beside the workers changes parameters.
-    pub gate: Option<&'a RwLock<()>>,
-}
-
-impl<'a> Work<'a> {
-    /// The tables that edges of `relation` join.
-    pub(crate) fn tables(&self, relation: u32) -> Result<Tables<'a>, RunError> {
-        let side = |side| {
-            let entity = self.blueprint.type_of(relation, side);
-            let partition = self.blueprint.layout.partition(entity, side, self.bucket);
-            (self.table)(entity, partition).ok_or_else(|| {
-                let name = &self.blueprint.layout.types[entity].name;
-                RunError::Step(StepError::Batch(format!(
-                    "partition {partition} of {name} is not in memory"
-                )))
-            })
-        };
-        Ok(Tables {
-            lhs: side(Side::Lhs)?,
-            rhs: side(Side::Rhs)?,
-        })
-    }
-
-    /// How many entities may replace the left side, and the right one.
-    fn candidates(&self, tables: &Tables<'_>, relation: &RelationSpec) -> [usize; 2] {
-        let [lhs, rhs] = [tables.lhs.entities(), tables.rhs.entities()];
-        let both = relation.lhs == relation.rhs && !tables.shared();
-        match self.negatives_from {
-            NegativesFrom::Bucket if both => [lhs + rhs; 2],
-            _ => [lhs, rhs],
-        }
-    }
-
-    /// The coordinates of this bucket's random streams, with `last` to tell streams apart.
-    pub(crate) fn stream(&self, purpose: Purpose, last: u64) -> Xoshiro256PlusPlus {
-        seed::stream(self.seed, purpose, &self.coordinates(last))
-    }
-
-    fn coordinates(&self, last: u64) -> [u64; 6] {
-        let PassId {
-            epoch,
-            edge_set,
-            edge_chunk,
-        } = self.pass;
-        let Bucket { lhs, rhs } = self.bucket;
-        let wide = u64::from;
-        [
-            wide(epoch),
-            wide(edge_set),
-            wide(edge_chunk),
-            wide(lhs),
-            wide(rhs),
-            last,
-        ]
-    }
-}
-
-/// Columns of one batch, used again for the next.
-#[derive(Debug, Default)]
-pub(crate) struct Columns {
-    edges: Edges,
-}
-
-impl Columns {
-    /// Takes the edges at `indices`.
-    pub(crate) fn fill(&mut self, from: &Edges, indices: &[u32]) {
-        let copy = |into: &mut Vec<u32>, column: &[u32]| {
-            into.clear();
-            into.extend(indices.iter().map(|&i| column[i as usize]));
-        };
-        copy(&mut self.edges.lhs, &from.lhs);
-        copy(&mut self.edges.rhs, &from.rhs);
-        copy(&mut self.edges.rel, &from.rel);
-        match &from.weight {
-            Some(weight) => {
-                let into = self.edges.weight.get_or_insert_default();
-                into.clear();
-                into.extend(indices.iter().map(|&i| weight[i as usize]));
-            }
-            None => self.edges.weight = None,
-        }
-    }
-
-    /// The batch; `relation` when all edges have the same one.
-    pub(crate) fn batch(&self, relation: Option<u32>) -> Batch<'_> {
-        Batch {
-            lhs: &self.edges.lhs,
-            rhs: &self.edges.rhs,
-            relation: relation.map_or(Relations::PerEdge(&self.edges.rel), Relations::One),
-            weight: self.edges.weight.as_deref(),
-        }
-    }
-}
-
 /// What all workers did together.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BucketTotals {
+pub(crate) struct BucketTotals {
     /// Sums over the trained edges.
-    pub stats: TrainStats,
+    pub(crate) stats: TrainStats,
     /// Time that a worker spent asking the relation sampler, on average.
-    pub sampler: Duration,
+    pub(crate) sampler: Duration,
+    /// Time that it waited for batches that are planned by a group of their own.
+    pub(crate) waited: Duration,
 }
 
 /// Trains the edges at `indices`, shared equally among `trainers`, one thread each, with one of `losses`; where the
@@ -159,7 +45,7 @@ pub struct BucketTotals {
 ///
 /// # Panics
 /// If there are fewer `losses` than `trainers`.
-pub fn train(
+pub(crate) fn train(
     trainers: &mut [Executor],
     losses: &mut [Box<dyn LossWorker>],
     work: &Work<'_>,
@@ -193,7 +79,11 @@ pub fn train(
                     if result.is_err() {
                         failed.store(true, Ordering::Relaxed);
                     }
-                    result.map(|()| (trained.stats, trained.sampler))
+                    result.map(|()| BucketTotals {
+                        stats: trained.stats,
+                        sampler: trained.sampler,
+                        waited: trained.waited,
+                    })
                 })
             })
             .collect();
@@ -204,9 +94,10 @@ pub fn train(
         let mut error = None;
         for handle in handles {
             match handle.join() {
-                Ok(Ok((stats, sampler))) => {
-                    total.stats.add(&stats);
-                    total.sampler += sampler / workers;
+                Ok(Ok(of_worker)) => {
+                    total.stats.add(&of_worker.stats);
+                    total.sampler += of_worker.sampler / workers;
+                    total.waited += of_worker.waited / workers;
                 }
                 Ok(Err(e)) => error = error.or(Some(e)),
                 Err(_) => error = Some(RunError::WorkerPanic),
@@ -252,6 +143,8 @@ struct WorkerShare<'a, 'w> {
     stats: TrainStats,
     /// Time spent asking the relation sampler.
     sampler: Duration,
+    /// Time spent waiting for planned batches.
+    waited: Duration,
 }
 
 impl<'a, 'w> WorkerShare<'a, 'w> {
@@ -277,6 +170,7 @@ impl<'a, 'w> WorkerShare<'a, 'w> {
             batches: 0,
             stats: TrainStats::default(),
             sampler: Duration::ZERO,
+            waited: Duration::ZERO,
         }
     }
 
@@ -286,17 +180,53 @@ impl<'a, 'w> WorkerShare<'a, 'w> {
         samplers: &Samplers<'_>,
         batch_size: u32,
     ) -> Result<(), RunError> {
-        if self.work.blueprint.spec.is_dynamic() {
-            for indices in share.chunks(batch_size as usize) {
-                if self.failed.load(Ordering::Relaxed) {
-                    break;
-                }
-                self.step(indices, None)?;
+        if !self.work.blueprint.spec.is_dynamic() {
+            return match share.is_empty() {
+                true => Ok(()),
+                false => self.train_by_relation(share, samplers, batch_size),
+            };
+        }
+        let batches = share.chunks(batch_size as usize);
+        if let Some(mut planning) = Executor::planning(self.trainers) {
+            let result = self.train_planned(batches, &mut planning);
+            Executor::plans_again(self.trainers, planning);
+            return result;
+        }
+        for indices in batches {
+            if self.failed.load(Ordering::Relaxed) {
+                break;
             }
-        } else if !share.is_empty() {
-            self.train_by_relation(share, samplers, batch_size)?;
+            self.step(indices, None)?;
         }
         Ok(())
+    }
+
+    /// Batches of edges of any relation, the next ones planned by a group of its own while one is trained.
+    fn train_planned(
+        &mut self,
+        batches: Chunks<'_, u32>,
+        planning: &mut Planning,
+    ) -> Result<(), RunError> {
+        let work = self.work;
+        let rng = self.rng.clone();
+        planning.ahead(work, batches, rng, &mut |batches| {
+            loop {
+                let waiting = Instant::now();
+                let next = work.training.waits_for_input(|| batches.next());
+                self.waited += waiting.elapsed();
+                let Some(PreparedBatch {
+                    columns,
+                    draws,
+                    plan,
+                }) = next
+                else {
+                    return Ok(());
+                };
+                let plan = plan.map_err(|error| self.locate(error))?;
+                self.train_batch(&columns.batch(None), &draws, None, Some(plan))?;
+                batches.give_back(columns, draws);
+            }
+        })
     }
 
     /// Single-relation batches.
@@ -334,24 +264,36 @@ impl<'a, 'w> WorkerShare<'a, 'w> {
 
     /// Trains one batch; returns its mean loss.
     fn step(&mut self, indices: &[u32], relation: Option<u32>) -> Result<f32, RunError> {
+        let (mut columns, mut draws) = (take(&mut self.columns), take(&mut self.draws));
+        self.work
+            .prepare(indices, relation, &mut columns, &mut draws, &mut self.rng)?;
+        let loss = self.train_batch(&columns.batch(relation), &draws, relation, None)?;
+        (self.columns, self.draws) = (columns, draws);
+        Ok(loss)
+    }
+
+    /// Trains a batch that is prepared, and planned where it was planned ahead; returns its mean loss.
+    fn train_batch(
+        &mut self,
+        batch: &Batch<'_>,
+        draws: &Draws,
+        relation: Option<u32>,
+        plan: Option<PlannedBatch>,
+    ) -> Result<f32, RunError> {
         let work = self.work;
-        self.columns.fill(work.edges, indices);
-        let batch = self.columns.batch(relation);
         let tables = work.tables(relation.unwrap_or(0))?;
-        let spec = &work.blueprint.spec;
-        let template = spec.relation(relation.unwrap_or(0));
-        let candidates = work.candidates(&tables, template);
-        self.draws
-            .draw(spec, template, batch.len(), candidates, &mut self.rng);
         let gate = work.gate.map(RwLock::read);
         let job = Job {
-            batch: &batch,
+            batch,
             tables: &tables,
             params: work.params,
-            draws: &self.draws,
+            draws,
         };
-        let stats = Executor::train_together(self.trainers, self.losses, &job)
-            .map_err(|error| self.locate(error))?;
+        let stats = match plan {
+            Some(plan) => Executor::train_planned(self.trainers, self.losses, &job, plan),
+            None => Executor::train_together(self.trainers, self.losses, &job),
+        };
+        let stats = stats.map_err(|error| self.locate(error))?;
         drop(gate);
         work.loss.observe(stats.count, stats.loss())?;
         let stats = sums(&stats);

@@ -103,6 +103,8 @@ fn strategies(config: &Config) -> Strategies {
 
 /// What a run said and left.
 struct Ran {
+    /// The groups that told their time, and whether they worked.
+    groups: Vec<(String, bool)>,
     losses: Vec<f64>,
     held_out: Vec<RankStats>,
     partitions: Vec<PartitionData>,
@@ -115,15 +117,21 @@ fn main_memory() -> Option<Arc<dyn Place>> {
 }
 
 fn train(config: &Config, place: Option<Arc<dyn Place>>) -> Ran {
-    let (mut losses, mut held_out) = (Vec::new(), Vec::new());
-    let mut watch = |event: Event| {
-        if let Event::BucketFinished {
+    let (mut losses, mut held_out, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    let mut watch = |event: Event| match event {
+        Event::BucketFinished {
             stats, eval_after, ..
-        } = event
-        {
+        } => {
             losses.push(stats.mean_loss());
             held_out.extend(eval_after);
         }
+        Event::EpochFinished { groups, .. } => {
+            let worked = groups
+                .into_iter()
+                .map(|group| (group.group, group.busy > 0.0));
+            told = worked.collect();
+        }
+        _ => {}
     };
     let stop = AtomicBool::new(false);
     let resolved = Resolved::new(config.clone()).expect("they fit");
@@ -140,6 +148,7 @@ fn train(config: &Config, place: Option<Arc<dyn Place>>) -> Ran {
             .expect("a file")
     };
     Ran {
+        groups: told,
         losses,
         held_out,
         partitions: (0..PARTITIONS)
@@ -198,6 +207,35 @@ fn a_run_with_dynamic_relations_and_a_computed_loss() {
         ("negatives_from", "\"bucket\""),
         ("execution.prefetch", "false"),
     ]);
+}
+
+/// Batches that a group of its own plans while others are trained are the same batches.
+#[test]
+fn planning_ahead_changes_nothing() {
+    let train_with = |ahead: &str| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let changes = [
+            ("dynamic_relations", "true"),
+            ("relations.0.name", "any"),
+            ("execution.device", "\"cuda:0\""),
+            ("execution.batches_ahead", ahead),
+        ];
+        train(&dataset(folder.path(), &changes), main_memory())
+    };
+    let (within, beside) = (train_with("0"), train_with("3"));
+    let names = |ran: &Ran| -> Vec<String> { ran.groups.iter().map(|g| g.0.clone()).collect() };
+    assert_eq!(names(&within), ["storage", "edges", "training"]);
+    assert_eq!(names(&beside), ["storage", "edges", "planning", "training"]);
+    assert!(
+        beside.groups.iter().all(|(_, worked)| *worked),
+        "{:?}",
+        beside.groups
+    );
+    assert_eq!(within.losses, beside.losses);
+    for (within, beside) in within.partitions.iter().zip(&beside.partitions) {
+        assert_eq!(within.embeddings, beside.embeddings);
+        assert_eq!(within.row_adagrad, beside.row_adagrad);
+    }
 }
 
 /// A checkpoint knows nothing of devices.

@@ -15,6 +15,8 @@ use crate::model::Update;
 pub const STORAGE: &str = "storage";
 /// Name of the group that prepares edges.
 pub const EDGES: &str = "edges";
+/// Name of the group that plans batches for a GPU.
+pub const PLANNING: &str = "planning";
 /// Name of the group that trains.
 pub const TRAINING: &str = "training";
 
@@ -42,6 +44,8 @@ pub enum Task {
     Commit,
     /// Reads a bucket's edges and puts them in random order.
     Edges,
+    /// Draws a batch's negatives, and finds the rows that it touches, each once, and where edges and draws have them.
+    Plan,
     /// A cluster of the batch graph.
     #[serde(untagged)]
     Cluster(Cluster),
@@ -56,6 +60,7 @@ impl Task {
             Self::WriteBack => "write back",
             Self::Commit => "commit",
             Self::Edges => "edges",
+            Self::Plan => "plan",
             Self::Cluster(cluster) => cluster.name(),
         }
     }
@@ -139,6 +144,10 @@ pub struct Machine {
     pub buckets_ahead: usize,
     /// Bytes of the edges of the largest bucket, with their order.
     pub edge_bytes: u64,
+    /// Batches that may be planned before a GPU trains them; 0: planning is no group of its own.
+    pub batches_ahead: usize,
+    /// Bytes of a full batch's plan.
+    pub planned_bytes: u64,
     /// Threads that train.
     pub threads: usize,
     /// The GPU that trains, if one does.
@@ -150,27 +159,36 @@ impl Pipeline {
     /// them, or tasks of theirs.
     #[must_use]
     pub fn new(machine: &Machine, slices: &SlicePlan, update: Update) -> Self {
-        let (mut groups, mut pipes, mut within) = (Vec::new(), Vec::new(), Vec::new());
-        for (pipe, ahead, tasks) in besides(machine) {
+        let (mut groups, mut pipes) = (Vec::new(), Vec::new());
+        let (mut devices, mut within) = (Vec::new(), Vec::new());
+        for Beside {
+            pipe,
+            ahead,
+            device,
+            tasks,
+        } in besides(machine)
+        {
             if ahead == 0 {
                 within.extend(tasks);
+                devices.push(device);
                 continue;
             }
             groups.push(Group {
                 name: pipe.from.clone(),
-                devices: vec![Device::Disk],
+                devices: vec![device],
                 threads: 1,
                 tasks,
             });
             pipes.push(pipe);
         }
-        let disk = (!within.is_empty()).then_some(Device::Disk);
-        let devices = disk.into_iter().chain([Device::Cpu]);
+        devices.push(Device::Cpu);
+        devices.extend(machine.gpu.map(Device::Cuda));
+        devices.dedup();
         let clusters = slices.clusters.iter();
         within.extend(clusters.map(|buffers| Task::Cluster(buffers.cluster)));
         groups.push(Group {
             name: TRAINING.to_owned(),
-            devices: devices.chain(machine.gpu.map(Device::Cuda)).collect(),
+            devices,
             threads: machine.threads,
             tasks: within,
         });
@@ -193,8 +211,16 @@ impl Pipeline {
     }
 }
 
-/// What may have threads of its own: its pipe to training, how far it may be ahead, its tasks.
-fn besides(machine: &Machine) -> [(Pipe, usize, Vec<Task>); 2] {
+/// What may have a thread of its own.
+struct Beside {
+    pipe: Pipe,
+    /// How far it may be ahead of training; 0: training does its tasks.
+    ahead: usize,
+    device: Device,
+    tasks: Vec<Task>,
+}
+
+fn besides(machine: &Machine) -> Vec<Beside> {
     let pipe = |from: &str, carries: &str, bound, bytes| Pipe {
         from: from.to_owned(),
         to: TRAINING.to_owned(),
@@ -210,12 +236,32 @@ fn besides(machine: &Machine) -> [(Pipe, usize, Vec<Task>); 2] {
         machine.partition_bytes,
     );
     let edge_bytes = machine.edge_bytes * buckets as u64;
-    let edges = pipe(EDGES, "edges of buckets", buckets, edge_bytes);
-    let of_storage = vec![Task::Load, Task::WriteBack, Task::Commit];
-    [
-        (storage, partitions, of_storage),
-        (edges, buckets, vec![Task::Edges]),
-    ]
+    let mut besides = vec![
+        Beside {
+            pipe: storage,
+            ahead: partitions,
+            device: Device::Disk,
+            tasks: vec![Task::Load, Task::WriteBack, Task::Commit],
+        },
+        Beside {
+            pipe: pipe(EDGES, "edges of buckets", buckets, edge_bytes),
+            ahead: buckets,
+            device: Device::Disk,
+            tasks: vec![Task::Edges],
+        },
+    ];
+    if machine.gpu.is_some() {
+        let batches = machine.batches_ahead;
+        // Besides those that wait there is one that is being planned.
+        let bytes = machine.planned_bytes * (batches as u64 + 1);
+        besides.push(Beside {
+            pipe: pipe(PLANNING, "planned batches", batches, bytes),
+            ahead: batches,
+            device: Device::Cpu,
+            tasks: vec![Task::Plan],
+        });
+    }
+    besides
 }
 
 impl SlicePlan {

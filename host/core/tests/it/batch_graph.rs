@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pbg_core::batch_graph::pipeline::{
-    Device, EDGES, Machine, Pipeline, STORAGE, SlicePlan, TRAINING, Task,
+    Device, EDGES, Machine, PLANNING, Pipeline, STORAGE, SlicePlan, TRAINING, Task,
 };
 use pbg_core::batch_graph::{
     Cluster, Dim, Graph, Keep, Kind, Negatives, Operation, ShapeError, Sliced, StepSpec,
@@ -209,6 +209,8 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
         partition_bytes: 100,
         buckets_ahead: 3,
         edge_bytes: 30,
+        batches_ahead: 2,
+        planned_bytes: 7,
         threads: 3,
         gpu: None,
     };
@@ -223,18 +225,34 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
     assert_eq!(bound(STORAGE), Some((2, 100)));
     assert_eq!(bound(EDGES), Some((3, 90)));
     assert_eq!(beside.slices_in_flight, 60);
+    assert!(beside.pipe(PLANNING).is_none(), "cores need no plan");
+    // With a GPU, planning is one, too.
+    let planned = Pipeline::new(
+        &Machine {
+            gpu: Some(1),
+            ..machine
+        },
+        &slices,
+        Update::Batch,
+    );
+    let names: Vec<_> = planned.groups.iter().map(|g| g.name.as_str()).collect();
+    assert_eq!(names, [STORAGE, EDGES, PLANNING, TRAINING]);
+    let pipe = planned.pipe(PLANNING).expect("a pipe");
+    assert_eq!((pipe.bound, pipe.bytes), (2, 21));
+    assert_eq!(planned.groups[3].devices, [Device::Cpu, Device::Cuda(1)]);
     // The same tasks, in one group.
     let alone = Pipeline::new(
         &Machine {
             partitions_ahead: 0,
             buckets_ahead: 0,
+            batches_ahead: 0,
             gpu: Some(1),
             ..machine
         },
         &slices,
         Update::Slice,
     );
-    let tasks = beside.groups.iter().flat_map(|g| g.tasks.clone());
+    let tasks = planned.groups.iter().flat_map(|g| g.tasks.clone());
     assert_eq!(alone.groups[0].tasks, tasks.collect::<Vec<_>>());
     assert_eq!((alone.groups.len(), alone.pipes.len()), (1, 0));
     let devices = [Device::Disk, Device::Cpu, Device::Cuda(1)];

@@ -148,6 +148,8 @@ fn line(watch: &Arc<Watch>, prefetch: bool) -> Line<Tables> {
         partition_bytes: 1,
         buckets_ahead: usize::from(prefetch),
         edge_bytes: 1,
+        batches_ahead: 0,
+        planned_bytes: 0,
         threads: 1,
         gpu: None,
     };

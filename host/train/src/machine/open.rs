@@ -55,7 +55,7 @@ impl<'a, S: TableStore> Machine<'a, S> {
         let workers = resolved.settings().workers;
         Ok(Self {
             resolved,
-            executors: executors(resolved, &spec, place.as_deref())?,
+            executors: executors(resolved, &spec, place.as_deref(), line.planning.as_ref())?,
             place,
             earlier: Default::default(),
             evaluators: evaluators(resolved)?,

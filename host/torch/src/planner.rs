@@ -1,0 +1,80 @@
+//! What of a batch the host computes by itself, while a device may train the one before: its compiled step, how it is
+//! cut, and which rows it touches.
+
+use std::sync::Arc;
+
+use pbg_core::model::Precision;
+use pbg_kernels::device::{BatchPlanner, Plan, PlannedBatch, Program, Programs};
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::{Execution, Job, StepError, WorkerError};
+
+use super::step::DeviceStep;
+use super::touched::{Offsets, Touch};
+
+/// Plans batches of one model.
+#[derive(Debug)]
+pub(super) struct TorchPlanner {
+    spec: Arc<ModelSpec>,
+    execution: Execution,
+    programs: Programs,
+    touch: Touch,
+}
+
+/// A batch that was planned.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) program: Arc<Program>,
+    pub(super) plan: Plan,
+    pub(super) offsets: Offsets,
+}
+
+impl TorchPlanner {
+    /// A planner of batches of `spec`.
+    ///
+    /// # Errors
+    /// When the step cannot be executed on a device.
+    pub(super) fn new(spec: Arc<ModelSpec>, execution: Execution) -> Result<Self, WorkerError> {
+        Ok(Self {
+            programs: programs(&spec, &execution)?,
+            spec,
+            execution,
+            touch: Touch::default(),
+        })
+    }
+
+    /// Checks a batch and plans it.
+    ///
+    /// # Errors
+    /// When it does not fit the model or the tables.
+    pub(super) fn planned(&mut self, job: &Job<'_>) -> Result<Planned, StepError> {
+        let (spec, execution) = (&*self.spec, &self.execution);
+        let (program, plan) = self.programs.plan::<DeviceStep<'_>>(spec, execution, job)?;
+        Ok(Planned {
+            offsets: self.touch.batch(job, &plan),
+            program,
+            plan,
+        })
+    }
+}
+
+impl BatchPlanner for TorchPlanner {
+    fn plan(&mut self, job: &Job<'_>) -> Result<PlannedBatch, StepError> {
+        Ok(Box::new(self.planned(job)?))
+    }
+}
+
+/// Why `spec` cannot be trained on a device, if so.
+pub(super) fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> {
+    let execution = Execution::with_precision(precision);
+    let refused = programs(spec, &execution).err();
+    refused.map(|error| error.to_string())
+}
+
+/// The compiled steps of all relations.
+fn programs(spec: &ModelSpec, execution: &Execution) -> Result<Programs, WorkerError> {
+    let mut programs = Programs::default();
+    for relation in 0..spec.relations.len() {
+        programs.of::<DeviceStep<'_>>(spec, execution, relation)?;
+    }
+    Ok(programs)
+}

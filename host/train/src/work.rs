@@ -1,0 +1,153 @@
+//! What a bucket's edges are trained with, and its batches: their columns and negatives.
+
+use std::sync::RwLock;
+
+use pbg_core::graph::{Bucket, Edges, Side};
+use pbg_core::model::NegativesFrom;
+use pbg_core::schedule::PassId;
+use pbg_core::seed::{self, Purpose};
+use pbg_core::strategy::Loss;
+use pbg_kernels::negatives::Draws;
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::RelationSpec;
+use pbg_kernels::step::{Batch, Relations, StepError, Tables};
+use pbg_kernels::table::Table;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::error::RunError;
+use crate::groups::Clock;
+use crate::model::Blueprint;
+
+/// A bucket ready to be trained or evaluated.
+pub(crate) struct Work<'a> {
+    /// The model.
+    pub(crate) blueprint: &'a Blueprint,
+    /// Looks up a table that the bucket needs, by entity type and partition.
+    pub(crate) table: &'a (dyn Fn(usize, u32) -> Option<&'a Table> + Sync),
+    /// Shared parameters.
+    pub(crate) params: &'a Params,
+    /// The loss, which hears of every batch.
+    pub(crate) loss: &'a dyn Loss,
+    /// Edges of the bucket's chunk.
+    pub(crate) edges: &'a Edges,
+    /// Where uniform negatives are drawn from.
+    pub(crate) negatives_from: NegativesFrom,
+    /// Which pass.
+    pub(crate) pass: PassId,
+    /// Which bucket.
+    pub(crate) bucket: Bucket,
+    /// The run's seed.
+    pub(crate) seed: u64,
+    /// Held while a batch is trained, where a thread beside the workers changes parameters.
+    pub(crate) gate: Option<&'a RwLock<()>>,
+    /// The clock of training.
+    pub(crate) training: &'a Clock,
+}
+
+impl<'a> Work<'a> {
+    /// The tables that edges of `relation` join.
+    pub(crate) fn tables(&self, relation: u32) -> Result<Tables<'a>, RunError> {
+        let side = |side| {
+            let entity = self.blueprint.type_of(relation, side);
+            let partition = self.blueprint.layout.partition(entity, side, self.bucket);
+            (self.table)(entity, partition).ok_or_else(|| {
+                let name = &self.blueprint.layout.types[entity].name;
+                RunError::Step(StepError::Batch(format!(
+                    "partition {partition} of {name} is not in memory"
+                )))
+            })
+        };
+        Ok(Tables {
+            lhs: side(Side::Lhs)?,
+            rhs: side(Side::Rhs)?,
+        })
+    }
+
+    /// How many entities may replace the left side, and the right one.
+    fn candidates(&self, tables: &Tables<'_>, relation: &RelationSpec) -> [usize; 2] {
+        let [lhs, rhs] = [tables.lhs.entities(), tables.rhs.entities()];
+        let both = relation.lhs == relation.rhs && !tables.shared();
+        match self.negatives_from {
+            NegativesFrom::Bucket if both => [lhs + rhs; 2],
+            _ => [lhs, rhs],
+        }
+    }
+
+    /// Takes a batch's edges and draws its negatives; `relation` when all edges have the same one.
+    pub(crate) fn prepare(
+        &self,
+        indices: &[u32],
+        relation: Option<u32>,
+        columns: &mut Columns,
+        draws: &mut Draws,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Result<(), RunError> {
+        columns.fill(self.edges, indices);
+        let tables = self.tables(relation.unwrap_or(0))?;
+        let spec = &self.blueprint.spec;
+        let template = spec.relation(relation.unwrap_or(0));
+        let candidates = self.candidates(&tables, template);
+        draws.draw(spec, template, indices.len(), candidates, rng);
+        Ok(())
+    }
+
+    /// The coordinates of this bucket's random streams, with `last` to tell streams apart.
+    pub(crate) fn stream(&self, purpose: Purpose, last: u64) -> Xoshiro256PlusPlus {
+        seed::stream(self.seed, purpose, &self.coordinates(last))
+    }
+
+    pub(crate) fn coordinates(&self, last: u64) -> [u64; 6] {
+        let PassId {
+            epoch,
+            edge_set,
+            edge_chunk,
+        } = self.pass;
+        let Bucket { lhs, rhs } = self.bucket;
+        let wide = u64::from;
+        [
+            wide(epoch),
+            wide(edge_set),
+            wide(edge_chunk),
+            wide(lhs),
+            wide(rhs),
+            last,
+        ]
+    }
+}
+
+/// Columns of one batch, used again for the next.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    edges: Edges,
+}
+
+impl Columns {
+    /// Takes the edges at `indices`.
+    pub(crate) fn fill(&mut self, from: &Edges, indices: &[u32]) {
+        let copy = |into: &mut Vec<u32>, column: &[u32]| {
+            into.clear();
+            into.extend(indices.iter().map(|&i| column[i as usize]));
+        };
+        copy(&mut self.edges.lhs, &from.lhs);
+        copy(&mut self.edges.rhs, &from.rhs);
+        copy(&mut self.edges.rel, &from.rel);
+        match &from.weight {
+            Some(weight) => {
+                let into = self.edges.weight.get_or_insert_default();
+                into.clear();
+                into.extend(indices.iter().map(|&i| weight[i as usize]));
+            }
+            None => self.edges.weight = None,
+        }
+    }
+
+    /// The batch; `relation` when all edges have the same one.
+    pub(crate) fn batch(&self, relation: Option<u32>) -> Batch<'_> {
+        Batch {
+            lhs: &self.edges.lhs,
+            rhs: &self.edges.rhs,
+            relation: relation.map_or(Relations::PerEdge(&self.edges.rel), Relations::One),
+            weight: self.edges.weight.as_deref(),
+        }
+    }
+}
