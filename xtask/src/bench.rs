@@ -1,6 +1,8 @@
 //! Compares pbg-host with PyTorch-BigGraph: the same edges, configuration and workers, in turn.
 
 mod processes;
+pub(crate) mod quality;
+pub(crate) mod scale;
 mod together;
 
 use std::collections::BTreeSet;

@@ -96,6 +96,15 @@ struct Long {
 enum Bench {
     /// With PyTorch-BigGraph from PyPI, which is installed into .deps/pbg.
     VsPbg(bench::Args),
+    /// What the shipped configurations reach on two graphs that none was tuned on, beside what they reached last.
+    ///
+    /// One is made up with something to learn, one is WordNet. Rows are filtered ranks of 3,000 test edges among all
+    /// entities, and the processor time of training.
+    Quality(bench::quality::Args),
+    /// Import, an epoch, ranking, neighbours and export of graphs of several sizes in the shape of Freebase's.
+    ///
+    /// Prints what each step takes beside what `check` announced, and how costs grow with the number of edges.
+    Scale(bench::scale::Args),
 }
 
 fn main() -> ExitCode {
@@ -120,6 +129,8 @@ fn run(cli: Cli) -> Result<()> {
         Task::Crash(Long { minutes }) => test::long(&repo, "pbg-host", "crash", minutes),
         Task::Fuzz(Long { minutes }) => test::long(&repo, "pbg-fuzz", "", minutes),
         Task::Bench(Bench::VsPbg(args)) => bench::vs_pbg(&repo, &args),
+        Task::Bench(Bench::Quality(args)) => bench::quality::run(&repo, &args),
+        Task::Bench(Bench::Scale(args)) => bench::scale::run(&repo, &args),
         Task::Wordnet { dict, out } => wordnet::run(&dict, &out),
     }
 }

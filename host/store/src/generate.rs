@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use pbg_core::seed::{self, Purpose};
-use rand::Rng;
+use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Zipf};
 
 /// A graph to make up.
@@ -11,6 +11,10 @@ use rand_distr::{Distribution, Zipf};
 /// Entity `k` of `entities` is drawn with a probability proportional to `(k + 1)^-skew` on either side, so
 /// that degrees follow a power law; relations likewise. No edge joins an entity with itself; an edge may
 /// occur twice.
+///
+/// With groups there is something to learn: entity `k` is in group `k mod groups`, and each relation leads from a group
+/// to one other, drawn by the seed. The right entity of an edge is of the group that its relation leads to from the left
+/// one's, but for a share of the edges, whose right entity is any.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Generated {
     /// Entities, at least 2.
@@ -21,6 +25,10 @@ pub struct Generated {
     pub relations: u64,
     /// Exponent of the power law; 0 is uniform.
     pub skew: f64,
+    /// Groups of entities that relations lead between; 0: the right entity does not depend on the left one.
+    pub groups: u64,
+    /// Share of the edges that do not keep to the groups.
+    pub noise: f64,
     /// The same seed gives the same edges.
     pub seed: u64,
 }
@@ -42,6 +50,12 @@ impl Generated {
         }
         if !(self.skew.is_finite() && self.skew >= 0.0) {
             return Some("the exponent of the power law must be a number that is not negative");
+        }
+        if self.groups > self.entities / 2 {
+            return Some("a group needs at least 2 entities");
+        }
+        if !(0.0..=1.0).contains(&self.noise) {
+            return Some("the share of edges that keep to no group must be between 0 and 1");
         }
         None
     }
@@ -69,6 +83,13 @@ impl Generated {
                 rhs = draw(&entities, &mut rng);
             }
             let relation = draw(&relations, &mut rng);
+            if self.groups > 0 && !rng.random_bool(self.noise) {
+                let group = self.led_to(relation, lhs % self.groups);
+                rhs = self.in_group(rhs, group);
+                while rhs == lhs {
+                    rhs = self.in_group(draw(&entities, &mut rng), group);
+                }
+            }
             writeln!(text, "e{lhs}\tr{relation}\te{rhs}")?;
             if text.len() >= BLOCK {
                 out.write_all(&text)?;
@@ -78,6 +99,23 @@ impl Generated {
         out.write_all(&text)?;
         watch(self.edges);
         out.flush()
+    }
+}
+
+impl Generated {
+    /// The group that `relation` leads to from `group`.
+    fn led_to(&self, relation: u64, group: u64) -> u64 {
+        seed::derive(self.seed, Purpose::Generate, &[relation, group]) % self.groups
+    }
+
+    /// The entity of `group` that is nearest to `entity` in the order of degrees, of those before it where the last
+    /// ones do not suffice.
+    fn in_group(&self, entity: u64, group: u64) -> u64 {
+        let near = entity - entity % self.groups + group;
+        match near < self.entities {
+            true => near,
+            false => near - self.groups,
+        }
     }
 }
 
@@ -110,6 +148,8 @@ mod tests {
         edges: 50_000,
         relations: 10,
         skew: 0.8,
+        groups: 0,
+        noise: 0.0,
         seed: 3,
     };
 
@@ -131,6 +171,32 @@ mod tests {
             let ratio = of(twice) / of(rank);
             assert!((ratio - 0.574).abs() < 0.12, "{rank}: {ratio}");
         }
+    }
+
+    /// The numbers of an edge.
+    fn numbers([lhs, relation, rhs]: &[String; 3]) -> [u64; 3] {
+        [lhs, relation, rhs].map(|name| name[1..].parse().unwrap())
+    }
+
+    #[test]
+    fn relations_lead_from_group_to_group() {
+        let graph = Generated {
+            groups: 30,
+            noise: 0.2,
+            ..GRAPH
+        };
+        let edges = edges(graph);
+        let mut to: HashMap<(u64, u64), HashMap<u64, u64>> = HashMap::new();
+        for [lhs, relation, rhs] in edges.iter().map(numbers) {
+            assert_ne!(lhs, rhs);
+            assert!(rhs < graph.entities);
+            let groups = to.entry((relation, lhs % 30)).or_default();
+            *groups.entry(rhs % 30).or_default() += 1;
+        }
+        let most = to.values().map(|groups| groups.values().max().unwrap());
+        let kept = most.sum::<u64>() as f64 / edges.len() as f64;
+        // Any group is the right one by chance in 1 of 30.
+        assert!((kept - (0.8 + 0.2 / 30.0)).abs() < 0.02, "{kept}");
     }
 
     #[test]
@@ -156,6 +222,14 @@ mod tests {
             },
             Generated {
                 skew: -1.0,
+                ..GRAPH
+            },
+            Generated {
+                groups: 501,
+                ..GRAPH
+            },
+            Generated {
+                noise: 1.1,
                 ..GRAPH
             },
         ] {

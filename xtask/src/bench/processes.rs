@@ -2,12 +2,80 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process;
+use std::path::Path;
+use std::process::{self, Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 /// Ticks of processor time in a second: what Linux tells all programs.
 const TICKS: f64 = 100.0;
+
+/// How often memory is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What programs took.
+pub(super) struct Taken {
+    pub(super) cpu_seconds: f64,
+    pub(super) seconds: f64,
+    /// Of all together.
+    pub(super) peak_bytes: u64,
+}
+
+/// Runs programs side by side to their ends. What they say goes to the files `NAME-0.log`, `NAME-1.log`, ... of `folder`.
+pub(super) fn run(
+    folder: &Path,
+    name: &str,
+    commands: impl Iterator<Item = Command>,
+) -> Result<Taken> {
+    let before = cpu_seconds_of_ended_children()?;
+    let started = Instant::now();
+    let mut programs = Vec::new();
+    for (rank, mut command) in commands.enumerate() {
+        let log = folder.join(format!("{name}-{rank}.log"));
+        let out =
+            fs::File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
+        let err = out.try_clone().context("cannot share a file")?;
+        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        programs.push((child.context("cannot start a program")?, log));
+    }
+    let ended = AtomicBool::new(false);
+    let (results, peak_bytes) = thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut peak = 0;
+            while !ended.load(Ordering::Relaxed) {
+                peak = peak.max(bytes_of_descendants());
+                thread::sleep(LOOK);
+            }
+            peak
+        });
+        let results: Vec<_> = programs
+            .iter_mut()
+            .map(|(child, log)| wait(child, log))
+            .collect();
+        ended.store(true, Ordering::Relaxed);
+        (results, watch.join().unwrap_or_default())
+    });
+    results.into_iter().collect::<Result<()>>()?;
+    Ok(Taken {
+        cpu_seconds: cpu_seconds_of_ended_children()? - before,
+        seconds: started.elapsed().as_secs_f64(),
+        peak_bytes,
+    })
+}
+
+fn wait(child: &mut Child, log: &Path) -> Result<()> {
+    let status = child.wait().context("cannot wait for a program")?;
+    match status.success() {
+        true => Ok(()),
+        false => bail!(
+            "a program failed ({status})\nwhat to do: read {}",
+            log.display()
+        ),
+    }
+}
 
 /// Processor time of children that have ended, and of those that they have waited for.
 pub(super) fn cpu_seconds_of_ended_children() -> Result<f64> {
@@ -69,7 +137,6 @@ fn proportional_bytes(pid: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
 
     #[test]
     fn children_take_time_and_memory() {

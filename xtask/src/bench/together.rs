@@ -4,30 +4,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::processes::{self, cpu_seconds_of_ended_children};
+use super::processes::{self, Taken};
 use super::{Args, Speed, print, relations, write_scripts};
 use crate::repo::Repo;
 use crate::{setup, step};
 
 const SCRIPT: &str = include_str!("pbg_together.py");
 const PARTITIONS: u32 = 4;
-/// How often memory is looked at.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// What all trainers of a run took.
-struct Taken {
-    cpu_seconds: f64,
-    seconds: f64,
-    peak_bytes: u64,
-}
 
 /// Trains with both, PBG with partitions in its trainers and in the shared folder.
 pub(super) fn compare(
@@ -136,7 +124,7 @@ impl Pbg<'_> {
             command
         };
         let name = format!("pbg{servers}-{epochs}");
-        measure(self.folder, &name, (0..self.machines).map(command))
+        processes::run(self.folder, &name, (0..self.machines).map(command))
     }
 }
 
@@ -198,56 +186,7 @@ impl Ours<'_> {
             command
         };
         let name = format!("ours-{epochs}");
-        measure(self.folder, &name, (0..self.machines).map(command))
-    }
-}
-
-/// Runs all trainers to their ends. What they say goes to files.
-fn measure(folder: &Path, name: &str, commands: impl Iterator<Item = Command>) -> Result<Taken> {
-    let before = cpu_seconds_of_ended_children()?;
-    let started = Instant::now();
-    let mut trainers = Vec::new();
-    for (rank, mut command) in commands.enumerate() {
-        let log = folder.join(format!("{name}-{rank}.log"));
-        let out =
-            fs::File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
-        let err = out.try_clone().context("cannot share a file")?;
-        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
-        trainers.push((child.context("cannot start a trainer")?, log));
-    }
-    let ended = AtomicBool::new(false);
-    let (results, peak_bytes) = thread::scope(|scope| {
-        let watch = scope.spawn(|| {
-            let mut peak = 0;
-            while !ended.load(Ordering::Relaxed) {
-                peak = peak.max(processes::bytes_of_descendants());
-                thread::sleep(LOOK);
-            }
-            peak
-        });
-        let results: Vec<_> = trainers
-            .iter_mut()
-            .map(|(child, log)| wait(child, log))
-            .collect();
-        ended.store(true, Ordering::Relaxed);
-        (results, watch.join().unwrap_or_default())
-    });
-    results.into_iter().collect::<Result<()>>()?;
-    Ok(Taken {
-        cpu_seconds: cpu_seconds_of_ended_children()? - before,
-        seconds: started.elapsed().as_secs_f64(),
-        peak_bytes,
-    })
-}
-
-fn wait(child: &mut Child, log: &Path) -> Result<()> {
-    let status = child.wait().context("cannot wait for a trainer")?;
-    match status.success() {
-        true => Ok(()),
-        false => bail!(
-            "a trainer failed ({status})\nwhat to do: read {}",
-            log.display()
-        ),
+        processes::run(self.folder, &name, (0..self.machines).map(command))
     }
 }
 

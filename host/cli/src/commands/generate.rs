@@ -13,11 +13,13 @@ use crate::terminal::Terminal;
 /// Make up a graph whose degrees follow a power law, for tests of scale.
 ///
 /// Writes one edge per line, three columns separated by tabs: `e17 r2 e4`. Edges are written as they are
-/// drawn, so that any number needs no memory.
+/// drawn, so that any number needs no memory. With `--groups` there is something to learn: each relation leads from a
+/// group of entities to another one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   pbg-host generate --entities 5000000 --edges 50000000 --relations 20 --out big.tsv
+  pbg-host generate --entities 20000 --edges 400000 --relations 40 --groups 1000 --out planted.tsv
   pbg-host generate --entities 1000 --edges 10000 --relations 3 --seed 7 | gzip > small.tsv.gz")]
 pub(crate) struct Args {
     /// Number of entities; some of the last may have no edge.
@@ -32,6 +34,12 @@ pub(crate) struct Args {
     /// Exponent of the power law: the k-th entity has k^-SKEW of the first one's edges. 0: all alike.
     #[arg(long, default_value_t = 0.8)]
     skew: f64,
+    /// Groups of entities that relations lead between [default: the right entity does not depend on the left one].
+    #[arg(long, value_name = "K", default_value_t = 0, hide_default_value = true)]
+    groups: u64,
+    /// Share of the edges that do not keep to the groups.
+    #[arg(long, value_name = "F", default_value_t = 0.1, requires = "groups")]
+    noise: f64,
     /// The same seed gives the same edges.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -50,6 +58,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         edges: args.edges,
         relations: args.relations,
         skew: args.skew,
+        groups: args.groups,
+        noise: args.noise,
         seed: args.seed,
     };
     if let Some(complaint) = graph.complaint() {

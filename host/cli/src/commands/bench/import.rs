@@ -56,6 +56,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         edges: args.edges,
         relations: 20,
         skew: 0.8,
+        groups: 0,
+        noise: 0.0,
         seed: 0,
     };
     if let Some(complaint) = graph.complaint() {

@@ -1,0 +1,296 @@
+//! What the shipped configurations reach on two graphs that none of them was tuned on, beside what they reached last.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::processes::cpu_seconds_of_ended_children;
+use crate::repo::Repo;
+use crate::{build, step};
+
+/// Where the last figures are.
+const FIGURES: &str = "benches/quality.csv";
+const HEADER: &str = "graph,configuration,epochs,mrr,hits10,cpu_seconds";
+/// Test edges that are ranked, of those of a graph.
+const RANKED: &str = "3000";
+/// Of so many edges the last one is for validation, the one before for the test.
+const SPLIT: usize = 20;
+/// Presets of `pbg-host config new`.
+const PRESETS: [&str; 4] = ["complex", "distmult", "transe", "pbg"];
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only rows whose graph or configuration has this in its name, as in `--only wordnet`; can be repeated.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Also configurations with all entities as negatives, which take hours.
+    #[arg(long)]
+    all: bool,
+    /// Epochs, in the place of each configuration's own.
+    #[arg(long, value_name = "N")]
+    epochs: Option<u32>,
+    /// Keep the figures in benches/quality.csv.
+    #[arg(long)]
+    save: bool,
+}
+
+/// What a configuration reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Figures {
+    epochs: u64,
+    mrr: f64,
+    hits10: f64,
+    cpu_seconds: f64,
+}
+
+/// Graph and configuration.
+type Row = (String, String);
+
+/// Trains and ranks, and prints every figure beside the last one.
+pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
+    build::run(repo)?;
+    let folder = repo.root.join("target/quality");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let path = repo.root.join(FIGURES);
+    let mut last = match path.exists() {
+        true => parse(&fs::read_to_string(&path).context("cannot read the last figures")?)?,
+        false => BTreeMap::new(),
+    };
+    let graphs = [planted(repo, &folder)?, wordnet(repo)];
+    let configurations = configurations(repo, &folder, args.all)?;
+    println!(
+        "{:<12} {:<28} {:>7} {:>16} {:>16} {:>16}",
+        "graph", "configuration", "epochs", "MRR (last)", "Hits@10 (last)", "CPU-s (last)"
+    );
+    for graph in &graphs {
+        for (name, path) in &configurations {
+            let row = (graph.name.to_owned(), name.clone());
+            let wanted = |part: &String| row.0.contains(part) || row.1.contains(part);
+            if !args.only.is_empty() && !args.only.iter().any(wanted) {
+                continue;
+            }
+            let found = measure(repo, graph, path, args.epochs, &folder)?;
+            print(&row, found, last.get(&row));
+            last.insert(row, found);
+        }
+    }
+    if args.save {
+        let text = format(&last);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A graph as edge lists.
+struct Graph {
+    name: &'static str,
+    /// `name=path` of each edge set.
+    sets: [String; 3],
+}
+
+/// A graph made up with something to learn: relations lead from group to group.
+fn planted(repo: &Repo, folder: &Path) -> Result<Graph> {
+    let all = folder.join("planted.tsv");
+    let mut generate = Command::new(repo.program());
+    generate.args(["generate", "--entities", "20000", "--edges", "400000"]);
+    generate.args(["--relations", "40", "--groups", "1000", "--seed", "1"]);
+    step::run(generate.arg("--out").arg(&all), "see the message above")?;
+    let text = fs::read_to_string(&all).context("cannot read the graph that was made up")?;
+    let of = |set: &str, keep: &dyn Fn(usize) -> bool| {
+        let lines = text.lines().enumerate();
+        let kept = lines.filter(|(line, _)| keep(line % SPLIT));
+        let kept: String = kept.flat_map(|(_, line)| [line, "\n"]).collect();
+        let path = folder.join(format!("planted_{set}.tsv"));
+        fs::write(&path, kept).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok::<_, anyhow::Error>(format!("{set}={}", path.display()))
+    };
+    Ok(Graph {
+        name: "planted",
+        sets: [
+            of("train", &|at| at < SPLIT - 2)?,
+            of("valid", &|at| at == SPLIT - 1)?,
+            of("test", &|at| at == SPLIT - 2)?,
+        ],
+    })
+}
+
+/// WordNet, whole.
+fn wordnet(repo: &Repo) -> Graph {
+    let folder = repo.root.join("examples/wordnet");
+    let of = |set: &str| format!("{set}={}", folder.join(format!("{set}.tsv.gz")).display());
+    Graph {
+        name: "wordnet",
+        sets: ["train", "valid", "test"].map(of),
+    }
+}
+
+/// Name and path of every configuration that is measured: presets first.
+fn configurations(repo: &Repo, folder: &Path, all: bool) -> Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for preset in PRESETS {
+        let mut command = Command::new(repo.program());
+        command.args(["config", "new", "--preset", preset]);
+        let text = step::output(&mut command, "see the message above")?;
+        let path = folder.join(format!("{preset}.toml"));
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        found.push((format!("preset {preset}"), path));
+    }
+    let shipped = repo.root.join("configs");
+    let mut files = fs::read_dir(&shipped)
+        .context("cannot list configs")?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<Vec<_>, _>>()?;
+    files.push(repo.root.join("examples/wordnet/pbg.toml"));
+    files.retain(|path| path.extension().is_some_and(|e| e == "toml"));
+    files.sort();
+    for path in files {
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path:?}"))?;
+        if all || !text.lines().any(|line| line.starts_with("all_negs = true")) {
+            found.push((repo.short(&path).to_string(), path));
+        }
+    }
+    Ok(found)
+}
+
+fn measure(
+    repo: &Repo,
+    graph: &Graph,
+    config: &Path,
+    epochs: Option<u32>,
+    folder: &Path,
+) -> Result<Figures> {
+    let model = folder.join("model");
+    if model.exists() {
+        fs::remove_dir_all(&model).with_context(|| format!("cannot remove {}", model.display()))?;
+    }
+    let mut keys = vec![
+        format!("dataset={}", folder.join("dataset").display()),
+        format!("checkpoint_path={}", model.display()),
+        "edge_sets=[\"train\"]".to_owned(),
+        "eval_fraction=0".to_owned(),
+    ];
+    keys.extend(epochs.map(|epochs| format!("num_epochs={epochs}")));
+    let command = |name: &str| {
+        let mut command = Command::new(repo.program());
+        command.arg(name).arg(config);
+        command.args(keys.iter().flat_map(|key| ["--set", key]));
+        command
+    };
+    let mut import = command("import");
+    import.args(graph.sets.iter().flat_map(|set| ["--edges", set]));
+    step::run(
+        import.arg("--fresh").stdout(Stdio::null()),
+        "see the message above",
+    )?;
+    let before = cpu_seconds_of_ended_children()?;
+    let mut train = command("train");
+    train.args(["--progress", "none"]).stdout(Stdio::null());
+    step::run(&mut train, "see the message above")?;
+    let cpu_seconds = cpu_seconds_of_ended_children()? - before;
+    let mut eval = command("eval");
+    eval.args(["--edges", "test", "--filter", "train,valid,test"]);
+    let text = step::output(
+        eval.args(["--limit", RANKED, "--json"]),
+        "see the message above",
+    )?;
+    let ranks: Value = serde_json::from_str(&text).context("pbg-host eval gave no JSON")?;
+    let number = |at: &Value, key: &str| at[key].as_f64().with_context(|| format!("no {key}"));
+    let manifest = fs::read_to_string(model.join("manifest.json")).context("no checkpoint")?;
+    let manifest: Value = serde_json::from_str(&manifest)?;
+    Ok(Figures {
+        epochs: manifest["config"]["num_epochs"]
+            .as_u64()
+            .context("no num_epochs")?,
+        mrr: number(&ranks["filtered"], "mrr")?,
+        hits10: number(&ranks["filtered"], "hits_at_10")?,
+        cpu_seconds,
+    })
+}
+
+/// A figure, and the last one behind it.
+struct Beside(f64, Option<f64>, usize);
+
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(now, last, digits) = *self;
+        let last = last.map_or_else(|| "-".to_owned(), |last| format!("{last:.digits$}"));
+        f.pad(&format!("{now:.digits$} ({last})"))
+    }
+}
+
+fn print((graph, configuration): &Row, found: Figures, last: Option<&Figures>) {
+    // Other epochs say nothing.
+    let last = last.filter(|last| last.epochs == found.epochs);
+    let beside = |of: fn(&Figures) -> f64, digits| Beside(of(&found), last.map(of), digits);
+    println!(
+        "{graph:<12} {configuration:<28} {:>7} {:>16} {:>16} {:>16}",
+        found.epochs,
+        beside(|figures| figures.mrr, 3),
+        beside(|figures| figures.hits10, 3),
+        beside(|figures| figures.cpu_seconds, 0),
+    );
+}
+
+fn parse(text: &str) -> Result<BTreeMap<Row, Figures>> {
+    let mut lines = text.lines();
+    if lines.next() != Some(HEADER) {
+        bail!("{FIGURES} does not begin with `{HEADER}`");
+    }
+    let parsed = lines.map(|line| {
+        let columns: Vec<&str> = line.split(',').collect();
+        let [graph, configuration, epochs, mrr, hits10, cpu_seconds] = columns[..] else {
+            bail!("{FIGURES} has a line of other columns: {line}");
+        };
+        let figures = Figures {
+            epochs: epochs.parse()?,
+            mrr: mrr.parse()?,
+            hits10: hits10.parse()?,
+            cpu_seconds: cpu_seconds.parse()?,
+        };
+        Ok(((graph.to_owned(), configuration.to_owned()), figures))
+    });
+    parsed.collect()
+}
+
+fn format(figures: &BTreeMap<Row, Figures>) -> String {
+    let line = |((graph, configuration), figures): (&Row, &Figures)| {
+        let Figures {
+            epochs,
+            mrr,
+            hits10,
+            cpu_seconds,
+        } = figures;
+        format!("{graph},{configuration},{epochs},{mrr:.4},{hits10:.4},{cpu_seconds:.0}\n")
+    };
+    let lines: String = figures.iter().map(line).collect();
+    format!("{HEADER}\n{lines}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let figures = Figures {
+            epochs: 3,
+            mrr: 0.25,
+            hits10: 0.5,
+            cpu_seconds: 61.0,
+        };
+        let row = |name: &str| ("wordnet".to_owned(), name.to_owned());
+        let kept = BTreeMap::from([
+            (row("preset pbg"), figures),
+            (row("configs/a.toml"), figures),
+        ]);
+        assert_eq!(parse(&format(&kept)).unwrap(), kept);
+        assert!(parse("graph,mrr\n").is_err());
+        assert!(parse(&format!("{HEADER}\nwordnet,a,3,much,0,0\n")).is_err());
+    }
+}

@@ -1,0 +1,291 @@
+//! One epoch and all that surrounds it on made-up graphs of several sizes, in bounded memory: what each step takes, and
+//! with which power of the size it grows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::processes::{self, Taken};
+use crate::repo::Repo;
+use crate::{build, step};
+
+/// Entities of Freebase's graph of 86 million for each of its 338 million edges.
+const ENTITIES_PER_EDGE: f64 = 86.0 / 338.0;
+/// Relations of that graph.
+const RELATIONS: u64 = 14_824;
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Edges of each graph; Freebase's has 338000000.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1000000,4000000,16000000"
+    )]
+    edges: Vec<u64>,
+    /// Dimension of the embeddings.
+    #[arg(long, default_value_t = 50)]
+    dimension: u32,
+    /// Partitions of the entities.
+    #[arg(long, default_value_t = 64)]
+    partitions: u32,
+    /// Partitions in memory.
+    #[arg(long, default_value_t = 4)]
+    buffer: u32,
+    /// Memory for names and buffers of the import, in MiB; some graphs need more.
+    #[arg(long, value_name = "MIB")]
+    import_memory: Option<u64>,
+}
+
+/// A step, and what it took.
+struct Measured {
+    name: &'static str,
+    taken: Taken,
+}
+
+/// One graph.
+struct Size<'a> {
+    repo: &'a Repo,
+    args: &'a Args,
+    edges: u64,
+    folder: PathBuf,
+}
+
+/// What of a graph is compared with that of others.
+struct Costs {
+    edges: u64,
+    steps: Vec<Measured>,
+    /// Bytes of partitions that training read and wrote.
+    traffic: f64,
+}
+
+/// Runs all sizes, and prints how their costs grow.
+pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
+    build::run(repo)?;
+    let mut all = Vec::new();
+    for &edges in &args.edges {
+        let folder = repo.root.join("target/scale");
+        if folder.exists() {
+            fs::remove_dir_all(&folder)
+                .with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let size = Size {
+            repo,
+            args,
+            edges,
+            folder,
+        };
+        all.push(size.run()?);
+    }
+    grow(&all);
+    Ok(())
+}
+
+impl Size<'_> {
+    fn entities(&self) -> u64 {
+        (self.edges as f64 * ENTITIES_PER_EDGE) as u64
+    }
+
+    fn config(&self) -> String {
+        let Args {
+            dimension,
+            partitions,
+            buffer,
+            ..
+        } = self.args;
+        format!(
+            r#"dataset = "dataset"
+checkpoint_path = "model"
+dimension = {dimension}
+comparator = "dot"
+dynamic_relations = true
+loss_fn = "softmax"
+batch_size = 10000
+chunk_size = 500
+num_batch_negs = 500
+num_uniform_negs = 500
+num_epochs = 1
+eval_fraction = 0
+bucket_order = "inside_out"
+buffer_partitions = {buffer}
+
+[entities.entity]
+num_partitions = {partitions}
+
+[[relations]]
+name = "all"
+lhs = "entity"
+rhs = "entity"
+operator = "complex_diagonal"
+"#
+        )
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.repo.program());
+        command.args(arguments).current_dir(&self.folder);
+        command
+    }
+
+    fn generate(&self, set: &str, edges: u64, seed: &str) -> Result<()> {
+        let (entities, relations) = (self.entities().to_string(), RELATIONS.to_string());
+        let mut command = self.command(&["generate", "--entities", &entities]);
+        command.args(["--relations", &relations, "--edges", &edges.to_string()]);
+        command.args(["--seed", seed, "--out", &format!("{set}.tsv")]);
+        step::output(&mut command, "see the message above").map(drop)
+    }
+
+    fn run(&self) -> Result<Costs> {
+        step::announce(&format!(
+            "{} entities, {} edges, {RELATIONS} relations",
+            self.entities(),
+            self.edges
+        ));
+        let path = self.folder.join("pbg.toml");
+        fs::write(&path, self.config()).context("cannot write the configuration")?;
+        self.generate("train", self.edges, "0")?;
+        self.generate("valid", 10_000, "1")?;
+        let memory = self.args.import_memory.map(|mib| format!("{mib}M"));
+        let mut import = vec!["import", "pbg.toml", "--edges", "train=train.tsv"];
+        import.extend(["--edges", "valid=valid.tsv"]);
+        import.extend(memory.iter().flat_map(|memory| ["--memory", memory]));
+        let mut steps = vec![self.step("import", &import)?];
+        let lists = ["train.tsv", "valid.tsv"];
+        lists
+            .iter()
+            .try_for_each(|list| fs::remove_file(self.folder.join(list)))?;
+        self.announced()?;
+        steps.push(self.step("one epoch", &["train", "pbg.toml", "--progress", "none"])?);
+        let ranking = [
+            "eval",
+            "pbg.toml",
+            "--edges",
+            "valid",
+            "--candidates",
+            "10000",
+        ];
+        steps.push(self.step("10,000 edges ranked", &ranking)?);
+        steps.push(self.step("neighbours of one", &["neighbors", "pbg.toml", "e0"])?);
+        let export = ["export", "pbg.toml", "--format", "npy", "--out", "export"];
+        steps.push(self.step("export", &export)?);
+        println!(
+            "  {:<20} {:>10} {:>10} {:>10}",
+            "", "seconds", "CPU-s", "peak MiB"
+        );
+        for Measured { name, taken } in &steps {
+            println!(
+                "  {name:<20} {:>10.1} {:>10.1} {:>10.0}",
+                taken.seconds,
+                taken.cpu_seconds,
+                taken.peak_bytes as f64 / MIB
+            );
+        }
+        let traffic = self.traffic()?;
+        let folders = ["dataset", "model", "export"].map(|name| self.folder.join(name));
+        let disk: u64 = folders.iter().map(|folder| bytes_below(folder)).sum();
+        println!("  partitions read and written {:.0} MiB", traffic / MIB);
+        println!("  dataset, model and export {:.0} MiB", disk as f64 / MIB);
+        Ok(Costs {
+            edges: self.edges,
+            steps,
+            traffic,
+        })
+    }
+
+    /// What `check` says beforehand.
+    fn announced(&self) -> Result<()> {
+        let mut check = self.command(&["check", "pbg.toml", "--json"]);
+        let text = step::output(&mut check, "see the message above")?;
+        let report: Value = serde_json::from_str(&text).context("check gave no JSON")?;
+        let sum = |parts: &Value| -> f64 {
+            let parts = parts.as_array().into_iter().flatten();
+            parts.filter_map(|part| part[1].as_f64()).sum()
+        };
+        let (memory, disk) = (sum(&report["memory"]), sum(&report["disk"]));
+        println!(
+            "  check: at most {:.0} MiB of memory to train, {:.0} MiB of disk",
+            memory / MIB,
+            disk / MIB
+        );
+        Ok(())
+    }
+
+    fn step(&self, name: &'static str, arguments: &[&str]) -> Result<Measured> {
+        let log = arguments[0];
+        let taken = processes::run(&self.folder, log, [self.command(arguments)].into_iter())?;
+        Ok(Measured { name, taken })
+    }
+
+    fn traffic(&self) -> Result<f64> {
+        let path = self.folder.join("model/metrics.jsonl");
+        let text = fs::read_to_string(&path).context("the run left no metrics.jsonl")?;
+        let events = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        let ends = events.filter(|event: &Value| event["event"] == "epoch_finished");
+        let of = |event: Value, key: &str| event["io"][key].as_f64().unwrap_or(0.0);
+        let bytes = ends.map(|end| of(end.clone(), "bytes_read") + of(end, "bytes_written"));
+        Ok(bytes.sum())
+    }
+}
+
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => bytes_below(&entry.path()),
+        _ => entry.metadata().map_or(0, |data| data.len()),
+    });
+    bytes.sum()
+}
+
+/// Prints the powers of the number of edges with which costs grow.
+fn grow(all: &[Costs]) {
+    let Some(first) = all.first().filter(|_| all.len() > 1) else {
+        return;
+    };
+    println!("\ngrows with the number of edges to the power of");
+    let print = |name: &str, cost: &dyn Fn(&Costs) -> f64| {
+        let points: Vec<_> = all
+            .iter()
+            .map(|costs| (costs.edges as f64, cost(costs)))
+            .collect();
+        println!("  {name:<28} {:.2}", exponent(&points));
+    };
+    for (at, Measured { name, .. }) in first.steps.iter().enumerate() {
+        print(&format!("{name}, CPU-s"), &|costs| {
+            costs.steps[at].taken.cpu_seconds
+        });
+    }
+    print("bytes read and written", &|costs| costs.traffic);
+}
+
+/// The slope of the line through the logarithms of points, by least squares.
+fn exponent(points: &[(f64, f64)]) -> f64 {
+    let logarithms = points
+        .iter()
+        .map(|(x, y)| (x.ln(), y.max(f64::MIN_POSITIVE).ln()));
+    let logarithms: Vec<_> = logarithms.collect();
+    let count = logarithms.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| logarithms.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let both: f64 = logarithms.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    let squares: f64 = logarithms.iter().map(|p| (p.0 - x) * (p.0 - x)).sum();
+    both / squares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponents_are_those_of_powers() {
+        let powers = [1.0_f64, 4.0, 16.0].map(|x| (x, 3.0 * x.powf(1.25)));
+        assert!((exponent(&powers) - 1.25).abs() < 1e-9);
+    }
+}
