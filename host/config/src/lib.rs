@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use pbg_core::graph::{EntityDecl, RelationDecl, Schema};
-use pbg_core::model::{Comparator, NegativesFrom, Regularizer};
+use pbg_core::model::{Comparator, NegativesFrom, Regularizer, Storage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +70,10 @@ pub struct Config {
     #[serde(default)]
     #[schemars(length(min = 1), extend("x-unset" = "random"))]
     pub init_path: Option<String>,
+    /// What embeddings are made of on disk; in memory, and in the optimizer's state, numbers are f32 always.
+    #[serde(default)]
+    #[schemars(extend("x-rule" = "`bf16` not on a GPU"))]
+    pub storage: Storage,
     /// Entity types by name.
     #[schemars(extend("minProperties" = 1))]
     pub entities: BTreeMap<String, EntityConfig>,

@@ -21,6 +21,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "checkpoint_interval",
             "checkpoint_preservation_interval",
             "init_path",
+            "storage",
         ],
     ),
     top_level(

@@ -81,7 +81,9 @@ impl Config {
     #[must_use]
     pub fn training_hash(&self) -> String {
         let mut text = FORM.to_owned();
-        canonical(&self.decisive(), &mut text);
+        let mut decisive = self.decisive();
+        self.leave_out_later_keys(&mut decisive);
+        canonical(&decisive, &mut text);
         Sha256::digest(text.as_bytes())
             .iter()
             .fold(String::new(), |mut hex, byte| {
@@ -134,6 +136,14 @@ impl Config {
             &mut differences,
         );
         differences
+    }
+
+    /// Keys that came after [`FORM`] count only where they are not what there was before them: so checkpoints from then
+    /// keep their hash.
+    fn leave_out_later_keys(&self, decisive: &mut Json) {
+        if self.storage.is_default() {
+            remove(decisive, "storage");
+        }
     }
 
     /// The keys that a resumed run must not change, with defaults that depend on other keys filled in.
@@ -281,6 +291,7 @@ mod tests {
             ("max_norm", "1", "max_norm: 1, not unset"),
             ("comparator", "dot", r#"comparator: "dot", not "cos""#),
             ("seed", "1", "seed: 1, not 0"),
+            ("storage", "bf16", r#"storage: "bf16", not "f32""#),
             (
                 "relations.0.operator",
                 "diagonal",

@@ -1,6 +1,9 @@
 //! An entity type's embeddings in one partition, with what their optimizer remembers.
 
+use std::ops::Range;
 use std::sync::Arc;
+
+use pbg_core::bfloat16::Rounding;
 
 use crate::device::Resident;
 use crate::error::StepError;
@@ -55,6 +58,20 @@ impl Table {
             row_adagrad,
             features: None,
             resident: None,
+        }
+    }
+
+    /// Rounds embeddings of consecutive rows to what `storage = "bf16"` keeps of them. Nobody trains them meanwhile.
+    ///
+    /// # Panics
+    /// If there are no such rows.
+    pub fn round(&self, rows: Range<usize>, rounding: Rounding) {
+        let mut values = vec![0.0; self.embeddings.width()];
+        for row in rows {
+            self.embeddings.read_row(row, &mut values);
+            if rounding.round(row, &mut values) {
+                self.embeddings.write_row(row, &values);
+            }
         }
     }
 

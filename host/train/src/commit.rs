@@ -121,6 +121,7 @@ pub(crate) fn run_info(resolved: &Resolved, strategies: &Strategies) -> Result<R
         ids: Some(resolved.ids()?),
         edges: resolved.edges_read(),
         strategies: strategies.ids(),
+        storage: config.storage,
         state: serde_json::Value::Null,
     })
 }

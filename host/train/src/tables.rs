@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pbg_core::bfloat16::Rounding;
+use pbg_core::model::Storage;
 use pbg_core::seed;
 use pbg_gemm::pages;
 use pbg_kernels::device::Place;
@@ -20,6 +22,7 @@ use crate::grow::NewRows;
 use crate::identity::{Purpose, admit};
 use crate::layout::{Layout, TableKey, TypeLayout};
 use crate::resolved::Resolved;
+use crate::rounding::{Point, Roundings};
 use crate::trained::Missing;
 
 /// The first state of tables: those of `init_path` where it has them, else normal draws.
@@ -30,6 +33,7 @@ pub(crate) struct Initial {
     missing: Missing,
     scale: f32,
     seed: u64,
+    roundings: Roundings,
 }
 
 impl Initial {
@@ -52,6 +56,7 @@ impl Initial {
             missing,
             scale: config.init_scale,
             seed: config.seed,
+            roundings: Roundings::new(config),
         })
     }
 
@@ -65,12 +70,30 @@ impl Initial {
         &self.missing
     }
 
+    /// How tables are rounded.
+    pub(crate) fn roundings(&self) -> Roundings {
+        self.roundings
+    }
+
     /// The initial state of one partition. Depends on the seed, the type and the partition only.
     pub(crate) fn partition(
         &self,
         layout: &TypeLayout,
         type_index: usize,
         partition: u32,
+    ) -> Result<PartitionData, RunError> {
+        let key = (type_index, partition);
+        let mut data = self.unrounded(layout, key)?;
+        if let Some(rounding) = self.roundings.at(Point::Beginning, key) {
+            rounding.round_all(data.dim, &mut data.embeddings);
+        }
+        Ok(data)
+    }
+
+    fn unrounded(
+        &self,
+        layout: &TypeLayout,
+        (type_index, partition): TableKey,
     ) -> Result<PartitionData, RunError> {
         let mut data = memory_for(layout, partition);
         if let Some(init) = &self.init
@@ -114,10 +137,11 @@ pub(crate) fn table(
     Ok(table)
 }
 
-/// Has `write` write a table as it stands, while others may read it.
+/// Has `write` write a table as it stands, rounded if it is stored so, while others may read it.
 pub(crate) fn with_rows<T>(
     layout: &TypeLayout,
     table: &Table,
+    rounding: Option<Rounding>,
     write: impl FnOnce(&PartitionRows<'_>) -> T,
 ) -> T {
     write(&PartitionRows {
@@ -125,11 +149,18 @@ pub(crate) fn with_rows<T>(
         dim: layout.dimension,
         embeddings: &|row, out| table.embeddings.read_rows(row, out),
         row_adagrad: &|row, out| table.row_adagrad.read_rows(row, out),
+        rounding,
     })
 }
 
-/// Has `write` write a partition that is in no table.
-pub(crate) fn with_data<T>(data: &PartitionData, write: impl FnOnce(&PartitionRows<'_>) -> T) -> T {
+/// Has `write` write a partition that is in no table, and rounded if it is stored so.
+pub(crate) fn with_data<T>(
+    layout: &TypeLayout,
+    data: &PartitionData,
+    write: impl FnOnce(&PartitionRows<'_>) -> T,
+) -> T {
+    // Nothing is left to draw.
+    let rounding = (layout.storage == Storage::Bf16).then(|| Rounding::new(0));
     write(&PartitionRows {
         rows: data.rows,
         dim: data.dim,
@@ -137,7 +168,39 @@ pub(crate) fn with_data<T>(data: &PartitionData, write: impl FnOnce(&PartitionRo
             out.copy_from_slice(&data.embeddings[row * data.dim..][..out.len()])
         },
         row_adagrad: &|row, out| out.copy_from_slice(&data.row_adagrad[row..][..out.len()]),
+        rounding,
     })
+}
+
+impl Resolved {
+    /// Writes a partition of a checkpoint whose numbers are from elsewhere.
+    ///
+    /// # Errors
+    /// When it has another shape, or cannot be written.
+    pub fn write_first(
+        &self,
+        checkpoint: &Checkpoint,
+        (entity_type, partition): (&str, u32),
+        mut data: PartitionData,
+    ) -> Result<(), RunError> {
+        let blueprint = self.blueprint();
+        let index = blueprint.entity_type(entity_type);
+        let found = index.filter(|&i| (partition as usize) < blueprint.layout.types[i].rows.len());
+        let index = found.ok_or_else(|| Mismatch::NoPartition {
+            checkpoint: checkpoint.path().to_owned(),
+            entity_type: entity_type.to_owned(),
+            partition,
+        })?;
+        let layout = &blueprint.layout.types[index];
+        check_shape(layout, partition, &data)?;
+        let rounding = Roundings::new(self.config()).at(Point::Beginning, (index, partition));
+        if let Some(rounding) = rounding {
+            rounding.round_all(data.dim, &mut data.embeddings);
+        }
+        Ok(with_data(layout, &data, |rows| {
+            checkpoint.write_rows(entity_type, partition, rows, Belongs::ToNext)
+        })?)
+    }
 }
 
 /// A copy of a table in main memory, in that of `over` if there is one; features are shared.
@@ -254,7 +317,7 @@ impl DiskTables {
                 continue;
             }
             let data = self.initial.partition(layout, type_index, partition)?;
-            with_data(&data, |rows| {
+            with_data(layout, &data, |rows| {
                 self.checkpoint
                     .write_rows(&layout.name, partition, rows, Belongs::ToThis)
             })?;
@@ -271,7 +334,9 @@ impl DiskTables {
         belongs: Belongs,
     ) -> Result<(), RunError> {
         let layout = &self.layout.types[type_index];
-        Ok(with_rows(layout, table, |rows| {
+        let next = Point::Version(self.checkpoint.version() + 1);
+        let rounding = self.initial.roundings().at(next, (type_index, partition));
+        Ok(with_rows(layout, table, rounding, |rows| {
             self.checkpoint
                 .write_rows(&layout.name, partition, rows, belongs)
         })?)

@@ -1,7 +1,7 @@
 //! What `[execution]` may ask for.
 
 use super::{Rules, top};
-use pbg_core::model::Device;
+use pbg_core::model::{Device, Storage};
 
 impl Rules<'_> {
     /// A device that there may be, and types that it can train.
@@ -21,6 +21,12 @@ impl Rules<'_> {
         };
         if device == Device::Cpu {
             return;
+        }
+        if self.config.storage == Storage::Bf16 {
+            let message = format!(
+                "must be `f32` where `execution.device` is {device}: embeddings are rounded on the cores"
+            );
+            self.blame([top("storage"), key()], message);
         }
         let entities = self.config.entities.iter();
         let featurized: Vec<&String> = entities

@@ -101,6 +101,7 @@ mod tests {
             dim: 3,
             embeddings: &|_, out| out.fill(1.0),
             row_adagrad: &|_, out| out.fill(1.0),
+            rounding: None,
         };
         let file = trainer.write_partition("e", 0, version, &rows).unwrap();
         let manifest = Manifest {

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use pbg_core::bfloat16::Rounding;
+use pbg_core::model::Storage;
 use serde::{Deserialize, Serialize};
 
 use super::CheckpointError;
@@ -13,7 +15,7 @@ use crate::files::{FileError, Summary, SummedFile};
 
 mod reader;
 
-use reader::Reader;
+use reader::{Listed, Reader};
 
 /// Name of the rows of a partition.
 pub(super) const EMBEDDINGS: &str = "embeddings";
@@ -22,6 +24,9 @@ pub(super) const ROW_ADAGRAD: &str = "row_adagrad";
 
 /// Numbers converted at a time.
 const CHUNK: usize = 256 << 10;
+
+/// Bytes that a partition takes on its way to the disk or from there, where its embeddings are converted.
+pub const CONVERSION_BYTES: u64 = 8 * CHUNK as u64;
 
 /// A tensor and its name, borrowed.
 #[derive(Clone, Copy, Debug)]
@@ -58,17 +63,21 @@ pub struct PartitionData {
     pub row_adagrad: Vec<f32>,
 }
 
-/// Where the embeddings of a partition lie: `rows` x `dim` numbers, row by row, little-endian.
+/// Where the numbers of a partition lie, little-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddingPlace {
     /// The file.
     pub path: PathBuf,
-    /// Bytes before the first number.
-    pub offset: u64,
     /// Number of rows.
     pub rows: usize,
     /// Numbers per row.
     pub dim: usize,
+    /// What embeddings are made of.
+    pub storage: Storage,
+    /// Bytes before the first number of the embeddings, which are `rows` x `dim` numbers, row by row.
+    pub embeddings: u64,
+    /// Bytes before the first accumulator of row-Adagrad: a float for each row.
+    pub row_adagrad: u64,
 }
 
 impl EmbeddingPlace {
@@ -80,20 +89,52 @@ impl EmbeddingPlace {
     ) -> Result<Self, CheckpointError> {
         let mut reader = Reader::new(file, path, expected)?;
         let header = reader.header()?;
-        let Some((EMBEDDINGS, &[rows, dim])) = header
-            .first()
-            .map(|(name, shape, _)| (name.as_str(), &shape[..]))
-        else {
-            return Err(CheckpointError::damaged(
-                path,
-                "it has not the tensors of a partition",
-            ));
+        let form = PartitionForm::of(&header, path)?;
+        let first = |name| {
+            let found = header.iter().find(|tensor| tensor.name == name);
+            found.map_or(0, |tensor| reader.position + tensor.bytes.start)
         };
         Ok(Self {
             path: path.to_owned(),
-            offset: reader.position,
+            rows: form.rows,
+            dim: form.dim,
+            storage: form.storage,
+            embeddings: first(EMBEDDINGS),
+            row_adagrad: first(ROW_ADAGRAD),
+        })
+    }
+}
+
+/// What the header of a partition's file says.
+struct PartitionForm {
+    rows: usize,
+    dim: usize,
+    storage: Storage,
+}
+
+impl PartitionForm {
+    fn of(header: &[Listed], path: &Path) -> Result<Self, CheckpointError> {
+        let damaged = |what: &str| CheckpointError::damaged(path, what);
+        let find = |name| header.iter().find(|tensor| tensor.name == name);
+        let (Some(embeddings), Some(accumulators), 2) =
+            (find(EMBEDDINGS), find(ROW_ADAGRAD), header.len())
+        else {
+            return Err(damaged("it has not the tensors of a partition"));
+        };
+        let (&[rows, dim], &[sums], Storage::F32) = (
+            &embeddings.shape[..],
+            &accumulators.shape[..],
+            accumulators.storage,
+        ) else {
+            return Err(damaged("it has not the tensors of a partition"));
+        };
+        if rows != sums {
+            return Err(damaged("it has not one accumulator per row"));
+        }
+        Ok(Self {
             rows,
             dim,
+            storage: embeddings.storage,
         })
     }
 }
@@ -108,6 +149,10 @@ struct Entry {
 
 const METADATA: &str = "__metadata__";
 const F32: &str = "F32";
+const BF16: &str = "BF16";
+
+/// A tensor that is to be written: its name, what it is made of, and its shape.
+pub(crate) type Wanted<'a> = (&'a str, Storage, &'a [usize]);
 
 /// Writes tensors in the given order. Without waiting for the disk: a commit does that.
 pub(crate) fn write(
@@ -131,7 +176,7 @@ pub(crate) fn write(
     }
     let shapes: Vec<_> = tensors
         .iter()
-        .map(|tensor| (tensor.name, tensor.shape))
+        .map(|tensor| (tensor.name, Storage::F32, tensor.shape))
         .collect();
     write_with(path, &shapes, metadata, |file| {
         let mut values = tensors.iter().map(|tensor| tensor.values);
@@ -142,7 +187,7 @@ pub(crate) fn write(
 /// Writes tensors whose numbers `put` puts into the file, in order.
 fn write_with(
     path: &Path,
-    shapes: &[(&str, &[usize])],
+    shapes: &[Wanted<'_>],
     metadata: &[(&str, String)],
     put: impl FnOnce(&mut SummedFile) -> Result<(), FileError>,
 ) -> Result<Summary, FileError> {
@@ -167,6 +212,8 @@ pub struct PartitionRows<'a> {
     pub embeddings: CopyRows<'a>,
     /// Row-Adagrad accumulators, one number per row.
     pub row_adagrad: CopyRows<'a>,
+    /// How embeddings are rounded to bfloat16; none: they are written as they are.
+    pub rounding: Option<Rounding>,
 }
 
 impl PartitionRows<'_> {
@@ -177,10 +224,20 @@ impl PartitionRows<'_> {
         metadata: &[(&str, String)],
     ) -> Result<Summary, FileError> {
         let (rows, dim) = (self.rows, self.dim);
-        let shapes: [(&str, &[usize]); 2] = [(EMBEDDINGS, &[rows, dim]), (ROW_ADAGRAD, &[rows])];
+        let (all, per_row) = ([rows, dim], [rows]);
+        let accumulators = (ROW_ADAGRAD, Storage::F32, &per_row[..]);
+        let Some(rounding) = self.rounding else {
+            let shapes = [(EMBEDDINGS, Storage::F32, &all[..]), accumulators];
+            return write_with(path, &shapes, metadata, |file| {
+                put_rows(file, rows, dim, self.embeddings)?;
+                put_rows(file, rows, 1, self.row_adagrad)
+            });
+        };
+        // What is wider comes first, so that every number lies at a multiple of its size.
+        let shapes = [accumulators, (EMBEDDINGS, Storage::Bf16, &all[..])];
         write_with(path, &shapes, metadata, |file| {
-            put_rows(file, rows, dim, self.embeddings)?;
-            put_rows(file, rows, 1, self.row_adagrad)
+            put_rows(file, rows, 1, self.row_adagrad)?;
+            put_rounded(file, (rows, dim), self.embeddings, rounding)
         })
     }
 }
@@ -201,18 +258,47 @@ fn put_rows(
     Ok(())
 }
 
+/// Writes `rows` rows of `width` numbers, rounded.
+fn put_rounded(
+    file: &mut SummedFile,
+    (rows, width): (usize, usize),
+    copy: CopyRows<'_>,
+    rounding: Rounding,
+) -> Result<(), FileError> {
+    let step = (CHUNK / width.max(1)).max(1).min(rows);
+    let mut numbers = vec![0.0; step * width];
+    let mut halves = vec![0; step * width];
+    let mut bytes = vec![0; 2 * step * width];
+    for first in (0..rows).step_by(step.max(1)) {
+        let count = step.min(rows - first) * width;
+        let (part, halves) = (&mut numbers[..count], &mut halves[..count]);
+        copy(first, part);
+        let rows = part.chunks_exact(width.max(1));
+        let rounded = halves.chunks_exact_mut(width.max(1));
+        for ((row, numbers), rounded) in (first..).zip(rows).zip(rounded) {
+            rounding.narrow(row, numbers, rounded);
+        }
+        let bytes = &mut bytes[..2 * count];
+        for (to, half) in bytes.as_chunks_mut().0.iter_mut().zip(halves) {
+            *to = half.to_le_bytes();
+        }
+        file.put(bytes)?;
+    }
+    Ok(())
+}
+
 /// What stands before the numbers of tensors with these names and shapes.
 pub(crate) fn header(
-    tensors: &[(&str, &[usize])],
+    tensors: &[Wanted<'_>],
     metadata: &[(&str, String)],
 ) -> Result<Vec<u8>, String> {
     let mut entries = BTreeMap::new();
     let mut end = 0;
-    for &(name, shape) in tensors {
+    for &(name, storage, shape) in tensors {
         let start = end;
-        end += 4 * shape.iter().product::<usize>() as u64;
+        end += storage.bytes() * shape.iter().product::<usize>() as u64;
         let entry = Entry {
-            dtype: F32.to_owned(),
+            dtype: dtype(storage).to_owned(),
             shape: shape.to_vec(),
             data_offsets: (start, end),
         };
@@ -232,6 +318,13 @@ pub(crate) fn header(
     let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
     bytes.append(&mut text);
     Ok(bytes)
+}
+
+const fn dtype(storage: Storage) -> &'static str {
+    match storage {
+        Storage::F32 => F32,
+        Storage::Bf16 => BF16,
+    }
 }
 
 /// Writes numbers, little-endian.
@@ -255,13 +348,14 @@ pub(super) fn read(
 ) -> Result<Vec<Tensor>, CheckpointError> {
     let mut reader = Reader::new(file, path, expected)?;
     let mut tensors = Vec::new();
-    for (name, shape, _) in reader.header()? {
+    for listed in reader.header()? {
         let mut tensor = Tensor {
-            name,
-            shape,
+            name: listed.name,
+            shape: listed.shape,
             values: Vec::new(),
         };
-        reader.numbers(tensor.shape.iter().product(), &mut tensor.values)?;
+        let count = tensor.shape.iter().product();
+        reader.numbers(listed.storage, count, &mut tensor.values)?;
         tensors.push(tensor);
     }
     reader.finish()?;
@@ -278,25 +372,15 @@ impl PartitionData {
     ) -> Result<(), CheckpointError> {
         let mut reader = Reader::new(file, path, expected)?;
         let header = reader.header()?;
-        let names: Vec<_> = header
-            .iter()
-            .map(|(name, shape, _)| (name.as_str(), &shape[..]))
-            .collect();
-        let [(EMBEDDINGS, &[rows, dim]), (ROW_ADAGRAD, &[accumulators])] = names[..] else {
-            return Err(CheckpointError::damaged(
-                path,
-                "it has not the tensors of a partition",
-            ));
-        };
-        if rows != accumulators {
-            return Err(CheckpointError::damaged(
-                path,
-                "it has not one accumulator per row",
-            ));
+        let form = PartitionForm::of(&header, path)?;
+        (self.rows, self.dim) = (form.rows, form.dim);
+        for tensor in &header {
+            let values = match tensor.name == EMBEDDINGS {
+                true => &mut self.embeddings,
+                false => &mut self.row_adagrad,
+            };
+            reader.numbers(tensor.storage, tensor.shape.iter().product(), values)?;
         }
-        (self.rows, self.dim) = (rows, dim);
-        reader.numbers(rows * dim, &mut self.embeddings)?;
-        reader.numbers(rows, &mut self.row_adagrad)?;
         reader.finish()
     }
 }

@@ -87,6 +87,7 @@ mod tests {
             types: vec![TypeLayout {
                 name: "node".to_owned(),
                 dimension: 4,
+                storage: pbg_core::model::Storage::F32,
                 rows: vec![10; 2],
                 on_lhs: true,
                 on_rhs: true,

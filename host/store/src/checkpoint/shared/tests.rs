@@ -13,6 +13,7 @@ fn rows(value: f32) -> PartitionRows<'static> {
         dim: 3,
         embeddings: fill,
         row_adagrad: fill,
+        rounding: None,
     }
 }
 

@@ -137,6 +137,7 @@ fn what_is_written_during_a_commit_belongs_to_the_next() {
         dim: 4,
         embeddings: &|first, out| out.copy_from_slice(&late.embeddings[4 * first..][..out.len()]),
         row_adagrad: &|first, out| out.copy_from_slice(&late.row_adagrad[first..][..out.len()]),
+        rounding: None,
     };
     checkpoint
         .write_rows("e", 1, &rows, Belongs::ToThis)
