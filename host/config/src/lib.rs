@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use pbg_core::graph::{EntityDecl, RelationDecl, Schema};
-use pbg_core::model::{Comparator, NegativesFrom, Regularizer, Storage};
+use pbg_core::model::{Comparator, NegativesFrom, Optimizer, Regularizer, Storage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -190,11 +190,16 @@ pub struct Config {
     #[serde(default)]
     #[schemars(extend("x-rule" = "not together with `disable_lhs_negs`"))]
     pub disable_rhs_negs: bool,
-    /// Learning rate of embeddings (row-Adagrad).
+    /// What is remembered of the gradients of embeddings, by which their steps are scaled. Operators and global embeddings
+    /// have Adagrad in any case.
+    #[serde(default)]
+    #[schemars(extend("x-rule" = "`adagrad` not on a GPU"))]
+    pub optimizer: Optimizer,
+    /// Learning rate of embeddings.
     #[serde(default = "default::lr")]
     #[schemars(range(min = 0))]
     pub lr: f32,
-    /// Learning rate of operators and global embeddings (Adagrad).
+    /// Learning rate of operators and global embeddings.
     #[serde(default)]
     #[schemars(range(min = 0), extend("x-unset" = "`lr`"))]
     pub relation_lr: Option<f32>,

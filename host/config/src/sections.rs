@@ -56,6 +56,7 @@ pub(super) const SECTIONS: &[Section] = &[
         "Training",
         &[
             "num_epochs",
+            "optimizer",
             "lr",
             "relation_lr",
             "num_edge_chunks",

@@ -144,6 +144,9 @@ impl Config {
         if self.storage.is_default() {
             remove(decisive, "storage");
         }
+        if self.optimizer.is_default() {
+            remove(decisive, "optimizer");
+        }
     }
 
     /// The keys that a resumed run must not change, with defaults that depend on other keys filled in.
@@ -292,6 +295,11 @@ mod tests {
             ("comparator", "dot", r#"comparator: "dot", not "cos""#),
             ("seed", "1", "seed: 1, not 0"),
             ("storage", "bf16", r#"storage: "bf16", not "f32""#),
+            (
+                "optimizer",
+                "adagrad",
+                r#"optimizer: "adagrad", not "row_adagrad""#,
+            ),
             (
                 "relations.0.operator",
                 "diagonal",

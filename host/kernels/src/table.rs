@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pbg_core::bfloat16::Rounding;
+use pbg_core::model::Optimizer;
 
 use crate::device::Resident;
 use crate::error::StepError;
@@ -15,8 +16,8 @@ use crate::vector;
 pub struct Table {
     /// Embeddings, `[n, dimension]`. For a featurized type the rows are features.
     pub embeddings: SharedRows,
-    /// Accumulated squared gradients of row-Adagrad, `[n, 1]`.
-    pub row_adagrad: SharedRows,
+    /// Accumulated squared gradients: `[n, 1]` of row-Adagrad, `[n, dimension]` of Adagrad.
+    pub adagrad: SharedRows,
     /// For a featurized type, the features of each entity.
     pub features: Option<Features>,
     /// The rows on a device, if that is where they are trained.
@@ -31,31 +32,44 @@ impl Table {
     #[must_use]
     pub fn new(embeddings: Vec<f32>, dimension: usize) -> Self {
         let embeddings = SharedRows::from_vec(embeddings, dimension);
-        let row_adagrad = SharedRows::zeros(embeddings.rows(), 1);
+        let adagrad = SharedRows::zeros(embeddings.rows(), 1);
         Self {
             embeddings,
-            row_adagrad,
+            adagrad,
             features: None,
             resident: None,
         }
     }
 
-    /// A table with the optimizer's state, `[n]`.
+    /// A table with the state of row-Adagrad, `[n]`.
     ///
     /// # Panics
     /// If the two do not have the same number of rows.
     #[must_use]
     pub fn with_state(embeddings: Vec<f32>, row_adagrad: Vec<f32>, dimension: usize) -> Self {
+        Self::with_optimizer(embeddings, (Optimizer::RowAdagrad, row_adagrad), dimension)
+    }
+
+    /// A table with an optimizer's state, `[n]` or `[n, dimension]`.
+    ///
+    /// # Panics
+    /// If the two do not have the same number of rows.
+    #[must_use]
+    pub fn with_optimizer(
+        embeddings: Vec<f32>,
+        (optimizer, state): (Optimizer, Vec<f32>),
+        dimension: usize,
+    ) -> Self {
         let embeddings = SharedRows::from_vec(embeddings, dimension);
-        let row_adagrad = SharedRows::from_vec(row_adagrad, 1);
+        let adagrad = SharedRows::from_vec(state, optimizer.accumulators(dimension));
         assert_eq!(
             embeddings.rows(),
-            row_adagrad.rows(),
-            "one accumulator per row"
+            adagrad.rows(),
+            "accumulators of every row"
         );
         Self {
             embeddings,
-            row_adagrad,
+            adagrad,
             features: None,
             resident: None,
         }

@@ -69,8 +69,8 @@ impl Evaluation {
 }
 
 /// Where the numbers of a partition lie: file, rows, numbers per row; whether embeddings are bfloat16, and bytes before them;
-/// bytes before the accumulators.
-type Place = (String, usize, usize, (bool, u64), u64);
+/// bytes before the accumulators, and how many a row has.
+type Place = (String, usize, usize, (bool, u64), (u64, usize));
 
 #[pymethods]
 impl Model {
@@ -173,7 +173,8 @@ impl Model {
                 places.extend(place.map(|place| {
                     let path = place.path.display().to_string();
                     let embeddings = (place.storage == Storage::Bf16, place.embeddings);
-                    (path, place.rows, place.dim, embeddings, place.row_adagrad)
+                    let width = place.optimizer.accumulators(place.dim);
+                    (path, place.rows, place.dim, embeddings, (place.adagrad, width))
                 }));
             }
             Ok(places)

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pbg_core::model::Optimizer;
 use pbg_session::plugins;
 use pbg_session::{Failure, Kind};
 use pbg_store::checkpoint::manifest::RunInfo;
@@ -78,7 +79,8 @@ impl Numbers {
                 rows: sums.len(),
                 dim,
                 embeddings: rows,
-                row_adagrad: sums,
+                optimizer: Optimizer::RowAdagrad,
+                adagrad: sums,
             };
             let written = self.resolved.write_first(&self.checkpoint, (entity_type, partition), data);
             Ok(written?)

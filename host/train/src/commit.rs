@@ -122,6 +122,7 @@ pub(crate) fn run_info(resolved: &Resolved, strategies: &Strategies) -> Result<R
         edges: resolved.edges_read(),
         strategies: strategies.ids(),
         storage: config.storage,
+        optimizer: config.optimizer,
         state: serde_json::Value::Null,
     })
 }

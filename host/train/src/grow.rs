@@ -95,7 +95,8 @@ impl NewRows {
             if self.storage == Storage::Bf16 {
                 Rounding::new(seed).round(0, &mut data.embeddings[first..]);
             }
-            data.row_adagrad.push(0.0);
+            let accumulators = data.optimizer.accumulators(data.dim);
+            data.adagrad.resize(data.adagrad.len() + accumulators, 0.0);
             data.rows += 1;
         }
     }

@@ -6,7 +6,7 @@
 
 use pbg_config::Config;
 use pbg_core::graph::{Bucket, Side};
-use pbg_core::model::Storage;
+use pbg_core::model::{Optimizer, Storage};
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::Pass;
@@ -22,6 +22,8 @@ pub struct TypeLayout {
     pub rows: Vec<u64>,
     /// What embeddings are made of on disk.
     pub storage: Storage,
+    /// What is remembered of their gradients.
+    pub optimizer: Optimizer,
     /// Whether some relation has it on the left.
     pub on_lhs: bool,
     /// Whether some relation has it on the right.
@@ -35,7 +37,7 @@ impl TypeLayout {
         self.rows.len() > 1
     }
 
-    /// Bytes of one partition in memory: embeddings, and one optimizer number per row.
+    /// Bytes of one partition in memory: embeddings, and what the optimizer remembers.
     #[must_use]
     pub fn bytes(&self, partition: u32) -> u64 {
         self.bytes_with(partition, Storage::F32)
@@ -48,7 +50,9 @@ impl TypeLayout {
     }
 
     fn bytes_with(&self, partition: u32, storage: Storage) -> u64 {
-        self.rows[partition as usize] * (storage.bytes() * self.dimension as u64 + 4)
+        let accumulators = self.optimizer.accumulators(self.dimension) as u64;
+        let row = storage.bytes() * self.dimension as u64 + 4 * accumulators;
+        self.rows[partition as usize] * row
     }
 
     pub(crate) fn on(&self, side: Side) -> bool {
@@ -95,6 +99,7 @@ impl Layout {
                 dimension: entity.dimension.unwrap_or(config.dimension) as usize,
                 rows: rows(name),
                 storage: config.storage,
+                optimizer: config.optimizer,
                 on_lhs: config.relations.iter().any(|r| r.lhs == *name),
                 on_rhs: config.relations.iter().any(|r| r.rhs == *name),
             })

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pbg_core::bfloat16::Rounding;
-use pbg_core::model::Storage;
+use pbg_core::model::{Optimizer, Storage};
 use pbg_core::seed;
 use pbg_gemm::pages;
 use pbg_kernels::device::Place;
@@ -100,6 +100,7 @@ impl Initial {
             && init.read_partition_into(&layout.name, partition, &mut data)?
         {
             self.new.append((type_index, partition), &mut data);
+            data.convert(layout.optimizer);
             return Ok(data);
         }
         let at = [type_index as u64, u64::from(partition)];
@@ -108,7 +109,8 @@ impl Initial {
         let drawn = (0..data.rows * data.dim)
             .map(|_| Distribution::<f32>::sample(&normal, &mut rng) * self.scale);
         data.embeddings.extend(drawn);
-        data.row_adagrad.resize(data.rows, 0.0);
+        let accumulators = data.optimizer.accumulators(data.dim);
+        data.adagrad.resize(data.rows * accumulators, 0.0);
         Ok(data)
     }
 }
@@ -120,7 +122,8 @@ pub(crate) fn memory_for(layout: &TypeLayout, partition: u32) -> PartitionData {
         rows,
         dim: layout.dimension,
         embeddings: pages::with_capacity(rows * layout.dimension),
-        row_adagrad: pages::with_capacity(rows),
+        optimizer: layout.optimizer,
+        adagrad: pages::with_capacity(rows * layout.optimizer.accumulators(layout.dimension)),
     }
 }
 
@@ -132,7 +135,8 @@ pub(crate) fn table(
     features: Option<Features>,
 ) -> Result<Table, RunError> {
     check_shape(layout, partition, &data)?;
-    let mut table = Table::with_state(data.embeddings, data.row_adagrad, data.dim);
+    let state = (data.optimizer, data.adagrad);
+    let mut table = Table::with_optimizer(data.embeddings, state, data.dim);
     table.features = features;
     Ok(table)
 }
@@ -148,7 +152,8 @@ pub(crate) fn with_rows<T>(
         rows: table.embeddings.rows(),
         dim: layout.dimension,
         embeddings: &|row, out| table.embeddings.read_rows(row, out),
-        row_adagrad: &|row, out| table.row_adagrad.read_rows(row, out),
+        optimizer: layout.optimizer,
+        adagrad: &|row, out| table.adagrad.read_rows(row, out),
         rounding,
     })
 }
@@ -161,13 +166,17 @@ pub(crate) fn with_data<T>(
 ) -> T {
     // Nothing is left to draw.
     let rounding = (layout.storage == Storage::Bf16).then(|| Rounding::new(0));
+    let accumulators = data.optimizer.accumulators(data.dim);
     write(&PartitionRows {
         rows: data.rows,
         dim: data.dim,
         embeddings: &|row, out| {
             out.copy_from_slice(&data.embeddings[row * data.dim..][..out.len()])
         },
-        row_adagrad: &|row, out| out.copy_from_slice(&data.row_adagrad[row..][..out.len()]),
+        optimizer: data.optimizer,
+        adagrad: &|row, out| {
+            out.copy_from_slice(&data.adagrad[row * accumulators..][..out.len()]);
+        },
         rounding,
     })
 }
@@ -193,6 +202,7 @@ impl Resolved {
         })?;
         let layout = &blueprint.layout.types[index];
         check_shape(layout, partition, &data)?;
+        data.convert(layout.optimizer);
         let rounding = Roundings::new(self.config()).at(Point::Beginning, (index, partition));
         if let Some(rounding) = rounding {
             rounding.round_all(data.dim, &mut data.embeddings);
@@ -205,12 +215,17 @@ impl Resolved {
 
 /// A copy of a table in main memory, in that of `over` if there is one; features are shared.
 pub(crate) fn copy_of(table: &Table, over: Option<Table>) -> Table {
-    let (embeddings, row_adagrad) = over.map_or_else(Default::default, |over| {
-        (Some(over.embeddings), Some(over.row_adagrad))
+    let (embeddings, adagrad) = over.map_or_else(Default::default, |over| {
+        (Some(over.embeddings), Some(over.adagrad))
     });
+    let dimension = table.embeddings.width();
+    let optimizer = match table.adagrad.width() {
+        1 => Optimizer::RowAdagrad,
+        _ => Optimizer::Adagrad,
+    };
     let embeddings = values_of(&table.embeddings, embeddings);
-    let row_adagrad = values_of(&table.row_adagrad, row_adagrad);
-    let mut copy = Table::with_state(embeddings, row_adagrad, table.embeddings.width());
+    let state = values_of(&table.adagrad, adagrad);
+    let mut copy = Table::with_optimizer(embeddings, (optimizer, state), dimension);
     copy.features = table.features.clone();
     copy
 }

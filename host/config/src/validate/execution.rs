@@ -1,7 +1,7 @@
 //! What `[execution]` may ask for.
 
 use super::{Rules, top};
-use pbg_core::model::{Device, Storage};
+use pbg_core::model::{Device, Optimizer, Storage};
 
 impl Rules<'_> {
     /// A device that there may be, and types that it can train.
@@ -27,6 +27,12 @@ impl Rules<'_> {
                 "must be `f32` where `execution.device` is {device}: embeddings are rounded on the cores"
             );
             self.blame([top("storage"), key()], message);
+        }
+        if self.config.optimizer == Optimizer::Adagrad {
+            let message = format!(
+                "must be `row_adagrad` where `execution.device` is {device}, which has no other"
+            );
+            self.blame([top("optimizer"), key()], message);
         }
         let entities = self.config.entities.iter();
         let featurized: Vec<&String> = entities

@@ -33,6 +33,8 @@ pub(crate) struct Sums {
     /// Per table; the first one serves both sides when they share it.
     pub(crate) rows: [GradientRows; 2],
     pub(crate) scratch: Vec<f32>,
+    /// A row and its accumulators, while they change.
+    pub(crate) row: Vec<f32>,
 }
 
 impl Sums {
@@ -42,6 +44,7 @@ impl Sums {
             gradients: ParameterGradients::new(),
             rows: Default::default(),
             scratch: Vec::new(),
+            row: Vec::new(),
         }
     }
 
@@ -131,12 +134,15 @@ impl<'b> CoreStep<'b> {
         let (spec, job, relation) = (self.spec, self.job, self.relation());
         let Some((exchange, index)) = self.share.exchange() else {
             let Sums {
-                gradients, rows, ..
+                gradients,
+                rows,
+                row,
+                ..
             } = &mut *self.sums;
             let mut finite = !parameters || gradients.apply(spec, relation, job.params);
             for side in Side::BOTH {
                 let table = job.tables.side(side);
-                finite &= optimizer::apply_rows(&mut rows[side as usize], table, spec.lr);
+                finite &= optimizer::apply_rows(&mut rows[side as usize], table, spec.lr, row);
             }
             return Ok(finite);
         };
@@ -174,8 +180,8 @@ impl<'b> CoreStep<'b> {
             let table = job.tables.side(side);
             let rows: Vec<&GradientRows> = all.iter().map(|s| &s.rows[side as usize]).collect();
             let share = self.share.of(table.embeddings.rows());
-            let scratch = &mut self.sums.scratch;
-            finite &= optimizer::apply_sums(&rows, share, table, spec.lr, scratch);
+            let Sums { scratch, row, .. } = &mut *self.sums;
+            finite &= optimizer::apply_sums(&rows, share, table, spec.lr, [scratch, row]);
         }
         finite
     }

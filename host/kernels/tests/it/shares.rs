@@ -95,8 +95,8 @@ fn batches(
         numbers.resize(first + table.embeddings.rows() * DIMENSION, 0.0);
         table.embeddings.read_rows(0, &mut numbers[first..]);
         let first = numbers.len();
-        numbers.resize(first + table.row_adagrad.rows(), 0.0);
-        table.row_adagrad.read_rows(0, &mut numbers[first..]);
+        numbers.resize(first + table.adagrad.rows(), 0.0);
+        table.adagrad.read_rows(0, &mut numbers[first..]);
     }
     for tensor in params.tensors() {
         numbers.extend(tensor.to_vec());

@@ -272,7 +272,7 @@ class Model:
         return f"<pbg_host.Model in {self.config['checkpoint_path']!r}>"
 
 
-def partition_at(place: tuple[str, int, int, tuple[bool, int], int]) -> Partition:
+def partition_at(place: tuple[str, int, int, tuple[bool, int], tuple[int, int]]) -> Partition:
     """The partition whose numbers lie there."""
     path, rows, dim, (is_half, offset), _ = place
     shape, dtype = (rows, dim), "<u2" if is_half else "<f4"

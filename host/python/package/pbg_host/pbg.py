@@ -299,14 +299,15 @@ def _write_entities(
 
     all_names, start = model.names(name), 0
     for number, place in enumerate(model._native.places(name)):
-        path, rows, _, _, accumulators = place
+        path, rows, _, _, (offset, width) = place
         part = all_names[start : start + rows]
         (entities / f"entity_names_{name}_{number}.json").write_text(json.dumps(part))
         (entities / f"entity_count_{name}_{number}.txt").write_text(f"{rows}\n")
         start += rows
         sums = np.zeros(0, "<f4")
         if rows > 0:
-            sums = np.memmap(path, "<f4", "r", accumulators, shape=(rows,))
+            # PBG remembers the mean of a row's squared gradients.
+            sums = np.memmap(path, "<f4", "r", offset, shape=(rows, width)).mean(axis=1)
         with h5py.File(checkpoint / f"embeddings_{name}_{number}.v{version}.h5", "w") as file:
             file.attrs["format_version"] = 1
             file.create_dataset("embeddings", data=partition_at(place).rows)

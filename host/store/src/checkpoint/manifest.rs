@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pbg_core::ledger::{Cut, Token};
-use pbg_core::model::Storage;
+use pbg_core::model::{Optimizer, Storage};
 use pbg_core::strategy::StrategyId;
 use serde::{Deserialize, Serialize};
 
@@ -67,8 +67,18 @@ pub struct RunInfo {
     /// What embeddings are made of in the files of partitions.
     #[serde(default, skip_serializing_if = "Storage::is_default")]
     pub storage: Storage,
+    /// What the optimizer's state in them is.
+    #[serde(default, skip_serializing_if = "Optimizer::is_default")]
+    pub optimizer: Optimizer,
     /// Where the run stands; the training loop knows what it means.
     pub state: serde_json::Value,
+}
+
+impl RunInfo {
+    /// Whether partitions have other tensors than they had before there was a choice.
+    fn has_other_tensors(&self) -> bool {
+        !self.storage.is_default() || !self.optimizer.is_default()
+    }
 }
 
 impl Manifest {
@@ -77,7 +87,7 @@ impl Manifest {
         let is_of_trainer = |name: &String| names::parse(name).is_some_and(|n| n.writer.is_some());
         let of_several = self.cut.is_some() || self.files.keys().any(is_of_trainer);
         let version = match of_several {
-            _ if !self.run.storage.is_default() => OTHER_TENSORS,
+            _ if self.run.has_other_tensors() => OTHER_TENSORS,
             true => OF_SEVERAL,
             false => FORMAT.oldest,
         };

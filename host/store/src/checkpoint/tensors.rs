@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use pbg_core::bfloat16::Rounding;
-use pbg_core::model::Storage;
+use pbg_core::model::{Optimizer, Storage};
 use serde::{Deserialize, Serialize};
 
 use super::CheckpointError;
@@ -21,6 +21,16 @@ use reader::{Listed, Reader};
 pub(super) const EMBEDDINGS: &str = "embeddings";
 /// Name of the accumulators of a partition.
 pub(super) const ROW_ADAGRAD: &str = "row_adagrad";
+/// The same where each number has an accumulator of its own.
+const ADAGRAD: &str = "adagrad";
+
+/// The tensor of the accumulators of an optimizer.
+const fn accumulators_of(optimizer: Optimizer) -> &'static str {
+    match optimizer {
+        Optimizer::RowAdagrad => ROW_ADAGRAD,
+        Optimizer::Adagrad => ADAGRAD,
+    }
+}
 
 /// Numbers converted at a time.
 const CHUNK: usize = 256 << 10;
@@ -59,8 +69,10 @@ pub struct PartitionData {
     pub dim: usize,
     /// `rows` x `dim` numbers, row by row.
     pub embeddings: Vec<f32>,
-    /// The row-Adagrad accumulator of each row.
-    pub row_adagrad: Vec<f32>,
+    /// What the accumulators are of.
+    pub optimizer: Optimizer,
+    /// Accumulators, row by row: one of each row, or of each number.
+    pub adagrad: Vec<f32>,
 }
 
 /// Where the numbers of a partition lie, little-endian.
@@ -76,8 +88,10 @@ pub struct EmbeddingPlace {
     pub storage: Storage,
     /// Bytes before the first number of the embeddings, which are `rows` x `dim` numbers, row by row.
     pub embeddings: u64,
-    /// Bytes before the first accumulator of row-Adagrad: a float for each row.
-    pub row_adagrad: u64,
+    /// What the accumulators are of.
+    pub optimizer: Optimizer,
+    /// Bytes before the first accumulator, which are floats: one of each row, or of each number.
+    pub adagrad: u64,
 }
 
 impl EmbeddingPlace {
@@ -100,7 +114,8 @@ impl EmbeddingPlace {
             dim: form.dim,
             storage: form.storage,
             embeddings: first(EMBEDDINGS),
-            row_adagrad: first(ROW_ADAGRAD),
+            optimizer: form.optimizer,
+            adagrad: first(accumulators_of(form.optimizer)),
         })
     }
 }
@@ -110,31 +125,36 @@ struct PartitionForm {
     rows: usize,
     dim: usize,
     storage: Storage,
+    optimizer: Optimizer,
 }
 
 impl PartitionForm {
     fn of(header: &[Listed], path: &Path) -> Result<Self, CheckpointError> {
         let damaged = |what: &str| CheckpointError::damaged(path, what);
         let find = |name| header.iter().find(|tensor| tensor.name == name);
-        let (Some(embeddings), Some(accumulators), 2) =
-            (find(EMBEDDINGS), find(ROW_ADAGRAD), header.len())
+        let state = Optimizer::ALL.into_iter().find_map(|optimizer| {
+            Some((optimizer, find(accumulators_of(optimizer))?))
+        });
+        let (Some(embeddings), Some((optimizer, accumulators)), 2) =
+            (find(EMBEDDINGS), state, header.len())
         else {
             return Err(damaged("it has not the tensors of a partition"));
         };
-        let (&[rows, dim], &[sums], Storage::F32) = (
-            &embeddings.shape[..],
-            &accumulators.shape[..],
-            accumulators.storage,
-        ) else {
+        let (&[rows, dim], Storage::F32) = (&embeddings.shape[..], accumulators.storage) else {
             return Err(damaged("it has not the tensors of a partition"));
         };
-        if rows != sums {
-            return Err(damaged("it has not one accumulator per row"));
+        let (fits, what) = match optimizer {
+            Optimizer::RowAdagrad => (accumulators.shape == [rows], "row"),
+            Optimizer::Adagrad => (accumulators.shape == [rows, dim], "number"),
+        };
+        if !fits {
+            return Err(damaged(&format!("it has not one accumulator per {what}")));
         }
         Ok(Self {
             rows,
             dim,
             storage: embeddings.storage,
+            optimizer,
         })
     }
 }
@@ -210,8 +230,10 @@ pub struct PartitionRows<'a> {
     pub dim: usize,
     /// Embeddings, `dim` numbers per row.
     pub embeddings: CopyRows<'a>,
-    /// Row-Adagrad accumulators, one number per row.
-    pub row_adagrad: CopyRows<'a>,
+    /// What the accumulators are of.
+    pub optimizer: Optimizer,
+    /// Accumulators, as many per row as the optimizer has.
+    pub adagrad: CopyRows<'a>,
     /// How embeddings are rounded to bfloat16; none: they are written as they are.
     pub rounding: Option<Rounding>,
 }
@@ -224,19 +246,23 @@ impl PartitionRows<'_> {
         metadata: &[(&str, String)],
     ) -> Result<Summary, FileError> {
         let (rows, dim) = (self.rows, self.dim);
-        let (all, per_row) = ([rows, dim], [rows]);
-        let accumulators = (ROW_ADAGRAD, Storage::F32, &per_row[..]);
+        let (all, width) = ([rows, dim], self.optimizer.accumulators(dim));
+        let of_state = match self.optimizer {
+            Optimizer::RowAdagrad => &all[..1],
+            Optimizer::Adagrad => &all[..],
+        };
+        let accumulators = (accumulators_of(self.optimizer), Storage::F32, of_state);
         let Some(rounding) = self.rounding else {
             let shapes = [(EMBEDDINGS, Storage::F32, &all[..]), accumulators];
             return write_with(path, &shapes, metadata, |file| {
                 put_rows(file, rows, dim, self.embeddings)?;
-                put_rows(file, rows, 1, self.row_adagrad)
+                put_rows(file, rows, width, self.adagrad)
             });
         };
         // What is wider comes first, so that every number lies at a multiple of its size.
         let shapes = [accumulators, (EMBEDDINGS, Storage::Bf16, &all[..])];
         write_with(path, &shapes, metadata, |file| {
-            put_rows(file, rows, 1, self.row_adagrad)?;
+            put_rows(file, rows, width, self.adagrad)?;
             put_rounded(file, (rows, dim), self.embeddings, rounding)
         })
     }
@@ -363,6 +389,26 @@ pub(super) fn read(
 }
 
 impl PartitionData {
+    /// Makes the accumulators those of another optimizer: one of a row is the mean of those of its numbers, as row-Adagrad
+    /// has it, and those of its numbers are what the one of the row is.
+    pub fn convert(&mut self, optimizer: Optimizer) {
+        if self.optimizer == optimizer {
+            return;
+        }
+        self.optimizer = optimizer;
+        let dim = self.dim;
+        self.adagrad = match optimizer {
+            Optimizer::RowAdagrad => {
+                let rows = self.adagrad.chunks_exact(dim.max(1));
+                rows.map(|row| row.iter().sum::<f32>() / dim as f32).collect()
+            }
+            Optimizer::Adagrad => {
+                let sums = self.adagrad.iter();
+                sums.flat_map(|&sum| std::iter::repeat_n(sum, dim)).collect()
+            }
+        };
+    }
+
     /// Reads a partition and verifies its file. The memory of the old content is used again.
     pub(super) fn read(
         &mut self,
@@ -373,11 +419,11 @@ impl PartitionData {
         let mut reader = Reader::new(file, path, expected)?;
         let header = reader.header()?;
         let form = PartitionForm::of(&header, path)?;
-        (self.rows, self.dim) = (form.rows, form.dim);
+        (self.rows, self.dim, self.optimizer) = (form.rows, form.dim, form.optimizer);
         for tensor in &header {
             let values = match tensor.name == EMBEDDINGS {
                 true => &mut self.embeddings,
-                false => &mut self.row_adagrad,
+                false => &mut self.adagrad,
             };
             reader.numbers(tensor.storage, tensor.shape.iter().product(), values)?;
         }

@@ -34,13 +34,14 @@ fn numbers(partition: u32, step: u64, rows: usize, dim: usize) -> PartitionData 
         embeddings: (0..rows * dim)
             .map(|i| (first + i as f64 * 1e-2) as f32)
             .collect(),
-        row_adagrad: (0..rows).map(|i| (first - i as f64) as f32).collect(),
+        optimizer: Default::default(),
+        adagrad: (0..rows).map(|i| (first - i as f64) as f32).collect(),
     }
 }
 
 fn write(checkpoint: &Checkpoint, partition: u32, step: u64) -> Result<(), CheckpointError> {
     let data = numbers(partition, step, 7, 4);
-    checkpoint.write_partition("e", partition, 4, &data.embeddings, &data.row_adagrad)
+    checkpoint.write_partition("e", partition, 4, &data.embeddings, &data.adagrad)
 }
 
 fn write_model(checkpoint: &Checkpoint, step: u64) -> Result<(), CheckpointError> {
@@ -217,12 +218,12 @@ proptest! {
         if let Some(first) = data.embeddings.first_mut() {
             *first = f32::from_bits(0x7fc0_1234);
         }
-        checkpoint.write_partition("my type", 3, dim, &data.embeddings, &data.row_adagrad).unwrap();
+        checkpoint.write_partition("my type", 3, dim, &data.embeddings, &data.adagrad).unwrap();
         let mut read = numbers(0, 0, 5, 5);
         prop_assert!(checkpoint.read_partition_into("my type", 3, &mut read).unwrap());
         let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         prop_assert_eq!(bits(&read.embeddings), bits(&data.embeddings));
-        prop_assert_eq!(bits(&read.row_adagrad), bits(&data.row_adagrad));
+        prop_assert_eq!(bits(&read.adagrad), bits(&data.adagrad));
         prop_assert_eq!((read.rows, read.dim), (rows, dim));
 
         // The format's own reader agrees.

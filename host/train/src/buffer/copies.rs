@@ -87,7 +87,8 @@ mod tests {
             types: vec![TypeLayout {
                 name: "node".to_owned(),
                 dimension: 4,
-                storage: pbg_core::model::Storage::F32,
+                storage: Default::default(),
+                optimizer: Default::default(),
                 rows: vec![10; 2],
                 on_lhs: true,
                 on_rhs: true,

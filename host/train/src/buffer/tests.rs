@@ -96,7 +96,8 @@ fn layout(n: u32, m: u32, shared: bool) -> Layout {
     let of = |name: &str, p: u32, on_lhs, on_rhs| TypeLayout {
         name: name.to_owned(),
         dimension: 4,
-        storage: pbg_core::model::Storage::F32,
+        storage: Default::default(),
+        optimizer: Default::default(),
         rows: vec![10; p as usize],
         on_lhs,
         on_rhs,

@@ -166,7 +166,7 @@ impl Trainer {
     fn rows(&self) -> impl Iterator<Item = &SharedRows> {
         let tensors = self.params.tensors().iter();
         let tensors = tensors.flat_map(|tensor| [&tensor.values, &tensor.adagrad]);
-        tensors.chain([&self.table.embeddings, &self.table.row_adagrad])
+        tensors.chain([&self.table.embeddings, &self.table.adagrad])
     }
 
     /// Adds 1 to `times` rows of every array, as a worker does.
