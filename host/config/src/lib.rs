@@ -129,6 +129,12 @@ pub struct Config {
     #[schemars(extend("x-rule" = "not with operators `linear` and `affine`"))]
     pub regularizer: Regularizer,
 
+    /// Weight of a further term of the loss, with dynamic relations: the cross entropy of each edge's relation among all
+    /// relations, as the operators of either side score them; 0 turns it off.
+    #[serde(default)]
+    #[schemars(range(min = 0), extend("x-rule" = "needs `dynamic_relations`, the comparator `dot` without `bias`, and an operator that works number by number; not on a GPU"))]
+    pub relation_prediction: f32,
+
     /// Epochs to train in all; raise it later to go on.
     #[serde(default = "default::num_epochs")]
     #[schemars(range(min = 0, max = 1_000_000_000))]

@@ -38,7 +38,13 @@ pub(super) const SECTIONS: &[Section] = &[
     ),
     top_level(
         "Loss",
-        &["loss_fn", "margin", "regularizer", "regularization_coef"],
+        &[
+            "loss_fn",
+            "margin",
+            "regularizer",
+            "regularization_coef",
+            "relation_prediction",
+        ],
     ),
     top_level(
         "Batches and negatives",

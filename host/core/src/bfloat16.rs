@@ -79,7 +79,9 @@ pub fn widen(bits: &[u16], out: &mut [f32]) {
 fn noise(column: u32, key: [u32; 2]) -> u32 {
     let mut x = column.wrapping_mul(0x9e37_79b9) ^ key[0];
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
-    x = (x ^ (x >> 15)).wrapping_add(key[1]).wrapping_mul(0x846c_a68b);
+    x = (x ^ (x >> 15))
+        .wrapping_add(key[1])
+        .wrapping_mul(0x846c_a68b);
     x >> 16
 }
 
@@ -183,7 +185,9 @@ mod tests {
         let up = values.iter().filter(|&&value| value > 1.0).count();
         // Three standard deviations of 40,000 draws with probability 0.3.
         assert!((up as f64 / 40_000.0 - 0.3).abs() < 0.007, "{up}");
-        let rows = values.chunks(100).map(|row| row.iter().filter(|&&v| v > 1.0).count());
+        let rows = values
+            .chunks(100)
+            .map(|row| row.iter().filter(|&&v| v > 1.0).count());
         let squares: f64 = rows.map(|n| (n as f64 - 30.0).powi(2)).sum();
         // The variance between rows is that of independent draws, 100 x 0.3 x 0.7.
         assert!((squares / 400.0 - 21.0).abs() < 5.0, "{squares}");

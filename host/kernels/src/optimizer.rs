@@ -67,13 +67,7 @@ fn apply_row(table: &Table, row: usize, gradient: &[f32], lr: f32, work: &mut Ve
     match table.adagrad.width() {
         // Of a single number, the mean is the square itself.
         1 => row_adagrad(table, row, gradient, lr),
-        _ => elements(
-            (&table.embeddings, &table.adagrad),
-            row,
-            gradient,
-            lr,
-            work,
-        ),
+        _ => elements((&table.embeddings, &table.adagrad), row, gradient, lr, work),
     }
 }
 

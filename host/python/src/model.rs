@@ -174,7 +174,13 @@ impl Model {
                     let path = place.path.display().to_string();
                     let embeddings = (place.storage == Storage::Bf16, place.embeddings);
                     let width = place.optimizer.accumulators(place.dim);
-                    (path, place.rows, place.dim, embeddings, (place.adagrad, width))
+                    (
+                        path,
+                        place.rows,
+                        place.dim,
+                        embeddings,
+                        (place.adagrad, width),
+                    )
                 }));
             }
             Ok(places)

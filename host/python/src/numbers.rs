@@ -82,7 +82,9 @@ impl Numbers {
                 optimizer: Optimizer::RowAdagrad,
                 adagrad: sums,
             };
-            let written = self.resolved.write_first(&self.checkpoint, (entity_type, partition), data);
+            let written =
+                self.resolved
+                    .write_first(&self.checkpoint, (entity_type, partition), data);
             Ok(written?)
         })
     }

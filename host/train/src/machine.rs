@@ -286,7 +286,12 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
             buffer.table(key).filter(|_| !is_shared)
         };
         let roundings = Roundings::new(self.config());
-        roundings.round_bucket(layout, (pass, bucket), table, self.resolved.settings().workers);
+        roundings.round_bucket(
+            layout,
+            (pass, bucket),
+            table,
+            self.resolved.settings().workers,
+        );
     }
 
     /// Brings main memory up to date with a device: parameters, and the tables of `bucket`.

@@ -79,7 +79,9 @@ impl Roundings {
         }
         let trained = |side: Side| {
             let types = layout.types.iter().enumerate();
-            types.filter(move |(_, of_type)| of_type.on(side)).map(move |(entity, _)| (entity, layout.partition(entity, side, bucket)))
+            types
+                .filter(move |(_, of_type)| of_type.on(side))
+                .map(move |(entity, _)| (entity, layout.partition(entity, side, bucket)))
         };
         let mut keys: Vec<TableKey> = Side::BOTH.into_iter().flat_map(trained).collect();
         keys.sort_unstable();
@@ -128,7 +130,13 @@ mod tests {
         let bucket = Point::Bucket(PASS, Bucket::new(1, 2));
         let other = Point::Bucket(PASS, Bucket::new(2, 1));
         let mut seen = Vec::new();
-        for point in [Point::Beginning, bucket, other, Point::Version(1), Point::Version(2)] {
+        for point in [
+            Point::Beginning,
+            bucket,
+            other,
+            Point::Version(1),
+            Point::Version(2),
+        ] {
             for key in [(0, 0), (0, 1), (1, 0)] {
                 let rounding = of.at(point, key).expect("rounded");
                 assert!(!seen.contains(&rounding), "{point:?} {key:?}");
@@ -150,7 +158,10 @@ mod tests {
         let one = rounded(1);
         assert_eq!(one, rounded(4));
         assert!(one.iter().all(|value| value.to_bits() & 0xffff == 0));
-        let furthest = one.iter().zip(&values).map(|(a, b)| (a - b).abs() / b.max(1.0));
+        let furthest = one
+            .iter()
+            .zip(&values)
+            .map(|(a, b)| (a - b).abs() / b.max(1.0));
         assert!(furthest.fold(0.0, f32::max) < 1.0 / 128.0);
     }
 }

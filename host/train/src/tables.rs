@@ -181,38 +181,6 @@ pub(crate) fn with_data<T>(
     })
 }
 
-impl Resolved {
-    /// Writes a partition of a checkpoint whose numbers are from elsewhere.
-    ///
-    /// # Errors
-    /// When it has another shape, or cannot be written.
-    pub fn write_first(
-        &self,
-        checkpoint: &Checkpoint,
-        (entity_type, partition): (&str, u32),
-        mut data: PartitionData,
-    ) -> Result<(), RunError> {
-        let blueprint = self.blueprint();
-        let index = blueprint.entity_type(entity_type);
-        let found = index.filter(|&i| (partition as usize) < blueprint.layout.types[i].rows.len());
-        let index = found.ok_or_else(|| Mismatch::NoPartition {
-            checkpoint: checkpoint.path().to_owned(),
-            entity_type: entity_type.to_owned(),
-            partition,
-        })?;
-        let layout = &blueprint.layout.types[index];
-        check_shape(layout, partition, &data)?;
-        data.convert(layout.optimizer);
-        let rounding = Roundings::new(self.config()).at(Point::Beginning, (index, partition));
-        if let Some(rounding) = rounding {
-            rounding.round_all(data.dim, &mut data.embeddings);
-        }
-        Ok(with_data(layout, &data, |rows| {
-            checkpoint.write_rows(entity_type, partition, rows, Belongs::ToNext)
-        })?)
-    }
-}
-
 /// A copy of a table in main memory, in that of `over` if there is one; features are shared.
 pub(crate) fn copy_of(table: &Table, over: Option<Table>) -> Table {
     let (embeddings, adagrad) = over.map_or_else(Default::default, |over| {

@@ -363,6 +363,8 @@ fn any_number_of_trainers_gives_the_bytes_of_one_machine() {
         (1, vec![]),
         (2, vec![]),
         (3, vec![("num_edge_chunks", "1"), ("eval_fraction", "0.2")]),
+        (3, vec![("storage", "bf16"), ("max_norm", "0.5")]),
+        (2, vec![("optimizer", "adagrad"), ("storage", "bf16")]),
     ] {
         let world = World::new();
         let hub = Arc::new(Hub::default());

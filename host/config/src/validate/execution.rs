@@ -28,6 +28,10 @@ impl Rules<'_> {
             );
             self.blame([top("storage"), key()], message);
         }
+        if self.config.relation_prediction > 0.0 {
+            let message = format!("must be 0 where `execution.device` is {device}");
+            self.blame([top("relation_prediction"), key()], message);
+        }
         if self.config.optimizer == Optimizer::Adagrad {
             let message = format!(
                 "must be `row_adagrad` where `execution.device` is {device}, which has no other"

@@ -148,7 +148,8 @@ impl<'a> Reader<'a> {
                 Storage::Bf16 => {
                     let halves = self.bytes.as_chunks().0.iter();
                     self.halves.clear();
-                    self.halves.extend(halves.map(|half| u16::from_le_bytes(*half)));
+                    self.halves
+                        .extend(halves.map(|half| u16::from_le_bytes(*half)));
                     bfloat16::widen(&self.halves, chunk);
                 }
             }

@@ -44,6 +44,7 @@ fn spec() -> ModelSpec {
         global_emb: true,
         max_norm: None,
         regularization_coef: 0.0,
+        relation_prediction: 0.0,
         lr: 0.1,
         relation_lr: 0.1,
         num_batch_negs: 1,
