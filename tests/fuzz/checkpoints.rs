@@ -26,7 +26,7 @@ fn read(path: &Path) -> bool {
         whole &= match checkpoint.read_partition("person", partition) {
             Ok(Some(data)) => {
                 assert_eq!(data.embeddings.len(), data.rows * data.dim);
-                assert_eq!(data.row_adagrad.len(), data.rows);
+                assert_eq!(data.adagrad.len(), data.rows);
                 true
             }
             Ok(None) => true,

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::support::Workplace;
 use crate::support::graph::{self, CONFIG};
+use crate::support::tensors::tensors;
 
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 
@@ -16,29 +17,11 @@ fn events(place: &Workplace, kind: &str) -> Vec<Value> {
     all.filter(|event: &Value| event["event"] == kind).collect()
 }
 
-/// The numbers of a tensor of the committed version, by file and name.
-fn tensors(place: &Workplace, folder: &str) -> BTreeMap<(String, String), Vec<f32>> {
-    let mut all = BTreeMap::new();
-    for (file, bytes) in place.committed(folder) {
-        let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-        let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
-        for (name, tensor) in header.as_object().unwrap() {
-            let at = |end: usize| tensor["data_offsets"][end].as_u64().map(|at| at as usize);
-            if let (Some(from), Some(to)) = (at(0), at(1)) {
-                let numbers = bytes[8 + length..][from..to].chunks_exact(4);
-                let numbers = numbers.map(|four| f32::from_le_bytes(four.try_into().unwrap()));
-                all.insert((file.clone(), name.clone()), numbers.collect());
-            }
-        }
-    }
-    all
-}
-
 /// The embeddings alone.
 fn embeddings(place: &Workplace, folder: &str) -> Vec<Vec<f32>> {
     let all = tensors(place, folder).into_iter();
     all.filter(|((_, name), _)| name == "embeddings")
-        .map(|(_, numbers)| numbers)
+        .map(|(_, tensor)| tensor.numbers)
         .collect()
 }
 
@@ -83,6 +66,7 @@ fn an_epoch_trains_every_edge_once() {
             let name = format!("relations/0/operator/{side}/diagonals.adagrad");
             let moved = &tensors[&("model".to_owned(), name)];
             let untrained = moved
+                .numbers
                 .chunks_exact(16)
                 .filter(|row| row.iter().all(|&x| x == 0.0));
             assert_eq!(untrained.count(), 0, "{keys:?}");
@@ -303,7 +287,7 @@ fn types_of_all_kinds_are_trained_together() {
     // Every entity, and every word, was trained.
     let accumulators = tensors(&place, "model").into_iter();
     let accumulators = accumulators.filter(|((_, name), _)| name == "row_adagrad");
-    let rows: Vec<f32> = accumulators.flat_map(|(_, rows)| rows).collect();
+    let rows: Vec<f32> = accumulators.flat_map(|(_, rows)| rows.numbers).collect();
     assert_eq!(rows.len(), 60 + 20 + 7);
     assert!(rows.iter().all(|&row| row > 0.0));
     // Each type has its own dimension and its own neighbours.

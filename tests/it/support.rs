@@ -4,6 +4,7 @@ pub(crate) mod faults;
 pub(crate) mod graph;
 pub(crate) mod loss;
 pub(crate) mod plugin;
+pub(crate) mod tensors;
 pub(crate) mod world;
 
 use std::ffi::OsStr;

@@ -77,6 +77,24 @@ def test_views_are_the_files(model: pbg_host.Model, tmp_path: Path) -> None:
     assert "relations/0/operator/rhs/translation" in model.parameters()
 
 
+def test_rows_that_lie_there_as_bfloat16(trained: pbg_host.Config, tmp_path: Path) -> None:
+    half = pbg_host.Config(trained, checkpoint_path=tmp_path / "model", num_epochs=1, storage="bf16")
+    pbg_host.train(half)
+    model = pbg_host.Model(tmp_path / "model")
+    parts = model.partitions()
+    assert len(parts) == 4
+    for part in parts:
+        assert isinstance(part.numbers, np.memmap) and part.numbers.dtype == np.uint16
+        assert part.rows.dtype == np.float32 and part.rows.shape == part.numbers.shape
+        # The upper half of each float.
+        assert not (part.rows.view(np.uint32) & 0xFFFF).any()
+        np.testing.assert_array_equal(part.rows.view(np.uint32) >> 16, part.numbers)
+    shift = model.global_embedding()
+    assert shift is not None
+    rows = np.concatenate([part.rows for part in parts]) + shift
+    np.testing.assert_array_equal(model.embeddings(), rows)
+
+
 def test_a_view_outlives_its_file(trained: pbg_host.Config, tmp_path: Path) -> None:
     again = pbg_host.Config(trained, checkpoint_path=tmp_path / "model", num_epochs=1)
     pbg_host.train(again)

@@ -124,6 +124,7 @@ fn spec(dynamic: bool, dimension: usize, operator: Operator, comparator: Compara
         global_emb: false,
         max_norm: None,
         regularization_coef: 0.0,
+        relation_prediction: 0.0,
         lr: 0.1,
         relation_lr: 0.1,
         num_batch_negs: 50,

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
+use pbg_core::model::Optimizer;
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Checkpoint, CheckpointError, PartitionData, ReadCheckpoint};
 use pbg_store::files::{self, FileError};
@@ -68,7 +69,8 @@ fn measure(folder: &Path, bytes: u64) -> Result<StorageReport, CheckpointError> 
         rows,
         dim: DIMENSION,
         embeddings: (0..rows * DIMENSION).map(|i| i as f32 * 1e-6).collect(),
-        row_adagrad: vec![1.0; rows],
+        optimizer: Optimizer::RowAdagrad,
+        adagrad: vec![1.0; rows],
     };
     let mut report = StorageReport {
         bytes: (4 * (data.embeddings.len() + rows)) as u64,
@@ -118,7 +120,7 @@ fn timed(
 
 fn write(folder: &Path, data: &PartitionData) -> Result<(), CheckpointError> {
     let checkpoint = Checkpoint::open_or_create(folder)?;
-    checkpoint.write_partition("entity", 0, data.dim, &data.embeddings, &data.row_adagrad)?;
+    checkpoint.write_partition("entity", 0, data.dim, &data.embeddings, &data.adagrad)?;
     checkpoint.commit(RunInfo {
         config: String::new(),
         config_hash: String::new(),

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use pbg_core::graph::{EntityDecl, RelationDecl, Schema};
-use pbg_core::model::{Comparator, NegativesFrom, Regularizer};
+use pbg_core::model::{Comparator, NegativesFrom, Optimizer, Regularizer, Storage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +70,10 @@ pub struct Config {
     #[serde(default)]
     #[schemars(length(min = 1), extend("x-unset" = "random"))]
     pub init_path: Option<String>,
+    /// What embeddings are made of on disk; in memory, and in the optimizer's state, numbers are f32 always.
+    #[serde(default)]
+    #[schemars(extend("x-rule" = "`bf16` not on a GPU"))]
+    pub storage: Storage,
     /// Entity types by name.
     #[schemars(extend("minProperties" = 1))]
     pub entities: BTreeMap<String, EntityConfig>,
@@ -124,6 +128,12 @@ pub struct Config {
     #[serde(default)]
     #[schemars(extend("x-rule" = "not with operators `linear` and `affine`"))]
     pub regularizer: Regularizer,
+
+    /// Weight of a further term of the loss, with dynamic relations: the cross entropy of each edge's relation among all
+    /// relations, as the operators of either side score them; 0 turns it off.
+    #[serde(default)]
+    #[schemars(range(min = 0), extend("x-rule" = "needs `dynamic_relations`, the comparator `dot` without `bias`, and an operator that works number by number; not on a GPU"))]
+    pub relation_prediction: f32,
 
     /// Epochs to train in all; raise it later to go on.
     #[serde(default = "default::num_epochs")]
@@ -186,11 +196,16 @@ pub struct Config {
     #[serde(default)]
     #[schemars(extend("x-rule" = "not together with `disable_lhs_negs`"))]
     pub disable_rhs_negs: bool,
-    /// Learning rate of embeddings (row-Adagrad).
+    /// What is remembered of the gradients of embeddings, by which their steps are scaled. Operators and global embeddings
+    /// have Adagrad in any case.
+    #[serde(default)]
+    #[schemars(extend("x-rule" = "`adagrad` not on a GPU"))]
+    pub optimizer: Optimizer,
+    /// Learning rate of embeddings.
     #[serde(default = "default::lr")]
     #[schemars(range(min = 0))]
     pub lr: f32,
-    /// Learning rate of operators and global embeddings (Adagrad).
+    /// Learning rate of operators and global embeddings.
     #[serde(default)]
     #[schemars(range(min = 0), extend("x-unset" = "`lr`"))]
     pub relation_lr: Option<f32>,

@@ -21,6 +21,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "checkpoint_interval",
             "checkpoint_preservation_interval",
             "init_path",
+            "storage",
         ],
     ),
     top_level(
@@ -37,7 +38,13 @@ pub(super) const SECTIONS: &[Section] = &[
     ),
     top_level(
         "Loss",
-        &["loss_fn", "margin", "regularizer", "regularization_coef"],
+        &[
+            "loss_fn",
+            "margin",
+            "regularizer",
+            "regularization_coef",
+            "relation_prediction",
+        ],
     ),
     top_level(
         "Batches and negatives",
@@ -55,6 +62,7 @@ pub(super) const SECTIONS: &[Section] = &[
         "Training",
         &[
             "num_epochs",
+            "optimizer",
             "lr",
             "relation_lr",
             "num_edge_chunks",

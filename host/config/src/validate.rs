@@ -12,6 +12,7 @@ use pbg_core::nearest::nearest;
 mod distributed;
 mod execution;
 mod negatives;
+mod relation_prediction;
 mod validation;
 
 /// Names become parts of file names, which most systems limit to 255 bytes.
@@ -40,6 +41,7 @@ pub(super) fn complaints(config: &Config, installed: Option<&Installed>) -> Vec<
     rules.featurized();
     rules.dimensions();
     rules.operators();
+    rules.relation_prediction();
     rules.enumerable();
     rules.negatives();
     rules.evaluation_negatives();

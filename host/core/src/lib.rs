@@ -5,11 +5,12 @@
 //! seams where strategies plug in ([`strategy`]), the schedule that walks
 //! epoch > edge set > edge chunk > bucket ([`schedule`]), what several trainers agree on ([`ledger`]) and reach each other by ([`cluster`]), losses as data ([`loss`]), how a bucket's edges become batches
 //! ([`batching`]), what a relation sampler owes ([`draws`]), when more training does not help
-//! ([`plateau`]), what a run reports ([`event`]), and how text
+//! ([`plateau`]), what a run reports ([`event`]), how embeddings are rounded for the disk ([`bfloat16`]), and how text
 //! that others chose is shown ([`text`]).
 
 pub mod batch_graph;
 pub mod batching;
+pub mod bfloat16;
 pub mod cluster;
 pub mod draws;
 pub mod event;

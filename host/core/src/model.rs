@@ -130,6 +130,69 @@ impl Precision {
     pub const ALL: [Self; 2] = [Self::Fp32, Self::Bf16];
 }
 
+/// What embeddings are made of on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Storage {
+    /// 32 bits, as in memory.
+    #[default]
+    F32,
+    /// bfloat16, with stochastic rounding: half of the bytes.
+    Bf16,
+}
+
+impl Storage {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::F32, Self::Bf16];
+
+    /// Bytes of one number.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 => 2,
+        }
+    }
+
+    /// Whether it is what it is by default.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What is remembered of the gradients of embeddings, by which their steps are scaled (Duchi, Hazan, Singer: "Adaptive
+/// Subgradient Methods", 2011).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Optimizer {
+    /// One number per row: the mean of the squared gradients of its coordinates, summed, as in PBG.
+    #[default]
+    RowAdagrad,
+    /// One number per coordinate, which takes as much memory and disk as embeddings do.
+    Adagrad,
+}
+
+impl Optimizer {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::RowAdagrad, Self::Adagrad];
+
+    /// Numbers that are remembered of a row of `dimension` numbers.
+    #[must_use]
+    pub const fn accumulators(self, dimension: usize) -> usize {
+        match self {
+            Self::RowAdagrad => 1,
+            Self::Adagrad => dimension,
+        }
+    }
+
+    /// Whether it is what it is by default.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// When the gradients of a batch are applied to embeddings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

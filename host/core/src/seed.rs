@@ -32,6 +32,8 @@ pub enum Purpose {
     Generate = 10,
     /// The first embedding of what a dataset gained since the run began: entity type, name.
     NewRow = 11,
+    /// Stochastic rounding of embeddings: the point of the run, entity type, partition; then the row.
+    Rounding = 12,
 }
 
 /// A 64-bit seed for `purpose` and the coordinates `at`.

@@ -5,7 +5,7 @@
 //! [`Traced`] runs it. [`direct`] has three losses written by hand, to compare with.
 
 pub mod direct;
-mod maths;
+pub(crate) mod maths;
 mod program;
 mod rows;
 mod tile;

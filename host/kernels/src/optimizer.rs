@@ -7,24 +7,30 @@ use std::ops::Range;
 
 use crate::accumulate::GradientRows;
 use crate::params::ParamTensor;
+use crate::rows::SharedRows;
 use crate::table::Table;
 use crate::vector;
 
 /// Keeps the first steps finite.
 pub const EPSILON: f32 = 1e-10;
 
-/// Row-Adagrad: one accumulator per row, of mean squared gradients. Forgets the gradients.
+/// Applies gradients to the rows of a table, and forgets them.
 ///
 /// A gradient that is not finite never reaches a row; returns whether all were finite.
 #[must_use]
-pub(crate) fn apply_rows(gradients: &mut GradientRows, table: &Table, lr: f32) -> bool {
+pub(crate) fn apply_rows(
+    gradients: &mut GradientRows,
+    table: &Table,
+    lr: f32,
+    work: &mut Vec<f32>,
+) -> bool {
     let mut finite = true;
     let announce = |row| {
         table.embeddings.prefetch(row);
-        table.row_adagrad.prefetch(row);
+        table.adagrad.prefetch(row);
     };
     gradients.drain(announce, |row, gradient| {
-        finite &= apply_row(table, row, gradient, lr)
+        finite &= apply_row(table, row, gradient, lr, work)
     });
     finite
 }
@@ -36,7 +42,7 @@ pub(crate) fn apply_sums(
     rows: Range<usize>,
     table: &Table,
     lr: f32,
-    scratch: &mut Vec<f32>,
+    [scratch, work]: [&mut Vec<f32>; 2],
 ) -> bool {
     let mut finite = true;
     for row in rows {
@@ -44,27 +50,38 @@ pub(crate) fn apply_sums(
         let Some(first) = sums.next() else { continue };
         let mut more = sums.peekable();
         if more.peek().is_none() {
-            finite &= apply_row(table, row, first, lr);
+            finite &= apply_row(table, row, first, lr, work);
             continue;
         }
         scratch.clear();
         scratch.extend_from_slice(first);
         more.for_each(|sum| vector::add(scratch, sum));
-        finite &= apply_row(table, row, scratch, lr);
+        finite &= apply_row(table, row, scratch, lr, work);
     }
     finite
 }
 
+/// One step of a row, by what its table remembers.
 #[inline]
-fn apply_row(table: &Table, row: usize, gradient: &[f32], lr: f32) -> bool {
+fn apply_row(table: &Table, row: usize, gradient: &[f32], lr: f32, work: &mut Vec<f32>) -> bool {
+    match table.adagrad.width() {
+        // Of a single number, the mean is the square itself.
+        1 => row_adagrad(table, row, gradient, lr),
+        _ => elements((&table.embeddings, &table.adagrad), row, gradient, lr, work),
+    }
+}
+
+/// Row-Adagrad: one accumulator per row, of mean squared gradients.
+#[inline]
+fn row_adagrad(table: &Table, row: usize, gradient: &[f32], lr: f32) -> bool {
     let mean = vector::dot(gradient, gradient) / gradient.len() as f32;
     let mut accumulator = [0.0];
-    table.row_adagrad.read_row(row, &mut accumulator);
+    table.adagrad.read_row(row, &mut accumulator);
     let sum = accumulator[0] + mean;
     if !sum.is_finite() {
         return false;
     }
-    table.row_adagrad.write_row(row, &[sum]);
+    table.adagrad.write_row(row, &[sum]);
     table
         .embeddings
         .add_to_row(row, -lr / (sum.sqrt() + EPSILON), gradient);
@@ -101,14 +118,26 @@ pub(crate) fn apply_elements(
     lr: f32,
     scratch: &mut Vec<f32>,
 ) -> bool {
+    let arrays = (&tensor.values, &tensor.adagrad);
+    elements(arrays, row, gradient, lr, scratch)
+}
+
+/// Adagrad on row `row` of values, by the accumulators beside them.
+fn elements(
+    (of_values, of_accumulators): (&SharedRows, &SharedRows),
+    row: usize,
+    gradient: &[f32],
+    lr: f32,
+    scratch: &mut Vec<f32>,
+) -> bool {
     let width = gradient.len();
     scratch.resize(2 * width, 0.0);
     let (values, accumulators) = scratch.split_at_mut(width);
-    tensor.values.read_row(row, values);
-    tensor.adagrad.read_row(row, accumulators);
+    of_values.read_row(row, values);
+    of_accumulators.read_row(row, accumulators);
     let finite = adagrad(values, accumulators, gradient, lr);
-    tensor.values.write_row(row, values);
-    tensor.adagrad.write_row(row, accumulators);
+    of_values.write_row(row, values);
+    of_accumulators.write_row(row, accumulators);
     finite
 }
 

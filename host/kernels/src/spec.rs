@@ -1,8 +1,12 @@
 //! What the kernels need to know of a model, and the rules that must hold before they start.
 
-use pbg_core::batch_graph::{Graph, Negatives, ShapeError, StepSpec};
+use pbg_core::batch_graph::{Graph, Negatives, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
+
+mod error;
+
+pub use error::SpecError;
 
 /// An entity type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +64,8 @@ pub struct ModelSpec {
     pub max_norm: Option<f32>,
     /// Strength of N3; 0 turns it off.
     pub regularization_coef: f32,
+    /// Weight of the loss of relations that are predicted (dynamic relations); 0: they are not.
+    pub relation_prediction: f32,
     /// Learning rate of embeddings.
     pub lr: f32,
     /// Learning rate of operators and global embeddings.
@@ -75,59 +81,6 @@ pub struct ModelSpec {
     pub disable_lhs_negs: bool,
     /// No negatives that replace the right side.
     pub disable_rhs_negs: bool,
-}
-
-/// A model that cannot be trained.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SpecError {
-    /// Nothing to train.
-    #[error("a model needs at least one relation and one entity type")]
-    Empty,
-    /// A relation names an entity type that does not exist.
-    #[error("relation {relation} has no such entity type on its {side:?} side")]
-    Entity {
-        /// Index of the relation.
-        relation: usize,
-        /// Its side.
-        side: Side,
-    },
-    /// Embeddings, operator and comparator of a relation do not fit each other.
-    #[error("relation {relation}: {source}")]
-    Shape {
-        /// Index of the relation.
-        relation: usize,
-        /// The node of its batch graph that does not fit, and why.
-        source: ShapeError,
-    },
-    /// Features cannot be sampled as entities.
-    #[error(
-        "relation {relation}: featurized entities cannot be drawn as {negatives} negatives; use batch negatives"
-    )]
-    Featurized {
-        /// Index of the relation.
-        relation: usize,
-        /// Which negatives.
-        negatives: &'static str,
-    },
-    /// N3 has no meaning for a matrix.
-    #[error(
-        "relation {relation}: the regularizer N3 is not defined for the operators linear and affine"
-    )]
-    Regularizer {
-        /// Index of the relation.
-        relation: usize,
-    },
-    /// Keys that exclude each other.
-    #[error("{0}")]
-    Conflict(&'static str),
-    /// A number outside its range.
-    #[error("{key} must be {rule}")]
-    Number {
-        /// Configuration key.
-        key: &'static str,
-        /// Its rule.
-        rule: &'static str,
-    },
 }
 
 impl ModelSpec {
@@ -193,6 +146,7 @@ impl ModelSpec {
             num_batch_negs,
             num_uniform_negs,
             chunk_size: None,
+            relation_prediction: 0.0,
             ..self.clone()
         }
     }
@@ -251,6 +205,7 @@ impl ModelSpec {
                 false => self.chunk_size(relation, usize::MAX),
             },
             regularized: self.regularization_coef > 0.0,
+            predicts_relations: self.relation_prediction > 0.0,
             half,
         }
     }
@@ -279,6 +234,9 @@ impl ModelSpec {
             ));
         }
         self.validate_numbers()?;
+        if self.relation_prediction > 0.0 {
+            self.validate_relation_prediction()?;
+        }
         // Thousands of relations may have the same step.
         let mut fitting: Vec<StepSpec> = Vec::new();
         for index in 0..self.relations.len() {
@@ -290,6 +248,21 @@ impl ModelSpec {
             }
         }
         Ok(())
+    }
+
+    fn validate_relation_prediction(&self) -> Result<(), SpecError> {
+        let is_linear = matches!(
+            self.relations[0].operator,
+            Operator::Diagonal | Operator::Translation | Operator::ComplexDiagonal
+        );
+        let is_product = self.comparator == Comparator::Dot && !self.bias;
+        match self.is_dynamic() && is_linear && is_product {
+            true => Ok(()),
+            false => Err(SpecError::Conflict(
+                "relation_prediction needs dynamic_relations with one of the operators diagonal, translation and \
+                 complex_diagonal, and the comparator dot without bias",
+            )),
+        }
     }
 
     fn validate_numbers(&self) -> Result<(), SpecError> {
@@ -310,6 +283,11 @@ impl ModelSpec {
         number(
             "regularization_coef",
             not_negative(self.regularization_coef),
+            "a number that is not negative",
+        )?;
+        number(
+            "relation_prediction",
+            not_negative(self.relation_prediction),
             "a number that is not negative",
         )?;
         let max_norm = self.max_norm.is_none_or(|x| x.is_finite() && x > 0.0);

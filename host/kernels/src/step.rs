@@ -20,6 +20,7 @@ mod memory;
 mod operator_gradients;
 mod parameters;
 pub(crate) mod plan;
+mod predict_relations;
 pub(crate) mod program;
 mod scatter;
 mod score_buffers;

@@ -1,6 +1,10 @@
 //! An entity type's embeddings in one partition, with what their optimizer remembers.
 
+use std::ops::Range;
 use std::sync::Arc;
+
+use pbg_core::bfloat16::Rounding;
+use pbg_core::model::Optimizer;
 
 use crate::device::Resident;
 use crate::error::StepError;
@@ -12,8 +16,8 @@ use crate::vector;
 pub struct Table {
     /// Embeddings, `[n, dimension]`. For a featurized type the rows are features.
     pub embeddings: SharedRows,
-    /// Accumulated squared gradients of row-Adagrad, `[n, 1]`.
-    pub row_adagrad: SharedRows,
+    /// Accumulated squared gradients: `[n, 1]` of row-Adagrad, `[n, dimension]` of Adagrad.
+    pub adagrad: SharedRows,
     /// For a featurized type, the features of each entity.
     pub features: Option<Features>,
     /// The rows on a device, if that is where they are trained.
@@ -28,33 +32,60 @@ impl Table {
     #[must_use]
     pub fn new(embeddings: Vec<f32>, dimension: usize) -> Self {
         let embeddings = SharedRows::from_vec(embeddings, dimension);
-        let row_adagrad = SharedRows::zeros(embeddings.rows(), 1);
+        let adagrad = SharedRows::zeros(embeddings.rows(), 1);
         Self {
             embeddings,
-            row_adagrad,
+            adagrad,
             features: None,
             resident: None,
         }
     }
 
-    /// A table with the optimizer's state, `[n]`.
+    /// A table with the state of row-Adagrad, `[n]`.
     ///
     /// # Panics
     /// If the two do not have the same number of rows.
     #[must_use]
     pub fn with_state(embeddings: Vec<f32>, row_adagrad: Vec<f32>, dimension: usize) -> Self {
+        Self::with_optimizer(embeddings, (Optimizer::RowAdagrad, row_adagrad), dimension)
+    }
+
+    /// A table with an optimizer's state, `[n]` or `[n, dimension]`.
+    ///
+    /// # Panics
+    /// If the two do not have the same number of rows.
+    #[must_use]
+    pub fn with_optimizer(
+        embeddings: Vec<f32>,
+        (optimizer, state): (Optimizer, Vec<f32>),
+        dimension: usize,
+    ) -> Self {
         let embeddings = SharedRows::from_vec(embeddings, dimension);
-        let row_adagrad = SharedRows::from_vec(row_adagrad, 1);
+        let adagrad = SharedRows::from_vec(state, optimizer.accumulators(dimension));
         assert_eq!(
             embeddings.rows(),
-            row_adagrad.rows(),
-            "one accumulator per row"
+            adagrad.rows(),
+            "accumulators of every row"
         );
         Self {
             embeddings,
-            row_adagrad,
+            adagrad,
             features: None,
             resident: None,
+        }
+    }
+
+    /// Rounds embeddings of consecutive rows to what `storage = "bf16"` keeps of them. Nobody trains them meanwhile.
+    ///
+    /// # Panics
+    /// If there are no such rows.
+    pub fn round(&self, rows: Range<usize>, rounding: Rounding) {
+        let mut values = vec![0.0; self.embeddings.width()];
+        for row in rows {
+            self.embeddings.read_row(row, &mut values);
+            if rounding.round(row, &mut values) {
+                self.embeddings.write_row(row, &values);
+            }
         }
     }
 

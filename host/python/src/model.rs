@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use pbg_core::model::Comparator;
+use pbg_core::model::{Comparator, Storage};
 use pbg_session::{Failure, Kind, Result};
 use pbg_store::checkpoint::{ReadCheckpoint, Tensor};
 use pbg_train::{By, Candidates, EvalOptions, Resolved, query};
@@ -68,8 +68,9 @@ impl Evaluation {
     }
 }
 
-/// Where embeddings of a partition lie: file, bytes before them, rows, and numbers per row.
-type Place = (String, u64, usize, usize);
+/// Where the numbers of a partition lie: file, rows, numbers per row; whether embeddings are bfloat16, and bytes before them;
+/// bytes before the accumulators, and how many a row has.
+type Place = (String, usize, usize, (bool, u64), (u64, usize));
 
 #[pymethods]
 impl Model {
@@ -171,7 +172,15 @@ impl Model {
                 let place = place.map_err(pbg_train::RunError::from)?;
                 places.extend(place.map(|place| {
                     let path = place.path.display().to_string();
-                    (path, place.offset, place.rows, place.dim)
+                    let embeddings = (place.storage == Storage::Bf16, place.embeddings);
+                    let width = place.optimizer.accumulators(place.dim);
+                    (
+                        path,
+                        place.rows,
+                        place.dim,
+                        embeddings,
+                        (place.adagrad, width),
+                    )
                 }));
             }
             Ok(places)

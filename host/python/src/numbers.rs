@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use pbg_core::model::Optimizer;
 use pbg_session::plugins;
 use pbg_session::{Failure, Kind};
 use pbg_store::checkpoint::manifest::RunInfo;
-use pbg_store::checkpoint::{Checkpoint, TensorRef};
+use pbg_store::checkpoint::{Checkpoint, PartitionData, TensorRef};
 use pbg_train::{Resolved, RunError};
 use pyo3::prelude::*;
 
@@ -74,9 +75,17 @@ impl Numbers {
             if rows.len() != dim * sums.len() {
                 return Err(usage("a partition has as many accumulators as rows"));
             }
-            let checkpoint = &self.checkpoint;
-            let written = checkpoint.write_partition(entity_type, partition, dim, &rows, &sums);
-            Ok(written.map_err(RunError::from)?)
+            let data = PartitionData {
+                rows: sums.len(),
+                dim,
+                embeddings: rows,
+                optimizer: Optimizer::RowAdagrad,
+                adagrad: sums,
+            };
+            let written =
+                self.resolved
+                    .write_first(&self.checkpoint, (entity_type, partition), data);
+            Ok(written?)
         })
     }
 

@@ -38,7 +38,9 @@ use metrics::Metrics;
 pub use partition_files::{PartitionFiles, Writer};
 pub use read::ReadCheckpoint;
 pub use shared::SharedCheckpoint;
-pub use tensors::{CopyRows, EmbeddingPlace, PartitionData, PartitionRows, Tensor, TensorRef};
+pub use tensors::{
+    CONVERSION_BYTES, CopyRows, EmbeddingPlace, PartitionData, PartitionRows, Tensor, TensorRef,
+};
 
 /// Name of the manifest in its folder.
 pub const MANIFEST: &str = "manifest.json";

@@ -36,6 +36,9 @@ use self::selection::part;
 const NO_FEATURES: &str =
     "featurized entity types are trained on the cores only; use execution.device = \"cpu\"";
 
+const NO_RELATIONS: &str =
+    "relations are predicted on the cores only; use execution.device = \"cpu\"";
+
 /// A batch on a device.
 pub(super) struct DeviceStep<'b> {
     pub(super) spec: &'b ModelSpec,
@@ -165,8 +168,18 @@ impl StepExecutor for DeviceStep<'_> {
         match operation {
             Operation::Gather | Operation::GatherAll if featurized => Some(NO_FEATURES),
             Operation::Round if step_spec.is_distance() => Some(NO_ROUNDED_DISTANCES),
+            Operation::PredictRelations => Some(NO_RELATIONS),
             _ => None,
         }
+    }
+
+    fn predict_relations(
+        &mut self,
+        _: SliceStages<'_>,
+        _: &mut SliceRows,
+    ) -> Result<(), DeviceError> {
+        // Refused when the step was compiled.
+        Err(StepError::Batch(NO_RELATIONS.to_owned()).into())
     }
 
     fn begin<'m>(

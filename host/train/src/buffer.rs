@@ -231,7 +231,7 @@ impl<S: TableStore> PartitionBuffer<S> {
             let slot = self.load(group)?;
             self.slots.push(slot);
             io.loads += 1;
-            io.bytes_read += self.layout.group_bytes(group);
+            io.bytes_read += self.layout.stored_group_bytes(group);
         }
         let copying = self.prepare(&needed)?;
         if let Some(turn) = &mut self.turn {
@@ -258,7 +258,7 @@ impl<S: TableStore> PartitionBuffer<S> {
         let slot = self.slots.swap_remove(victim);
         if slot.changed {
             io.writes += 1;
-            io.bytes_written += self.layout.group_bytes(slot.group);
+            io.bytes_written += self.layout.stored_group_bytes(slot.group);
         }
         if slot.unsaved {
             self.transfers.save(slot.tables);

@@ -5,12 +5,13 @@ mod verify;
 use std::borrow::Cow;
 
 use pbg_core::batch_graph::pipeline::{EDGES, PLANNING, Pipeline, STORAGE, SlicePlan};
-use pbg_core::model::Device;
+use pbg_core::model::{Device, Storage};
 use pbg_core::strategy::Loss;
 use pbg_gemm::PACKED_BYTES;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{ModelSpec, SpecError};
 use pbg_kernels::step::{self, TypeRows};
+use pbg_store::checkpoint::CONVERSION_BYTES;
 use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
 
@@ -168,6 +169,9 @@ impl Resolved {
         memory.extend(if_any("partitions on their way", piped(STORAGE)));
         let copies = commit_bytes(&blueprint.layout, execution.pipe(STORAGE).is_some());
         memory.extend(if_any("copies for commits", copies));
+        if config.storage == Storage::Bf16 {
+            memory.push(("conversion to bf16".to_owned(), CONVERSION_BYTES));
+        }
         let buckets = 1 + config.execution.buckets_ahead();
         memory.extend([
             (edges_of(buckets), edges + piped(EDGES)),
@@ -236,7 +240,7 @@ impl Resolved {
         let tables: u64 = blueprint
             .layout
             .all_tables()
-            .map(|(t, p)| blueprint.layout.types[t].bytes(p))
+            .map(|(t, p)| blueprint.layout.types[t].stored_bytes(p))
             .sum();
         let version = tables + parameter_bytes(&blueprint.spec);
         let mut disk = vec![

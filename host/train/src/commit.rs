@@ -3,15 +3,16 @@
 use pbg_core::event::Resumed;
 use pbg_kernels::params::{ParamTensor, Params};
 use pbg_store::checkpoint::manifest::RunInfo;
-use pbg_store::checkpoint::{Checkpoint, Tensor};
+use pbg_store::checkpoint::{Belongs, Checkpoint, PartitionData, Tensor};
 
 use crate::error::{Mismatch, RunError, SettingError};
 use crate::identity::{self, Admitted, Allowed, Purpose};
 use crate::resolved::Resolved;
+use crate::rounding::{Point, Roundings};
 use crate::run::Strategies;
 use crate::state::{EpochSums, RunState, dictionaries};
 use crate::stored;
-use crate::tables::Cut;
+use crate::tables::{self, Cut};
 
 /// Ending of the name of a parameter's accumulators.
 const ACCUMULATOR: &str = ".adagrad";
@@ -121,6 +122,8 @@ pub(crate) fn run_info(resolved: &Resolved, strategies: &Strategies) -> Result<R
         ids: Some(resolved.ids()?),
         edges: resolved.edges_read(),
         strategies: strategies.ids(),
+        storage: config.storage,
+        optimizer: config.optimizer,
         state: serde_json::Value::Null,
     })
 }
@@ -142,6 +145,36 @@ impl Resolved {
     #[must_use]
     pub fn first_parameters(&self) -> Vec<Tensor> {
         model(&Params::new(&self.blueprint().spec))
+    }
+
+    /// Writes a partition of a checkpoint whose numbers are from elsewhere.
+    ///
+    /// # Errors
+    /// When it has another shape, or cannot be written.
+    pub fn write_first(
+        &self,
+        checkpoint: &Checkpoint,
+        (entity_type, partition): (&str, u32),
+        mut data: PartitionData,
+    ) -> Result<(), RunError> {
+        let blueprint = self.blueprint();
+        let index = blueprint.entity_type(entity_type);
+        let found = index.filter(|&i| (partition as usize) < blueprint.layout.types[i].rows.len());
+        let index = found.ok_or_else(|| Mismatch::NoPartition {
+            checkpoint: checkpoint.path().to_owned(),
+            entity_type: entity_type.to_owned(),
+            partition,
+        })?;
+        let layout = &blueprint.layout.types[index];
+        tables::check_shape(layout, partition, &data)?;
+        data.convert(layout.optimizer);
+        let rounding = Roundings::new(self.config()).at(Point::Beginning, (index, partition));
+        if let Some(rounding) = rounding {
+            rounding.round_all(data.dim, &mut data.embeddings);
+        }
+        Ok(tables::with_data(layout, &data, |rows| {
+            checkpoint.write_rows(entity_type, partition, rows, Belongs::ToNext)
+        })?)
     }
 }
 

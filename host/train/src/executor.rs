@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pbg_core::model::{Device, Precision};
+use pbg_core::model::{Device, Optimizer, Precision, Storage};
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::device::{DeviceWorker, OpenError, Place, PlannedBatch};
 use pbg_kernels::libtorch;
@@ -211,6 +211,14 @@ pub(crate) fn allow(resolved: &Resolved, on_device: bool) -> Result<(), SettingE
             Ok(libtorch) => libtorch.refusal(spec, execution.precision),
             Err(error) => Some(OpenError::NotLinked(error).to_string()),
         };
+        if resolved.config().storage == Storage::Bf16 {
+            let reason = "embeddings are rounded on the cores, not where they are trained";
+            return refused("storage", Some(reason.to_owned()));
+        }
+        if resolved.config().optimizer == Optimizer::Adagrad {
+            let reason = "a device has row_adagrad only";
+            return refused("optimizer", Some(reason.to_owned()));
+        }
         return refused("execution.device", reason);
     }
     refused(

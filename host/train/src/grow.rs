@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use pbg_core::bfloat16::Rounding;
+use pbg_core::model::Storage;
 use pbg_core::seed::{self, Purpose};
-use pbg_store::checkpoint::{Checkpoint, PartitionData};
+use pbg_store::checkpoint::{Belongs, Checkpoint, PartitionData};
 use pbg_store::dataset::Ids;
 use rand_distr::{Distribution, StandardNormal};
 
@@ -19,6 +21,7 @@ pub(crate) struct NewRows {
     /// A seed per new row, in the order of offsets.
     seeds: BTreeMap<TableKey, Vec<u64>>,
     scale: f32,
+    storage: Storage,
 }
 
 impl NewRows {
@@ -47,7 +50,12 @@ impl NewRows {
             resolved.dataset().visit_rows(&layout.name, &mut visit)?;
         }
         let scale = config.init_scale;
-        Ok(Self { seeds, scale })
+        let storage = config.storage;
+        Ok(Self {
+            seeds,
+            scale,
+            storage,
+        })
     }
 
     /// Draws the new rows of a table behind those in `data`, if it lacks them. Says whether it did.
@@ -82,8 +90,13 @@ impl NewRows {
             let normal = StandardNormal;
             let row =
                 (0..data.dim).map(|_| Distribution::<f32>::sample(&normal, &mut rng) * self.scale);
+            let first = data.embeddings.len();
             data.embeddings.extend(row);
-            data.row_adagrad.push(0.0);
+            if self.storage == Storage::Bf16 {
+                Rounding::new(seed).round(0, &mut data.embeddings[first..]);
+            }
+            let accumulators = data.optimizer.accumulators(data.dim);
+            data.adagrad.resize(data.adagrad.len() + accumulators, 0.0);
             data.rows += 1;
         }
     }
@@ -107,13 +120,9 @@ impl NewRows {
             }
             self.append((index, partition), &mut data);
             tables::check_shape(layout, partition, &data)?;
-            checkpoint.write_partition(
-                name,
-                partition,
-                data.dim,
-                &data.embeddings,
-                &data.row_adagrad,
-            )?;
+            tables::with_data(layout, &data, |rows| {
+                checkpoint.write_rows(name, partition, rows, Belongs::ToNext)
+            })?;
         }
         Ok(())
     }

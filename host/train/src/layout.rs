@@ -6,6 +6,7 @@
 
 use pbg_config::Config;
 use pbg_core::graph::{Bucket, Side};
+use pbg_core::model::{Optimizer, Storage};
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::Pass;
@@ -19,6 +20,10 @@ pub struct TypeLayout {
     pub dimension: usize,
     /// Rows of each partition's table: entities, or features of a featurized type.
     pub rows: Vec<u64>,
+    /// What embeddings are made of on disk.
+    pub storage: Storage,
+    /// What is remembered of their gradients.
+    pub optimizer: Optimizer,
     /// Whether some relation has it on the left.
     pub on_lhs: bool,
     /// Whether some relation has it on the right.
@@ -32,13 +37,25 @@ impl TypeLayout {
         self.rows.len() > 1
     }
 
-    /// Bytes of one partition: embeddings, and one optimizer number per row.
+    /// Bytes of one partition in memory: embeddings, and what the optimizer remembers.
     #[must_use]
     pub fn bytes(&self, partition: u32) -> u64 {
-        self.rows[partition as usize] * (4 * self.dimension as u64 + 4)
+        self.bytes_with(partition, Storage::F32)
     }
 
-    fn on(&self, side: Side) -> bool {
+    /// Bytes of one partition on disk.
+    #[must_use]
+    pub fn stored_bytes(&self, partition: u32) -> u64 {
+        self.bytes_with(partition, self.storage)
+    }
+
+    fn bytes_with(&self, partition: u32, storage: Storage) -> u64 {
+        let accumulators = self.optimizer.accumulators(self.dimension) as u64;
+        let row = storage.bytes() * self.dimension as u64 + 4 * accumulators;
+        self.rows[partition as usize] * row
+    }
+
+    pub(crate) fn on(&self, side: Side) -> bool {
         match side {
             Side::Lhs => self.on_lhs,
             Side::Rhs => self.on_rhs,
@@ -81,6 +98,8 @@ impl Layout {
                 name: name.clone(),
                 dimension: entity.dimension.unwrap_or(config.dimension) as usize,
                 rows: rows(name),
+                storage: config.storage,
+                optimizer: config.optimizer,
                 on_lhs: config.relations.iter().any(|r| r.lhs == *name),
                 on_rhs: config.relations.iter().any(|r| r.rhs == *name),
             })
@@ -136,7 +155,15 @@ impl Layout {
             .flat_map(|(i, t)| (0..t.rows.len() as u32).map(move |p| (i, p)))
     }
 
-    /// Bytes that `group` loads.
+    /// Bytes that loading `group` reads, and writing it writes.
+    #[must_use]
+    pub fn stored_group_bytes(&self, group: Group) -> u64 {
+        self.group_tables(group)
+            .map(|(t, p)| self.types[t].stored_bytes(p))
+            .sum()
+    }
+
+    /// Bytes that `group` takes in memory.
     #[must_use]
     pub fn group_bytes(&self, group: Group) -> u64 {
         self.group_tables(group)
@@ -180,7 +207,7 @@ impl Layout {
     /// What a bucket order is asked for pass `id`.
     #[must_use]
     pub fn pass(&self, config: &Config, id: PassId, edges: Vec<u64>, resident: Vec<Group>) -> Pass {
-        let bytes = |side, n: u32| (0..n).map(|p| self.group_bytes((side, p))).collect();
+        let bytes = |side, n: u32| (0..n).map(|p| self.stored_group_bytes((side, p))).collect();
         let at = [
             u64::from(id.epoch),
             u64::from(id.edge_set),

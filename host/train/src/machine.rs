@@ -23,9 +23,11 @@ use crate::edges::Prepared;
 use crate::error::RunError;
 use crate::executor::{self, Executor};
 use crate::holdout;
+use crate::layout::TableKey;
 use crate::line::Line;
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
+use crate::rounding::Roundings;
 use crate::run::Strategies;
 use crate::work::Work;
 use crate::workers;
@@ -264,6 +266,7 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
         }
         let (evaluators, losses) = (&mut self.evaluators, &mut self.losses);
         let eval_after = holdout::evaluate(evaluators, losses, &work, held, eval_batch)?;
+        self.round(pass, bucket);
         let faults = samplers.faults.into_inner();
         let worked = started.elapsed().saturating_sub(totals.waited);
         self.line.training.worked(worked);
@@ -276,6 +279,23 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
             seconds: started.elapsed().as_secs_f64(),
             io,
         })
+    }
+
+    /// Rounds what the bucket has trained, where that is how embeddings are stored.
+    fn round(&self, pass: PassId, bucket: Bucket) {
+        let buffer = &self.line.buffer;
+        let layout = &self.blueprint().layout;
+        let table = |key: TableKey| {
+            let is_shared = buffer.store().shares_fixed() && !layout.types[key.0].partitioned();
+            buffer.table(key).filter(|_| !is_shared)
+        };
+        let roundings = Roundings::new(self.config());
+        roundings.round_bucket(
+            layout,
+            (pass, bucket),
+            table,
+            self.resolved.settings().workers,
+        );
     }
 
     /// Brings main memory up to date with a device: parameters, and the tables of `bucket`.

@@ -174,6 +174,7 @@ fn model_spec(config: &Config, dataset: &Dataset, layout: &Layout) -> Result<Mod
         global_emb: config.global_emb.unwrap_or(!config.dynamic_relations),
         max_norm: config.max_norm,
         regularization_coef: config.regularization_coef,
+        relation_prediction: config.relation_prediction,
         lr: config.lr,
         relation_lr: config.relation_lr.unwrap_or(config.lr),
         num_batch_negs: config.num_batch_negs as usize,

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pbg_core::bfloat16::Rounding;
+use pbg_core::model::{Optimizer, Storage};
 use pbg_core::seed;
 use pbg_gemm::pages;
 use pbg_kernels::device::Place;
@@ -20,6 +22,7 @@ use crate::grow::NewRows;
 use crate::identity::{Purpose, admit};
 use crate::layout::{Layout, TableKey, TypeLayout};
 use crate::resolved::Resolved;
+use crate::rounding::{Point, Roundings};
 use crate::trained::Missing;
 
 /// The first state of tables: those of `init_path` where it has them, else normal draws.
@@ -30,6 +33,7 @@ pub(crate) struct Initial {
     missing: Missing,
     scale: f32,
     seed: u64,
+    roundings: Roundings,
 }
 
 impl Initial {
@@ -52,6 +56,7 @@ impl Initial {
             missing,
             scale: config.init_scale,
             seed: config.seed,
+            roundings: Roundings::new(config),
         })
     }
 
@@ -65,6 +70,11 @@ impl Initial {
         &self.missing
     }
 
+    /// How tables are rounded.
+    pub(crate) fn roundings(&self) -> Roundings {
+        self.roundings
+    }
+
     /// The initial state of one partition. Depends on the seed, the type and the partition only.
     pub(crate) fn partition(
         &self,
@@ -72,11 +82,25 @@ impl Initial {
         type_index: usize,
         partition: u32,
     ) -> Result<PartitionData, RunError> {
+        let key = (type_index, partition);
+        let mut data = self.unrounded(layout, key)?;
+        if let Some(rounding) = self.roundings.at(Point::Beginning, key) {
+            rounding.round_all(data.dim, &mut data.embeddings);
+        }
+        Ok(data)
+    }
+
+    fn unrounded(
+        &self,
+        layout: &TypeLayout,
+        (type_index, partition): TableKey,
+    ) -> Result<PartitionData, RunError> {
         let mut data = memory_for(layout, partition);
         if let Some(init) = &self.init
             && init.read_partition_into(&layout.name, partition, &mut data)?
         {
             self.new.append((type_index, partition), &mut data);
+            data.convert(layout.optimizer);
             return Ok(data);
         }
         let at = [type_index as u64, u64::from(partition)];
@@ -85,7 +109,8 @@ impl Initial {
         let drawn = (0..data.rows * data.dim)
             .map(|_| Distribution::<f32>::sample(&normal, &mut rng) * self.scale);
         data.embeddings.extend(drawn);
-        data.row_adagrad.resize(data.rows, 0.0);
+        let accumulators = data.optimizer.accumulators(data.dim);
+        data.adagrad.resize(data.rows * accumulators, 0.0);
         Ok(data)
     }
 }
@@ -97,7 +122,8 @@ pub(crate) fn memory_for(layout: &TypeLayout, partition: u32) -> PartitionData {
         rows,
         dim: layout.dimension,
         embeddings: pages::with_capacity(rows * layout.dimension),
-        row_adagrad: pages::with_capacity(rows),
+        optimizer: layout.optimizer,
+        adagrad: pages::with_capacity(rows * layout.optimizer.accumulators(layout.dimension)),
     }
 }
 
@@ -109,45 +135,65 @@ pub(crate) fn table(
     features: Option<Features>,
 ) -> Result<Table, RunError> {
     check_shape(layout, partition, &data)?;
-    let mut table = Table::with_state(data.embeddings, data.row_adagrad, data.dim);
+    let state = (data.optimizer, data.adagrad);
+    let mut table = Table::with_optimizer(data.embeddings, state, data.dim);
     table.features = features;
     Ok(table)
 }
 
-/// Has `write` write a table as it stands, while others may read it.
+/// Has `write` write a table as it stands, rounded if it is stored so, while others may read it.
 pub(crate) fn with_rows<T>(
     layout: &TypeLayout,
     table: &Table,
+    rounding: Option<Rounding>,
     write: impl FnOnce(&PartitionRows<'_>) -> T,
 ) -> T {
     write(&PartitionRows {
         rows: table.embeddings.rows(),
         dim: layout.dimension,
         embeddings: &|row, out| table.embeddings.read_rows(row, out),
-        row_adagrad: &|row, out| table.row_adagrad.read_rows(row, out),
+        optimizer: layout.optimizer,
+        adagrad: &|row, out| table.adagrad.read_rows(row, out),
+        rounding,
     })
 }
 
-/// Has `write` write a partition that is in no table.
-pub(crate) fn with_data<T>(data: &PartitionData, write: impl FnOnce(&PartitionRows<'_>) -> T) -> T {
+/// Has `write` write a partition that is in no table, and rounded if it is stored so.
+pub(crate) fn with_data<T>(
+    layout: &TypeLayout,
+    data: &PartitionData,
+    write: impl FnOnce(&PartitionRows<'_>) -> T,
+) -> T {
+    // Nothing is left to draw.
+    let rounding = (layout.storage == Storage::Bf16).then(|| Rounding::new(0));
+    let accumulators = data.optimizer.accumulators(data.dim);
     write(&PartitionRows {
         rows: data.rows,
         dim: data.dim,
         embeddings: &|row, out| {
             out.copy_from_slice(&data.embeddings[row * data.dim..][..out.len()])
         },
-        row_adagrad: &|row, out| out.copy_from_slice(&data.row_adagrad[row..][..out.len()]),
+        optimizer: data.optimizer,
+        adagrad: &|row, out| {
+            out.copy_from_slice(&data.adagrad[row * accumulators..][..out.len()]);
+        },
+        rounding,
     })
 }
 
 /// A copy of a table in main memory, in that of `over` if there is one; features are shared.
 pub(crate) fn copy_of(table: &Table, over: Option<Table>) -> Table {
-    let (embeddings, row_adagrad) = over.map_or_else(Default::default, |over| {
-        (Some(over.embeddings), Some(over.row_adagrad))
+    let (embeddings, adagrad) = over.map_or_else(Default::default, |over| {
+        (Some(over.embeddings), Some(over.adagrad))
     });
+    let dimension = table.embeddings.width();
+    let optimizer = match table.adagrad.width() {
+        1 => Optimizer::RowAdagrad,
+        _ => Optimizer::Adagrad,
+    };
     let embeddings = values_of(&table.embeddings, embeddings);
-    let row_adagrad = values_of(&table.row_adagrad, row_adagrad);
-    let mut copy = Table::with_state(embeddings, row_adagrad, table.embeddings.width());
+    let state = values_of(&table.adagrad, adagrad);
+    let mut copy = Table::with_optimizer(embeddings, (optimizer, state), dimension);
     copy.features = table.features.clone();
     copy
 }
@@ -254,7 +300,7 @@ impl DiskTables {
                 continue;
             }
             let data = self.initial.partition(layout, type_index, partition)?;
-            with_data(&data, |rows| {
+            with_data(layout, &data, |rows| {
                 self.checkpoint
                     .write_rows(&layout.name, partition, rows, Belongs::ToThis)
             })?;
@@ -271,7 +317,9 @@ impl DiskTables {
         belongs: Belongs,
     ) -> Result<(), RunError> {
         let layout = &self.layout.types[type_index];
-        Ok(with_rows(layout, table, |rows| {
+        let next = Point::Version(self.checkpoint.version() + 1);
+        let rounding = self.initial.roundings().at(next, (type_index, partition));
+        Ok(with_rows(layout, table, rounding, |rows| {
             self.checkpoint
                 .write_rows(&layout.name, partition, rows, belongs)
         })?)

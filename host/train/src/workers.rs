@@ -324,7 +324,7 @@ impl<'a, 'w> WorkerShare<'a, 'w> {
 fn sums(stats: &BatchStats) -> TrainStats {
     TrainStats {
         count: stats.count as u64,
-        loss: stats.loss(),
+        loss: stats.loss() + stats.loss_relations,
         reg: stats.reg,
         violators_lhs: stats.violators_lhs,
         violators_rhs: stats.violators_rhs,

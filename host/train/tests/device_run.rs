@@ -165,7 +165,7 @@ fn compare(found: &Ran, expected: &Ran) {
     for (found, expected) in found.partitions.iter().zip(&expected.partitions) {
         for (found, expected) in [
             (&found.embeddings, &expected.embeddings),
-            (&found.row_adagrad, &expected.row_adagrad),
+            (&found.adagrad, &expected.adagrad),
         ] {
             assert_eq!(found.len(), expected.len());
             for (&found, &expected) in found.iter().zip(expected) {

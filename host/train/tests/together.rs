@@ -306,7 +306,7 @@ fn bytes(config: &Config) -> Vec<(Vec<f32>, Vec<f32>)> {
             .read_partition("place", partition)
             .expect("a file");
         let data = data.expect("a partition");
-        (data.embeddings.to_vec(), data.row_adagrad.to_vec())
+        (data.embeddings.to_vec(), data.adagrad.to_vec())
     };
     (0..4).map(read).collect()
 }
@@ -363,6 +363,8 @@ fn any_number_of_trainers_gives_the_bytes_of_one_machine() {
         (1, vec![]),
         (2, vec![]),
         (3, vec![("num_edge_chunks", "1"), ("eval_fraction", "0.2")]),
+        (3, vec![("storage", "bf16"), ("max_norm", "0.5")]),
+        (2, vec![("optimizer", "adagrad"), ("storage", "bf16")]),
     ] {
         let world = World::new();
         let hub = Arc::new(Hub::default());

@@ -31,6 +31,8 @@ pub(crate) struct World {
 /// What a world is made of while it is made.
 struct Maker {
     dice: Dice,
+    /// For keys that came later, so that worlds keep the others.
+    later: Dice,
     types: Vec<Type>,
     /// Name, left type, right type.
     relations: Vec<(String, usize, usize)>,
@@ -123,6 +125,7 @@ impl Maker {
         let weighted = dice.once_in(3);
         Self {
             dice,
+            later: Dice::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             types,
             relations,
             partitions,
@@ -240,6 +243,12 @@ impl Maker {
             "checkpoint_interval = {}",
             dice.pick(&["0", "600"])
         ));
+        if self.later.once_in(2) {
+            key("storage = \"bf16\"".to_owned());
+        }
+        if self.later.once_in(3) {
+            key("optimizer = \"adagrad\"".to_owned());
+        }
         key(format!(
             "\n[execution]\nprefetch = {}\nupdate = {:?}",
             !dice.once_in(3),

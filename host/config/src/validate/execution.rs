@@ -1,7 +1,7 @@
 //! What `[execution]` may ask for.
 
 use super::{Rules, top};
-use pbg_core::model::Device;
+use pbg_core::model::{Device, Optimizer, Storage};
 
 impl Rules<'_> {
     /// A device that there may be, and types that it can train.
@@ -21,6 +21,22 @@ impl Rules<'_> {
         };
         if device == Device::Cpu {
             return;
+        }
+        if self.config.storage == Storage::Bf16 {
+            let message = format!(
+                "must be `f32` where `execution.device` is {device}: embeddings are rounded on the cores"
+            );
+            self.blame([top("storage"), key()], message);
+        }
+        if self.config.relation_prediction > 0.0 {
+            let message = format!("must be 0 where `execution.device` is {device}");
+            self.blame([top("relation_prediction"), key()], message);
+        }
+        if self.config.optimizer == Optimizer::Adagrad {
+            let message = format!(
+                "must be `row_adagrad` where `execution.device` is {device}, which has no other"
+            );
+            self.blame([top("optimizer"), key()], message);
         }
         let entities = self.config.entities.iter();
         let featurized: Vec<&String> = entities

@@ -73,6 +73,46 @@ impl Builder {
         Ok(output)
     }
 
+    /// The relation of each edge among all, by the operators of this pass; gradients go where those of the edges go.
+    pub(super) fn predict_relations(
+        &mut self,
+        pass: Pass,
+        rows: [Prepared; 2],
+    ) -> Result<(), ShapeError> {
+        let side = pass.operator_side;
+        let (transformed, other) = (rows[side as usize], rows[side.other() as usize]);
+        let (true, Some(relations), Some(input)) = (
+            self.step_spec().predicts_relations,
+            self.step_spec().relations,
+            transformed.input,
+        ) else {
+            return Ok(());
+        };
+        let name = Name {
+            what: "predict relations",
+            side: Some(side),
+        };
+        let parameters = self.parameters[side as usize];
+        let inputs = [input, other.rows, parameters, self.attributes];
+        self.node(name, Operation::PredictRelations, &inputs, &[])?;
+        let width = parameter_width(self.step_spec().operator, self.step_spec().dimension[1]);
+        let of_edges = |last| [Dim::Chunks, Dim::Positives, last];
+        let all = [Dim::Relations(relations), Dim::Parameters(width)];
+        for (what, dims) in [
+            ("relation features", &of_edges(Dim::Parameters(width))[..]),
+            (
+                "relation feature gradients",
+                &of_edges(Dim::Parameters(width)),
+            ),
+            ("relation scores", &of_edges(Dim::Relations(relations))),
+            ("all relations", &all),
+            ("gradients of all relations", &all),
+        ] {
+            self.keeps(what, None, dims, Element::F32);
+        }
+        Ok(())
+    }
+
     /// Gradients of a slice's positives and candidates go back to their tables.
     pub(super) fn back_rows(
         &mut self,
@@ -160,9 +200,15 @@ impl Builder {
     fn parameter_gradients(&mut self, side: Side, rows: usize) {
         let i = side as usize;
         let width = parameter_width(self.step_spec().operator, self.step_spec().dimension[1]);
+        // A batch that predicts relations touches all of them.
+        let predicts = self.step_spec().predicts_relations;
+        let touched = |relations| match predicts {
+            true => Dim::Relations(relations),
+            false => Dim::RelationsTouched(relations),
+        };
         let dims = match self.step_spec().relations {
             None => vec![Dim::Parameters(width)],
-            Some(n) => vec![Dim::RelationsTouched(n), Dim::Parameters(width)],
+            Some(n) => vec![touched(n), Dim::Parameters(width)],
         };
         let before = self.operator_gradients[i];
         let sums = self.keeps("parameter gradients", Some(side), &dims, Element::F32);
@@ -178,10 +224,7 @@ impl Builder {
                 self.keeps("block of rows", Some(side), &dims, Element::F32);
             }
             Some(relations) if before.is_none() => {
-                let (touched, all) = (
-                    [Dim::RelationsTouched(relations)],
-                    [Dim::Relations(relations)],
-                );
+                let (touched, all) = ([touched(relations)], [Dim::Relations(relations)]);
                 self.keeps("touched relations", Some(side), &touched, Element::U32);
                 self.keeps("place of each relation", Some(side), &all, Element::U32);
             }

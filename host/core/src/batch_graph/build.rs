@@ -46,6 +46,7 @@ impl Builder {
             candidates[side as usize] = Some(self.compare(side, with, rows, &mut positives)?);
             self.direction = None;
         }
+        self.predict_relations(pass, rows)?;
         for side in Side::BOTH {
             let candidates = candidates[side as usize].filter(|_| !self.step_spec().all(side));
             self.back_rows(pass, side, rows[side as usize], positives, candidates)?;

@@ -105,6 +105,9 @@ pub enum Operation {
     CandidateGradients,
     /// Gradients through the positives' scores: their gradients, candidates, queries.
     PositiveGradients,
+    /// Scores of all relations, their loss and all its gradients: rows before the operator, rows that they are compared
+    /// with, parameters, the relations of edges.
+    PredictRelations,
     /// N3 of rows: rows, gradients.
     Regularize,
     /// N3 of an operator's parameters: parameters, gradients.
@@ -178,9 +181,10 @@ impl Operation {
             Self::Round => None,
             Self::Score { .. } => Some(Cluster::Score),
             Self::Loss => Some(Cluster::Loss),
-            Self::QueryGradients | Self::CandidateGradients | Self::PositiveGradients => {
-                Some(Cluster::Differentiate)
-            }
+            Self::QueryGradients
+            | Self::CandidateGradients
+            | Self::PositiveGradients
+            | Self::PredictRelations => Some(Cluster::Differentiate),
             Self::Regularize
             | Self::RegularizeParameters
             | Self::Join

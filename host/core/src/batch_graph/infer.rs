@@ -60,6 +60,11 @@ pub(super) fn infer(
         }
         Operation::CandidateGradients => alone(candidate_gradients(&operands)),
         Operation::PositiveGradients => positive_gradients(&operands),
+        Operation::PredictRelations => {
+            let (_, width) = operands.rows(0, "rows")?;
+            operands.rows_of(1, "rows compared with", width, COMPARED)?;
+            Ok(Vec::new())
+        }
         Operation::Regularize => like_first(gradients_of(&operands).map(|_| ())),
         Operation::Join => alone(gradients_of(&operands).map(of_positives)),
         Operation::Sum => alone(summed(&operands)),

@@ -30,6 +30,8 @@ pub struct StepSpec {
     pub chunk: usize,
     /// Whether rows and parameters are regularised.
     pub regularized: bool,
+    /// Whether the relation of each edge is predicted, too; of dynamic relations.
+    pub predicts_relations: bool,
     /// Whether products have bf16 factors.
     pub half: bool,
 }

@@ -28,6 +28,7 @@ fn step_spec() -> StepSpec {
         }; 2],
         chunk: 50,
         regularized: false,
+        predicts_relations: false,
         half: false,
     }
 }
@@ -66,6 +67,7 @@ prop_compose! {
             negatives,
             chunk: if all { 1 } else { chunk },
             regularized: regularized && !matrix,
+            predicts_relations: false,
             half,
         }
     }

@@ -1,10 +1,10 @@
 //! The stages of a step on a core: slices of floats in buffers that a worker keeps.
 
+mod apply;
 mod parts;
+mod relations;
 
 use std::borrow::Cow;
-use std::mem;
-use std::ops::Deref;
 
 use pbg_core::batch_graph::{Operation, StepSpec};
 use pbg_core::graph::Side;
@@ -12,7 +12,6 @@ use pbg_core::strategy::LossWorker;
 
 use crate::accumulate::GradientRows;
 use crate::error::StepError;
-use crate::optimizer;
 use crate::spec::ModelSpec;
 use crate::step::BatchStats;
 use crate::step::buffers::{EntitySide, SliceBuffers, pair};
@@ -20,10 +19,11 @@ use crate::step::executor::{SliceStages, StepExecutor};
 use crate::step::job::Job;
 use crate::step::parameters::{ParameterGradients, ParameterValues, Regularized};
 use crate::step::plan::Plan;
+use crate::step::predict_relations::RelationBuffers;
 use crate::step::program::{Compare, Gather, PassStages, Scatter};
 use crate::step::score_buffers::Weights;
 use crate::step::scores::Compared;
-use crate::step::share::{Share, Summands};
+use crate::step::share::Share;
 
 /// What a worker keeps beside the buffers of passes and slices: copies of parameters, and sums of gradients.
 #[derive(Debug)]
@@ -33,6 +33,10 @@ pub(crate) struct Sums {
     /// Per table; the first one serves both sides when they share it.
     pub(crate) rows: [GradientRows; 2],
     pub(crate) scratch: Vec<f32>,
+    /// To predict relations.
+    pub(crate) relations: RelationBuffers,
+    /// A row and its accumulators, while they change.
+    pub(crate) row: Vec<f32>,
 }
 
 impl Sums {
@@ -42,12 +46,14 @@ impl Sums {
             gradients: ParameterGradients::new(),
             rows: Default::default(),
             scratch: Vec::new(),
+            relations: RelationBuffers::default(),
+            row: Vec::new(),
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         let rows: usize = self.rows.iter().map(GradientRows::bytes).sum();
-        rows + self.gradients.bytes()
+        rows + self.gradients.bytes() + self.relations.bytes()
     }
 }
 
@@ -124,61 +130,6 @@ impl<'b> CoreStep<'b> {
         }
         step
     }
-
-    /// Applies the sums of table rows, those of all workers of the batch; with `parameters`, theirs as well. Returns
-    /// whether all were finite.
-    fn apply(&mut self, parameters: bool) -> Result<bool, StepError> {
-        let (spec, job, relation) = (self.spec, self.job, self.relation());
-        let Some((exchange, index)) = self.share.exchange() else {
-            let Sums {
-                gradients, rows, ..
-            } = &mut *self.sums;
-            let mut finite = !parameters || gradients.apply(spec, relation, job.params);
-            for side in Side::BOTH {
-                let table = job.tables.side(side);
-                finite &= optimizer::apply_rows(&mut rows[side as usize], table, spec.lr);
-            }
-            return Ok(finite);
-        };
-        let others = parameters && !self.share.is_first();
-        self.swap_summands(&mut exchange.summands_mut(index), others);
-        exchange.wait()?;
-        let finite = self.apply_share(&exchange.summands(), parameters);
-        exchange.wait()?;
-        self.swap_summands(&mut exchange.summands_mut(index), others);
-        self.sums.rows.iter_mut().for_each(GradientRows::clear);
-        Ok(finite)
-    }
-
-    /// Puts up the sums of this worker for all, or takes them back.
-    fn swap_summands(&mut self, given: &mut Summands, parameters: bool) {
-        mem::swap(&mut self.sums.rows, &mut given.rows);
-        if parameters {
-            mem::swap(&mut self.sums.gradients, &mut given.parameters);
-        }
-    }
-
-    /// Adds up what all workers have found, and applies it to this one's share of the rows; the first one applies
-    /// parameters, too.
-    fn apply_share(&mut self, all: &[impl Deref<Target = Summands>], parameters: bool) -> bool {
-        let (spec, job, relation) = (self.spec, self.job, self.relation());
-        let mut finite = true;
-        if parameters && self.share.is_first() {
-            let gradients = &mut self.sums.gradients;
-            for other in &all[1..] {
-                gradients.add(&other.parameters, spec, relation, job.params);
-            }
-            finite = gradients.apply(spec, relation, job.params);
-        }
-        for side in Side::BOTH {
-            let table = job.tables.side(side);
-            let rows: Vec<&GradientRows> = all.iter().map(|s| &s.rows[side as usize]).collect();
-            let share = self.share.of(table.embeddings.rows());
-            let scratch = &mut self.sums.scratch;
-            finite &= optimizer::apply_sums(&rows, share, table, spec.lr, scratch);
-        }
-        finite
-    }
 }
 
 /// The sides of which every entity is a negative.
@@ -221,6 +172,12 @@ impl StepExecutor for CoreStep<'_> {
         if stages.read {
             let (spec, job) = (self.spec, self.job);
             self.sums.values.read(spec, self.relation(), job.params);
+        }
+        if stages.predict_relations {
+            let side = stages.pass.operator_side;
+            let tensors = self.job.params.operator(self.relation(), side);
+            let relations = self.spec.relation_count();
+            self.sums.relations.begin(tensors, relations);
         }
         let dimension = self.plan.dimension;
         for (side, gather, _) in entire(stages) {
@@ -323,6 +280,14 @@ impl StepExecutor for CoreStep<'_> {
         self.direction(at, stage).differentiate(&mut compared)
     }
 
+    fn predict_relations(
+        &mut self,
+        at: SliceStages<'_>,
+        rows: &mut Rows<'_>,
+    ) -> Result<(), StepError> {
+        self.predict(at, rows.0)
+    }
+
     fn scatter(&mut self, at: SliceStages<'_>, rows: Rows<'_>) -> Result<(), StepError> {
         for side in Side::BOTH {
             let gather = &at.stages.gather[side as usize];
@@ -350,6 +315,11 @@ impl StepExecutor for CoreStep<'_> {
             let entities = self.share.of(self.job.tables.side(side).entities());
             self.scatterer(scatter, side).entities(buffers, entities)?;
         }
+        if stages.predict_relations {
+            let sums = &mut *self.sums;
+            let operator = &mut sums.gradients.operators[stages.pass.operator_side as usize];
+            sums.relations.finish(operator);
+        }
         if stages.regularize_parameters && self.share.is_first() {
             let side = stages.pass.operator_side;
             let operator = Regularized {
@@ -373,7 +343,8 @@ impl StepExecutor for CoreStep<'_> {
 
     fn update(mut self) -> Result<BatchStats, StepError> {
         let stats = self.stats;
-        finite((stats.loss() + stats.reg).is_finite(), "loss")?;
+        let total = stats.loss() + stats.loss_relations + stats.reg;
+        finite(total.is_finite(), "loss")?;
         finite(self.apply(true)?, "gradient")?;
         Ok(stats)
     }

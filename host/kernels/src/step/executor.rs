@@ -83,6 +83,13 @@ pub trait StepExecutor: Sized {
         gradients: Self::ScoreGradients<'_>,
     ) -> Result<(), Self::Error>;
 
+    /// The relation of each edge among all: its loss, and gradients of both sides' rows and of parameters.
+    fn predict_relations(
+        &mut self,
+        at: SliceStages<'_>,
+        rows: &mut Self::Rows<'_>,
+    ) -> Result<(), Self::Error>;
+
     /// Gradients of a slice's rows go back through operators and are summed by table row.
     fn scatter(&mut self, at: SliceStages<'_>, rows: Self::Rows<'_>) -> Result<(), Self::Error>;
 
@@ -148,6 +155,10 @@ pub fn train<E: StepExecutor>(
                 let gradients = executor.loss(at, stage, scored)?;
                 times.record(Cluster::Loss);
                 executor.differentiate(at, stage, gradients)?;
+                times.record(Cluster::Differentiate);
+            }
+            if stages.predict_relations {
+                executor.predict_relations(at, &mut rows)?;
                 times.record(Cluster::Differentiate);
             }
             executor.scatter(at, rows)?;

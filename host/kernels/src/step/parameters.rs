@@ -102,7 +102,12 @@ impl ParameterGradients {
         let width = operators::packed_width(rules.operator, spec.entities[rules.rhs].dimension);
         for side in Side::BOTH {
             if !params.operator(relation, side).is_empty() {
-                self.operators[side as usize].reset(width, spec.dynamic_relations, edges);
+                // To predict relations is to touch all of them.
+                let touched = match spec.relation_prediction > 0.0 {
+                    true => usize::MAX,
+                    false => edges,
+                };
+                self.operators[side as usize].reset(width, spec.dynamic_relations, touched);
             }
             let sum = &mut self.globals[side as usize];
             sum.clear();

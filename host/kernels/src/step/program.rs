@@ -60,6 +60,8 @@ pub struct PassStages {
     pub gather: [Gather; 2],
     /// For every slice, one after the other.
     pub compare: Vec<Compare>,
+    /// For every slice: whether the relations of its edges are predicted.
+    pub predict_relations: bool,
     /// For every slice.
     pub scatter: [Scatter; 2],
     /// Whether every slice ends with an update of its rows.

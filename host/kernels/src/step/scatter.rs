@@ -50,7 +50,7 @@ impl RowSums<'_> {
     }
 
     #[inline]
-    fn add(&mut self, entity: u32, gradient: &[f32]) {
+    pub(crate) fn add(&mut self, entity: u32, gradient: &[f32]) {
         match &self.table.features {
             None => {
                 let (sums, row) = self.locate(entity);

@@ -11,6 +11,8 @@ pub struct BatchStats {
     pub loss_lhs: f64,
     /// Loss of those that replace the right side.
     pub loss_rhs: f64,
+    /// Loss of relations that are predicted, with all weights.
+    pub loss_relations: f64,
     /// Regulariser.
     pub reg: f64,
     /// Negatives that replace the left side and score above their positive.
@@ -20,7 +22,7 @@ pub struct BatchStats {
 }
 
 impl BatchStats {
-    /// Loss of both sides, without the regulariser.
+    /// Loss of both sides, without relations and the regulariser.
     #[must_use]
     pub fn loss(&self) -> f64 {
         self.loss_lhs + self.loss_rhs
@@ -55,6 +57,7 @@ impl std::ops::AddAssign for BatchStats {
         self.count += other.count;
         self.loss_lhs += other.loss_lhs;
         self.loss_rhs += other.loss_rhs;
+        self.loss_relations += other.loss_relations;
         self.reg += other.reg;
         self.violators_lhs += other.violators_lhs;
         self.violators_rhs += other.violators_rhs;

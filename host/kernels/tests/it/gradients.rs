@@ -18,7 +18,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::reference::{Edges, Kind, Model};
 
-const DIMENSION: usize = 6;
+pub(crate) const DIMENSION: usize = 6;
 const RELATIONS: usize = 3;
 const ROWS: [usize; 2] = [9, 7];
 const BATCH: usize = 8;
@@ -67,6 +67,7 @@ pub(crate) fn spec(
         global_emb: false,
         max_norm: None,
         regularization_coef: 0.0,
+        relation_prediction: 0.0,
         // With accumulators of 1e8 a step moves every number by exactly its gradient.
         lr: 1e4,
         relation_lr: 1e4,
@@ -78,7 +79,7 @@ pub(crate) fn spec(
     }
 }
 
-const ACCUMULATED: f32 = 1e8;
+pub(crate) const ACCUMULATED: f32 = 1e8;
 
 /// The same numbers as a model in f64 and as tables and parameters.
 pub(crate) struct Twin {
@@ -255,7 +256,7 @@ fn random_edges(model: &Model, weighted: bool, rng: &mut Xoshiro256PlusPlus) -> 
 }
 
 /// Trains one step and compares every number's move with the slope of the plain loss.
-fn check(name: &str, twin: &Twin, kind: Kind, slice_bytes: usize) {
+pub(crate) fn check(name: &str, twin: &Twin, kind: Kind, slice_bytes: usize) {
     let spec = Arc::new(twin.model.spec.clone());
     let mut worker = StepWorker::new(spec)
         .expect("a worker")
@@ -280,7 +281,7 @@ fn check(name: &str, twin: &Twin, kind: Kind, slice_bytes: usize) {
     };
     close(
         "loss",
-        stats.loss() + stats.reg,
+        stats.loss() + stats.loss_relations + stats.reg,
         twin.model.loss(&twin.edges, kind),
     );
     let slope = |change: &dyn Fn(&mut Model, f64)| {

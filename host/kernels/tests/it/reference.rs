@@ -224,9 +224,27 @@ impl Model {
             for side in Side::BOTH {
                 let (positive, negatives, columns) = self.scores(edges, side, i);
                 total += weight * row_loss(kind, positive, &negatives, columns);
+                total += weight * self.relation_loss(edges, side, i);
             }
         }
         total + f64::from(self.spec.regularization_coef) * self.n3(edges)
+    }
+
+    /// Cross entropy of the relation of edge `i` among all, by the operators with which `side` is replaced.
+    fn relation_loss(&self, edges: &Edges, side: Side, i: usize) -> f64 {
+        let weight = f64::from(self.spec.relation_prediction);
+        if weight == 0.0 {
+            return 0.0;
+        }
+        let score = |relation: usize| {
+            let [lhs, rhs] = Side::BOTH
+                .map(|end| self.adjusted(end, side, relation as u32, edges.sides[end as usize][i]));
+            self.compare(&lhs, &rhs)
+        };
+        let relation = edges.relations[i] as usize;
+        let all = 0..self.spec.relation_count();
+        let others: Vec<f64> = all.filter(|&r| r != relation).map(score).collect();
+        weight * row_loss(Kind::Softmax, score(relation), &others, others.len())
     }
 
     fn n3(&self, edges: &Edges) -> f64 {

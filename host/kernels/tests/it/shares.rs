@@ -95,8 +95,9 @@ fn batches(
         numbers.resize(first + table.embeddings.rows() * DIMENSION, 0.0);
         table.embeddings.read_rows(0, &mut numbers[first..]);
         let first = numbers.len();
-        numbers.resize(first + table.row_adagrad.rows(), 0.0);
-        table.row_adagrad.read_rows(0, &mut numbers[first..]);
+        let sums = table.adagrad.rows() * table.adagrad.width();
+        numbers.resize(first + sums, 0.0);
+        table.adagrad.read_rows(0, &mut numbers[first..]);
     }
     for tensor in params.tensors() {
         numbers.extend(tensor.to_vec());
@@ -161,7 +162,11 @@ proptest! {
         (lhs, rhs, edges) in (1_usize..60, 1_usize..60, 1_usize..40),
         count in 2_usize..6, slice_bytes in prop_oneof![Just(1_usize), Just(1 << 20)], seed in any::<u64>(),
     ) {
-        let spec = model(dynamic, one, operator, comparator, extras);
+        let mut spec = model(dynamic, one, operator, comparator, extras);
+        let predicting = ModelSpec { relation_prediction: 0.5, ..spec.clone() };
+        if seed % 2 == 0 && predicting.validate().is_ok() {
+            spec = predicting;
+        }
         prop_assume!(spec.validate().is_ok());
         prop_assert!(spec.shares_batches());
         let execution = Execution {
@@ -176,6 +181,8 @@ proptest! {
             prop_assert_eq!(found.count, expected.count);
             let apart = (found.loss() - expected.loss()).abs() / expected.loss().abs().max(1.0);
             prop_assert!(apart < 1e-4, "{:?} {:?}", found, expected);
+            let apart = (found.loss_relations - expected.loss_relations).abs();
+            prop_assert!(apart <= 1e-4 * expected.loss_relations.max(1.0), "{:?} {:?}", found, expected);
             prop_assert!((found.reg - expected.reg).abs() <= 1e-4 * expected.reg.abs().max(1.0));
         }
         for (i, (found, expected)) in found.numbers.iter().zip(&expected.numbers).enumerate() {
@@ -185,6 +192,36 @@ proptest! {
         // The same number of workers gives the same bytes.
         let again = together(&spec, execution, world, count);
         prop_assert_eq!(&again.numbers, &found.numbers);
+    }
+}
+
+#[test]
+fn workers_that_share_a_batch_predict_relations_together() {
+    let spec = ModelSpec {
+        relation_prediction: 0.5,
+        ..model(
+            true,
+            true,
+            Operator::ComplexDiagonal,
+            Comparator::Dot,
+            false,
+        )
+    };
+    let world = World {
+        entities: [40, 1],
+        edges: 30,
+        seed: 5,
+    };
+    let expected = alone(&spec, Execution::default(), world);
+    assert!(
+        expected
+            .stats
+            .iter()
+            .all(|stats| stats.loss_relations > 0.0)
+    );
+    let found = together(&spec, Execution::default(), world, 3);
+    for (found, expected) in found.numbers.iter().zip(&expected.numbers) {
+        assert!((found - expected).abs() < 1e-3, "{found} {expected}");
     }
 }
 

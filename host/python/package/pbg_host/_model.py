@@ -20,6 +20,7 @@ from ._load import as_json, native_for
 from .errors import DataError, UsageError
 
 Floats = npt.NDArray[np.float32]
+Halves = npt.NDArray[np.uint16]
 Edge = tuple[str, str, str]
 Comparator = Literal["dot", "cos", "l2", "squared_l2"]
 
@@ -50,9 +51,20 @@ class Partition:
 
     path: Path
     """The file."""
-    rows: Floats
+    numbers: Floats | Halves
     """A row per entity: a view of the file, of which only what is looked at is read. It cannot be changed, and stays
-    readable when a later commit replaces the file."""
+    readable when a later commit replaces the file. With `storage = "bf16"` these are the bits of bfloat16 as `uint16`, for
+    NumPy has no such type: `numbers.view(ml_dtypes.bfloat16)` gives it one, and `torch.from_numpy(numbers.astype("i2"))
+    .view(torch.bfloat16)` is a tensor."""
+
+    @property
+    def rows(self) -> Floats:
+        """The same as `float32`: the view itself, or with `storage = "bf16"` an array that is made anew each time."""
+        if self.numbers.dtype == np.float32:
+            view: Floats = self.numbers
+            return view
+        # The upper halves of floats.
+        return (self.numbers.astype("<u4") << 16).view("<f4")
 
 
 class Model:
@@ -190,16 +202,9 @@ class Model:
 
     def partitions(self, entity_type: str | None = None, /) -> list[Partition]:
         """The embeddings of a type by partition, as views of the checkpoint's files: nothing is copied, and nothing read
-        before it is looked at. The type's global embedding, which `global_embedding` has, is not in them."""
-        views = []
-        for path, offset, rows, dim in self._native.places(self._type(entity_type)):
-            shape = (rows, dim)
-            # A file without rows cannot be mapped.
-            view: Floats = np.zeros(shape, "<f4")
-            if rows * dim > 0:
-                view = np.memmap(path, dtype="<f4", mode="r", offset=offset, shape=shape)
-            views.append(Partition(Path(path), view))
-        return views
+        before it is looked at. Rows that lie there as bfloat16 are converted by `rows`. The type's global embedding, which
+        `global_embedding` has, is not in them."""
+        return [partition_at(place) for place in self._native.places(self._type(entity_type))]
 
     def global_embedding(self, entity_type: str | None = None, /) -> Floats | None:
         """What is added to every embedding of a type before it is used; `None` if it has none."""
@@ -260,11 +265,22 @@ class Model:
     def _names(self, entity_type: str | None) -> Any:
         """Names of the rows that the checkpoint has: the dataset may have more by now."""
         name = self._type(entity_type)
-        rows = [place[2] for place in self._native.places(name)]
+        rows = [place[1] for place in self._native.places(name)]
         return names_in(self._dataset, self._manifest, name, rows)
 
     def __repr__(self) -> str:
         return f"<pbg_host.Model in {self.config['checkpoint_path']!r}>"
+
+
+def partition_at(place: tuple[str, int, int, tuple[bool, int], tuple[int, int]]) -> Partition:
+    """The partition whose numbers lie there."""
+    path, rows, dim, (is_half, offset), _ = place
+    shape, dtype = (rows, dim), "<u2" if is_half else "<f4"
+    # A file without rows cannot be mapped.
+    view: Floats | Halves = np.zeros(shape, dtype)
+    if rows * dim > 0:
+        view = np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
+    return Partition(Path(path), view)
 
 
 def names_in(

@@ -24,7 +24,7 @@ import numpy as np
 from . import _native
 from ._config import Config
 from ._edges import import_edges
-from ._model import Floats, Model, names_in, relations_in
+from ._model import Floats, Model, names_in, partition_at, relations_in
 from ._pbg_config import ours_of, read_config, theirs_of
 from .errors import CheckpointError, DataError, _warn
 
@@ -298,17 +298,20 @@ def _write_entities(
     import h5py
 
     all_names, start = model.names(name), 0
-    for number, (path, offset, rows, dim) in enumerate(model._native.places(name)):
+    for number, place in enumerate(model._native.places(name)):
+        path, rows, _, _, (offset, width) = place
         part = all_names[start : start + rows]
         (entities / f"entity_names_{name}_{number}.json").write_text(json.dumps(part))
         (entities / f"entity_count_{name}_{number}.txt").write_text(f"{rows}\n")
         start += rows
-        # Embeddings, then an accumulator per row (docs/formats.md).
-        numbers = np.memmap(path, "<f4", "r", offset, shape=(rows * (dim + 1),))
+        sums = np.zeros(0, "<f4")
+        if rows > 0:
+            # PBG remembers the mean of a row's squared gradients.
+            sums = np.memmap(path, "<f4", "r", offset, shape=(rows, width)).mean(axis=1)
         with h5py.File(checkpoint / f"embeddings_{name}_{number}.v{version}.h5", "w") as file:
             file.attrs["format_version"] = 1
-            file.create_dataset("embeddings", data=numbers[: rows * dim].reshape(rows, dim))
-            _write_state(file, [numbers[rows * dim :]], model.config["lr"], rows=True)
+            file.create_dataset("embeddings", data=partition_at(place).rows)
+            _write_state(file, [sums], model.config["lr"], rows=True)
 
 
 def _write_model(model: Model, checkpoint: Path, version: int) -> None:

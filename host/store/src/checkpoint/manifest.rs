@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pbg_core::ledger::{Cut, Token};
+use pbg_core::model::{Optimizer, Storage};
 use pbg_core::strategy::StrategyId;
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +13,15 @@ use crate::dataset::manifest::EdgesId;
 use crate::files::Summary;
 use crate::sealed::{self, Format};
 
-/// Name and versions of the format: 2 where several trainers wrote, 1 otherwise.
+/// Where several trainers wrote.
+const OF_SEVERAL: u32 = 2;
+/// Where partitions have other tensors than those of the oldest version.
+const OTHER_TENSORS: u32 = 3;
+
+/// Name and versions of the format.
 pub const FORMAT: Format = Format {
     name: "pbg-host checkpoint",
-    version: 2,
+    version: OTHER_TENSORS,
     oldest: 1,
 };
 
@@ -58,8 +64,21 @@ pub struct RunInfo {
     pub edges: BTreeMap<String, EdgesId>,
     /// The strategies that took part.
     pub strategies: Vec<StrategyId>,
+    /// What embeddings are made of in the files of partitions.
+    #[serde(default, skip_serializing_if = "Storage::is_default")]
+    pub storage: Storage,
+    /// What the optimizer's state in them is.
+    #[serde(default, skip_serializing_if = "Optimizer::is_default")]
+    pub optimizer: Optimizer,
     /// Where the run stands; the training loop knows what it means.
     pub state: serde_json::Value,
+}
+
+impl RunInfo {
+    /// Whether partitions have other tensors than they had before there was a choice.
+    fn has_other_tensors(&self) -> bool {
+        !self.storage.is_default() || !self.optimizer.is_default()
+    }
 }
 
 impl Manifest {
@@ -67,10 +86,10 @@ impl Manifest {
     pub(super) fn seal(&self) -> Result<Vec<u8>, serde_json::Error> {
         let is_of_trainer = |name: &String| names::parse(name).is_some_and(|n| n.writer.is_some());
         let of_several = self.cut.is_some() || self.files.keys().any(is_of_trainer);
-        let version = if of_several {
-            FORMAT.version
-        } else {
-            FORMAT.oldest
+        let version = match of_several {
+            _ if self.run.has_other_tensors() => OTHER_TENSORS,
+            true => OF_SEVERAL,
+            false => FORMAT.oldest,
         };
         sealed::seal(Format { version, ..FORMAT }, self)
     }

@@ -100,7 +100,9 @@ mod tests {
             rows: 2,
             dim: 3,
             embeddings: &|_, out| out.fill(1.0),
-            row_adagrad: &|_, out| out.fill(1.0),
+            optimizer: Default::default(),
+            adagrad: &|_, out| out.fill(1.0),
+            rounding: None,
         };
         let file = trainer.write_partition("e", 0, version, &rows).unwrap();
         let manifest = Manifest {

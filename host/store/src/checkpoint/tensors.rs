@@ -4,24 +4,27 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use pbg_core::bfloat16::Rounding;
+use pbg_core::model::Storage;
 use serde::{Deserialize, Serialize};
 
 use super::CheckpointError;
 use crate::files::{FileError, Summary, SummedFile};
 
+mod partition;
 mod reader;
 
+pub use partition::{CopyRows, EmbeddingPlace, PartitionData, PartitionRows};
+pub(super) use partition::{EMBEDDINGS, ROW_ADAGRAD};
 use reader::Reader;
-
-/// Name of the rows of a partition.
-pub(super) const EMBEDDINGS: &str = "embeddings";
-/// Name of the accumulators of a partition.
-pub(super) const ROW_ADAGRAD: &str = "row_adagrad";
 
 /// Numbers converted at a time.
 const CHUNK: usize = 256 << 10;
+
+/// Bytes that a partition takes on its way to the disk or from there, where its embeddings are converted.
+pub const CONVERSION_BYTES: u64 = 8 * CHUNK as u64;
 
 /// A tensor and its name, borrowed.
 #[derive(Clone, Copy, Debug)]
@@ -45,59 +48,6 @@ pub struct Tensor {
     pub values: Vec<f32>,
 }
 
-/// A partition of an entity type.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PartitionData {
-    /// Number of rows: entities, or features.
-    pub rows: usize,
-    /// Numbers per row.
-    pub dim: usize,
-    /// `rows` x `dim` numbers, row by row.
-    pub embeddings: Vec<f32>,
-    /// The row-Adagrad accumulator of each row.
-    pub row_adagrad: Vec<f32>,
-}
-
-/// Where the embeddings of a partition lie: `rows` x `dim` numbers, row by row, little-endian.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EmbeddingPlace {
-    /// The file.
-    pub path: PathBuf,
-    /// Bytes before the first number.
-    pub offset: u64,
-    /// Number of rows.
-    pub rows: usize,
-    /// Numbers per row.
-    pub dim: usize,
-}
-
-impl EmbeddingPlace {
-    /// By the header of a partition's file; the numbers are not read.
-    pub(super) fn find(
-        file: &File,
-        path: &Path,
-        expected: Summary,
-    ) -> Result<Self, CheckpointError> {
-        let mut reader = Reader::new(file, path, expected)?;
-        let header = reader.header()?;
-        let Some((EMBEDDINGS, &[rows, dim])) = header
-            .first()
-            .map(|(name, shape, _)| (name.as_str(), &shape[..]))
-        else {
-            return Err(CheckpointError::damaged(
-                path,
-                "it has not the tensors of a partition",
-            ));
-        };
-        Ok(Self {
-            path: path.to_owned(),
-            offset: reader.position,
-            rows,
-            dim,
-        })
-    }
-}
-
 /// A header's entry.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
@@ -108,6 +58,10 @@ struct Entry {
 
 const METADATA: &str = "__metadata__";
 const F32: &str = "F32";
+const BF16: &str = "BF16";
+
+/// A tensor that is to be written: its name, what it is made of, and its shape.
+pub(crate) type Wanted<'a> = (&'a str, Storage, &'a [usize]);
 
 /// Writes tensors in the given order. Without waiting for the disk: a commit does that.
 pub(crate) fn write(
@@ -131,7 +85,7 @@ pub(crate) fn write(
     }
     let shapes: Vec<_> = tensors
         .iter()
-        .map(|tensor| (tensor.name, tensor.shape))
+        .map(|tensor| (tensor.name, Storage::F32, tensor.shape))
         .collect();
     write_with(path, &shapes, metadata, |file| {
         let mut values = tensors.iter().map(|tensor| tensor.values);
@@ -142,7 +96,7 @@ pub(crate) fn write(
 /// Writes tensors whose numbers `put` puts into the file, in order.
 fn write_with(
     path: &Path,
-    shapes: &[(&str, &[usize])],
+    shapes: &[Wanted<'_>],
     metadata: &[(&str, String)],
     put: impl FnOnce(&mut SummedFile) -> Result<(), FileError>,
 ) -> Result<Summary, FileError> {
@@ -152,37 +106,6 @@ fn write_with(
     file.put(&header)?;
     put(&mut file)?;
     file.finish(false)
-}
-
-/// Copies rows from the given one on into a slice, as many as fill it.
-pub type CopyRows<'a> = &'a dyn Fn(usize, &mut [f32]);
-
-/// A partition whose rows are copied out piece by piece, since nobody may hold a slice of them.
-pub struct PartitionRows<'a> {
-    /// Number of rows.
-    pub rows: usize,
-    /// Numbers per row.
-    pub dim: usize,
-    /// Embeddings, `dim` numbers per row.
-    pub embeddings: CopyRows<'a>,
-    /// Row-Adagrad accumulators, one number per row.
-    pub row_adagrad: CopyRows<'a>,
-}
-
-impl PartitionRows<'_> {
-    /// Writes the partition as [`write`] writes its tensors.
-    pub(super) fn write(
-        &self,
-        path: &Path,
-        metadata: &[(&str, String)],
-    ) -> Result<Summary, FileError> {
-        let (rows, dim) = (self.rows, self.dim);
-        let shapes: [(&str, &[usize]); 2] = [(EMBEDDINGS, &[rows, dim]), (ROW_ADAGRAD, &[rows])];
-        write_with(path, &shapes, metadata, |file| {
-            put_rows(file, rows, dim, self.embeddings)?;
-            put_rows(file, rows, 1, self.row_adagrad)
-        })
-    }
 }
 
 fn put_rows(
@@ -201,18 +124,47 @@ fn put_rows(
     Ok(())
 }
 
+/// Writes `rows` rows of `width` numbers, rounded.
+fn put_rounded(
+    file: &mut SummedFile,
+    (rows, width): (usize, usize),
+    copy: CopyRows<'_>,
+    rounding: Rounding,
+) -> Result<(), FileError> {
+    let step = (CHUNK / width.max(1)).max(1).min(rows);
+    let mut numbers = vec![0.0; step * width];
+    let mut halves = vec![0; step * width];
+    let mut bytes = vec![0; 2 * step * width];
+    for first in (0..rows).step_by(step.max(1)) {
+        let count = step.min(rows - first) * width;
+        let (part, halves) = (&mut numbers[..count], &mut halves[..count]);
+        copy(first, part);
+        let rows = part.chunks_exact(width.max(1));
+        let rounded = halves.chunks_exact_mut(width.max(1));
+        for ((row, numbers), rounded) in (first..).zip(rows).zip(rounded) {
+            rounding.narrow(row, numbers, rounded);
+        }
+        let bytes = &mut bytes[..2 * count];
+        for (to, half) in bytes.as_chunks_mut().0.iter_mut().zip(halves) {
+            *to = half.to_le_bytes();
+        }
+        file.put(bytes)?;
+    }
+    Ok(())
+}
+
 /// What stands before the numbers of tensors with these names and shapes.
 pub(crate) fn header(
-    tensors: &[(&str, &[usize])],
+    tensors: &[Wanted<'_>],
     metadata: &[(&str, String)],
 ) -> Result<Vec<u8>, String> {
     let mut entries = BTreeMap::new();
     let mut end = 0;
-    for &(name, shape) in tensors {
+    for &(name, storage, shape) in tensors {
         let start = end;
-        end += 4 * shape.iter().product::<usize>() as u64;
+        end += storage.bytes() * shape.iter().product::<usize>() as u64;
         let entry = Entry {
-            dtype: F32.to_owned(),
+            dtype: dtype(storage).to_owned(),
             shape: shape.to_vec(),
             data_offsets: (start, end),
         };
@@ -232,6 +184,13 @@ pub(crate) fn header(
     let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
     bytes.append(&mut text);
     Ok(bytes)
+}
+
+const fn dtype(storage: Storage) -> &'static str {
+    match storage {
+        Storage::F32 => F32,
+        Storage::Bf16 => BF16,
+    }
 }
 
 /// Writes numbers, little-endian.
@@ -255,48 +214,16 @@ pub(super) fn read(
 ) -> Result<Vec<Tensor>, CheckpointError> {
     let mut reader = Reader::new(file, path, expected)?;
     let mut tensors = Vec::new();
-    for (name, shape, _) in reader.header()? {
+    for listed in reader.header()? {
         let mut tensor = Tensor {
-            name,
-            shape,
+            name: listed.name,
+            shape: listed.shape,
             values: Vec::new(),
         };
-        reader.numbers(tensor.shape.iter().product(), &mut tensor.values)?;
+        let count = tensor.shape.iter().product();
+        reader.numbers(listed.storage, count, &mut tensor.values)?;
         tensors.push(tensor);
     }
     reader.finish()?;
     Ok(tensors)
-}
-
-impl PartitionData {
-    /// Reads a partition and verifies its file. The memory of the old content is used again.
-    pub(super) fn read(
-        &mut self,
-        file: &File,
-        path: &Path,
-        expected: Summary,
-    ) -> Result<(), CheckpointError> {
-        let mut reader = Reader::new(file, path, expected)?;
-        let header = reader.header()?;
-        let names: Vec<_> = header
-            .iter()
-            .map(|(name, shape, _)| (name.as_str(), &shape[..]))
-            .collect();
-        let [(EMBEDDINGS, &[rows, dim]), (ROW_ADAGRAD, &[accumulators])] = names[..] else {
-            return Err(CheckpointError::damaged(
-                path,
-                "it has not the tensors of a partition",
-            ));
-        };
-        if rows != accumulators {
-            return Err(CheckpointError::damaged(
-                path,
-                "it has not one accumulator per row",
-            ));
-        }
-        (self.rows, self.dim) = (rows, dim);
-        reader.numbers(rows * dim, &mut self.embeddings)?;
-        reader.numbers(rows, &mut self.row_adagrad)?;
-        reader.finish()
-    }
 }

@@ -3,6 +3,8 @@
 mod crashes;
 mod damage;
 
+use pbg_core::bfloat16::Rounding;
+use pbg_core::model::Optimizer;
 use pbg_core::strategy::StrategyId;
 use proptest::prelude::*;
 use safetensors::SafeTensors;
@@ -34,13 +36,14 @@ fn numbers(partition: u32, step: u64, rows: usize, dim: usize) -> PartitionData 
         embeddings: (0..rows * dim)
             .map(|i| (first + i as f64 * 1e-2) as f32)
             .collect(),
-        row_adagrad: (0..rows).map(|i| (first - i as f64) as f32).collect(),
+        optimizer: Default::default(),
+        adagrad: (0..rows).map(|i| (first - i as f64) as f32).collect(),
     }
 }
 
 fn write(checkpoint: &Checkpoint, partition: u32, step: u64) -> Result<(), CheckpointError> {
     let data = numbers(partition, step, 7, 4);
-    checkpoint.write_partition("e", partition, 4, &data.embeddings, &data.row_adagrad)
+    checkpoint.write_partition("e", partition, 4, &data.embeddings, &data.adagrad)
 }
 
 fn write_model(checkpoint: &Checkpoint, step: u64) -> Result<(), CheckpointError> {
@@ -217,12 +220,12 @@ proptest! {
         if let Some(first) = data.embeddings.first_mut() {
             *first = f32::from_bits(0x7fc0_1234);
         }
-        checkpoint.write_partition("my type", 3, dim, &data.embeddings, &data.row_adagrad).unwrap();
+        checkpoint.write_partition("my type", 3, dim, &data.embeddings, &data.adagrad).unwrap();
         let mut read = numbers(0, 0, 5, 5);
         prop_assert!(checkpoint.read_partition_into("my type", 3, &mut read).unwrap());
         let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         prop_assert_eq!(bits(&read.embeddings), bits(&data.embeddings));
-        prop_assert_eq!(bits(&read.row_adagrad), bits(&data.row_adagrad));
+        prop_assert_eq!(bits(&read.adagrad), bits(&data.adagrad));
         prop_assert_eq!((read.rows, read.dim), (rows, dim));
 
         // The format's own reader agrees.
@@ -233,4 +236,65 @@ proptest! {
         let expected: Vec<u8> = data.embeddings.iter().flat_map(|v| v.to_le_bytes()).collect();
         prop_assert_eq!(embeddings.data(), &expected[..]);
     }
+    #[test]
+    fn any_partition_comes_back_rounded(
+        rows in 0_usize..300,
+        dim in 1_usize..700,
+        per_number: bool,
+        seed: u64,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+        let mut data = numbers(3, 2, rows, dim);
+        if per_number {
+            data.convert(Optimizer::Adagrad);
+        }
+        let rounding = Rounding::new(seed);
+        let width = data.optimizer.accumulators(dim);
+        let written = PartitionRows {
+            rows,
+            dim,
+            embeddings: &|row, out| out.copy_from_slice(&data.embeddings[row * dim..][..out.len()]),
+            optimizer: data.optimizer,
+            adagrad: &|row, out| out.copy_from_slice(&data.adagrad[row * width..][..out.len()]),
+            rounding: Some(rounding),
+        };
+        checkpoint.write_rows("e", 3, &written, Belongs::ToNext).unwrap();
+        let read = checkpoint.read_partition("e", 3).unwrap().unwrap();
+        let mut expected = data.clone();
+        rounding.round_all(dim, &mut expected.embeddings);
+        prop_assert_eq!(&read, &expected);
+        // Of what is rounded, nothing is left to draw.
+        rounding.round_all(dim, &mut expected.embeddings);
+        prop_assert_eq!(&read, &expected);
+
+        // The format's own reader agrees.
+        let bytes = fs::read(folder.path().join("embeddings_e_3.v1.safetensors")).unwrap();
+        let tensors = SafeTensors::deserialize(&bytes).unwrap();
+        let embeddings = tensors.tensor("embeddings").unwrap();
+        prop_assert_eq!(embeddings.dtype(), safetensors::Dtype::BF16);
+        prop_assert_eq!(embeddings.shape(), &[rows, dim]);
+        let halves = embeddings.data().as_chunks().0.iter();
+        let upper = halves.map(|half| f32::from_bits(u32::from(u16::from_le_bytes(*half)) << 16));
+        prop_assert_eq!(upper.collect::<Vec<f32>>(), expected.embeddings);
+        let (name, shape) = match per_number {
+            true => ("adagrad", vec![rows, dim]),
+            false => ("row_adagrad", vec![rows]),
+        };
+        let sums = tensors.tensor(name).unwrap();
+        prop_assert_eq!((sums.dtype(), sums.shape()), (safetensors::Dtype::F32, &shape[..]));
+        let data = read.adagrad.iter().flat_map(|sum| sum.to_le_bytes());
+        prop_assert_eq!(sums.data(), &data.collect::<Vec<u8>>()[..]);
+    }
+}
+
+#[test]
+fn accumulators_of_one_optimizer_are_those_of_the_other() {
+    let mut data = numbers(1, 2, 3, 2);
+    data.optimizer = Optimizer::Adagrad;
+    data.adagrad = vec![1.0, 3.0, 0.0, 0.0, 4.0, 8.0];
+    data.convert(Optimizer::RowAdagrad);
+    assert_eq!(data.adagrad, [2.0, 0.0, 6.0]);
+    data.convert(Optimizer::Adagrad);
+    assert_eq!(data.adagrad, [2.0, 2.0, 0.0, 0.0, 6.0, 6.0]);
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use pbg_core::model::Storage;
+
 use super::{EmbeddingFile, ExportError};
 use crate::checkpoint::tensors::{header, put_numbers};
 use crate::files::{FileError, SummedFile};
@@ -13,7 +15,7 @@ pub(super) struct Array {
 impl Array {
     pub(super) fn create(path: &Path, shape: &[usize]) -> Result<Self, FileError> {
         let mut file = SummedFile::create(path)?;
-        let header = header(&[("embeddings", shape)], &[]);
+        let header = header(&[("embeddings", Storage::F32, shape)], &[]);
         let header = header.map_err(|e| file.error(std::io::Error::other(e)))?;
         file.put(&header)?;
         Ok(Self { file })

@@ -87,6 +87,8 @@ mod tests {
             types: vec![TypeLayout {
                 name: "node".to_owned(),
                 dimension: 4,
+                storage: Default::default(),
+                optimizer: Default::default(),
                 rows: vec![10; 2],
                 on_lhs: true,
                 on_rhs: true,

@@ -96,6 +96,8 @@ fn layout(n: u32, m: u32, shared: bool) -> Layout {
     let of = |name: &str, p: u32, on_lhs, on_rhs| TypeLayout {
         name: name.to_owned(),
         dimension: 4,
+        storage: Default::default(),
+        optimizer: Default::default(),
         rows: vec![10; p as usize],
         on_lhs,
         on_rhs,
@@ -114,7 +116,11 @@ fn layout(n: u32, m: u32, shared: bool) -> Layout {
 }
 
 fn pass_of(layout: &Layout, capacity: usize, seed: u64) -> Pass {
-    let bytes = |side, n| (0..n).map(|p| layout.group_bytes((side, p))).collect();
+    let bytes = |side, n| {
+        (0..n)
+            .map(|p| layout.stored_group_bytes((side, p)))
+            .collect()
+    };
     Pass {
         lhs_partitions: layout.lhs_partitions,
         rhs_partitions: layout.rhs_partitions,

@@ -110,6 +110,8 @@ fn layout() -> Layout {
         types: vec![TypeLayout {
             name: "node".to_owned(),
             dimension: 4,
+            storage: Default::default(),
+            optimizer: Default::default(),
             rows: vec![10; 3],
             on_lhs: true,
             on_rhs: true,

@@ -232,7 +232,7 @@ impl Member<'_> {
         let tables = self.machine.line.buffer.store();
         let layout = &self.machine.blueprint().layout.types[key.0];
         let data = tables.initial().partition(layout, key.0, key.1)?;
-        Ok(with_data(&data, |rows| {
+        Ok(with_data(layout, &data, |rows| {
             tables
                 .files
                 .write_partition(&layout.name, key.1, version, rows)

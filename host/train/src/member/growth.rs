@@ -65,7 +65,7 @@ fn write(
             files.read_partition_into(&of_type.name, key.1, file, &mut data)?;
             if new.complete(key, of_type, &mut data) {
                 let version = file.id.version + 1;
-                *file = tables::with_data(&data, |rows| {
+                *file = tables::with_data(of_type, &data, |rows| {
                     files.write_partition(&of_type.name, key.1, version, rows)
                 })?;
             }

@@ -14,6 +14,7 @@ use crate::buffer::TableStore;
 use crate::error::{Mismatch, RunError};
 use crate::grow::NewRows;
 use crate::layout::{Group, Layout, TableKey};
+use crate::rounding::Point;
 use crate::tables::{self, Initial};
 
 /// Buckets that are trained and are to be settled with the tables that are written meanwhile.
@@ -146,7 +147,8 @@ impl SharedTables {
         version: u64,
     ) -> Result<File, RunError> {
         let layout = &self.layout.types[key.0];
-        Ok(tables::with_rows(layout, table, |rows| {
+        let rounding = self.initial.roundings().at(Point::Version(version), key);
+        Ok(tables::with_rows(layout, table, rounding, |rows| {
             self.files
                 .write_partition(&layout.name, key.1, version, rows)
         })?)

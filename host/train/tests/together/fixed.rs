@@ -60,7 +60,7 @@ fn table(config: &Config, entity_type: &str) -> (Vec<f32>, Vec<f32>) {
     let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
     let data = checkpoint.read_partition(entity_type, 0).expect("a file");
     let data = data.expect("a partition");
-    (data.embeddings.to_vec(), data.row_adagrad.to_vec())
+    (data.embeddings.to_vec(), data.adagrad.to_vec())
 }
 
 fn is_finished(outcome: &Result<Outcome, RunError>) -> bool {
@@ -87,17 +87,19 @@ fn is_as_large_as_alone(world: &World, config: &Config, changes: &[(&str, &str)]
 
 #[test]
 fn what_each_learns_of_a_small_type_is_in_one_table() {
-    let world = world();
-    let hub = Arc::new(Hub::default());
-    let config = world.config("together", &[]);
-    let connections: Vec<_> = (0..3).map(|i| Connection::new(&hub, i)).collect();
-    for outcome in train(&config, &connections) {
-        assert!(is_finished(&outcome), "{outcome:?}");
+    for changes in [vec![], vec![("storage", "bf16"), ("optimizer", "adagrad")]] {
+        let world = world();
+        let hub = Arc::new(Hub::default());
+        let config = world.config("together", &changes);
+        let connections: Vec<_> = (0..3).map(|i| Connection::new(&hub, i)).collect();
+        for outcome in train(&config, &connections) {
+            assert!(is_finished(&outcome), "{outcome:?}");
+        }
+        for (pass, buckets) in committed(&hub.history()) {
+            assert_eq!(buckets.len(), 16, "{pass:?}");
+        }
+        is_as_large_as_alone(&world, &config, &changes);
     }
-    for (pass, buckets) in committed(&hub.history()) {
-        assert_eq!(buckets.len(), 16, "{pass:?}");
-    }
-    is_as_large_as_alone(&world, &config, &[]);
 }
 
 #[test]

@@ -12,7 +12,9 @@ fn rows(value: f32) -> PartitionRows<'static> {
         rows: 2,
         dim: 3,
         embeddings: fill,
-        row_adagrad: fill,
+        optimizer: Default::default(),
+        adagrad: fill,
+        rounding: None,
     }
 }
 

@@ -5,15 +5,25 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-use super::{CHUNK, Entry, F32, METADATA};
+use pbg_core::bfloat16;
+use pbg_core::model::Storage;
+
+use super::{BF16, CHUNK, Entry, F32, METADATA};
 use crate::checkpoint::CheckpointError;
 use crate::files::{self, FileError, Summary};
 
 /// The longest header that other readers accept.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// Name, shape and bytes of a tensor in a file.
-pub(super) type Listed = (String, Vec<usize>, Range<u64>);
+/// A tensor of a file.
+pub(super) struct Listed {
+    pub(super) name: String,
+    /// What its numbers are.
+    pub(super) storage: Storage,
+    pub(super) shape: Vec<usize>,
+    /// Its bytes, behind the header.
+    pub(super) bytes: Range<u64>,
+}
 
 /// A safetensors file being read from front to end, so that its checksum can be compared.
 pub(super) struct Reader<'a> {
@@ -24,6 +34,7 @@ pub(super) struct Reader<'a> {
     /// Bytes that were read.
     pub(super) position: u64,
     bytes: Vec<u8>,
+    halves: Vec<u16>,
 }
 
 impl<'a> Reader<'a> {
@@ -48,6 +59,7 @@ impl<'a> Reader<'a> {
             hasher,
             position: 0,
             bytes: Vec::new(),
+            halves: Vec::new(),
         })
     }
 
@@ -60,7 +72,7 @@ impl<'a> Reader<'a> {
         Ok(&self.bytes)
     }
 
-    /// Names, shapes and bytes of all tensors, in the order of the file.
+    /// All tensors, in the order of the file.
     pub(super) fn header(&mut self) -> Result<Vec<Listed>, CheckpointError> {
         let path = self.path;
         let damaged = |what: &str| CheckpointError::damaged(path, what);
@@ -84,24 +96,32 @@ impl<'a> Reader<'a> {
             let entry: Entry =
                 serde_json::from_value(entry).map_err(|e| damaged(&format!("its header: {e}")))?;
             let (start, end) = entry.data_offsets;
-            let count = entry
-                .shape
-                .iter()
-                .try_fold(4_u64, |n, &d| n.checked_mul(d as u64));
-            if entry.dtype != F32 || start > end || count != Some(end - start) {
+            let storage = match entry.dtype.as_str() {
+                F32 => Storage::F32,
+                BF16 => Storage::Bf16,
+                _ => return Err(damaged(&format!("its tensor `{name}` is not of floats"))),
+            };
+            let mut sizes = entry.shape.iter();
+            let size = sizes.try_fold(storage.bytes(), |n, &d| n.checked_mul(d as u64));
+            if start > end || size != Some(end - start) {
                 return Err(damaged(&format!(
                     "its tensor `{name}` has not the size of its shape"
                 )));
             }
-            tensors.push((name, entry.shape, start..end));
+            tensors.push(Listed {
+                name,
+                storage,
+                shape: entry.shape,
+                bytes: start..end,
+            });
         }
-        tensors.sort_by_key(|(_, _, range)| (range.start, range.end));
+        tensors.sort_by_key(|tensor| (tensor.bytes.start, tensor.bytes.end));
         let mut end = 0;
-        for (_, _, range) in &tensors {
-            if range.start != end {
+        for Listed { bytes, .. } in &tensors {
+            if bytes.start != end {
                 return Err(damaged("its tensors do not join"));
             }
-            end = range.end;
+            end = bytes.end;
         }
         if end != size - self.position {
             return Err(damaged("its tensors do not fill it"));
@@ -112,14 +132,26 @@ impl<'a> Reader<'a> {
     /// The next tensor's numbers, in place of those in `values`.
     pub(super) fn numbers(
         &mut self,
+        storage: Storage,
         count: usize,
         values: &mut Vec<f32>,
     ) -> Result<(), CheckpointError> {
         values.resize(count, 0.0);
         for chunk in values.chunks_mut(CHUNK) {
-            let bytes = self.take(4 * chunk.len())?;
-            for (number, from) in chunk.iter_mut().zip(bytes.as_chunks().0) {
-                *number = f32::from_le_bytes(*from);
+            self.take(storage.bytes() as usize * chunk.len())?;
+            match storage {
+                Storage::F32 => {
+                    for (number, from) in chunk.iter_mut().zip(self.bytes.as_chunks().0) {
+                        *number = f32::from_le_bytes(*from);
+                    }
+                }
+                Storage::Bf16 => {
+                    let halves = self.bytes.as_chunks().0.iter();
+                    self.halves.clear();
+                    self.halves
+                        .extend(halves.map(|half| u16::from_le_bytes(*half)));
+                    bfloat16::widen(&self.halves, chunk);
+                }
             }
         }
         Ok(())

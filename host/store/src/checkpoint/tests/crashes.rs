@@ -136,7 +136,9 @@ fn what_is_written_during_a_commit_belongs_to_the_next() {
         rows: 7,
         dim: 4,
         embeddings: &|first, out| out.copy_from_slice(&late.embeddings[4 * first..][..out.len()]),
-        row_adagrad: &|first, out| out.copy_from_slice(&late.row_adagrad[first..][..out.len()]),
+        optimizer: Default::default(),
+        adagrad: &|first, out| out.copy_from_slice(&late.adagrad[first..][..out.len()]),
+        rounding: None,
     };
     checkpoint
         .write_rows("e", 1, &rows, Belongs::ToThis)

@@ -59,7 +59,7 @@ impl Arrays {
             Array::Tensor(tensor, Kind::Values) => &self.params.tensors()[tensor].values,
             Array::Tensor(tensor, Kind::Adagrad) => &self.params.tensors()[tensor].adagrad,
             Array::Table(table, Kind::Values) => &self.tables[table].embeddings,
-            Array::Table(table, Kind::Adagrad) => &self.tables[table].row_adagrad,
+            Array::Table(table, Kind::Adagrad) => &self.tables[table].adagrad,
         }
     }
 

@@ -44,6 +44,7 @@ fn spec() -> ModelSpec {
         global_emb: true,
         max_norm: None,
         regularization_coef: 0.0,
+        relation_prediction: 0.0,
         lr: 0.1,
         relation_lr: 0.1,
         num_batch_negs: 1,
@@ -166,7 +167,7 @@ impl Trainer {
     fn rows(&self) -> impl Iterator<Item = &SharedRows> {
         let tensors = self.params.tensors().iter();
         let tensors = tensors.flat_map(|tensor| [&tensor.values, &tensor.adagrad]);
-        tensors.chain([&self.table.embeddings, &self.table.row_adagrad])
+        tensors.chain([&self.table.embeddings, &self.table.adagrad])
     }
 
     /// Adds 1 to `times` rows of every array, as a worker does.
