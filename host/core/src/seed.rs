@@ -32,6 +32,8 @@ pub enum Purpose {
     Generate = 10,
     /// The first embedding of what a dataset gained since the run began: entity type, name.
     NewRow = 11,
+    /// Initial parameters of operators: relation, side, parameter, row.
+    Operator = 12,
 }
 
 /// A 64-bit seed for `purpose` and the coordinates `at`.

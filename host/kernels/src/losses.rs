@@ -5,9 +5,9 @@
 //! [`Traced`] runs it. [`direct`] has three losses written by hand, to compare with.
 
 pub mod direct;
-mod maths;
+pub(crate) mod maths;
 mod program;
-mod rows;
+pub(crate) mod rows;
 mod tile;
 mod traced;
 

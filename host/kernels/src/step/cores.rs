@@ -12,6 +12,7 @@ use pbg_core::strategy::LossWorker;
 
 use crate::accumulate::GradientRows;
 use crate::error::StepError;
+use crate::operators::traced::Evaluators;
 use crate::optimizer;
 use crate::spec::ModelSpec;
 use crate::step::BatchStats;
@@ -33,6 +34,7 @@ pub(crate) struct Sums {
     /// Per table; the first one serves both sides when they share it.
     pub(crate) rows: [GradientRows; 2],
     pub(crate) scratch: Vec<f32>,
+    pub(crate) evaluators: Evaluators,
 }
 
 impl Sums {
@@ -42,12 +44,13 @@ impl Sums {
             gradients: ParameterGradients::new(),
             rows: Default::default(),
             scratch: Vec::new(),
+            evaluators: Evaluators::default(),
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         let rows: usize = self.rows.iter().map(GradientRows::bytes).sum();
-        rows + self.gradients.bytes()
+        rows + self.gradients.bytes() + self.evaluators.bytes()
     }
 }
 
@@ -353,7 +356,7 @@ impl StepExecutor for CoreStep<'_> {
         if stages.regularize_parameters && self.share.is_first() {
             let side = stages.pass.operator_side;
             let operator = Regularized {
-                n3: self.n3(),
+                n3: self.n3_of_parameters(),
                 side,
                 tensors: self.job.params.operator(self.relation(), side),
                 relations: self.job.relations(),
