@@ -45,7 +45,9 @@ impl Config {
         let definition: Definition =
             serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
         let most = usize::try_from(self.plugins.limits.graph_nodes).unwrap_or(usize::MAX);
-        let formula = definition.check(most).map_err(|error| failed(error.to_string()))?;
+        let formula = definition
+            .check(most)
+            .map_err(|error| failed(error.to_string()))?;
         Ok(Operator::Traced(Traced::new(formula)))
     }
 

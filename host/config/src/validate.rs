@@ -314,9 +314,7 @@ impl<'a> Rules<'a> {
                         );
                     }
                 }
-                Some(operator)
-                    if operator.is_matrix() && self.config.regularization_coef > 0.0 =>
-                {
+                Some(operator) if operator.is_matrix() && self.config.regularization_coef > 0.0 => {
                     self.blame(
                         [path, top("regularization_coef"), top("regularizer")],
                         "the N3 regulariser is not defined for linear and affine; set `regularization_coef = 0` or take another operator",

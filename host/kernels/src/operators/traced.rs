@@ -11,7 +11,7 @@ mod places;
 mod program;
 mod run;
 
-use pbg_core::operator::Traced;
+use pbg_core::operator::{Executed, Traced};
 
 pub(crate) use evaluator::{Evaluator, Given, Sums};
 
@@ -35,6 +35,33 @@ impl Evaluators {
     /// Bytes of the buffers as they are now.
     pub(crate) fn bytes(&self) -> usize {
         self.0.iter().map(Evaluator::bytes).sum()
+    }
+}
+
+/// A formula for embeddings of `dimension` floats, for those who only want to try it.
+#[must_use]
+pub fn executed(formula: Traced, dimension: usize) -> Box<dyn Executed> {
+    Box::new(Tried {
+        evaluator: Evaluator::new(formula),
+        dimension,
+    })
+}
+
+struct Tried {
+    evaluator: Evaluator,
+    dimension: usize,
+}
+
+impl Executed for Tried {
+    fn forward(&mut self, parameters: &[f32], x: &[f32], y: &mut [f32]) {
+        let given = Given::Shared(parameters);
+        self.evaluator.forward(given, x, y, self.dimension);
+    }
+
+    fn backward(&mut self, parameters: &[f32], x: &[f32], gradients: &mut [f32], sums: &mut [f32]) {
+        let (given, sums) = (Given::Shared(parameters), Sums::Shared(sums));
+        self.evaluator
+            .backward(given, sums, x, gradients, self.dimension);
     }
 }
 

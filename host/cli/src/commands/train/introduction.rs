@@ -71,7 +71,11 @@ fn graph(config: &Config, manifest: &Manifest) -> String {
 }
 
 fn model(config: &Config, loss: &str) -> String {
-    let operators: BTreeSet<String> = config.relations.iter().map(|r| operator(config, &r.operator)).collect();
+    let operators: BTreeSet<String> = config
+        .relations
+        .iter()
+        .map(|r| operator(config, &r.operator))
+        .collect();
     let operators: Vec<String> = operators.into_iter().collect();
     format!(
         "dimension {}, operator {}, comparator {}, loss {}, {} + {} negatives, learning rate {}",
