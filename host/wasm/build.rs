@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Folders below `plugins/`.
-const SLOTS: [&str; 3] = ["orders", "samplers", "losses"];
+const SLOTS: [&str; 4] = ["orders", "samplers", "losses", "operators"];
 
 /// Interfaces and the variant of `Kind` that a plugin is which exports one.
-const KINDS: [(&str, &str); 4] = [
+const KINDS: [(&str, &str); 5] = [
     ("bucket-order", "BucketOrder"),
     ("relation-sampler", "RelationSampler"),
     ("loss-traced", "TracedLoss"),
     ("loss-computed", "ComputedLoss"),
+    ("operator-traced", "TracedOperator"),
 ];
 
 fn main() -> ExitCode {

@@ -112,6 +112,7 @@ fn the_reference_of_keys_is_up_to_date() {
         orders: names(&[Kind::BucketOrder]),
         samplers: names(&[Kind::RelationSampler]),
         losses: names(&[Kind::TracedLoss, Kind::ComputedLoss]),
+        operators: names(&[Kind::TracedOperator]),
         files: Vec::new(),
     });
     if std::env::var_os("UPDATE_DOCS").is_some_and(|v| v == "1") {
@@ -165,6 +166,18 @@ fn every_order_and_loss_has_a_row_in_its_document() {
         let installed = names.iter().map(|name| (*name).to_owned()).collect();
         assert_eq!(described, installed, "docs/{document}");
     }
+    let operators = document("docs/plugins/operators.md");
+    let head = "| name | what an embedding becomes | parameters of a relation | source |";
+    let described: BTreeSet<String> = table(&operators, head)
+        .iter()
+        .flat_map(|row| code(&row[1]))
+        .collect();
+    let installed = standard(&[Kind::TracedOperator]).into_iter();
+    assert_eq!(
+        described,
+        installed.map(str::to_owned).collect(),
+        "docs/plugins/operators.md"
+    );
     for name in standard(&[Kind::ComputedLoss]) {
         assert!(code(&losses).contains(name), "losses.md lacks {name}");
     }
@@ -203,7 +216,12 @@ fn the_changelog_names_every_key_that_pbg_lacks_and_every_strategy() {
     for key in keys {
         assert!(named(&key), "CHANGELOG.md lacks the key `{key}`");
     }
-    let kinds = [Kind::RelationSampler, Kind::TracedLoss, Kind::ComputedLoss];
+    let kinds = [
+        Kind::RelationSampler,
+        Kind::TracedLoss,
+        Kind::ComputedLoss,
+        Kind::TracedOperator,
+    ];
     for name in standard(&kinds) {
         assert!(named(name), "CHANGELOG.md lacks `{name}`");
     }

@@ -28,6 +28,7 @@ mod orders;
 mod other_tools;
 mod peaks;
 mod plugin_losses;
+mod plugin_operators;
 mod plugin_rights;
 mod predict;
 mod python_faults;

@@ -12,7 +12,7 @@ use crate::setup::{self, WASM_TARGET as TARGET, WasmToolchain};
 use crate::step;
 
 /// One folder per kind of strategy; a kind without plugins has none.
-const KINDS: [&str; 3] = ["orders", "samplers", "losses"];
+const KINDS: [&str; 4] = ["orders", "samplers", "losses", "operators"];
 
 /// A crate below `plugins/`.
 #[derive(Debug)]

@@ -31,6 +31,9 @@ pub fn create(
     if kind == Kind::ComputedLoss && language != Language::Rust {
         return Err(CreateError::TooSlow { language });
     }
+    if kind == Kind::Operator && !matches!(language, Language::Rust | Language::Python) {
+        return Err(CreateError::NoOperators { language });
+    }
     let own = own_files(&name, kind, language);
     for (path, content) in own.iter().chain(&given_files(language)) {
         write(&folder.join(path), content)?;
@@ -124,7 +127,12 @@ mod tests {
     fn every_kind_in_every_language_is_complete() {
         for language in Language::ALL {
             for kind in Kind::ALL {
-                if kind == Kind::ComputedLoss && language != Language::Rust {
+                let own_languages: &[Language] = match kind {
+                    Kind::ComputedLoss => &[Language::Rust],
+                    Kind::Operator => &[Language::Rust, Language::Python],
+                    _ => &Language::ALL,
+                };
+                if !own_languages.contains(&language) {
                     continue;
                 }
                 let name = Name::new("my_thing").expect("a good name");
@@ -149,6 +157,15 @@ mod tests {
         let error = create("mine", Kind::ComputedLoss, Language::Python, folder.path());
         let error = error.expect_err("no template").to_string();
         assert!(error.contains("computed loss in Python"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
+    }
+
+    #[test]
+    fn an_operator_is_not_written_where_no_sdk_has_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = create("mine", Kind::Operator, Language::C, folder.path());
+        let error = error.expect_err("no template").to_string();
+        assert!(error.contains("operator in C"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 

@@ -13,11 +13,19 @@ pub enum Kind {
     Loss,
     /// A loss as code.
     ComputedLoss,
+    /// An operator as a formula.
+    Operator,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Order, Self::Sampler, Self::Loss, Self::ComputedLoss];
+    pub const ALL: [Self; 5] = [
+        Self::Order,
+        Self::Sampler,
+        Self::Loss,
+        Self::ComputedLoss,
+        Self::Operator,
+    ];
 
     /// The world of a new project.
     #[must_use]
@@ -27,6 +35,7 @@ impl Kind {
             Self::Sampler => World::Sampler,
             Self::Loss => World::TracedLoss,
             Self::ComputedLoss => World::ComputedLoss,
+            Self::Operator => World::TracedOperator,
         }
     }
 }
@@ -43,6 +52,8 @@ pub enum World {
     TracedLoss,
     /// A loss as code.
     ComputedLoss,
+    /// An operator as a formula.
+    TracedOperator,
 }
 
 impl World {
@@ -54,6 +65,7 @@ impl World {
             Self::Sampler => "sampler",
             Self::TracedLoss => "traced-loss",
             Self::ComputedLoss => "computed-loss",
+            Self::TracedOperator => "traced-operator",
         }
     }
 }

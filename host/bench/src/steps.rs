@@ -70,7 +70,7 @@ impl Steps {
         let mut steps = Self {
             sizes,
             table: Table::new(values, dimension),
-            params: Params::new(&spec),
+            params: Params::new(&spec, 0),
             loss: loss.worker(),
             worker: StepWorker::new(Arc::clone(&spec))?.with_execution(execution),
             rng,

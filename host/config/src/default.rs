@@ -19,6 +19,10 @@ pub(super) fn loss_fn() -> String {
     DEFAULT_LOSS.to_owned()
 }
 
+pub(super) fn operator() -> String {
+    "none".to_owned()
+}
+
 pub(super) fn num_epochs() -> u32 {
     1
 }

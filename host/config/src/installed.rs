@@ -11,6 +11,8 @@ pub struct Installed {
     pub samplers: Vec<String>,
     /// Losses that come with the program, sorted.
     pub losses: Vec<String>,
+    /// Operators that come with the program, sorted.
+    pub operators: Vec<String>,
     /// Components in the user's folders, whose kind nobody has asked for yet.
     pub files: Vec<String>,
 }
@@ -19,7 +21,13 @@ impl Installed {
     /// All of them.
     #[must_use]
     pub fn names(&self) -> BTreeSet<String> {
-        let kinds = [&self.orders, &self.samplers, &self.losses, &self.files];
+        let kinds = [
+            &self.orders,
+            &self.samplers,
+            &self.losses,
+            &self.operators,
+            &self.files,
+        ];
         kinds.into_iter().flatten().cloned().collect()
     }
 
@@ -30,6 +38,7 @@ impl Installed {
             "bucket_order" => &self.orders,
             "relation_sampler" => &self.samplers,
             "loss_fn" => &self.losses,
+            "operator" => &self.operators,
             _ => &[],
         }
     }

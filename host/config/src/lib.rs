@@ -24,6 +24,7 @@ mod key_path;
 mod load;
 mod model;
 mod node;
+mod operators;
 mod overrides;
 mod paths;
 mod plugins;
@@ -44,6 +45,7 @@ pub use errors::{ConfigErrors, Problem};
 pub use execution::ExecutionConfig;
 pub use installed::Installed;
 pub use model::{EntityConfig, RelationConfig};
+pub use operators::OperatorError;
 pub use overrides::split_override;
 pub use plugins::{OnFault, PluginGrant, PluginPin, PluginsConfig};
 pub use presets::Preset;
@@ -254,6 +256,10 @@ pub struct Config {
     #[serde(default)]
     pub distributed: DistributedConfig,
 
+    /// Formulas of operators that are plugins, by the operator's name. A run writes them into its checkpoint, where
+    /// they say what its parameters mean; a plugin whose formula is here is not asked.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub formulas: BTreeMap<String, String>,
     /// How the work is laid out on the machine; results do not depend on it, but for rounding.
     #[serde(default)]
     pub execution: ExecutionConfig,

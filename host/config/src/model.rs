@@ -1,6 +1,5 @@
 //! Entity types and relations.
 
-use pbg_core::model::Operator;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,10 +43,14 @@ pub struct RelationConfig {
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub weight: f32,
     /// Transformation of the right side before it is compared (with dynamic relations: one for
-    /// either side).
-    #[serde(default)]
-    #[schemars(extend("x-rule" = "`complex_diagonal` needs an even dimension"))]
-    pub operator: Operator,
+    /// either side). Built in are `none`, `diagonal` (element-wise product with D parameters),
+    /// `translation` (sum with D parameters), `linear` (product with a D x D matrix), `affine`
+    /// (product with a matrix, then a sum) and `complex_diagonal` (element-wise complex product: the
+    /// first D/2 numbers are real parts, the last D/2 imaginary); or the name of a plugin: of a
+    /// standard one or of a component in `PBG_PLUGIN_PATH`, or the path of a component (`*.wasm`).
+    #[serde(default = "default::operator")]
+    #[schemars(length(min = 1), extend("x-rule" = "components fit the dimension: `complex_diagonal` and `rotate` need an even one, `quate` a multiple of 4"))]
+    pub operator: String,
     /// Every entity of the type in the current partition is a negative, instead of sampled ones.
     #[serde(default)]
     #[schemars(extend("x-rule" = "not with featurized types"))]

@@ -47,10 +47,15 @@ impl Config {
             ("credentials", rules.credentials.as_mut()),
         ];
         let ours = ours.map(|(key, value)| (KeyPath::from(["distributed", key]), value));
+        let operators = self.relations.iter_mut().enumerate().map(|(i, relation)| {
+            let key = KeyPath::from(["relations", &i.to_string(), "operator"]);
+            (key, component(&mut relation.operator, &installed.operators))
+        });
         let keys = keys
             .into_iter()
             .map(|(key, value)| (KeyPath::from([key]), value))
-            .chain(ours);
+            .chain(ours)
+            .chain(operators);
         for (key, value) in keys.chain(granted) {
             let from_command_line = overrides
                 .iter()

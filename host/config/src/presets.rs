@@ -9,13 +9,21 @@ pub enum Preset {
     Distmult,
     /// TransE.
     Transe,
+    /// RotatE.
+    Rotate,
     /// PyTorch-BigGraph's own configuration of FB15k.
     Pbg,
 }
 
 impl Preset {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Complex, Self::Distmult, Self::Transe, Self::Pbg];
+    pub const ALL: [Self; 5] = [
+        Self::Complex,
+        Self::Distmult,
+        Self::Transe,
+        Self::Rotate,
+        Self::Pbg,
+    ];
 
     /// The one that `pbg-host config new --preset` calls so.
     #[must_use]
@@ -28,6 +36,7 @@ impl Preset {
             Self::Complex => "complex",
             Self::Distmult => "distmult",
             Self::Transe => "transe",
+            Self::Rotate => "rotate",
             Self::Pbg => "pbg",
         }
     }
@@ -39,6 +48,7 @@ impl Preset {
             Self::Complex => include_str!("presets/complex.toml"),
             Self::Distmult => include_str!("presets/distmult.toml"),
             Self::Transe => include_str!("presets/transe.toml"),
+            Self::Rotate => include_str!("presets/rotate.toml"),
             Self::Pbg => include_str!("presets/pbg.toml"),
         }
     }
@@ -55,6 +65,7 @@ mod tests {
             losses: vec!["softmax".to_owned()],
             orders: vec!["inside_out".to_owned()],
             samplers: vec!["proportional".to_owned()],
+            operators: vec!["rotate".to_owned()],
             files: Vec::new(),
         };
         for preset in Preset::ALL {

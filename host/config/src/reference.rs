@@ -71,6 +71,10 @@ fn describe_section(section: &Section, installed: &Installed, out: &mut String) 
         out.push_str("Parameters by plugin name; `pbg-host plugin inspect NAME` lists them. Values are numbers, texts, `true`, `false`, lists and tables.\n");
         return;
     }
+    if let ["formulas"] = section.path {
+        out.push_str("Formulas of operators that are plugins, as texts, by the name that `operator` gives. A run writes them into its checkpoint, where they say what its parameters mean: whoever asks the checkpoint needs no plugin. A plugin whose formula is here is not asked for one; by hand nothing needs to be written here.\n");
+        return;
+    }
     out.push_str("| key | type | default | rule | meaning |\n|---|---|---|---|---|\n");
     let fields = find(section.path).fields();
     let fields = || {

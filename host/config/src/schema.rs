@@ -66,6 +66,13 @@ pub fn schema(installed: &Installed) -> Json {
             property["x-standard"] = names.into();
         }
     }
+    let operators = installed.standard("operator");
+    if !operators.is_empty() {
+        let property = &mut schema["$defs"]["RelationConfig"]["properties"]["operator"];
+        let description = property["description"].as_str().unwrap_or_default();
+        property["description"] = installed.describe("operator", description).into();
+        property["x-standard"] = operators.into();
+    }
     schema["title"] = Json::from("pbg-host configuration");
     without_null(&mut schema);
     schema
@@ -124,6 +131,10 @@ fn table_header(table: &str, path: &[&str], out: &mut String) {
         ["relations", ..] => (
             "One entry per relation, or `*` for all others.",
             table.to_owned(),
+        ),
+        ["formulas"] => (
+            "Of operators that are plugins, as runs write them into checkpoints; by hand none is needed.",
+            format!("# {table}"),
         ),
         ["plugins", "params", ..] => (
             "A table per plugin; `pbg-host plugin inspect NAME` lists its parameters.",

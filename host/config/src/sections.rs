@@ -103,6 +103,12 @@ pub(super) const SECTIONS: &[Section] = &[
         keys: &["name", "lhs", "rhs", "operator", "weight", "all_negs"],
     },
     Section {
+        heading: "Formulas of operators",
+        table: Some("[formulas]"),
+        path: &["formulas"],
+        keys: &[],
+    },
+    Section {
         heading: "Validation between epochs",
         table: Some("[validation]"),
         path: &["validation"],

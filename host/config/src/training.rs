@@ -49,7 +49,7 @@ const STRATEGIES: [&str; 5] = [
 
 /// Keys that say what the numbers of a trained model mean: read with another value, the same
 /// checkpoint is another model. [`MODEL_OF_RELATIONS`] are those of each entry of `relations`.
-pub(super) const MODEL: [&str; 7] = [
+pub(super) const MODEL: [&str; 8] = [
     "dimension",
     "comparator",
     "bias",
@@ -57,6 +57,7 @@ pub(super) const MODEL: [&str; 7] = [
     "max_norm",
     "dynamic_relations",
     "entities",
+    "formulas",
 ];
 
 /// The keys of an entry of `relations` that belong to the model.

@@ -299,8 +299,8 @@ impl<'a> Rules<'a> {
         for (i, relation) in self.relations() {
             let path = of_relation(i, "operator");
             let name = &relation.rhs;
-            match relation.operator {
-                Operator::ComplexDiagonal => {
+            match Operator::built_in(&relation.operator) {
+                Some(Operator::ComplexDiagonal) => {
                     if let Some(dimension) = self.dimension(name)
                         && dimension % 2 == 1
                     {
@@ -316,7 +316,7 @@ impl<'a> Rules<'a> {
                         );
                     }
                 }
-                Operator::Linear | Operator::Affine if self.config.regularization_coef > 0.0 => {
+                Some(operator) if operator.is_matrix() && self.config.regularization_coef > 0.0 => {
                     self.blame(
                         [path, top("regularization_coef"), top("regularizer")],
                         "the N3 regulariser is not defined for linear and affine; set `regularization_coef = 0` or take another operator",
@@ -353,6 +353,20 @@ impl<'a> Rules<'a> {
                     [top(key)],
                     unknown_name(name, &known.collect::<Vec<_>>(), or),
                 );
+            }
+        }
+        for (i, relation) in self.relations() {
+            let name = &relation.operator;
+            let known = Operator::built_in(name).is_some()
+                || config.formulas.contains_key(name)
+                || installed.has("operator", name)
+                || is_plugin_path(name);
+            if !known {
+                let built_in = Operator::BUILT_IN.iter().map(Operator::name);
+                let standard = installed.standard("operator").iter().map(String::as_str);
+                let known: Vec<&str> = built_in.chain(standard).collect();
+                let or = " or the path of a component (*.wasm)";
+                self.blame([of_relation(i, "operator")], unknown_name(name, &known, or));
             }
         }
     }

@@ -7,12 +7,14 @@
 
 mod finding;
 mod loss;
+mod operator;
 mod order;
 mod sampler;
 mod timing;
 
 pub use finding::{Finding, Outcome, Report};
 pub use loss::{bench_loss, check_loss};
+pub use operator::{bench_operator, check_operator, checked_dimension};
 pub use order::{Opened, bench_order, check_order};
 pub use sampler::{bench_sampler, check_sampler};
 pub use timing::{Timing, time};

@@ -6,9 +6,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::operator::Traced;
+
 /// How a relation transforms an embedding of dimension D.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Operator {
     /// The identity.
     #[default]
@@ -23,11 +24,13 @@ pub enum Operator {
     Affine,
     /// Element-wise complex product: the first D/2 numbers are real parts, the last D/2 imaginary.
     ComplexDiagonal,
+    /// A formula, which a plugin has written.
+    Traced(Traced),
 }
 
 impl Operator {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
+    /// Those that need no plugin.
+    pub const BUILT_IN: [Self; 6] = [
         Self::None,
         Self::Diagonal,
         Self::Translation,
@@ -35,6 +38,53 @@ impl Operator {
         Self::Affine,
         Self::ComplexDiagonal,
     ];
+
+    /// Its name in a configuration; of a formula, the name of its plugin.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::None => "none",
+            Self::Diagonal => "diagonal",
+            Self::Translation => "translation",
+            Self::Linear => "linear",
+            Self::Affine => "affine",
+            Self::ComplexDiagonal => "complex_diagonal",
+            Self::Traced(formula) => formula.name(),
+        }
+    }
+
+    /// The one that needs no plugin and is called `name`.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<Self> {
+        let mut built_in = Self::BUILT_IN.into_iter();
+        built_in.find(|operator| operator.name() == name)
+    }
+
+    /// Whether it multiplies by a matrix.
+    #[must_use]
+    pub fn is_matrix(self) -> bool {
+        matches!(self, Self::Linear | Self::Affine)
+    }
+
+    /// Whether an embedding is one of complex numbers: a half of real and a half of imaginary parts.
+    #[must_use]
+    pub fn is_complex(self) -> bool {
+        match self {
+            Self::ComplexDiagonal => true,
+            Self::Traced(formula) => formula.is_complex(),
+            _ => false,
+        }
+    }
+
+    /// Into how many components of equal length it cuts an embedding.
+    #[must_use]
+    pub fn components(self) -> usize {
+        match self {
+            Self::ComplexDiagonal => 2,
+            Self::Traced(formula) => formula.components(),
+            _ => 1,
+        }
+    }
 }
 
 /// How two embeddings become a score (higher is better).

@@ -34,6 +34,8 @@ pub enum Purpose {
     NewRow = 11,
     /// Stochastic rounding of embeddings: the point of the run, entity type, partition; then the row.
     Rounding = 12,
+    /// Initial parameters of operators: relation, side, parameter, row.
+    Operator = 13,
 }
 
 /// A 64-bit seed for `purpose` and the coordinates `at`.

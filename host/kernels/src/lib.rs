@@ -25,3 +25,5 @@ pub mod spec;
 pub mod step;
 pub mod table;
 mod vector;
+
+pub use operators::traced::executed;

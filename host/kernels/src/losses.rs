@@ -7,7 +7,7 @@
 pub mod direct;
 pub(crate) mod maths;
 mod program;
-mod rows;
+pub(crate) mod rows;
 mod tile;
 mod traced;
 

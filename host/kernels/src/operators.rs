@@ -2,13 +2,15 @@
 //!
 //! An operator's parameters travel as one packed row, tensor after tensor in the order of
 //! [`Params`](crate::params::Params): `[diagonal]`, `[translation]`, `[matrix]`,
-//! `[matrix, translation]` or `[real, imag]`.
+//! `[matrix, translation]` or `[real, imag]`; of a formula ([`traced`]), in its own order.
 
 pub(crate) use pbg_core::batch_graph::parameter_width as packed_width;
 use pbg_core::model::Operator;
 
 use crate::params::ParamTensor;
 use crate::vector;
+
+pub(crate) mod traced;
 
 /// Reads row `row` of an operator's tensors into `packed`.
 pub(crate) fn read_packed(tensors: &[ParamTensor], row: usize, packed: &mut [f32]) {
@@ -22,11 +24,11 @@ pub(crate) fn read_packed(tensors: &[ParamTensor], row: usize, packed: &mut [f32
     }
 }
 
-/// `y = f(x)` for one row.
+/// `y = f(x)` for one row of an operator that is no formula.
 pub(crate) fn forward(operator: Operator, packed: &[f32], x: &[f32], y: &mut [f32]) {
     let dimension = x.len();
     match operator {
-        Operator::None => y.copy_from_slice(x),
+        Operator::None | Operator::Traced(_) => y.copy_from_slice(x),
         Operator::Diagonal => vector::multiply(y, x, packed),
         Operator::Translation => {
             y.copy_from_slice(x);
@@ -45,7 +47,7 @@ pub(crate) fn forward(operator: Operator, packed: &[f32], x: &[f32], y: &mut [f3
     }
 }
 
-/// For one row: replaces the gradient of `y` by that of `x`, and adds the gradient of the parameters.
+/// For one row of an operator that is no formula: replaces the gradient of `y` by that of `x`, and adds the gradient of the parameters.
 pub(crate) fn backward(
     operator: Operator,
     packed: &[f32],
@@ -56,7 +58,7 @@ pub(crate) fn backward(
 ) {
     let dimension = x.len();
     match operator {
-        Operator::None => {}
+        Operator::None | Operator::Traced(_) => {}
         Operator::Translation => vector::add(packed_gradient, gradient),
         Operator::Diagonal => {
             vector::multiply_back(gradient, x, packed, packed_gradient);

@@ -6,10 +6,15 @@
 //! static relations only the right side has an operator; with dynamic relations either side has
 //! one, tensors have a leading dimension for the relation, and some names are in the plural.
 
+use std::f32::consts::PI;
 use std::ops::Range;
 
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
+use pbg_core::operator::{Initial, ParameterVector};
+use pbg_core::seed::{self, Purpose};
+use rand::RngExt;
+use rand_distr::{Distribution, StandardNormal};
 
 use crate::rows::SharedRows;
 use crate::spec::ModelSpec;
@@ -28,9 +33,10 @@ pub struct ParamTensor {
 }
 
 impl ParamTensor {
-    fn new(name: String, shape: Vec<usize>, rows: usize, row: &[f32]) -> Self {
-        let values = SharedRows::from_vec(row.repeat(rows), row.len());
-        let adagrad = SharedRows::zeros(rows, row.len());
+    fn new(name: String, shape: Vec<usize>, rows: usize, values: Vec<f32>) -> Self {
+        let width = values.len() / rows.max(1);
+        let values = SharedRows::from_vec(values, width);
+        let adagrad = SharedRows::zeros(rows, width);
         Self {
             name,
             shape,
@@ -96,9 +102,10 @@ struct OperatorSlot {
 }
 
 impl Params {
-    /// The parameters before any training: operators are the identity, global embeddings zero.
+    /// The parameters before any training: operators are the identity, global embeddings zero. What a formula wants
+    /// to be random is drawn from `seed`, each row from its place alone, so that more relations change none.
     #[must_use]
-    pub fn new(spec: &ModelSpec) -> Self {
+    pub fn new(spec: &ModelSpec, seed: u64) -> Self {
         let mut params = Self {
             tensors: Vec::new(),
             operators: Vec::new(),
@@ -110,8 +117,13 @@ impl Params {
             for side in Side::BOTH {
                 if side == Side::Rhs || spec.is_dynamic() {
                     let rows = spec.dynamic_relations;
-                    sides[side as usize] =
-                        params.add_operator(index, side, relation.operator, dimension, rows);
+                    sides[side as usize] = params.add_operator(
+                        (index, side),
+                        relation.operator,
+                        dimension,
+                        rows,
+                        seed,
+                    );
                 }
             }
             params.operators.push(sides);
@@ -122,7 +134,7 @@ impl Params {
                 let zeros = vec![0.0; entity.dimension];
                 params
                     .tensors
-                    .push(ParamTensor::new(name, vec![entity.dimension], 1, &zeros));
+                    .push(ParamTensor::new(name, vec![entity.dimension], 1, zeros));
                 params.tensors.len() - 1
             });
             params.globals.push(global);
@@ -132,18 +144,19 @@ impl Params {
 
     fn add_operator(
         &mut self,
-        relation: usize,
-        side: Side,
+        (relation, side): (usize, Side),
         operator: Operator,
         dimension: usize,
         rows: Option<usize>,
+        seed: u64,
     ) -> Option<OperatorSlot> {
         let first = self.tensors.len();
+        let at = [relation as u64, side as u64];
         let side = match side {
             Side::Lhs => "lhs",
             Side::Rhs => "rhs",
         };
-        for part in parts(operator, dimension) {
+        for (index, part) in (0..).zip(parts(operator, dimension)) {
             let tensor = if rows.is_some() {
                 part.dynamic_name
             } else {
@@ -151,12 +164,11 @@ impl Params {
             };
             let name = format!("relations/{relation}/operator/{side}/{tensor}");
             let shape = rows.into_iter().chain(part.shape.iter().copied()).collect();
-            self.tensors.push(ParamTensor::new(
-                name,
-                shape,
-                rows.unwrap_or(1),
-                &part.initial,
-            ));
+            let rows = rows.unwrap_or(1);
+            let draw = |row| part.row(seed, [at[0], at[1], index, row as u64]);
+            let values = (0..rows).flat_map(draw).collect();
+            self.tensors
+                .push(ParamTensor::new(name, shape, rows, values));
         }
         let count = self.tensors.len() - first;
         (count > 0).then_some(OperatorSlot { first, count })
@@ -240,7 +252,36 @@ struct Part {
     name: &'static str,
     dynamic_name: &'static str,
     shape: Vec<usize>,
-    initial: Vec<f32>,
+    initial: PartInitial,
+}
+
+/// What a row of a tensor is before any training.
+enum PartInitial {
+    Values(Vec<f32>),
+    /// So many numbers of a formula's parameter.
+    Drawn(Initial, usize),
+}
+
+impl Part {
+    /// The row at `place`: relation of the specification, side, tensor, row.
+    fn row(&self, seed: u64, place: [u64; 4]) -> Vec<f32> {
+        let (initial, width) = match &self.initial {
+            PartInitial::Values(values) => return values.clone(),
+            PartInitial::Drawn(initial, width) => (*initial, *width),
+        };
+        let mut rng = seed::stream(seed, Purpose::Operator, &place);
+        let mut row = vec![0.0; width];
+        match initial {
+            Initial::Zero => {}
+            Initial::One => row.fill(1.0),
+            Initial::Normal(deviation) => row.fill_with(|| {
+                let number: f32 = StandardNormal.sample(&mut rng);
+                number * deviation
+            }),
+            Initial::Angle => row.fill_with(|| rng.random_range(-PI..PI)),
+        }
+        row
+    }
 }
 
 /// The tensors of an operator, in the order in which the kernels pack them.
@@ -249,13 +290,13 @@ fn parts(operator: Operator, dimension: usize) -> Vec<Part> {
         name,
         dynamic_name,
         shape: vec![len],
-        initial: vec![value; len],
+        initial: PartInitial::Values(vec![value; len]),
     };
     let matrix = || Part {
         name: "linear_transformation",
         dynamic_name: "linear_transformations",
         shape: vec![dimension, dimension],
-        initial: identity(dimension),
+        initial: PartInitial::Values(identity(dimension)),
     };
     let translation = || vector("translation", "translations", 0.0, dimension);
     match operator {
@@ -270,7 +311,22 @@ fn parts(operator: Operator, dimension: usize) -> Vec<Part> {
                 vector("imag", "imag", 0.0, dimension / 2),
             ]
         }
+        Operator::Traced(formula) => {
+            let width = dimension / formula.components();
+            formula_parts(formula.formula().parameters(), width)
+        }
     }
+}
+
+/// The vectors of a formula.
+fn formula_parts(parameters: &'static [ParameterVector], width: usize) -> Vec<Part> {
+    let part = |parameter: &'static ParameterVector| Part {
+        name: &parameter.name,
+        dynamic_name: &parameter.name,
+        shape: vec![width],
+        initial: PartInitial::Drawn(parameter.initial, width),
+    };
+    parameters.iter().map(part).collect()
 }
 
 fn identity(dimension: usize) -> Vec<f32> {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 
 use crate::batch::Relations;
+use crate::operators;
 use crate::params::Params;
 use crate::rows::Mode;
 use crate::spec::{ModelSpec, SpecError};
@@ -71,6 +72,12 @@ pub struct Replacement<'a> {
     pub relation: u32,
     /// The model's parameters.
     pub params: &'a Params,
+}
+
+/// Bytes that the formulas of a model's operators take in each [`Ranker`].
+#[must_use]
+pub fn formula_bytes(spec: &ModelSpec) -> usize {
+    operators::traced::worker_bytes(spec)
 }
 
 /// Prepares queries and candidates and compares them. One per thread: it owns buffers.

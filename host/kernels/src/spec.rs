@@ -335,8 +335,7 @@ impl ModelSpec {
                 });
             }
         }
-        let matrix = matches!(relation.operator, Operator::Linear | Operator::Affine);
-        if self.regularization_coef > 0.0 && matrix {
+        if self.regularization_coef > 0.0 && relation.operator.is_matrix() {
             return Err(SpecError::Regularizer { relation: index });
         }
         Ok(())

@@ -145,8 +145,9 @@ impl Run {
             return Err(Failure::message(Kind::Config, what).help("start it with `pbg-host train`"));
         }
         let faults = Path::new(&self.config.checkpoint_path).join("faults");
+        let named = plugins::given_operators(&mut self.config, &self.plugins, &self.listener)?;
         let given = Given {
-            named: &self.plugins,
+            named: &named,
             order: self.order.take(),
             loss: self.loss.take(),
         };
@@ -205,14 +206,16 @@ pub(crate) fn check(
 ) -> PyResult<String> {
     let (order, loss) = (order.map(|order| order.order(py)), built(py, loss, config)?);
     work(py, |front| {
+        let mut config = config.config.clone();
+        let named = plugins::given_operators(&mut config, &plugins, front)?;
         let given = Given {
-            named: &plugins,
+            named: &named,
             order,
             loss,
         };
-        let filled = plugins::fill(&config.config, given, None, None, front)?;
+        let filled = plugins::fill(&config, given, None, None, front)?;
         filled.warnings.iter().for_each(|text| front.warn(text));
-        let resolved = Resolved::new(config.config.clone())?;
+        let resolved = Resolved::new(config)?;
         json(&resolved.check(Some(&filled.strategies.loss))?)
     })
 }

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use pbg_config::Config;
-use pbg_core::model::Precision;
+use pbg_core::model::{Operator, Precision};
 use pbg_store::dataset::Dataset;
 
 use crate::failure::{Failure, Result};
@@ -134,6 +134,7 @@ fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Res
     let mut config = Config::parse_with(&text, &origin, overrides, &installed)?;
     name_files(&mut config, &files);
     require_libtorch(&config, front)?;
+    plugins::load_operators(&mut config, front)?;
     // What the overrides say is complained of where it is opened.
     let named = overrides.iter().any(|(key, _)| key == "dataset");
     if named || Dataset::is_at(Path::new(&config.dataset)) {
@@ -169,6 +170,7 @@ fn parse(
     config.resolve_paths(folder, overrides, &installed)?;
     name_files(&mut config, &files);
     require_libtorch(&config, front)?;
+    plugins::load_operators(&mut config, front)?;
     // They were shown when the text was read by itself.
     let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
     for warning in warnings {
@@ -212,6 +214,11 @@ fn name_files(config: &mut Config, files: &[PathBuf]) {
         &mut config.loss_fn,
     ] {
         name_file(slot, files);
+    }
+    for relation in &mut config.relations {
+        if Operator::built_in(&relation.operator).is_none() {
+            name_file(&mut relation.operator, files);
+        }
     }
 }
 

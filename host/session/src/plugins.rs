@@ -2,6 +2,7 @@
 
 mod configured;
 mod log;
+mod operators;
 mod slots;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 use pbg_wasm::{Grant, Kind as Slot, Limits, PluginPath, Sandbox};
 
 pub use self::log::PluginLog;
+pub use self::operators::{given as given_operators, load as load_operators};
 use self::slots::{Slots, Source, Standbys, Taken};
 use crate::cache;
 use crate::failure::Result;
@@ -73,6 +75,7 @@ pub fn installed(files: &[PathBuf]) -> Installed {
         orders: standard(&[Slot::BucketOrder]),
         samplers: standard(&[Slot::RelationSampler]),
         losses: standard(&[Slot::TracedLoss, Slot::ComputedLoss]),
+        operators: standard(&[Slot::TracedOperator]),
         files: files.iter().filter_map(|file| bare(file)).collect(),
     }
 }
@@ -106,7 +109,9 @@ pub fn fill(
     let used = Slots::new(&source, config, given)?;
     let standbys = Standbys::new(&source, config, &used)?;
     let installed = installed(&source.path.files()).names();
-    let mut warnings = slots::unused(config, &used.names(), &standbys.names(), &installed)?;
+    let mut names = used.names();
+    names.extend(config.operator_plugins());
+    let mut warnings = slots::unused(config, &names, &standbys.names(), &installed)?;
     let order = |plugin| configured::order(plugin, config);
     let sampler = |plugin| configured::sampler(plugin, config);
     let fallbacks = Fallbacks {

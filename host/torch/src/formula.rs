@@ -97,6 +97,8 @@ impl Evaluation<'_> {
             Node::Negative => Value::Many(self.negative.shallow_clone()),
             Node::Columns => Value::One(self.negative.size()[1] as f64),
             Node::Constant(value) => Value::One(value.into()),
+            // A checked loss has none.
+            Node::Component(_) | Node::Gradient(_) => Value::One(f64::NAN),
             Node::Parameter(index) => Value::One(self.parameters[index as usize].into()),
             Node::Unary(op, x) => match self.value(x)? {
                 Value::One(x) => rounded(op.apply(*x)),
@@ -170,7 +172,7 @@ fn rounded(value: f64) -> Value {
     Value::One(f64::from(value as f32))
 }
 
-fn unary(op: Unary, x: &Tensor) -> Result<Tensor, TchError> {
+pub(super) fn unary(op: Unary, x: &Tensor) -> Result<Tensor, TchError> {
     match op {
         Unary::Neg => x.f_neg(),
         Unary::Abs => x.f_abs(),
@@ -181,10 +183,12 @@ fn unary(op: Unary, x: &Tensor) -> Result<Tensor, TchError> {
         Unary::Softplus => x.f_softplus(),
         Unary::Relu => x.f_relu(),
         Unary::StopGradient => Ok(x.shallow_clone()),
+        Unary::Sin => x.f_sin(),
+        Unary::Cos => x.f_cos(),
     }
 }
 
-fn binary(op: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor, TchError> {
+pub(super) fn binary(op: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor, TchError> {
     let holds = match op {
         Binary::Add => return a.f_add(b),
         Binary::Sub => return a.f_sub(b),

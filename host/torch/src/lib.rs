@@ -29,6 +29,7 @@ mod stream;
 mod sums;
 mod tables;
 mod touched;
+mod traced_operator;
 mod transfer;
 mod worker;
 mod working_set;

@@ -6,6 +6,7 @@ use pbg_core::model::Operator;
 use tch::{TchError, Tensor};
 
 use super::parameters::Parameter;
+use super::traced_operator::Given;
 
 /// Floats of matrices that are gathered at once, where every row has a matrix of its own.
 const MATRICES: i64 = 16 << 20;
@@ -29,6 +30,11 @@ impl Transform<'_> {
             Operator::ComplexDiagonal => complex_product(&halves(x)?, &[of(0)?, of(1)?], false),
             Operator::Linear => self.multiply(&parameters[0], x, false),
             Operator::Affine => self.multiply(&parameters[0], x, false)?.f_add(&of(1)?),
+            Operator::Traced(formula) => {
+                let parameters = self.all_rows(parameters)?;
+                let given = Given::new(&formula, x, None, &parameters)?;
+                given.made(formula.forward(), formula.components())
+            }
         }
     }
 
@@ -68,7 +74,25 @@ impl Transform<'_> {
                 }
                 self.multiply(&parameters[0], gradient, true)
             }
+            Operator::Traced(formula) => {
+                let values = self.all_rows(parameters)?;
+                let given = Given::new(&formula, x, Some(gradient), &values)?;
+                let gradients = given.evaluate(formula.backward())?;
+                let (components, others) = gradients.split_at(formula.components());
+                for (parameter, gradient) in parameters.iter_mut().zip(others) {
+                    if let Some(gradient) = gradient {
+                        self.sum(parameter, &given.spread(gradient)?)?;
+                    }
+                }
+                given.joined(components)
+            }
         }
+    }
+
+    /// The values of all parameters, as [`Transform::rows`].
+    fn all_rows(&self, parameters: &[Parameter]) -> Result<Vec<Tensor>, TchError> {
+        let rows = |parameter: &Parameter| self.rows(&parameter.values);
+        parameters.iter().map(rows).collect()
     }
 
     /// A parameter's values for every row, or one row for all.

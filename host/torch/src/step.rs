@@ -8,7 +8,6 @@ use std::sync::MutexGuard;
 
 use pbg_core::batch_graph::{Negatives, Operation, StepSpec};
 use pbg_core::graph::Side;
-use pbg_core::model::Operator;
 use pbg_core::strategy::{Formula, LossWorker};
 use pbg_kernels::device::{
     Compare, Comparison, N3, NO_ROUNDED_DISTANCES, PassStages, Plan, Slice, SliceStages,
@@ -90,7 +89,7 @@ impl DeviceStep<'_> {
     fn n3(&self) -> N3 {
         N3 {
             coefficient: self.spec.regularization_coef,
-            complex: self.plan.operator == Operator::ComplexDiagonal,
+            complex: self.plan.operator.is_complex(),
         }
     }
 
@@ -117,6 +116,12 @@ impl DeviceStep<'_> {
     fn regularize_parameters(&mut self, side: Side) -> Result<(), TchError> {
         let n3 = self.n3();
         let parameters = self.read.operator(side);
+        let width: i64 = parameters.iter().map(|p| p.values.size()[1]).sum();
+        let n3 = N3 {
+            // Where they are two halves as well.
+            complex: n3.complex && width == self.plan.dimension as i64,
+            ..n3
+        };
         let counts = transfer::floats(&self.touched.relation_counts, self.place)?;
         let packed: Vec<&Tensor> = parameters.iter().map(|p| &p.values).collect();
         let (values, gradients) = cubes(n3, &Tensor::f_cat(&packed, 1)?)?;

@@ -82,7 +82,7 @@ impl CheckReport {
 
 /// Parameters of operators and global embeddings, with an accumulator each.
 pub(crate) fn parameter_bytes(spec: &ModelSpec) -> u64 {
-    let params = Params::new(spec);
+    let params = Params::new(spec, 0);
     let tensors = params.tensors().iter();
     tensors
         .map(|t| 8 * t.shape.iter().product::<usize>() as u64)
@@ -94,7 +94,7 @@ fn exchange_bytes(blueprint: &Blueprint) -> u64 {
     let layout = &blueprint.layout;
     let fixed = || layout.fixed_tables().map(|(t, p)| (&layout.types[t], p));
     let tables: u64 = fixed().map(|(layout, p)| layout.bytes(p)).sum();
-    let params = Params::new(&blueprint.spec);
+    let params = Params::new(&blueprint.spec, 0);
     let of_params = params.tensors().iter();
     let rows = of_params.map(|t| 2 * t.values.rows() as u64).sum::<u64>()
         + fixed()

@@ -144,7 +144,7 @@ impl Resolved {
     /// The parameters with which a run begins, and their accumulators.
     #[must_use]
     pub fn first_parameters(&self) -> Vec<Tensor> {
-        model(&Params::new(&self.blueprint().spec))
+        model(&Params::new(&self.blueprint().spec, self.config().seed))
     }
 
     /// Writes a partition of a checkpoint whose numbers are from elsewhere.

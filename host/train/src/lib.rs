@@ -57,6 +57,7 @@ pub use identity::Allowed;
 pub use losses::{GuardedLoss, traced};
 pub use member::{Actor, Cluster, ClusterError, Rehearsed, Scene, SyncLimits, rehearse};
 pub use memory::{TooLittle, peak_bytes, require as require_memory};
+pub use pbg_kernels::executed;
 pub use query::{Chosen, Entity, Model, Neighbor};
 pub use resolved::Resolved;
 pub use run::{Fallbacks, Outcome, Strategies};

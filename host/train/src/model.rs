@@ -1,7 +1,10 @@
 //! From a configuration and a dataset to the model that is trained: who is compared with whom.
 
+use std::collections::BTreeMap;
+
 use pbg_config::{Config, RelationConfig};
 use pbg_core::graph::Side;
+use pbg_core::model::Operator;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::table::Features;
 use pbg_store::dataset::{Dataset, Ids, Relation};
@@ -148,15 +151,17 @@ fn model_spec(config: &Config, dataset: &Dataset, layout: &Layout) -> Result<Mod
             featurized: config.entities[&t.name].featurized,
         })
         .collect();
+    let operators = operators(config)?;
     let relations = if config.dynamic_relations {
         config
             .relations
             .iter()
-            .map(|r| relation_spec(r, layout))
+            .map(|r| relation_spec(r, &operators, layout))
             .collect::<Result<_, _>>()?
     } else {
-        let entry =
-            |relation: &Relation| relation_spec(configured(config, relation, dataset)?, layout);
+        let entry = |relation: &Relation| {
+            relation_spec(configured(config, relation, dataset)?, &operators, layout)
+        };
         dataset
             .relations()
             .iter()
@@ -226,7 +231,28 @@ fn configured<'a>(
     Ok(entry)
 }
 
-fn relation_spec(relation: &RelationConfig, layout: &Layout) -> Result<RelationSpec, SettingError> {
+/// What each operator that the configuration names stands for.
+fn operators(config: &Config) -> Result<BTreeMap<&str, Operator>, SettingError> {
+    let mut operators = BTreeMap::new();
+    for relation in &config.relations {
+        let name = relation.operator.as_str();
+        if !operators.contains_key(name) {
+            let operator = config.operator(name);
+            let operator = operator.map_err(|source| SettingError::Operator {
+                relation: relation.name.clone(),
+                source,
+            })?;
+            operators.insert(name, operator);
+        }
+    }
+    Ok(operators)
+}
+
+fn relation_spec(
+    relation: &RelationConfig,
+    operators: &BTreeMap<&str, Operator>,
+    layout: &Layout,
+) -> Result<RelationSpec, SettingError> {
     let index = |name: &str| {
         layout
             .types
@@ -240,7 +266,7 @@ fn relation_spec(relation: &RelationConfig, layout: &Layout) -> Result<RelationS
     Ok(RelationSpec {
         lhs: index(&relation.lhs)?,
         rhs: index(&relation.rhs)?,
-        operator: relation.operator,
+        operator: operators[relation.operator.as_str()],
         weight: relation.weight,
         all_negs: relation.all_negs,
     })

@@ -159,7 +159,7 @@ impl Model<'_> {
 
     /// Parameters of the model without operators.
     fn global_embeddings(&self, spec: &ModelSpec) -> Result<Params, RunError> {
-        let mut params = Params::new(spec);
+        let mut params = Params::new(spec, 0);
         let names: Vec<String> = params.tensors().iter().map(|t| t.name.clone()).collect();
         for tensor in names
             .iter()

@@ -86,7 +86,7 @@ impl<'a> Trained<'a> {
             missing = Missing::of(earlier, &resolved.ids()?);
             blueprint = Cow::Owned(resolved.blueprint().as_of(earlier));
         }
-        let mut params = Params::new(&blueprint.spec);
+        let mut params = Params::new(&blueprint.spec, config.seed);
         commit::read_model(checkpoint.model()?, &mut params)?;
         let features = blueprint.features(dataset)?;
         Ok(Self {

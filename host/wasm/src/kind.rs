@@ -17,15 +17,18 @@ pub enum Kind {
     TracedLoss,
     /// A loss as code.
     ComputedLoss,
+    /// An operator as data.
+    TracedOperator,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::BucketOrder,
         Self::RelationSampler,
         Self::TracedLoss,
         Self::ComputedLoss,
+        Self::TracedOperator,
     ];
 
     /// The interface whose export makes a component one of this kind, with its version.
@@ -35,6 +38,7 @@ impl Kind {
             Self::RelationSampler => "relation-sampler",
             Self::TracedLoss => "loss-traced",
             Self::ComputedLoss => "loss-computed",
+            Self::TracedOperator => "operator-traced",
         };
         format!("{PACKAGE}/{name}@{VERSION}")
     }
@@ -47,6 +51,7 @@ impl std::fmt::Display for Kind {
             Self::RelationSampler => "relation sampler",
             Self::TracedLoss => "traced loss",
             Self::ComputedLoss => "computed loss",
+            Self::TracedOperator => "traced operator",
         })
     }
 }

@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::log::LogSink;
 use crate::loss::{LoadedLoss, load_computed, load_traced};
 use crate::metadata::{self, Metadata};
+use crate::operator::{LoadedOperator, load as load_operator};
 use crate::order::LoadedOrder;
 use crate::program::{Program, Workshop, chain};
 use crate::sampler::LoadedSampler;
@@ -286,6 +287,17 @@ impl Plugin {
                 program, id, declared, parameters,
             )?)?),
         })
+    }
+
+    /// Makes it an operator, as [`Plugin::into_order`] makes it an order.
+    ///
+    /// # Errors
+    /// As [`Plugin::into_order`]; a formula that is no operator is a [`LoadError::Fault`] of `build`.
+    pub fn into_operator(self, parameters: &Value) -> Result<LoadedOperator, LoadError> {
+        self.expect(Kind::TracedOperator)?;
+        let id = self.id();
+        let declared = &self.inspection.metadata.parameters;
+        load_operator(Strategy::new(self.program, id, declared, parameters)?)
     }
 
     fn expect(&self, expected: Kind) -> Result<(), LoadError> {

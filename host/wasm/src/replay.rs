@@ -84,7 +84,7 @@ pub enum Call {
         /// What was observed after each draw that was trained.
         losses: Vec<f32>,
     },
-    /// The formula of a loss.
+    /// The formula of a loss or an operator.
     Build,
     /// New values of a formula's parameters.
     Update {
@@ -195,6 +195,10 @@ impl Replay {
                 let sampler = plugin.into_sampler(&self.parameters)?;
                 let walk = sampler.create(counts, *batch_size, *seed);
                 Ok(walk.and_then(|mut walk| draw(walk.as_mut(), losses)))
+            }
+            Call::Build if plugin.inspection().kind == Kind::TracedOperator => {
+                plugin.into_operator(&self.parameters)?;
+                Ok(Ok("a formula".to_owned()))
             }
             Call::Build => self.ask_loss(plugin, |_| Ok("a formula".to_owned())),
             Call::Update { progress, values } => {

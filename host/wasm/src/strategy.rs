@@ -8,7 +8,9 @@ use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
 
-use crate::bindings::{bucket_order, loss_computed, loss_traced, relation_sampler, types};
+use crate::bindings::{
+    bucket_order, loss_computed, loss_traced, operator_traced, relation_sampler, types,
+};
 use crate::error::LoadError;
 use crate::fault::Fault;
 use crate::guest::Guest;
@@ -71,7 +73,13 @@ macro_rules! exports {
     )*};
 }
 
-exports!(bucket_order, relation_sampler, loss_traced, loss_computed);
+exports!(
+    bucket_order,
+    relation_sampler,
+    loss_traced,
+    loss_computed,
+    operator_traced
+);
 
 /// A plugin that fills a slot.
 pub(crate) struct Strategy<E> {

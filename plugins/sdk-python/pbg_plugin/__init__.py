@@ -27,6 +27,7 @@ from . import log
 from .metadata import Metadata, Parameter
 from .loss import Progress, Scores, TracedLoss, export_traced_loss
 from .loss import exp, log as ln, relu, sigmoid, softplus, sqrt
+from .operator import Embedding, TracedOperator, cos, export_traced_operator, sin
 from .order import Bucket, Order, Pass, export_order, pick_by_plan
 from .rng import Rng
 from .sampler import Draw, Left, Sampler, Share, export_sampler
@@ -40,6 +41,7 @@ class Refused(Exception):
 __all__ = [
     "Bucket",
     "Draw",
+    "Embedding",
     "Left",
     "Metadata",
     "Order",
@@ -52,16 +54,20 @@ __all__ = [
     "Scores",
     "Share",
     "TracedLoss",
+    "TracedOperator",
     "Traffic",
+    "cos",
     "exp",
     "export_order",
     "export_sampler",
     "export_traced_loss",
+    "export_traced_operator",
     "ln",
     "log",
     "pick_by_plan",
     "relu",
     "sigmoid",
+    "sin",
     "softplus",
     "sqrt",
 ]

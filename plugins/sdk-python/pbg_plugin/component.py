@@ -11,6 +11,7 @@ from . import log
 
 if TYPE_CHECKING:
     from .loss import Graph
+    from .operator import Formula
     from .metadata import Parameter
 
 # Both are only in a component.
@@ -181,6 +182,31 @@ def lowered(graph: Graph, update_every: int) -> Any:
     parameters = [wit.NamedParameter(*named) for named in graph.parameters.items()]
     nodes = [node(*parts) for parts in graph.nodes]
     return wit.Graph(nodes, graph.output, parameters, update_every)
+
+
+def lowered_operator(formula: Formula) -> Any:
+    """A formula as the host takes it."""
+    from wit_world.exports import operator_traced as wit
+
+    def node(op: str, *operands: Any) -> Any:
+        if op in ("component", "parameter", "constant"):
+            return getattr(wit, "Node_" + op.capitalize())(*operands)
+        if op in ("select", "clamp"):
+            record = getattr(wit, op.capitalize())(*operands)
+            return getattr(wit, "Node_" + op.capitalize())(record)
+        if len(operands) == 1:
+            return wit.Node_Unary(wit.Unary(wit.UnaryOp[op.upper()], *operands))
+        return wit.Node_Binary(wit.Binary(wit.BinaryOp[op.upper()], *operands))
+
+    def beginning(initial: Any) -> Any:
+        if isinstance(initial, str):
+            return getattr(wit, "Initial_" + initial.capitalize())()
+        return wit.Initial_Normal(float(initial))
+
+    vectors = formula.vectors.items()
+    parameters = [wit.VectorParameter(name, beginning(initial)) for name, initial in vectors]
+    nodes = [node(*parts) for parts in formula.nodes]
+    return wit.Formula(len(formula.outputs), parameters, nodes, formula.outputs)
 
 
 class Configured:

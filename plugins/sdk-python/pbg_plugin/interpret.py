@@ -6,6 +6,7 @@ import math
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .loss import MASKED, Graph, TracedLoss, trace
+from .operator import TracedOperator, trace_operator
 
 _UNARY: Dict[str, Callable[[float], float]] = {
     "neg": lambda x: -x,
@@ -17,6 +18,8 @@ _UNARY: Dict[str, Callable[[float], float]] = {
     "softplus": lambda x: max(x, 0.0) + math.log1p(math.exp(-abs(x))),
     "relu": lambda x: max(x, 0.0),
     "stop_gradient": lambda x: x,
+    "sin": math.sin,
+    "cos": math.cos,
 }
 
 _OTHERS: Dict[str, Callable[..., float]] = {
@@ -122,3 +125,29 @@ def gradient(
 
     slopes = [0.0 if s == MASKED else slope(at) for at, s in enumerate([positive, *negatives])]
     return slopes[0], slopes[1:]
+
+
+def apply(
+    operator: TracedOperator, embedding: Sequence[float], parameters: Dict[str, Sequence[float]]
+) -> List[float]:
+    """What an operator makes of an embedding with the parameters of a relation, by name."""
+    formula = trace_operator(operator)
+    width, rest = divmod(len(embedding), len(formula.outputs))
+    if rest:
+        raise ValueError(f"{len(embedding)} numbers cannot be cut into {len(formula.outputs)}")
+    made = [0.0] * len(embedding)
+    for at in range(width):
+        values: List[float] = []
+        for op, *operands in formula.nodes:
+            if op == "component":
+                values.append(float(embedding[operands[0] * width + at]))
+            elif op == "parameter":
+                values.append(float(parameters[list(formula.vectors)[operands[0]]][at]))
+            elif op == "constant":
+                values.append(operands[0])
+            else:
+                function = _UNARY.get(op) or _OTHERS[op]
+                values.append(function(*(values[operand] for operand in operands)))
+        for index, output in enumerate(formula.outputs):
+            made[index * width + at] = values[output]
+    return made

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from typing import List, Type, TypeVar
 
-from .interpret import evaluate, gradient
+from .interpret import apply, evaluate, gradient
 from .loss import MASKED, TracedLoss
+from .operator import TracedOperator, trace_operator
 from .order import Bucket, Order, Pass
 from .sampler import Draw, Sampler, Share
 
 __all__ = ["check_order", "check_plan", "check_sampler", "check_traced_loss", "evaluate"]
-__all__ += ["draws_of", "gradient", "with_defaults"]
+__all__ += ["apply", "check_traced_operator", "draws_of", "gradient", "with_defaults"]
 
 GRIDS = [(1, 1), (1, 5), (5, 1), (2, 2), (3, 5), (5, 3), (4, 4), (16, 16)]
 
 
-P = TypeVar("P", Order, Sampler, TracedLoss)
+P = TypeVar("P", Order, Sampler, TracedLoss, TracedOperator)
 
 
 def with_defaults(plugin: Type[P]) -> P:
@@ -87,3 +88,23 @@ def check_traced_loss(loss: Type[TracedLoss]) -> None:
         for negatives in ([], [0.0], [positive] * 3, extreme, [MASKED, 1.0], [MASKED]):
             found = evaluate(made, positive, negatives)
             assert math.isfinite(found), f"loss {found} for {positive} and {negatives}"
+
+
+def check_traced_operator(operator: Type[TracedOperator]) -> None:
+    """Asserts that components, parameters and outputs of an operator fit each other, and that what
+    it makes of ordinary embeddings is finite."""
+    made = with_defaults(operator)
+    formula = trace_operator(made)
+    count = len(formula.outputs)
+    assert count in (1, 2, 4), f"{count} outputs: 1, 2 or 4 components"
+    for op, *operands in formula.nodes:
+        assert op != "component" or operands[0] < count, f"component {operands[0]} of {count}"
+    assert formula.vectors, "it has no parameters"
+    begin = {"zero": 0.0, "one": 1.0, "angle": 2.0}
+    for by in (-0.3, 0.0, 0.3):
+        values = {
+            name: [begin.get(str(initial), 0.1) + by] * 3
+            for name, initial in formula.vectors.items()
+        }
+        found = apply(made, [0.5 - 0.2 * at for at in range(3 * count)], values)
+        assert all(math.isfinite(x) for x in found), f"{found} with {values}"

@@ -5,6 +5,7 @@
 
 pub mod computed;
 pub mod metadata;
+pub mod operator;
 pub mod order;
 pub mod sampler;
 pub mod traced;

@@ -38,7 +38,8 @@
 //!
 //! Relation samplers are made the same way, with [`Sampler`] and [`export_sampler!`]. So are losses,
 //! with [`TracedLoss`] and [`export_traced_loss!`] for a formula, or [`ComputedLoss`] and
-//! [`export_computed_loss!`] for code.
+//! [`export_computed_loss!`] for code, and operators of relations, with [`TracedOperator`] and
+//! [`export_traced_operator!`].
 //!
 //! Three rules keep a plugin out of trouble:
 //!
@@ -57,6 +58,7 @@ mod left;
 pub mod log;
 pub mod loss;
 mod metadata;
+pub mod operator;
 mod order;
 mod parameters;
 mod partitions;
@@ -71,6 +73,7 @@ mod traffic;
 pub use left::Left;
 pub use loss::{ComputedLoss, TracedLoss};
 pub use metadata::{Metadata, Parameter, ParameterKind};
+pub use operator::TracedOperator;
 pub use order::{Order, pick_by_plan};
 pub use parameters::{Parameters, Value};
 pub use pass::{Bucket, Pass, Side};

@@ -1,12 +1,14 @@
 //! What a plugin's own tests need: contracts that the host enforces, checked natively.
 
 mod losses;
+mod operators;
 mod samplers;
 
 pub use losses::{
     assert_computed_loss, assert_gradient, assert_traced_loss, computed_with_defaults,
     traced_with_defaults,
 };
+pub use operators::{assert_traced_operator, operator_with_defaults};
 pub use samplers::{assert_draws, assert_sampler};
 
 use crate::{Bucket, Metadata, Order, ParameterKind, Parameters, Pass, Value};

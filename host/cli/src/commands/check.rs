@@ -53,8 +53,9 @@ pub(crate) struct Args {
 /// # Errors
 /// The first thing that would keep training from starting.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let config = load::config(&args.config, terminal)?;
-    let filled = plugins::fill(&config, Given::named(&args.plugins), None, None, &terminal)?;
+    let mut config = load::config(&args.config, terminal)?;
+    let given = plugins::given_operators(&mut config, &args.plugins, &terminal)?;
+    let filled = plugins::fill(&config, Given::named(&given), None, None, &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
     let needs = resolved.check(Some(&filled.strategies.loss))?;

@@ -40,6 +40,8 @@ pub(crate) enum Named {
     Distmult,
     /// TransE: relations move points, nearness is distance.
     Transe,
+    /// RotatE: relations turn complex numbers.
+    Rotate,
     /// PyTorch-BigGraph's own configuration of FB15k.
     Pbg,
 }
@@ -50,6 +52,7 @@ impl From<Named> for Preset {
             Named::Complex => Self::Complex,
             Named::Distmult => Self::Distmult,
             Named::Transe => Self::Transe,
+            Named::Rotate => Self::Rotate,
             Named::Pbg => Self::Pbg,
         }
     }

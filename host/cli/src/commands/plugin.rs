@@ -8,6 +8,7 @@ mod list;
 mod new;
 mod replay;
 
+use pbg_core::operator::Traced;
 use pbg_core::strategy::Loss;
 use pbg_session::Front as _;
 use pbg_wasm::{Limits, LoadedLoss, Plugin, Sandbox};
@@ -67,6 +68,13 @@ fn loss(plugin: &Plugin, parameters: &Value) -> Result<(Box<dyn Loss>, bool)> {
         }
         LoadedLoss::Computed(code) => (Box::new(code), false),
     })
+}
+
+/// The plugin as the formula of an operator.
+fn operator(plugin: &Plugin, parameters: &Value) -> Result<Traced> {
+    Ok(Traced::new(
+        plugin.clone().into_operator(parameters)?.formula,
+    ))
 }
 
 /// The loss of this name, with its defaults.

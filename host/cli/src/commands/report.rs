@@ -115,8 +115,8 @@ impl Known {
     fn configured(&mut self, config: &Config, terminal: Terminal) {
         self.fact("dataset", &config.dataset);
         self.fact("dimension", config.dimension);
-        let operators = config.relations.iter().map(|relation| relation.operator);
-        self.fact("operator", names(operators.map(name)));
+        let operators = config.relations.iter().map(|r| r.operator.clone());
+        self.fact("operator", names(operators));
         self.fact("comparator", name(config.comparator));
         self.fact("loss", &config.loss_fn);
         self.fact("lr", config.lr);

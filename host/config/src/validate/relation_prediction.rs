@@ -23,13 +23,13 @@ impl Rules<'_> {
             );
         }
         for (i, relation) in self.relations() {
-            let (name, operator) = match relation.operator {
-                Operator::None => ("none", true),
-                Operator::Linear => ("linear", true),
-                Operator::Affine => ("affine", true),
-                _ => ("", false),
-            };
-            if operator {
+            let linear = [
+                Operator::Diagonal,
+                Operator::Translation,
+                Operator::ComplexDiagonal,
+            ];
+            let name = &relation.operator;
+            if !linear.iter().any(|operator| operator.name() == name) {
                 self.blame(
                     [key(), of_relation(i, "operator")],
                     format!("is there for the operators `diagonal`, `translation` and `complex_diagonal` only, not for `{name}`"),

@@ -235,7 +235,7 @@ impl Builder {
     pub(super) fn regularize_parameters(&mut self, pass: Pass) -> Result<(), ShapeError> {
         let i = pass.operator_side as usize;
         match self.operator_gradients[i] {
-            Some(gradients) if self.step_spec().regularized => {
+            Some(gradients) if self.step_spec().regularizes_parameters() => {
                 let name = Name {
                     what: "regularize parameters",
                     side: Some(pass.operator_side),

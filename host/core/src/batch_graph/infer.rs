@@ -20,6 +20,7 @@ pub fn parameter_width(operator: Operator, dimension: usize) -> usize {
         Operator::Diagonal | Operator::Translation | Operator::ComplexDiagonal => dimension,
         Operator::Linear => dimension * dimension,
         Operator::Affine => dimension * (dimension + 1),
+        Operator::Traced(formula) => formula.parameter_width(dimension),
     }
 }
 
@@ -195,10 +196,18 @@ fn transformed(
     parameters: usize,
 ) -> Result<(), ShapeError> {
     let (input, width) = operands.rows(rows, "rows")?;
-    if operator == Operator::ComplexDiagonal && !width.is_multiple_of(2) {
-        let expected = "rows of an even number of floats".to_owned();
-        let reason = "complex_diagonal pairs coordinates, so the dimension must be even";
-        return Err(operands.wrong(rows, "rows", expected, reason));
+    if !width.is_multiple_of(operator.components()) {
+        let (expected, reason) = match operator.components() {
+            2 => (
+                "rows of an even number of floats",
+                "the operator pairs coordinates, so the dimension must be even",
+            ),
+            _ => (
+                "rows of a multiple of 4 floats",
+                "the operator takes coordinates four by four, so the dimension must be a multiple of 4",
+            ),
+        };
+        return Err(operands.wrong(rows, "rows", expected.to_owned(), reason));
     }
     let wanted = Dim::Parameters(parameter_width(operator, width));
     let reason = "an operator's parameters are as many as the dimension asks for";

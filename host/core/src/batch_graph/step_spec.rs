@@ -43,6 +43,16 @@ impl StepSpec {
         matches!(self.comparator, Comparator::L2 | Comparator::SquaredL2)
     }
 
+    /// Whether the operator's parameters are regularised: where they have a size.
+    #[must_use]
+    pub fn regularizes_parameters(&self) -> bool {
+        let sized = match self.operator {
+            Operator::Traced(formula) => formula.has_sized_parameters(),
+            _ => true,
+        };
+        self.regularized && sized
+    }
+
     pub(super) fn in_batch(&self, side: Side) -> bool {
         matches!(
             self.negatives[side as usize],

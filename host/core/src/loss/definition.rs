@@ -2,16 +2,14 @@
 
 use std::num::NonZeroU32;
 
-use super::builder::fold;
 use super::error::GraphError;
 use super::node::{Node, NodeId, Shape, Unary};
+use crate::formula::check::{NodeCheck, parameter_names};
 
 /// Nodes that a graph may have, unless its host grants other numbers.
 pub const MAX_NODES: usize = 1024;
 /// Parameters that a graph may have.
 pub const MAX_PARAMETERS: usize = 64;
-/// Bytes of a parameter's name.
-const NAME_BYTES: usize = 64;
 
 /// A number of the graph that its plugin may change while training goes on.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,28 +51,16 @@ impl Definition {
     /// The first thing that is wrong, in the order of nodes.
     pub fn check(self, max_nodes: usize) -> Result<Graph, GraphError> {
         let found = self.nodes.len();
-        if found == 0 {
-            return Err(GraphError::Empty);
-        }
-        if found > max_nodes {
-            return Err(GraphError::TooManyNodes {
-                found,
-                limit: max_nodes,
-            });
-        }
+        let mut check = NodeCheck::new(&self.nodes, self.parameters.len(), max_nodes)?;
         check_parameters(&self.parameters)?;
-        let mut shapes: Vec<Shape> = Vec::with_capacity(found);
-        let mut constants: Vec<Option<f32>> = Vec::with_capacity(found);
         for (node, &what) in (0..).zip(&self.nodes) {
-            self.check_operands(node, what)?;
-            check_shape(node, what, &shapes)?;
-            let value = fold(what, |id| constants[id as usize]);
-            if let Some(value) = value.filter(|value| !value.is_finite()) {
-                return Err(GraphError::NotFinite { node, what, value });
+            if let Node::Component(_) | Node::Gradient(_) = what {
+                let kind = "a loss";
+                return Err(GraphError::Foreign { node, what, kind });
             }
-            constants.push(value);
-            shapes.push(what.shape(|id| shapes[id as usize]));
+            check.next(what)?;
         }
+        let shapes = check.shapes;
         let output = self.output;
         match shapes.get(output as usize) {
             Some(Shape::Row) => Ok(Graph {
@@ -91,73 +77,19 @@ impl Definition {
             }),
         }
     }
-
-    fn check_operands(&self, node: NodeId, what: Node) -> Result<(), GraphError> {
-        let nodes = self.nodes.len();
-        if let Node::Parameter(parameter) = what
-            && parameter as usize >= self.parameters.len()
-        {
-            return Err(GraphError::UnknownParameter {
-                node,
-                parameter,
-                parameters: self.parameters.len(),
-            });
-        }
-        match what.operands().find(|&operand| operand >= node) {
-            None => Ok(()),
-            Some(operand) if operand as usize >= nodes => Err(GraphError::UnknownOperand {
-                node,
-                what,
-                operand,
-                nodes,
-            }),
-            Some(operand) => Err(GraphError::ForwardReference {
-                node,
-                what,
-                operand,
-            }),
-        }
-    }
-}
-
-fn check_shape(node: NodeId, what: Node, shapes: &[Shape]) -> Result<(), GraphError> {
-    let (Node::Reduce(_, operand) | Node::Softmax(operand)) = what else {
-        return Ok(());
-    };
-    match shapes[operand as usize] {
-        Shape::Matrix => Ok(()),
-        found => Err(GraphError::Shape {
-            node,
-            what,
-            operand,
-            found,
-        }),
-    }
 }
 
 fn check_parameters(parameters: &[Parameter]) -> Result<(), GraphError> {
-    if parameters.len() > MAX_PARAMETERS {
-        return Err(GraphError::TooManyParameters {
-            found: parameters.len(),
-            limit: MAX_PARAMETERS,
-        });
-    }
-    for (index, Parameter { name, value }) in parameters.iter().enumerate() {
-        let fault = |reason: String| Err(GraphError::Parameter { index, reason });
-        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        if name.is_empty() || name.len() > NAME_BYTES || !name.chars().all(allowed) {
-            return fault(format!(
-                "its name must be 1 to {NAME_BYTES} lower-case letters, digits and underscores"
-            ));
-        }
-        if parameters[..index].iter().any(|other| other.name == *name) {
-            return fault(format!("{name} is there twice"));
-        }
-        if !value.is_finite() {
-            return fault(format!("{name} is {value}, which is not finite"));
+    let names = parameters.iter().map(|parameter| parameter.name.as_str());
+    parameter_names(names, MAX_PARAMETERS)?;
+    match parameters.iter().position(|p| !p.value.is_finite()) {
+        None => Ok(()),
+        Some(index) => {
+            let Parameter { name, value } = &parameters[index];
+            let reason = format!("{name} is {value}, which is not finite");
+            Err(GraphError::Parameter { index, reason })
         }
     }
-    Ok(())
 }
 
 impl Graph {

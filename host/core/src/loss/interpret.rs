@@ -1,9 +1,9 @@
 //! A graph row by row in f64: slow, plain, and what everything faster is compared with.
 
-use super::builder::fold;
 use super::definition::Graph;
 use super::derive::Derived;
 use super::node::{Binary, Node, NodeId, Reduction};
+use crate::formula::builder::fold;
 use crate::strategy::MASKED;
 
 /// The value of a node in one row.
@@ -55,6 +55,8 @@ impl Row<'_> {
             Node::Columns => Value::One(self.negatives.len() as f64),
             Node::Constant(value) => Value::One(value.into()),
             Node::Parameter(index) => Value::One(self.parameters[index as usize].into()),
+            // A checked loss has none.
+            Node::Component(_) | Node::Gradient(_) => Value::One(f64::NAN),
             Node::Unary(op, x) => self.map([of(x); 3], |x, _, _| op.apply(x)),
             Node::Binary(op, a, b) => self.map([of(a), of(b), of(b)], |a, b, _| op.apply(a, b)),
             Node::Select(condition, then, otherwise) => {

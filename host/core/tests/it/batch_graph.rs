@@ -53,7 +53,7 @@ prop_compose! {
             (_, true) => Negatives::All,
             (_, false) => Negatives::Sampled { in_batch, uniform },
         });
-        let operator = Operator::ALL[operator];
+        let operator = Operator::BUILT_IN[operator];
         let matrix = matches!(operator, Operator::Linear | Operator::Affine);
         StepSpec {
             dimension: [2 * half_dimension; 2],

@@ -1,6 +1,7 @@
-//! The graphs of a step and of a loss, from outside.
+//! The graphs of a step, of a loss and of an operator, from outside.
 
 mod batch_graph;
 mod graphs;
 mod loss_check;
 mod loss_gradients;
+mod operators;

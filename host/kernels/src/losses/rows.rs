@@ -52,6 +52,14 @@ macro_rules! with_unary {
                 let $f = |x: f32| x;
                 $body
             }
+            Unary::Sin => {
+                let $f = $crate::losses::maths::sin::<$fma>;
+                $body
+            }
+            Unary::Cos => {
+                let $f = $crate::losses::maths::cos::<$fma>;
+                $body
+            }
         }
     }};
 }
@@ -119,7 +127,7 @@ macro_rules! with_binary {
     }};
 }
 
-pub(super) use {with_binary, with_unary};
+pub(crate) use {with_binary, with_unary};
 
 /// `vectors[out] = op(vectors[x])` in the first `lanes` lanes.
 #[expect(

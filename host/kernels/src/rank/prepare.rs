@@ -8,6 +8,7 @@ use pbg_core::model::Operator;
 use super::Replacement;
 use crate::comparators::{Comparison, RowExtras};
 use crate::operators;
+use crate::operators::traced::Evaluators;
 use crate::params::{ParamTensor, Params};
 use crate::spec::ModelSpec;
 use crate::table::{LookUp, Table};
@@ -31,6 +32,7 @@ pub(super) struct Preparer {
     /// The operator's parameters.
     packed: Vec<f32>,
     scratch: Vec<f32>,
+    evaluators: Evaluators,
 }
 
 impl Preparer {
@@ -42,6 +44,7 @@ impl Preparer {
             input,
             packed,
             scratch,
+            evaluators: Evaluators::default(),
         }
     }
 
@@ -90,6 +93,10 @@ impl Preparer {
                 0.0,
             );
             operators::read_packed(recipe.tensors, row, &mut self.packed);
+            if let Operator::Traced(formula) = recipe.operator {
+                let evaluator = self.evaluators.of(formula);
+                evaluator.prepare(&self.packed, recipe.dimension);
+            }
         }
     }
 
@@ -136,7 +143,13 @@ impl Preparer {
         }
         if recipe.operator != Operator::None {
             self.input.copy_from_slice(out);
-            operators::forward(recipe.operator, &self.packed, &self.input, out);
+            match recipe.operator {
+                Operator::Traced(formula) => {
+                    let evaluator = self.evaluators.of(formula);
+                    evaluator.prepared(&self.packed, &self.input, out, recipe.dimension);
+                }
+                operator => operators::forward(operator, &self.packed, &self.input, out),
+            }
         }
         self.comparison.prepare(out)
     }

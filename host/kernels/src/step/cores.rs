@@ -12,6 +12,7 @@ use pbg_core::strategy::LossWorker;
 
 use crate::accumulate::GradientRows;
 use crate::error::StepError;
+use crate::operators::traced::Evaluators;
 use crate::spec::ModelSpec;
 use crate::step::BatchStats;
 use crate::step::buffers::{EntitySide, SliceBuffers, pair};
@@ -37,6 +38,7 @@ pub(crate) struct Sums {
     pub(crate) relations: RelationBuffers,
     /// A row and its accumulators, while they change.
     pub(crate) row: Vec<f32>,
+    pub(crate) evaluators: Evaluators,
 }
 
 impl Sums {
@@ -48,12 +50,14 @@ impl Sums {
             scratch: Vec::new(),
             relations: RelationBuffers::default(),
             row: Vec::new(),
+            evaluators: Evaluators::default(),
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         let rows: usize = self.rows.iter().map(GradientRows::bytes).sum();
-        rows + self.gradients.bytes() + self.relations.bytes()
+        let buffers = self.relations.bytes() + self.evaluators.bytes();
+        rows + self.gradients.bytes() + buffers
     }
 }
 
@@ -323,7 +327,7 @@ impl StepExecutor for CoreStep<'_> {
         if stages.regularize_parameters && self.share.is_first() {
             let side = stages.pass.operator_side;
             let operator = Regularized {
-                n3: self.n3(),
+                n3: self.n3_of_parameters(),
                 side,
                 tensors: self.job.params.operator(self.relation(), side),
                 relations: self.job.relations(),

@@ -10,6 +10,7 @@ use crate::comparators::{Comparison, RowExtras};
 use crate::error::StepError;
 use crate::matmul::{Block, Factor, product};
 use crate::operators;
+use crate::operators::traced::{Evaluators, Given};
 use crate::params::ParamTensor;
 use crate::regularizer::N3;
 use crate::step::buffers::PreparedRows;
@@ -40,13 +41,23 @@ pub(crate) enum Parameters<'a> {
     PerEdge(&'a [ParamTensor], &'a [u32]),
 }
 
+impl<'a> Parameters<'a> {
+    /// The same for a formula: `width` floats are packed, and the rows begin with edge `edge`.
+    pub(crate) fn given(self, width: usize, edge: usize) -> Given<'a> {
+        match self {
+            Self::Shared(packed) => Given::Shared(&packed.as_slice()[..width]),
+            Self::PerEdge(tensors, relations) => Given::PerRow(tensors, &relations[edge..]),
+        }
+    }
+}
+
 impl Transform<'_> {
     pub(crate) fn transforms(&self) -> bool {
         self.operator != Operator::None
     }
 
     pub(crate) fn is_matrix(&self) -> bool {
-        matches!(self.operator, Operator::Linear | Operator::Affine)
+        self.operator.is_matrix()
     }
 
     /// Floats of the operator's packed parameters.
@@ -165,6 +176,7 @@ pub(crate) struct Gatherer<'a> {
     pub(crate) look_up: LookUp,
     pub(crate) transform: Transform<'a>,
     pub(crate) scratch: &'a mut Vec<f32>,
+    pub(crate) evaluators: &'a mut Evaluators,
 }
 
 impl Gatherer<'_> {
@@ -276,6 +288,14 @@ impl Gatherer<'_> {
             ..
         } = self.transform;
         let width = self.transform.packed_width();
+        if let Operator::Traced(formula) = operator {
+            let inputs = &self.rows.input.as_slice()[range.clone()];
+            let values = &mut self.rows.values.as_mut_slice()[range];
+            let given = parameters.given(width, run.edge);
+            let evaluator = self.evaluators.of(formula);
+            evaluator.forward(given, inputs, values, dimension);
+            return Ok(());
+        }
         match parameters {
             Parameters::Shared(packed) if self.transform.is_matrix() => {
                 return self.multiply(run, packed);

@@ -7,6 +7,7 @@ use pbg_core::batch_graph::{Element, Name};
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
 
+use crate::operators;
 use crate::spec::{ModelSpec, SpecError, graph};
 use crate::step::Execution;
 use crate::step::plan::Plan;
@@ -55,7 +56,8 @@ pub fn worker_bytes(
         true => bytes + HUGE_PAGE,
         false => bytes,
     };
-    Ok(needs.iter().map(|&(_, bytes)| pages(bytes) as u64).sum())
+    let buffers: u64 = needs.iter().map(|&(_, bytes)| pages(bytes) as u64).sum();
+    Ok(buffers + operators::traced::worker_bytes(spec) as u64)
 }
 
 /// How a full batch is cut for the relation whose slices need most memory, and into what buffers.

@@ -10,6 +10,7 @@ use crate::comparators::RowExtras;
 use crate::error::StepError;
 use crate::matmul::{Block, Factor, product};
 use crate::operators;
+use crate::operators::traced::{Evaluators, Sums};
 use crate::regularizer::N3;
 use crate::step::buffers::{EntitySide, PreparedRows, RowGradients, SliceSide};
 use crate::step::gather::{Parameters, SideOfSlice, Transform};
@@ -88,6 +89,7 @@ pub(crate) struct Scatterer<'a> {
     /// Sum for the global embedding, or empty.
     pub(crate) global: &'a mut [f32],
     pub(crate) operator: &'a mut OperatorGradients,
+    pub(crate) evaluators: &'a mut Evaluators,
 }
 
 impl Scatterer<'_> {
@@ -224,6 +226,19 @@ impl Scatterer<'_> {
         let inputs = &rows.input.as_slice()[run.first * dimension..][..run.count * dimension];
         let range = run.from * dimension..(run.from + run.count) * dimension;
         let sums = &mut *self.operator;
+        if let Operator::Traced(formula) = operator {
+            let given = self.transform.parameters.given(width, run.edge);
+            let sums = match self.transform.parameters {
+                Parameters::Shared(_) => Sums::Shared(&mut sums.shared.as_mut_slice()[..width]),
+                Parameters::PerEdge(_, relations) => {
+                    Sums::PerRow(&mut sums.per_edge, &relations[run.edge..])
+                }
+            };
+            let gradients = &mut gradients.as_mut_slice()[range];
+            let evaluator = self.evaluators.of(formula);
+            evaluator.backward(given, sums, inputs, gradients, dimension);
+            return Ok(());
+        }
         sums.row.resize(dimension, 0.0);
         match self.transform.parameters {
             Parameters::Shared(packed) if self.transform.is_matrix() => {

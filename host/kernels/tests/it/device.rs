@@ -26,6 +26,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 
 use crate::gradients::{Twin, native, rows_of, spec};
+use crate::operators::formulas;
 use crate::reference::Kind;
 use crate::traced;
 
@@ -270,7 +271,7 @@ fn agree(case: &Case, found: &After, expected: &After) {
 prop_compose! {
     fn cases()(
         (dynamic, shared, bias, global, regularized, weighted, by_slice) in any::<(bool, bool, bool, bool, bool, bool, bool)>(),
-        (operator, comparator, loss) in (0..6_usize, 0..4_usize, 0..5_usize),
+        (operator, comparator, loss) in (0..10_usize, 0..4_usize, 0..5_usize),
         max_norm in proptest::option::of(0.7_f32..1.2),
         all_negs in prop::bool::weighted(0.2),
         (num_batch_negs, num_uniform_negs) in prop_oneof![Just((3, 2)), Just((0, 3)), Just((4, 0)), Just((1, 1))],
@@ -280,7 +281,9 @@ prop_compose! {
         steps in 1..3_usize,
         seed in any::<u64>(),
     ) -> Case {
-        let (operator, comparator) = (Operator::ALL[operator], Comparator::ALL[comparator]);
+        let operators = Operator::BUILT_IN.into_iter().chain(formulas());
+        let operator = operators.into_iter().nth(operator).expect("so many");
+        let comparator = Comparator::ALL[comparator];
         // The largest of no negatives is infinite: where there are none, or an edge alone in its chunk has only
         // itself.
         let none = matches!(disabled, 1 | 2) || num_uniform_negs == 0;
@@ -374,7 +377,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
     let run = |place: Option<TorchPlace>| {
         let mut lhs = Table::new(values(2, 0.0), width);
         let mut rhs = Table::new(values(4, 0.5), width);
-        let params = Params::new(&spec);
+        let params = Params::new(&spec, 0);
         let batch = Batch {
             lhs: &[0, 1, 1],
             rhs: &[3, 0, 2],

@@ -74,7 +74,7 @@ fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, 
         .expect("a worker")
         .with_execution(execution);
     let mut loss = native(Kind::Softmax);
-    let params = Params::new(&spec);
+    let params = Params::new(&spec, 0);
     let stats = worker
         .train(
             &Job {
@@ -193,7 +193,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             &Job {
                 batch: &batch,
                 tables: &Tables { lhs, rhs },
-                params: &Params::new(&spec),
+                params: &Params::new(&spec, 0),
                 draws: &draws,
             },
             loss.as_mut(),

@@ -75,7 +75,7 @@ fn workers_learn_together_and_rows_stay_finite() {
         .map(|_| 0.2 * rng.random::<f32>() - 0.1)
         .collect();
     let mut table = Table::new(values, 6);
-    let params = Params::new(&spec);
+    let params = Params::new(&spec, 0);
     let results: Vec<(f64, f64)> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..3)
             .map(|w| {

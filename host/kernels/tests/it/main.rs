@@ -7,6 +7,7 @@ mod gradients;
 mod hogwild;
 mod losses;
 mod memory;
+mod operators;
 mod optimizers;
 mod ranking;
 mod reference;

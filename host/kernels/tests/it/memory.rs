@@ -14,6 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::gradients::{native, relations_of, spec};
+use crate::operators::formulas;
 use crate::reference::Kind;
 
 const ROWS: [usize; 2] = [3000, 2000];
@@ -43,7 +44,7 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
     let mut worker = StepWorker::new(Arc::clone(&spec))
         .expect("a worker")
         .with_execution(execution);
-    let (mut loss, params) = (native(Kind::Softmax), Params::new(&spec));
+    let (mut loss, params) = (native(Kind::Softmax), Params::new(&spec, 0));
     for (index, &edges) in batches.iter().enumerate() {
         // A type on both sides: now two partitions, now one.
         let one_type = spec.relations[0].lhs == spec.relations[0].rhs;
@@ -85,7 +86,8 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
 
 #[test]
 fn the_bound_holds_and_is_close() {
-    for operator in [Operator::None, Operator::ComplexDiagonal, Operator::Affine] {
+    let built_in = [Operator::None, Operator::ComplexDiagonal, Operator::Affine];
+    for operator in built_in.into_iter().chain(formulas()) {
         for dynamic in [false, true] {
             for comparator in [Comparator::Dot, Comparator::L2] {
                 for (all_negs, uniform) in [(false, 40), (false, 500), (true, 0)] {
@@ -117,21 +119,15 @@ proptest! {
     #[test]
     fn no_worker_takes_more_than_was_announced(
         (dynamic, one_type, bias, half) in any::<(bool, bool, bool, bool)>(),
-        (operator, comparator) in (0..6_usize, 0..4_usize),
+        (operator, comparator) in (0..10_usize, 0..4_usize),
         dimension in 1..24_usize,
         (batch_negs, uniform, chunk) in (0..40_usize, 1..60_usize, proptest::option::of(1..700_usize)),
         (all, regularized, lhs) in any::<(bool, bool, bool)>(),
         slice_bytes in 1..2_000_000_usize,
         batches in proptest::collection::vec(1..=BATCH, 1..4),
     ) {
-        let operator = [
-            Operator::None,
-            Operator::Diagonal,
-            Operator::Translation,
-            Operator::Linear,
-            Operator::Affine,
-            Operator::ComplexDiagonal,
-        ][operator];
+        let operators = Operator::BUILT_IN.into_iter().chain(formulas());
+        let operator = operators.into_iter().nth(operator).expect("so many");
         let comparator =
             [Comparator::Dot, Comparator::Cos, Comparator::L2, Comparator::SquaredL2][comparator];
         let mut spec = spec(dynamic, one_type, operator, comparator);

@@ -120,6 +120,16 @@ impl Model {
                 re.chain((0..h).map(|i| x[i] * p[h + i] + x[h + i] * p[i]))
                     .collect()
             }
+            Operator::Traced(formula) => {
+                let width = d / formula.components();
+                let at = |v: &[f64], i: usize| -> Vec<f64> {
+                    v.chunks(width).map(|vector| vector[i]).collect()
+                };
+                let made: Vec<Vec<f64>> = (0..width)
+                    .map(|i| formula.apply(&at(x, i), &at(p, i)))
+                    .collect();
+                (0..d).map(|i| made[i % width][i / width]).collect()
+            }
         }
     }
 

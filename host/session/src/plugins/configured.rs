@@ -63,7 +63,7 @@ fn stays_large(loss: &dyn Loss) -> bool {
 }
 
 /// What the configuration sets for `plugin`.
-fn parameters(config: &Config, plugin: &Plugin) -> Value {
+pub(super) fn parameters(config: &Config, plugin: &Plugin) -> Value {
     let given = config.plugins.params.get(&plugin.id().name);
     let given = given.into_iter().flatten();
     given

@@ -44,7 +44,7 @@ impl<'a> Alone<'a> {
         let extent = resolved.extent(&edge_sets)?;
         let checkpoint = Checkpoint::open(Path::new(&config.checkpoint_path))?;
         let initial = Initial::new(resolved, checkpoint.run().is_none())?;
-        let mut params = Params::new(&blueprint.spec);
+        let mut params = Params::new(&blueprint.spec, config.seed);
         if let Some(init) = initial.checkpoint() {
             commit::read_model(init.model()?, &mut params)?;
         }

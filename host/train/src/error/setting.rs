@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use pbg_config::OperatorError;
+
 /// A setting that cannot be trained or evaluated with. The path is the dataset's.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -56,6 +58,14 @@ pub enum SettingError {
         relation: String,
         /// The type's.
         entity_type: String,
+    },
+    /// A relation whose operator is nothing that can be computed.
+    #[error("relations: `{relation}`: {source}")]
+    Operator {
+        /// The relation.
+        relation: String,
+        /// Why not.
+        source: OperatorError,
     },
     /// An edge chunk with more edges than can be counted.
     #[error(

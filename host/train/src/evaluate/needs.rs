@@ -2,7 +2,7 @@
 
 use pbg_core::batch_graph::parameter_width;
 use pbg_core::graph::Side;
-use pbg_kernels::rank::{BLOCK, Queries, Ranker};
+use pbg_kernels::rank::{BLOCK, Queries, Ranker, formula_bytes};
 use pbg_store::dataset::{Dataset, EdgeSet};
 
 use super::block::{self, PART};
@@ -195,7 +195,8 @@ pub(super) fn thread_bytes(blueprint: &Blueprint, width: u64) -> u64 {
     // Candidates as they are copied, as they are prepared, and in panels; and scores.
     let block = BLOCK as u64 * (3 * 4 * width + 64);
     let scores = 4 * (Ranker::query_step() * BLOCK) as u64;
-    block + scores + 4 * packed.max().unwrap_or(0)
+    let formulas = formula_bytes(&blueprint.spec) as u64;
+    block + scores + 4 * packed.max().unwrap_or(0) + formulas
 }
 
 fn sampled_bytes(dataset: &Dataset, options: &EvalOptions) -> u64 {

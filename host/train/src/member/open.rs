@@ -220,7 +220,7 @@ impl Ready {
         let edge_sets = Arc::new(resolved.edge_sets()?);
         let needs = resolved.check(Some(&strategies.loss))?;
         memory::require("training", needs.taken())?;
-        let params = Params::new(&resolved.blueprint().spec);
+        let params = Params::new(&resolved.blueprint().spec, resolved.config().seed);
         refuse_shared(resolved, &params, place.is_some())?;
         Ok(Self {
             extent: resolved.extent(&edge_sets)?,

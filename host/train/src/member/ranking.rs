@@ -221,7 +221,7 @@ impl Member<'_> {
         let Some(manifest) = self.ranked(ranking)? else {
             return Ok(());
         };
-        let mut params = Params::new(&resolved.blueprint().spec);
+        let mut params = Params::new(&resolved.blueprint().spec, resolved.config().seed);
         commit::read_model(buffer.store().files.read_model(&manifest)?, &mut params)?;
         let view = View {
             dataset: resolved.dataset(),

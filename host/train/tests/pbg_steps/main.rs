@@ -50,7 +50,7 @@ fn run(case: &Case, losses: &Losses, slice_bytes: usize, at: Where) -> (Vec<Stri
     let mut worker = Stepper::new(&spec, slice_bytes, at);
     let mut table = Table::new(case.initial.embeddings.concat(), case.config.dimension);
     worker.begin(&mut table);
-    let mut params = Params::new(&spec);
+    let mut params = Params::new(&spec, 0);
     for (name, values) in &case.initial.parameters {
         params
             .set(&public_name(name), &numbers(values), None)

@@ -73,7 +73,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let folder = Scratch::beside(Path::new(&config.checkpoint_path))?;
     config.checkpoint_path = folder.path().display().to_string();
     config.num_epochs = args.epochs;
-    let filled = plugins::fill(&config, Given::named(&args.plugins), None, None, &terminal)?;
+    let given = plugins::given_operators(&mut config, &args.plugins, &terminal)?;
+    let filled = plugins::fill(&config, Given::named(&given), None, None, &terminal)?;
     let mut watch = Watch::default();
     let never = AtomicBool::new(false);
     let resolved = Resolved::new(config)?;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use pbg_contract::{Timing, bench_loss, bench_order, bench_sampler};
+use pbg_contract::{Timing, bench_loss, bench_operator, bench_order, bench_sampler};
 use pbg_core::strategy::StrategyError;
 use pbg_wasm::{Kind as Slot, Limits, Plugin, Sandbox};
 use serde::Serialize;
@@ -183,6 +183,7 @@ fn measured(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
         Slot::BucketOrder => order(plugin, parameters, args),
         Slot::RelationSampler => sampler(plugin, parameters, args),
         Slot::TracedLoss | Slot::ComputedLoss => loss(plugin, parameters, args),
+        Slot::TracedOperator => operator(plugin, parameters, args),
         other => Err(Failure::message(
             Kind::Plugin,
             format!("there is no benchmark for a {other}"),
@@ -248,6 +249,31 @@ fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
         args.edges_per_second
     );
     Ok(Calls::new(rows, assumption))
+}
+
+/// Embeddings of a call.
+const EMBEDDINGS: usize = 100;
+
+fn operator(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
+    let formula = super::operator(plugin, parameters)?;
+    let budget = Duration::from_secs_f64(args.seconds);
+    let mut rows = Vec::new();
+    for dimension in [100, 400] {
+        let mut executed = pbg_train::executed(formula, dimension);
+        let size = (EMBEDDINGS, dimension);
+        let timings = bench_operator(&formula, executed.as_mut(), size, budget);
+        for (what, timing) in ["there", "there and back"].into_iter().zip(timings) {
+            let call = format!("{what}, {dimension}");
+            // Longer embeddings make training as much slower.
+            let per = EMBEDDINGS as f64 / args.edges_per_second * (dimension as f64 / 100.0);
+            rows.push(Row::new(call, Ok(timing), per));
+        }
+    }
+    let assumption = format!(
+        "{EMBEDDINGS} embeddings of so many numbers, one per edge, trained at {} edges per second by one thread",
+        args.edges_per_second
+    );
+    Ok(Calls::new(rows.into_iter(), assumption))
 }
 
 fn print(

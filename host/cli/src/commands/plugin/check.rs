@@ -3,7 +3,10 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use pbg_contract::{Finding, Opened, Outcome, Report, check_loss, check_order, check_sampler};
+use pbg_contract::{
+    Finding, Opened, Outcome, Report, check_loss, check_operator, check_order, check_sampler,
+    checked_dimension,
+};
 use pbg_wasm::{Inspection, Kind as Slot, Plugin};
 use serde::Serialize;
 use serde_json::Value;
@@ -108,6 +111,12 @@ fn tried(plugin: &Plugin, parameters: &Value) -> Result<Report> {
         Slot::TracedLoss | Slot::ComputedLoss => {
             let (loss, stops_gradient) = super::loss(plugin, parameters)?;
             Ok(check_loss(loss.worker().as_mut(), stops_gradient))
+        }
+        Slot::TracedOperator => {
+            let formula = super::operator(plugin, parameters)?;
+            let dimension = checked_dimension(&formula);
+            let mut executed = pbg_train::executed(formula, dimension);
+            Ok(check_operator(&formula, executed.as_mut()))
         }
         other => Err(Failure::message(
             Kind::Plugin,

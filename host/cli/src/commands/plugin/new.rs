@@ -44,6 +44,8 @@ enum KindArg {
     Sampler,
     /// What a positive with its negatives costs, as a formula.
     Loss,
+    /// How a relation transforms an embedding, as a formula. In Rust or Python.
+    Operator,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -65,6 +67,11 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         (KindArg::Sampler, false) => Kind::Sampler,
         (KindArg::Loss, false) => Kind::Loss,
         (KindArg::Loss, true) => Kind::ComputedLoss,
+        (KindArg::Operator, false) => Kind::Operator,
+        (KindArg::Operator, true) => {
+            let text = "--computed is for losses: operators are always formulas";
+            return Err(Failure::message(kind::Kind::Usage, text));
+        }
         (KindArg::Order | KindArg::Sampler, true) => {
             let text = "--computed is for losses: orders and samplers are always code";
             return Err(Failure::message(kind::Kind::Usage, text));
@@ -92,9 +99,10 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 
 fn failure(error: CreateError) -> Failure {
     let kind = match error {
-        CreateError::Name { .. } | CreateError::Occupied { .. } | CreateError::TooSlow { .. } => {
-            kind::Kind::Usage
-        }
+        CreateError::Name { .. }
+        | CreateError::Occupied { .. }
+        | CreateError::TooSlow { .. }
+        | CreateError::NoOperators { .. } => kind::Kind::Usage,
         CreateError::Write { .. } => kind::Kind::Io,
         _ => kind::Kind::Internal,
     };

@@ -71,7 +71,11 @@ fn graph(config: &Config, manifest: &Manifest) -> String {
 }
 
 fn model(config: &Config, loss: &str) -> String {
-    let operators: BTreeSet<String> = config.relations.iter().map(|r| word(&r.operator)).collect();
+    let operators: BTreeSet<String> = config
+        .relations
+        .iter()
+        .map(|r| operator(config, &r.operator))
+        .collect();
     let operators: Vec<String> = operators.into_iter().collect();
     format!(
         "dimension {}, operator {}, comparator {}, loss {}, {} + {} negatives, learning rate {}",
@@ -85,6 +89,12 @@ fn model(config: &Config, loss: &str) -> String {
     )
 }
 
+/// The name of an operator, or of the plugin in the file that it is.
+fn operator(config: &Config, name: &str) -> String {
+    let operator = config.operator(name);
+    operator.map_or(name.to_owned(), |operator| operator.name().to_owned())
+}
+
 /// A choice as the configuration writes it.
 fn word(choice: &impl serde::Serialize) -> String {
     match serde_json::to_value(choice) {
@@ -95,13 +105,12 @@ fn word(choice: &impl serde::Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::model::{Comparator, Operator};
+    use pbg_core::model::Comparator;
 
     use super::*;
 
     #[test]
     fn choices_are_written_as_in_the_configuration() {
         assert_eq!(word(&Comparator::SquaredL2), "squared_l2");
-        assert_eq!(word(&Operator::ComplexDiagonal), "complex_diagonal");
     }
 }

@@ -111,6 +111,8 @@ impl<'a> Lowering<'a> {
                 Value::Vector(out)
             }
             Node::Constant(value) => Value::Vector(self.number(value)),
+            // A checked loss has none.
+            Node::Component(_) | Node::Gradient(_) => Value::Vector(self.number(f32::NAN)),
             Node::Parameter(index) => {
                 let out = self.vector();
                 self.program.parameters.push((out, index as usize));

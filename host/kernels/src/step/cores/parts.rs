@@ -1,10 +1,10 @@
 //! What the stages of a core work with.
 
 use pbg_core::graph::Side;
-use pbg_core::model::Operator;
 
 use super::{CoreStep, Sums};
 use crate::comparators::Comparison;
+use crate::operators;
 use crate::regularizer::N3;
 use crate::step::buffers::{PreparedRows, pair};
 use crate::step::executor::SliceStages;
@@ -23,7 +23,17 @@ impl<'b> CoreStep<'b> {
     pub(super) fn n3(&self) -> N3 {
         N3 {
             coefficient: self.spec.regularization_coef,
-            complex: self.plan.operator == Operator::ComplexDiagonal,
+            complex: self.plan.operator.is_complex(),
+        }
+    }
+
+    /// The same of the operator's parameters: complex where they are two halves as well.
+    pub(super) fn n3_of_parameters(&self) -> N3 {
+        let width = operators::packed_width(self.plan.operator, self.plan.dimension);
+        let n3 = self.n3();
+        N3 {
+            complex: n3.complex && width == self.plan.dimension,
+            ..n3
         }
     }
 
@@ -75,7 +85,10 @@ impl<'b> CoreStep<'b> {
     ) -> Gatherer<'g> {
         let (tables, relation) = (self.job.tables, self.relation());
         let Sums {
-            values, scratch, ..
+            values,
+            scratch,
+            evaluators,
+            ..
         } = &mut *self.sums;
         Gatherer {
             rows,
@@ -102,6 +115,7 @@ impl<'b> CoreStep<'b> {
                 regularizer: None,
             },
             scratch,
+            evaluators,
         }
     }
 
@@ -114,6 +128,7 @@ impl<'b> CoreStep<'b> {
             values,
             gradients,
             rows,
+            evaluators,
             ..
         } = &mut *self.sums;
         let (own, other) = pair(rows, side);
@@ -141,6 +156,7 @@ impl<'b> CoreStep<'b> {
             },
             global: &mut gradients.globals[index],
             operator: &mut gradients.operators[index],
+            evaluators,
         }
     }
 }

@@ -112,7 +112,7 @@ impl Live for Hub {
 
 /// Parameters of several blocks.
 pub(super) fn params() -> Arc<Params> {
-    Arc::new(Params::new(&spec()))
+    Arc::new(Params::new(&spec(), 0))
 }
 
 struct Trainer {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::node::{Binary, Node, NodeId, Reduction, Shape, Unary};
 
 /// The value of a node whose operands are all constants, in f64 and rounded once.
-pub(super) fn fold(node: Node, constant: impl Fn(NodeId) -> Option<f32>) -> Option<f32> {
+pub(crate) fn fold(node: Node, constant: impl Fn(NodeId) -> Option<f32>) -> Option<f32> {
     let wide = |id| constant(id).map(f64::from);
     let value = match node {
         Node::Constant(value) => return Some(value),
@@ -25,30 +25,30 @@ pub(super) fn fold(node: Node, constant: impl Fn(NodeId) -> Option<f32>) -> Opti
 
 /// A growing list of nodes, each of them once.
 #[derive(Debug, Default)]
-pub(super) struct Builder {
-    pub(super) nodes: Vec<Node>,
-    pub(super) shapes: Vec<Shape>,
+pub(crate) struct Builder {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) shapes: Vec<Shape>,
     known: HashMap<[u32; 5], NodeId>,
 }
 
 impl Builder {
-    pub(super) fn shape(&self, id: NodeId) -> Shape {
+    pub(crate) fn shape(&self, id: NodeId) -> Shape {
         self.shapes[id as usize]
     }
 
-    pub(super) fn constant(&mut self, value: f32) -> NodeId {
+    pub(crate) fn constant(&mut self, value: f32) -> NodeId {
         self.push(Node::Constant(value))
     }
 
-    pub(super) fn unary(&mut self, op: Unary, x: NodeId) -> NodeId {
+    pub(crate) fn unary(&mut self, op: Unary, x: NodeId) -> NodeId {
         self.push(Node::Unary(op, x))
     }
 
-    pub(super) fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
+    pub(crate) fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
         self.push(Node::Binary(op, a, b))
     }
 
-    pub(super) fn sum(&mut self, x: NodeId) -> NodeId {
+    pub(crate) fn sum(&mut self, x: NodeId) -> NodeId {
         self.push(Node::Reduce(Reduction::Sum, x))
     }
 
@@ -68,7 +68,7 @@ impl Builder {
     }
 
     /// The node that has the value of `node`, a new one if need be.
-    pub(super) fn push(&mut self, node: Node) -> NodeId {
+    pub(crate) fn push(&mut self, node: Node) -> NodeId {
         if let Some(value) = fold(node, |id| self.value(id)) {
             return self.intern(Node::Constant(value));
         }
@@ -149,5 +149,7 @@ fn key(node: Node) -> [u32; 5] {
         Node::Clamp(a, b, c) => [8, 0, a, b, c],
         Node::Reduce(op, x) => [9, op as u32, x, 0, 0],
         Node::Softmax(x) => [10, 0, x, 0, 0],
+        Node::Component(index) => [11, 0, index, 0, 0],
+        Node::Gradient(index) => [12, 0, index, 0, 0],
     }
 }

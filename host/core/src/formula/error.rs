@@ -2,7 +2,7 @@
 
 use super::node::{Node, NodeId, Shape};
 
-/// A graph that is no loss. Messages name the node by its index in the list.
+/// A formula that is none of what it should be: of a loss, or of an operator. Messages name the node by its index in the list.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
@@ -92,6 +92,51 @@ pub enum GraphError {
         index: usize,
         /// What is wrong.
         reason: String,
+    },
+    /// A node that formulas of this kind have not.
+    #[error("node {node}, {what}: there is no such node in {kind}")]
+    Foreign {
+        /// Which node.
+        node: NodeId,
+        /// The node.
+        what: Node,
+        /// What the formula is of.
+        kind: &'static str,
+    },
+    /// Embeddings cannot be cut into so many components.
+    #[error("{found} components: an embedding is taken as a whole, or cut into 2 or 4 components")]
+    Components {
+        /// Components.
+        found: u32,
+    },
+    /// A component that is not there.
+    #[error("node {node}: there is no component {component}, embeddings have {components}")]
+    UnknownComponent {
+        /// Which node.
+        node: NodeId,
+        /// The index.
+        component: u32,
+        /// Components of an embedding.
+        components: u32,
+    },
+    /// Nothing to learn.
+    #[error("it has no parameters, so it would be the same for all relations")]
+    Parameterless,
+    /// Not one output per component.
+    #[error(
+        "{found} outputs for {components} components: an operator makes an embedding of an embedding"
+    )]
+    Outputs {
+        /// Outputs.
+        found: usize,
+        /// Components of an embedding.
+        components: u32,
+    },
+    /// An output that is the same for all embeddings.
+    #[error("the output, node {output}, depends on no component of the embedding")]
+    Independent {
+        /// The node.
+        output: NodeId,
     },
     /// The output is not there.
     #[error("the output is node {output}, the graph has {nodes}")]

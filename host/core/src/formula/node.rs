@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Index of a node in its list.
 pub type NodeId = u32;
@@ -11,9 +11,9 @@ pub type NodeId = u32;
 /// has the shape of the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shape {
-    /// One number for all rows.
+    /// One number for all rows; of an operator: the same for all edges of a relation.
     Scalar,
-    /// One per positive: `[B]`.
+    /// One per positive: `[B]`; of an operator: for each edge another.
     Row,
     /// One per negative: `[B, N]`.
     Matrix,
@@ -30,7 +30,7 @@ impl fmt::Display for Shape {
 }
 
 /// Functions of one value, element by element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unary {
     /// `-x`
@@ -51,10 +51,14 @@ pub enum Unary {
     Relu,
     /// `x`, without a gradient.
     StopGradient,
+    /// Sine of an angle in radians.
+    Sin,
+    /// Cosine of an angle in radians.
+    Cos,
 }
 
 /// Functions of two values, element by element. Comparisons give 1 or 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Binary {
@@ -75,7 +79,7 @@ pub enum Binary {
 }
 
 /// From `[B, N]` to `[B]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reduction {
     /// Of those that are not masked.
@@ -89,8 +93,9 @@ pub enum Reduction {
     LogSumExp,
 }
 
-/// One value of a graph.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// One value of a formula. What it is the formula of decides which of them it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Node {
     /// Scores of the positives, `[B]`.
     Positive,
@@ -114,6 +119,10 @@ pub enum Node {
     Reduce(Reduction, NodeId),
     /// `e^x` over its sum, row by row; `[B, N]`.
     Softmax(NodeId),
+    /// A component of an operator's embedding, by index.
+    Component(u32),
+    /// The gradient of a component of what an operator makes; in derivatives only.
+    Gradient(u32),
 }
 
 impl Node {
@@ -124,7 +133,9 @@ impl Node {
             | Self::Negative
             | Self::Columns
             | Self::Constant(_)
-            | Self::Parameter(_) => [None; 3],
+            | Self::Parameter(_)
+            | Self::Component(_)
+            | Self::Gradient(_) => [None; 3],
             Self::Unary(_, x) | Self::Reduce(_, x) | Self::Softmax(x) => [Some(x), None, None],
             Self::Binary(_, a, b) => [Some(a), Some(b), None],
             Self::Select(a, b, c) | Self::Clamp(a, b, c) => [Some(a), Some(b), Some(c)],
@@ -140,7 +151,9 @@ impl Node {
             | Self::Negative
             | Self::Columns
             | Self::Constant(_)
-            | Self::Parameter(_) => self,
+            | Self::Parameter(_)
+            | Self::Component(_)
+            | Self::Gradient(_) => self,
             Self::Unary(op, x) => Self::Unary(op, f(x)),
             Self::Binary(op, a, b) => Self::Binary(op, f(a), f(b)),
             Self::Select(a, b, c) => Self::Select(f(a), f(b), f(c)),
@@ -154,7 +167,9 @@ impl Node {
     #[must_use]
     pub fn shape(self, of: impl Fn(NodeId) -> Shape) -> Shape {
         match self {
-            Self::Positive | Self::Reduce(..) => Shape::Row,
+            Self::Positive | Self::Reduce(..) | Self::Component(_) | Self::Gradient(_) => {
+                Shape::Row
+            }
             Self::Negative | Self::Softmax(_) => Shape::Matrix,
             Self::Columns | Self::Constant(_) | Self::Parameter(_) => Shape::Scalar,
             _ => self.operands().map(of).max().unwrap_or(Shape::Scalar),
@@ -185,6 +200,8 @@ impl Unary {
                 }
             }
             Self::StopGradient => x,
+            Self::Sin => x.sin(),
+            Self::Cos => x.cos(),
         }
     }
 }
@@ -225,6 +242,8 @@ impl fmt::Display for Unary {
             Self::Softplus => "softplus",
             Self::Relu => "relu",
             Self::StopGradient => "stop-gradient",
+            Self::Sin => "sin",
+            Self::Cos => "cos",
         })
     }
 }
@@ -269,6 +288,8 @@ impl fmt::Display for Node {
             Self::Columns => f.write_str("columns"),
             Self::Constant(value) => write!(f, "constant {value}"),
             Self::Parameter(index) => write!(f, "parameter {index}"),
+            Self::Component(index) => write!(f, "component {index}"),
+            Self::Gradient(index) => write!(f, "gradient {index}"),
             Self::Unary(op, x) => write!(f, "{op}({x})"),
             Self::Binary(op, a, b) => write!(f, "{op}({a}, {b})"),
             Self::Select(a, b, c) => write!(f, "select({a}, {b}, {c})"),

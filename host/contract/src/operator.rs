@@ -1,0 +1,452 @@
+//! The promises of an operator.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use pbg_core::operator::interpret::Element;
+use pbg_core::operator::{Executed, Formula, Initial};
+
+use crate::finding::Report;
+use crate::timing::{Timing, time};
+
+/// Elements of a component that are tried together.
+const WIDTH: usize = 24;
+/// Embeddings that are tried together.
+const ROWS: usize = 5;
+/// Half of what values are moved by for differences; they are computed in f64.
+const STEP: f64 = 1e-5;
+
+/// Embeddings of a relation with its parameters.
+struct Case {
+    name: &'static str,
+    /// Row by row.
+    embeddings: Vec<f32>,
+    /// Packed.
+    parameters: Vec<f32>,
+}
+
+/// Floats of an embedding that [`check_operator`] tries.
+#[must_use]
+pub fn checked_dimension(formula: &Formula) -> usize {
+    WIDTH * formula.components()
+}
+
+/// Tries a formula, and what executes it on embeddings of [`checked_dimension`].
+pub fn check_operator(formula: &Formula, executed: &mut dyn Executed) -> Report {
+    let mut report = Report::default();
+    let cases = cases(formula);
+    report.promise("finite", finite(formula, executed, &cases));
+    if report.broken() > 0 {
+        return report;
+    }
+    let ordinary = &cases[0];
+    report.promise("exact", exact(formula, executed, ordinary));
+    if formula.stops_gradient() {
+        let note = "not compared: the formula stops gradients on purpose";
+        report.note("gradient", note);
+    } else {
+        report.promise("gradient", gradient(formula, executed, ordinary));
+    }
+    report.promise("parameters", used(formula, executed, ordinary));
+    report
+}
+
+/// Numbers in [-1, 1), the same ones every time.
+fn numbers(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ seed;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn cases(formula: &Formula) -> Vec<Case> {
+    let floats = ROWS * checked_dimension(formula);
+    let case = |name, scale: f32, spread: f32| Case {
+        name,
+        embeddings: numbers(floats, 1).iter().map(|x| scale * x).collect(),
+        parameters: parameters(formula, spread),
+    };
+    vec![
+        case("ordinary embeddings", 1.0, 0.3),
+        case("parameters as they begin", 1.0, 0.0),
+        case("zeros", 0.0, 0.3),
+        case("numbers of 1e-30", 1e-30, 0.3),
+        case("numbers of 1e4", 1e4, 0.3),
+    ]
+}
+
+/// Parameters as a run may begin with, moved by up to `spread`, as if they were trained.
+fn parameters(formula: &Formula, spread: f32) -> Vec<f32> {
+    let mut packed = Vec::new();
+    for (index, parameter) in (2..).zip(formula.parameters()) {
+        let drawn = numbers(WIDTH, index);
+        let moved = numbers(WIDTH, index + 100);
+        packed.extend(drawn.iter().zip(moved).map(|(drawn, moved)| {
+            let beginning = match parameter.initial {
+                Initial::Zero => 0.0,
+                Initial::One => 1.0,
+                Initial::Normal(deviation) => 1.7 * deviation * drawn,
+                Initial::Angle => std::f32::consts::PI * drawn,
+            };
+            beginning + spread * moved
+        }));
+    }
+    packed
+}
+
+/// What rows become, their gradients, and those of the parameters, where every number that is made has the gradient
+/// that `weights` says.
+fn run(executed: &mut dyn Executed, case: &Case, weights: &[f32]) -> [Vec<f32>; 3] {
+    let mut made = vec![0.0; case.embeddings.len()];
+    executed.forward(&case.parameters, &case.embeddings, &mut made);
+    let (mut gradients, mut sums) = (weights.to_vec(), vec![0.0; case.parameters.len()]);
+    let (parameters, embeddings) = (&case.parameters, &case.embeddings);
+    executed.backward(parameters, embeddings, &mut gradients, &mut sums);
+    [made, gradients, sums]
+}
+
+fn finite(
+    formula: &Formula,
+    executed: &mut dyn Executed,
+    cases: &[Case],
+) -> Result<String, String> {
+    for case in cases {
+        let weights = numbers(case.embeddings.len(), 9);
+        let found = run(executed, case, &weights);
+        let kinds = [
+            "number",
+            "gradient of an embedding",
+            "gradient of a parameter",
+        ];
+        for (what, numbers) in kinds.into_iter().zip(found) {
+            if let Some(at) = numbers.iter().position(|number| !number.is_finite()) {
+                let element = at % WIDTH;
+                return Err(format!(
+                    "{}: a {what} is {}; {}",
+                    case.name,
+                    numbers[at],
+                    shown(formula, case, at, element)
+                ));
+            }
+        }
+    }
+    let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
+    Ok(format!(
+        "numbers and gradients, tried on {}",
+        names.join(", ")
+    ))
+}
+
+/// The components and parameters of an element, for a message.
+fn shown(formula: &Formula, case: &Case, at: usize, element: usize) -> String {
+    let dimension = checked_dimension(formula);
+    let row = (at / dimension).min(ROWS - 1);
+    let embedding = &case.embeddings[row * dimension..][..dimension];
+    let of = |vectors: &[f32]| -> Vec<f32> { vectors.chunks(WIDTH).map(|v| v[element]).collect() };
+    format!(
+        "components {:?}, parameters {:?}",
+        of(embedding),
+        of(&case.parameters)
+    )
+}
+
+/// One element of a row, in f64.
+fn element(vectors: &[f32], at: usize) -> Vec<f64> {
+    vectors
+        .chunks(WIDTH)
+        .map(|vector| f64::from(vector[at]))
+        .collect()
+}
+
+/// The formula at its own speed against the same, element by element in f64.
+fn exact(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
+    let weights = numbers(case.embeddings.len(), 9);
+    let [made, gradients, _] = run(executed, case, &weights);
+    let dimension = checked_dimension(formula);
+    let (mut compared, mut worst) = (0, 0.0_f64);
+    for row in 0..ROWS {
+        let range = row * dimension..(row + 1) * dimension;
+        for at in 0..WIDTH {
+            let (components, parameters) = (
+                element(&case.embeddings[range.clone()], at),
+                element(&case.parameters, at),
+            );
+            let given = element(&weights[range.clone()], at);
+            let expected = formula.apply(&components, &parameters);
+            let back = formula.backward().evaluate(&Element {
+                components: &components,
+                parameters: &parameters,
+                gradients: &given,
+            });
+            let found = element(&made[range.clone()], at);
+            let found = found
+                .into_iter()
+                .chain(element(&gradients[range.clone()], at));
+            for (found, expected) in found.zip(expected.into_iter().chain(back)) {
+                let off = (found - expected).abs() / (1.0 + expected.abs());
+                if off.is_nan() || off > 1e-4 {
+                    return Err(format!(
+                        "the host computes {found} where the formula is {expected}: components {components:?}, \
+                         parameters {parameters:?}"
+                    ));
+                }
+                (compared, worst) = (compared + 1, worst.max(off));
+            }
+        }
+    }
+    Ok(format!(
+        "{compared} numbers are those of the formula in f64, to {worst:.1e}"
+    ))
+}
+
+/// Central differences of the weighted sum of everything that is made.
+fn gradient(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
+    let weights = numbers(case.embeddings.len(), 9);
+    let [_, gradients, sums] = run(executed, case, &weights);
+    let dimension = checked_dimension(formula);
+    let (mut compared, mut worst) = (0, 0.0_f64);
+    for at in 0..WIDTH {
+        let parameters = element(&case.parameters, at);
+        let mut of_parameters = vec![(0.0, 0.0); parameters.len()];
+        for row in 0..ROWS {
+            let range = row * dimension..(row + 1) * dimension;
+            let components = element(&case.embeddings[range.clone()], at);
+            let weights = element(&weights[range.clone()], at);
+            let value = |x: &[f64], p: &[f64]| -> f64 {
+                let made = formula.apply(x, p);
+                made.iter()
+                    .zip(&weights)
+                    .map(|(made, weight)| made * weight)
+                    .sum()
+            };
+            let claimed = element(&gradients[range], at);
+            for (i, claimed) in claimed.into_iter().enumerate() {
+                let slopes = slopes(&components, i, |moved| value(moved, &parameters));
+                worst = worst.max(compare(claimed, slopes, || {
+                    format!("component {i}: components {components:?}, parameters {parameters:?}")
+                })?);
+                compared += 1;
+            }
+            for (i, (least, most)) in of_parameters.iter_mut().enumerate() {
+                let (a, b) = slopes(&parameters, i, |moved| value(&components, moved));
+                (*least, *most) = (*least + a, *most + b);
+            }
+        }
+        let claimed = element(&sums, at);
+        for (i, (claimed, slopes)) in claimed.into_iter().zip(of_parameters).enumerate() {
+            worst = worst.max(compare(claimed, slopes, || {
+                let name = &formula.parameters()[i].name;
+                format!(
+                    "parameter {name}: parameters {parameters:?}, summed over {ROWS} embeddings"
+                )
+            })?);
+            compared += 1;
+        }
+    }
+    Ok(format!(
+        "{compared} derivatives agree with finite differences, to {worst:.1e}"
+    ))
+}
+
+/// The slopes on both sides of `values[i]`, the lesser one first: where they differ there is a kink, and any slope
+/// between them will do.
+fn slopes(values: &[f64], i: usize, value: impl Fn(&[f64]) -> f64) -> (f64, f64) {
+    let moved = |by: f64| {
+        let mut values = values.to_vec();
+        values[i] += by;
+        value(&values)
+    };
+    let here = moved(0.0);
+    let (left, right) = ((here - moved(-STEP)) / STEP, (moved(STEP) - here) / STEP);
+    (left.min(right), left.max(right))
+}
+
+/// How far a derivative is from what differences allow.
+fn compare(
+    claimed: f64,
+    (least, most): (f64, f64),
+    of: impl FnOnce() -> String,
+) -> Result<f64, String> {
+    let outside = (least - claimed).max(claimed - most).max(0.0);
+    match outside <= 2e-3 * (1.0 + claimed.abs()) {
+        true => Ok(outside),
+        false => Err(format!(
+            "the gradient is {claimed}, finite differences give {least} to {most}; of {}",
+            of()
+        )),
+    }
+}
+
+/// Whether every parameter has a part in what is made: one without a gradient is never trained.
+fn used(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
+    let weights = numbers(case.embeddings.len(), 9);
+    let [_, _, sums] = run(executed, case, &weights);
+    let parameters = formula.parameters().iter().zip(sums.chunks(WIDTH));
+    for (parameter, sums) in parameters {
+        if sums.iter().all(|sum| *sum == 0.0) {
+            return Err(format!(
+                "{} has no gradient, so it would never be trained; use it, or leave it out",
+                parameter.name
+            ));
+        }
+    }
+    let names: Vec<&str> = formula
+        .parameters()
+        .iter()
+        .map(|p| p.name.as_str())
+        .collect();
+    Ok(format!("{}: each has a gradient", names.join(", ")))
+}
+
+/// What `rows` embeddings of `dimension` floats cost there, and there and back.
+#[must_use]
+pub fn bench_operator(
+    formula: &Formula,
+    executed: &mut dyn Executed,
+    (rows, dimension): (usize, usize),
+    budget: Duration,
+) -> [Timing; 2] {
+    let embeddings = numbers(rows * dimension, 1);
+    let width = dimension / formula.components();
+    let parameters: Vec<f32> = parameters(formula, 0.3)
+        .chunks(WIDTH)
+        .flat_map(|vector| vector.iter().copied().cycle().take(width))
+        .collect();
+    let mut made = vec![0.0; embeddings.len()];
+    let (mut gradients, mut sums) = (embeddings.clone(), vec![0.0; parameters.len()]);
+    let timed = |call: &mut dyn FnMut()| {
+        let timing = time(budget, || {
+            call();
+            Ok::<(), Infallible>(())
+        });
+        timing.unwrap_or_else(|never| match never {})
+    };
+    let there = timed(&mut || executed.forward(&parameters, &embeddings, &mut made));
+    let back = timed(&mut || {
+        executed.forward(&parameters, &embeddings, &mut made);
+        gradients.copy_from_slice(&made);
+        executed.backward(&parameters, &embeddings, &mut gradients, &mut sums);
+    });
+    [there, back]
+}
+
+#[cfg(test)]
+mod tests {
+    use pbg_core::loss::node::{Binary, Node, Unary};
+    use pbg_core::operator::{Definition, ParameterVector};
+
+    use super::*;
+
+    /// The formula itself, with `factor` times its gradients.
+    struct Plain(Formula, f64);
+
+    impl Executed for Plain {
+        fn forward(&mut self, parameters: &[f32], x: &[f32], y: &mut [f32]) {
+            let dimension = checked_dimension(&self.0);
+            for (x, y) in x.chunks(dimension).zip(y.chunks_mut(dimension)) {
+                for at in 0..WIDTH {
+                    let made = self.0.apply(&element(x, at), &element(parameters, at));
+                    for (vector, made) in y.chunks_mut(WIDTH).zip(made) {
+                        vector[at] = made as f32;
+                    }
+                }
+            }
+        }
+
+        fn backward(
+            &mut self,
+            parameters: &[f32],
+            x: &[f32],
+            gradients: &mut [f32],
+            sums: &mut [f32],
+        ) {
+            let dimension = checked_dimension(&self.0);
+            for (x, g) in x.chunks(dimension).zip(gradients.chunks_mut(dimension)) {
+                for at in 0..WIDTH {
+                    let found = self.0.backward().evaluate(&Element {
+                        components: &element(x, at),
+                        parameters: &element(parameters, at),
+                        gradients: &element(g, at),
+                    });
+                    let (own, others) = found.split_at(self.0.components());
+                    for (vector, own) in g.chunks_mut(WIDTH).zip(own) {
+                        vector[at] = (self.1 * own) as f32;
+                    }
+                    for (vector, other) in sums.chunks_mut(WIDTH).zip(others) {
+                        vector[at] += (self.1 * other) as f32;
+                    }
+                }
+            }
+        }
+    }
+
+    fn formula(nodes: &[Node], output: u32) -> Formula {
+        let parameter = |name: &str| ParameterVector {
+            name: name.to_owned(),
+            initial: Initial::One,
+        };
+        let definition = Definition {
+            name: "test".to_owned(),
+            components: 1,
+            parameters: vec![parameter("p"), parameter("q")],
+            nodes: nodes.to_vec(),
+            outputs: vec![output],
+        };
+        definition.check(100).expect("a formula")
+    }
+
+    const LEAVES: [Node; 3] = [Node::Component(0), Node::Parameter(0), Node::Parameter(1)];
+
+    fn scaled() -> Formula {
+        let more = [
+            Node::Binary(Binary::Mul, 0, 1),
+            Node::Binary(Binary::Add, 3, 2),
+        ];
+        formula(&[&LEAVES[..], &more].concat(), 4)
+    }
+
+    fn checked(formula: Formula, factor: f64) -> Report {
+        check_operator(&formula.clone(), &mut Plain(formula, factor))
+    }
+
+    fn broken(report: &Report) -> Vec<&'static str> {
+        let findings = report.findings().iter();
+        let broken = findings.filter(|finding| finding.outcome == crate::Outcome::Broken);
+        broken.map(|finding| finding.promise).collect()
+    }
+
+    #[test]
+    fn a_right_operator_keeps_every_promise() {
+        assert_eq!(broken(&checked(scaled(), 1.0)), [""; 0]);
+    }
+
+    #[test]
+    fn a_wrong_gradient_is_found() {
+        assert_eq!(broken(&checked(scaled(), 1.1)), ["exact", "gradient"]);
+    }
+
+    #[test]
+    fn what_is_not_finite_is_found() {
+        let more = [
+            Node::Binary(Binary::Div, 1, 0),
+            Node::Binary(Binary::Mul, 3, 2),
+        ];
+        let report = checked(formula(&[&LEAVES[..], &more].concat(), 4), 1.0);
+        assert_eq!(broken(&report), ["finite"], "{report:?}");
+    }
+
+    #[test]
+    fn a_parameter_that_nothing_trains_is_found() {
+        let more = [
+            Node::Unary(Unary::StopGradient, 2),
+            Node::Binary(Binary::Mul, 0, 1),
+            Node::Binary(Binary::Mul, 4, 3),
+        ];
+        let report = checked(formula(&[&LEAVES[..], &more].concat(), 5), 1.0);
+        assert_eq!(broken(&report), ["parameters"], "{report:?}");
+    }
+}

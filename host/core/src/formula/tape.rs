@@ -1,0 +1,328 @@
+//! The gradient of a formula, as more of the same nodes.
+//!
+//! Reverse mode: from the outputs back, every node hands its operands their share. Derivatives are
+//! the stable ones: that of softplus is a sigmoid, that of logsumexp a softmax, so scores of 1e9
+//! give no infinities. What is common to values and gradients is computed once.
+
+use super::builder::Builder;
+use super::node::{Binary, Node, NodeId, Reduction, Shape, Unary};
+
+/// Forward values and gradients of a formula's nodes, as nodes of `out`.
+pub(crate) struct Tape {
+    pub(crate) out: Builder,
+    /// Of every node of the formula, its value.
+    pub(crate) values: Vec<NodeId>,
+    /// Whether a source flows into the node, other than past a stopped gradient.
+    active: Vec<bool>,
+    gradients: Vec<Option<NodeId>>,
+    /// Shape of the node whose gradient is being passed on.
+    shape: Shape,
+    /// Gradients of the sources: of what the formula is differentiated by.
+    sources: Vec<(Node, NodeId)>,
+}
+
+impl Tape {
+    /// The values of `nodes`, to be differentiated by those that are sources.
+    pub(crate) fn forward(nodes: &[Node], is_source: impl Fn(Node) -> bool) -> Self {
+        let mut out = Builder::default();
+        let mut values: Vec<NodeId> = Vec::with_capacity(nodes.len());
+        let mut active: Vec<bool> = Vec::with_capacity(nodes.len());
+        for &node in nodes {
+            let value = out.push(node.map_operands(|id| values[id as usize]));
+            values.push(value);
+            active.push(match node {
+                Node::Unary(Unary::StopGradient, _) => false,
+                _ => is_source(node) || node.operands().any(|id| active[id as usize]),
+            });
+        }
+        let gradients = vec![None; values.len()];
+        Self {
+            out,
+            values,
+            active,
+            gradients,
+            shape: Shape::Row,
+            sources: Vec::new(),
+        }
+    }
+
+    /// Passes the gradients of outputs, each a node of the formula and its gradient in `out`, on to the sources.
+    pub(crate) fn backward(
+        &mut self,
+        nodes: &[Node],
+        shapes: &[Shape],
+        outputs: impl IntoIterator<Item = (NodeId, NodeId)>,
+    ) {
+        for (output, gradient) in outputs {
+            let index = output as usize;
+            self.gradients[index] = Some(self.added(self.gradients[index], gradient));
+        }
+        for (id, &node) in nodes.iter().enumerate().rev() {
+            if !self.active[id] {
+                continue;
+            }
+            if let Some(gradient) = self.gradients[id] {
+                self.shape = shapes[id];
+                self.pass(node, self.values[id], gradient);
+            }
+        }
+    }
+
+    /// The gradient of a source, where it has one.
+    pub(crate) fn gradient(&self, source: Node) -> Option<NodeId> {
+        let mut sources = self.sources.iter();
+        let (_, gradient) = sources.find(|(node, _)| *node == source)?;
+        Some(*gradient)
+    }
+
+    fn receive(&mut self, source: Node, g: NodeId) {
+        match self.sources.iter().position(|(node, _)| *node == source) {
+            Some(at) => self.sources[at].1 = self.added(Some(self.sources[at].1), g),
+            None => self.sources.push((source, g)),
+        }
+    }
+
+    /// Hands the operands of `node`, which has the value `y`, their share of its gradient `g`.
+    fn pass(&mut self, node: Node, y: NodeId, g: NodeId) {
+        match node {
+            Node::Positive | Node::Negative | Node::Component(_) | Node::Parameter(_) => {
+                self.receive(node, g);
+            }
+            Node::Columns | Node::Constant(_) | Node::Gradient(_) => {}
+            Node::Unary(op, x) => {
+                let share = self.through_unary(op, self.value(x), y, g);
+                self.give(x, share);
+            }
+            Node::Binary(op, a, b) => self.through_binary(op, a, b, y, g),
+            Node::Select(condition, then, otherwise) => {
+                let (condition, zero) = (self.value(condition), self.out.constant(0.0));
+                let share = self.out.push(Node::Select(condition, g, zero));
+                self.give(then, share);
+                let share = self.out.push(Node::Select(condition, zero, g));
+                self.give(otherwise, share);
+            }
+            Node::Clamp(x, low, high) => {
+                let above = self.out.binary(Binary::Max, self.value(x), self.value(low));
+                let below_high = self.out.binary(Binary::LessEqual, above, self.value(high));
+                let inner = self.out.binary(Binary::Mul, g, below_high);
+                self.give_chosen(high, g, below_high);
+                let above_low =
+                    self.out
+                        .binary(Binary::GreaterEqual, self.value(x), self.value(low));
+                let share = self.out.binary(Binary::Mul, inner, above_low);
+                self.give(x, share);
+                self.give_chosen(low, inner, above_low);
+            }
+            Node::Reduce(op, x) => {
+                let share = self.through_reduction(op, self.value(x), y, g);
+                self.give(x, share);
+            }
+            Node::Softmax(x) => {
+                // y (g - sum(g y))
+                let weighted = self.out.binary(Binary::Mul, g, y);
+                let mean = self.out.sum(weighted);
+                let centred = self.out.binary(Binary::Sub, g, mean);
+                let share = self.out.binary(Binary::Mul, y, centred);
+                self.give(x, share);
+            }
+        }
+    }
+
+    fn through_unary(&mut self, op: Unary, x: NodeId, y: NodeId, g: NodeId) -> NodeId {
+        let zero = self.out.constant(0.0);
+        let out = &mut self.out;
+        let slope = match op {
+            Unary::Neg => return out.unary(Unary::Neg, g),
+            Unary::Log => return out.binary(Binary::Div, g, x),
+            Unary::StopGradient => zero,
+            Unary::Abs => {
+                let above = out.binary(Binary::Greater, x, zero);
+                let below = out.binary(Binary::Less, x, zero);
+                out.binary(Binary::Sub, above, below)
+            }
+            Unary::Exp => y,
+            Unary::Sqrt => {
+                let half = out.constant(0.5);
+                out.binary(Binary::Div, half, y)
+            }
+            Unary::Sigmoid => {
+                // Not y (1 - y), which loses digits where y is close to 1.
+                let minus = out.unary(Unary::Neg, x);
+                let other = out.unary(Unary::Sigmoid, minus);
+                out.binary(Binary::Mul, y, other)
+            }
+            Unary::Softplus => out.unary(Unary::Sigmoid, x),
+            Unary::Relu => out.binary(Binary::GreaterEqual, x, zero),
+            Unary::Sin => out.unary(Unary::Cos, x),
+            Unary::Cos => {
+                let sine = out.unary(Unary::Sin, x);
+                out.unary(Unary::Neg, sine)
+            }
+        };
+        out.binary(Binary::Mul, g, slope)
+    }
+
+    fn through_binary(&mut self, op: Binary, a: NodeId, b: NodeId, y: NodeId, g: NodeId) {
+        let (x, z) = (self.value(a), self.value(b));
+        match op {
+            Binary::Add => {
+                self.give(a, g);
+                self.give(b, g);
+            }
+            Binary::Sub => {
+                self.give(a, g);
+                let share = self.out.unary(Unary::Neg, g);
+                self.give(b, share);
+            }
+            Binary::Mul => {
+                let share = self.out.binary(Binary::Mul, g, z);
+                self.give(a, share);
+                let share = self.out.binary(Binary::Mul, g, x);
+                self.give(b, share);
+            }
+            Binary::Div => {
+                let share = self.out.binary(Binary::Div, g, z);
+                self.give(a, share);
+                let share = self.out.binary(Binary::Mul, share, y);
+                let share = self.out.unary(Unary::Neg, share);
+                self.give(b, share);
+            }
+            Binary::Pow => self.through_power([a, b], [x, z], y, g),
+            Binary::Min | Binary::Max => {
+                let comparison = match op {
+                    Binary::Min => Binary::LessEqual,
+                    _ => Binary::GreaterEqual,
+                };
+                let left = self.out.binary(comparison, x, z);
+                let share = self.out.binary(Binary::Mul, g, left);
+                self.give(a, share);
+                self.give_chosen(b, g, left);
+            }
+            Binary::Less
+            | Binary::LessEqual
+            | Binary::Greater
+            | Binary::GreaterEqual
+            | Binary::Equal
+            | Binary::NotEqual => {}
+        }
+    }
+
+    /// `y = x^z`: `z x^(z-1)`, and `y ln x`, which is 0 where x is not above 0.
+    fn through_power(&mut self, [a, b]: [NodeId; 2], [x, z]: [NodeId; 2], y: NodeId, g: NodeId) {
+        let (zero, one) = (self.out.constant(0.0), self.out.constant(1.0));
+        if self.active[a as usize] {
+            let less = self.out.binary(Binary::Sub, z, one);
+            let power = self.out.binary(Binary::Pow, x, less);
+            let slope = self.out.binary(Binary::Mul, z, power);
+            let share = self.out.binary(Binary::Mul, g, slope);
+            self.give(a, share);
+        }
+        if self.active[b as usize] {
+            let log = self.out.unary(Unary::Log, x);
+            let slope = self.out.binary(Binary::Mul, y, log);
+            let above = self.out.binary(Binary::Greater, x, zero);
+            let slope = self.out.push(Node::Select(above, slope, zero));
+            let share = self.out.binary(Binary::Mul, g, slope);
+            self.give(b, share);
+        }
+    }
+
+    fn through_reduction(&mut self, op: Reduction, x: NodeId, y: NodeId, g: NodeId) -> NodeId {
+        match op {
+            Reduction::Sum => g,
+            Reduction::Mean => {
+                let (columns, one) = (self.out.push(Node::Columns), self.out.constant(1.0));
+                let columns = self.out.binary(Binary::Max, columns, one);
+                self.out.binary(Binary::Div, g, columns)
+            }
+            // Shared equally by all that are largest.
+            Reduction::Max => {
+                let largest = self.out.binary(Binary::Equal, x, y);
+                let ties = self.out.sum(largest);
+                // At least the largest itself, unless there is none.
+                let one = self.out.constant(1.0);
+                let ties = self.out.binary(Binary::Max, ties, one);
+                let each = self.out.binary(Binary::Div, g, ties);
+                self.out.binary(Binary::Mul, largest, each)
+            }
+            Reduction::LogSumExp => {
+                let softmax = self.out.push(Node::Softmax(x));
+                self.out.binary(Binary::Mul, softmax, g)
+            }
+        }
+    }
+
+    /// The share of an operand that is taken where `other` is 0.
+    fn give_chosen(&mut self, to: NodeId, g: NodeId, other: NodeId) {
+        if self.active[to as usize] {
+            let zero = self.out.constant(0.0);
+            let share = self.out.push(Node::Select(other, zero, g));
+            self.give(to, share);
+        }
+    }
+
+    fn value(&self, id: NodeId) -> NodeId {
+        self.values[id as usize]
+    }
+
+    /// Adds to the gradient of node `to` of the graph. What was broadcast over the negatives is
+    /// summed over those that are not masked.
+    fn give(&mut self, to: NodeId, share: NodeId) {
+        let index = to as usize;
+        if !self.active[index] {
+            return;
+        }
+        let broadcast =
+            self.shape == Shape::Matrix && self.out.shape(self.values[index]) < Shape::Matrix;
+        let share = match self.out.shape(share) {
+            _ if !broadcast => share,
+            Shape::Matrix => self.out.sum(share),
+            _ => {
+                let present = self.present();
+                self.out.binary(Binary::Mul, share, present)
+            }
+        };
+        self.gradients[index] = Some(self.added(self.gradients[index], share));
+    }
+
+    /// How many negatives of each row are not masked.
+    fn present(&mut self) -> NodeId {
+        let negative = self.out.push(Node::Negative);
+        let one = self.out.binary(Binary::Equal, negative, negative);
+        self.out.sum(one)
+    }
+
+    fn added(&mut self, sum: Option<NodeId>, share: NodeId) -> NodeId {
+        match sum {
+            Some(sum) => self.out.binary(Binary::Add, sum, share),
+            None => share,
+        }
+    }
+}
+
+/// Only what `outputs` need of the nodes of `out`: nodes, their shapes, and the outputs among them.
+pub(crate) fn compact<const N: usize>(
+    out: &Builder,
+    outputs: [&[NodeId]; N],
+) -> (Vec<Node>, Vec<Shape>, [Vec<NodeId>; N]) {
+    let mut needed = vec![false; out.nodes.len()];
+    for &id in outputs.into_iter().flatten() {
+        needed[id as usize] = true;
+    }
+    for id in (0..out.nodes.len()).rev() {
+        if needed[id] {
+            for operand in out.nodes[id].operands() {
+                needed[operand as usize] = true;
+            }
+        }
+    }
+    let mut renamed = vec![0; out.nodes.len()];
+    let (mut nodes, mut shapes) = (Vec::new(), Vec::new());
+    for (id, &node) in out.nodes.iter().enumerate().filter(|&(id, _)| needed[id]) {
+        renamed[id] = nodes.len() as NodeId;
+        nodes.push(node.map_operands(|operand| renamed[operand as usize]));
+        shapes.push(out.shapes[id]);
+    }
+    let outputs = outputs.map(|ids| ids.iter().map(|&id| renamed[id as usize]).collect());
+    (nodes, shapes, outputs)
+}

@@ -1,0 +1,78 @@
+//! A formula element by element in f64: slow, plain, and what everything faster is compared with.
+
+use super::definition::Formula;
+use super::derive::Expression;
+use crate::formula::builder::fold;
+use crate::formula::node::{Binary, Node, NodeId};
+
+/// One element of everything that an expression is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Element<'a> {
+    /// Of each component of the embedding.
+    pub components: &'a [f64],
+    /// Of each parameter.
+    pub parameters: &'a [f64],
+    /// Gradients by what each component became; empty where there are none yet.
+    pub gradients: &'a [f64],
+}
+
+impl Expression {
+    /// The values that are wanted.
+    #[must_use]
+    pub fn evaluate(&self, element: &Element<'_>) -> Vec<f64> {
+        let mut values: Vec<f64> = Vec::with_capacity(self.nodes.len());
+        // What is made of constants alone is a constant, rounded as one.
+        let mut constants: Vec<Option<f32>> = Vec::with_capacity(self.nodes.len());
+        for &node in &self.nodes {
+            let constant = fold(node, |id| constants[id as usize]);
+            values.push(constant.map_or_else(|| element.value(node, &values), f64::from));
+            constants.push(constant);
+        }
+        let outputs = self.outputs.iter();
+        outputs
+            .map(|output| output.map_or(0.0, |id| values[id as usize]))
+            .collect()
+    }
+}
+
+impl Element<'_> {
+    fn value(&self, node: Node, values: &[f64]) -> f64 {
+        let of = |id: NodeId| values[id as usize];
+        let given = |values: &[f64], index: u32| values.get(index as usize).copied();
+        match node {
+            Node::Component(index) => given(self.components, index),
+            Node::Parameter(index) => given(self.parameters, index),
+            Node::Gradient(index) => given(self.gradients, index),
+            Node::Constant(value) => Some(value.into()),
+            Node::Unary(op, x) => Some(op.apply(of(x))),
+            Node::Binary(op, a, b) => Some(op.apply(of(a), of(b))),
+            Node::Select(condition, then, otherwise) => Some(match of(condition) == 0.0 {
+                true => of(otherwise),
+                false => of(then),
+            }),
+            Node::Clamp(x, low, high) => {
+                let above = Binary::Max.apply(of(x), of(low));
+                Some(Binary::Min.apply(above, of(high)))
+            }
+            // A checked operator has none.
+            Node::Positive
+            | Node::Negative
+            | Node::Columns
+            | Node::Reduce(..)
+            | Node::Softmax(_) => None,
+        }
+        .unwrap_or(f64::NAN)
+    }
+}
+
+impl Formula {
+    /// What one element of each component becomes.
+    #[must_use]
+    pub fn apply(&self, components: &[f64], parameters: &[f64]) -> Vec<f64> {
+        self.forward().evaluate(&Element {
+            components,
+            parameters,
+            gradients: &[],
+        })
+    }
+}

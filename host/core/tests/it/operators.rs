@@ -1,0 +1,176 @@
+//! Formulas of operators: what is none and what is said about it, and their gradients.
+
+use pbg_core::loss::node::{Binary, Node, NodeId, Unary};
+use pbg_core::operator::interpret::Element;
+use pbg_core::operator::{Definition, Initial, ParameterVector, Traced};
+use proptest::prelude::*;
+
+fn definition(nodes: &[Node], outputs: &[NodeId]) -> Definition {
+    Definition {
+        name: "test".to_owned(),
+        components: outputs.len() as u32,
+        parameters: vec![ParameterVector {
+            name: "p".to_owned(),
+            initial: Initial::One,
+        }],
+        nodes: nodes.to_vec(),
+        outputs: outputs.to_vec(),
+    }
+}
+
+fn refused(definition: Definition) -> String {
+    definition.check(100).expect_err("no operator").to_string()
+}
+
+const X: Node = Node::Component(0);
+const P: Node = Node::Parameter(0);
+
+#[test]
+fn messages_say_what_is_wrong() {
+    let scaled = Node::Binary(Binary::Mul, 0, 1);
+    for (nodes, outputs, expected) in [
+        (&[][..], &[0][..], "the graph has no nodes"),
+        (&[X, P, scaled], &[2, 2, 2], "3 components"),
+        (
+            &[X, Node::Component(1)],
+            &[1],
+            "node 1: there is no component 1, embeddings have 1",
+        ),
+        (
+            &[X, Node::Parameter(1)],
+            &[0],
+            "node 1: there is no parameter 1, the graph has 1",
+        ),
+        (
+            &[X, Node::Positive],
+            &[0],
+            "node 1, positive: there is no such node in an operator",
+        ),
+        (&[X, Node::Gradient(0)], &[0], "no such node in an operator"),
+        (&[X, Node::Softmax(0)], &[0], "no such node in an operator"),
+        (
+            &[X, Node::Unary(Unary::Sin, 1)],
+            &[1],
+            "operand 1 does not come before it",
+        ),
+        (&[X, Node::Constant(f32::INFINITY)], &[0], "is always inf"),
+        (&[X, P], &[1], "the output, node 1, depends on no component"),
+        (&[X, P], &[7], "the output is node 7, the graph has 2"),
+    ] {
+        let found = refused(definition(nodes, outputs));
+        assert!(found.contains(expected), "{found}");
+    }
+    let mut fewer = definition(&[X, P, scaled], &[2]);
+    fewer.components = 2;
+    assert!(refused(fewer).contains("1 outputs for 2 components"));
+    let mut without = definition(&[X], &[0]);
+    without.parameters.clear();
+    assert!(refused(without).contains("no parameters"));
+    let mut twice = definition(&[X, P, scaled], &[2]);
+    twice.parameters.push(twice.parameters[0].clone());
+    assert!(refused(twice).contains("p is there twice"));
+    let mut wide = definition(&[X, P, scaled], &[2]);
+    wide.parameters[0].initial = Initial::Normal(-1.0);
+    assert!(refused(wide).contains("standard deviation of -1"));
+}
+
+#[test]
+fn equal_formulas_have_one_handle() {
+    let formula = |output| {
+        let nodes = [
+            X,
+            P,
+            Node::Binary(Binary::Mul, 0, 1),
+            Node::Binary(Binary::Add, 0, 1),
+        ];
+        Traced::new(definition(&nodes, &[output]).check(100).expect("a formula"))
+    };
+    assert_eq!(formula(2), formula(2));
+    assert_ne!(formula(2), formula(3));
+}
+
+#[test]
+fn a_formula_survives_its_text() {
+    let nodes = [
+        X,
+        P,
+        Node::Constant(0.1),
+        Node::Clamp(0, 1, 2),
+        Node::Unary(Unary::StopGradient, 3),
+    ];
+    let given = definition(&nodes, &[3]);
+    let text = serde_json::to_string(&given).expect("a text");
+    assert_eq!(
+        serde_json::from_str::<Definition>(&text).expect("a formula"),
+        given
+    );
+}
+
+/// Nodes that use earlier ones, smooth where they are.
+fn node(before: usize) -> impl Strategy<Value = Node> {
+    let id = move || 0..before as NodeId;
+    let unary = [
+        Unary::Neg,
+        Unary::Sigmoid,
+        Unary::Softplus,
+        Unary::Sin,
+        Unary::Cos,
+    ];
+    let binary = [Binary::Add, Binary::Sub, Binary::Mul];
+    prop_oneof![
+        (prop::sample::select(&unary), id()).prop_map(|(op, x)| Node::Unary(op, x)),
+        (prop::sample::select(&binary), id(), id()).prop_map(|(op, a, b)| Node::Binary(op, a, b)),
+        (-1.0_f32..1.0).prop_map(Node::Constant),
+    ]
+}
+
+fn nodes() -> impl Strategy<Value = Vec<Node>> {
+    let leaves = vec![X, Node::Component(1), P];
+    let grown = (0..6).fold(Just(leaves).boxed(), |nodes, _| {
+        nodes
+            .prop_flat_map(|nodes| {
+                node(nodes.len()).prop_map(move |node| [&nodes[..], &[node]].concat())
+            })
+            .boxed()
+    });
+    grown.prop_map(|mut nodes| {
+        // Whatever comes out, it depends on the components.
+        let last = nodes.len() as NodeId - 1;
+        nodes.extend([
+            Node::Binary(Binary::Add, last, 0),
+            Node::Binary(Binary::Mul, last, 1),
+        ]);
+        nodes
+    })
+}
+
+proptest! {
+    #[test]
+    fn derivatives_are_slopes(
+        nodes in nodes(),
+        values in prop::array::uniform3(-1.0_f64..1.0),
+        gradients in prop::array::uniform2(-1.0_f64..1.0),
+    ) {
+        let (first, second) = (nodes.len() as NodeId - 2, nodes.len() as NodeId - 1);
+        let checked = definition(&nodes, &[first, second]).check(100);
+        // What is made of constants may be larger than any number.
+        prop_assume!(checked.is_ok());
+        let formula = checked.expect("it was just asked");
+        let found = formula.backward().evaluate(&Element {
+            components: &values[..2],
+            parameters: &values[2..],
+            gradients: &gradients,
+        });
+        for i in 0..3 {
+            let moved = |by: f64| {
+                let mut values = values;
+                values[i] += by;
+                let made = formula.apply(&values[..2], &values[2..]);
+                made.iter().zip(&gradients).map(|(made, gradient)| made * gradient).sum::<f64>()
+            };
+            let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            let scale = 1.0 + slope.abs() + moved(0.0).abs();
+            prop_assert!((found[i] - slope).abs() < 1e-4 * scale, "{i}: {} or {slope}", found[i]);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Operators that are formulas, executed on rows of embeddings.
+//!
+//! A formula and its gradient become [`Program`]s once: steps over blocks of a few rows that stay in the
+//! first-level cache, each step vectorised loops on the same arithmetic as that of losses. What depends on
+//! parameters alone, such as the sine of an angle, is computed once where rows share their parameters.
+
+mod block;
+mod evaluator;
+mod lower;
+mod places;
+mod program;
+mod run;
+
+use pbg_core::operator::{Executed, Traced};
+
+pub(crate) use evaluator::{Evaluator, Given, Sums};
+
+use crate::spec::ModelSpec;
+
+/// What one worker evaluates formulas with, for each that it has met.
+#[derive(Debug, Default)]
+pub(crate) struct Evaluators(Vec<Evaluator>);
+
+impl Evaluators {
+    /// That of `formula`.
+    pub(crate) fn of(&mut self, formula: Traced) -> &mut Evaluator {
+        let known = self.0.iter().position(|e| e.formula() == formula);
+        let index = known.unwrap_or_else(|| {
+            self.0.push(Evaluator::new(formula));
+            self.0.len() - 1
+        });
+        &mut self.0[index]
+    }
+
+    /// Bytes of the buffers as they are now.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.iter().map(Evaluator::bytes).sum()
+    }
+}
+
+/// A formula for embeddings of `dimension` floats, for those who only want to try it.
+#[must_use]
+pub fn executed(formula: Traced, dimension: usize) -> Box<dyn Executed> {
+    Box::new(Tried {
+        evaluator: Evaluator::new(formula),
+        dimension,
+    })
+}
+
+struct Tried {
+    evaluator: Evaluator,
+    dimension: usize,
+}
+
+impl Executed for Tried {
+    fn forward(&mut self, parameters: &[f32], x: &[f32], y: &mut [f32]) {
+        let given = Given::Shared(parameters);
+        self.evaluator.forward(given, x, y, self.dimension);
+    }
+
+    fn backward(&mut self, parameters: &[f32], x: &[f32], gradients: &mut [f32], sums: &mut [f32]) {
+        let (given, sums) = (Given::Shared(parameters), Sums::Shared(sums));
+        self.evaluator
+            .backward(given, sums, x, gradients, self.dimension);
+    }
+}
+
+/// Bytes that a worker's [`Evaluators`] come to for a model.
+pub(crate) fn worker_bytes(spec: &ModelSpec) -> usize {
+    let mut met: Vec<(Traced, usize)> = Vec::new();
+    for relation in &spec.relations {
+        let pbg_core::model::Operator::Traced(formula) = relation.operator else {
+            continue;
+        };
+        let dimension = spec.entities[relation.rhs].dimension;
+        match met.iter_mut().find(|(known, _)| *known == formula) {
+            Some((_, largest)) => *largest = dimension.max(*largest),
+            None => met.push((formula, dimension)),
+        }
+    }
+    let bytes = |&(formula, dimension)| Evaluator::new(formula).bytes_for(dimension);
+    met.iter().map(bytes).sum()
+}

@@ -1,0 +1,112 @@
+//! The loops of a step: over a few rows of one component's length.
+
+/// Rows that are read: one after the other with a stride, or the same one for all where the stride is 0.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub(super) values: &'a [f32],
+    pub(super) stride: usize,
+}
+
+impl<'a> Rows<'a> {
+    #[inline(always)]
+    pub(super) fn row(&self, row: usize, width: usize) -> &'a [f32] {
+        &self.values[row * self.stride..][..width]
+    }
+}
+
+/// Rows that are written.
+pub(super) struct RowsMut<'a> {
+    pub(super) values: &'a mut [f32],
+    pub(super) stride: usize,
+}
+
+/// How many rows of which length a step is about.
+#[derive(Clone, Copy)]
+pub(super) struct Extent {
+    pub(super) rows: usize,
+    pub(super) width: usize,
+}
+
+impl Extent {
+    /// The same numbers as one row, where nothing lies between rows and none is repeated.
+    #[inline(always)]
+    fn joined(self, strides: impl IntoIterator<Item = usize>) -> Self {
+        let dense = strides.into_iter().all(|stride| stride == self.width);
+        match dense {
+            true => Self {
+                rows: 1,
+                width: self.rows * self.width,
+            },
+            false => self,
+        }
+    }
+}
+
+/// `out = f(x)`
+#[inline(always)]
+pub(super) fn map(out: &mut RowsMut<'_>, x: Rows<'_>, extent: Extent, f: impl Fn(f32) -> f32) {
+    let Extent { rows, width } = extent.joined([out.stride, x.stride]);
+    for row in 0..rows {
+        let out = &mut out.values[row * out.stride..][..width];
+        for (out, &x) in out.iter_mut().zip(x.row(row, width)) {
+            *out = f(x);
+        }
+    }
+}
+
+/// `out = f(a, b)`
+#[inline(always)]
+pub(super) fn zip(
+    out: &mut RowsMut<'_>,
+    [a, b]: [Rows<'_>; 2],
+    extent: Extent,
+    f: impl Fn(f32, f32) -> f32,
+) {
+    let Extent { rows, width } = extent.joined([out.stride, a.stride, b.stride]);
+    for row in 0..rows {
+        let out = &mut out.values[row * out.stride..][..width];
+        let operands = a.row(row, width).iter().zip(b.row(row, width));
+        for (out, (&a, &b)) in out.iter_mut().zip(operands) {
+            *out = f(a, b);
+        }
+    }
+}
+
+/// `out = f(a, b, c)`
+#[inline(always)]
+pub(super) fn zip3(
+    out: &mut RowsMut<'_>,
+    [a, b, c]: [Rows<'_>; 3],
+    extent: Extent,
+    f: impl Fn(f32, f32, f32) -> f32,
+) {
+    let Extent { rows, width } = extent.joined([out.stride, a.stride, b.stride, c.stride]);
+    for row in 0..rows {
+        let out = &mut out.values[row * out.stride..][..width];
+        let operands = a.row(row, width).iter().zip(b.row(row, width));
+        let operands = operands.zip(c.row(row, width));
+        for (out, ((&a, &b), &c)) in out.iter_mut().zip(operands) {
+            *out = f(a, b, c);
+        }
+    }
+}
+
+/// `out = f(a, b, c, d)`
+#[inline(always)]
+pub(super) fn zip4(
+    out: &mut RowsMut<'_>,
+    [a, b, c, d]: [Rows<'_>; 4],
+    extent: Extent,
+    f: impl Fn(f32, f32, f32, f32) -> f32,
+) {
+    let strides = [out.stride, a.stride, b.stride, c.stride, d.stride];
+    let Extent { rows, width } = extent.joined(strides);
+    for row in 0..rows {
+        let out = &mut out.values[row * out.stride..][..width];
+        let first = a.row(row, width).iter().zip(b.row(row, width));
+        let second = c.row(row, width).iter().zip(d.row(row, width));
+        for (out, ((&a, &b), (&c, &d))) in out.iter_mut().zip(first.zip(second)) {
+            *out = f(a, b, c, d);
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! A formula with buffers of its own.
+
+use pbg_core::operator::Traced;
+
+use super::block::Extent;
+use super::program::Program;
+use super::run::{Buffers, Inputs, add, copy, run};
+use crate::accumulate::GradientRows;
+use crate::operators::read_packed;
+use crate::params::ParamTensor;
+
+/// Floats of embeddings that are worked on together, where a row has fewer: 8 KiB, so that a few such buffers fit
+/// the first-level cache.
+const BLOCK: usize = 2048;
+
+/// Evaluates one formula, for one worker.
+#[derive(Debug)]
+pub(crate) struct Evaluator {
+    formula: Traced,
+    forward: Pass,
+    backward: Pass,
+    /// Gradients of a block, which are overwritten where they came from.
+    gradients: Vec<f32>,
+    /// The parameters of each row of a block.
+    packed: Vec<f32>,
+}
+
+/// One of its programs.
+#[derive(Debug)]
+struct Pass {
+    program: Program,
+    /// A row of each.
+    constants: Vec<f32>,
+    shared: Vec<Vec<f32>>,
+    places: Vec<Vec<f32>>,
+    width: usize,
+}
+
+/// Whose parameters rows have.
+#[derive(Clone, Copy)]
+pub(crate) enum Given<'a> {
+    /// All share a packed row.
+    Shared(&'a [f32]),
+    /// Each has the row of its relation in the operator's tensors.
+    PerRow(&'a [ParamTensor], &'a [u32]),
+}
+
+/// Where the gradients of parameters are added.
+pub(crate) enum Sums<'a> {
+    /// All to one packed row.
+    Shared(&'a mut [f32]),
+    /// Those of each row to the one of its relation.
+    PerRow(&'a mut GradientRows, &'a [u32]),
+}
+
+/// Embeddings of a block.
+#[derive(Clone, Copy)]
+struct Block<'a> {
+    embeddings: &'a [f32],
+    gradients: &'a [f32],
+    dimension: usize,
+    rows: usize,
+}
+
+/// Parameters of a block's rows.
+#[derive(Clone, Copy)]
+struct Packed<'a> {
+    values: &'a [f32],
+    /// 0 where all rows share one.
+    stride: usize,
+}
+
+impl Pass {
+    fn new(program: Program) -> Self {
+        Self {
+            constants: Vec::new(),
+            shared: vec![Vec::new(); program.shared],
+            places: vec![Vec::new(); program.places],
+            width: 0,
+            program,
+        }
+    }
+
+    /// Makes room for blocks of so many rows of `width` floats.
+    fn fit(&mut self, Extent { rows, width }: Extent) {
+        if self.width != width {
+            self.width = width;
+            self.constants.clear();
+            for &value in &self.program.constants {
+                self.constants.extend(std::iter::repeat_n(value, width));
+            }
+        }
+        for buffer in self.shared.iter_mut().chain(&mut self.places) {
+            if buffer.len() < rows * width {
+                buffer.resize(rows * width, 0.0);
+            }
+        }
+    }
+
+    /// Computes what depends on parameters alone.
+    fn prepare(&mut self, packed: Packed<'_>, extent: Extent) {
+        if self.program.prologue.is_empty() {
+            return;
+        }
+        let rows = if packed.stride == 0 { 1 } else { extent.rows };
+        let inputs = Inputs {
+            embeddings: &[],
+            gradients: &[],
+            parameters: packed.values,
+            parameter_stride: packed.stride,
+            constants: &self.constants,
+            dimension: extent.width,
+            extent: Extent { rows, ..extent },
+        };
+        let mut buffers = Buffers {
+            shared: &mut self.shared,
+            places: &mut self.places,
+            out: &mut [],
+        };
+        run(&self.program.prologue, &inputs, &mut buffers);
+    }
+
+    /// Runs the steps on a block and leaves what they make of components in `out`; the gradients of parameters are
+    /// added to `sums`.
+    fn block(
+        &mut self,
+        block: Block<'_>,
+        packed: Packed<'_>,
+        out: &mut [f32],
+        sums: Option<Sums<'_>>,
+    ) {
+        let width = self.width;
+        let inputs = Inputs {
+            embeddings: block.embeddings,
+            gradients: block.gradients,
+            parameters: packed.values,
+            parameter_stride: packed.stride,
+            constants: &self.constants,
+            dimension: block.dimension,
+            extent: Extent {
+                rows: block.rows,
+                width,
+            },
+        };
+        let mut buffers = Buffers {
+            shared: &mut self.shared,
+            places: &mut self.places,
+            out,
+        };
+        run(&self.program.steps, &inputs, &mut buffers);
+        copy(&self.program.components, &inputs, &mut buffers);
+        match sums {
+            None => {}
+            Some(Sums::Shared(sum)) => {
+                for row in 0..block.rows {
+                    add(&self.program.parameters, &inputs, &buffers, row, sum);
+                }
+            }
+            Some(Sums::PerRow(sums, relations)) => {
+                for (row, &relation) in relations.iter().enumerate() {
+                    let sum = sums.row_mut(relation);
+                    add(&self.program.parameters, &inputs, &buffers, row, sum);
+                }
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let buffers = self.shared.iter().chain(&self.places);
+        let floats: usize = buffers.map(Vec::capacity).sum();
+        4 * (floats + self.constants.capacity())
+    }
+
+    fn bytes_for(&self, Extent { rows, width }: Extent) -> usize {
+        let buffers = self.shared.len() + self.places.len();
+        4 * (buffers * rows * width + self.program.constants.len() * width)
+    }
+}
+
+impl Evaluator {
+    pub(super) fn new(formula: Traced) -> Self {
+        let components = formula.components();
+        Self {
+            forward: Pass::new(Program::new(formula.forward(), components)),
+            backward: Pass::new(Program::new(formula.backward(), components)),
+            formula,
+            gradients: Vec::new(),
+            packed: Vec::new(),
+        }
+    }
+
+    pub(super) fn formula(&self) -> Traced {
+        self.formula
+    }
+
+    /// Rows of `dimension` floats that are worked on together, and the floats of a component.
+    fn extent(&self, dimension: usize) -> Extent {
+        Extent {
+            rows: (BLOCK / dimension.max(1)).max(1),
+            width: dimension / self.formula.components(),
+        }
+    }
+
+    /// Takes a packed row of parameters for the rows of [`Evaluator::prepared`].
+    pub(crate) fn prepare(&mut self, packed: &[f32], dimension: usize) {
+        let extent = self.extent(dimension);
+        self.forward.fit(extent);
+        let (values, stride) = (packed, 0);
+        self.forward.prepare(Packed { values, stride }, extent);
+    }
+
+    /// `y = f(x)`, row by row, with the parameters that were prepared last.
+    pub(crate) fn prepared(&mut self, packed: &[f32], x: &[f32], y: &mut [f32], dimension: usize) {
+        let at_once = self.extent(dimension).rows * dimension;
+        for (embeddings, out) in x.chunks(at_once).zip(y.chunks_mut(at_once)) {
+            let block = Block {
+                embeddings,
+                gradients: &[],
+                dimension,
+                rows: embeddings.len() / dimension,
+            };
+            let (values, stride) = (packed, 0);
+            self.forward
+                .block(block, Packed { values, stride }, out, None);
+        }
+    }
+
+    /// `y = f(x)`, row by row.
+    pub(crate) fn forward(&mut self, given: Given<'_>, x: &[f32], y: &mut [f32], dimension: usize) {
+        let (tensors, relations) = match given {
+            Given::Shared(packed) => {
+                self.prepare(packed, dimension);
+                return self.prepared(packed, x, y, dimension);
+            }
+            Given::PerRow(tensors, relations) => (tensors, relations),
+        };
+        let extent = self.extent(dimension);
+        self.forward.fit(extent);
+        let at_once = extent.rows * dimension;
+        let rows = x.chunks(at_once).zip(y.chunks_mut(at_once));
+        for ((embeddings, out), relations) in rows.zip(relations.chunks(extent.rows)) {
+            let rows = embeddings.len() / dimension;
+            let stride = read_rows(&mut self.packed, tensors, &relations[..rows]);
+            let values = &self.packed;
+            let packed = Packed { values, stride };
+            self.forward.prepare(packed, Extent { rows, ..extent });
+            let block = Block {
+                embeddings,
+                gradients: &[],
+                dimension,
+                rows,
+            };
+            self.forward.block(block, packed, out, None);
+        }
+    }
+
+    /// Replaces the gradients of `y = f(x)` by those of `x`, row by row, and adds those of the parameters to `sums`.
+    pub(crate) fn backward(
+        &mut self,
+        given: Given<'_>,
+        mut sums: Sums<'_>,
+        x: &[f32],
+        gradients: &mut [f32],
+        dimension: usize,
+    ) {
+        let extent = self.extent(dimension);
+        self.backward.fit(extent);
+        if let Given::Shared(values) = given {
+            self.backward.prepare(Packed { values, stride: 0 }, extent);
+        }
+        let at_once = extent.rows * dimension;
+        let blocks = x.chunks(at_once).zip(gradients.chunks_mut(at_once));
+        for (index, (embeddings, out)) in blocks.enumerate() {
+            let (first, rows) = (index * extent.rows, embeddings.len() / dimension);
+            let packed = match given {
+                Given::Shared(values) => Packed { values, stride: 0 },
+                Given::PerRow(tensors, relations) => {
+                    let relations = &relations[first..first + rows];
+                    let stride = read_rows(&mut self.packed, tensors, relations);
+                    let values = &self.packed;
+                    self.backward
+                        .prepare(Packed { values, stride }, Extent { rows, ..extent });
+                    Packed { values, stride }
+                }
+            };
+            self.gradients.clear();
+            // Exactly, so that the memory is what was announced.
+            self.gradients.reserve_exact(at_once);
+            self.gradients.extend_from_slice(out);
+            let block = Block {
+                embeddings,
+                gradients: &self.gradients,
+                dimension,
+                rows,
+            };
+            let sums = match &mut sums {
+                Sums::Shared(sum) => Sums::Shared(sum),
+                Sums::PerRow(sums, relations) => {
+                    Sums::PerRow(sums, &relations[first..first + rows])
+                }
+            };
+            self.backward.block(block, packed, out, Some(sums));
+        }
+    }
+
+    /// Bytes of the buffers as they are now.
+    pub(super) fn bytes(&self) -> usize {
+        let own = self.gradients.capacity() + self.packed.capacity();
+        self.forward.bytes() + self.backward.bytes() + 4 * own
+    }
+
+    /// Bytes that the buffers come to for embeddings of `dimension` floats.
+    pub(super) fn bytes_for(&self, dimension: usize) -> usize {
+        let extent = self.extent(dimension);
+        let passes = self.forward.bytes_for(extent) + self.backward.bytes_for(extent);
+        let packed = self.formula.parameter_width(dimension);
+        passes + 4 * extent.rows * (dimension + packed)
+    }
+}
+
+/// Reads the parameters of rows with these relations into `packed`, row by row, and returns the floats of a row.
+fn read_rows(packed: &mut Vec<f32>, tensors: &[ParamTensor], relations: &[u32]) -> usize {
+    let width = tensors.iter().map(|tensor| tensor.values.width()).sum();
+    packed.clear();
+    packed.reserve_exact(relations.len() * width);
+    packed.resize(relations.len() * width, 0.0);
+    for (row, &relation) in packed.chunks_exact_mut(width).zip(relations) {
+        read_packed(tensors, relation as usize, row);
+    }
+    width
+}

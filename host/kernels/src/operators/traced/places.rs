@@ -1,0 +1,58 @@
+//! Which values may share a place.
+
+use super::program::{Operand, Program, Target};
+
+impl Program {
+    /// Gives values that are needed at different times the same place. No step writes where it reads.
+    pub(super) fn share_places(&mut self) {
+        let last = self.last_uses();
+        let mut places = vec![0; self.places];
+        // Until which step each place is taken.
+        let mut taken: Vec<usize> = Vec::new();
+        for (at, step) in self.steps.iter().enumerate() {
+            let Target::Place(value) = step.out else {
+                continue;
+            };
+            let free = taken.iter().position(|&until| until < at);
+            let place = free.unwrap_or(taken.len());
+            if place == taken.len() {
+                taken.push(0);
+            }
+            taken[place] = last[value];
+            places[value] = place;
+        }
+        let renamed = |operand| match operand {
+            Operand::Place(value) => Operand::Place(places[value]),
+            other => other,
+        };
+        for step in &mut self.steps {
+            step.work = step.work.map_operands(renamed);
+            if let Target::Place(value) = step.out {
+                step.out = Target::Place(places[value]);
+            }
+        }
+        for output in self.components.iter_mut().chain(&mut self.parameters) {
+            *output = output.map_operands(renamed);
+        }
+        self.places = taken.len();
+    }
+
+    /// The last step that needs each value; those that are asked for are needed to the end.
+    fn last_uses(&self) -> Vec<usize> {
+        let mut last = vec![0; self.places];
+        let mut note = |operand, at| {
+            if let Operand::Place(value) = operand {
+                last[value] = at;
+            }
+        };
+        for (at, step) in self.steps.iter().enumerate() {
+            step.work.operands().for_each(|operand| note(operand, at));
+        }
+        for output in self.components.iter().chain(&self.parameters) {
+            output
+                .operands()
+                .for_each(|operand| note(operand, usize::MAX));
+        }
+        last
+    }
+}

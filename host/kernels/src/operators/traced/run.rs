@@ -1,0 +1,219 @@
+//! The steps of a program over a block of rows, for each set of instructions that processors have.
+
+use multiversion::multiversion;
+use multiversion::target::target_cfg_f;
+use pbg_core::loss::node::Unary;
+
+use super::block::{Extent, Rows, RowsMut, map, zip, zip3, zip4};
+use super::program::{Operand, Output, Sign, Step, Target, Work};
+use crate::losses::rows::{with_binary, with_unary};
+
+/// What steps read that no step writes.
+#[derive(Clone, Copy)]
+pub(super) struct Inputs<'a> {
+    /// Embeddings, row by row.
+    pub(super) embeddings: &'a [f32],
+    /// Gradients of what they became, row by row; empty where a program goes forward.
+    pub(super) gradients: &'a [f32],
+    /// Packed parameters.
+    pub(super) parameters: &'a [f32],
+    /// From one row of parameters to the next; 0 where all rows share one.
+    pub(super) parameter_stride: usize,
+    /// Rows of constants, each the same number throughout.
+    pub(super) constants: &'a [f32],
+    /// Floats of an embedding.
+    pub(super) dimension: usize,
+    pub(super) extent: Extent,
+}
+
+/// What steps write, and read again.
+pub(super) struct Buffers<'a> {
+    pub(super) shared: &'a mut [Vec<f32>],
+    pub(super) places: &'a mut [Vec<f32>],
+    /// Embeddings or their gradients, row by row: what the program makes.
+    pub(super) out: &'a mut [f32],
+}
+
+impl<'a> Inputs<'a> {
+    /// What an operand stands for.
+    #[inline(always)]
+    fn rows<'b>(&self, operand: Operand, shared: &'b [Vec<f32>], places: &'b [Vec<f32>]) -> Rows<'b>
+    where
+        'a: 'b,
+    {
+        let (width, dimension) = (self.extent.width, self.dimension);
+        let (values, stride): (&[f32], usize) = match operand {
+            Operand::Component(index) => (&self.embeddings[index * width..], dimension),
+            Operand::Gradient(index) => (&self.gradients[index * width..], dimension),
+            Operand::Parameter(index) => (&self.parameters[index * width..], self.parameter_stride),
+            Operand::Constant(index) => (&self.constants[index * width..], 0),
+            Operand::Shared(index) => {
+                let repeated = self.parameter_stride == 0;
+                (&shared[index], if repeated { 0 } else { width })
+            }
+            Operand::Place(index) => (&places[index], width),
+        };
+        Rows { values, stride }
+    }
+}
+
+/// Runs steps.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(super) fn run(steps: &[Step], inputs: &Inputs<'_>, buffers: &mut Buffers<'_>) {
+    for step in steps {
+        if target_cfg_f!(target_feature = "fma") {
+            one::<true>(step, inputs, buffers);
+        } else {
+            one::<false>(step, inputs, buffers);
+        }
+    }
+}
+
+#[inline(always)]
+fn one<const FMA: bool>(step: &Step, inputs: &Inputs<'_>, buffers: &mut Buffers<'_>) {
+    let width = inputs.extent.width;
+    match step.out {
+        Target::Shared(index) => {
+            let mut taken = std::mem::take(&mut buffers.shared[index]);
+            let mut out = RowsMut {
+                values: &mut taken,
+                stride: width,
+            };
+            work::<FMA>(&step.work, inputs, buffers.shared, buffers.places, &mut out);
+            buffers.shared[index] = taken;
+        }
+        Target::Place(index) => {
+            let mut taken = std::mem::take(&mut buffers.places[index]);
+            let mut out = RowsMut {
+                values: &mut taken,
+                stride: width,
+            };
+            work::<FMA>(&step.work, inputs, buffers.shared, buffers.places, &mut out);
+            buffers.places[index] = taken;
+        }
+        Target::Output(index) => {
+            let mut out = RowsMut {
+                values: &mut buffers.out[index * width..],
+                stride: inputs.dimension,
+            };
+            work::<FMA>(&step.work, inputs, buffers.shared, buffers.places, &mut out);
+        }
+    }
+}
+
+#[inline(always)]
+fn work<const FMA: bool>(
+    work: &Work,
+    inputs: &Inputs<'_>,
+    shared: &[Vec<f32>],
+    places: &[Vec<f32>],
+    out: &mut RowsMut<'_>,
+) {
+    let extent = inputs.extent;
+    let rows = |operand| inputs.rows(operand, shared, places);
+    match *work {
+        Work::Unary(op, x) => {
+            let x = rows(x);
+            with_unary!(op, FMA, f => map(out, x, extent, f));
+            if let Unary::Sin | Unary::Cos = op {
+                repair(op, out, x, extent);
+            }
+        }
+        Work::Binary(op, operands) => {
+            let operands = operands.map(rows);
+            with_binary!(op, f => zip(out, operands, extent, f));
+        }
+        Work::Select(operands) => zip3(out, operands.map(rows), extent, |c, a, b| {
+            if c == 0.0 { b } else { a }
+        }),
+        Work::MultiplyAdd(sign, [a, b], x) => {
+            let operands = [a, b, x].map(rows);
+            match sign {
+                Sign::Plus => zip3(out, operands, extent, |a, b, x| x + a * b),
+                Sign::Minus => zip3(out, operands, extent, |a, b, x| x - a * b),
+                Sign::Reversed => zip3(out, operands, extent, |a, b, x| a * b - x),
+            }
+        }
+        Work::Products {
+            subtract,
+            first: [a, b],
+            second: [c, d],
+        } => {
+            let operands = [a, b, c, d].map(rows);
+            match subtract {
+                false => zip4(out, operands, extent, |a, b, c, d| a * b + c * d),
+                true => zip4(out, operands, extent, |a, b, c, d| a * b - c * d),
+            }
+        }
+    }
+}
+
+/// Angles of many turns, which the fast functions leave out.
+#[inline(always)]
+fn repair(op: Unary, out: &mut RowsMut<'_>, x: Rows<'_>, extent: Extent) {
+    let Extent { rows, width } = extent;
+    for row in 0..rows {
+        let made = &mut out.values[row * out.stride..][..width];
+        if made.iter().any(|value| value.is_nan()) {
+            slow(op, made, x.row(row, width));
+        }
+    }
+}
+
+#[cold]
+fn slow(op: Unary, out: &mut [f32], x: &[f32]) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = op.apply(x.into()) as f32;
+    }
+}
+
+/// Copies what a program made that no step has written in its place.
+pub(super) fn copy(outputs: &[Output], inputs: &Inputs<'_>, buffers: &mut Buffers<'_>) {
+    let Extent { rows, width } = inputs.extent;
+    for (index, output) in outputs.iter().enumerate() {
+        let source = match *output {
+            Output::Written => continue,
+            Output::Zero => None,
+            Output::Value(operand) | Output::Product([operand, _]) => {
+                Some(inputs.rows(operand, buffers.shared, buffers.places))
+            }
+        };
+        for row in 0..rows {
+            let to = row * inputs.dimension + index * width;
+            let out = &mut buffers.out[to..to + width];
+            match &source {
+                Some(source) => out.copy_from_slice(source.row(row, width)),
+                None => out.fill(0.0),
+            }
+        }
+    }
+}
+
+/// Adds what a program made for the parameters of row `row` to `sum`, packed.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(super) fn add(
+    outputs: &[Output],
+    inputs: &Inputs<'_>,
+    buffers: &Buffers<'_>,
+    row: usize,
+    sum: &mut [f32],
+) {
+    let width = inputs.extent.width;
+    let rows = |operand| inputs.rows(operand, buffers.shared, buffers.places);
+    for (output, sum) in outputs.iter().zip(sum.chunks_exact_mut(width)) {
+        match *output {
+            Output::Zero | Output::Written => {}
+            Output::Value(x) => {
+                let x = rows(x).row(row, width);
+                sum.iter_mut().zip(x).for_each(|(sum, &x)| *sum += x);
+            }
+            Output::Product(operands) => {
+                let [a, b] = operands.map(|operand| rows(operand).row(row, width));
+                let factors = a.iter().zip(b);
+                sum.iter_mut()
+                    .zip(factors)
+                    .for_each(|(sum, (&a, &b))| *sum += a * b);
+            }
+        }
+    }
+}

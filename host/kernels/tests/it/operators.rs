@@ -1,0 +1,305 @@
+//! Operators that are formulas: the same numbers as those written by hand, gradients against central differences,
+//! memory as announced.
+
+use pbg_core::loss::node::{Binary, Node, NodeId, Unary};
+use pbg_core::model::{Comparator, Operator};
+use pbg_core::operator::{Definition, Initial, ParameterVector, Traced};
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::ModelSpec;
+use pbg_kernels::step::Execution;
+
+use crate::gradients::{Twin, check, spec};
+use crate::reference::Kind;
+use crate::shares::{World, alone};
+
+/// Writes a formula node by node.
+#[derive(Default)]
+struct Notes(Vec<Node>);
+
+impl Notes {
+    fn push(&mut self, node: Node) -> NodeId {
+        self.0.push(node);
+        self.0.len() as NodeId - 1
+    }
+
+    fn components<const N: usize>(&mut self) -> [NodeId; N] {
+        std::array::from_fn(|i| self.push(Node::Component(i as u32)))
+    }
+
+    fn parameters<const N: usize>(&mut self) -> [NodeId; N] {
+        std::array::from_fn(|i| self.push(Node::Parameter(i as u32)))
+    }
+
+    fn unary(&mut self, op: Unary, x: NodeId) -> NodeId {
+        self.push(Node::Unary(op, x))
+    }
+
+    fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
+        self.push(Node::Binary(op, a, b))
+    }
+
+    /// The sum of `sign[i] a[i] b[i]`.
+    fn products<const N: usize>(&mut self, terms: [(bool, NodeId, NodeId); N]) -> NodeId {
+        let mut sum = None;
+        for (plus, a, b) in terms {
+            let product = self.binary(Binary::Mul, a, b);
+            sum = Some(match (sum, plus) {
+                (None, _) => product,
+                (Some(sum), true) => self.binary(Binary::Add, sum, product),
+                (Some(sum), false) => self.binary(Binary::Sub, sum, product),
+            });
+        }
+        sum.expect("a term")
+    }
+
+    fn formula(self, outputs: &[NodeId], parameters: &[(&str, Initial)]) -> Operator {
+        let parameters = parameters.iter().map(|&(name, initial)| ParameterVector {
+            name: name.to_owned(),
+            initial,
+        });
+        let definition = Definition {
+            name: "test".to_owned(),
+            components: outputs.len() as u32,
+            parameters: parameters.collect(),
+            nodes: self.0,
+            outputs: outputs.to_vec(),
+        };
+        let formula = definition.check(256).expect("a formula");
+        Operator::Traced(Traced::new(formula))
+    }
+}
+
+fn distmult() -> Operator {
+    let mut notes = Notes::default();
+    let ([x], [p]) = (notes.components(), notes.parameters());
+    let y = notes.binary(Binary::Mul, x, p);
+    notes.formula(&[y], &[("diagonal", Initial::One)])
+}
+
+fn transe() -> Operator {
+    let mut notes = Notes::default();
+    let ([x], [p]) = (notes.components(), notes.parameters());
+    let y = notes.binary(Binary::Add, x, p);
+    notes.formula(&[y], &[("translation", Initial::Zero)])
+}
+
+fn complex() -> Operator {
+    let mut notes = Notes::default();
+    let ([a, b], [c, d]) = (notes.components(), notes.parameters());
+    let re = notes.products([(true, a, c), (false, b, d)]);
+    let im = notes.products([(true, a, d), (true, b, c)]);
+    notes.formula(
+        &[re, im],
+        &[("real", Initial::One), ("imag", Initial::Zero)],
+    )
+}
+
+fn rotate() -> Operator {
+    let mut notes = Notes::default();
+    let ([a, b], [angle]) = (notes.components(), notes.parameters());
+    let (cos, sin) = (
+        notes.unary(Unary::Cos, angle),
+        notes.unary(Unary::Sin, angle),
+    );
+    let re = notes.products([(true, a, cos), (false, b, sin)]);
+    let im = notes.products([(true, a, sin), (true, b, cos)]);
+    notes.formula(&[re, im], &[("angle", Initial::Angle)])
+}
+
+/// The product with a quaternion of length 1.
+fn quate() -> Operator {
+    let mut notes = Notes::default();
+    let ([a, b, c, d], p): (_, [NodeId; 4]) = (notes.components(), notes.parameters());
+    let square = notes.products(p.map(|p| (true, p, p)));
+    let norm = notes.unary(Unary::Sqrt, square);
+    let [p, q, u, v] = p.map(|p| notes.binary(Binary::Div, p, norm));
+    let outputs = [
+        notes.products([(true, a, p), (false, b, q), (false, c, u), (false, d, v)]),
+        notes.products([(true, a, q), (true, b, p), (true, c, v), (false, d, u)]),
+        notes.products([(true, a, u), (false, b, v), (true, c, p), (true, d, q)]),
+        notes.products([(true, a, v), (true, b, u), (false, c, q), (true, d, p)]),
+    ];
+    let normal = Initial::Normal(0.5);
+    let parameters = [("r", normal), ("i", normal), ("j", normal), ("k", normal)];
+    notes.formula(&outputs, &parameters)
+}
+
+/// Functions that the known operators lack, a value that is used often, and outputs that are components as they are.
+fn odd() -> Operator {
+    let mut notes = Notes::default();
+    let ([a, b], [p, q]) = (notes.components(), notes.parameters());
+    let two = notes.push(Node::Constant(2.0));
+    let gate = notes.unary(Unary::Sigmoid, a);
+    let scaled = notes.binary(Binary::Mul, gate, p);
+    let shifted = notes.binary(Binary::Sub, scaled, q);
+    let squared = notes.binary(Binary::Mul, shifted, shifted);
+    let soft = notes.unary(Unary::Softplus, squared);
+    let wave = notes.unary(Unary::Sin, shifted);
+    let tail = notes.binary(Binary::Div, wave, two);
+    let y = notes.binary(Binary::Sub, tail, soft);
+    let above = notes.binary(Binary::Greater, b, q);
+    let chosen = notes.push(Node::Select(above, y, b));
+    notes.formula(&[chosen, a], &[("p", Initial::One), ("q", Initial::Zero)])
+}
+
+/// Some that take embeddings of any even dimension.
+pub(crate) fn formulas() -> [Operator; 4] {
+    [distmult(), complex(), rotate(), odd()]
+}
+
+fn twin(spec: ModelSpec, dimension: usize, seed: u64) -> Twin {
+    let mut spec = spec;
+    spec.entities
+        .iter_mut()
+        .for_each(|e| e.dimension = dimension);
+    Twin::new(spec, true, seed)
+}
+
+#[test]
+fn gradients_of_every_formula_are_the_slopes() {
+    let formulas = [
+        ("distmult", distmult()),
+        ("transe", transe()),
+        ("complex", complex()),
+        ("rotate", rotate()),
+        ("quate", quate()),
+        ("odd", odd()),
+    ];
+    for (name, operator) in formulas {
+        for comparator in Comparator::ALL {
+            for (dynamic, bias) in [(false, false), (false, true), (true, false), (true, true)] {
+                let spec = ModelSpec {
+                    bias,
+                    ..spec(dynamic, false, operator, comparator)
+                };
+                let name = format!("{name} {comparator:?} dynamic {dynamic} bias {bias}");
+                check(&name, &twin(spec, 8, 1), Kind::Softmax, 1 << 20);
+            }
+        }
+        for (dynamic, all_negs) in [(false, true), (true, true), (false, false), (true, false)] {
+            let mut spec = spec(dynamic, true, operator, Comparator::Dot);
+            spec.relations
+                .iter_mut()
+                .for_each(|r| r.all_negs = all_negs);
+            let name = format!("{name} dynamic {dynamic} all {all_negs} in slices");
+            check(&name, &twin(spec, 8, 2), Kind::Logistic, 1);
+        }
+    }
+}
+
+#[test]
+fn n3_is_that_of_the_operators_written_by_hand() {
+    for (formula, by_hand) in pairs() {
+        for dynamic in [false, true] {
+            let trained = [formula, by_hand].map(|operator| {
+                let spec = ModelSpec {
+                    regularization_coef: 0.05,
+                    ..usual(dynamic, operator, Comparator::Dot)
+                };
+                alone(&spec, Execution::default(), WORLD).numbers
+            });
+            assert_eq!(trained[0], trained[1], "{by_hand:?} dynamic {dynamic}");
+        }
+    }
+}
+
+#[test]
+fn n3_leaves_angles_alone() {
+    for dynamic in [false, true] {
+        let spec = ModelSpec {
+            regularization_coef: 0.05,
+            ..usual(dynamic, rotate(), Comparator::Dot)
+        };
+        let mut still = spec.clone();
+        still
+            .relations
+            .iter_mut()
+            .for_each(|r| r.weight = f32::MIN_POSITIVE);
+        let before: Vec<_> = Params::new(&still, 0)
+            .tensors()
+            .iter()
+            .map(|t| t.to_vec())
+            .collect();
+        let numbers = alone(&still, Execution::default(), WORLD).numbers;
+        let angles = before.concat();
+        let after = &numbers[numbers.len() - angles.len()..];
+        // What is left of the loss's own gradient moves them by less.
+        let still = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-4;
+        assert!(
+            after.iter().zip(&angles).all(still),
+            "{after:?}, not {angles:?}"
+        );
+    }
+}
+
+const WORLD: World = World {
+    entities: [30, 20],
+    edges: 70,
+    seed: 5,
+};
+
+/// Formulas, and the operators written by hand that they are.
+fn pairs() -> [(Operator, Operator); 3] {
+    [
+        (distmult(), Operator::Diagonal),
+        (transe(), Operator::Translation),
+        (complex(), Operator::ComplexDiagonal),
+    ]
+}
+
+fn usual(dynamic: bool, operator: Operator, comparator: Comparator) -> ModelSpec {
+    let mut spec = spec(dynamic, false, operator, comparator);
+    (spec.lr, spec.relation_lr) = (0.1, 0.05);
+    (spec.num_batch_negs, spec.num_uniform_negs) = (10, 0);
+    spec.entities.iter_mut().for_each(|e| e.dimension = 8);
+    spec
+}
+
+/// To the bit: the loops add and multiply in the same order.
+#[test]
+fn formulas_train_as_the_operators_written_by_hand() {
+    for (formula, by_hand) in pairs() {
+        for comparator in Comparator::ALL {
+            for (dynamic, all_negs) in [(false, false), (true, false), (false, true), (true, true)]
+            {
+                let trained = [formula, by_hand].map(|operator| {
+                    let mut spec = usual(dynamic, operator, comparator);
+                    spec.relations
+                        .iter_mut()
+                        .for_each(|r| r.all_negs = all_negs);
+                    alone(&spec, Execution::default(), WORLD).numbers
+                });
+                let name = format!("{by_hand:?} {comparator:?} dynamic {dynamic} all {all_negs}");
+                assert_eq!(trained[0], trained[1], "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_beginnings_follow_the_seed_and_the_place() {
+    let of = |relations: usize, seed| {
+        let mut spec = spec(true, false, rotate(), Comparator::Dot);
+        spec.dynamic_relations = Some(relations);
+        let params = Params::new(&spec, seed);
+        let tensors = params.tensors().iter();
+        tensors
+            .map(|t| (t.name.clone(), t.to_vec()))
+            .collect::<Vec<_>>()
+    };
+    let (few, more, other) = (of(3, 1), of(5, 1), of(3, 2));
+    for (few, more) in few.iter().zip(&more) {
+        assert_eq!(few.0, more.0);
+        assert_eq!(
+            few.1[..],
+            more.1[..few.1.len()],
+            "relations that are new change none"
+        );
+    }
+    assert_ne!(few, other);
+    assert_ne!(few[0].1, few[1].1, "sides differ");
+    let all = few.iter().flat_map(|(_, values)| values);
+    assert!(all.clone().all(|angle| angle.abs() <= std::f32::consts::PI));
+    assert!(all.clone().any(|angle| angle.abs() > 1.0));
+    assert_eq!(few[0].0, "relations/0/operator/lhs/angle");
+}

@@ -1,0 +1,74 @@
+//! Operators that are plugins: asked for their formulas, which the configuration takes.
+
+use pbg_config::Config;
+use pbg_wasm::{Kind as Slot, Plugin, Sandbox};
+
+use super::configured::parameters;
+use super::{sandbox, search_path};
+use crate::failure::{Failure, Result};
+use crate::front::Front;
+use crate::kind::Kind;
+
+/// Asks the plugins that the relations of `config` name for formulas that it has not.
+///
+/// # Errors
+/// When a plugin cannot be loaded, or is no operator.
+pub fn load(config: &mut Config, front: &dyn Front) -> Result<()> {
+    let names = config.operators_to_load();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let sandbox = sandbox(config, None, front)?;
+    for name in names {
+        let plugin = open(&sandbox, &name)?;
+        take(config, plugin, &name)?;
+    }
+    Ok(())
+}
+
+/// Gives every relation of `config` the operator that is among the plugins that `named` names, and returns the others.
+///
+/// # Errors
+/// When a plugin cannot be loaded, or there are two operators.
+pub fn given(config: &mut Config, named: &[String], front: &dyn Front) -> Result<Vec<String>> {
+    let mut others = Vec::new();
+    let mut first: Option<String> = None;
+    if named.is_empty() {
+        return Ok(others);
+    }
+    let sandbox = sandbox(config, None, front)?;
+    for name in named {
+        let plugin = open(&sandbox, name)?;
+        if plugin.inspection().kind != Slot::TracedOperator {
+            others.push(name.clone());
+            continue;
+        }
+        if let Some(first) = &first {
+            let text = format!(
+                "--plugin {name}: is the operator of all relations, and {first} is it already; name operators relation by \
+                 relation in the configuration"
+            );
+            return Err(Failure::message(Kind::Usage, text));
+        }
+        first = Some(plugin.id().to_string());
+        for relation in &mut config.relations {
+            relation.operator.clone_from(name);
+        }
+        config.formulas.clear();
+        take(config, plugin, name)?;
+    }
+    Ok(others)
+}
+
+fn open(sandbox: &Sandbox, name: &str) -> Result<Plugin> {
+    Ok(sandbox.open(search_path().resolve(name)?)?)
+}
+
+fn take(config: &mut Config, plugin: Plugin, name: &str) -> Result<()> {
+    let parameters = parameters(config, &plugin);
+    let operator = plugin.into_operator(&parameters)?;
+    let formula = operator.formula.definition();
+    config
+        .set_formula(name, formula)
+        .map_err(|error| Failure::new(Kind::Plugin, error))
+}

@@ -1,0 +1,105 @@
+//! Operators that are formulas, on a device: a tensor per node.
+
+use pbg_core::loss::node::{Binary, Node, NodeId};
+use pbg_core::operator::{Expression, Formula};
+use tch::{Kind, TchError, Tensor};
+
+use super::formula::{binary, unary};
+
+/// What an expression is about.
+pub(super) struct Given<'a> {
+    components: Vec<Tensor>,
+    gradients: Vec<Tensor>,
+    parameters: &'a [Tensor],
+}
+
+/// The components of rows.
+fn cut(rows: &Tensor, components: usize) -> Result<Vec<Tensor>, TchError> {
+    let width = rows.size()[1] / components as i64;
+    let component = |index| rows.f_narrow(1, index * width, width);
+    (0..components as i64).map(component).collect()
+}
+
+impl<'a> Given<'a> {
+    pub(super) fn new(
+        formula: &Formula,
+        rows: &Tensor,
+        gradients: Option<&Tensor>,
+        parameters: &'a [Tensor],
+    ) -> Result<Self, TchError> {
+        let gradients = gradients.map(|gradients| cut(gradients, formula.components()));
+        Ok(Self {
+            components: cut(rows, formula.components())?,
+            gradients: gradients.transpose()?.unwrap_or_default(),
+            parameters,
+        })
+    }
+
+    /// What an expression is asked for; none where it is 0 always.
+    pub(super) fn evaluate(
+        &self,
+        expression: &Expression,
+    ) -> Result<Vec<Option<Tensor>>, TchError> {
+        let mut values: Vec<Tensor> = Vec::with_capacity(expression.nodes.len());
+        for &node in &expression.nodes {
+            values.push(self.value(node, &values)?);
+        }
+        let of = |id: NodeId| values[id as usize].shallow_clone();
+        Ok(expression.outputs.iter().map(|id| id.map(of)).collect())
+    }
+
+    /// What an expression makes of the components, side by side.
+    pub(super) fn made(
+        &self,
+        expression: &Expression,
+        components: usize,
+    ) -> Result<Tensor, TchError> {
+        self.joined(&self.evaluate(expression)?[..components])
+    }
+
+    /// Components side by side.
+    pub(super) fn joined(&self, components: &[Option<Tensor>]) -> Result<Tensor, TchError> {
+        let whole = |component: &Option<Tensor>| match component {
+            Some(tensor) => self.spread(tensor),
+            None => self.components[0].f_zeros_like(),
+        };
+        let components = components
+            .iter()
+            .map(whole)
+            .collect::<Result<Vec<_>, _>>()?;
+        Tensor::f_cat(&components, 1)
+    }
+
+    /// A value for each row, where it is the same for all.
+    pub(super) fn spread(&self, tensor: &Tensor) -> Result<Tensor, TchError> {
+        tensor.f_expand(self.components[0].size(), false)
+    }
+
+    fn value(&self, node: Node, values: &[Tensor]) -> Result<Tensor, TchError> {
+        let of = |id: NodeId| &values[id as usize];
+        let place = (Kind::Float, self.components[0].device());
+        let number = |value: f64| Tensor::f_full([1, 1], value, place);
+        match node {
+            Node::Component(index) => Ok(self.components[index as usize].shallow_clone()),
+            Node::Gradient(index) => Ok(self.gradients[index as usize].shallow_clone()),
+            Node::Parameter(index) => Ok(self.parameters[index as usize].shallow_clone()),
+            Node::Constant(value) => number(value.into()),
+            Node::Unary(op, x) => unary(op, of(x)),
+            Node::Binary(op, a, b) => binary(op, of(a), of(b)),
+            Node::Select(condition, then, otherwise) => {
+                let chosen = of(condition).f_ne(0.0)?;
+                of(then).f_where_self(&chosen, of(otherwise))
+            }
+            Node::Clamp(x, low, high) => {
+                let above = binary(Binary::Max, of(x), of(low))?;
+                binary(Binary::Min, &above, of(high))
+            }
+            // A checked operator has none.
+            Node::Positive
+            | Node::Negative
+            | Node::Columns
+            | Node::Reduce(..)
+            | Node::Softmax(_) => number(f64::NAN),
+        }
+    }
+}

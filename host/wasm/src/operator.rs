@@ -1,0 +1,121 @@
+//! Operators in the sandbox: formulas that the host executes.
+
+use pbg_core::loss::node::{Binary, Node, Unary};
+use pbg_core::operator::{Definition, Formula, Initial, ParameterVector};
+use pbg_core::strategy::{StrategyError, StrategyId};
+
+use crate::bindings::operator_traced::{self as wit, GuestIndices};
+use crate::error::LoadError;
+use crate::replay::Call;
+use crate::strategy::Strategy;
+
+/// Bytes of a formula: more than the largest one, so that one with too many nodes is told how many.
+const FORMULA_BYTES: usize = 4 << 20;
+
+/// An operator that is a component: asked for its formula, and not needed any more.
+pub struct LoadedOperator {
+    /// Who this is.
+    pub id: StrategyId,
+    /// The formula, checked.
+    pub formula: Formula,
+}
+
+/// Asks a component for its formula, and checks it.
+pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<LoadedOperator, LoadError> {
+    let built = build(&strategy).map_err(|error| match error.function {
+        "build" => strategy.record(error, || Some(Call::Build)),
+        _ => error,
+    });
+    match built {
+        Ok(formula) => Ok(LoadedOperator {
+            id: strategy.id,
+            formula,
+        }),
+        Err(fault) => Err(strategy.load_error(fault)),
+    }
+}
+
+fn build(strategy: &Strategy<GuestIndices>) -> Result<Formula, StrategyError> {
+    let answer = strategy.call_ready(&mut None, "build", FORMULA_BYTES, |exports, store| {
+        exports.call_build(store)
+    })?;
+    lift(&strategy.id.name, answer)
+        .check(strategy.program.limits.graph_nodes)
+        .map_err(|error| strategy.fault("build", error.to_string()))
+}
+
+/// The same formula in the host's words; nothing is checked yet.
+fn lift(name: &str, formula: wit::Formula) -> Definition {
+    let parameters = formula.parameters.into_iter();
+    Definition {
+        name: name.to_owned(),
+        components: formula.components,
+        parameters: parameters
+            .map(|parameter| ParameterVector {
+                name: parameter.name,
+                initial: initial(parameter.initial),
+            })
+            .collect(),
+        nodes: formula.nodes.into_iter().map(node).collect(),
+        outputs: formula.outputs,
+    }
+}
+
+fn initial(initial: wit::Initial) -> Initial {
+    match initial {
+        wit::Initial::Zero => Initial::Zero,
+        wit::Initial::One => Initial::One,
+        wit::Initial::Normal(deviation) => Initial::Normal(deviation),
+        wit::Initial::Angle => Initial::Angle,
+    }
+}
+
+fn node(node: wit::Node) -> Node {
+    match node {
+        wit::Node::Component(index) => Node::Component(index),
+        wit::Node::Parameter(index) => Node::Parameter(index),
+        wit::Node::Constant(value) => Node::Constant(value),
+        wit::Node::Unary(wit::Unary { op, x }) => Node::Unary(unary(op), x),
+        wit::Node::Binary(wit::Binary { op, left, right }) => Node::Binary(binary(op), left, right),
+        wit::Node::Select(wit::Select {
+            condition,
+            then,
+            otherwise,
+        }) => Node::Select(condition, then, otherwise),
+        wit::Node::Clamp(wit::Clamp { x, low, high }) => Node::Clamp(x, low, high),
+    }
+}
+
+fn unary(op: wit::UnaryOp) -> Unary {
+    match op {
+        wit::UnaryOp::Neg => Unary::Neg,
+        wit::UnaryOp::Abs => Unary::Abs,
+        wit::UnaryOp::Exp => Unary::Exp,
+        wit::UnaryOp::Log => Unary::Log,
+        wit::UnaryOp::Sqrt => Unary::Sqrt,
+        wit::UnaryOp::Sigmoid => Unary::Sigmoid,
+        wit::UnaryOp::Softplus => Unary::Softplus,
+        wit::UnaryOp::Relu => Unary::Relu,
+        wit::UnaryOp::StopGradient => Unary::StopGradient,
+        wit::UnaryOp::Sin => Unary::Sin,
+        wit::UnaryOp::Cos => Unary::Cos,
+    }
+}
+
+fn binary(op: wit::BinaryOp) -> Binary {
+    match op {
+        wit::BinaryOp::Add => Binary::Add,
+        wit::BinaryOp::Sub => Binary::Sub,
+        wit::BinaryOp::Mul => Binary::Mul,
+        wit::BinaryOp::Div => Binary::Div,
+        wit::BinaryOp::Pow => Binary::Pow,
+        wit::BinaryOp::Min => Binary::Min,
+        wit::BinaryOp::Max => Binary::Max,
+        wit::BinaryOp::Less => Binary::Less,
+        wit::BinaryOp::LessEqual => Binary::LessEqual,
+        wit::BinaryOp::Greater => Binary::Greater,
+        wit::BinaryOp::GreaterEqual => Binary::GreaterEqual,
+        wit::BinaryOp::Equal => Binary::Equal,
+        wit::BinaryOp::NotEqual => Binary::NotEqual,
+    }
+}

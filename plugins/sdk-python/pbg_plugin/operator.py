@@ -1,0 +1,146 @@
+"""Operators as formulas.
+
+An operator says how a relation transforms an embedding before it is compared. The host takes the
+formula once, derives its gradients and computes all of them at its own speed. Ordinary operators
+on expressions write it down; complex numbers turned by an angle of the relation's (RotatE):
+
+    def build(self, x):
+        re, im = x.components(2)
+        angle = x.parameter("angle", "angle")
+        return [
+            re * cos(angle) - im * sin(angle),
+            re * sin(angle) + im * cos(angle),
+        ]
+
+An embedding is taken as a whole (one output) or cut into 2 or 4 components of equal length (as many
+outputs). Parameters are vectors of that length. The formula is about one element of each: there is
+no operation that mixes elements, and no way to look at a value and decide what to compute next;
+`x.select(a, b)` computes both and takes one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Tuple, Type, Union
+
+from . import component
+from .loss import Expr, Graph
+from .metadata import Metadata
+
+# In the terms of losses: a parameter is the same for all rows, a component differs.
+_PARAMETER, _COMPONENT = range(2)
+
+#: How the elements of a parameter begin: "zero", "one", "angle" (uniformly distributed from -pi to
+#: pi), or a number: normally distributed with this standard deviation.
+Initial = Union[str, float]
+
+_INITIAL = ("zero", "one", "angle")
+
+
+class Vector(Expr):
+    """A value of a formula: a component, a parameter, or made of those element by element."""
+
+    def _reduced(self, op: str) -> Expr:
+        raise TypeError(f"{op} would mix the elements of an embedding; there is no such operation")
+
+    def sin(self) -> Expr:
+        """Sine of an angle in radians."""
+        return self._unary("sin")
+
+    def cos(self) -> Expr:
+        """Cosine of an angle in radians."""
+        return self._unary("cos")
+
+
+class Formula(Graph):
+    """A formula as a list of nodes: tuples of an operation and the places of its operands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Names of parameters and how they begin, in the order in which they were named.
+        self.vectors: Dict[str, Initial] = {}
+        #: What each component becomes.
+        self.outputs: List[int] = []
+
+    def push(self, shape: int, *node: Any) -> Vector:
+        """Adds a node, once."""
+        return Vector(self, super().push(shape, *node)._at)
+
+
+class Embedding:
+    """What a formula starts from."""
+
+    def __init__(self, formula: Formula) -> None:
+        self._formula = formula
+
+    def component(self, index: int) -> Vector:
+        """The component with this index, counted from 0."""
+        return self._formula.push(_COMPONENT, "component", component.whole(index, "a component"))
+
+    def components(self, count: int) -> List[Vector]:
+        """The first `count` components."""
+        return [self.component(index) for index in range(count)]
+
+    def parameter(self, name: str, initial: Initial) -> Vector:
+        """A vector of the relation's own; the same one for the same name."""
+        known = isinstance(initial, (int, float)) or initial in _INITIAL
+        if not known:
+            raise ValueError(f"{name} begins with {initial!r}: not a number, zero, one or angle")
+        self._formula.vectors.setdefault(name, initial)
+        index = list(self._formula.vectors).index(name)
+        return self._formula.push(_PARAMETER, "parameter", index)
+
+    def constant(self, value: float) -> Vector:
+        """A number, the same in all elements."""
+        return self._formula.push(_PARAMETER, "constant", float(value))
+
+
+def sin(x: Expr) -> Expr:
+    """Sine of an angle in radians."""
+    return x._unary("sin")
+
+
+def cos(x: Expr) -> Expr:
+    """Cosine of an angle in radians."""
+    return x._unary("cos")
+
+
+class TracedOperator:
+    """An operator as a formula on the components of an embedding and the parameters of a relation."""
+
+    @classmethod
+    def metadata(cls) -> Metadata:
+        """Who this is: a `Metadata`."""
+        raise NotImplementedError
+
+    def configure(self, parameters: Dict[str, Any]) -> None:
+        """Takes a dict with every declared parameter, already checked."""
+
+    def build(self, x: Embedding) -> Sequence[Expr]:
+        """Writes the formula down: what each component becomes, 1, 2 or 4 of them."""
+        raise NotImplementedError
+
+
+def trace_operator(operator: TracedOperator) -> Formula:
+    """The formula of an operator."""
+    formula = Formula()
+    outputs = operator.build(Embedding(formula))
+    if isinstance(outputs, Expr) or not all(isinstance(output, Expr) for output in outputs):
+        raise TypeError("build returns a list: what each component becomes")
+    formula.outputs = [output._at for output in outputs]
+    return formula
+
+
+def export_traced_operator(operator: Type[TracedOperator]) -> Tuple[type, type]:
+    """What a component exports for a class of operators:
+    `Metadata, OperatorTraced = export_traced_operator(MyOperator)`."""
+
+    def built() -> Any:
+        return component.lowered_operator(trace_operator(component.instance(operator)))
+
+    class OperatorTraced(component.Configured):
+        make = operator
+
+        def build(self) -> Any:
+            return component.call(built)
+
+    return component.metadata_of(operator), OperatorTraced

@@ -1,0 +1,154 @@
+//! The world of traced operators.
+
+use super::{Slot, lift_parameters, types, with};
+use crate::loss::Binary;
+use crate::operator::{self, Initial, Node, Unary, trace};
+use crate::{Result, TracedOperator};
+
+#[expect(missing_docs, reason = "generated from the documented WIT files")]
+pub mod bindings {
+    wit_bindgen::generate!({
+        inline: "
+            package pbg:sdk;
+            world operator {
+                import pbg:plugin/log@0.1.0;
+                export pbg:plugin/operator-traced@0.1.0;
+            }
+        ",
+        path: "wit",
+        world: "pbg:sdk/operator",
+        with: { "pbg:plugin/log@0.1.0": crate::glue::log, "pbg:plugin/types@0.1.0": crate::glue::types },
+        pub_export_macro: true,
+        default_bindings_module: "pbg_plugin_sdk::glue::operator::bindings",
+    });
+}
+
+pub use bindings::exports::pbg::plugin::operator_traced;
+
+/// `operator-traced.configure`.
+pub fn configure<O: TracedOperator>(
+    slot: &'static std::thread::LocalKey<Slot<O>>,
+    parameters: Vec<types::ParameterValue>,
+) -> Result<()> {
+    with(slot, |operator| {
+        operator.configure(&lift_parameters(parameters))
+    })
+}
+
+/// `operator-traced.build`.
+pub fn build<O: TracedOperator>(
+    slot: &'static std::thread::LocalKey<Slot<O>>,
+) -> Result<operator_traced::Formula> {
+    with(slot, |operator| trace(operator)).map(lower)
+}
+
+fn lower(formula: operator::Formula) -> operator_traced::Formula {
+    let parameters = formula.parameters.into_iter();
+    operator_traced::Formula {
+        components: formula.components,
+        parameters: parameters
+            .map(|parameter| operator_traced::VectorParameter {
+                name: parameter.name,
+                initial: initial(parameter.initial),
+            })
+            .collect(),
+        nodes: formula.nodes.into_iter().map(lower_node).collect(),
+        outputs: formula.outputs,
+    }
+}
+
+fn initial(initial: Initial) -> operator_traced::Initial {
+    use operator_traced::Initial as Lowered;
+    match initial {
+        Initial::Zero => Lowered::Zero,
+        Initial::One => Lowered::One,
+        Initial::Normal(deviation) => Lowered::Normal(deviation),
+        Initial::Angle => Lowered::Angle,
+    }
+}
+
+fn lower_node(node: Node) -> operator_traced::Node {
+    use operator_traced::Node as Lowered;
+    match node {
+        Node::Component(index) => Lowered::Component(index),
+        Node::Parameter(index) => Lowered::Parameter(index),
+        Node::Constant(value) => Lowered::Constant(value),
+        Node::Unary(op, x) => Lowered::Unary(operator_traced::Unary { op: unary(op), x }),
+        Node::Binary(op, left, right) => Lowered::Binary(operator_traced::Binary {
+            op: binary(op),
+            left,
+            right,
+        }),
+        Node::Select(condition, then, otherwise) => Lowered::Select(operator_traced::Select {
+            condition,
+            then,
+            otherwise,
+        }),
+        Node::Clamp(x, low, high) => Lowered::Clamp(operator_traced::Clamp { x, low, high }),
+    }
+}
+
+fn unary(op: Unary) -> operator_traced::UnaryOp {
+    use operator_traced::UnaryOp as Lowered;
+    match op {
+        Unary::Neg => Lowered::Neg,
+        Unary::Abs => Lowered::Abs,
+        Unary::Exp => Lowered::Exp,
+        Unary::Log => Lowered::Log,
+        Unary::Sqrt => Lowered::Sqrt,
+        Unary::Sigmoid => Lowered::Sigmoid,
+        Unary::Softplus => Lowered::Softplus,
+        Unary::Relu => Lowered::Relu,
+        Unary::StopGradient => Lowered::StopGradient,
+        Unary::Sin => Lowered::Sin,
+        Unary::Cos => Lowered::Cos,
+    }
+}
+
+fn binary(op: Binary) -> operator_traced::BinaryOp {
+    use operator_traced::BinaryOp as Lowered;
+    match op {
+        Binary::Add => Lowered::Add,
+        Binary::Sub => Lowered::Sub,
+        Binary::Mul => Lowered::Mul,
+        Binary::Div => Lowered::Div,
+        Binary::Pow => Lowered::Pow,
+        Binary::Min => Lowered::Min,
+        Binary::Max => Lowered::Max,
+        Binary::Less => Lowered::Less,
+        Binary::LessEqual => Lowered::LessEqual,
+        Binary::Greater => Lowered::Greater,
+        Binary::GreaterEqual => Lowered::GreaterEqual,
+        Binary::Equal => Lowered::Equal,
+        Binary::NotEqual => Lowered::NotEqual,
+    }
+}
+
+/// The component of a traced operator: what `export_traced_operator!` expands to in the wasm build.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __traced_operator_component {
+    ($operator:ty) => {
+        ::std::thread_local! {
+            static INSTANCE: $crate::glue::Slot<$operator> = const { ::std::cell::RefCell::new(None) };
+        }
+
+        struct Component;
+
+        $crate::__metadata_component!(<$operator as $crate::TracedOperator>::metadata);
+
+        impl $crate::glue::operator::operator_traced::Guest for Component {
+            fn configure(
+                parameters: ::std::vec::Vec<$crate::glue::types::ParameterValue>,
+            ) -> $crate::Result<()> {
+                $crate::glue::operator::configure(&INSTANCE, parameters)
+            }
+
+            fn build() -> $crate::Result<$crate::glue::operator::operator_traced::Formula> {
+                $crate::glue::operator::build(&INSTANCE)
+            }
+        }
+
+        $crate::glue::operator::bindings::export!(Component with_types_in $crate::glue::operator::bindings);
+    };
+}

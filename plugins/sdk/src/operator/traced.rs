@@ -1,0 +1,119 @@
+//! Operators as formulas.
+
+use super::formula::{Embedding, Trace, Vector};
+use super::graph::Formula;
+use crate::{Metadata, Parameters, Result};
+
+/// An operator as a formula on the components of an embedding and the parameters of a relation.
+///
+/// ```
+/// use pbg_plugin_sdk::operator::Initial;
+/// use pbg_plugin_sdk::operator::formula::{Embedding, Vector};
+/// use pbg_plugin_sdk::{Metadata, Result, TracedOperator, export_traced_operator};
+///
+/// /// Scales and shifts every number of an embedding.
+/// #[derive(Default)]
+/// struct Scaled;
+///
+/// impl TracedOperator for Scaled {
+///     fn metadata() -> Metadata {
+///         Metadata::new("scaled", "0.1.0", "A factor and a summand per number.")
+///     }
+///
+///     fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>> {
+///         let (scale, shift) = (x.parameter("scale", Initial::One), x.parameter("shift", Initial::Zero));
+///         Ok(vec![x.component(0) * scale + shift])
+///     }
+/// }
+///
+/// export_traced_operator!(Scaled);
+///
+/// # fn main() {
+/// // The same type runs natively: test and debug it without a sandbox.
+/// let formula = pbg_plugin_sdk::operator::trace(&Scaled).unwrap();
+/// assert_eq!(formula.apply(&[1.0, 2.0], &[&[3.0, 0.5], &[0.0, 1.0]]), [3.0, 2.0]);
+/// # pbg_plugin_sdk::testing::assert_traced_operator::<Scaled>();
+/// # }
+/// ```
+///
+/// The host calls [`build`](TracedOperator::build) once per run. A Rust `if` in it is decided then, by parameters of
+/// the configuration; embeddings are not known yet.
+pub trait TracedOperator: Default + 'static {
+    /// Name, version, summary and parameters.
+    fn metadata() -> Metadata;
+
+    /// Takes the parameters of the configuration, all of them, already checked against
+    /// [`TracedOperator::metadata`]; see [`Order::configure`](crate::Order::configure). The default body
+    /// takes none.
+    ///
+    /// # Errors
+    /// Where a combination of values makes no sense; the text is shown to the user.
+    fn configure(&mut self, parameters: &Parameters) -> Result<()> {
+        let _ = parameters;
+        Ok(())
+    }
+
+    /// Writes the formula down: what each component of an embedding becomes. As many as these are, 1, 2 or 4, into
+    /// so many components an embedding is cut.
+    ///
+    /// # Errors
+    /// Where the operator cannot be built; the text is shown to the user.
+    fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>>;
+}
+
+/// The formula of an operator, as the host gets it.
+///
+/// # Errors
+/// Where the operator refuses to be built.
+///
+/// ```
+/// # use pbg_plugin_sdk::operator::{Initial, formula::{Embedding, Vector}};
+/// # use pbg_plugin_sdk::{Metadata, Result, TracedOperator};
+/// # #[derive(Default)]
+/// # struct Shift;
+/// # impl TracedOperator for Shift {
+/// #     fn metadata() -> Metadata { Metadata::new("shift", "0.1.0", "") }
+/// #     fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>> {
+/// #         Ok(vec![x.component(0) + x.parameter("shift", Initial::Zero)])
+/// #     }
+/// # }
+/// let formula = pbg_plugin_sdk::operator::trace(&Shift).unwrap();
+/// assert_eq!(formula.components, 1);
+/// ```
+pub fn trace<O: TracedOperator>(operator: &O) -> Result<Formula> {
+    let trace = Trace::default();
+    let outputs = operator.build(trace.embedding())?;
+    let outputs: Vec<u32> = outputs.into_iter().map(Vector::id).collect();
+    Ok(trace.finish(outputs))
+}
+
+/// Names a [`TracedOperator`] as what this crate exports as a component; see
+/// [`export_order!`](crate::export_order).
+///
+/// ```
+/// # use pbg_plugin_sdk::operator::{Initial, formula::{Embedding, Vector}};
+/// # use pbg_plugin_sdk::{Metadata, Result, TracedOperator};
+/// #[derive(Default)]
+/// struct Shift;
+///
+/// impl TracedOperator for Shift {
+///     fn metadata() -> Metadata { Metadata::new("shift", "0.1.0", "A summand per number.") }
+///     fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>> {
+///         Ok(vec![x.component(0) + x.parameter("shift", Initial::Zero)])
+///     }
+/// }
+///
+/// pbg_plugin_sdk::export_traced_operator!(Shift);
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! export_traced_operator {
+    ($operator:ty) => {
+        const _: fn() -> $crate::Metadata = <$operator as $crate::TracedOperator>::metadata;
+
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            $crate::__traced_operator_component!($operator);
+        };
+    };
+}

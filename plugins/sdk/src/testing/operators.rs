@@ -1,0 +1,94 @@
+//! What operators promise.
+
+use crate::TracedOperator;
+use crate::operator::{Formula, Initial, Node, trace};
+use crate::testing::defaults;
+
+/// Asserts that a formula, configured with its defaults, is an operator: components, parameters and outputs fit each
+/// other, and what it makes of ordinary embeddings is finite.
+///
+/// # Panics
+/// With what is wrong.
+///
+/// ```
+/// # use pbg_plugin_sdk::operator::{Initial, formula::{Embedding, Vector}};
+/// # use pbg_plugin_sdk::{Metadata, Result, TracedOperator};
+/// #[derive(Default)]
+/// struct Shift;
+///
+/// impl TracedOperator for Shift {
+///     fn metadata() -> Metadata { Metadata::new("shift", "0.1.0", "A summand per number.") }
+///     fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>> {
+///         Ok(vec![x.component(0) + x.parameter("shift", Initial::Zero)])
+///     }
+/// }
+///
+/// pbg_plugin_sdk::testing::assert_traced_operator::<Shift>();
+/// ```
+pub fn assert_traced_operator<O: TracedOperator>() {
+    let formula = operator_with_defaults::<O>();
+    let components = formula.components;
+    assert!(
+        [1, 2, 4].contains(&components),
+        "{components} outputs: an embedding is taken as a whole, or cut into 2 or 4 components"
+    );
+    for node in &formula.nodes {
+        if let Node::Component(index) = node {
+            assert!(*index < components, "component {index} of {components}");
+        }
+    }
+    assert!(!formula.parameters.is_empty(), "it has no parameters");
+    let wave = |n: usize, step: f32| (0..n).map(|i| (i as f32 * step + 0.3).sin()).collect();
+    let embedding: Vec<f32> = wave(components as usize * 8, 0.9);
+    let parameters: Vec<Vec<f32>> = formula
+        .parameters
+        .iter()
+        .map(|p| beginning(p.initial))
+        .collect();
+    let parameters: Vec<&[f32]> = parameters.iter().map(Vec::as_slice).collect();
+    let made = formula.apply(&embedding, &parameters);
+    assert!(
+        made.iter().all(|value| value.is_finite()),
+        "{embedding:?} becomes {made:?}"
+    );
+}
+
+/// The elements of a parameter of eight, as a run may begin with.
+fn beginning(initial: Initial) -> Vec<f32> {
+    let spread = |i: i32| (i as f32 - 3.5) / 4.0;
+    (0..8)
+        .map(|i| match initial {
+            Initial::Zero => 0.0,
+            Initial::One => 1.0,
+            Initial::Normal(deviation) => deviation * spread(i),
+            Initial::Angle => 3.0 * spread(i),
+        })
+        .collect()
+}
+
+/// The formula of an operator configured as the host does it where the configuration sets nothing.
+///
+/// # Panics
+/// If it refuses its own defaults.
+///
+/// ```
+/// # use pbg_plugin_sdk::operator::{Initial, formula::{Embedding, Vector}};
+/// # use pbg_plugin_sdk::{Metadata, Result, TracedOperator};
+/// # #[derive(Default)]
+/// # struct Shift;
+/// # impl TracedOperator for Shift {
+/// #     fn metadata() -> Metadata { Metadata::new("shift", "0.1.0", "") }
+/// #     fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>> {
+/// #         Ok(vec![x.component(0) + x.parameter("shift", Initial::Zero)])
+/// #     }
+/// # }
+/// let formula = pbg_plugin_sdk::testing::operator_with_defaults::<Shift>();
+/// assert_eq!(formula.apply(&[1.0], &[&[3.0]]), [4.0]);
+/// ```
+#[must_use]
+pub fn operator_with_defaults<O: TracedOperator>() -> Formula {
+    let mut operator = O::default();
+    let configured = operator.configure(&defaults(&O::metadata()));
+    assert_eq!(configured, Ok(()), "the plugin refuses its own defaults");
+    trace(&operator).unwrap_or_else(|refusal| panic!("the plugin refuses to build: {refusal}"))
+}
