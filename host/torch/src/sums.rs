@@ -46,6 +46,7 @@ impl Sums {
             count: edges,
             loss_lhs,
             loss_rhs,
+            loss_relations: 0.0,
             reg,
             violators_lhs: violators_lhs as u64,
             violators_rhs: violators_rhs as u64,
