@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use pbg_store::checkpoint::{Checkpoint, ReadCheckpoint, TensorRef};
+use pbg_core::bfloat16::Rounding;
+use pbg_core::model::Optimizer;
+use pbg_store::checkpoint::{Belongs, Checkpoint, PartitionRows, ReadCheckpoint, TensorRef};
 use pbg_store::sealed::Format;
 use serde_json::json;
 
@@ -26,7 +28,8 @@ fn read(path: &Path) -> bool {
         whole &= match checkpoint.read_partition("person", partition) {
             Ok(Some(data)) => {
                 assert_eq!(data.embeddings.len(), data.rows * data.dim);
-                assert_eq!(data.adagrad.len(), data.rows);
+                let sums = data.optimizer.accumulators(data.dim);
+                assert_eq!(data.adagrad.len(), data.rows * sums);
                 true
             }
             Ok(None) => true,
@@ -45,6 +48,17 @@ fn write(path: &Path) {
             .write_partition("person", partition, 4, &embeddings, &vec![0.5; rows])
             .unwrap();
     }
+    let half = PartitionRows {
+        rows: 5,
+        dim: 4,
+        embeddings: &|_, out| out.fill(0.3),
+        optimizer: Optimizer::Adagrad,
+        adagrad: &|_, out| out.fill(0.5),
+        rounding: Some(Rounding::new(7)),
+    };
+    checkpoint
+        .write_rows("person", 2, &half, Belongs::ToNext)
+        .unwrap();
     let parameters = TensorRef {
         name: "relations/0/operator/rhs/diagonal",
         shape: &[2, 4],

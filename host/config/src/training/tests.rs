@@ -70,11 +70,6 @@ fn every_other_key_matters() {
         ("seed", "1", "seed: 1, not 0"),
         ("storage", "bf16", r#"storage: "bf16", not "f32""#),
         (
-            "relation_prediction",
-            "0.1",
-            "relation_prediction: 0.1, not 0",
-        ),
-        (
             "optimizer",
             "adagrad",
             r#"optimizer: "adagrad", not "row_adagrad""#,
@@ -100,6 +95,24 @@ fn every_other_key_matters() {
         let differences = changed.training_differences(&base());
         assert!(differences.iter().any(|found| *found == expected), "{key}");
     }
+}
+
+#[test]
+fn predicting_relations_matters() {
+    let dynamic = |weight: &str| {
+        let set = [
+            ("dynamic_relations", "true"),
+            ("comparator", "dot"),
+            ("relations.0.operator", "diagonal"),
+            ("relation_prediction", weight),
+        ];
+        let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Config::parse(TEXT, "pbg.toml", &set).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let [without, with] = ["0", "0.5"].map(dynamic);
+    assert_ne!(without.training_hash(), with.training_hash());
+    let differences = with.training_differences(&without);
+    assert_eq!(differences, ["relation_prediction: 0.5, not 0"]);
 }
 
 #[test]
