@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::bombs::{Bomb, below_every_cap, counted};
 use crate::support::loss::{margin, traced};
-use crate::support::plugin::{ROW_BY_ROW, with_plan};
+use crate::support::plugin::{ROW_BY_ROW, talkative, with_plan};
 use crate::support::{Finished, Workplace, finish, graph::CONFIG, with};
 
 /// A shell in the place that sets `limit` and then runs the program.
@@ -169,6 +169,32 @@ fn few_addresses_are_enough_or_are_named() {
     limited(&place, "ulimit -v 4194304", train).succeeds();
     let large = format!("{train} --set num_uniform_negs=16000000 --set checkpoint_path=large");
     limited(&place, "ulimit -v 4194304", &large).fails(8, &["GiB of memory", "ulimit -v"]);
+}
+
+#[test]
+fn what_all_calls_of_a_run_log_has_an_end() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.write("evil.wasm", talkative(90));
+    let train = "train --plugin evil.wasm --progress plain --set num_epochs=30";
+    let run = place.run(train.split(' ')).succeeds();
+    let lines = run.stderr.lines();
+    let lines = lines.filter(|line| line.contains("no good")).count();
+    assert!((500..=1000).contains(&lines), "{lines} lines");
+    assert!(run.stderr.contains("run_log_lines"), "{}", run.stderr);
+}
+
+/// Threads take addresses that they do not use.
+#[test]
+fn many_workers_need_few_addresses() {
+    let place = Workplace::with_dataset(CONFIG);
+    let keys =
+        "--set workers=24 --set dimension=200 --set num_uniform_negs=1000 --set batch_size=500";
+    let train = format!("train --progress none --set num_epochs=1 {keys}");
+    limited(&place, "ulimit -v 700000", &train).succeeds();
+    // The program that is started again has the same arguments.
+    let json = "eval --checkpoint model --json --limit 3";
+    let ranks = limited(&place, "ulimit -v 1048576", json).succeeds();
+    assert!(ranks.stdout.starts_with('{'), "{}", ranks.stdout);
 }
 
 #[test]

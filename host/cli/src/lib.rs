@@ -5,6 +5,7 @@
 //! program with libtorch ([`relay`]), how a run is shown ([`progress`]), Ctrl-C ([`interrupt`]). What a configuration,
 //! plugins and failures are stands in `pbg_session`, since the Python package begins with the same.
 
+mod addresses;
 mod arguments;
 mod commands;
 mod format;
@@ -58,6 +59,7 @@ fn run() -> i32 {
             Err(_) => i32::from(Kind::Internal.code()),
         };
     }
+    addresses::save();
     // The parser's own messages come before there are parsed arguments that say how to colour them.
     let command = Arguments::command().color(arguments::color_choice(std::env::args_os()).into());
     let arguments = match command

@@ -7,7 +7,7 @@
 use std::env;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
@@ -25,7 +25,10 @@ pub(crate) fn to_libtorch(what: &str, without: &str) -> Result<()> {
         return Ok(());
     }
     let (place, error) = match beside() {
-        Ok(path) => (path.display().to_string(), replace(&path)),
+        Ok(path) => (
+            path.display().to_string(),
+            replace(&mut Command::new(&path)),
+        ),
         Err(error) => (WITH_LIBTORCH.to_owned(), error),
     };
     let text = format!("{what} needs libtorch, which is in the program {place}");
@@ -39,9 +42,9 @@ fn beside() -> io::Result<PathBuf> {
     Ok(env::current_exe()?.with_file_name(WITH_LIBTORCH))
 }
 
-/// Becomes the program at `path`, with the same arguments; returns only where that fails.
-fn replace(path: &Path) -> io::Error {
+/// Becomes `program`, with the same arguments; returns only where that fails.
+pub(crate) fn replace(program: &mut Command) -> io::Error {
     let name = env::args_os().next().unwrap_or_default();
     let arguments = env::args_os().skip(1);
-    Command::new(path).arg0(name).args(arguments).exec()
+    program.arg0(name).args(arguments).exec()
 }

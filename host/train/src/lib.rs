@@ -56,7 +56,7 @@ pub use executor::has_libtorch;
 pub use identity::Allowed;
 pub use losses::{GuardedLoss, traced};
 pub use member::{Actor, Cluster, ClusterError, Rehearsed, Scene, SyncLimits, rehearse};
-pub use memory::{TooLittle, peak_bytes, require as require_memory};
+pub use memory::{TooLittle, addresses_are_limited, peak_bytes, require as require_memory};
 pub use pbg_kernels::executed;
 pub use query::{Chosen, Entity, Model, Neighbor};
 pub use resolved::Resolved;

@@ -117,13 +117,24 @@ fn least_left(root: &Path, path: &str, [limit, usage, cache]: GroupFiles) -> Opt
     left.min()
 }
 
+/// Whether this process may have so many addresses and no more (`ulimit -v`).
+#[must_use]
+pub fn addresses_are_limited() -> bool {
+    address_limit().is_some()
+}
+
 /// What `ulimit -v` leaves.
 fn address_bytes() -> Option<u64> {
+    let mapped = kibibytes("/proc/self/status", "VmSize:")?;
+    Some(address_limit()?.saturating_sub(mapped))
+}
+
+/// What `ulimit -v` allows.
+fn address_limit() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let mut lines = limits.lines();
     let line = lines.find_map(|line| line.strip_prefix("Max address space"))?;
-    let soft: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(soft.saturating_sub(kibibytes("/proc/self/status", "VmSize:")?))
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// A number of a file of `proc(5)`, in bytes.

@@ -105,10 +105,30 @@ pub(super) fn common(name: &str, pages: u32, describe: &str) -> String {
     )
 }
 
+/// A component that logs so many lines whenever it plans, and plans row by row.
+pub(crate) fn talkative(lines: u32) -> Vec<u8> {
+    let log = r#"(import "pbg:plugin/log@0.1.0" "write" (func $log (param i32 i32 i32)))"#;
+    // The line is its summary.
+    let talk = format!(
+        "(local $said i32)
+         (loop $on
+            (call $log (i32.const 3) (i32.const 48) (i32.const 7))
+            (local.set $said (i32.add (local.get $said) (i32.const 1)))
+            (br_if $on (i32.lt_u (local.get $said) (i32.const {lines}))))"
+    );
+    let (locals, planning) = ROW_BY_ROW.split_once(")\n").unwrap();
+    component_of(log, DESCRIBE, &format!("{locals}) {talk} {planning}"))
+}
+
 fn component(describe: &str, plan: &str) -> Vec<u8> {
+    component_of("", describe, plan)
+}
+
+fn component_of(imports: &str, describe: &str, plan: &str) -> Vec<u8> {
     let common = common(NAME, 2, describe);
     let text = format!(
         r#"(module
+            {imports}
             {common}
             (func (export "pbg:plugin/bucket-order@0.1.0#configure") (param i32 i32) (result i32)
                 (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
