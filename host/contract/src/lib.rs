@@ -12,7 +12,7 @@ mod sampler;
 mod timing;
 
 pub use finding::{Finding, Outcome, Report};
-pub use loss::{bench_loss, check_loss};
+pub use loss::{Formula, bench_loss, check_loss};
 pub use order::{Opened, bench_order, check_order};
 pub use sampler::{bench_sampler, check_sampler};
 pub use timing::{Timing, time};

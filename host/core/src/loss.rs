@@ -24,5 +24,5 @@ pub use error::GraphError;
 pub use node::{Binary, Node, NodeId, Reduction, Shape, Unary};
 pub use strategy::{
     FailedRows, KeepRows, LossState, Observed, ParameterSchedule, Progress, TracedLoss,
-    check_values,
+    check_values, named_values,
 };
