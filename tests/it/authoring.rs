@@ -276,6 +276,19 @@ fn the_tests_of_new_projects_pass() {
     }
 }
 
+/// An order that takes no parameters at all.
+const REFUSES: &str = r#"
+use pbg_plugin_sdk::{Bucket, Metadata, Order, Parameters, Pass, Result, export_order};
+#[derive(Default)]
+struct Mine;
+impl Order for Mine {
+    fn metadata() -> Metadata { Metadata::new("mine", "0.1.0", "Refuses.") }
+    fn configure(&mut self, _: &Parameters) -> Result<()> { Err("not with these".to_owned()) }
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> { Ok(pass.grid()) }
+}
+export_order!(Mine);
+"#;
+
 #[test]
 fn what_cannot_be_built_says_why() {
     let place = Workplace::empty();
@@ -313,6 +326,14 @@ fn what_cannot_be_built_says_why() {
     }
     // What the compiler says passes through.
     build().fails(6, &["unclosed delimiter", "cargo build"]);
+    place.write("mine/src/lib.rs", "//! Nothing is exported.\n");
+    build().fails(6, &["exports nothing", "`export_order!(TYPE);`"]);
+    place.write("mine/src/lib.rs", REFUSES);
+    let said = build().succeeds().stderr;
+    assert!(
+        said.contains("configure: refuses: not with these"),
+        "{said}"
+    );
     place.write(
         "mine/plugin.toml",
         "name = 'mine'\nlanguage = 'cobol'\nworld = 'order'\n",

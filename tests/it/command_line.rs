@@ -54,12 +54,14 @@ fn help_lists_the_exit_codes() {
     assert!(help.stdout.contains("130  interrupted"), "{}", help.stdout);
 }
 
-/// What a user gets who types the words and then a tab.
+/// What a user gets who types the words, which Bash splits at `=`, and then a tab.
 #[test]
-fn bash_completes_options_of_commands() {
+fn bash_completes_options_and_names() {
     let place = Workplace::empty();
     let script = place.run(["completions", "bash"]).succeeds().stdout;
     place.write("completions.bash", &script);
+    place.write("mine.wasm", "");
+    place.write("plugins/own_order.wasm", "");
     let complete = r#"
         source completions.bash
         function=$(complete -p pbg-host | sed 's/.*-F \([^ ]*\) .*/\1/')
@@ -73,10 +75,35 @@ fn bash_completes_options_of_commands() {
         (&["orders", "sh"], "show"),
         (&["orders", "show", "--part"], "--partitions"),
         (&["eval", "--filt"], "--filter"),
+        (&["train", "--plugin", "insi"], "inside_out"),
+        (&["train", "--plugin", "min"], "mine.wasm"),
+        (&["train", "--plugin", "own_"], "own_order"),
+        (
+            &["train", "--set", "checkpoint_p"],
+            "checkpoint_path= checkpoint_preservation_interval=",
+        ),
+        (
+            &["train", "--set", "execution.prec"],
+            "execution.precision=",
+        ),
+        (
+            &["train", "--set", "loss_fn", "=", "soft"],
+            "softmax softmax_computed",
+        ),
+        (&["train", "--set", "comparator", "=", "c"], "cos"),
+        (&["train", "--set", "dynamic_relations", "="], "true false"),
+        (
+            &["orders", "compare", "--order", "hilbert_"],
+            "hilbert_symmetric",
+        ),
+        (&["orders", "show", "opt"], "optimal"),
+        (&["plugin", "check", "--limit", "dead"], "deadline_ms="),
+        (&["plugin", "check", "sof"], "softmax softmax_computed"),
     ] {
         let mut bash = Command::new("bash");
         let typed = ["bash", "pbg-host"].iter().chain(words);
         bash.args(["-c", complete]).args(typed);
+        bash.env("PBG_PLUGIN_PATH", place.path("plugins"));
         let said = finish(bash.current_dir(place.path(""))).succeeds().stdout;
         assert_eq!(said.trim(), expected, "{words:?}");
     }

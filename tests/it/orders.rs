@@ -550,3 +550,42 @@ fn browser() -> Option<PathBuf> {
         .flat_map(|folder| names.map(|name| folder.join(name)))
         .find(|path| path.is_file())
 }
+
+/// An order has one colour on a page, however orders are sorted in the cases that figures show.
+#[test]
+fn an_order_has_one_colour_in_all_figures() {
+    let place = Workplace::empty();
+    let orders = "--order stratified --order hilbert --order beta --order random";
+    let compare = format!("orders compare -p 4,8 -c 2,4 {orders} --html compare.html");
+    place.run(compare.split(' ')).succeeds();
+    let page = place.read("compare.html");
+    let (_, rest) = page.split_once(r#"id="figures">"#).unwrap();
+    let (figures, _) = rest.split_once("</script>").unwrap();
+    let figures: Vec<Value> = serde_json::from_str(figures).unwrap();
+    let mut colours: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut shown = |order: &Value, colour: &Value| {
+        let colours = colours.entry(order.as_str().unwrap().to_owned());
+        colours
+            .or_default()
+            .push(colour.as_str().unwrap().to_owned());
+    };
+    for figure in &figures {
+        for trace in figure["data"].as_array().unwrap() {
+            if figure["id"] == "swaps" {
+                let bars = trace["y"].as_array().unwrap().iter();
+                bars.zip(trace["marker"]["color"].as_array().unwrap())
+                    .for_each(|(order, colour)| shown(order, colour));
+            } else if trace["line"]["color"].is_string() && trace["showlegend"] != false {
+                shown(&trace["name"], &trace["line"]["color"]);
+            }
+        }
+    }
+    for order in ["stratified", "hilbert", "beta", "random"] {
+        let found = &colours[order];
+        assert!(found.len() > 4, "{order}: {found:?}");
+        assert!(
+            found.iter().all(|colour| *colour == found[0]),
+            "{order}: {found:?}"
+        );
+    }
+}

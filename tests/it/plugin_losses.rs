@@ -92,7 +92,7 @@ fn an_update_that_fails_ends_the_run_and_can_be_replayed() {
         ("unreachable", "unreachable"),
         (
             &margin("(f32.const nan)"),
-            "parameter 0 of the graph, which is not finite",
+            "answered NaN for the parameter `margin`, which is not finite",
         ),
     ] {
         let place = with_loss(&traced(update));
@@ -103,6 +103,29 @@ fn an_update_that_fails_ends_the_run_and_can_be_replayed() {
             .succeeds();
         assert!(mended.stdout.contains("[0.25]"), "{}", mended.stdout);
     }
+}
+
+#[test]
+fn the_check_of_a_loss_plays_its_updates() {
+    // It finds a value that is none, and one that is too large for a sum of losses.
+    for (value, reason) in [
+        ("(f32.const nan)", "answered NaN for the parameter `margin`"),
+        ("(f32.const 3e38)", "it left margin 3"),
+    ] {
+        let place = with_loss(&traced(&margin(value)));
+        let checked = place.run(["plugin", "check", "evil.wasm"]);
+        let found = "BROKEN  update         after 5 batches, told a mean loss of 3";
+        assert!(checked.stdout.contains(found), "{}", checked.stdout);
+        assert!(checked.stdout.contains(reason), "{}", checked.stdout);
+        checked.fails(6, &["evil", "1 promise"]);
+    }
+    let place = with_loss(&traced(&margin(MOVING)));
+    let kept = place.run(["plugin", "check", "evil.wasm"]).succeeds();
+    assert!(
+        kept.stdout.contains("from margin 0.5 to margin"),
+        "{}",
+        kept.stdout
+    );
 }
 
 #[test]

@@ -183,5 +183,31 @@ def test_an_update_that_fails_ends_the_run(graph: Keys) -> None:
         def update(self, progress: Any, values: dict[str, float]) -> None:
             values["margin"] = math.nan
 
-    with pytest.raises(pbg_host.PluginError, match="update: answered NaN for parameter 0"):
+    with pytest.raises(pbg_host.PluginError, match="update: answered NaN for the parameter `margin`"):
         pbg_host.train(graph, plugins=[pbg_host.loss(Broken)])
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (lambda values: values.update(margn=3.0), "update set margn; the formula has margin, heat"),
+        (lambda _: {"margin": 3.0}, "update returned .*; it changes the dict that it gets"),
+        (lambda values: values.update(heat="hot"), "update left 'hot' as heat, not a number"),
+        (lambda values: values.update(margin=math.nan), "answered NaN for the parameter `margin`"),
+        (lambda values: values.update(heat=0.0), "after 3 batches, .* it left margin 0.25, heat 0: "),
+        # Right for a while: what a check of one call does not see.
+        (lambda values: values.update(heat=values["heat"] - 0.125), "after 24 batches, .* heat 0: "),
+    ],
+)
+def test_updates_are_tried(changed: Any, said: str) -> None:
+    class Changing(Widening):
+        def build(self, scores: pbg_plugin.Scores) -> Any:
+            excess = scores.parameter("margin", self.margin) - scores.positive + scores.negatives
+            return softplus(excess / scores.parameter("heat", 1.0)).mean()
+
+        def update(self, progress: pbg_plugin.Progress, values: dict[str, float]) -> None:
+            answer: None = changed(values)
+            return answer
+
+    with pytest.raises(pbg_host.PluginError, match=said):
+        pbg_host.check_loss(pbg_host.loss(Changing, margin=0.25))

@@ -127,9 +127,15 @@ pub(crate) fn vs_pbg(repo: &Repo, args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn install(repo: &Repo) -> Result<PathBuf> {
+/// Where the Python is that has PBG, once it is installed.
+pub(crate) fn pbg_python(repo: &Repo) -> PathBuf {
+    repo.deps.join("pbg/bin/python")
+}
+
+/// Installs PBG where it is missing, and says where its Python is.
+pub(crate) fn install(repo: &Repo) -> Result<PathBuf> {
     let folder = repo.deps.join("pbg");
-    let python = folder.join("bin/python");
+    let python = pbg_python(repo);
     if step::succeeds(Command::new(&python).args(["-c", "import torchbiggraph, torch"])) {
         return Ok(python);
     }

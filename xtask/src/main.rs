@@ -60,6 +60,9 @@ enum Task {
         /// Also install it into a fresh virtual environment and run the tests of the package there.
         #[arg(long)]
         test: bool,
+        /// And those with models of PyTorch-BigGraph itself, which is installed into .deps/pbg (some 5 GB).
+        #[arg(long, requires = "test")]
+        pbg: bool,
     },
     /// Makes the documentation a site that can be searched, in target/docs/site.
     Docs,
@@ -123,7 +126,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Setup => setup::run(&repo).and_then(|()| setup::libtorch(&repo)),
         Task::Build => build::run(&repo),
         Task::Demo { machines } => demo::run(&repo, machines),
-        Task::Wheel { test } => wheel::run(&repo, test),
+        Task::Wheel { test, pbg } => wheel::run(&repo, test, pbg),
         Task::Docs => docs::run(&repo),
         Task::Test => test::run(&repo),
         Task::Crash(Long { minutes }) => test::long(&repo, "pbg-host", "crash", minutes),

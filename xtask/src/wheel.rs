@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::repo::Repo;
-use crate::{build, setup, step};
+use crate::{bench, build, setup, step};
 
 /// The name of the distribution, as pip has it.
 const NAME: &str = "pbg-host";
@@ -37,12 +37,15 @@ const EXTENSIONS: [(&str, &str); 2] = [
     ("libpbg_python_torch.so", "_native_torch.abi3.so"),
 ];
 
-/// Builds everything, and the wheel; `tested` also tests it.
-pub(crate) fn run(repo: &Repo, tested: bool) -> Result<()> {
+/// Builds everything, and the wheel; `tested` also tests it, and `pbg` with models of PBG itself.
+pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
     build::run(repo)?;
     extensions(repo)?;
     let wheel = pack(repo)?;
     println!("{}", wheel.display());
+    if pbg {
+        bench::install(repo)?;
+    }
     if tested {
         test(repo, &wheel)?;
     }
@@ -150,6 +153,11 @@ pub(crate) fn test(repo: &Repo, wheel: &Path) -> Result<()> {
     // The program is the wheel's.
     pytest.env("PATH", with_first(&folder.join("bin"))?);
     pytest.env("PBG_TEST_LIBTORCH", repo.libtorch.join("lib"));
+    // Where it was installed: by `--pbg`, or for a comparison.
+    let pbg = bench::pbg_python(repo);
+    if pbg.exists() {
+        pytest.env("PBG_TEST_PBG", pbg);
+    }
     step::run(
         pytest.arg(&tests).current_dir(&folder),
         "see the messages above",

@@ -13,7 +13,7 @@ mod sampler;
 mod timing;
 
 pub use finding::{Finding, Outcome, Report};
-pub use loss::{bench_loss, check_loss};
+pub use loss::{Formula, bench_loss, check_loss};
 pub use operator::{bench_operator, check_operator, checked_dimension};
 pub use order::{Opened, bench_order, check_order};
 pub use sampler::{bench_sampler, check_sampler};

@@ -1,11 +1,39 @@
 //! The promises of a loss.
 
+mod update;
+
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use pbg_core::strategy::{LossWorker, MASKED, Scores, StrategyError};
+use pbg_core::loss::{Graph, Parameter};
+use pbg_core::strategy::{Loss, LossWorker, MASKED, Scores, StrategyError};
 
 use crate::finding::Report;
 use crate::timing::{Timing, time};
+
+/// What is to be known of a loss that is a formula; nothing of one that is code.
+#[derive(Clone, Debug, Default)]
+pub struct Formula {
+    /// Whether its gradient is not that of its value on purpose, so that the comparison with finite differences
+    /// is left out.
+    stops_gradient: bool,
+    /// After how many batches `update` is called.
+    update_every: Option<NonZeroU32>,
+    /// What it changes.
+    parameters: Vec<Parameter>,
+}
+
+impl Formula {
+    /// What this graph says.
+    #[must_use]
+    pub fn of(graph: &Graph) -> Self {
+        Self {
+            stops_gradient: graph.stops_gradient(),
+            update_every: graph.update_every(),
+            parameters: graph.parameters().to_vec(),
+        }
+    }
+}
 
 /// Scores of some rows, as the host hands them over.
 #[derive(Clone, Debug)]
@@ -24,20 +52,28 @@ struct Found {
     negative: Vec<f32>,
 }
 
-/// Tries a loss on ordinary and extreme scores. `stops_gradient` says that its gradient is not
-/// that of its value on purpose, so that the comparison with finite differences is left out.
-pub fn check_loss(loss: &mut dyn LossWorker, stops_gradient: bool) -> Report {
+/// Tries a loss on ordinary and extreme scores, and the updates of its formula's parameters.
+pub fn check_loss(loss: &dyn Loss, formula: &Formula) -> Report {
     let mut report = Report::default();
-    let cases = extremes()
-        .into_iter()
-        .chain([ordinary(7, 5), ordinary(1, 200)]);
-    let cases: Vec<ScoreRows> = cases.collect();
+    check_rows(&mut report, loss.worker().as_mut(), formula);
+    if report.broken() == 0
+        && let Some(every) = formula.update_every
+    {
+        let updates = update::tried(loss, &formula.parameters, every);
+        report.promise("update", updates);
+    }
+    report
+}
+
+/// Tries one worker.
+fn check_rows(report: &mut Report, loss: &mut dyn LossWorker, formula: &Formula) {
+    let cases = cases();
     let found: Result<Vec<Found>, String> = cases.iter().map(|rows| finite(loss, rows)).collect();
     let found = match found {
         Ok(found) => found,
         Err(broken) => {
             report.promise("finite", Err(broken));
-            return report;
+            return;
         }
     };
     let mut names: Vec<&str> = cases.iter().map(|rows| rows.name).collect();
@@ -51,7 +87,7 @@ pub fn check_loss(loss: &mut dyn LossWorker, stops_gradient: bool) -> Report {
     );
     report.promise("deterministic", again(loss, &cases, &found));
     report.promise("rows", rows_alone(loss));
-    if stops_gradient {
+    if formula.stops_gradient {
         report.note(
             "gradient",
             "not compared: the formula stops gradients on purpose",
@@ -72,7 +108,12 @@ pub fn check_loss(loss: &mut dyn LossWorker, stops_gradient: bool) -> Report {
             report.promise("time", Err(broken));
         }
     }
-    report
+}
+
+/// What every loss is tried on.
+fn cases() -> Vec<ScoreRows> {
+    let cases = extremes().into_iter();
+    cases.chain([ordinary(7, 5), ordinary(1, 200)]).collect()
 }
 
 /// Pseudo-random scores in [-2, 2), the same ones every time.
@@ -313,26 +354,36 @@ mod tests {
         }
     }
 
+    fn tried(mut loss: Hinge, stops_gradient: bool) -> Report {
+        let mut report = Report::default();
+        let formula = Formula {
+            stops_gradient,
+            ..Formula::default()
+        };
+        check_rows(&mut report, &mut loss, &formula);
+        report
+    }
+
     fn hinge(factor: f32, margin: f32) -> Hinge {
         Hinge { factor, margin }
     }
 
     #[test]
     fn a_right_loss_keeps_every_promise() {
-        let report = check_loss(&mut hinge(1.0, 0.1), false);
+        let report = tried(hinge(1.0, 0.1), false);
         assert_eq!(report.broken(), 0, "{report:?}");
     }
 
     #[test]
     fn a_wrong_gradient_is_found() {
-        let report = check_loss(&mut hinge(1.1, 0.1), false);
+        let report = tried(hinge(1.1, 0.1), false);
         assert_eq!(report.broken(), 1, "{report:?}");
-        assert_eq!(check_loss(&mut hinge(1.1, 0.1), true).broken(), 0);
+        assert_eq!(tried(hinge(1.1, 0.1), true).broken(), 0);
     }
 
     #[test]
     fn a_loss_that_is_not_finite_is_found() {
-        let report = check_loss(&mut hinge(1.0, f32::INFINITY), false);
+        let report = tried(hinge(1.0, f32::INFINITY), false);
         assert_eq!(report.findings()[0].promise, "finite");
         assert_eq!(report.broken(), 1, "{report:?}");
     }

@@ -22,5 +22,5 @@ pub use definition::{Definition, Graph, Parameter};
 pub use derive::Derived;
 pub use strategy::{
     FailedRows, KeepRows, LossState, Observed, ParameterSchedule, Progress, TracedLoss,
-    check_values,
+    check_values, named_values,
 };

@@ -197,7 +197,11 @@ impl Case {
             "{} x {} partitions{}, buffer {}",
             self.lhs_partitions,
             self.rhs_partitions,
-            if self.shared { "" } else { " of two types" },
+            if self.shared || self.lhs_partitions * self.rhs_partitions == 1 {
+                ""
+            } else {
+                " of two types"
+            },
             self.buffer
         )
     }

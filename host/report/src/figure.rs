@@ -23,6 +23,7 @@ pub use stalls::stalls;
 pub use swaps::{overview, swaps_by_buffer, swaps_by_partitions};
 pub use timeline::{Timeline, timeline};
 
+use pbg_lab::comparison::Comparison;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -59,6 +60,37 @@ const SYMBOLS: [&str; 8] = [
     "star",
     "triangle-down",
 ];
+
+/// Orders by the place at which they come first, so that each has its colour in all figures of a page, however
+/// the orders of a case are sorted.
+#[derive(Clone, Debug)]
+pub struct Series(Vec<String>);
+
+impl Series {
+    /// The orders of all cases.
+    #[must_use]
+    pub fn of(comparison: &Comparison) -> Self {
+        let mut names: Vec<String> = Vec::new();
+        for entry in comparison.cases.iter().flat_map(|case| &case.orders) {
+            if !names.contains(&entry.order) {
+                names.push(entry.order.clone());
+            }
+        }
+        Self(names)
+    }
+
+    /// Their names.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// The place of an order.
+    fn place(&self, order: &str) -> usize {
+        self.names()
+            .position(|name| name == order)
+            .unwrap_or_default()
+    }
+}
 
 /// The red of stalls.
 pub(crate) const RED: &str = "#D55E00";

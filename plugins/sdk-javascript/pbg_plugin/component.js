@@ -63,8 +63,18 @@ export function exportTracedLoss(Plugin, write) {
   const update = (progress, numbers) => {
     const { parameters } = trace(plugin);
     const values = Object.fromEntries(parameters.map((p, at) => [p.name, numbers[at]]));
-    plugin.update(progress, values);
-    return parameters.map((p) => values[p.name]);
+    const answer = plugin.update(progress, values);
+    if (answer !== undefined && answer !== values) {
+      throw new TypeError('update returned something; it changes the values that it gets');
+    }
+    const names = parameters.map((p) => p.name);
+    for (const [name, value] of Object.entries(values)) {
+      if (!names.includes(name)) {
+        throw new TypeError(`update set ${name}; the formula has ${names.join(', ') || 'no parameters'}`);
+      }
+      if (typeof value !== 'number') throw new TypeError(`update left ${value} as ${name}, not a number`);
+    }
+    return names.map((name) => values[name]);
   };
   return {
     metadata: metadataOf(Plugin),

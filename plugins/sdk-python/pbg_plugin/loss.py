@@ -299,7 +299,13 @@ def updated(made: TracedLoss, progress: Any, values: List[float]) -> List[float]
     """The values of a loss's parameters after its `update`."""
     names = list(trace(made).parameters)
     named = dict(zip(names, values))
-    made.update(progress, named)
+    # Authors whose editor checks no types return the dict.
+    answer: Any = made.update(progress, named)  # type: ignore[func-returns-value]
+    if answer is not None and answer is not named:
+        raise TypeError(f"update returned {answer!r}; it changes the dict that it gets")
+    for name in named:
+        if name not in names:
+            raise ValueError(f"update set {name}; the formula has {', '.join(names) or 'no parameters'}")
     for name in names:
         if not isinstance(named.get(name), (int, float)):
             raise TypeError(f"update left {named.get(name)!r} as {name}, not a number")

@@ -101,3 +101,30 @@ mod native {
         LINES.take()
     }
 }
+
+/// Writes a line to the log, as [`log::info`](crate::log::info) does, with the arguments of the macro of this name in
+/// the standard library. That one's lines go nowhere in a sandbox, silently; `use pbg_plugin_sdk::println;` takes its place.
+///
+/// ```
+/// use pbg_plugin_sdk::{log, println};
+/// println!("{} layers", 3);
+/// # #[cfg(not(target_family = "wasm"))]
+/// assert_eq!(log::take(), [(log::Level::Info, "3 layers".to_owned())]);
+/// ```
+#[macro_export]
+macro_rules! println {
+    ($($argument:tt)*) => { $crate::log::info(::std::format!($($argument)*)) };
+}
+
+/// The same for warnings: `use pbg_plugin_sdk::eprintln;`.
+///
+/// ```
+/// use pbg_plugin_sdk::{eprintln, log};
+/// eprintln!("{} layers are empty", 2);
+/// # #[cfg(not(target_family = "wasm"))]
+/// assert_eq!(log::take(), [(log::Level::Warn, "2 layers are empty".to_owned())]);
+/// ```
+#[macro_export]
+macro_rules! eprintln {
+    ($($argument:tt)*) => { $crate::log::warn(::std::format!($($argument)*)) };
+}

@@ -1,8 +1,12 @@
 //! `pbg-host completions`.
 
+mod names;
+
 use clap_complete::Shell;
+use pbg_config as config;
 
 use crate::failure::Result;
+use crate::plugins;
 use crate::terminal;
 
 const NAME: &str = "pbg-host";
@@ -34,6 +38,9 @@ pub(crate) fn run(args: &Args, mut tree: clap::Command) -> Result<()> {
     // It writes the hyphen of a name in two ways, and the script then finds no subcommand (clap#6421).
     clap_complete::generate(args.shell, &mut tree, PLAIN_NAME, &mut script);
     let script = String::from_utf8_lossy(&script);
-    let named = script.replace(&format!(" {PLAIN_NAME}\n"), &format!(" {NAME}\n"));
-    terminal::print_as_it_is(|out| out.write_all(named.as_bytes()))
+    let named = script
+        .replace(&format!(" {PLAIN_NAME}\n"), &format!(" {NAME}\n"))
+        .replace("complete -F _pbghost ", "complete -F _pbghost_names ");
+    let names = names::script(&config::schema(&plugins::installed(&[])));
+    terminal::print_as_it_is(|out| out.write_all((names + &named).as_bytes()))
 }

@@ -8,6 +8,7 @@ mod list;
 mod new;
 mod replay;
 
+use pbg_contract::Formula;
 use pbg_core::operator::Traced;
 use pbg_core::strategy::Loss;
 use pbg_session::Front as _;
@@ -59,14 +60,14 @@ fn open(sandbox: &Sandbox, name: &str) -> Result<(Plugin, String)> {
     Ok((sandbox.open(source)?, label))
 }
 
-/// The plugin as a loss, and whether its formula stops gradients.
-fn loss(plugin: &Plugin, parameters: &Value) -> Result<(Box<dyn Loss>, bool)> {
+/// The plugin as a loss, and what is known of its formula.
+fn loss(plugin: &Plugin, parameters: &Value) -> Result<(Box<dyn Loss>, Formula)> {
     Ok(match plugin.clone().into_loss(parameters)? {
         LoadedLoss::Traced(traced) => {
-            let stops = traced.graph.stops_gradient();
-            (pbg_train::traced(traced), stops)
+            let formula = Formula::of(&traced.graph);
+            (pbg_train::traced(traced), formula)
         }
-        LoadedLoss::Computed(code) => (Box::new(code), false),
+        LoadedLoss::Computed(code) => (Box::new(code), Formula::default()),
     })
 }
 

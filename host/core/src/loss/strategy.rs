@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::definition::Graph;
+use super::definition::{Graph, Parameter};
 use crate::strategy::{StrategyError, StrategyId};
 
 /// What happened since parameters were last updated.
@@ -93,23 +93,33 @@ pub struct LossState {
     pub parameters: Vec<f32>,
 }
 
-/// Whether `after` can take the place of `before`: as many values, all finite.
+/// Whether `values` can be those of `parameters`: one for each, all finite.
 ///
 /// # Errors
 /// What is wrong, as a clause about the plugin that answered them.
-pub fn check_values(before: &[f32], after: &[f32]) -> Result<(), String> {
-    if before.len() != after.len() {
+pub fn check_values(parameters: &[Parameter], values: &[f32]) -> Result<(), String> {
+    if parameters.len() != values.len() {
         return Err(format!(
             "answered {} values for the {} parameters of the graph",
-            after.len(),
-            before.len()
+            values.len(),
+            parameters.len()
         ));
     }
-    match after.iter().position(|value| !value.is_finite()) {
-        Some(at) => Err(format!(
-            "answered {} for parameter {at} of the graph, which is not finite",
-            after[at]
+    let mut named = parameters.iter().zip(values);
+    match named.find(|(_, value)| !value.is_finite()) {
+        Some((Parameter { name, .. }, value)) => Err(format!(
+            "answered {value} for the parameter `{name}`, which is not finite"
         )),
         None => Ok(()),
     }
+}
+
+/// Parameters with these values, as a clause: `margin 0.5, temperature 1`.
+#[must_use]
+pub fn named_values(parameters: &[Parameter], values: &[f32]) -> String {
+    let named = parameters.iter().zip(values);
+    let named: Vec<String> = named
+        .map(|(Parameter { name, .. }, value)| format!("{name} {value}"))
+        .collect();
+    named.join(", ")
 }

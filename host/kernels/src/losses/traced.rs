@@ -40,14 +40,14 @@ impl Traced {
             schedule,
             keep,
         } = loss;
-        let values = graph.parameters().iter().map(|p| p.value).collect();
+        let parameters = Parameters::new(graph.parameters().to_vec());
         let schedule = schedule.zip(graph.update_every());
         let derived = Arc::new(Derived::of(&graph));
         Self(Arc::new(Shared {
             id,
             program: Program::new(&derived),
             derived,
-            parameters: Parameters::new(values),
+            parameters,
             schedule: schedule.map(|(guest, every)| Mutex::new(Schedule::new(guest, every))),
             keep,
         }))

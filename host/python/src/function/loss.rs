@@ -1,5 +1,6 @@
 //! Losses that are formulas.
 
+use pbg_contract::Formula;
 use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
 use pbg_core::loss::{
     Definition, Graph, Parameter, ParameterSchedule, Progress, TracedLoss, check_values,
@@ -52,6 +53,7 @@ impl FunctionLoss {
             Box::new(Asked {
                 id: self.id.clone(),
                 update: self.update.clone_ref(py),
+                parameters: graph.parameters().to_vec(),
             })
         });
         Ok(TracedLoss {
@@ -119,6 +121,8 @@ fn word<'a, T: Deserialize<'a>>(name: &'a str) -> Option<T> {
 struct Asked {
     id: StrategyId,
     update: Py<PyAny>,
+    /// Those of the graph.
+    parameters: Vec<Parameter>,
 }
 
 impl ParameterSchedule for Asked {
@@ -127,7 +131,7 @@ impl ParameterSchedule for Asked {
         let given = (told, values.to_vec());
         let answer: Vec<f64> = asked(&self.id, "update", |py| self.update.call1(py, given))?;
         let answer: Vec<f32> = answer.into_iter().map(|value| value as f32).collect();
-        let checked = check_values(values, &answer);
+        let checked = check_values(&self.parameters, &answer);
         checked.map_err(|reason| fault(&self.id, "update", reason))?;
         Ok(answer)
     }
@@ -140,8 +144,8 @@ pub(crate) fn check_loss(py: Python<'_>, loss: &FunctionLoss) -> PyResult<String
         Python::attach(|py| loss.traced(py, &Limits::default()))
     })?;
     work(py, |_| {
-        let stops = traced.graph.stops_gradient();
+        let formula = Formula::of(&traced.graph);
         let loss = pbg_train::traced(traced);
-        json(&pbg_contract::check_loss(loss.worker().as_mut(), stops))
+        json(&pbg_contract::check_loss(loss.as_ref(), &formula))
     })
 }

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::{Figure, axis, line, text, with};
+use super::{Figure, Series, axis, line, text, with};
 use pbg_lab::comparison::Case;
 
 /// One line per order, with the first seed.
 #[must_use]
-pub fn bias(case: &Case) -> Figure {
-    let curve = |(index, entry): (usize, &pbg_lab::comparison::Entry)| {
+pub fn bias(case: &Case, series: &Series) -> Figure {
+    let curve = |entry: &pbg_lab::comparison::Entry| {
         let samples = entry
             .seeds
             .first()
@@ -19,7 +19,8 @@ pub fn bias(case: &Case) -> Figure {
             .map(|(_, bias)| (bias * 1e4).round() / 1e4)
             .collect();
         json!({
-            "type": "scatter", "mode": "lines", "name": text(&entry.order), "x": x, "y": y, "line": line(index),
+            "type": "scatter", "mode": "lines", "name": text(&entry.order), "x": x, "y": y,
+            "line": line(series.place(&entry.order)),
             "hovertemplate": "after %{x} buckets: %{y:.2f}<extra>%{fullData.name}</extra>",
         })
     };
@@ -30,7 +31,7 @@ pub fn bias(case: &Case) -> Figure {
                   A high bias means that some partitions are nearly trained while others have not begun."
             .to_owned(),
         height: 440,
-        data: case.orders.iter().enumerate().map(curve).collect(),
+        data: case.orders.iter().map(curve).collect(),
         layout: json!({
             "xaxis": axis("buckets trained"),
             "yaxis": with(axis("bias"), json!({ "range": [0, 1.02] })),

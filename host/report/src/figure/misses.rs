@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Figure, line, log_axis, text, with};
+use super::{Figure, Series, line, log_axis, text, with};
 use pbg_lab::bound;
 use pbg_lab::comparison::Case;
 
 /// Two lines per order: with Belady's eviction, and thin with the least recently used evicted.
 #[must_use]
-pub fn misses(case: &Case) -> Figure {
+pub fn misses(case: &Case, series: &Series) -> Figure {
     let mut data = Vec::new();
     if let Some(entry) = case.orders.first() {
         let slots = &entry.miss_curve.slots;
@@ -16,7 +16,8 @@ pub fn misses(case: &Case) -> Figure {
         let dashed = json!({ "line": { "color": "#000", "dash": "dash", "width": 1.5 } });
         data.push(with(trace("lower bound", slots, &least), dashed));
     }
-    for (index, entry) in case.orders.iter().enumerate() {
+    for entry in &case.orders {
+        let index = series.place(&entry.order);
         let curve = &entry.miss_curve;
         let group = json!({ "legendgroup": format!("order {index}"), "line": line(index) });
         data.push(with(

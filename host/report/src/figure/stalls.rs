@@ -41,6 +41,7 @@ pub fn stalls(case: &Case, rates: &Rates) -> Figure {
                 a.stall_on_demand - a.stall_ahead
             }),
         ],
-        layout: json!({ "xaxis": axis("seconds"), "yaxis": axis(""), "barmode": "stack", "bargap": 0.35 }),
+        layout: json!({ "xaxis": axis("seconds"), "yaxis": axis(""), "barmode": "stack", "bargap": 0.35,
+            "legend": { "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal" } }),
     }
 }

@@ -2,25 +2,28 @@
 
 use serde_json::{Value, json};
 
-use super::{Figure, axis, color, line, log_axis, marker, text, with};
+use super::{Figure, Series, axis, color, line, log_axis, marker, text, with};
 use pbg_lab::comparison::{Case, Comparison, Entry};
 
 const SWAPS: &str = "swaps per pass";
 
 /// One bar per order, with the lower bound and the range of the seeds.
 #[must_use]
-pub fn overview(case: &Case) -> Figure {
+pub fn overview(case: &Case, series: &Series) -> Figure {
     let orders: Vec<&Entry> = case.orders.iter().rev().collect();
     let names: Vec<String> = orders.iter().map(|entry| text(&entry.order)).collect();
     let means: Vec<f64> = orders.iter().map(|entry| mean(entry)).collect();
+    let colors = orders.iter().map(|entry| color(series.place(&entry.order)));
+    let colors: Vec<&str> = colors.collect();
     let range = |entry: &&Entry| entry.range(|analysis| analysis.swaps as f64);
     let above: Vec<f64> = orders.iter().map(|e| range(e).1 - mean(e)).collect();
     let below: Vec<f64> = orders.iter().map(|e| mean(e) - range(e).0).collect();
     let bars = json!({
         "type": "bar", "orientation": "h", "x": means, "y": names, "name": "swaps",
-        "marker": { "color": color(0) }, "showlegend": false,
+        "marker": { "color": colors }, "showlegend": false,
         "text": means.iter().map(|x| format!("{x:.0}")).collect::<Vec<_>>(),
-        "textposition": "auto",
+        // At the start of a bar, where neither the bound nor the range of the seeds is.
+        "textposition": "auto", "insidetextanchor": "start",
         "error_x": { "type": "data", "symmetric": false, "array": above, "arrayminus": below, "color": "#555" },
         "hovertemplate": "%{y}: %{x:.1f} swaps<extra></extra>",
     });
@@ -53,6 +56,7 @@ pub fn swaps_by_buffer(comparison: &Comparison) -> Vec<Figure> {
     let grids = groups(comparison, |case| {
         (case.lhs_partitions, case.rhs_partitions)
     });
+    let series = Series::of(comparison);
     let several = grids.into_iter().filter(|(_, cases)| cases.len() > 1);
     several
         .map(|((lhs, rhs), cases)| Figure {
@@ -60,7 +64,7 @@ pub fn swaps_by_buffer(comparison: &Comparison) -> Vec<Figure> {
             title: format!("Swaps against the buffer: {lhs} x {rhs} partitions"),
             caption: caption("the buffer that the order planned for"),
             height: 480,
-            data: lines(&cases, |case| case.buffer),
+            data: lines(&cases, &series, |case| case.buffer),
             layout: layout("partitions in the buffer"),
         })
         .collect()
@@ -70,6 +74,7 @@ pub fn swaps_by_buffer(comparison: &Comparison) -> Vec<Figure> {
 #[must_use]
 pub fn swaps_by_partitions(comparison: &Comparison) -> Vec<Figure> {
     let buffers = groups(comparison, |case| case.buffer);
+    let series = Series::of(comparison);
     let several = buffers.into_iter().filter(|(_, cases)| cases.len() > 1);
     several
         .map(|(buffer, cases)| Figure {
@@ -77,7 +82,7 @@ pub fn swaps_by_partitions(comparison: &Comparison) -> Vec<Figure> {
             title: format!("Swaps against the partitions: buffer {buffer}"),
             caption: caption("the number of partitions"),
             height: 480,
-            data: lines(&cases, |case| case.lhs_partitions),
+            data: lines(&cases, &series, |case| case.lhs_partitions),
             layout: layout("partitions"),
         })
         .collect()
@@ -116,23 +121,17 @@ fn groups<K: PartialEq>(comparison: &Comparison, key: impl Fn(&Case) -> K) -> Ve
 }
 
 /// One line per order over `cases`, and the lower bound.
-fn lines(cases: &[&Case], x: impl Fn(&Case) -> u32) -> Vec<Value> {
+fn lines(cases: &[&Case], series: &Series, x: impl Fn(&Case) -> u32) -> Vec<Value> {
     let mut cases = cases.to_vec();
     cases.sort_by_key(|case| x(case));
-    let mut names: Vec<&str> = Vec::new();
-    for entry in cases.iter().flat_map(|case| &case.orders) {
-        if !names.contains(&entry.order.as_str()) {
-            names.push(&entry.order);
-        }
-    }
     let bound: Vec<(u32, f64)> = cases.iter().map(|c| (x(c), c.lower_bound as f64)).collect();
     let mut data = vec![with(
         trace("lower bound", &bound, "lines"),
         json!({ "line": { "color": "#000", "dash": "dash", "width": 1.5 } }),
     )];
-    data.extend(names.iter().enumerate().map(|(index, name)| {
+    data.extend(series.names().enumerate().map(|(index, name)| {
         let of = |case: &&Case| {
-            let entry = case.orders.iter().find(|entry| entry.order == *name)?;
+            let entry = case.orders.iter().find(|entry| entry.order == name)?;
             Some((x(case), mean(entry)))
         };
         let points: Vec<(u32, f64)> = cases.iter().filter_map(of).collect();

@@ -12,6 +12,8 @@
     "#fff": "#15181c", white: "#15181c", "#000": "#e6e6e6", "#000000": "#e6e6e6", "#1a1a1a": "#e6e6e6",
     "#333": "#ccc", "#555": "#a8adb4", "#bbb": "#6b737c", "#ddd": "#444b53", "#e5e5e5": "#2b3138",
     "#0072B2": "#4aa3df", "#D55E00": "#f0883e", "#009E73": "#2fc096", "#B8A900": "#d6c73a",
+    // Lighter than the blue, which would look the same otherwise.
+    "#56B4E9": "#b9e3ff",
   };
   const recoloured = (value) => {
     if (typeof value === "string") return darker[value] ?? value;

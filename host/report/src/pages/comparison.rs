@@ -35,13 +35,14 @@ pub fn page(comparison: &Comparison) -> Result<String, PageError> {
     {
         page.figure(figure);
     }
+    let series = figure::Series::of(comparison);
     if let Some(case) = focus(comparison) {
-        page.figure(figure::overview(case));
-        page.figure(figure::misses(case));
+        page.figure(figure::overview(case, &series));
+        page.figure(figure::misses(case, &series));
         figure::grids(case)
             .into_iter()
             .for_each(|figure| page.figure(figure));
-        page.figure(figure::bias(case));
+        page.figure(figure::bias(case, &series));
         page.figure(figure::stalls(case, &comparison.rates));
         page.heading("The buffer over time");
         page.text(

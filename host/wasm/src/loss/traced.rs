@@ -1,6 +1,8 @@
 //! Losses as data: asked for once, and again only for new values of their parameters.
 
-use pbg_core::loss::{FailedRows, ParameterSchedule, Progress, TracedLoss, check_values};
+use pbg_core::loss::{
+    FailedRows, Parameter, ParameterSchedule, Progress, TracedLoss, check_values,
+};
 use pbg_core::strategy::StrategyError;
 
 use super::graph;
@@ -18,6 +20,7 @@ pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<TracedLoss, LoadE
     let mut guest = Guest {
         strategy,
         instantiated: None,
+        parameters: Vec::new(),
     };
     let built = guest.build().map_err(|error| match error.function {
         "build" => guest.strategy.record(error, || Some(Call::Build)),
@@ -54,6 +57,8 @@ struct Guest {
     strategy: Strategy<GuestIndices>,
     /// Configured, and never one that faulted.
     instantiated: Option<Instantiated>,
+    /// Those of the graph.
+    parameters: Vec<Parameter>,
 }
 
 impl Guest {
@@ -64,9 +69,11 @@ impl Guest {
             GRAPH_BYTES,
             |exports, store| exports.call_build(store),
         )?;
-        graph::lift(answer)
+        let graph = graph::lift(answer)
             .check(self.strategy.program.limits.graph_nodes)
-            .map_err(|error| self.strategy.fault("build", error.to_string()))
+            .map_err(|error| self.strategy.fault("build", error.to_string()))?;
+        self.parameters = graph.parameters().to_vec();
+        Ok(graph)
     }
 
     fn update_checked(
@@ -85,7 +92,8 @@ impl Guest {
             SMALL_ANSWER,
             |exports, store| exports.call_update(store, progress, values),
         )?;
-        check_values(values, &answer).map_err(|reason| self.strategy.fault("update", reason))?;
+        check_values(&self.parameters, &answer)
+            .map_err(|reason| self.strategy.fault("update", reason))?;
         Ok(answer)
     }
 }

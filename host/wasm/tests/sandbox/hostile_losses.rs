@@ -227,7 +227,7 @@ fn updates_are_checked_before_they_are_used() {
         (values(4097, 1), "not aligned"),
         (
             format!("{infinite} {}", values(4096, 1)),
-            "answered inf for parameter 0",
+            "answered inf for the parameter `",
         ),
     ] {
         let loss = load(&sandbox(), changing(&update)).expect("its graph is fine");

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use pbg_author::{Language, Manifest};
-use pbg_wasm::{Limits, PluginSource};
+use pbg_author::{Language, Manifest, World};
+use pbg_wasm::{Kind as Slot, Limits, LoadError, Plugin, PluginSource};
+use serde_json::Value;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::format;
 use crate::terminal::{self, Terminal};
 
@@ -14,7 +15,8 @@ use super::sandbox;
 /// Build a plugin's project, and make a component of it.
 ///
 /// Calls the tools of the project's language, whose messages appear as they are, encodes what
-/// they leave as a component, and loads that once, so that what is wrong with it comes to light.
+/// they leave as a component, loads that and configures it with the defaults of its parameters, so that what is wrong
+/// with it comes to light.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +38,12 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     let built = pbg_author::build(&args.folder)?;
     let shown = shortest(&built.component);
-    let plugin = sandbox(Limits::default(), terminal)?.open(PluginSource::File(built.component))?;
+    let opened = sandbox(Limits::default(), terminal)?.open(PluginSource::File(built.component));
+    let plugin = opened.map_err(|error| forgotten(error.into(), &manifest))?;
+    if let Err(error) = configured(&plugin) {
+        // One that needs a parameter cannot be configured without; a mistake looks the same.
+        terminal.warn(format_args!("with the defaults of its parameters, {error}"));
+    }
     let inspection = plugin.inspection();
     terminal.say(format_args!(
         "{} {}: a {} in {}, {}",
@@ -51,6 +58,34 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         shown.display()
     ));
     terminal::print(|out| writeln!(out, "{}", shown.display()))
+}
+
+/// Whether the plugin takes the defaults of its parameters; a loss also writes its formula down.
+fn configured(plugin: &Plugin) -> Result<(), LoadError> {
+    let (plugin, defaults) = (plugin.clone(), &Value::Null);
+    match plugin.inspection().kind {
+        Slot::BucketOrder => plugin.into_order(defaults).map(drop),
+        Slot::RelationSampler => plugin.into_sampler(defaults).map(drop),
+        Slot::TracedLoss | Slot::ComputedLoss => plugin.into_loss(defaults).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// What is most likely where a crate compiles and nothing of it is a plugin.
+fn forgotten(failure: Failure, manifest: &Manifest) -> Failure {
+    let nothing = format!("{:#}", failure.error()).contains("exports nothing");
+    if !nothing || manifest.language != Language::Rust {
+        return failure;
+    }
+    let export = match manifest.world {
+        World::Order => "export_order",
+        World::Sampler => "export_sampler",
+        World::TracedLoss => "export_traced_loss",
+        World::ComputedLoss => "export_computed_loss",
+    };
+    failure.help(format!(
+        "src/lib.rs has to name the type to the host: `{export}!(TYPE);`"
+    ))
 }
 
 /// `./x.wasm` is `x.wasm`.

@@ -109,8 +109,8 @@ fn tried(plugin: &Plugin, parameters: &Value) -> Result<Report> {
         }
         Slot::RelationSampler => Ok(check_sampler(&plugin.clone().into_sampler(parameters)?)),
         Slot::TracedLoss | Slot::ComputedLoss => {
-            let (loss, stops_gradient) = super::loss(plugin, parameters)?;
-            Ok(check_loss(loss.worker().as_mut(), stops_gradient))
+            let (loss, formula) = super::loss(plugin, parameters)?;
+            Ok(check_loss(loss.as_ref(), &formula))
         }
         Slot::TracedOperator => {
             let formula = super::operator(plugin, parameters)?;

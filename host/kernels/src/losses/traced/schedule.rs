@@ -4,21 +4,30 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use pbg_core::loss::{LossState, Observed, ParameterSchedule, Progress, check_values};
+use pbg_core::loss::{LossState, Observed, Parameter, ParameterSchedule, Progress, check_values};
 use pbg_core::strategy::{Cause, StrategyError, StrategyId};
 
 /// Values of parameters. Workers have copies, so that nobody waits for anybody where nothing has changed.
 pub(super) struct Parameters {
+    declared: Vec<Parameter>,
     values: RwLock<Vec<f32>>,
     changes: AtomicU64,
 }
 
 impl Parameters {
-    pub(super) fn new(values: Vec<f32>) -> Self {
+    /// With the values of the beginning.
+    pub(super) fn new(declared: Vec<Parameter>) -> Self {
+        let values = declared.iter().map(|parameter| parameter.value).collect();
         Self {
+            declared,
             values: RwLock::new(values),
             changes: AtomicU64::new(0),
         }
+    }
+
+    /// With their names.
+    pub(super) fn declared(&self) -> &[Parameter] {
+        &self.declared
     }
 
     fn get(&self) -> Vec<f32> {
@@ -124,7 +133,7 @@ impl Schedule {
         };
         let before = parameters.get();
         let after = self.guest.update(&progress, &before)?;
-        check_values(&before, &after).map_err(|reason| StrategyError {
+        check_values(&parameters.declared, &after).map_err(|reason| StrategyError {
             strategy: id.clone(),
             function: "update",
             reason: reason.into(),
@@ -149,7 +158,7 @@ impl Schedule {
         parameters: &Parameters,
         state: &LossState,
     ) -> Result<(), String> {
-        check_values(&parameters.get(), &state.parameters)?;
+        check_values(&parameters.declared, &state.parameters)?;
         (self.step, self.edges, self.loss) = (state.step, state.edges, state.loss);
         parameters.set(state.parameters.clone());
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
-use pbg_core::loss::FailedRows;
+use pbg_core::loss::{FailedRows, named_values};
 use pbg_core::strategy::{Cause, Formula, LossWorker, MASKED, Scores, StrategyError};
 
 use super::steps::Tiles;
@@ -112,7 +112,7 @@ impl Shared {
             positive,
             negative,
             columns,
-            ..
+            parameters,
         } = rows;
         if !(all_finite(positive) && all_finite(negative)) {
             return Ok(());
@@ -139,9 +139,10 @@ impl Shared {
             function: "evaluate",
             reason: format!(
                 "its formula gives {value} as {what} where the positive's score is {} and those \
-                 of {columns} negatives lie from {least} to {most}; every number must be finite, \
+                 of {columns} negatives lie from {least} to {most}{}; every number must be finite, \
                  whatever the scores",
-                positive[row]
+                positive[row],
+                self.updated_to(parameters)
             )
             .into(),
             cause: Cause::Strategy,
@@ -150,6 +151,17 @@ impl Shared {
             Some(keep) => keep(error, rows),
             None => error,
         })
+    }
+
+    /// What `update` has made of the parameters, where there is one.
+    fn updated_to(&self, values: &[f32]) -> String {
+        match self.schedule {
+            Some(_) => format!(
+                " and `update` has left {}",
+                named_values(self.parameters.declared(), values)
+            ),
+            None => String::new(),
+        }
     }
 }
 
