@@ -32,6 +32,8 @@ pub enum Purpose {
     Generate = 10,
     /// The first embedding of what a dataset gained since the run began: entity type, name.
     NewRow = 11,
+    /// Entities whose neighbours are looked for to measure an index: entity type.
+    Neighbors = 12,
 }
 
 /// A 64-bit seed for `purpose` and the coordinates `at`.

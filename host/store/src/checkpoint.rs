@@ -38,7 +38,10 @@ use metrics::Metrics;
 pub use partition_files::{PartitionFiles, Writer};
 pub use read::ReadCheckpoint;
 pub use shared::SharedCheckpoint;
-pub use tensors::{CopyRows, EmbeddingPlace, PartitionData, PartitionRows, Tensor, TensorRef};
+pub use tensors::{
+    CopyRows, EmbeddingPlace, EmbeddingRows, PartitionData, PartitionRows, Tensor, TensorRef,
+    row_sum,
+};
 
 /// Name of the manifest in its folder.
 pub const MANIFEST: &str = "manifest.json";

@@ -12,8 +12,10 @@ use super::CheckpointError;
 use crate::files::{FileError, Summary, SummedFile};
 
 mod reader;
+mod rows;
 
 use reader::Reader;
+pub use rows::{EmbeddingRows, row_sum};
 
 /// Name of the rows of a partition.
 pub(super) const EMBEDDINGS: &str = "embeddings";
