@@ -14,6 +14,7 @@ mod configuration;
 mod datasets;
 mod forge;
 mod imports;
+mod indexes;
 mod losses;
 mod replays;
 

@@ -74,6 +74,7 @@ fn libraries_stay_behind_their_walls() {
     only_in(&["tch::"], &["host/torch/"]);
     only_in(&["wasmtime::"], &["host/wasm/"]);
     only_in(&["tokio::", "async_nats::"], &["host/cluster/"]);
+    only_in(&["diskann::", "diskann_vector::"], &["host/index/"]);
     only_in(&["pyo3::"], &["host/python/", "host/python_with_torch/"]);
 }
 

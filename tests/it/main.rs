@@ -23,6 +23,7 @@ mod growth;
 mod hostile_plugins;
 mod house;
 mod identity;
+mod index;
 mod map;
 mod orders;
 mod other_tools;

@@ -44,6 +44,25 @@ def test_answers_are_those_of_the_program(model: pbg_host.Model) -> None:
     assert pbg_host.evaluate(folder, "test")["raw"] == ranked["raw"]
 
 
+def test_an_index_finds_what_a_look_at_all_finds(model: pbg_host.Model) -> None:
+    with pytest.raises(pbg_host.CheckpointError, match="there is no index"):
+        model.neighbors("e1", 4, comparator="cos", index=True)
+    report = model.build_index(comparator="cos", recall_queries=5)
+    assert report["types"][0]["recall"][-1]["neighbors"] == 1.0
+    # More in view than there are.
+    near = model.neighbors("e1", 4, comparator="cos")
+    found = model.neighbors("e1", 4, comparator="cos", index=True, width=10_000)
+    assert (found.names, found.scores.tolist()) == (near.names, near.scores.tolist())
+    assert model.build_index()["types"][0]["entities"] > 0
+    questions = [("e1", "r0", None), (None, "r1", "e2")]
+    exact = model.predict_all(questions, k=3)
+    by_index = model.predict_all(questions, k=3, index=True, width=10_000)
+    assert [a.scores.tolist() for a in by_index] == [a.scores.tolist() for a in exact]
+    assert [a.left_out for a in by_index] == [a.left_out for a in exact]
+    with pytest.raises(pbg_host.UsageError, match="comparator"):
+        model.build_index(comparator="l3")  # type: ignore[arg-type]
+
+
 def test_questions_together_are_questions_alone(model: pbg_host.Model) -> None:
     asked = [("e1", "r0", None), (None, "r1", "e2")]
     both = model.predict_all(asked, k=2, filter=[], loops=False)

@@ -9,6 +9,7 @@ pub(crate) mod eval;
 pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod import;
+pub(crate) mod index;
 pub(crate) mod map;
 pub(crate) mod neighbors;
 pub(crate) mod orders;
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Eval(eval::Args),
     Predict(predict::Args),
     Neighbors(neighbors::Args),
+    Index(index::Args),
     Map(map::Args),
     Score(score::Args),
     Export(export::Args),
@@ -63,6 +65,7 @@ pub(crate) fn run(command: Command, tree: clap::Command, terminal: Terminal) -> 
         Command::Eval(args) => eval::run(&args, terminal),
         Command::Predict(args) => predict::run(&args, terminal),
         Command::Neighbors(args) => neighbors::run(&args, terminal),
+        Command::Index(args) => index::run(&args, terminal),
         Command::Map(args) => map::run(&args, terminal),
         Command::Score(args) => score::run(&args, terminal),
         Command::Export(args) => export::run(&args, terminal),

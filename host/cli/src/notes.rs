@@ -1,7 +1,7 @@
 //! What several commands have to say about a model beside their results.
 
-use pbg_train::Resolved;
 use pbg_train::trained::Missing;
+use pbg_train::{Resolved, Width};
 
 use crate::format;
 use crate::terminal::Terminal;
@@ -18,6 +18,19 @@ pub(crate) fn missing(missing: &Missing, resolved: &Resolved, terminal: Terminal
         gained(missing.rows.iter(), missing.relations),
         config.dataset,
     ));
+}
+
+/// Says that answers come by an index, and how many of the nearest such answers had when it was built.
+pub(crate) fn approximate(width: &Width, terminal: Terminal) {
+    let in_view = width.width;
+    terminal.say(match width.recall {
+        Some(recall) => format!(
+            "approximate, by the index: recall@10 {recall:.3} measured when it was built, with {in_view} in view"
+        ),
+        None => format!(
+            "approximate, by the index: nothing was measured with {in_view} in view when it was built"
+        ),
+    });
 }
 
 /// New rows by entity type, and new relations, as in "2 rows of user and 1 relation".

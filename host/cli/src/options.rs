@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pbg_config::split_override;
-use pbg_train::Allowed;
+use pbg_core::model::Comparator;
+use pbg_train::{Allowed, WithIndex};
 
 /// Which configuration, and what to change in it.
 #[derive(Debug, Args)]
@@ -60,6 +61,50 @@ impl AllowArgs {
         Allowed {
             plugin_change: self.allow_plugin_change,
             data_change: self.allow_data_change,
+        }
+    }
+}
+
+/// Whether answers come by an index.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct IndexArgs {
+    /// Answer by the index that `pbg-host index` built: nearly the same answers without a look at all entities.
+    #[arg(long)]
+    index: bool,
+    /// Entities that a walk over the index keeps in view in each partition: more find more, slowly [default: as many as
+    /// found 95 % when the index was built].
+    #[arg(long, value_name = "N", requires = "index", value_parser = clap::value_parser!(u32).range(1..))]
+    width: Option<u32>,
+}
+
+impl IndexArgs {
+    /// As questions take it.
+    pub(crate) fn chosen(self) -> Option<WithIndex> {
+        self.index.then_some(WithIndex { width: self.width })
+    }
+}
+
+/// What embeddings are compared with.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Comparing {
+    /// Inner product.
+    Dot,
+    /// Inner product of the normalised embeddings.
+    Cos,
+    /// Minus the Euclidean distance.
+    L2,
+    /// Minus the squared Euclidean distance.
+    SquaredL2,
+}
+
+impl From<Comparing> for Comparator {
+    fn from(comparing: Comparing) -> Self {
+        match comparing {
+            Comparing::Dot => Self::Dot,
+            Comparing::Cos => Self::Cos,
+            Comparing::L2 => Self::L2,
+            Comparing::SquaredL2 => Self::SquaredL2,
         }
     }
 }

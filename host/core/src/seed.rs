@@ -36,6 +36,8 @@ pub enum Purpose {
     Rounding = 12,
     /// Initial parameters of operators: relation, side, parameter, row.
     Operator = 13,
+    /// Entities whose neighbours are looked for to measure an index: entity type.
+    Neighbors = 14,
 }
 
 /// A 64-bit seed for `purpose` and the coordinates `at`.

@@ -6,6 +6,7 @@
 
 mod kernel;
 mod operands;
+mod points;
 mod prepare;
 
 use std::ops::Range;
@@ -22,6 +23,7 @@ use crate::table::Table;
 use crate::vector;
 
 pub use operands::{Candidates, Queries};
+pub use points::PointSpace;
 use prepare::{Preparer, Recipe};
 
 /// Queries whose scores against a block are computed at once: they and the scores share the

@@ -10,6 +10,7 @@ mod errors;
 mod events;
 mod front;
 mod function;
+mod index;
 mod model;
 mod numbers;
 mod orders;

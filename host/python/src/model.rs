@@ -9,15 +9,15 @@ use std::time::Duration;
 use pbg_core::model::{Comparator, Storage};
 use pbg_session::{Failure, Kind, Result};
 use pbg_store::checkpoint::{ReadCheckpoint, Tensor};
-use pbg_train::{By, Candidates, EvalOptions, Resolved, query};
+use pbg_train::{By, Candidates, EvalOptions, Resolved, WithIndex, query};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::config::{Config, json};
 use crate::errors::{raised, usage};
 use crate::front::work;
+use crate::index;
 use crate::question::{self, Asked};
 
 /// How often a question that is being answered looks whether Python still wants it.
@@ -122,21 +122,34 @@ impl Model {
         k: usize,
         entity_type: Option<String>,
         comparator: Option<String>,
+        index: Option<(Option<u32>,)>,
     ) -> PyResult<Vec<(String, f32)>> {
         self.ask(py, move |resolved, model| {
-            let comparator: Option<Comparator> = match comparator {
-                None => None,
-                Some(name) => {
-                    let parsed = serde_json::from_value(Value::from(name));
-                    Some(parsed.map_err(|error| usage(format!("comparator: {error}")))?)
+            let comparator = index::comparator(comparator)?;
+            let model = opened(resolved, model)?;
+            let entity_type = entity_type.as_deref();
+            let found = match index {
+                None => model.neighbors(&name, k, entity_type, comparator)?,
+                Some((width,)) => {
+                    let with = WithIndex { width };
+                    model
+                        .neighbors_by_index(&name, k, entity_type, comparator, with)?
+                        .0
                 }
             };
-            let model = opened(resolved, model)?;
-            let found = model.neighbors(&name, k, entity_type.as_deref(), comparator)?;
             Ok(found
                 .into_iter()
                 .map(|near| (near.name, near.score))
                 .collect())
+        })
+    }
+
+    /// Builds the index; options and report are JSON.
+    fn build_index(&self, py: Python<'_>, options: &str) -> PyResult<String> {
+        let options: index::Options = work(py, |_| serde_json::from_str(options).map_err(usage))?;
+        let stop = Arc::clone(&self.stop);
+        self.ask(py, move |resolved, _| {
+            json(&resolved.build_index(&options.options()?, &stop, &|_| ())?)
         })
     }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use pbg_core::graph::Side;
 use pbg_session::{Failure, Result};
-use pbg_train::{PredictOptions, Question, Resolved, RunError};
+use pbg_train::{PredictOptions, Question, Resolved, RunError, WithIndex};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::usage;
@@ -19,6 +19,10 @@ pub(crate) struct Asked {
     filter: Option<Vec<String>>,
     loops: bool,
     threads: Option<usize>,
+    /// Whether by the index.
+    index: bool,
+    /// What walks over it keep in view.
+    width: Option<u32>,
 }
 
 /// An edge of which one side is open.
@@ -64,6 +68,7 @@ pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Re
         loops: asked.loops,
         threads: asked.threads,
         questions: Some(asked.questions.len()),
+        index: asked.index.then_some(WithIndex { width: asked.width }),
     };
     let questions = asked.questions.into_iter().map(Edge::question);
     let questions: Vec<Question> = questions.collect::<Result<_>>()?;

@@ -39,7 +39,8 @@ pub use partition_files::{PartitionFiles, Writer};
 pub use read::ReadCheckpoint;
 pub use shared::SharedCheckpoint;
 pub use tensors::{
-    CONVERSION_BYTES, CopyRows, EmbeddingPlace, PartitionData, PartitionRows, Tensor, TensorRef,
+    CONVERSION_BYTES, CopyRows, EmbeddingPlace, EmbeddingRows, PartitionData, PartitionRows,
+    Tensor, TensorRef, row_sum,
 };
 
 /// Name of the manifest in its folder.

@@ -8,11 +8,13 @@ use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanError;
 use pbg_core::schedule::{NotHeld, PassId};
 use pbg_core::strategy::{Cause, StrategyError, StrategyId};
+use pbg_index::GraphError;
 use pbg_kernels::device::OpenError;
 use pbg_kernels::spec::SpecError;
 use pbg_kernels::step::{StepError, WorkerError};
 use pbg_store::checkpoint::CheckpointError;
 use pbg_store::dataset::{DatasetError, ReadError};
+use pbg_store::index::IndexError;
 
 use crate::member::ClusterError;
 use crate::memory::TooLittle;
@@ -71,6 +73,12 @@ pub enum RunError {
     /// The checkpoint is sound but not of this configuration, dataset or build.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
+    /// An index cannot be read or written, or is of other embeddings.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The library of indexes failed.
+    #[error("{0}; this is a mistake in pbg-host")]
+    Graph(#[from] GraphError),
     /// A strategy failed.
     #[error(transparent)]
     Strategy(#[from] StrategyError),
@@ -177,7 +185,8 @@ impl RunError {
             Self::Dataset(_) | Self::Edges(_) => ErrorKind::Data,
             Self::Checkpoint(e) if e.is_locked() => ErrorKind::Locked,
             Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,
-            Self::Checkpoint(_) | Self::Mismatch(_) => ErrorKind::Checkpoint,
+            Self::Index(e) if e.is_io() => ErrorKind::Io,
+            Self::Checkpoint(_) | Self::Mismatch(_) | Self::Index(_) => ErrorKind::Checkpoint,
             Self::Strategy(fault) | Self::Step(StepError::Strategy(fault)) => match fault.cause {
                 Cause::Strategy => ErrorKind::Plugin,
                 Cause::Machine => ErrorKind::Io,
@@ -196,6 +205,7 @@ impl RunError {
             ) => ErrorKind::Config,
             Self::Cluster(_) => ErrorKind::Cluster,
             Self::Step(_)
+            | Self::Graph(_)
             | Self::Worker(_)
             | Self::WorkerPanic
             | Self::NotHeld(_)

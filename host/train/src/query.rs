@@ -1,23 +1,22 @@
 //! Single questions to a trained model: nearest neighbours of an entity, the score of a triple.
 
+mod near;
 mod rows;
 
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
-use pbg_core::model::{Comparator, Operator};
-use pbg_kernels::params::Params;
+use pbg_core::model::Comparator;
 use pbg_kernels::rank::{self, Candidates, Queries, Ranker, Replacement};
-use pbg_kernels::spec::{ModelSpec, RelationSpec};
 use pbg_kernels::step::Relations;
 use pbg_kernels::table::Table;
 use pbg_store::dataset::{Dictionary, EntityId};
 use serde::Serialize;
 
-use crate::error::{Mismatch, RunError, UnknownName};
-use crate::names;
+use crate::error::{RunError, UnknownName};
 use crate::resolved::Resolved;
 use crate::trained::{Missing, Trained};
+use crate::{names, plain};
 
 pub use rows::{Chosen, Entity};
 
@@ -76,9 +75,8 @@ impl Model<'_> {
         comparator: Option<Comparator>,
     ) -> Result<Vec<Neighbor>, RunError> {
         let (type_index, id) = self.find(name, entity_type)?;
-        let mut spec = plain(&self.trained.blueprint.spec);
-        spec.comparator = comparator.unwrap_or(spec.comparator);
-        let params = &self.global_embeddings(&spec)?;
+        let spec = plain::spec(&self.trained.blueprint.spec, comparator);
+        let params = &plain::params(&self.trained.params, &spec)?;
         let mut ranker = Ranker::new(Arc::new(spec))?;
         // The relation does not matter: `plain` has no operator, and one entity type per relation.
         let replacement = Replacement {
@@ -109,11 +107,21 @@ impl Model<'_> {
                     partition,
                     offset: e as u32,
                 });
-                best.extend(scores.zip(ids).filter(|(_, other)| *other != id));
-                best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-                best.truncate(k);
+                keep(
+                    &mut best,
+                    k,
+                    scores.zip(ids).filter(|(_, other)| *other != id),
+                );
             }
         }
+        self.name_all(type_index, best)
+    }
+
+    fn name_all(
+        &mut self,
+        type_index: usize,
+        best: Vec<(f32, EntityId)>,
+    ) -> Result<Vec<Neighbor>, RunError> {
         let dictionary = self.dictionary(type_index)?;
         let named = |(score, entity)| Neighbor {
             name: dictionary.name_of(entity).unwrap_or_default().to_owned(),
@@ -155,21 +163,6 @@ impl Model<'_> {
             &mut query,
         );
         Ok(ranker.pair_scores(replacement, &query, &[left.offset], &left_table)[0])
-    }
-
-    /// Parameters of the model without operators.
-    fn global_embeddings(&self, spec: &ModelSpec) -> Result<Params, RunError> {
-        let mut params = Params::new(spec, 0);
-        let names: Vec<String> = params.tensors().iter().map(|t| t.name.clone()).collect();
-        for tensor in names
-            .iter()
-            .filter_map(|name| self.trained.params.tensor(name))
-        {
-            params
-                .set(&tensor.name, &tensor.to_vec(), None)
-                .map_err(Mismatch::from)?;
-        }
-        Ok(params)
     }
 
     fn find(
@@ -238,19 +231,9 @@ impl Model<'_> {
     }
 }
 
-/// The model without operators: every entity type compared with itself, as relation `i` for type `i`.
-fn plain(spec: &ModelSpec) -> ModelSpec {
-    let alike = |entity| RelationSpec {
-        lhs: entity,
-        rhs: entity,
-        operator: Operator::None,
-        weight: 1.0,
-        all_negs: false,
-    };
-    ModelSpec {
-        relations: (0..spec.entities.len()).map(alike).collect(),
-        dynamic_relations: None,
-        regularization_coef: 0.0,
-        ..spec.with_negatives(1, 0)
-    }
+/// Keeps the `k` of highest scores, those of equal ones by id.
+fn keep(best: &mut Vec<(f32, EntityId)>, k: usize, others: impl Iterator<Item = (f32, EntityId)>) {
+    best.extend(others);
+    best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    best.truncate(k);
 }

@@ -192,6 +192,28 @@ pub(crate) fn print_parts(
     Ok(())
 }
 
+/// Prints what `what` takes of memory, and warns if there is less.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub(super) fn print_needs(
+    what: &'static str,
+    needs: &[(String, u64)],
+    json: bool,
+    terminal: Terminal,
+) -> Result<()> {
+    if json {
+        terminal::print_json(&serde_json::json!({ "memory": needs }))?;
+    } else {
+        terminal::print(|out| print_parts(out, "memory", needs))?;
+    }
+    let total = needs.iter().map(|(_, bytes)| bytes).sum();
+    if let Err(too_little) = pbg_train::require_memory(what, total) {
+        terminal.warn(too_little);
+    }
+    Ok(())
+}
+
 /// Groups with their devices and pipes, and how a batch is cut.
 fn print_execution(out: &mut dyn Write, needs: &CheckReport) -> io::Result<()> {
     writeln!(out, "execution")?;

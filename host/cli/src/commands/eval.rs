@@ -157,24 +157,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 
 /// Shows what an evaluation needs.
 fn check(resolved: &Resolved, options: &EvalOptions, json: bool, terminal: Terminal) -> Result<()> {
-    #[derive(serde::Serialize)]
-    struct Needs {
-        memory: Vec<(String, u64)>,
-    }
     resolved.admit_checkpoint()?;
-    let needs = Needs {
-        memory: resolved.eval_needs(options)?,
-    };
-    if json {
-        terminal::print_json(&needs)?;
-    } else {
-        terminal::print(|out| super::check::print_parts(out, "memory", &needs.memory))?;
-    }
-    let total = needs.memory.iter().map(|(_, bytes)| bytes).sum();
-    if let Err(too_little) = pbg_train::require_memory("evaluation", total) {
-        terminal.warn(too_little);
-    }
-    Ok(())
+    let needs = resolved.eval_needs(options)?;
+    super::check::print_needs("evaluation", &needs, json, terminal)
 }
 
 fn progress_bar() -> ProgressBar {

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use pbg_core::model::Comparator;
 use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_train::Resolved;
 
 use crate::failure::{Failure, Result};
 use crate::kind::Kind;
-use crate::options::TrainedOptions;
+use crate::options::{Comparing, IndexArgs, TrainedOptions};
 use crate::terminal::{self, Terminal};
 use crate::{load, notes};
 
@@ -27,6 +26,7 @@ Examples:
   pbg-host neighbors pbg.toml dog.n.01
   pbg-host neighbors --checkpoint model dog.n.01
   pbg-host neighbors model dog.n.01 --comparator cos
+  pbg-host index model && pbg-host neighbors model dog.n.01 --index
   pbg-host neighbors pbg.toml 'New York' -k 25 --entity-type city --json"
 )]
 pub(crate) struct Args {
@@ -44,37 +44,15 @@ pub(crate) struct Args {
     /// products, whose long embeddings are near to everything.
     #[arg(long, value_name = "NAME")]
     comparator: Option<Comparing>,
+    /// Whether by an index.
+    #[command(flatten)]
+    index: IndexArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
     /// Which model.
     #[command(flatten)]
     which: TrainedOptions,
-}
-
-/// The comparators of configurations.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum Comparing {
-    /// Inner product.
-    Dot,
-    /// Inner product of the normalised embeddings.
-    Cos,
-    /// Minus the Euclidean distance.
-    L2,
-    /// Minus the squared Euclidean distance.
-    SquaredL2,
-}
-
-impl From<Comparing> for Comparator {
-    fn from(comparing: Comparing) -> Self {
-        match comparing {
-            Comparing::Dot => Self::Dot,
-            Comparing::Cos => Self::Cos,
-            Comparing::L2 => Self::L2,
-            Comparing::SquaredL2 => Self::SquaredL2,
-        }
-    }
 }
 
 /// Lists them.
@@ -98,12 +76,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     })?;
     let resolved = Resolved::new(load::trained(config, &args.which, terminal)?)?;
     let mut model = resolved.query()?;
-    let found = model.neighbors(
-        name,
-        args.neighbors as usize,
-        args.entity_type.as_deref(),
-        args.comparator.map(Into::into),
-    )?;
+    let (count, entity_type) = (args.neighbors as usize, args.entity_type.as_deref());
+    let comparator = args.comparator.map(Into::into);
+    let found = match args.index.chosen() {
+        None => model.neighbors(name, count, entity_type, comparator)?,
+        Some(with) => {
+            let (found, width) =
+                model.neighbors_by_index(name, count, entity_type, comparator, with)?;
+            notes::approximate(&width, terminal);
+            found
+        }
+    };
     notes::missing(model.missing(), &resolved, terminal);
     if args.json {
         return terminal::print_json(&found);

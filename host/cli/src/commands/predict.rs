@@ -11,8 +11,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pbg_train::{PredictOptions, Predictor, Resolved, RunError, Unanswerable};
 
 use crate::failure::{Failure, Result};
-use crate::options::TrainedArgs;
-use crate::terminal::{self, Terminal};
+use crate::options::{IndexArgs, TrainedArgs};
+use crate::terminal::Terminal;
 use crate::{interrupt, load, notes};
 use answers::Answers;
 use questions::Questions;
@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// Leave out the entity that is asked about: no edge from an entity to itself.
     #[arg(long)]
     no_loops: bool,
+    /// Whether by an index.
+    #[command(flatten)]
+    index: IndexArgs,
     /// Threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
@@ -99,6 +102,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         loops: !args.no_loops,
         threads: args.threads.map(|n| n as usize),
         questions: (args.questions.is_none() && args.relation.is_some()).then_some(1),
+        index: args.index.chosen(),
     };
     let Some(questions) = questions.as_mut().filter(|_| !args.check) else {
         return check(&resolved, &options, args.json, terminal);
@@ -114,7 +118,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         None if args.json => Answers::Json,
         None => Answers::Text,
     };
-    let count = answer_all(&predictor, questions, &mut answers, &stop, &bar);
+    let count = answer_all(&predictor, questions, &mut answers, &stop, &bar, terminal);
     bar.finish_and_clear();
     let count = count?;
     answers.finish()?;
@@ -147,8 +151,9 @@ fn answer_all(
     answers: &mut Answers,
     stop: &AtomicBool,
     bar: &ProgressBar,
+    terminal: Terminal,
 ) -> Result<u64> {
-    let mut count = 0;
+    let (mut count, mut told) = (0, Vec::new());
     loop {
         let block = questions.next(predictor.at_once());
         // What was being read then may have come to no end.
@@ -165,6 +170,12 @@ fn answer_all(
             let Unanswerable { question, error } = unanswerable;
             questions.blame(Failure::from(*error), &block, question)
         })?;
+        for (_, width) in predictor.widths(&asked)? {
+            if !told.contains(&width) {
+                bar.suspend(|| notes::approximate(&width, terminal));
+                told.push(width);
+            }
+        }
         let progress = &mut |share: f64| bar.set_position((share * 100.0) as u64);
         let found = predictor.answer(&asked, stop, progress);
         let found = found.map_err(|error| match error {
@@ -200,14 +211,5 @@ fn check(
 ) -> Result<()> {
     resolved.admit_checkpoint()?;
     let needs = resolved.predict_needs(options)?;
-    let total = needs.iter().map(|(_, bytes)| bytes).sum();
-    if json {
-        terminal::print_json(&serde_json::json!({ "memory": needs }))?;
-    } else {
-        terminal::print(|out| super::check::print_parts(out, "memory", &needs))?;
-    }
-    if let Err(too_little) = pbg_train::require_memory("prediction", total) {
-        terminal.warn(too_little);
-    }
-    Ok(())
+    super::check::print_needs("prediction", &needs, json, terminal)
 }

@@ -120,14 +120,42 @@ class Model:
         *,
         entity_type: str | None = None,
         comparator: Comparator | None = None,
+        index: bool = False,
+        width: int | None = None,
     ) -> Scored:
         """The `k` entities of the same type whose embeddings are nearest to that of `name`, by the model's comparator or
-        another one."""
-        if comparator is not None and comparator not in get_args(Comparator):
-            wanted = ", ".join(get_args(Comparator))
-            raise UsageError(f"comparator: one of {wanted} is wanted, not {comparator!r}")
-        found = self._native.neighbors(name, whole("k", k), entity_type, comparator)
+        another one. With `index` those that `build_index` made found without a look at all entities: nearly the same, and
+        the more so the greater `width`, the entities in view."""
+        _check_comparator(comparator)
+        by = (whole_or_none("width", width),) if index else None
+        found = self._native.neighbors(name, whole("k", k), entity_type, comparator, by)
         return Scored([near for near, _ in found], _floats(score for _, score in found))
+
+    def build_index(
+        self,
+        entity_type: str | None = None,
+        /,
+        *,
+        comparator: Comparator | None = None,
+        links: int = 32,
+        build_width: int = 100,
+        recall_queries: int = 200,
+        threads: int | None = None,
+    ) -> dict[str, Any]:
+        """Builds the index that `neighbors` and `predict` answer by with `index=True`, of one entity type or of all, and
+        measures what walks over it find of the ten nearest, as the command `pbg-host index` does. It is kept in the folder
+        of the checkpoint, and is of what the checkpoint holds now. Returns what was built and measured."""
+        _check_comparator(comparator)
+        options = {
+            "entity_type": entity_type,
+            "comparator": comparator,
+            "links": whole("links", links),
+            "build_width": whole("build_width", build_width),
+            "recall_queries": whole("recall_queries", recall_queries, 0),
+            "threads": whole_or_none("threads", threads),
+        }
+        report: dict[str, Any] = json.loads(self._native.build_index(as_json(options)))
+        return report
 
     def predict(
         self,
@@ -139,11 +167,20 @@ class Model:
         filter: Sequence[str] | None = None,
         loops: bool = True,
         threads: int | None = None,
+        index: bool = False,
+        width: int | None = None,
     ) -> Scored:
         """The `k` entities that best complete `(head, relation, ?)` or `(?, relation, tail)`, without those that make an edge
-        of the sets `filter`, by default of all. `loops=False` leaves out the entity that is asked about."""
+        of the sets `filter`, by default of all. `loops=False` leaves out the entity that is asked about. `index` and
+        `width` are as for `neighbors`."""
         return self.predict_all(
-            [(head, relation, tail)], k=k, filter=filter, loops=loops, threads=threads
+            [(head, relation, tail)],
+            k=k,
+            filter=filter,
+            loops=loops,
+            threads=threads,
+            index=index,
+            width=width,
         )[0]
 
     def predict_all(
@@ -155,6 +192,8 @@ class Model:
         filter: Sequence[str] | None = None,
         loops: bool = True,
         threads: int | None = None,
+        index: bool = False,
+        width: int | None = None,
     ) -> list[Scored]:
         """As `predict`, for many questions `(head, relation, None)` or `(None, relation, tail)` in one pass over the
         partitions."""
@@ -166,6 +205,8 @@ class Model:
             "filter": None if filter is None else list(filter),
             "loops": loops,
             "threads": whole_or_none("threads", threads),
+            "index": index,
+            "width": whole_or_none("width", width),
         }
         answers = json.loads(self._native.predict(as_json(asked)))
         return [Scored(a["names"], _floats(a["scores"]), a["left_out"]) for a in answers]
@@ -281,6 +322,12 @@ def partition_at(place: tuple[str, int, int, tuple[bool, int], tuple[int, int]])
     if rows * dim > 0:
         view = np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
     return Partition(Path(path), view)
+
+
+def _check_comparator(comparator: str | None) -> None:
+    if comparator is not None and comparator not in get_args(Comparator):
+        wanted = ", ".join(get_args(Comparator))
+        raise UsageError(f"comparator: one of {wanted} is wanted, not {comparator!r}")
 
 
 def names_in(

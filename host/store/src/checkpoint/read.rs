@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::manifest::{FORMAT, RunInfo};
-use super::tensors::EmbeddingPlace;
+use super::tensors::{EmbeddingPlace, EmbeddingRows};
 use super::{CheckpointError, MANIFEST, Manifest, PartitionData, Tensor, names, tensors};
 use crate::files::{self, Summary};
 use crate::sealed::{self, SealError};
@@ -135,6 +135,32 @@ impl ReadCheckpoint {
             EmbeddingPlace::find(file, &path, summary)
         };
         found.map(place).transpose()
+    }
+
+    /// Size and checksum of a partition's file; `None` if there is no such partition.
+    #[must_use]
+    pub fn partition_summary(&self, entity_type: &str, partition: u32) -> Option<Summary> {
+        let (_, summary) = self
+            .manifest
+            .find(&names::partition(entity_type, partition))?;
+        Some(summary)
+    }
+
+    /// A partition whose embeddings are read row by row; `None` if there is no such partition.
+    ///
+    /// # Errors
+    /// When its header cannot be read or is damaged.
+    pub fn rows(
+        &self,
+        entity_type: &str,
+        partition: u32,
+    ) -> Result<Option<EmbeddingRows<'_>>, CheckpointError> {
+        let found = self.find(&names::partition(entity_type, partition));
+        let rows = |(path, file, summary): (PathBuf, _, Summary)| {
+            let place = EmbeddingPlace::find(file, &path, summary)?;
+            Ok(EmbeddingRows { file, place })
+        };
+        found.map(rows).transpose()
     }
 
     /// The parameters; empty if there are none.

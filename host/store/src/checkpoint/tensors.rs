@@ -15,10 +15,12 @@ use crate::files::{FileError, Summary, SummedFile};
 
 mod partition;
 mod reader;
+mod rows;
 
 pub use partition::{CopyRows, EmbeddingPlace, PartitionData, PartitionRows};
 pub(super) use partition::{EMBEDDINGS, ROW_ADAGRAD};
 use reader::Reader;
+pub use rows::{EmbeddingRows, row_sum};
 
 /// Numbers converted at a time.
 const CHUNK: usize = 256 << 10;

@@ -14,6 +14,7 @@ use super::known::{self, Entity, GRANULE, Granule, Questions};
 use super::stats::{CandidateCounts, Ranked};
 use super::view::{Tables, View};
 use crate::error::RunError;
+use crate::layout::TableKey;
 
 /// Queries that are prepared together.
 pub(super) const PART: usize = 160 * GRANULE;
@@ -270,14 +271,15 @@ impl BlockRows {
                 wanted[entity_type].push(known::entity(view, edge, side));
             }
         }
-        Self::gather(view, tables, wanted)
+        Self::gather(view, wanted, &mut from_tables(view, tables))
     }
 
-    /// Copies the entities that are `wanted` of each type; every table that has some of them is read once.
+    /// Copies the entities that are `wanted` of each type. `read` gives rows of a table; it is asked for those of one
+    /// after the other.
     pub(super) fn gather(
         view: &View<'_>,
-        tables: &mut dyn Tables,
         mut wanted: Vec<Vec<Entity>>,
+        read: &mut dyn FnMut(TableKey, &[u32]) -> Result<Vec<f32>, RunError>,
     ) -> Result<Self, RunError> {
         let layout = &view.blueprint.layout;
         for entities in &mut wanted {
@@ -299,10 +301,9 @@ impl BlockRows {
                 if from == to {
                     continue;
                 }
-                let table = tables.table((entity_type, partition))?;
                 for part in all[from..to].chunks(ROWS) {
                     let offsets: Vec<u32> = part.iter().map(|&(_, offset)| offset).collect();
-                    rows[entity_type].extend(table.gather(&offsets, view.blueprint.spec.max_norm));
+                    rows[entity_type].extend(read((entity_type, partition), &offsets)?);
                 }
             }
         }
@@ -314,6 +315,17 @@ impl BlockRows {
         Ok(Self {
             types: types.collect(),
         })
+    }
+}
+
+/// Reads rows out of whole tables, each of which is read once.
+pub(super) fn from_tables<'t>(
+    view: &'t View<'_>,
+    tables: &'t mut dyn Tables,
+) -> impl FnMut(TableKey, &[u32]) -> Result<Vec<f32>, RunError> + 't {
+    |key, offsets| {
+        let table = tables.table(key)?;
+        Ok(table.gather(offsets, view.blueprint.spec.max_norm))
     }
 }
 

@@ -42,20 +42,25 @@ impl Resolved {
         parts.extend(ranking(blueprint, dataset, options)?);
         Ok(parts)
     }
+
     /// What reading a model table by table takes.
     pub(super) fn reading_needs(&self) -> Vec<(String, u64)> {
-        let (dataset, blueprint) = (self.dataset(), self.blueprint());
-        let layout = &blueprint.layout;
+        let layout = &self.blueprint().layout;
         let largest = layout.all_tables().map(|(t, p)| layout.types[t].bytes(p));
+        let largest = largest.max().unwrap_or_default();
+        let mut parts = self.needs_beside_tables();
+        parts.insert(2, ("largest partition".to_owned(), largest));
+        parts
+    }
+
+    /// What a model takes that has no table in memory.
+    pub(super) fn needs_beside_tables(&self) -> Vec<(String, u64)> {
+        let (dataset, blueprint) = (self.dataset(), self.blueprint());
         let mut parts = vec![
             check::program(),
             (
                 "relations and their optimizer".to_owned(),
                 2 * check::parameter_bytes(&blueprint.spec),
-            ),
-            (
-                "largest partition".to_owned(),
-                largest.max().unwrap_or_default(),
             ),
         ];
         let features = check::feature_bytes(blueprint, dataset);

@@ -6,8 +6,9 @@
 mod best;
 mod compare;
 mod needs;
+mod recall;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -18,11 +19,14 @@ use pbg_store::dataset::EntityId;
 use super::known::{Entity, Filter};
 use super::view::{Committed, View};
 use crate::error::{RunError, SettingError, UnknownName};
+use crate::index::{Index, Kind, Part, Width, WithIndex};
+use crate::layout::TableKey;
 use crate::resolved::Resolved;
 use crate::settings::cores;
 use crate::trained::{Missing, Trained};
 use crate::{memory, names};
 use best::Found;
+pub(crate) use recall::Measured;
 
 /// An edge of which one side is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +64,8 @@ pub struct PredictOptions {
     pub threads: Option<usize>,
     /// Questions that are asked at most, where that is known.
     pub questions: Option<usize>,
+    /// Whether candidates are those that an index leads to, and not all.
+    pub index: Option<WithIndex>,
 }
 
 /// A question whose names were found.
@@ -68,6 +74,17 @@ pub struct Asked {
     open: Side,
     relation: u32,
     known: Entity,
+}
+
+impl Asked {
+    /// What is near to `entity` of type `type_index`, in a model without operators.
+    pub(crate) const fn neighbors(type_index: u32, entity: Entity) -> Self {
+        Self {
+            open: Side::Lhs,
+            relation: type_index,
+            known: entity,
+        }
+    }
 }
 
 /// A question about something that there is not.
@@ -89,6 +106,14 @@ pub struct Predictor<'a> {
     loops: bool,
     threads: usize,
     at_once: usize,
+    index: Option<Indexed>,
+}
+
+/// The index that answers come by.
+struct Indexed {
+    index: Index,
+    with: WithIndex,
+    kind: Kind,
 }
 
 /// Answers to a block of questions, in their order.
@@ -139,7 +164,16 @@ impl Resolved {
         let trained = Trained::open(self)?;
         let threads = options.threads.unwrap_or_else(cores).max(1);
         let filter = Filter::open(&view(&trained), &options.filter, threads)?;
+        let comparator = trained.blueprint.spec.comparator;
+        let index = options.index.map(|with| {
+            Ok::<_, RunError>(Indexed {
+                index: Index::open(&trained, comparator)?,
+                with,
+                kind: Kind::Predictions,
+            })
+        });
         Ok(Predictor {
+            index: index.transpose()?,
             spec: Arc::new(trained.blueprint.spec.clone()),
             count: needs::count(self, options),
             at_once: needs::block(self, options),
@@ -162,6 +196,34 @@ impl Predictor<'_> {
     #[must_use]
     pub fn at_once(&self) -> (usize, usize) {
         (self.at_once, needs::TEXT)
+    }
+
+    /// What walks for `questions` keep in view, by the name of the entity type that they look among; nothing without an
+    /// index.
+    ///
+    /// # Errors
+    /// When the index does not have a type.
+    pub fn widths(&self, questions: &[Asked]) -> Result<BTreeMap<&str, Width>, RunError> {
+        let blueprint = &self.trained.blueprint;
+        let types = questions
+            .iter()
+            .map(|asked| blueprint.type_of(asked.relation, asked.open));
+        let types: BTreeSet<usize> = types.filter(|_| self.index.is_some()).collect();
+        let width = |of: usize| Ok((blueprint.layout.types[of].name.as_str(), self.width(of)?));
+        types.into_iter().map(width).collect()
+    }
+
+    /// What a walk among the entities of a type keeps in view.
+    fn width(&self, type_index: usize) -> Result<Width, RunError> {
+        let name = &self.trained.blueprint.layout.types[type_index].name;
+        let Indexed { index, with, kind } = self.index.as_ref().ok_or(RunError::WorkerPanic)?;
+        Ok(index.width(name, *kind, *with)?)
+    }
+
+    /// A partition of the index.
+    fn part(&self, key: TableKey) -> Result<Part<'_>, RunError> {
+        let indexed = self.index.as_ref().ok_or(RunError::WorkerPanic)?;
+        indexed.index.part(&self.trained, key)
     }
 
     /// Looks up the names of `questions`.

@@ -8,10 +8,10 @@ use pbg_core::model::Comparator;
 use pbg_kernels::rank::{Ranker, Replacement};
 use pbg_store::dataset::EntityId;
 
-use super::{Model, plain};
+use super::Model;
 use crate::check::READ_ROWS;
 use crate::error::{RunError, SettingError, UnknownName};
-use crate::names;
+use crate::{names, plain};
 
 /// An entity of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,9 +93,8 @@ impl Model<'_> {
         entities: Vec<Entity>,
         comparator: Option<Comparator>,
     ) -> Result<Chosen, RunError> {
-        let mut spec = plain(&self.trained.blueprint.spec);
-        spec.comparator = comparator.unwrap_or(spec.comparator);
-        let params = &self.global_embeddings(&spec)?;
+        let spec = plain::spec(&self.trained.blueprint.spec, comparator);
+        let params = &plain::params(&self.trained.params, &spec)?;
         let mut ranker = Ranker::new(Arc::new(spec))?;
         let mut tables: BTreeMap<(usize, u32), Vec<(usize, u32)>> = BTreeMap::new();
         for (at, entity) in entities.iter().enumerate() {

@@ -90,6 +90,7 @@ impl Ask {
             loops: !self.no_loops,
             threads: None,
             questions: None,
+            index: None,
         };
         let predictor = resolved.predictor(&options(filter))?;
         let told = match all.iter().all(|set| filter.contains(set)) {

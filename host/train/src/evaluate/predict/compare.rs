@@ -1,4 +1,6 @@
-//! Compares questions with all candidates, partition after partition.
+//! Compares questions with all candidates, partition after partition, or with those that an index leads to.
+
+mod walk;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,9 +16,10 @@ use pbg_store::dataset::EntityId;
 use super::best::{Best, Found, Scored};
 use super::{Asked, Predictor};
 use crate::error::RunError;
-use crate::evaluate::block::{BlockRows, PART, group_of};
+use crate::evaluate::block::{BlockRows, PART, from_tables, group_of};
 use crate::evaluate::known::{Answers, Entity, GRANULE, Granule, Questions};
 use crate::evaluate::view::{Tables, View};
+use crate::layout::TableKey;
 
 /// Tasks per thread, so that none waits long for the last one.
 const TASKS: usize = 4;
@@ -52,12 +55,18 @@ pub(super) fn run(
     let mut numbers = Questions::default();
     let mut groups = sort(predictor, view, questions, &mut numbers);
     let granules: Vec<Granule> = groups.iter().flat_map(Group::granules).collect();
-    let rows = read(view, tables, questions)?;
-    let mut ranker = Ranker::new(predictor.spec.clone())?;
-    for group in &mut groups {
-        group.prepare(view, &rows, questions, &mut ranker);
-    }
-    drop(rows);
+    let rows = match predictor.index {
+        None => {
+            let rows = read(view, questions, &mut from_tables(view, tables))?;
+            let mut ranker = Ranker::new(predictor.spec.clone())?;
+            for group in &mut groups {
+                group.prepare(view, &rows, questions, &mut ranker);
+            }
+            None
+        }
+        // Walks make the query of each question anew.
+        Some(_) => Some(walk::read(predictor, view, questions)?),
+    };
     let types = &view.blueprint.layout.types;
     let partitions = types.iter().map(|t| t.rows.len() as u32).max().unwrap_or(0);
     // What was read last comes first.
@@ -75,7 +84,10 @@ pub(super) fn run(
                     answers: &answers,
                     stop,
                 };
-                comparison.run(tables)?;
+                match &rows {
+                    None => comparison.run(tables)?,
+                    Some(rows) => comparison.walk(rows, questions)?,
+                }
             }
             first = answers.granules.end;
         }
@@ -134,8 +146,8 @@ fn sort(
 /// Copies the embeddings of the entities that are asked about.
 fn read(
     view: &View<'_>,
-    tables: &mut dyn Tables,
     questions: &[Asked],
+    read: &mut dyn FnMut(TableKey, &[u32]) -> Result<Vec<f32>, RunError>,
 ) -> Result<BlockRows, RunError> {
     let blueprint = view.blueprint;
     let mut wanted: Vec<Vec<Entity>> = vec![Vec::new(); blueprint.layout.types.len()];
@@ -143,7 +155,7 @@ fn read(
         let known = blueprint.type_of(asked.relation, asked.open.other());
         wanted[known].push(asked.known);
     }
-    BlockRows::gather(view, tables, wanted)
+    BlockRows::gather(view, wanted, read)
 }
 
 impl Group {
@@ -219,17 +231,23 @@ struct Task<'g> {
 }
 
 impl Comparison<'_> {
-    /// Compares them on all threads; a table that no question is about is not read.
-    fn run(&self, tables: &mut dyn Tables) -> Result<(), RunError> {
+    /// Groups that ask for candidates of the type, with their queries.
+    fn asked(&self) -> Vec<(&Group, Range<usize>)> {
         let (entity, partition) = self.key;
         let granules = &self.answers.granules;
-        let groups = self.groups.iter().filter(|group| group.entity == entity);
-        let asked: Vec<_> = groups
-            .map(|group| (group, group.within(granules)))
-            .filter(|(_, queries)| !queries.is_empty())
-            .collect();
         let rows = &self.view.blueprint.layout.types[entity].rows;
-        if asked.is_empty() || partition as usize >= rows.len() {
+        let there = (partition as usize) < rows.len();
+        let groups = self.groups.iter().filter(|group| group.entity == entity);
+        groups
+            .map(|group| (group, group.within(granules)))
+            .filter(|(_, queries)| there && !queries.is_empty())
+            .collect()
+    }
+
+    /// Compares them on all threads; a table that no question is about is not read.
+    fn run(&self, tables: &mut dyn Tables) -> Result<(), RunError> {
+        let asked = self.asked();
+        if asked.is_empty() {
             return Ok(());
         }
         let table = tables.table(self.key)?;
@@ -251,12 +269,8 @@ impl Comparison<'_> {
             }
         }
         let next = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            let work = || scope.spawn(|| self.work(&tasks, &next, table));
-            let handles: Vec<_> = (0..threads.min(tasks.len())).map(|_| work()).collect();
-            handles
-                .into_iter()
-                .try_for_each(|handle| handle.join().unwrap_or(Err(RunError::WorkerPanic)))
+        on_threads(threads.min(tasks.len()), &|| {
+            self.work(&tasks, &next, table)
         })
     }
 
@@ -327,4 +341,17 @@ impl Comparison<'_> {
         }
         Ok(())
     }
+}
+
+/// Does the same on as many threads; the first failure is that of all.
+fn on_threads(
+    threads: usize,
+    work: &(dyn Fn() -> Result<(), RunError> + Sync),
+) -> Result<(), RunError> {
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        handles
+            .into_iter()
+            .try_for_each(|handle| handle.join().unwrap_or(Err(RunError::WorkerPanic)))
+    })
 }

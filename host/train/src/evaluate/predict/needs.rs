@@ -5,6 +5,7 @@ use crate::error::RunError;
 use crate::evaluate::EDGES;
 use crate::evaluate::block::PART;
 use crate::evaluate::needs::{answer_bytes, relations, thread_bytes, widest};
+use crate::index::needs as index;
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
 use crate::settings::cores;
@@ -58,7 +59,10 @@ impl Resolved {
         let files = &dataset.manifest().files;
         let types = dataset.manifest().entities.values();
         let dictionaries = types.filter_map(|info| files.get(&info.file));
-        let mut needs = self.reading_needs();
+        let mut needs = match options.index {
+            None => self.reading_needs(),
+            Some(_) => self.needs_beside_tables(),
+        };
         needs.extend([
             (
                 match questions {
@@ -75,11 +79,15 @@ impl Resolved {
                 "known edges".to_owned(),
                 answer_bytes(blueprint, dataset, &sets, questions),
             ),
-            (
-                format!("{threads} threads, a block of candidates each"),
-                threads * thread_bytes(blueprint, width) + 32 * tasks(self, questions),
-            ),
         ]);
+        needs.extend(match options.index {
+            None => {
+                let what = format!("{threads} threads, a block of candidates each");
+                let tasks = 32 * tasks(self, questions);
+                vec![(what, threads * thread_bytes(blueprint, width) + tasks)]
+            }
+            Some(_) => vec![index::sums(self), index::walks(threads)],
+        });
         Ok(needs)
     }
 }

@@ -1,0 +1,157 @@
+//! `pbg-host index`.
+
+use std::io::{self, Write};
+
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use pbg_train::{BuiltType, IndexOptions, Linking, Resolved};
+
+use crate::failure::Result;
+use crate::options::{Comparing, TrainedArgs};
+use crate::terminal::{self, Terminal};
+use crate::{format, interrupt, load, notes};
+
+/// Build an index for `neighbors` and `predict`, so that they need not look at all entities.
+///
+/// Links every entity to others near it, partition by partition. With `--index`, `neighbors` and `predict` walk along the
+/// links to what scores high, and read no more than what they come by: what they find has the same score as without, but
+/// they may miss something. How much is measured here, with entities and edges drawn at random, and printed: the share of
+/// the ten nearest that walks find, by how many entities they keep in view.
+///
+/// The index lies in the folder of the checkpoint and is of what the checkpoint holds now: after more training it is refused
+/// until it is built anew. It pays from some hundred thousand entities on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host index pbg.toml
+  pbg-host index model --entity-type city --links 64 --build-width 200
+  pbg-host index model --comparator cos
+  pbg-host index pbg.toml --check")]
+pub(crate) struct Args {
+    /// Which model.
+    #[command(flatten)]
+    model: TrainedArgs,
+    /// Entity type [default: all].
+    #[arg(long, visible_alias = "type", value_name = "TYPE")]
+    entity_type: Option<String>,
+    /// What to compare embeddings with [default: the comparator of the configuration]. Another one is for `neighbors`
+    /// with the same option.
+    #[arg(long, value_name = "NAME")]
+    comparator: Option<Comparing>,
+    /// Links that an entity has at most: more find more, and take more room.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(4..=512))]
+    links: u32,
+    /// Entities in view while the place of a new one is looked for: more make better links, slowly.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(4..=100_000))]
+    build_width: u32,
+    /// Entities and edges that the recall is measured with; 0 measures nothing.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    recall_queries: u32,
+    /// Threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// Only show the memory that the same command without it takes at most.
+    #[arg(long)]
+    check: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Builds it.
+///
+/// # Errors
+/// When the model cannot be read, the index cannot be written, or it is interrupted.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let TrainedArgs { config, which } = &args.model;
+    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
+    let options = IndexOptions {
+        entity_type: args.entity_type.clone(),
+        comparator: args.comparator.map(Into::into),
+        degree: args.links,
+        width: args.build_width,
+        questions: args.recall_queries,
+        threads: args.threads.map(|n| n as usize),
+    };
+    if args.check {
+        resolved.admit_checkpoint()?;
+        let needs = resolved.index_needs(&options)?;
+        return super::check::print_needs("the index", &needs, args.json, terminal);
+    }
+    let bar = progress_bar(terminal);
+    let shown = bar.clone();
+    let announce = Box::new(move |line: &str| shown.suspend(|| terminal.say(line)));
+    let stop = interrupt::watch("stopping", announce)?;
+    let built = resolved.build_index(&options, &stop, &|linking| show(&bar, &linking));
+    bar.finish_and_clear();
+    let report = built?;
+    notes::missing(&report.missing, &resolved, terminal);
+    if args.json {
+        return terminal::print_json(&report);
+    }
+    terminal::print(|out| {
+        let types = &mut report.types.iter();
+        types.try_for_each(|of| print_type(out, of, args.recall_queries))?;
+        let (folder, version) = (report.folder.display(), report.version);
+        writeln!(out, "wrote {folder}: index of checkpoint version {version}")
+    })
+}
+
+fn print_type(out: &mut dyn Write, built: &BuiltType, queries: u32) -> io::Result<()> {
+    writeln!(
+        out,
+        "{}: {} entities in {}, linked in {}, {}",
+        built.entity_type,
+        built.entities,
+        format::plural(u64::from(built.partitions), "partition"),
+        format::seconds(built.seconds),
+        format::bytes(built.bytes),
+    )?;
+    if built.recall.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "recall@10 of {queries} entities, and of both sides of {queries} edges:"
+    )?;
+    let share = |recall: Option<f64>| recall.map_or("-".to_owned(), |r| format!("{r:.4}"));
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(["in view", "neighbors", "predictions"]);
+    for of in &built.recall {
+        let in_view = of.width.to_string();
+        table.add_row([in_view, share(of.neighbors), share(of.predictions)]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    writeln!(out, "{table}")
+}
+
+fn progress_bar(terminal: Terminal) -> ProgressBar {
+    if !terminal.interactive {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(1);
+    if let Ok(style) = ProgressStyle::with_template("{percent:>3} % {wide_bar} {msg}") {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    bar
+}
+
+fn show(bar: &ProgressBar, linking: &Linking<'_>) {
+    let (message, done, of) = match linking {
+        Linking::Partition {
+            entity_type,
+            partition: [partition, partitions],
+            entities: [done, of],
+        } => {
+            let message = format!("{entity_type}, partition {} of {partitions}", partition + 1);
+            (message, u64::from(*done), u64::from(*of))
+        }
+        Linking::Measuring(share) => ("recall".to_owned(), (share * 1000.0) as u64, 1000),
+    };
+    bar.set_message(message);
+    bar.set_length(of);
+    bar.set_position(done);
+}

@@ -1,0 +1,352 @@
+//! How points in memory are linked to a graph.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use diskann::ANNResult;
+use diskann::graph::config::{Builder, MaxDegree, PruneKind};
+use diskann::graph::glue::{
+    HybridPredicate, InsertStrategy, PruneAccessor, PruneStrategy, SearchAccessor,
+};
+use diskann::graph::workingset::View;
+use diskann::graph::{AdjacencyList, DiskANNIndex};
+use diskann::provider::{
+    DataProvider, DefaultContext, HasId, NeighborAccessor, NeighborAccessorMut, Neighbors,
+    NoopGuard, SetElement,
+};
+use diskann::utils::VectorRepr;
+use diskann_vector::DistanceFunction;
+use diskann_vector::distance::Metric;
+use futures_util::FutureExt;
+
+use crate::{GraphError, Points};
+
+/// How a graph is made.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkOptions {
+    /// Links that a point has at most.
+    pub degree: usize,
+    /// Points that are kept in view while the place of a new one is looked for: more make a better graph, slowly.
+    pub width: usize,
+    /// Threads. With one, the same points give the same graph.
+    pub threads: usize,
+}
+
+/// Points linked to others near them.
+#[derive(Debug)]
+pub struct Graph {
+    /// The point that walks begin with.
+    pub entry: u32,
+    /// Of each point, those it leads to.
+    pub links: Vec<Vec<u32>>,
+}
+
+impl Graph {
+    /// Bytes that linking `points` points with up to `degree` links takes beside their coordinates.
+    #[must_use]
+    pub fn bytes(points: u64, degree: usize) -> u64 {
+        let list = size_of::<Mutex<Vec<u32>>>() as u64;
+        // A list is allocated for itself, and grows by doubling.
+        points * (list + 16 + 2 * 4 * most_links(degree) as u64)
+    }
+}
+
+/// Links that a list has until it is pruned to `degree`.
+const fn most_links(degree: usize) -> usize {
+    degree + degree / 4
+}
+
+/// Links `points` to each other; nothing if `stop` is set on the way. `progress` hears how many are linked, now and then.
+///
+/// # Errors
+/// When the library fails, or an option is zero.
+pub fn link(
+    points: Points,
+    options: LinkOptions,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(u32) + Sync),
+) -> Result<Option<Graph>, GraphError> {
+    let (count, entry) = (points.len() as u32, points.middle());
+    let most = MaxDegree::new(most_links(options.degree));
+    let kind = PruneKind::from_metric(Metric::L2);
+    let config = Builder::new(options.degree, most, options.width, kind).build();
+    let provider = InMemory {
+        lists: points_of(&points),
+        points,
+        entry,
+    };
+    let threads = options.threads.max(1);
+    let index = DiskANNIndex::new(
+        config.map_err(GraphError::of)?,
+        provider,
+        NonZeroUsize::new(threads),
+    );
+    let (next, done) = (AtomicU32::new(0), AtomicU32::new(0));
+    let work = || -> Result<(), GraphError> {
+        while !stop.load(Ordering::Relaxed) {
+            let first = next.fetch_add(STEP, Ordering::Relaxed);
+            if first >= count {
+                break;
+            }
+            let last = first.saturating_add(STEP).min(count);
+            for id in (first..last).filter(|&id| id != entry) {
+                let inserted = index.insert(&Strategy, &DefaultContext, &id, id);
+                // Nothing here waits: all is in memory.
+                let inserted = inserted.now_or_never();
+                inserted.ok_or_else(waits)?.map_err(GraphError::of)?;
+            }
+            let step = last - first;
+            progress(done.fetch_add(step, Ordering::Relaxed) + step);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        handles.into_iter().try_for_each(|handle| {
+            let panicked = |_| GraphError("a thread panicked".to_owned());
+            handle.join().map_err(panicked)?
+        })
+    })?;
+    if stop.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let lists = index.data_provider.lists.into_iter();
+    let links = lists.map(|list| list.into_inner().unwrap_or_else(PoisonError::into_inner));
+    Ok(Some(Graph {
+        entry,
+        links: links.collect(),
+    }))
+}
+
+/// Points that a thread takes at once.
+const STEP: u32 = 64;
+
+fn points_of(points: &Points) -> Vec<Mutex<Vec<u32>>> {
+    (0..points.len()).map(|_| Mutex::default()).collect()
+}
+
+pub(crate) fn waits() -> GraphError {
+    GraphError("it waits for something".to_owned())
+}
+
+/// Points and links in memory.
+struct InMemory {
+    points: Points,
+    lists: Vec<Mutex<Vec<u32>>>,
+    entry: u32,
+}
+
+impl InMemory {
+    fn list(&self, id: u32) -> MutexGuard<'_, Vec<u32>> {
+        let list = self.lists[id as usize].lock();
+        list.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DataProvider for InMemory {
+    type Context = DefaultContext;
+    type InternalId = u32;
+    type ExternalId = u32;
+    type Error = diskann::error::Infallible;
+    type Guard = NoopGuard<u32>;
+
+    fn to_internal_id(&self, _: &DefaultContext, id: &u32) -> Result<u32, Self::Error> {
+        Ok(*id)
+    }
+
+    fn to_external_id(&self, _: &DefaultContext, id: u32) -> Result<u32, Self::Error> {
+        Ok(id)
+    }
+}
+
+impl SetElement<u32> for InMemory {
+    type SetError = diskann::error::Infallible;
+
+    async fn set_element(
+        &self,
+        _: &DefaultContext,
+        id: &u32,
+        _: u32,
+    ) -> Result<NoopGuard<u32>, Self::SetError> {
+        Ok(NoopGuard::new(*id))
+    }
+}
+
+/// What a point is compared with while its place is looked for.
+struct Around<'a> {
+    points: &'a InMemory,
+    id: u32,
+    distance: <f32 as VectorRepr>::Distance,
+    list: Vec<u32>,
+}
+
+/// What links are chosen by.
+#[derive(Clone)]
+struct Pruned<'a>(&'a InMemory);
+
+/// How the library gets at both.
+#[derive(Clone, Copy)]
+struct Strategy;
+
+fn distance(points: &InMemory) -> <f32 as VectorRepr>::Distance {
+    f32::distance(Metric::L2, Some(points.points.width()))
+}
+
+impl Around<'_> {
+    fn to(&self, id: u32) -> f32 {
+        let points = &self.points.points;
+        self.distance
+            .evaluate_similarity(points.get(self.id), points.get(id))
+    }
+}
+
+impl HasId for Around<'_> {
+    type Id = u32;
+}
+
+impl SearchAccessor for Around<'_> {
+    async fn starting_points(&self) -> ANNResult<Vec<u32>> {
+        Ok(vec![self.points.entry])
+    }
+
+    async fn start_point_distances<F>(&mut self, mut f: F) -> ANNResult<()>
+    where
+        F: FnMut(u32, f32) + Send,
+    {
+        let entry = self.points.entry;
+        f(entry, self.to(entry));
+        Ok(())
+    }
+
+    async fn expand_beam<Itr, P, F>(
+        &mut self,
+        ids: Itr,
+        mut pred: P,
+        mut on_neighbors: F,
+    ) -> ANNResult<()>
+    where
+        Itr: Iterator<Item = u32> + Send,
+        P: HybridPredicate<u32> + Send + Sync,
+        F: FnMut(u32, f32) + Send,
+    {
+        for id in ids {
+            self.list.clone_from(&self.points.list(id));
+            self.list.retain(|id| pred.eval_mut(id));
+            for &id in &self.list {
+                on_neighbors(id, self.to(id));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HasId for Pruned<'_> {
+    type Id = u32;
+}
+
+impl NeighborAccessor for Pruned<'_> {
+    async fn get_neighbors(
+        &mut self,
+        id: u32,
+        neighbors: &mut AdjacencyList<u32>,
+    ) -> ANNResult<()> {
+        neighbors.overwrite_trusted(&self.0.list(id));
+        Ok(())
+    }
+}
+
+impl NeighborAccessorMut for Pruned<'_> {
+    async fn set_neighbors(&mut self, id: u32, neighbors: &[u32]) -> ANNResult<()> {
+        *self.0.list(id) = neighbors.to_vec();
+        Ok(())
+    }
+
+    async fn append_vector(&mut self, id: u32, neighbors: &[u32]) -> ANNResult<()> {
+        let mut list = self.0.list(id);
+        // Another thread may have added it since the list was looked at.
+        for neighbor in neighbors {
+            if !list.contains(neighbor) {
+                list.push(*neighbor);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl View<u32> for &Points {
+    type ElementRef<'a> = &'a [f32];
+    type Element<'a>
+        = &'a [f32]
+    where
+        Self: 'a;
+
+    fn get(&self, id: u32) -> Option<&[f32]> {
+        Some(Points::get(self, id))
+    }
+}
+
+impl PruneAccessor for Pruned<'_> {
+    type Neighbors<'a>
+        = Neighbors<'a, Self>
+    where
+        Self: 'a;
+    type ElementRef<'a> = &'a [f32];
+    type View<'a>
+        = &'a Points
+    where
+        Self: 'a;
+    type Distance<'a>
+        = <f32 as VectorRepr>::Distance
+    where
+        Self: 'a;
+
+    fn neighbors(&mut self) -> Self::Neighbors<'_> {
+        Neighbors(self)
+    }
+
+    async fn fill<Itr>(&mut self, _: Itr) -> ANNResult<(Self::View<'_>, Self::Distance<'_>)>
+    where
+        Itr: ExactSizeIterator<Item = u32> + Clone + Send + Sync,
+    {
+        Ok((&self.0.points, distance(self.0)))
+    }
+}
+
+impl PruneStrategy<InMemory> for Strategy {
+    type PruneAccessor<'a> = Pruned<'a>;
+    type PruneAccessorError = diskann::error::Infallible;
+
+    fn prune_accessor<'a>(
+        &'a self,
+        points: &'a InMemory,
+        _: &'a DefaultContext,
+        _: usize,
+    ) -> Result<Pruned<'a>, Self::PruneAccessorError> {
+        Ok(Pruned(points))
+    }
+}
+
+impl<'a> InsertStrategy<'a, InMemory, u32> for Strategy {
+    type SearchAccessor = Around<'a>;
+    type SearchAccessorError = diskann::error::Infallible;
+    type PruneStrategy = Self;
+
+    fn insert_search_accessor(
+        &'a self,
+        points: &'a InMemory,
+        _: &'a DefaultContext,
+        id: u32,
+    ) -> Result<Around<'a>, Self::SearchAccessorError> {
+        Ok(Around {
+            points,
+            id,
+            distance: distance(points),
+            list: Vec::new(),
+        })
+    }
+
+    fn prune_strategy(&self) -> Self {
+        *self
+    }
+}

@@ -1,0 +1,204 @@
+//! How a graph is walked, wherever it lies.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+
+use diskann::graph::DiskANNIndex;
+use diskann::graph::config::{Builder, MaxDegree, PruneKind};
+use diskann::graph::glue::{CopyIds, HybridPredicate, SearchAccessor, SearchStrategy};
+use diskann::graph::search::Knn;
+use diskann::neighbor::Neighbor;
+use diskann::provider::{DataProvider, DefaultContext, HasId, NoopGuard};
+use diskann::{ANNError, ANNResult};
+use diskann_vector::distance::Metric;
+use futures_util::FutureExt;
+
+use crate::GraphError;
+use crate::linked::waits;
+
+/// Points, their links, and what is looked for.
+pub trait Space: Send + Sync {
+    /// Why it cannot be read.
+    type Error: From<GraphError> + Send + Sync;
+
+    /// The point that walks begin with.
+    fn entry(&self) -> u32;
+
+    /// The points that `id` leads to, in place of those in `out`.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn links(&mut self, id: u32, out: &mut Vec<u32>) -> Result<(), Self::Error>;
+
+    /// How far each of `ids` is from what is looked for, in place of what is in `out`. Less is nearer; no
+    /// distance is NaN.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn distances(&mut self, ids: &[u32], out: &mut Vec<f32>) -> Result<(), Self::Error>;
+}
+
+/// Walks graphs. One per thread: it owns buffers.
+pub struct Walker(DiskANNIndex<Elsewhere>);
+
+impl Walker {
+    /// One for graphs with up to `degree` links per point.
+    ///
+    /// # Errors
+    /// When the degree is zero.
+    pub fn new(degree: usize) -> Result<Self, GraphError> {
+        let kind = PruneKind::from_metric(Metric::L2);
+        let config = Builder::new(degree, MaxDegree::same(), degree, kind).build();
+        let config = config.map_err(GraphError::of)?;
+        let threads = NonZeroUsize::new(1);
+        Ok(Self(DiskANNIndex::new(config, Elsewhere, threads)))
+    }
+
+    /// The nearest that a walk finds which keeps `width` points in view, nearest first: at most so many.
+    ///
+    /// # Errors
+    /// When the space cannot be read.
+    pub fn nearest<S: Space>(
+        &mut self,
+        space: &mut S,
+        width: usize,
+    ) -> Result<Vec<(u32, f32)>, S::Error> {
+        let mut failure = None;
+        let mut found: Vec<Neighbor<u32>> = Vec::with_capacity(width);
+        let walk = Walk {
+            space,
+            failure: &mut failure,
+            links: Vec::new(),
+            distances: Vec::new(),
+        };
+        let strategy = Once(Mutex::new(Some(walk)));
+        let knn = Knn::new(width, None).map_err(GraphError::of)?;
+        let context = DefaultContext;
+        let walked = self
+            .0
+            .search_with(knn, &strategy, CopyIds, &context, (), &mut found)
+            .now_or_never()
+            .ok_or_else(waits)?;
+        drop(strategy);
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        walked.map_err(GraphError::of)?;
+        // The library keeps room for where it began.
+        found.truncate(width);
+        Ok(found.into_iter().map(Neighbor::as_tuple).collect())
+    }
+}
+
+/// The library's idea of who has the points: here, whoever walks brings them along.
+struct Elsewhere;
+
+impl DataProvider for Elsewhere {
+    type Context = DefaultContext;
+    type InternalId = u32;
+    type ExternalId = u32;
+    type Error = diskann::error::Infallible;
+    type Guard = NoopGuard<u32>;
+
+    fn to_internal_id(&self, _: &DefaultContext, id: &u32) -> Result<u32, Self::Error> {
+        Ok(*id)
+    }
+
+    fn to_external_id(&self, _: &DefaultContext, id: u32) -> Result<u32, Self::Error> {
+        Ok(id)
+    }
+}
+
+/// One walk.
+struct Walk<'w, S: Space> {
+    space: &'w mut S,
+    /// Why the space could not be read; the library ends the walk then.
+    failure: &'w mut Option<S::Error>,
+    links: Vec<u32>,
+    distances: Vec<f32>,
+}
+
+/// The strategy of one walk, which the library asks for it once.
+struct Once<'w, S: Space>(Mutex<Option<Walk<'w, S>>>);
+
+impl<'w, S: Space> SearchStrategy<'_, Elsewhere, ()> for Once<'w, S> {
+    type SearchAccessorError = Twice;
+    type SearchAccessor = Walk<'w, S>;
+
+    fn search_accessor(
+        &self,
+        _: &Elsewhere,
+        _: &DefaultContext,
+        (): (),
+    ) -> Result<Walk<'w, S>, Twice> {
+        let mut walk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        walk.take().ok_or(Twice)
+    }
+}
+
+/// The library wants a walk twice.
+#[derive(Debug, thiserror::Error)]
+#[error("a walk is asked for twice")]
+struct Twice;
+
+impl From<Twice> for ANNError {
+    fn from(twice: Twice) -> Self {
+        Self::new(twice)
+    }
+}
+
+impl<S: Space> Walk<'_, S> {
+    /// Hands the failure of the space past the library.
+    fn end(&mut self, failure: S::Error) -> ANNError {
+        *self.failure = Some(failure);
+        ANNError::message("the space cannot be read")
+    }
+
+    fn measure(&mut self, mut tell: impl FnMut(u32, f32)) -> ANNResult<()> {
+        let measured = self.space.distances(&self.links, &mut self.distances);
+        measured.map_err(|failure| self.end(failure))?;
+        for (&id, &distance) in self.links.iter().zip(&self.distances) {
+            tell(id, distance);
+        }
+        Ok(())
+    }
+}
+
+impl<S: Space> HasId for Walk<'_, S> {
+    type Id = u32;
+}
+
+impl<S: Space> SearchAccessor for Walk<'_, S> {
+    async fn starting_points(&self) -> ANNResult<Vec<u32>> {
+        Ok(vec![self.space.entry()])
+    }
+
+    async fn start_point_distances<F>(&mut self, f: F) -> ANNResult<()>
+    where
+        F: FnMut(u32, f32) + Send,
+    {
+        self.links.clear();
+        self.links.push(self.space.entry());
+        self.measure(f)
+    }
+
+    async fn expand_beam<Itr, P, F>(
+        &mut self,
+        ids: Itr,
+        mut pred: P,
+        mut on_neighbors: F,
+    ) -> ANNResult<()>
+    where
+        Itr: Iterator<Item = u32> + Send,
+        P: HybridPredicate<u32> + Send + Sync,
+        F: FnMut(u32, f32) + Send,
+    {
+        for id in ids {
+            let read = self.space.links(id, &mut self.links);
+            read.map_err(|failure| self.end(failure))?;
+            self.links.retain(|id| pred.eval_mut(id));
+            self.measure(&mut on_neighbors)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! Entities as points of a space in which what scores high is near.
+
+use pbg_core::model::Comparator;
+
+use super::{Ranker, Replacement};
+use crate::comparators::Comparison;
+use crate::rows::Mode;
+use crate::spec::ModelSpec;
+use crate::table::Table;
+use crate::vector;
+
+/// How the entities of a partition become points: those nearest to a query by the Euclidean distance are those with
+/// the highest scores. With a bias and a distance they are not quite, since the bias is left out.
+///
+/// Inner products become distances by one coordinate more, which brings all points to the length of the longest (Y.
+/// Bachrach et al. 2014, Speeding up the Xbox recommender system using a Euclidean transformation for
+/// inner-product spaces).
+#[derive(Clone, Copy, Debug)]
+pub struct PointSpace {
+    dimension: usize,
+    /// Whether the bias is a coordinate, in its place at the front.
+    bias: bool,
+    /// Whether there is the coordinate that makes all as long.
+    lengthened: bool,
+}
+
+impl PointSpace {
+    /// For embeddings of `dimension` numbers.
+    #[must_use]
+    pub fn of(spec: &ModelSpec, dimension: usize) -> Self {
+        let comparison = Comparison::of(spec);
+        let inner = !comparison.is_distance();
+        Self {
+            dimension,
+            bias: inner && comparison.bias,
+            // Normalised rows are as long as each other.
+            lengthened: inner && (comparison.bias || comparison.comparator == Comparator::Dot),
+        }
+    }
+
+    /// Coordinates of a point.
+    #[must_use]
+    pub const fn width(&self) -> usize {
+        self.dimension + self.lengthened as usize
+    }
+
+    /// Makes all points as long as the longest of them.
+    fn lengthen(&self, points: &mut [f32]) {
+        if !self.lengthened {
+            return;
+        }
+        let mut longest = 0.0_f32;
+        for point in points.chunks_exact_mut(self.width()) {
+            let (row, rest) = point.split_at_mut(self.dimension);
+            rest[0] = vector::dot(row, row);
+            longest = longest.max(rest[0]);
+        }
+        for point in points.chunks_exact_mut(self.width()) {
+            let rest = &mut point[self.dimension];
+            *rest = (longest - *rest).max(0.0).sqrt();
+        }
+    }
+}
+
+impl Ranker {
+    /// All entities of `table` as points of `space`, `[entities, width]`.
+    ///
+    /// # Panics
+    /// If the relation does not exist, or the space is of another dimension.
+    #[must_use]
+    pub fn points(
+        &mut self,
+        replacement: Replacement<'_>,
+        space: PointSpace,
+        table: &Table,
+    ) -> Vec<f32> {
+        let _mode = Mode::flushing();
+        let width = space.width();
+        let mut points = vec![0.0; table.entities() * width];
+        let mut extras = Vec::new();
+        for (entity, point) in (0..).zip(points.chunks_exact_mut(width)) {
+            let row = &mut point[..space.dimension];
+            let entity = std::iter::once(entity);
+            self.preparer
+                .all(replacement, entity, table, row, &mut extras);
+            if space.bias {
+                row[0] = extras[0].bias;
+            }
+        }
+        space.lengthen(&mut points);
+        points
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pbg_core::graph::Side;
+    use pbg_core::model::Operator;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::params::Params;
+    use crate::rank::{Candidates, Queries};
+    use crate::spec::{EntitySpec, RelationSpec};
+    use crate::step::Relations;
+
+    fn spec(comparator: Comparator, bias: bool) -> ModelSpec {
+        let relation = RelationSpec {
+            lhs: 0,
+            rhs: 0,
+            operator: Operator::None,
+            weight: 1.0,
+            all_negs: false,
+        };
+        let entity = EntitySpec {
+            name: "e".to_owned(),
+            dimension: 4,
+            featurized: false,
+        };
+        ModelSpec {
+            entities: vec![entity],
+            relations: vec![relation],
+            dynamic_relations: None,
+            comparator,
+            bias,
+            global_emb: false,
+            max_norm: None,
+            regularization_coef: 0.0,
+            lr: 0.1,
+            relation_lr: 0.1,
+            num_batch_negs: 1,
+            num_uniform_negs: 0,
+            chunk_size: None,
+            disable_lhs_negs: false,
+            disable_rhs_negs: false,
+        }
+    }
+
+    proptest! {
+        /// Whoever scores higher is nearer to the query, which has the bias 1 and no coordinate more.
+        #[test]
+        fn who_scores_higher_is_nearer(
+            rows in prop::collection::vec(-2.0_f32..2.0, 4 * 12),
+            comparator in prop::sample::select(vec![Comparator::Dot, Comparator::Cos, Comparator::L2, Comparator::SquaredL2]),
+            bias: bool,
+        ) {
+            let spec = spec(comparator, bias && !matches!(comparator, Comparator::L2 | Comparator::SquaredL2));
+            let params = &Params::new(&spec);
+            let space = PointSpace::of(&spec, 4);
+            let table = Table::new(rows, 4);
+            let mut ranker = Ranker::new(Arc::new(spec.clone())).unwrap();
+            let replacement = Replacement { side: Side::Lhs, relation: 0, params };
+            let points = ranker.points(replacement, space, &table);
+            let points: Vec<&[f32]> = points.chunks_exact(space.width()).collect();
+            let (mut query, mut block) = (Queries::default(), Candidates::default());
+            ranker.queries(Side::Lhs, &[0], Relations::One(0), &table, params, &mut query);
+            ranker.candidates(replacement, 0..12, &table, &mut block);
+            let scores = ranker.scores(&query, 0..1, &block).to_vec();
+            let mut asked = points[0].to_vec();
+            if space.lengthened {
+                asked[4] = 0.0;
+            }
+            if space.bias {
+                asked[0] = 1.0;
+            }
+            let distance = |i: usize| vector::squared_distance(&asked, points[i]);
+            for i in 0..12 {
+                for j in 0..12 {
+                    if scores[i] > scores[j] + 1e-3 {
+                        prop_assert!(distance(i) < distance(j) + 1e-3, "{i} {j}");
+                    }
+                }
+            }
+        }
+    }
+}

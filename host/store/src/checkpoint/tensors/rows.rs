@@ -1,0 +1,75 @@
+//! Single rows of a partition, by position.
+
+use std::fs::File;
+
+use pbg_core::model::Storage;
+
+use super::EmbeddingPlace;
+use crate::checkpoint::CheckpointError;
+use crate::files;
+
+/// The embeddings of a partition, read row by row.
+#[derive(Debug)]
+pub struct EmbeddingRows<'c> {
+    pub(in crate::checkpoint) file: &'c File,
+    pub(in crate::checkpoint) place: EmbeddingPlace,
+}
+
+impl EmbeddingRows<'_> {
+    /// Where they lie.
+    #[must_use]
+    pub const fn place(&self) -> &EmbeddingPlace {
+        &self.place
+    }
+
+    /// Row `row`, whose [`row_sum`] is `sum`; `bytes` is used again.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not what was summed up, or there is no such row.
+    pub fn read(
+        &self,
+        row: usize,
+        sum: u32,
+        bytes: &mut Vec<u8>,
+        out: &mut [f32],
+    ) -> Result<(), CheckpointError> {
+        let place = &self.place;
+        let (path, dim) = (&place.path, place.dim);
+        let damaged = |what: &str| CheckpointError::damaged(path, format!("its row {row}: {what}"));
+        if row >= place.rows || out.len() != dim {
+            return Err(damaged("there is none of this length"));
+        }
+        let width = place.storage.bytes() as usize * dim;
+        bytes.resize(width, 0);
+        let at = place.embeddings + (row * width) as u64;
+        files::read_exact_at(self.file, path, bytes, at)?;
+        let found = match place.storage {
+            Storage::F32 => {
+                for (number, from) in out.iter_mut().zip(bytes.as_chunks().0) {
+                    *number = f32::from_le_bytes(*from);
+                }
+                crc32fast::hash(bytes)
+            }
+            Storage::Bf16 => {
+                for (number, from) in out.iter_mut().zip(bytes.as_chunks().0) {
+                    *number = f32::from_bits(u32::from(u16::from_le_bytes(*from)) << 16);
+                }
+                row_sum(out)
+            }
+        };
+        match found == sum {
+            true => Ok(()),
+            false => Err(damaged("its checksum does not match its content")),
+        }
+    }
+}
+
+/// The checksum of a row's numbers as floats, which is that of its bytes on the disk where they lie as floats.
+#[must_use]
+pub fn row_sum(row: &[f32]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for number in row {
+        hasher.update(&number.to_le_bytes());
+    }
+    hasher.finalize()
+}

@@ -1,0 +1,121 @@
+//! Compares questions with the candidates that an index leads to.
+
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pbg_core::graph::Side;
+use pbg_kernels::rank::{Queries, Ranker, Replacement};
+use pbg_kernels::step::Relations;
+use pbg_store::dataset::EntityId;
+
+use super::{Comparison, Group, on_threads};
+use crate::error::RunError;
+use crate::evaluate::block::BlockRows;
+use crate::evaluate::predict::best::Scored;
+use crate::evaluate::predict::{Asked, Predictor};
+use crate::evaluate::view::View;
+use crate::index::{Part, Walks};
+
+/// Copies the embeddings of the entities that are asked about, without a look at others.
+pub(super) fn read(
+    predictor: &Predictor<'_>,
+    view: &View<'_>,
+    questions: &[Asked],
+) -> Result<BlockRows, RunError> {
+    let mut bytes = Vec::new();
+    let mut open = None;
+    super::read(view, questions, &mut |key, offsets| {
+        let part = match open.take() {
+            Some((of, part)) if of == key => part,
+            _ => predictor.part(key)?,
+        };
+        let rows = part.gather(offsets, predictor.spec.max_norm, &mut bytes);
+        open = Some((key, part));
+        rows
+    })
+}
+
+impl Comparison<'_> {
+    /// Walks for each question on all threads.
+    pub(super) fn walk(&self, rows: &BlockRows, questions: &[Asked]) -> Result<(), RunError> {
+        let asked = self.asked();
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let queries = asked.into_iter();
+        let tasks: Vec<(&Group, usize)> = queries
+            .flat_map(|(group, queries)| queries.map(move |query| (group, query)))
+            .collect();
+        let part = self.predictor.part(self.key)?;
+        let width = self.predictor.width(self.key.0)?.width;
+        let next = AtomicUsize::new(0);
+        on_threads(self.predictor.threads.min(tasks.len()), &|| {
+            let ranker = Ranker::new(self.predictor.spec.clone())?;
+            let mut walks = Walks::new(ranker, self.predictor.spec.max_norm)?;
+            let mut query = Queries::default();
+            while let Some(&(group, at)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Err(RunError::Interrupted);
+                }
+                let asked = &questions[group.places[at]];
+                self.ask(&mut walks, group.side, rows, asked, &mut query);
+                self.keep_found(&mut walks, (&part, width), (group, at), &query)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes the query of a question.
+    fn ask(
+        &self,
+        walks: &mut Walks,
+        side: Side,
+        rows: &BlockRows,
+        asked: &Asked,
+        query: &mut Queries,
+    ) {
+        let known = self.view.blueprint.type_of(asked.relation, side.other());
+        let rows = &rows.types[known];
+        let known = [rows.place(asked.known)];
+        let relation = Relations::One(asked.relation);
+        let (table, params) = (&rows.table, self.view.params);
+        walks
+            .ranker()
+            .queries(side, &known, relation, table, params, query);
+    }
+
+    /// Keeps the best that a walk finds and that make no known edge. The walk keeps so much more in view.
+    fn keep_found(
+        &self,
+        walks: &mut Walks,
+        (part, width): (&Part<'_>, u32),
+        (group, at): (&Group, usize),
+        query: &Queries,
+    ) -> Result<(), RunError> {
+        let (entity, partition) = self.key;
+        let within = 0..u64::from(part.points());
+        let known: Vec<u32> = self.answers.of(group.numbers[at], within).collect();
+        let wanted = self.predictor.count + known.len() + 1;
+        let replacement = Replacement {
+            side: group.side,
+            relation: group.relation,
+            params: self.view.params,
+        };
+        let width = width.max(wanted.min(part.points() as usize) as u32);
+        let found = walks.best(part, replacement, (query, group.places[at]), width)?;
+        let mut best = group.best[at]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        known.iter().for_each(|_| best.leave_out());
+        for (offset, score) in found {
+            let id = EntityId { partition, offset };
+            let is_left_out = known.binary_search(&offset).is_ok()
+                || group.excluded[at] == Some((partition, offset));
+            if !is_left_out && (self.view.grown.is_none() || self.predictor.trained.has(entity, id))
+            {
+                best.add(Scored { score, id });
+            }
+        }
+        Ok(())
+    }
+}

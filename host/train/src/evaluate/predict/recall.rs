@@ -1,0 +1,130 @@
+//! How much of the best an index leads to.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::best::Found;
+use super::{Asked, Indexed, Predictor, compare, view};
+use crate::error::RunError;
+use crate::evaluate::edges::EdgeReader;
+use crate::evaluate::known::{self, Filter};
+use crate::evaluate::view::Committed;
+use crate::index::{Index, Kind, WithIndex};
+use crate::trained::Trained;
+use pbg_core::graph::Side;
+
+/// How many of the best are looked for.
+const BEST: usize = 10;
+
+/// A model whose index is measured.
+pub(crate) struct Measured<'a>(Predictor<'a>);
+
+impl<'a> Measured<'a> {
+    /// Of `trained`, on `threads` threads.
+    ///
+    /// # Errors
+    /// Never, as long as no edges are read.
+    pub(crate) fn new(trained: Trained<'a>, kind: Kind, threads: usize) -> Result<Self, RunError> {
+        let filter = Filter::open(&view(&trained), &[], threads)?;
+        Ok(Self(Predictor {
+            spec: Arc::new(trained.blueprint.spec.clone()),
+            count: BEST,
+            at_once: usize::MAX,
+            filter,
+            // An entity is no neighbour of its own.
+            loops: kind == Kind::Predictions,
+            threads,
+            trained,
+            index: None,
+        }))
+    }
+
+    /// Both sides of `count` edges of `set`, drawn by `seed`, as questions.
+    ///
+    /// # Errors
+    /// When the edges cannot be read.
+    pub(crate) fn questions(
+        &self,
+        set: &str,
+        count: usize,
+        seed: u64,
+    ) -> Result<Vec<Asked>, RunError> {
+        let view = view(&self.0.trained);
+        let set = view.dataset.edge_set(set)?;
+        let mut edges = Vec::new();
+        EdgeReader::new(view, &set, Some(count), seed)?.next(count, &mut edges)?;
+        let asked = edges.iter().flat_map(|edge| {
+            Side::BOTH.map(|open| Asked {
+                open,
+                relation: edge.rel,
+                known: known::entity(&view, edge, open.other()),
+            })
+        });
+        Ok(asked.collect())
+    }
+
+    /// The type of what a question asks for.
+    pub(crate) fn type_of(&self, asked: &Asked) -> usize {
+        let blueprint = &self.0.trained.blueprint;
+        blueprint.type_of(asked.relation, asked.open)
+    }
+
+    /// The type of what it knows.
+    pub(crate) fn known_type(&self, asked: &Asked) -> usize {
+        let blueprint = &self.0.trained.blueprint;
+        blueprint.type_of(asked.relation, asked.open.other())
+    }
+
+    /// The share of the best answers to `questions` that `index` leads to, for each of `widths`.
+    ///
+    /// # Errors
+    /// When tables cannot be read, a score is not finite, or it is stopped.
+    pub(crate) fn recall(
+        mut self,
+        questions: &[Asked],
+        index: impl Fn() -> Index,
+        widths: &[u32],
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Vec<f64>, RunError> {
+        let exact = self.answers(questions, stop, &mut |share| progress(share / 2.0))?;
+        let mut recall = Vec::with_capacity(widths.len());
+        for (at, &width) in (0_u32..).zip(widths) {
+            self.0.index = Some(Indexed {
+                index: index(),
+                with: WithIndex { width: Some(width) },
+                kind: Kind::Neighbors,
+            });
+            let found = self.answers(questions, stop, &mut |_| {})?;
+            recall.push(share(&exact, &found));
+            progress(0.5 + f64::from(at + 1) / widths.len() as f64 / 2.0);
+        }
+        Ok(recall)
+    }
+
+    fn answers(
+        &self,
+        questions: &[Asked],
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Vec<Found>, RunError> {
+        let tables = &mut Committed::new(&self.0.trained);
+        let view = view(&self.0.trained);
+        compare::run(&self.0, &view, tables, questions, stop, progress)
+    }
+}
+
+/// The share of the `exact` answers that were found: of those with the same score, any is as good.
+fn share(exact: &[Found], found: &[Found]) -> f64 {
+    let (mut hits, mut all) = (0, 0);
+    for (exact, found) in exact.iter().zip(found) {
+        let last = exact.best.last().map_or(f32::INFINITY, |(_, score)| *score);
+        let good = found.best.iter().filter(|(_, score)| *score >= last);
+        hits += good.count();
+        all += exact.best.len();
+    }
+    match all {
+        0 => 1.0,
+        all => hits as f64 / all as f64,
+    }
+}

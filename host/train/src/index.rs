@@ -1,0 +1,186 @@
+//! Indexes: the nearest of very many entities without a look at all of them.
+//!
+//! A graph of each partition says which entities are near which (`pbg-index`). A walk over it reads single rows of the
+//! checkpoint, scores them as every other command does, and goes where scores rise. So what it finds has the same score as
+//! without an index, bit by bit; it may only miss something. How much it misses is measured when the index is built.
+
+mod build;
+pub(crate) mod needs;
+mod part;
+
+use std::path::PathBuf;
+
+use pbg_core::model::Comparator;
+use pbg_store::checkpoint::row_sum;
+use pbg_store::index::{self, GraphFile, IndexError, Manifest, TypeIndex};
+
+use crate::error::RunError;
+use crate::layout::TableKey;
+use crate::trained::Trained;
+
+pub use build::{BuiltType, IndexOptions, IndexReport, Linking};
+pub use part::Kind;
+pub(crate) use part::{Part, Walks};
+
+/// Answers with the help of an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WithIndex {
+    /// Entities that a walk keeps in view in each partition; if `None`, as many as found 95 % of the nearest when the
+    /// index was built.
+    pub width: Option<u32>,
+}
+
+/// What is expected of walks whose width nobody chose.
+const GOOD: f64 = 0.95;
+
+/// What a walk keeps in view, and what share of the nearest it found when that was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Width {
+    /// Entities in view in each partition.
+    pub width: u32,
+    /// Share of the ten nearest, if it was measured with this width.
+    pub recall: Option<f64>,
+}
+
+/// An index of the embeddings that a checkpoint has.
+pub(crate) struct Index {
+    folder: PathBuf,
+    manifest: Manifest,
+}
+
+impl Index {
+    /// The index of `trained` for `comparator`.
+    ///
+    /// # Errors
+    /// When there is none, it is damaged, or the checkpoint has other embeddings by now.
+    pub(crate) fn open(trained: &Trained<'_>, comparator: Comparator) -> Result<Self, RunError> {
+        let name = name_of(comparator);
+        let folder = index::folder(trained.checkpoint.path(), name);
+        let Some(manifest) = index::read(&folder)? else {
+            let how = match comparator == trained.blueprint.spec.comparator {
+                true => String::new(),
+                false => format!(" with `--comparator {name}`"),
+            };
+            return Err(IndexError::Missing { path: folder, how }.into());
+        };
+        let opened = Self { folder, manifest };
+        for type_index in 0..trained.blueprint.layout.types.len() {
+            let name = &trained.blueprint.layout.types[type_index].name;
+            if let Some(of_type) = opened.manifest.types.get(name) {
+                opened.compare(trained, type_index, of_type)?;
+            }
+        }
+        Ok(opened)
+    }
+
+    /// One that is being built.
+    fn unfinished(folder: PathBuf, manifest: Manifest) -> Self {
+        Self { folder, manifest }
+    }
+
+    /// Whether the graphs of a type are of the embeddings that there are.
+    fn compare(
+        &self,
+        trained: &Trained<'_>,
+        type_index: usize,
+        of_type: &TypeIndex,
+    ) -> Result<(), IndexError> {
+        let name = &trained.blueprint.layout.types[type_index].name;
+        let partitions = trained.partitions(type_index);
+        let stale = |partition: u32| IndexError::Stale {
+            path: self.folder.clone(),
+            what: format!("partition {partition} of `{name}`"),
+        };
+        if of_type.graphs.len() != partitions as usize
+            || of_type.global_crc32 != global_crc32(trained, type_index)
+        {
+            return Err(stale(0));
+        }
+        for (partition, graph) in (0..).zip(&of_type.graphs) {
+            let there = trained.checkpoint.partition_summary(name, partition);
+            let entities = trained.entities(type_index, partition);
+            if there != Some(graph.embeddings) || u64::from(graph.points) != entities {
+                return Err(stale(partition));
+            }
+        }
+        Ok(())
+    }
+
+    fn of_type(&self, name: &str) -> Result<&TypeIndex, IndexError> {
+        let missing = || IndexError::Missing {
+            path: self.folder.clone(),
+            how: format!("; it has no `{name}`: `--entity-type {name}` adds it"),
+        };
+        self.manifest.types.get(name).ok_or_else(missing)
+    }
+
+    /// How walks among entities of a type are made.
+    ///
+    /// # Errors
+    /// When the index does not have the type.
+    pub(crate) fn width(
+        &self,
+        name: &str,
+        kind: Kind,
+        with: WithIndex,
+    ) -> Result<Width, IndexError> {
+        let of_type = self.of_type(name)?;
+        let measured = of_type.recall.iter();
+        let mut measured = measured.map(|recall| Width {
+            width: recall.width,
+            recall: kind.of(recall),
+        });
+        let good = |width: &Width| width.recall.is_some_and(|recall| recall >= GOOD);
+        Ok(match with.width {
+            Some(width) => measured.find(|at| at.width == width).unwrap_or(Width {
+                width,
+                recall: None,
+            }),
+            None => {
+                let last = measured.clone().next_back();
+                measured.find(good).or(last).unwrap_or(Width {
+                    width: 128,
+                    recall: None,
+                })
+            }
+        })
+    }
+
+    /// A partition, to be walked.
+    ///
+    /// # Errors
+    /// When the index does not have its type, or it is damaged.
+    pub(crate) fn part<'t>(
+        &self,
+        trained: &'t Trained<'_>,
+        (type_index, partition): TableKey,
+    ) -> Result<Part<'t>, RunError> {
+        let name = &trained.blueprint.layout.types[type_index].name;
+        let graphs = &self.of_type(name)?.graphs;
+        let missing = || IndexError::Missing {
+            path: self.folder.clone(),
+            how: String::new(),
+        };
+        let info = graphs.get(partition as usize).ok_or_else(missing)?;
+        let graph = GraphFile::open(&self.folder, info)?;
+        let rows = trained.checkpoint.rows(name, partition)?;
+        let features = trained.features()[type_index].as_ref();
+        Part::new(graph, rows.ok_or_else(missing)?, features)
+    }
+}
+
+/// As configurations write it.
+fn name_of(comparator: Comparator) -> &'static str {
+    match comparator {
+        Comparator::Dot => "dot",
+        Comparator::Cos => "cos",
+        Comparator::L2 => "l2",
+        Comparator::SquaredL2 => "squared_l2",
+    }
+}
+
+/// Checksum of the global embedding of a type, where it has one: it is a part of every point.
+fn global_crc32(trained: &Trained<'_>, type_index: usize) -> Option<u32> {
+    let global = trained.params.global_index(type_index)?;
+    Some(row_sum(&trained.params.tensors()[global].to_vec()))
+}

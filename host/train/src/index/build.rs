@@ -1,0 +1,339 @@
+//! How an index is built.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use pbg_core::graph::Side;
+use pbg_core::model::Comparator;
+use pbg_core::seed::{Purpose, stream};
+use pbg_index::{Graph, LinkOptions, Points, link};
+use pbg_kernels::rank::{PointSpace, Ranker, Replacement};
+use pbg_store::checkpoint::row_sum;
+use pbg_store::index::{self, Building, GraphInfo, Manifest, Recall, TypeIndex};
+use rand::RngExt;
+use serde::Serialize;
+
+use super::{Index, Kind, global_crc32, name_of};
+use crate::error::{RunError, UnknownName};
+use crate::evaluate::predict::{Asked, Measured};
+use crate::layout::TableKey;
+use crate::model::Blueprint;
+use crate::resolved::Resolved;
+use crate::settings::cores;
+use crate::trained::{Missing, Trained};
+use crate::{memory, names};
+
+/// How many points walks keep in view when their recall is measured.
+const WIDTHS: [u32; 5] = [32, 64, 128, 256, 512];
+
+/// How an index is built.
+#[derive(Clone, Debug)]
+pub struct IndexOptions {
+    /// The entity type; all if `None`.
+    pub entity_type: Option<String>,
+    /// What embeddings are compared with; as the model compares them if `None`.
+    pub comparator: Option<Comparator>,
+    /// Links that an entity has at most.
+    pub degree: u32,
+    /// Entities in view while the place of a new one is looked for.
+    pub width: u32,
+    /// Entities and edges that the recall is measured with; none if 0.
+    pub questions: u32,
+    /// Threads; all cores if `None`.
+    pub threads: Option<usize>,
+}
+
+impl IndexOptions {
+    /// Indexes of the types that are built.
+    pub(super) fn types(&self, blueprint: &Blueprint) -> Result<Vec<usize>, UnknownName> {
+        let Some(wanted) = &self.entity_type else {
+            return Ok((0..blueprint.layout.types.len()).collect());
+        };
+        let types = || blueprint.layout.types.iter().map(|of| of.name.as_str());
+        let unknown = || UnknownName::EntityType {
+            entity_type: wanted.clone(),
+            known: names::few(types()),
+        };
+        Ok(vec![blueprint.entity_type(wanted).ok_or_else(unknown)?])
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Linking<'a> {
+    /// Entities of a partition are linked.
+    Partition {
+        /// The entity type.
+        entity_type: &'a str,
+        /// The partition, and how many there are.
+        partition: [u32; 2],
+        /// Entities that are linked, and how many there are.
+        entities: [u32; 2],
+    },
+    /// The recall is measured; this share is done.
+    Measuring(f64),
+}
+
+/// What was built of an entity type.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BuiltType {
+    /// Its name.
+    pub entity_type: String,
+    /// Entities.
+    pub entities: u64,
+    /// Partitions.
+    pub partitions: u32,
+    /// Seconds that linking took.
+    pub seconds: f64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// What walks find.
+    pub recall: Vec<Recall>,
+}
+
+/// An index that was built.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct IndexReport {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Version of the checkpoint that it is of.
+    pub version: u64,
+    /// Its entity types.
+    pub types: Vec<BuiltType>,
+    /// What the dataset has and the model has no embedding of.
+    pub missing: Missing,
+}
+
+impl Resolved {
+    /// Builds the index of the checkpoint, or of one entity type of it, and measures it.
+    ///
+    /// # Errors
+    /// When the checkpoint cannot be read, the index cannot be written, there is less memory than it takes, a number is
+    /// not finite, or `stop` is set. What was there before still is then.
+    pub fn build_index(
+        &self,
+        options: &IndexOptions,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(Linking<'_>) + Sync),
+    ) -> Result<IndexReport, RunError> {
+        let needs = self.index_needs(options)?;
+        memory::require("the index", needs.iter().map(|(_, bytes)| bytes).sum())?;
+        let trained = Trained::open(self)?.plain(options.comparator)?;
+        let builder = Builder {
+            resolved: self,
+            trained: &trained,
+            options,
+            stop,
+            progress,
+        };
+        let name = name_of(trained.blueprint.spec.comparator);
+        let folder = index::folder(trained.checkpoint.path(), name);
+        let mut building = Building::begin(&folder, name)?;
+        let mut report = IndexReport {
+            folder,
+            version: trained.checkpoint.version(),
+            types: Vec::new(),
+            missing: trained.missing.clone(),
+        };
+        let wanted = options.types(&trained.blueprint)?;
+        for &type_index in &wanted {
+            report.types.push(builder.link(type_index, &mut building)?);
+        }
+        if options.questions > 0 {
+            for (type_index, built) in wanted.into_iter().zip(&mut report.types) {
+                built.recall = builder.measure(type_index, &mut building)?;
+            }
+        }
+        building.commit()?;
+        Ok(report)
+    }
+}
+
+struct Builder<'b> {
+    resolved: &'b Resolved,
+    /// Without operators.
+    trained: &'b Trained<'b>,
+    options: &'b IndexOptions,
+    stop: &'b AtomicBool,
+    progress: &'b (dyn Fn(Linking<'_>) + Sync),
+}
+
+impl Builder<'_> {
+    fn threads(&self) -> usize {
+        self.options.threads.unwrap_or_else(cores).max(1)
+    }
+
+    /// Links a type, partition by partition.
+    fn link(&self, type_index: usize, building: &mut Building) -> Result<BuiltType, RunError> {
+        let started = Instant::now();
+        let name = &self.trained.blueprint.layout.types[type_index].name;
+        let mut built = TypeIndex {
+            global_crc32: global_crc32(self.trained, type_index),
+            ..TypeIndex::default()
+        };
+        for partition in 0..self.trained.partitions(type_index) {
+            let graph = self.link_partition((type_index, partition), building)?;
+            built.graphs.push(graph);
+        }
+        let graphs = built.graphs.iter();
+        let files = &building.manifest().files;
+        let sizes = graphs.clone().filter_map(|graph| files.get(&graph.file));
+        let report = BuiltType {
+            entity_type: name.clone(),
+            entities: graphs.map(|graph| u64::from(graph.points)).sum(),
+            partitions: built.graphs.len() as u32,
+            seconds: started.elapsed().as_secs_f64(),
+            bytes: sizes.map(|summary| summary.size).sum(),
+            recall: Vec::new(),
+        };
+        building.set(name, built);
+        Ok(report)
+    }
+
+    fn link_partition(
+        &self,
+        key: TableKey,
+        building: &mut Building,
+    ) -> Result<GraphInfo, RunError> {
+        let name = &self.trained.blueprint.layout.types[key.0].name;
+        let (points, sums) = self.points(key)?;
+        let count = points.len() as u32;
+        let options = LinkOptions {
+            degree: self.options.degree as usize,
+            width: self.options.width as usize,
+            threads: self.threads(),
+        };
+        let partition = [key.1, self.trained.partitions(key.0)];
+        let tell = |linked| {
+            (self.progress)(Linking::Partition {
+                entity_type: name,
+                partition,
+                entities: [linked, count],
+            });
+        };
+        let Graph { entry, links } =
+            link(points, options, self.stop, &tell)?.ok_or(RunError::Interrupted)?;
+        let summary = self.trained.checkpoint.partition_summary(name, key.1);
+        let embeddings = summary.ok_or(RunError::WorkerPanic)?;
+        Ok(building.write(name, key.1, (entry, &links), &sums, embeddings)?)
+    }
+
+    /// The entities of a partition as points, and the checksums of the rows of its table.
+    fn points(&self, key: TableKey) -> Result<(Points, Vec<u32>), RunError> {
+        let spec = self.trained.blueprint.spec.clone();
+        let table = self.trained.table(key.0, key.1)?;
+        let mut row = vec![0.0; table.embeddings.width()];
+        let sum = |at| {
+            table.embeddings.read_row(at, &mut row);
+            row_sum(&row)
+        };
+        let sums = (0..table.embeddings.rows()).map(sum).collect();
+        let space = PointSpace::of(&spec, table.embeddings.width());
+        // Without operators, and with one entity type per relation.
+        let replacement = Replacement {
+            side: Side::Lhs,
+            relation: key.0 as u32,
+            params: &self.trained.params,
+        };
+        let points = Ranker::new(spec.into())?.points(replacement, space, &table);
+        if !points.iter().all(|x| x.is_finite()) {
+            return Err(RunError::NotComparable { question: 0 });
+        }
+        Ok((Points::new(points, space.width()), sums))
+    }
+
+    /// Measures walks among the entities of a type.
+    fn measure(&self, type_index: usize, building: &mut Building) -> Result<Vec<Recall>, RunError> {
+        let name = &self.trained.blueprint.layout.types[type_index].name;
+        let folder = building.folder().to_owned();
+        let manifest = building.manifest().clone();
+        let index = |manifest: &Manifest| Index::unfinished(folder.clone(), manifest.clone());
+        let tell = &mut |share| (self.progress)(Linking::Measuring(share));
+        let measured =
+            |measured: Measured<'_>, asked: &[Asked], tell: &mut dyn FnMut(f64)| match asked
+                .is_empty()
+            {
+                true => Ok(None),
+                false => measured
+                    .recall(asked, || index(&manifest), &WIDTHS, self.stop, tell)
+                    .map(Some),
+            };
+        let threads = self.threads();
+        let plain = Trained::open(self.resolved)?.plain(self.options.comparator)?;
+        let asked = self.entities(type_index);
+        let plain = Measured::new(plain, Kind::Neighbors, threads)?;
+        let neighbors = measured(plain, &asked, tell)?;
+        let trained = Trained::open(self.resolved)?;
+        let predictions = match trained.blueprint.spec.comparator {
+            // The index of another comparator leads to no predictions.
+            own if own != self.trained.blueprint.spec.comparator => None,
+            _ => {
+                let trained = Measured::new(trained, Kind::Predictions, threads)?;
+                let mut asked = self.edges(&trained)?;
+                // Who is asked about may be of a type that the index does not have yet.
+                asked.retain(|asked| {
+                    let has = |of: usize| {
+                        let name = &self.trained.blueprint.layout.types[of].name;
+                        manifest.types.contains_key(name)
+                    };
+                    trained.type_of(asked) == type_index && has(trained.known_type(asked))
+                });
+                measured(trained, &asked, tell)?
+            }
+        };
+        let at = |of: &Option<Vec<f64>>, at: usize| of.as_ref().map(|recall| recall[at]);
+        let recall = WIDTHS.iter().enumerate().map(|(i, &width)| Recall {
+            width,
+            neighbors: at(&neighbors, i),
+            predictions: at(&predictions, i),
+        });
+        let recall: Vec<Recall> = recall.collect();
+        if let Some(of_type) = manifest.types.get(name) {
+            let of_type = TypeIndex {
+                questions: self.options.questions,
+                recall: recall.clone(),
+                ..of_type.clone()
+            };
+            building.set(name, of_type);
+        }
+        Ok(recall)
+    }
+
+    /// Entities whose neighbours are looked for, drawn by the seed.
+    fn entities(&self, type_index: usize) -> Vec<Asked> {
+        let seed = self.resolved.config().seed;
+        let mut random = stream(seed, Purpose::Neighbors, &[type_index as u64]);
+        let trained = self.trained;
+        let counts: Vec<u64> = (0..trained.partitions(type_index))
+            .map(|partition| trained.entities(type_index, partition))
+            .collect();
+        let total: u64 = counts.iter().sum();
+        let mut draw = || {
+            let mut at = random.random_range(0..total);
+            for (partition, &count) in (0..).zip(&counts) {
+                if at < count {
+                    return Asked::neighbors(type_index as u32, (partition, at as u32));
+                }
+                at -= count;
+            }
+            Asked::neighbors(type_index as u32, (0, 0))
+        };
+        let wanted = if total == 0 {
+            0
+        } else {
+            self.options.questions
+        };
+        (0..wanted).map(|_| draw()).collect()
+    }
+
+    /// Both sides of edges of the first edge set that is trained, drawn by the seed.
+    fn edges(&self, trained: &Measured<'_>) -> Result<Vec<Asked>, RunError> {
+        let config = self.resolved.config();
+        let questions = self.options.questions as usize;
+        match config.edge_sets.first() {
+            Some(set) => trained.questions(set, questions, config.seed),
+            None => Ok(Vec::new()),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! How much memory an index takes at most, while it is built and while it is asked.
+
+use pbg_index::Graph;
+use pbg_kernels::rank::PointSpace;
+
+use super::IndexOptions;
+use crate::error::RunError;
+use crate::evaluate::predict::PredictOptions;
+use crate::resolved::Resolved;
+use crate::settings::cores;
+
+/// What a walk takes: the entities in view, what was seen, and the library's own.
+const WALK: u64 = 1 << 20;
+
+/// What `threads` threads take that walk.
+pub(crate) fn walks(threads: u64) -> (String, u64) {
+    let what = match threads {
+        1 => "1 thread, a walk".to_owned(),
+        n => format!("{n} threads, a walk each"),
+    };
+    (what, threads * WALK)
+}
+
+/// Checksums of the rows of the largest partition.
+pub(crate) fn sums(resolved: &Resolved) -> (String, u64) {
+    let layout = &resolved.blueprint().layout;
+    let rows = layout.types.iter().flat_map(|of| &of.rows);
+    let most = rows.max().copied().unwrap_or(0);
+    ("checksums of a partition's rows".to_owned(), 8 * most)
+}
+
+impl Resolved {
+    /// Memory that [`Resolved::build_index`] takes at most, by component, in bytes.
+    ///
+    /// # Errors
+    /// When there is no such entity type.
+    pub fn index_needs(&self, options: &IndexOptions) -> Result<Vec<(String, u64)>, RunError> {
+        let (dataset, blueprint) = (self.dataset(), self.blueprint());
+        let mut spec = blueprint.spec.clone();
+        spec.comparator = options.comparator.unwrap_or(spec.comparator);
+        let mut largest = [0; 2];
+        for index in options.types(blueprint)? {
+            let layout = &blueprint.layout.types[index];
+            let width = PointSpace::of(&spec, layout.dimension).width() as u64;
+            let counts = &dataset.manifest().entities[&layout.name].counts;
+            for &count in counts {
+                let count = u64::from(count);
+                largest[0] = largest[0].max(4 * width * count);
+                largest[1] = largest[1].max(Graph::bytes(count, options.degree as usize));
+            }
+        }
+        let threads = options.threads.unwrap_or_else(cores).max(1) as u64;
+        let asked = PredictOptions {
+            count: 10,
+            filter: Vec::new(),
+            loops: true,
+            threads: options.threads,
+            questions: Some(2 * options.questions as usize),
+            index: None,
+        };
+        // One partition after the other; what is measured then has a partition of its own.
+        let mut needs = self.predict_needs(&asked)?;
+        needs.extend([
+            ("points of the largest partition".to_owned(), largest[0]),
+            ("links of the largest partition".to_owned(), 2 * largest[1]),
+            sums(self),
+            walks(threads),
+        ]);
+        Ok(needs)
+    }
+}

@@ -1,0 +1,212 @@
+//! One partition of an index, of which single rows and links are read.
+
+use pbg_index::{Space, Walker};
+use pbg_kernels::rank::{Candidates, Queries, Ranker, Replacement};
+use pbg_kernels::table::{Features, Table};
+use pbg_store::checkpoint::EmbeddingRows;
+use pbg_store::index::{GraphFile, Recall};
+
+use crate::error::{Mismatch, RunError};
+
+/// What a walk is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The neighbours of an entity.
+    Neighbors,
+    /// What completes an edge.
+    Predictions,
+}
+
+impl Kind {
+    /// What was measured of it.
+    pub(super) const fn of(self, recall: &Recall) -> Option<f64> {
+        match self {
+            Self::Neighbors => recall.neighbors,
+            Self::Predictions => recall.predictions,
+        }
+    }
+}
+
+/// A partition.
+pub(crate) struct Part<'t> {
+    graph: GraphFile,
+    /// Checksums of the rows.
+    sums: Vec<u32>,
+    rows: EmbeddingRows<'t>,
+    features: Option<&'t Features>,
+}
+
+impl<'t> Part<'t> {
+    pub(super) fn new(
+        graph: GraphFile,
+        rows: EmbeddingRows<'t>,
+        features: Option<&'t Features>,
+    ) -> Result<Self, RunError> {
+        let sums = graph.sums()?;
+        Ok(Self {
+            graph,
+            sums,
+            rows,
+            features,
+        })
+    }
+
+    /// Entities.
+    pub(crate) fn points(&self) -> u32 {
+        self.graph.info().points
+    }
+
+    /// As [`Table::gather`], of which no more than the rows is read.
+    ///
+    /// # Errors
+    /// When they cannot be read or are damaged.
+    pub(crate) fn gather(
+        &self,
+        offsets: &[u32],
+        max_norm: Option<f32>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Vec<f32>, RunError> {
+        let dimension = self.rows.place().dim;
+        let Some(features) = self.features else {
+            return self.read(offsets.iter().copied(), dimension, bytes);
+        };
+        let bags = offsets.iter().map(|&offset| features.of(offset));
+        let numbers = self.read(bags.clone().flatten().copied(), dimension, bytes)?;
+        let (mut ends, mut end) = (vec![0], 0);
+        for bag in bags {
+            end += bag.len() as u64;
+            ends.push(end);
+        }
+        let mut table = Table::new(numbers, dimension);
+        let bags = Features::new(ends, (0..end as u32).collect(), end as usize);
+        table.features = Some(bags.map_err(|source| Mismatch::Features {
+            entity_type: String::new(),
+            source,
+        })?);
+        let all: Vec<u32> = (0..offsets.len() as u32).collect();
+        Ok(table.gather(&all, max_norm))
+    }
+
+    fn read(
+        &self,
+        rows: impl Iterator<Item = u32>,
+        dimension: usize,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Vec<f32>, RunError> {
+        let mut numbers = Vec::new();
+        for row in rows {
+            let at = numbers.len();
+            numbers.resize(at + dimension, 0.0);
+            // A row without a checksum is none: reading it says so.
+            let sum = self.sums.get(row as usize).copied().unwrap_or_default();
+            let row = row as usize;
+            self.rows.read(row, sum, bytes, &mut numbers[at..])?;
+        }
+        Ok(numbers)
+    }
+}
+
+/// Walks over partitions. One per thread: it owns buffers.
+pub(crate) struct Walks {
+    walker: Walker,
+    ranker: Ranker,
+    block: Candidates,
+    bytes: Vec<u8>,
+    max_norm: Option<f32>,
+}
+
+impl Walks {
+    /// Walks that score with `ranker`.
+    ///
+    /// # Errors
+    /// Never, as long as the library takes its own options.
+    pub(crate) fn new(ranker: Ranker, max_norm: Option<f32>) -> Result<Self, RunError> {
+        Ok(Self {
+            walker: Walker::new(LINKS)?,
+            ranker,
+            block: Candidates::default(),
+            bytes: Vec::new(),
+            max_norm,
+        })
+    }
+
+    /// What scores.
+    pub(crate) const fn ranker(&mut self) -> &mut Ranker {
+        &mut self.ranker
+    }
+
+    /// The best of a partition for the one query in `query`, as far as a walk finds them: offsets and scores, best first.
+    ///
+    /// # Errors
+    /// When the partition cannot be read or is damaged, or a score is not finite: then of question `question`.
+    pub(crate) fn best(
+        &mut self,
+        part: &Part<'_>,
+        replacement: Replacement<'_>,
+        (query, question): (&Queries, usize),
+        width: u32,
+    ) -> Result<Vec<(u32, f32)>, RunError> {
+        if part.points() == 0 {
+            return Ok(Vec::new());
+        }
+        let width = width.clamp(1, part.points());
+        let mut candidates = Scored {
+            part,
+            replacement,
+            query,
+            question,
+            ranker: &mut self.ranker,
+            block: &mut self.block,
+            bytes: &mut self.bytes,
+            max_norm: self.max_norm,
+        };
+        let found = self.walker.nearest(&mut candidates, width as usize)?;
+        let scores = found.into_iter().map(|(id, distance)| (id, -distance));
+        Ok(scores.collect())
+    }
+}
+
+/// What the library's buffers begin with; longer lists are no mistake.
+const LINKS: usize = 64;
+
+/// A partition as seen from a query.
+struct Scored<'w, 'p, 't> {
+    part: &'p Part<'t>,
+    replacement: Replacement<'p>,
+    query: &'p Queries,
+    question: usize,
+    ranker: &'w mut Ranker,
+    block: &'w mut Candidates,
+    bytes: &'w mut Vec<u8>,
+    max_norm: Option<f32>,
+}
+
+impl Space for Scored<'_, '_, '_> {
+    type Error = RunError;
+
+    fn entry(&self) -> u32 {
+        self.part.graph.info().entry
+    }
+
+    fn links(&mut self, id: u32, out: &mut Vec<u32>) -> Result<(), RunError> {
+        Ok(self.part.graph.links(id, self.bytes, out)?)
+    }
+
+    fn distances(&mut self, ids: &[u32], out: &mut Vec<f32>) -> Result<(), RunError> {
+        out.clear();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let rows = self.part.gather(ids, self.max_norm, self.bytes)?;
+        let rows = Table::new(rows, self.part.rows.place().dim);
+        self.ranker
+            .candidates(self.replacement, 0..ids.len(), &rows, self.block);
+        let scores = self.ranker.scores(self.query, 0..1, self.block);
+        if !scores.iter().all(|score| score.is_finite()) {
+            let question = self.question;
+            return Err(RunError::NotComparable { question });
+        }
+        out.extend(scores.iter().map(|score| -score));
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! A model without its operators: every entity type compared with itself, as relation `i` for type `i`.
+
+use std::borrow::Cow;
+
+use pbg_core::model::{Comparator, Operator};
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::{ModelSpec, RelationSpec};
+
+use crate::error::{Mismatch, RunError};
+use crate::model::Blueprint;
+use crate::trained::Trained;
+
+/// The model of `spec` without operators, compared with `comparator`, or as it compares.
+pub(crate) fn spec(spec: &ModelSpec, comparator: Option<Comparator>) -> ModelSpec {
+    let alike = |entity| RelationSpec {
+        lhs: entity,
+        rhs: entity,
+        operator: Operator::None,
+        weight: 1.0,
+        all_negs: false,
+    };
+    ModelSpec {
+        relations: (0..spec.entities.len()).map(alike).collect(),
+        dynamic_relations: None,
+        regularization_coef: 0.0,
+        relation_prediction: 0.0,
+        comparator: comparator.unwrap_or(spec.comparator),
+        ..spec.with_negatives(1, 0)
+    }
+}
+
+/// What is left of the parameters `of` in the model `spec`: global embeddings.
+///
+/// # Errors
+/// When they have another shape.
+pub(crate) fn params(of: &Params, spec: &ModelSpec) -> Result<Params, RunError> {
+    let mut params = Params::new(spec, 0);
+    let names: Vec<String> = params.tensors().iter().map(|t| t.name.clone()).collect();
+    for tensor in names.iter().filter_map(|name| of.tensor(name)) {
+        params
+            .set(&tensor.name, &tensor.to_vec(), None)
+            .map_err(Mismatch::from)?;
+    }
+    Ok(params)
+}
+
+impl Trained<'_> {
+    /// The same without operators. Its relations have the names of the entity types.
+    ///
+    /// # Errors
+    /// When a global embedding has another shape.
+    pub(crate) fn plain(mut self, comparator: Option<Comparator>) -> Result<Self, RunError> {
+        let spec = spec(&self.blueprint.spec, comparator);
+        self.params = params(&self.params, &spec)?;
+        let layout = self.blueprint.layout.clone();
+        let relation_names = layout.types.iter().map(|of| of.name.clone()).collect();
+        self.blueprint = Cow::Owned(Blueprint {
+            layout,
+            spec,
+            relation_names,
+        });
+        Ok(self)
+    }
+}

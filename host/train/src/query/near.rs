@@ -1,0 +1,70 @@
+//! Nearest neighbours by an index.
+
+use std::sync::Arc;
+
+use pbg_core::graph::Side;
+use pbg_core::model::Comparator;
+use pbg_kernels::rank::{Queries, Ranker, Replacement};
+use pbg_kernels::step::Relations;
+use pbg_kernels::table::Table;
+use pbg_store::dataset::EntityId;
+
+use super::{Model, Neighbor, keep};
+use crate::error::RunError;
+use crate::index::{Index, Kind, Walks, Width, WithIndex};
+use crate::plain;
+
+impl Model<'_> {
+    /// As [`Model::neighbors`], as far as walks over an index find them; their scores are the same. Says how the walks
+    /// were made.
+    ///
+    /// # Errors
+    /// As [`Model::neighbors`], and when there is no index for the comparator, it is damaged or of other embeddings.
+    pub fn neighbors_by_index(
+        &mut self,
+        name: &str,
+        k: usize,
+        entity_type: Option<&str>,
+        comparator: Option<Comparator>,
+        with: WithIndex,
+    ) -> Result<(Vec<Neighbor>, Width), RunError> {
+        let (type_index, id) = self.find(name, entity_type)?;
+        let trained = &self.trained;
+        let spec = plain::spec(&trained.blueprint.spec, comparator);
+        let params = &plain::params(&trained.params, &spec)?;
+        let index = Index::open(trained, spec.comparator)?;
+        let layout = &trained.blueprint.layout.types[type_index];
+        let width = index.width(&layout.name, Kind::Neighbors, with)?;
+        // Without operators, and with one entity type per relation.
+        let replacement = Replacement {
+            side: Side::Lhs,
+            relation: type_index as u32,
+            params,
+        };
+        let max_norm = spec.max_norm;
+        let mut walks = Walks::new(Ranker::new(Arc::new(spec))?, max_norm)?;
+        let of_known = index.part(trained, (type_index, id.partition))?;
+        let known = of_known.gather(&[id.offset], max_norm, &mut Vec::new())?;
+        let known = Table::new(known, layout.dimension);
+        let relation = Relations::One(replacement.relation);
+        let mut query = Queries::default();
+        walks
+            .ranker()
+            .queries(Side::Lhs, &[0], relation, &known, params, &mut query);
+        // The entity itself is as near as can be, and no neighbour.
+        let in_view = width
+            .width
+            .max(k.saturating_add(1).min(u32::MAX as usize) as u32);
+        let mut best = Vec::new();
+        for partition in 0..trained.partitions(type_index) {
+            let part = index.part(trained, (type_index, partition))?;
+            let found = walks.best(&part, replacement, (&query, 0), in_view)?;
+            let found = found.into_iter().map(|(offset, score)| {
+                let id = EntityId { partition, offset };
+                (score, id)
+            });
+            keep(&mut best, k, found.filter(|(_, other)| *other != id));
+        }
+        Ok((self.name_all(type_index, best)?, width))
+    }
+}
