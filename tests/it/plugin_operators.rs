@@ -5,7 +5,7 @@ use std::fs;
 use crate::support::{Workplace, graph::CONFIG};
 
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
-const EVAL: [&str; 6] = ["eval", "model", "--edges", "test", "--progress", "none"];
+const EVAL: [&str; 4] = ["eval", "model", "--edges", "test"];
 
 /// A small graph whose relations have this operator.
 fn with_operator(name: &str) -> Workplace {
@@ -17,8 +17,8 @@ fn with_operator(name: &str) -> Workplace {
 fn set_operator(place: &Workplace, name: &str) {
     let operator = format!("operator = {name:?}");
     let changed = CONFIG.replace("operator = \"translation\"", &operator);
-    assert_ne!(
-        changed, CONFIG,
+    assert!(
+        changed.contains(&operator),
         "the small graph's relations have an operator"
     );
     place.write("pbg.toml", changed);
@@ -117,7 +117,7 @@ fn another_formula_is_another_model() {
 
 #[test]
 fn what_does_not_fit_is_said_before_training() {
-    let unknown = with_operator("rotation");
+    let unknown = with_operator("rotade");
     unknown
         .run(TRAIN)
         .fails(3, &["relations.0.operator", "did you mean `rotate`?"]);

@@ -108,6 +108,9 @@ def _value(node: ast.expr, names: Mapping[str, Any], file: Path) -> Any:
     raise ConfigError(f"{file}, line {node.lineno}: `{ast.unparse(node)}` is no data, and is not run")
 
 
+_OPERATORS = ("none", "diagonal", "translation", "linear", "affine", "complex_diagonal")
+
+
 def ours_of(theirs: Mapping[str, Any]) -> dict[str, Any]:
     """Our keys for a configuration of PBG, without paths. Keys that have no counterpart are a warning."""
     values: dict[str, Any] = {}
@@ -143,6 +146,12 @@ def theirs_of(config: Config, relations: Sequence[str]) -> dict[str, Any]:
     of = [config["relations"][0]] if config["dynamic_relations"] else [
         {**given.get(name, given.get("*", {})), "name": name} for name in relations
     ]
+    for about in of:
+        if about.get("operator", "none") not in _OPERATORS:
+            raise ConfigError(
+                f"relation {about['name']}: PBG has no operator {about['operator']}; only a model with "
+                f"{', '.join(_OPERATORS)} goes to PBG"
+            )
     values["relations"] = [
         {key: value for key, value in about.items() if value is not None and value is not False}
         for about in of
