@@ -26,10 +26,14 @@ const MODELS: [(&str, &str); 3] = [
 /// A random graph of groups, trained a little.
 fn trained((keys, operator): (&str, &str)) -> Workplace {
     let place = Workplace::empty();
+    let name = match keys.contains("dynamic") {
+        true => "all",
+        false => "*",
+    };
     let config = format!(
         "dataset = \"data\"\ncheckpoint_path = \"model\"\ndimension = 16\ninit_scale = 0.3\nlr = 0.1\nworkers = 1\n\
          num_epochs = 2\nloss_fn = \"softmax\"\neval_fraction = 0\n{keys}\n[entities.place]\nnum_partitions = 3\n\
-         [[relations]]\nname = \"*\"\nlhs = \"place\"\nrhs = \"place\"\noperator = \"{operator}\"\n"
+         [[relations]]\nname = \"{name}\"\nlhs = \"place\"\nrhs = \"place\"\noperator = \"{operator}\"\n"
     );
     place.write("pbg.toml", config);
     let mut dice = Dice::new(5);

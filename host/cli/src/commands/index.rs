@@ -19,7 +19,8 @@ use crate::{format, interrupt, load, notes};
 /// the ten nearest that walks find, by how many entities they keep in view.
 ///
 /// The index lies in the folder of the checkpoint and is of what the checkpoint holds now: after more training it is refused
-/// until it is built anew. It pays from some hundred thousand entities on.
+/// until it is built anew. It pays for single questions from some hundred thousand entities on, for thousands of questions
+/// asked together from some millions on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
