@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::finish;
+use crate::support::{Workplace, finish};
 
 /// Swaps and loads of the row-by-row plan of grids with so many partitions and so large a buffer: published figures,
 /// and those of two entity types with one partition in the buffer, an empty bucket and a side that stays in memory.
@@ -34,6 +34,68 @@ grid_pass.lhs_bytes, grid_pass.resident = [0], {('rhs', 2)}
 print(*grid_pass.traffic(grid_pass.grid()))
 print(len(grid_pass.needs(Bucket(0, 1))) - 1, grid_pass.partitions())
 ";
+
+/// The row-by-row plan of a grid with pieces of one MiB, as the others have it.
+const C: &str = r#"
+#include "pbg_order.h"
+#include <stdio.h>
+static pbg_traffic_t of(uint32_t rows, uint32_t columns, uint32_t room, bool still, uint32_t there) {
+    static uint64_t edges[256], sizes[16], none[1];
+    static pbg_bucket_t plan[256];
+    for (int i = 0; i < 256; i++) edges[i] = 1000, plan[i] = (pbg_bucket_t){i / columns, i % columns};
+    for (int i = 0; i < 16; i++) sizes[i] = 1 << 20;
+    pbg_pass_t pass = {.lhs_partitions = rows, .rhs_partitions = columns, .shared = rows == columns,
+                       .buffer_partitions = room};
+    pass.edges.ptr = edges, pass.lhs_bytes.ptr = still ? none : sizes, pass.rhs_bytes.ptr = sizes;
+    pass.resident_rhs.ptr = &there, pass.resident_rhs.len = still;
+    pbg_traffic_t found = {0};
+    uint32_t needed[2];
+    if (!pbg_traffic(&pass, plan, rows * columns, &found)) return (pbg_traffic_t){0};
+    if (still) printf("%d %d %d\n%d %d\n", (int)found.loads, (int)found.swaps, (int)found.bytes,
+                      (int)pbg_needs(&pass, plan[1], needed) - 1, (int)pbg_partitions(&pass));
+    return found;
+}
+int main(void) {
+    int sizes[][2] = {{8, 2}, {16, 2}, {8, 4}, {16, 4}, {16, 8}};
+    for (int i = 0; i < 5; i++)
+        printf("%d%c", (int)of(sizes[i][0], sizes[i][0], sizes[i][1], false, 0).swaps, i == 4 ? 10 : 32);
+    of(1, 3, 2, true, 2);
+    return 0;
+}
+"#;
+
+/// Largest relative differences from the C library of this machine; what is no number is none there, too.
+const MATH: &str = r#"
+#include <math.h>
+#include <stdio.h>
+#define ONE(name, from, to) double pbg_##name(double); static void try_##name(void) { \
+    for (int i = 0; i <= 100000; i++) { \
+        double x = from + (to - from) * (i / 100000.0), a = pbg_##name(x), b = name(x); \
+        if (!(a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 8e-16 * fabs(b) + 1e-307)) \
+            printf(#name "(%g) is %.17g, not %.17g\n", x, a, b); \
+    } }
+ONE(exp, -750, 715) ONE(expm1, -40, 40) ONE(log, -1, 1e3) ONE(log1p, -1, 4) ONE(log2, 1e-3, 9) ONE(log10, 1e-3, 9)
+ONE(tanh, -30, 30) ONE(round, -3, 3)
+double pbg_pow(double, double);
+int main(void) {
+    try_exp(), try_expm1(), try_log(), try_log1p(), try_log2(), try_log10(), try_tanh(), try_round();
+    for (int i = -200; i < 1000; i++) for (int j = -300; j < 300; j++) {
+        double x = i * 0.017, y = j * 0.25, a = pbg_pow(x, y), b = pow(x, y);
+        if (!(a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-13 * fabs(b)))
+            printf("pow(%g, %g) is %.17g, not %.17g\n", x, y, a, b);
+    }
+    return 0;
+}
+"#;
+
+/// Whether there is a C compiler; says so where there is none.
+fn clang() -> bool {
+    let found = Command::new("clang").arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: there is no clang");
+    }
+    found
+}
 
 fn folder(sdk: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -79,6 +141,64 @@ fn traffic_is_the_same_in_python() {
         .args(["-B", "-c", PYTHON])
         .env("PYTHONPATH", folder("sdk-python"));
     assert_eq!(finish(&mut python).succeeds().stdout, EXPECTED);
+}
+
+#[test]
+fn traffic_is_the_same_in_c() {
+    if !clang() {
+        return;
+    }
+    let place = Workplace::empty();
+    let new = "plugin new mine --kind order --lang c";
+    place.run(new.split(' ')).succeeds();
+    place.write("mine/count.c", C);
+    let mut compile = Command::new("clang");
+    let warnings = [
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-attributes",
+        "-Wno-ignored-attributes",
+    ];
+    compile
+        .args(["-Ibindings", "-Ipbg_plugin", "-o", "count", "count.c"])
+        .args(warnings);
+    finish(compile.current_dir(place.path("mine"))).succeeds();
+    let counted =
+        finish(Command::new(place.path("mine/count")).current_dir(place.path(""))).succeeds();
+    assert_eq!(counted.stdout, EXPECTED);
+}
+
+#[test]
+fn mathematics_in_c_is_that_of_the_c_library() {
+    if !clang() {
+        return;
+    }
+    let place = Workplace::empty();
+    place.write("main.c", MATH);
+    let libc = folder("sdk-c/pbg_plugin/libc");
+    let mut compile = Command::new("clang");
+    compile.args([
+        "-std=c11",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-nostdlibinc",
+        "-isystem",
+    ]);
+    compile.arg(&libc).arg("-c").arg(libc.join("math.c"));
+    let header = std::fs::read_to_string(libc.join("math.h")).unwrap();
+    for line in header.lines().filter(|line| line.ends_with(");")) {
+        let name = line.split(['(', ' ']).nth(1).unwrap();
+        compile.arg(format!("-D{name}=pbg_{name}"));
+    }
+    finish(compile.current_dir(place.path(""))).succeeds();
+    let mut link = Command::new("clang");
+    link.args(["main.c", "math.o", "-lm", "-o", "try"]);
+    finish(link.current_dir(place.path(""))).succeeds();
+    let tried = finish(Command::new(place.path("try")).current_dir(place.path(""))).succeeds();
+    assert_eq!(tried.stdout, "");
 }
 
 /// Every name that index.js has is declared for editors.

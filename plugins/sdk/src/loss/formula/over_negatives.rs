@@ -19,7 +19,7 @@ impl<'t> Matrix<'t> {
         self.reduce(Reduction::Sum)
     }
 
-    /// The sum divided by [`Scores::columns`]; 0 where there are none.
+    /// The sum divided by [`Scores::columns`](super::Scores::columns); 0 where there are none.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().mean(), 0.0, &[1.0, 2.0]);

@@ -103,8 +103,8 @@ binary_methods! {
     /// assert_eq!((found.loss, found.positive), (1.0, 0.0));
     /// ```
     minimum, Min;
-    /// The larger one; on a tie the gradient goes to the left one. [`Matrix::max`] is the largest
-    /// of a row.
+    /// The larger one; on a tie the gradient goes to the left one. `max` of the
+    /// negatives is the largest of a row.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().maximum(1.0), 2.0, &[]);

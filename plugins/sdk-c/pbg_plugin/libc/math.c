@@ -1,0 +1,129 @@
+/* What <math.h> of this folder declares. */
+#include <math.h>
+#include <stdint.h>
+
+/* The natural logarithm of two: what a multiple of it rounds to exactly, and the rest. */
+#define LN2_HIGH 0x1.62e42feep-1
+#define LN2_LOW 0x1.a39ef35793c76p-33
+
+static uint64_t bits_of(double x) {
+    union { double number; uint64_t bits; } both = {.number = x};
+    return both.bits;
+}
+
+static double number_of(uint64_t bits) {
+    union { uint64_t bits; double number; } both = {.bits = bits};
+    return both.number;
+}
+
+double sqrt(double x) { return __builtin_sqrt(x); }
+double fabs(double x) { return __builtin_fabs(x); }
+double floor(double x) { return __builtin_floor(x); }
+double ceil(double x) { return __builtin_ceil(x); }
+double trunc(double x) { return __builtin_trunc(x); }
+double rint(double x) { return __builtin_rint(x); }
+double copysign(double x, double y) { return __builtin_copysign(x, y); }
+
+double round(double x) {
+    double whole = trunc(x);
+    return fabs(x - whole) >= 0.5 ? whole + copysign(1.0, x) : whole;
+}
+
+double fmin(double x, double y) { return isnan(x) || y < x ? y : x; }
+double fmax(double x, double y) { return isnan(x) || y > x ? y : x; }
+
+/* Two to a whole power from -1022 to 1023. */
+static double power_of_two(int exponent) {
+    return number_of((uint64_t)(exponent + 1023) << 52);
+}
+
+/* e^r - 1 for |r| up to half of ln 2: Taylor's series, whose next term is below 1e-18. */
+static double small_expm1(double r) {
+    double sum = 0.0;
+    for (int n = 14; n > 0; n--) sum = r * (1.0 + sum) / n;
+    return sum;
+}
+
+double exp(double x) {
+    if (isnan(x) || x > 709.8) return x > 0 ? HUGE_VAL : x;
+    if (x < -746.0) return 0.0;
+    int times = (int)rint(x / M_LN2);
+    double low = (x - times * LN2_HIGH) - times * LN2_LOW;
+    double grown = 1.0 + small_expm1(low);
+    /* In two steps, where the result has fewer bits or is near the largest number. */
+    int half = times / 2;
+    return grown * power_of_two(half) * power_of_two(times - half);
+}
+
+double expm1(double x) {
+    return fabs(x) < 0.34 ? small_expm1(x) : exp(x) - 1.0;
+}
+
+double log(double x) {
+    if (isnan(x) || x < 0.0) return NAN;
+    if (x == 0.0) return -HUGE_VAL;
+    if (isinf(x)) return x;
+    int exponent = 0;
+    if (x < 0x1p-1022) {
+        x *= 0x1p54;
+        exponent = -54;
+    }
+    exponent += (int)(bits_of(x) >> 52) - 1023;
+    double part = number_of((bits_of(x) & 0xfffffffffffffULL) | 0x3ff0000000000000ULL);
+    if (part > 1.4142135623730951) {
+        part *= 0.5;
+        exponent++;
+    }
+    /* ln part = 2 artanh s, whose series ends where a term is below 1e-19. */
+    double s = (part - 1.0) / (part + 1.0), square = s * s, sum = 0.0;
+    for (int n = 23; n > 1; n -= 2) sum = square * (1.0 / n + sum);
+    return exponent * LN2_HIGH + (exponent * LN2_LOW + 2.0 * s * sum + 2.0 * s);
+}
+
+double log1p(double x) {
+    double sum = 1.0 + x;
+    /* What rounding has taken from the sum is made good. */
+    return sum == 1.0 ? x : isinf(sum) || sum <= 0.0 ? log(sum) : log(sum) * (x / (sum - 1.0));
+}
+
+double log2(double x) { return log(x) / M_LN2; }
+double log10(double x) { return log(x) / 2.30258509299404568402; }
+
+double tanh(double x) {
+    if (fabs(x) > 22.0) return copysign(1.0, x);
+    double grown = expm1(2.0 * x);
+    return grown / (grown + 2.0);
+}
+
+/* x multiplied by itself. */
+static double multiplied(double x, unsigned times) {
+    double product = 1.0;
+    for (; times; times >>= 1, x *= x) {
+        if (times & 1) product *= x;
+    }
+    return product;
+}
+
+double pow(double x, double y) {
+    if (y == 0.0 || x == 1.0) return 1.0;
+    int whole = trunc(y) == y;
+    if (whole && fabs(y) <= 64.0) {
+        double product = multiplied(x, (unsigned)fabs(y));
+        return y < 0.0 ? 1.0 / product : product;
+    }
+    if (x < 0.0 && !whole && !isinf(y)) return NAN;
+    int odd = whole && fabs(y) < 0x1p53 && fabs(trunc(y / 2.0) * 2.0 - y) == 1.0;
+    double size = fabs(x) == 1.0 ? 1.0 : exp(y * log(fabs(x)));
+    return signbit(x) && odd ? -size : size;
+}
+
+float sqrtf(float x) { return __builtin_sqrtf(x); }
+float fabsf(float x) { return __builtin_fabsf(x); }
+float floorf(float x) { return __builtin_floorf(x); }
+float ceilf(float x) { return __builtin_ceilf(x); }
+float fminf(float x, float y) { return (float)fmin(x, y); }
+float fmaxf(float x, float y) { return (float)fmax(x, y); }
+float expf(float x) { return (float)exp(x); }
+float logf(float x) { return (float)log(x); }
+float powf(float x, float y) { return (float)pow(x, y); }
+float tanhf(float x) { return (float)tanh(x); }
