@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use pbg_core::model::{Comparator, Storage};
+use pbg_core::model::Storage;
 use pbg_session::{Failure, Kind, Result};
 use pbg_store::checkpoint::{ReadCheckpoint, Tensor};
 use pbg_train::{By, Candidates, EvalOptions, Resolved, WithIndex, query};

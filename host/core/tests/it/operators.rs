@@ -118,8 +118,9 @@ fn node(before: usize) -> impl Strategy<Value = Node> {
     ];
     let binary = [Binary::Add, Binary::Sub, Binary::Mul];
     prop_oneof![
-        (prop::sample::select(&unary), id()).prop_map(|(op, x)| Node::Unary(op, x)),
-        (prop::sample::select(&binary), id(), id()).prop_map(|(op, a, b)| Node::Binary(op, a, b)),
+        (prop::sample::select(unary.to_vec()), id()).prop_map(|(op, x)| Node::Unary(op, x)),
+        (prop::sample::select(binary.to_vec()), id(), id())
+            .prop_map(|(op, a, b)| Node::Binary(op, a, b)),
         (-1.0_f32..1.0).prop_map(Node::Constant),
     ]
 }

@@ -16,6 +16,9 @@ use super::view::{Tables, View};
 use crate::error::RunError;
 use crate::layout::TableKey;
 
+/// Gives rows of a table, one behind the other.
+pub(super) type ReadRows<'r> = dyn FnMut(TableKey, &[u32]) -> Result<Vec<f32>, RunError> + 'r;
+
 /// Queries that are prepared together.
 pub(super) const PART: usize = 160 * GRANULE;
 /// Rows that are copied from a table together.
@@ -279,7 +282,7 @@ impl BlockRows {
     pub(super) fn gather(
         view: &View<'_>,
         mut wanted: Vec<Vec<Entity>>,
-        read: &mut dyn FnMut(TableKey, &[u32]) -> Result<Vec<f32>, RunError>,
+        read: &mut ReadRows<'_>,
     ) -> Result<Self, RunError> {
         let layout = &view.blueprint.layout;
         for entities in &mut wanted {

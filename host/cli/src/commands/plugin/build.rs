@@ -67,6 +67,7 @@ fn configured(plugin: &Plugin) -> Result<(), LoadError> {
         Slot::BucketOrder => plugin.into_order(defaults).map(drop),
         Slot::RelationSampler => plugin.into_sampler(defaults).map(drop),
         Slot::TracedLoss | Slot::ComputedLoss => plugin.into_loss(defaults).map(drop),
+        Slot::TracedOperator => plugin.into_operator(defaults).map(drop),
         _ => Ok(()),
     }
 }
@@ -82,6 +83,7 @@ fn forgotten(failure: Failure, manifest: &Manifest) -> Failure {
         World::Sampler => "export_sampler",
         World::TracedLoss => "export_traced_loss",
         World::ComputedLoss => "export_computed_loss",
+        World::TracedOperator => "export_traced_operator",
     };
     failure.help(format!(
         "src/lib.rs has to name the type to the host: `{export}!(TYPE);`"
