@@ -24,10 +24,8 @@ fn named(place: &Workplace, folder: &str, name: &str) -> Vec<Tensor> {
 
 fn last(place: &Workplace, kind: &str) -> Value {
     let text = place.read("model/metrics.jsonl");
-    let all = text.lines().map(|line| serde_json::from_str(line).unwrap());
-    all.filter(|event: &Value| event["event"] == kind)
-        .last()
-        .unwrap()
+    let mut all = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    all.rfind(|event: &Value| event["event"] == kind).unwrap()
 }
 
 fn json(place: &Workplace, arguments: &[&str]) -> Value {
