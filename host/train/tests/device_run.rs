@@ -234,7 +234,7 @@ fn planning_ahead_changes_nothing() {
     assert_eq!(within.losses, beside.losses);
     for (within, beside) in within.partitions.iter().zip(&beside.partitions) {
         assert_eq!(within.embeddings, beside.embeddings);
-        assert_eq!(within.row_adagrad, beside.row_adagrad);
+        assert_eq!(within.adagrad, beside.adagrad);
     }
 }
 

@@ -128,6 +128,7 @@ mod tests {
             global_emb: false,
             max_norm: None,
             regularization_coef: 0.0,
+            relation_prediction: 0.0,
             lr: 0.1,
             relation_lr: 0.1,
             num_batch_negs: 1,
@@ -147,7 +148,7 @@ mod tests {
             bias: bool,
         ) {
             let spec = spec(comparator, bias && !matches!(comparator, Comparator::L2 | Comparator::SquaredL2));
-            let params = &Params::new(&spec);
+            let params = &Params::new(&spec, 0);
             let space = PointSpace::of(&spec, 4);
             let table = Table::new(rows, 4);
             let mut ranker = Ranker::new(Arc::new(spec.clone())).unwrap();
