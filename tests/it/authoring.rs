@@ -233,6 +233,35 @@ fn losses_in_every_language_keep_their_promises_and_train() {
     all_train(&place, &components);
 }
 
+#[test]
+fn operators_keep_their_promises_and_train() {
+    let place = Workplace::with_dataset(CONFIG);
+    let mut components = Vec::new();
+    if has_wasm_target() {
+        components.push(built(&place, "operator", "rust"));
+    }
+    if python_tools().is_some() {
+        components.push(built(&place, "operator", "python"));
+    }
+    for component in &components {
+        let path = component.to_str().unwrap();
+        let train = ["train", "--plugin", path, "--set", "checkpoint_path=m"];
+        place.run(train).succeeds();
+        let formula = component.file_stem().unwrap().to_str().unwrap();
+        let manifest = place.read("m/manifest.json");
+        assert!(manifest.contains(formula), "{manifest}");
+        fs::remove_dir_all(place.path("m")).unwrap();
+    }
+    for language in ["js", "c"] {
+        let new = [
+            "plugin", "new", "mine", "--kind", "operator", "--lang", language,
+        ];
+        place
+            .run(new)
+            .fails(2, &["no template of an operator", "Rust or in Python"]);
+    }
+}
+
 /// The author's own tests, with the author's own tools.
 #[test]
 fn the_tests_of_new_projects_pass() {
@@ -254,6 +283,8 @@ fn the_tests_of_new_projects_pass() {
     };
     let (node, clang) = (has("node"), has("clang"));
     passes(&new("computed", "rust"), "cargo", &["test"]);
+    passes(&new("operator", "rust"), "cargo", &["test"]);
+    passes(&new("operator", "python"), "python3", &["-m", "unittest"]);
     for kind in ["order", "sampler", "loss"] {
         passes(&new(kind, "rust"), "cargo", &["test"]);
         passes(&new(kind, "python"), "python3", &["-m", "unittest"]);

@@ -74,7 +74,7 @@ fn a_checkpoint_needs_no_plugin() {
     fs::remove_file(place.path("mine.wasm")).unwrap();
     assert_eq!(place.run(EVAL).succeeds().stdout, first);
     place
-        .run(["export", "model", "--output", "out", "--format", "npy"])
+        .run(["export", "model", "--out", "out", "--format", "npy"])
         .succeeds();
     let angles = "out/relations.0.operator.lhs.angle.npy";
     assert!(place.path(angles).is_file());
