@@ -16,7 +16,7 @@ use pbg_store::dataset::EntityId;
 use super::best::{Best, Found, Scored};
 use super::{Asked, Predictor};
 use crate::error::RunError;
-use crate::evaluate::block::{BlockRows, PART, from_tables, group_of};
+use crate::evaluate::block::{BlockRows, PART, ReadRows, from_tables, group_of};
 use crate::evaluate::known::{Answers, Entity, GRANULE, Granule, Questions};
 use crate::evaluate::view::{Tables, View};
 use crate::layout::TableKey;
@@ -147,7 +147,7 @@ fn sort(
 fn read(
     view: &View<'_>,
     questions: &[Asked],
-    read: &mut dyn FnMut(TableKey, &[u32]) -> Result<Vec<f32>, RunError>,
+    read: &mut dyn FnMut(TableKey, &[u32]) -> ReadRows,
 ) -> Result<BlockRows, RunError> {
     let blueprint = view.blueprint;
     let mut wanted: Vec<Vec<Entity>> = vec![Vec::new(); blueprint.layout.types.len()];
