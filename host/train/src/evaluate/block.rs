@@ -16,9 +16,6 @@ use super::view::{Tables, View};
 use crate::error::RunError;
 use crate::layout::TableKey;
 
-/// Gives rows of a table, one behind the other.
-pub(super) type ReadRows<'r> = dyn FnMut(TableKey, &[u32]) -> Result<Vec<f32>, RunError> + 'r;
-
 /// Queries that are prepared together.
 pub(super) const PART: usize = 160 * GRANULE;
 /// Rows that are copied from a table together.
@@ -243,6 +240,9 @@ fn prepare(
     Ok(())
 }
 
+/// Rows that were read.
+pub(super) type ReadRows = Result<Vec<f32>, RunError>;
+
 /// The embeddings of a block's entities.
 pub(super) struct BlockRows {
     pub(super) types: Vec<TypeRows>,
@@ -282,7 +282,7 @@ impl BlockRows {
     pub(super) fn gather(
         view: &View<'_>,
         mut wanted: Vec<Vec<Entity>>,
-        read: &mut ReadRows<'_>,
+        read: &mut dyn FnMut(TableKey, &[u32]) -> ReadRows,
     ) -> Result<Self, RunError> {
         let layout = &view.blueprint.layout;
         for entities in &mut wanted {
@@ -325,7 +325,7 @@ impl BlockRows {
 pub(super) fn from_tables<'t>(
     view: &'t View<'_>,
     tables: &'t mut dyn Tables,
-) -> impl FnMut(TableKey, &[u32]) -> Result<Vec<f32>, RunError> + 't {
+) -> impl FnMut(TableKey, &[u32]) -> ReadRows + 't {
     |key, offsets| {
         let table = tables.table(key)?;
         Ok(table.gather(offsets, view.blueprint.spec.max_norm))

@@ -19,6 +19,7 @@ use crate::error::RunError;
 use crate::evaluate::block::{BlockRows, PART, ReadRows, from_tables, group_of};
 use crate::evaluate::known::{Answers, Entity, GRANULE, Granule, Questions};
 use crate::evaluate::view::{Tables, View};
+use crate::layout::TableKey;
 
 /// Tasks per thread, so that none waits long for the last one.
 const TASKS: usize = 4;
@@ -146,7 +147,7 @@ fn sort(
 fn read(
     view: &View<'_>,
     questions: &[Asked],
-    read: &mut ReadRows<'_>,
+    read: &mut dyn FnMut(TableKey, &[u32]) -> ReadRows,
 ) -> Result<BlockRows, RunError> {
     let blueprint = view.blueprint;
     let mut wanted: Vec<Vec<Entity>> = vec![Vec::new(); blueprint.layout.types.len()];
