@@ -38,7 +38,7 @@ prop_compose! {
         lhs in prop::sample::select(types.clone()),
         rhs in prop::sample::select(types),
         weight in positive(),
-        operator in prop::sample::select(&Operator::BUILT_IN),
+        operator in prop::sample::select(&Operator::BUILT_IN).prop_map(|op| op.name().to_owned()),
         all_negs in any::<bool>(),
     ) -> RelationConfig {
         RelationConfig { name, lhs, rhs, weight, operator, all_negs }

@@ -6,7 +6,8 @@ use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::Loss;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 #[derive(Deserialize)]
@@ -18,6 +19,7 @@ pub(crate) struct File {
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) config: Config,
+    #[serde(deserialize_with = "operator")]
     pub(crate) operator: Operator,
     pub(crate) all_negs: bool,
     pub(crate) relation_weight: f32,
@@ -25,6 +27,12 @@ pub(crate) struct Case {
     pub(crate) num_relations: usize,
     pub(crate) initial: State,
     pub(crate) steps: Vec<Step>,
+}
+
+/// One that PBG has, by the name that both give it.
+fn operator<'de, D: Deserializer<'de>>(from: D) -> Result<Operator, D::Error> {
+    let name = String::deserialize(from)?;
+    Operator::built_in(&name).ok_or_else(|| D::Error::custom(format!("no operator {name}")))
 }
 
 #[derive(Deserialize)]
