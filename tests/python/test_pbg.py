@@ -125,6 +125,24 @@ def test_a_model_of_pbg_scores_as_there_and_goes_back(dynamic: bool, tmp_path: P
     assert result.finished and result.version > 1
 
 
+def test_a_model_of_pbg_is_stored_as_the_keys_say_and_goes_back(tmp_path: Path) -> None:
+    file, numbers = folder_of(tmp_path / "theirs", True)
+    folders: dict[str, Any] = {"dataset": tmp_path / "data", "checkpoint_path": tmp_path / "model"}
+    stored: dict[str, Any] = {"storage": "bf16", "optimizer": "adagrad"}
+    config = pbg_host.pbg.read(file, base=file.parent, edge_sets=list(EDGES), **folders, **stored)
+    model = pbg_host.Model(config)
+    assert all(part.numbers.dtype == np.uint16 for part in model.partitions())
+    for name, row in zip(model.names(), model.embeddings()):
+        np.testing.assert_allclose(row, numbers[name], rtol=1 / 128)
+    assert pbg_host.train(config, num_epochs=1, progress=False).finished
+    model = pbg_host.Model(config)
+    back = pbg_host.pbg.write(model, tmp_path / "back", edge_sets=["train", "test"])
+    for number, part in enumerate(model.partitions()):
+        path = next((back.parent / "model").glob(f"embeddings_all_{number}.v*.h5"))
+        with h5py.File(path) as theirs:
+            np.testing.assert_array_equal(theirs["embeddings"][...], part.rows)
+
+
 def test_a_graph_without_a_model_is_a_dataset(tmp_path: Path) -> None:
     file, _ = folder_of(tmp_path, False)
     (tmp_path / "model/checkpoint_version.txt").unlink()

@@ -61,8 +61,7 @@ class Partition:
     def rows(self) -> Floats:
         """The same as `float32`: the view itself, or with `storage = "bf16"` an array that is made anew each time."""
         if self.numbers.dtype == np.float32:
-            view: Floats = self.numbers
-            return view
+            return self.numbers.view(np.float32)
         # The upper halves of floats.
         return (self.numbers.astype("<u4") << 16).view("<f4")
 
