@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::Workplace;
 use crate::support::graph::CONFIG;
+use crate::support::{Workplace, finish};
 
 /// Swaps after the first fill, from reference simulations: partitions, buffer, lower bound, then
 /// the orders of [`EXACT`].
@@ -473,6 +473,10 @@ fn a_run_is_reported_in_the_terminal_and_for_tensorboard() {
     }
     assert_eq!(place.read("r.csv").lines().count(), 1 + 2 * 9);
     place.run(["report", "nowhere"]).fails(5, &["nowhere"]);
+    let mut elsewhere = place.command(["report".into(), place.path("model")]);
+    let found = finish(elsewhere.current_dir("/")).succeeds();
+    assert_eq!(found.stderr, "");
+    assert!(found.stdout.contains("memory, at most"), "{}", found.stdout);
 
     let files: Vec<PathBuf> = fs::read_dir(place.path("curves"))
         .unwrap()

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """PyTorch-BigGraph 1.0.0, run by the Python that has it: `pbg_itself.py FILE.json` does what the file says and prints JSON.
 
 It is no part of the tests' own environment, which has another NumPy.

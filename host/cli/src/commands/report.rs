@@ -105,7 +105,8 @@ impl Known {
             let sum = strategy.sha256.get(..12).unwrap_or("built in");
             known.fact("strategy", format_args!("{strategy} ({sum})"));
         }
-        match Config::parse(&run.config, "the checkpoint's configuration", &[]) {
+        // Its dataset is where it is seen from the checkpoint, not from the folder of whoever asks.
+        match pbg_train::trained_config(path) {
             Ok(config) => known.configured(&config, terminal),
             Err(error) => terminal.warn(error),
         }
