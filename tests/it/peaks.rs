@@ -1,8 +1,11 @@
 //! Memory stays below what is announced: the peaks of real runs against the bounds of `check`.
 
+use std::fs;
+use std::process::Command;
+
 use serde_json::Value;
 
-use crate::support::{Workplace, with};
+use crate::support::{Workplace, finish, with};
 
 /// One entity type, cut so that half of it is in memory.
 const LARGE: &str = r#"
@@ -301,4 +304,44 @@ fn ranking_does_not_hold_the_edges_that_it_filters() {
     // compared.
     eprintln!("filtered by few: {few}, by many: {many}");
     assert!(many < few + (40 << 20), "{few} and {many}");
+}
+
+/// Bytes that a command reads, from the cache of the system or not. The system counts them for the shell that
+/// waited for it.
+fn read_by(place: &Workplace, arguments: &str) -> u64 {
+    let program = place.command([""; 0]);
+    let mut shell = Command::new("sh");
+    let line = format!("\"$PROGRAM\" {arguments} > out.txt && cat /proc/$$/io");
+    shell.args(["-c", &line]).current_dir(place.path("."));
+    shell.env("PROGRAM", program.get_program());
+    let counts = finish(&mut shell).succeeds().stdout;
+    let read = counts.lines().find_map(|line| line.strip_prefix("rchar: "));
+    read.unwrap().parse().unwrap()
+}
+
+#[test]
+fn ranking_reads_candidates_once_for_all_relations() {
+    let place = Workplace::empty();
+    place.write("pbg.toml", LARGE);
+    generate(&place, "train.tsv", 20_000, 20_000, 1);
+    generate(&place, "valid.tsv", 20_000, 2_000, 2);
+    let edges = ["--edges", "train=train.tsv", "--edges", "valid=valid.tsv"];
+    place.run([&["import"][..], &edges].concat()).succeeds();
+    place.run(["train", "--progress", "none"]).succeeds();
+    let files = fs::read_dir(place.path("model")).unwrap();
+    let files = files.map(|entry| entry.unwrap());
+    let tables = files.filter(|e| e.file_name().to_string_lossy().starts_with("embeddings"));
+    let tables: u64 = tables.map(|entry| entry.metadata().unwrap().len()).sum();
+
+    let read = read_by(
+        &place,
+        "eval --edges valid --filter train,valid --limit 500",
+    );
+    let ranks = place.run("eval --json --edges valid --limit 500 --by relation".split(' '));
+    let ranks: Value = serde_json::from_str(&ranks.succeeds().stdout).unwrap();
+    let relations = ranks["by"].as_array().unwrap().len();
+    assert!(relations > 10, "{relations}");
+    // Once as candidates, and once for the embeddings of what is asked.
+    eprintln!("{read} bytes read, of tables of {tables}");
+    assert!(read > tables && read < 3 * tables, "{read} of {tables}");
 }
