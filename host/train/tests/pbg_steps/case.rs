@@ -14,10 +14,17 @@ pub(crate) struct File {
     pub(crate) cases: Vec<Case>,
 }
 
+/// An operator by the name that it has in a configuration.
+fn built_in<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Operator, D::Error> {
+    let name = String::deserialize(from)?;
+    Operator::built_in(&name).ok_or_else(|| serde::de::Error::custom(name))
+}
+
 #[derive(Deserialize)]
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) config: Config,
+    #[serde(deserialize_with = "built_in")]
     pub(crate) operator: Operator,
     pub(crate) all_negs: bool,
     pub(crate) relation_weight: f32,

@@ -192,7 +192,7 @@ fn an_operator_of_rows_that_no_message_has_room_for_is_exchanged() {
     let world = World::new();
     let hub = Arc::new(Hub::default());
     let mut config = world.config("together", &[("dimension", "500"), ("num_epochs", "1")]);
-    config.relations[0].operator = Operator::Linear;
+    config.relations[0].operator = Operator::Linear.name().to_owned();
     let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
     for outcome in train(&config, &connections) {
         assert!(is_finished(&outcome), "{outcome:?}");

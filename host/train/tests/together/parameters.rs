@@ -9,7 +9,7 @@ fn parameters_are_everybodys() {
     // In the first epochs the loss depends on who was faster, as it falls by half in each of them.
     let keys = [("global_emb", "true"), ("num_epochs", "12")];
     let mut config = world.config("together", &keys);
-    config.relations[0].operator = Operator::ComplexDiagonal;
+    config.relations[0].operator = Operator::ComplexDiagonal.name().to_owned();
     let mut losses: Vec<f64> = Vec::new();
     // Buckets of this world take less than the rounds of other tests are apart.
     let everybodys = |connection: &Arc<Connection>, rank: u32| {

@@ -204,7 +204,7 @@ fn parameters_are_those_of_the_checkpoint_for_all() {
         ("validation.early_stop", "9"),
     ]);
     let mut config = world.config("together", &changes);
-    config.relations[0].operator = Operator::ComplexDiagonal;
+    config.relations[0].operator = Operator::ComplexDiagonal.name().to_owned();
     let told: Vec<_> = train_all(&config, &connections(&hub, 3))
         .iter()
         .map(|trainer| {
