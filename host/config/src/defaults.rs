@@ -65,7 +65,7 @@ fn table(node: &Node) -> &std::collections::BTreeMap<String, Node> {
 #[cfg(test)]
 mod tests {
     use crate::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, Installed};
-    use pbg_core::model::{Comparator, Operator};
+    use pbg_core::model::Comparator;
 
     /// Those that the configuration names by default.
     fn installed() -> Installed {
@@ -104,7 +104,7 @@ mod tests {
         let trained = Config::parse(TEXT, "test", &trained).unwrap();
         let read = Config::parse_for(&trained, TEXT, "test", &[], &installed()).unwrap();
         assert_eq!(read.comparator, Comparator::Dot);
-        assert_eq!(read.relations[0].operator, Operator::Diagonal.name());
+        assert_eq!(read.relations[0].operator, "diagonal");
         assert_eq!((read.entity_dimension("user"), read.seed), (6, 3));
         assert_eq!(read.model_differences(&trained), [""; 0]);
         assert!(read.lr < 0.1, "how it was trained is not read");

@@ -1,7 +1,7 @@
 //! What a configuration file may say, and what a wrong one is told.
 
 use pbg_config::{Config, ConfigErrors, Installed, split_override};
-use pbg_core::model::{Comparator, Operator};
+use pbg_core::model::Comparator;
 
 const SMALL: &str = r#"
 dataset = "data"
@@ -38,7 +38,7 @@ fn complaints(overrides: &[(&str, &str)]) -> String {
 fn a_small_file_takes_the_defaults() {
     let config = set(&[]);
     assert_eq!(config.comparator, Comparator::Cos);
-    assert_eq!(config.relations[0].operator, Operator::None.name());
+    assert_eq!(config.relations[0].operator, "none");
     assert_eq!(
         (config.lr, config.batch_size, config.eval_fraction),
         (0.01, 1000, 0.05)
@@ -447,9 +447,7 @@ fn overrides_are_read_as_the_key_wants_them() {
         (config.init_path.as_deref(), config.comparator),
         (Some("old"), Comparator::SquaredL2)
     );
-    assert!(
-        config.relations[0].all_negs && config.relations[0].operator == Operator::Diagonal.name()
-    );
+    assert!(config.relations[0].all_negs && config.relations[0].operator == "diagonal");
     assert_eq!(
         (
             config.relations[1].rhs.as_str(),

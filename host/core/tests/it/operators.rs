@@ -106,21 +106,21 @@ fn a_formula_survives_its_text() {
     );
 }
 
+const UNARY: [Unary; 5] = [
+    Unary::Neg,
+    Unary::Sigmoid,
+    Unary::Softplus,
+    Unary::Sin,
+    Unary::Cos,
+];
+const BINARY: [Binary; 3] = [Binary::Add, Binary::Sub, Binary::Mul];
+
 /// Nodes that use earlier ones, smooth where they are.
 fn node(before: usize) -> impl Strategy<Value = Node> {
     let id = move || 0..before as NodeId;
-    let unary = [
-        Unary::Neg,
-        Unary::Sigmoid,
-        Unary::Softplus,
-        Unary::Sin,
-        Unary::Cos,
-    ];
-    let binary = [Binary::Add, Binary::Sub, Binary::Mul];
     prop_oneof![
-        (prop::sample::select(unary.to_vec()), id()).prop_map(|(op, x)| Node::Unary(op, x)),
-        (prop::sample::select(binary.to_vec()), id(), id())
-            .prop_map(|(op, a, b)| Node::Binary(op, a, b)),
+        (prop::sample::select(&UNARY), id()).prop_map(|(op, x)| Node::Unary(op, x)),
+        (prop::sample::select(&BINARY), id(), id()).prop_map(|(op, a, b)| Node::Binary(op, a, b)),
         (-1.0_f32..1.0).prop_map(Node::Constant),
     ]
 }

@@ -6,8 +6,7 @@ use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::Loss;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(Deserialize)]
@@ -15,11 +14,17 @@ pub(crate) struct File {
     pub(crate) cases: Vec<Case>,
 }
 
+/// An operator by the name that it has in a configuration.
+fn built_in<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Operator, D::Error> {
+    let name = String::deserialize(from)?;
+    Operator::built_in(&name).ok_or_else(|| serde::de::Error::custom(name))
+}
+
 #[derive(Deserialize)]
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) config: Config,
-    #[serde(deserialize_with = "operator")]
+    #[serde(deserialize_with = "built_in")]
     pub(crate) operator: Operator,
     pub(crate) all_negs: bool,
     pub(crate) relation_weight: f32,
@@ -27,12 +32,6 @@ pub(crate) struct Case {
     pub(crate) num_relations: usize,
     pub(crate) initial: State,
     pub(crate) steps: Vec<Step>,
-}
-
-/// One that PBG has, by the name that both give it.
-fn operator<'de, D: Deserializer<'de>>(from: D) -> Result<Operator, D::Error> {
-    let name = String::deserialize(from)?;
-    Operator::built_in(&name).ok_or_else(|| D::Error::custom(format!("no operator {name}")))
 }
 
 #[derive(Deserialize)]
@@ -107,7 +106,6 @@ impl Case {
             global_emb: config.global_emb,
             max_norm: config.max_norm,
             regularization_coef: config.regularization_coef,
-            relation_prediction: 0.0,
             lr: config.lr,
             relation_lr: config.relation_lr.unwrap_or(config.lr),
             num_batch_negs: config.num_batch_negs,

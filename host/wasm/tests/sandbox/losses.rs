@@ -41,7 +41,7 @@ fn twin(node: Node) -> native::Node {
         Unary::Softplus => native::Unary::Softplus,
         Unary::Relu => native::Unary::Relu,
         Unary::StopGradient => native::Unary::StopGradient,
-        Unary::Sin | Unary::Cos => panic!("no loss has angles"),
+        Unary::Sin | Unary::Cos => panic!("no loss has {op}"),
     };
     let binary = |op| match op {
         Binary::Add => native::Binary::Add,
@@ -76,7 +76,7 @@ fn twin(node: Node) -> native::Node {
         Node::Clamp(x, low, high) => native::Node::Clamp(x, low, high),
         Node::Reduce(op, x) => native::Node::Reduce(reduction(op), x),
         Node::Softmax(x) => native::Node::Softmax(x),
-        Node::Component(_) | Node::Gradient(_) => panic!("those are of operators"),
+        Node::Component(_) | Node::Gradient(_) => panic!("no loss has {node}"),
     }
 }
 

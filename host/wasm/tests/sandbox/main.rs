@@ -11,6 +11,7 @@ mod hostile_losses;
 mod losses;
 mod memory;
 mod misfits;
+mod operators;
 mod rights;
 mod samplers;
 mod standard;
