@@ -106,6 +106,7 @@ impl Case {
             global_emb: config.global_emb,
             max_norm: config.max_norm,
             regularization_coef: config.regularization_coef,
+            relation_prediction: 0.0,
             lr: config.lr,
             relation_lr: config.relation_lr.unwrap_or(config.lr),
             num_batch_negs: config.num_batch_negs,
