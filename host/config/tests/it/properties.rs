@@ -41,7 +41,6 @@ prop_compose! {
         operator in prop::sample::select(&Operator::BUILT_IN).prop_map(|op| op.name().to_owned()),
         all_negs in any::<bool>(),
     ) -> RelationConfig {
-        let operator = operator.name().to_owned();
         RelationConfig { name, lhs, rhs, weight, operator, all_negs }
     }
 }
