@@ -74,6 +74,7 @@ fn the_commented_file_has_every_key_and_its_samples_are_valid() {
     let tables = [
         "entities",
         "relations",
+        "formulas",
         "execution",
         "distributed",
         "validation",
