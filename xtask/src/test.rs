@@ -66,8 +66,9 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
     })?;
     times.step("running the tests", || {
         let mut cargo = tests(repo);
+        // Whoever mends one failure wants to know of the others.
         step::run(
-            cargo.args(["--release", "--workspace", "--tests"]),
+            cargo.args(["--release", "--workspace", "--tests", "--no-fail-fast"]),
             SEE_ABOVE,
         )
     })?;
