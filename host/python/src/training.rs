@@ -145,13 +145,14 @@ impl Run {
             return Err(Failure::message(Kind::Config, what).help("start it with `pbg-host train`"));
         }
         let faults = Path::new(&self.config.checkpoint_path).join("faults");
-        let named = plugins::given_operators(&mut self.config, &self.plugins, &self.listener)?;
+        let stop = Some(&self.stop);
+        let named =
+            plugins::given_operators(&mut self.config, &self.plugins, stop, &self.listener)?;
         let given = Given {
             named: &named,
             order: self.order.take(),
             loss: self.loss.take(),
         };
-        let stop = Some(&self.stop);
         let filled = plugins::fill(&self.config, given, Some(faults), stop, &self.listener)?;
         let resolved = Resolved::new(self.config.clone())?;
         let advice = resolved.advice();
@@ -207,7 +208,7 @@ pub(crate) fn check(
     let (order, loss) = (order.map(|order| order.order(py)), built(py, loss, config)?);
     work(py, |front| {
         let mut config = config.config.clone();
-        let named = plugins::given_operators(&mut config, &plugins, front)?;
+        let named = plugins::given_operators(&mut config, &plugins, None, front)?;
         let given = Given {
             named: &named,
             order,

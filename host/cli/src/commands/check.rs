@@ -54,7 +54,7 @@ pub(crate) struct Args {
 /// The first thing that would keep training from starting.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut config = load::config(&args.config, terminal)?;
-    let given = plugins::given_operators(&mut config, &args.plugins, &terminal)?;
+    let given = plugins::given_operators(&mut config, &args.plugins, None, &terminal)?;
     let filled = plugins::fill(&config, Given::named(&given), None, None, &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;

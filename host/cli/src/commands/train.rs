@@ -61,11 +61,11 @@ pub(crate) struct Args {
 /// Whatever ends the run before its end, an interruption included.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut config = load::config(&args.config, terminal)?;
-    let given = plugins::given_operators(&mut config, &args.plugins, &terminal)?;
     let quiet = matches!(args.progress, Mode::None);
     let faults = Path::new(&config.checkpoint_path).join("faults");
     let mut reporter = progress::reporter(args.progress, terminal);
     let stop = interrupt::watch_buckets(reporter.announcer())?;
+    let given = plugins::given_operators(&mut config, &args.plugins, Some(&stop), &terminal)?;
     let filled = plugins::fill(
         &config,
         Given::named(&given),

@@ -1,5 +1,8 @@
 //! Operators that are plugins: asked for their formulas, which the configuration takes.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use pbg_config::Config;
 use pbg_wasm::{Kind as Slot, Plugin, Sandbox};
 
@@ -27,16 +30,25 @@ pub fn load(config: &mut Config, front: &dyn Front) -> Result<()> {
 }
 
 /// Gives every relation of `config` the operator that is among the plugins that `named` names, and returns the others.
+/// What is at work when `stop` is set ends soon.
 ///
 /// # Errors
 /// When a plugin cannot be loaded, or there are two operators.
-pub fn given(config: &mut Config, named: &[String], front: &dyn Front) -> Result<Vec<String>> {
+pub fn given(
+    config: &mut Config,
+    named: &[String],
+    stop: Option<&Arc<AtomicBool>>,
+    front: &dyn Front,
+) -> Result<Vec<String>> {
     let mut others = Vec::new();
     let mut first: Option<String> = None;
     if named.is_empty() {
         return Ok(others);
     }
-    let sandbox = sandbox(config, None, front)?;
+    let mut sandbox = sandbox(config, None, front)?;
+    if let Some(stop) = stop {
+        sandbox = sandbox.with_interrupt(Arc::clone(stop));
+    }
     for name in named {
         let plugin = open(&sandbox, name)?;
         if plugin.inspection().kind != Slot::TracedOperator {

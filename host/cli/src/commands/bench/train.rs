@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let folder = Scratch::beside(Path::new(&config.checkpoint_path))?;
     config.checkpoint_path = folder.path().display().to_string();
     config.num_epochs = args.epochs;
-    let given = plugins::given_operators(&mut config, &args.plugins, &terminal)?;
+    let given = plugins::given_operators(&mut config, &args.plugins, None, &terminal)?;
     let filled = plugins::fill(&config, Given::named(&given), None, None, &terminal)?;
     let mut watch = Watch::default();
     let never = AtomicBool::new(false);
