@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .loss import MASKED, Graph, TracedLoss, trace
 from .operator import TracedOperator, trace_operator
@@ -128,7 +128,9 @@ def gradient(
 
 
 def apply(
-    operator: TracedOperator, embedding: Sequence[float], parameters: Dict[str, Sequence[float]]
+    operator: TracedOperator,
+    embedding: Sequence[float],
+    parameters: Mapping[str, Sequence[float]],
 ) -> List[float]:
     """What an operator makes of an embedding with the parameters of a relation, by name."""
     formula = trace_operator(operator)
