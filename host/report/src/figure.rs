@@ -145,9 +145,15 @@ pub(crate) fn text(name: &str) -> String {
     name.replace('<', "‹").replace('>', "›")
 }
 
-/// An axis with a title.
+/// An axis of numbers with a title.
 pub(crate) fn axis(title: &str) -> Value {
-    json!({ "title": { "text": title }, "gridcolor": "#e5e5e5", "zerolinecolor": "#bbb", "automargin": true })
+    json!({ "title": { "text": title }, "gridcolor": "#e5e5e5", "zerolinecolor": "#bbb" })
+}
+
+/// An axis of names, which take the room that they need. Numbers are given theirs: margins that follow the labels of
+/// both axes may never come to rest, since the labels follow the margins.
+pub(crate) fn names_axis() -> Value {
+    with(axis(""), json!({ "automargin": true }))
 }
 
 /// A logarithmic axis with a title.

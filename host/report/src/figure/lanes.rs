@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Figure, RED, axis, color, text, with};
+use super::{Figure, RED, axis, color, names_axis, text, with};
 use crate::run::{BucketRow, RunReport};
 
 /// Most buckets that the figure has: browsers draw each bar.
@@ -61,8 +61,8 @@ pub fn run_lanes(report: &RunReport) -> Option<Figure> {
         layout: json!({
             "barmode": "overlay", "bargap": 0.25, "xaxis": axis("seconds from the first bucket"),
             "legend": { "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom" },
-            "yaxis": with(axis(""), json!({
-                "categoryorder": "array", "autorange": "reversed", "automargin": true,
+            "yaxis": with(names_axis(), json!({
+                "categoryorder": "array", "autorange": "reversed",
                 "categoryarray": names.iter().map(|name| text(name)).collect::<Vec<_>>(),
             })),
         }),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Figure, RED, axis, text};
+use super::{Figure, RED, axis, names_axis, text};
 use pbg_lab::analysis::Analysis;
 use pbg_lab::comparison::{Case, Entry};
 use pbg_lab::stall::Rates;
@@ -41,7 +41,7 @@ pub fn stalls(case: &Case, rates: &Rates) -> Figure {
                 a.stall_on_demand - a.stall_ahead
             }),
         ],
-        layout: json!({ "xaxis": axis("seconds"), "yaxis": axis(""), "barmode": "stack", "bargap": 0.35,
+        layout: json!({ "xaxis": axis("seconds"), "yaxis": names_axis(), "barmode": "stack", "bargap": 0.35,
             "legend": { "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal" } }),
     }
 }

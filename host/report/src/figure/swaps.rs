@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Figure, Series, axis, color, line, log_axis, marker, text, with};
+use super::{Figure, Series, axis, color, line, log_axis, marker, names_axis, text, with};
 use pbg_lab::comparison::{Case, Comparison, Entry};
 
 const SWAPS: &str = "swaps per pass";
@@ -46,7 +46,7 @@ pub fn overview(case: &Case, series: &Series) -> Figure {
         ),
         height: 140 + 24 * orders.len() as u32,
         data: vec![bars],
-        layout: json!({ "xaxis": with(axis(SWAPS), json!({ "rangemode": "tozero" })), "yaxis": axis(""), "shapes": shapes, "bargap": 0.35 }),
+        layout: json!({ "xaxis": with(axis(SWAPS), json!({ "rangemode": "tozero" })), "yaxis": names_axis(), "shapes": shapes, "bargap": 0.35 }),
     }
 }
 

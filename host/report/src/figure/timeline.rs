@@ -5,7 +5,7 @@ use pbg_lab::replay::{Group, Load, Replay};
 use pbg_lab::stall::{Span, Transfer};
 use serde_json::{Value, json};
 
-use super::{Figure, RED, axis, text, viridis, with};
+use super::{Figure, RED, axis, names_axis, text, viridis, with};
 
 /// A replayed plan with times, predicted or measured.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ pub fn timeline(timeline: &Timeline<'_>) -> Figure {
         layout: json!({
             "barmode": "overlay", "bargap": 0.15, "xaxis": seconds,
             "legend": { "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom" },
-            "yaxis": with(axis(""), json!({ "categoryorder": "array", "categoryarray": rows, "autorange": "reversed" })),
+            "yaxis": with(names_axis(), json!({ "categoryorder": "array", "categoryarray": rows, "autorange": "reversed" })),
         }),
     }
 }

@@ -26,7 +26,7 @@
     font: { family: "system-ui, 'DejaVu Sans', sans-serif", size: 12, color: "#1a1a1a" },
     hovermode: "closest",
     legend: { orientation: "h", y: -0.18, yanchor: "top" },
-    margin: { l: 60, r: 20, t: 32, b: 50 },
+    margin: { l: 72, r: 20, t: 32, b: 50 },
     paper_bgcolor: "#fff",
     plot_bgcolor: "#fff",
     modebar: { color: "#bbb", activecolor: "#555", bgcolor: "rgba(0,0,0,0)" },
