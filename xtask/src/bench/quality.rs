@@ -201,12 +201,13 @@ fn measure(
     )?;
     let ranks: Value = serde_json::from_str(&text).context("pbg-host eval gave no JSON")?;
     let number = |at: &Value, key: &str| at[key].as_f64().with_context(|| format!("no {key}"));
-    let manifest = fs::read_to_string(model.join("manifest.json")).context("no checkpoint")?;
-    let manifest: Value = serde_json::from_str(&manifest)?;
+    let events = fs::read_to_string(model.join("metrics.jsonl")).context("no metrics.jsonl")?;
+    let ends = events.lines().filter(|line| {
+        let event: Option<Value> = serde_json::from_str(line).ok();
+        event.is_some_and(|event| event["event"] == "epoch_finished")
+    });
     Ok(Figures {
-        epochs: manifest["config"]["num_epochs"]
-            .as_u64()
-            .context("no num_epochs")?,
+        epochs: ends.count() as u64,
         mrr: number(&ranks["filtered"], "mrr")?,
         hits10: number(&ranks["filtered"], "hits_at_10")?,
         cpu_seconds,
