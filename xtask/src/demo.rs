@@ -47,23 +47,10 @@ const ASKED: [[&str; 4]; 6] = [
 /// The demo owns its folder: each one starts from the edges, and a model trained elsewhere is never touched.
 pub(crate) fn run(repo: &Repo, machines: Option<u32>) -> Result<()> {
     build::without_libtorch(repo)?;
-    let folder = repo.root.join(FOLDER);
     step::announce(&format!(
         "preparing {FOLDER} with the configuration of {EXAMPLE}"
     ));
-    if folder.exists() {
-        fs::remove_dir_all(&folder)
-            .with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let config = repo.root.join(EXAMPLE).join("pbg.toml");
-    let text = fs::read_to_string(&config);
-    let text = text.with_context(|| format!("cannot read {}", config.display()))?;
-    let text = machines.map_or(text.clone(), |machines| {
-        together::partitioned(&text, machines)
-    });
-    let copy = folder.join("pbg.toml");
-    fs::write(&copy, text).with_context(|| format!("cannot write {}", copy.display()))?;
+    prepare(repo, machines)?;
 
     let config = format!("{FOLDER}/pbg.toml");
     let edges = |set: &str| format!("{set}={EXAMPLE}/{set}.tsv.gz");
@@ -94,21 +81,45 @@ pub(crate) fn run(repo: &Repo, machines: Option<u32>) -> Result<()> {
             "train,valid,test",
         ],
     )?;
+    ask(repo, &config)?;
+    page::write(repo, &config)?;
+    println!("The model is in {FOLDER}; {EXAMPLE}/README.md says what the data is.");
+    Ok(())
+}
+
+/// An empty folder with the example's configuration, in partitions where several trainers share the work.
+fn prepare(repo: &Repo, machines: Option<u32>) -> Result<()> {
+    let folder = repo.root.join(FOLDER);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let config = repo.root.join(EXAMPLE).join("pbg.toml");
+    let text = fs::read_to_string(&config);
+    let text = text.with_context(|| format!("cannot read {}", config.display()))?;
+    let text = machines.map_or(text.clone(), |machines| {
+        together::partitioned(&text, machines)
+    });
+    let copy = folder.join("pbg.toml");
+    fs::write(&copy, text).with_context(|| format!("cannot write {}", copy.display()))
+}
+
+/// What a person would ask the model.
+fn ask(repo: &Repo, config: &str) -> Result<()> {
     step::announce("looking up what is near to some well-known synsets");
     for name in WELL_KNOWN {
-        pbg_host(repo, &["neighbors", &config, name, "-k", "5"])?;
+        pbg_host(repo, &["neighbors", config, name, "-k", "5"])?;
     }
     step::announce(
         "asking for edges that training has not seen: hypernyms and parts, without those of train and valid",
     );
     for question in ASKED {
-        let mut command = vec!["predict", &config];
+        let mut command = vec!["predict", config];
         command.extend(question);
         command.extend(["--filter", "train,valid", "--no-loops", "-k", "5"]);
         pbg_host(repo, &command)?;
     }
-    page::write(repo, &config)?;
-    println!("The model is in {FOLDER}; {EXAMPLE}/README.md says what the data is.");
     Ok(())
 }
 

@@ -6,14 +6,17 @@ use super::key_path::KeyPath;
 use super::node::excerpt;
 use super::{Config, Installed, RelationConfig};
 use pbg_core::graph::Side;
-use pbg_core::model::Operator;
 use pbg_core::nearest::nearest;
 
 mod distributed;
 mod execution;
 mod negatives;
+mod operators;
 mod relation_prediction;
+mod strategies;
 mod validation;
+
+pub(super) use strategies::is_plugin_path;
 
 /// Names become parts of file names, which most systems limit to 255 bytes.
 const LONGEST_NAME: usize = 200;
@@ -295,38 +298,6 @@ impl<'a> Rules<'a> {
         }
     }
 
-    fn operators(&mut self) {
-        for (i, relation) in self.relations() {
-            let path = of_relation(i, "operator");
-            let name = &relation.rhs;
-            match Operator::built_in(&relation.operator) {
-                Some(Operator::ComplexDiagonal) => {
-                    if let Some(dimension) = self.dimension(name)
-                        && dimension % 2 == 1
-                    {
-                        let bias = match self.config.bias {
-                            true => {
-                                " (the bias coordinate counts: it passes through the operator too)"
-                            }
-                            false => "",
-                        };
-                        self.blame(
-                            [path, of_entity(name, "dimension"), top("dimension")],
-                            format!("complex_diagonal pairs coordinates, so the dimension must be even; `{name}` has {dimension}{bias}"),
-                        );
-                    }
-                }
-                Some(operator) if operator.is_matrix() && self.config.regularization_coef > 0.0 => {
-                    self.blame(
-                        [path, top("regularization_coef"), top("regularizer")],
-                        "the N3 regulariser is not defined for linear and affine; set `regularization_coef = 0` or take another operator",
-                    );
-                }
-                _ => {}
-            }
-        }
-    }
-
     fn pins(&mut self) {
         for (index, pin) in self.config.plugins.pins.iter().enumerate() {
             let digits = pin.sha256.chars().all(|c| c.is_ascii_hexdigit());
@@ -338,55 +309,6 @@ impl<'a> Rules<'a> {
             }
         }
     }
-
-    fn strategies(&mut self, installed: &Installed) {
-        let config = self.config;
-        for (key, name) in [
-            ("bucket_order", &config.bucket_order),
-            ("loss_fn", &config.loss_fn),
-            ("relation_sampler", &config.relation_sampler),
-        ] {
-            if !installed.has(key, name) && !is_plugin_path(name) {
-                let known = installed.standard(key).iter().map(String::as_str);
-                let or = " or the path of a component (*.wasm)";
-                self.blame(
-                    [top(key)],
-                    unknown_name(name, &known.collect::<Vec<_>>(), or),
-                );
-            }
-        }
-        for (i, relation) in self.relations() {
-            let name = &relation.operator;
-            let known = Operator::built_in(name).is_some()
-                || config.formulas.contains_key(name)
-                || installed.has("operator", name)
-                || is_plugin_path(name);
-            if !known {
-                let built_in = Operator::BUILT_IN.iter().map(Operator::name);
-                let standard = installed.standard("operator").iter().map(String::as_str);
-                let known: Vec<&str> = built_in.chain(standard).collect();
-                let or = " or the path of a component (*.wasm)";
-                self.blame([of_relation(i, "operator")], unknown_name(name, &known, or));
-            }
-        }
-    }
-}
-
-/// Whether a strategy is named by the file of its component.
-pub(super) fn is_plugin_path(name: &str) -> bool {
-    name.contains(['/', std::path::MAIN_SEPARATOR]) || name.ends_with(".wasm")
-}
-
-fn unknown_name(name: &str, known: &[&str], or: &str) -> String {
-    let advice = match nearest(name, known.iter().copied()) {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => String::new(),
-    };
-    format!(
-        "must be one of {}{or}, is {}{advice}",
-        known.join(", "),
-        excerpt(name)
-    )
 }
 
 fn unfit_for_a_file(name: &str) -> Option<String> {

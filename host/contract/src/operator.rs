@@ -9,6 +9,9 @@ use pbg_core::operator::{Executed, Formula, Initial};
 use crate::finding::Report;
 use crate::timing::{Timing, time};
 
+#[cfg(test)]
+mod tests;
+
 /// Elements of a component that are tried together.
 const WIDTH: usize = 24;
 /// Embeddings that are tried together.
@@ -332,121 +335,4 @@ pub fn bench_operator(
         executed.backward(&parameters, &embeddings, &mut gradients, &mut sums);
     });
     [there, back]
-}
-
-#[cfg(test)]
-mod tests {
-    use pbg_core::loss::node::{Binary, Node, Unary};
-    use pbg_core::operator::{Definition, ParameterVector};
-
-    use super::*;
-
-    /// The formula itself, with `factor` times its gradients.
-    struct Plain(Formula, f64);
-
-    impl Executed for Plain {
-        fn forward(&mut self, parameters: &[f32], x: &[f32], y: &mut [f32]) {
-            let dimension = checked_dimension(&self.0);
-            for (x, y) in x.chunks(dimension).zip(y.chunks_mut(dimension)) {
-                for at in 0..WIDTH {
-                    let made = self.0.apply(&element(x, at), &element(parameters, at));
-                    for (vector, made) in y.chunks_mut(WIDTH).zip(made) {
-                        vector[at] = made as f32;
-                    }
-                }
-            }
-        }
-
-        fn backward(
-            &mut self,
-            parameters: &[f32],
-            x: &[f32],
-            gradients: &mut [f32],
-            sums: &mut [f32],
-        ) {
-            let dimension = checked_dimension(&self.0);
-            for (x, g) in x.chunks(dimension).zip(gradients.chunks_mut(dimension)) {
-                for at in 0..WIDTH {
-                    let found = self.0.backward().evaluate(&Element {
-                        components: &element(x, at),
-                        parameters: &element(parameters, at),
-                        gradients: &element(g, at),
-                    });
-                    let (own, others) = found.split_at(self.0.components());
-                    for (vector, own) in g.chunks_mut(WIDTH).zip(own) {
-                        vector[at] = (self.1 * own) as f32;
-                    }
-                    for (vector, other) in sums.chunks_mut(WIDTH).zip(others) {
-                        vector[at] += (self.1 * other) as f32;
-                    }
-                }
-            }
-        }
-    }
-
-    fn formula(nodes: &[Node], output: u32) -> Formula {
-        let parameter = |name: &str| ParameterVector {
-            name: name.to_owned(),
-            initial: Initial::One,
-        };
-        let definition = Definition {
-            name: "test".to_owned(),
-            components: 1,
-            parameters: vec![parameter("p"), parameter("q")],
-            nodes: nodes.to_vec(),
-            outputs: vec![output],
-        };
-        definition.check(100).expect("a formula")
-    }
-
-    const LEAVES: [Node; 3] = [Node::Component(0), Node::Parameter(0), Node::Parameter(1)];
-
-    fn scaled() -> Formula {
-        let more = [
-            Node::Binary(Binary::Mul, 0, 1),
-            Node::Binary(Binary::Add, 3, 2),
-        ];
-        formula(&[&LEAVES[..], &more].concat(), 4)
-    }
-
-    fn checked(formula: Formula, factor: f64) -> Report {
-        check_operator(&formula.clone(), &mut Plain(formula, factor))
-    }
-
-    fn broken(report: &Report) -> Vec<&'static str> {
-        let findings = report.findings().iter();
-        let broken = findings.filter(|finding| finding.outcome == crate::Outcome::Broken);
-        broken.map(|finding| finding.promise).collect()
-    }
-
-    #[test]
-    fn a_right_operator_keeps_every_promise() {
-        assert_eq!(broken(&checked(scaled(), 1.0)), [""; 0]);
-    }
-
-    #[test]
-    fn a_wrong_gradient_is_found() {
-        assert_eq!(broken(&checked(scaled(), 1.1)), ["exact", "gradient"]);
-    }
-
-    #[test]
-    fn what_is_not_finite_is_found() {
-        let more = [
-            Node::Binary(Binary::Div, 1, 0),
-            Node::Binary(Binary::Mul, 3, 2),
-        ];
-        let report = checked(formula(&[&LEAVES[..], &more].concat(), 4), 1.0);
-        assert_eq!(broken(&report), ["finite"], "{report:?}");
-    }
-
-    #[test]
-    fn a_parameter_that_nothing_trains_is_found() {
-        let more = [
-            Node::Unary(Unary::StopGradient, 2),
-            Node::Binary(Binary::Mul, 0, 1),
-            Node::Binary(Binary::Mul, 4, 3),
-        ];
-        let report = checked(formula(&[&LEAVES[..], &more].concat(), 5), 1.0);
-        assert_eq!(broken(&report), ["parameters"], "{report:?}");
-    }
 }

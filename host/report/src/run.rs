@@ -93,6 +93,7 @@ impl RunReport {
         report
     }
 
+    /// Takes note of what a report shows. One arm per event.
     fn add(&mut self, line: &Line) {
         match &line.event {
             Event::PassPlanned {

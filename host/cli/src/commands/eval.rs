@@ -95,10 +95,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if args.check {
         return check(&resolved, &options, args.json, terminal);
     }
-    let bar = if terminal.interactive {
-        progress_bar()
-    } else {
-        ProgressBar::hidden()
+    let bar = match terminal.interactive {
+        true => progress_bar(),
+        false => ProgressBar::hidden(),
     };
     let mut progress = |done, of| {
         bar.set_length(of);
@@ -118,9 +117,14 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             report.edges
         ));
     }
-    if args.json {
-        return terminal::print_json(&report);
+    match args.json {
+        true => terminal::print_json(&report),
+        false => print(args, &report, terminal),
     }
+}
+
+/// Shows the ranks as tables.
+fn print(args: &Args, report: &EvalReport, terminal: Terminal) -> Result<()> {
     terminal.detail(format_args!(
         "checkpoint version {}, ranked in {}",
         report.version,
@@ -133,7 +137,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print(|out| {
         let edges = &report.edges;
         writeln!(out, "edge set {edges}, each side ranked among {among}")?;
-        writeln!(out, "{}", table(&report))?;
+        writeln!(out, "{}", table(report))?;
         match args.by {
             Some(by) => {
                 let which = if report.filter.is_empty() {
@@ -142,7 +146,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
                     "filtered"
                 };
                 writeln!(out, "\n{which} ranks by {}", by.name())?;
-                writeln!(out, "{}", by::table(&report, by))
+                writeln!(out, "{}", by::table(report, by))
             }
             None => Ok(()),
         }

@@ -66,19 +66,12 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut reporter = progress::reporter(args.progress, terminal);
     let stop = interrupt::watch_buckets(reporter.announcer())?;
     let given = plugins::given_operators(&mut config, &args.plugins, Some(&stop), &terminal)?;
-    let filled = plugins::fill(
-        &config,
-        Given::named(&given),
-        Some(faults),
-        Some(&stop),
-        &terminal,
-    )?;
+    let named = Given::named(&given);
+    let filled = plugins::fill(&config, named, Some(faults), Some(&stop), &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
-    resolved
-        .advice()
-        .iter()
-        .for_each(|text| terminal.warn(text));
+    let advice = resolved.advice();
+    advice.iter().for_each(|text| terminal.warn(text));
     if !quiet {
         introduction::print(&resolved, &filled.strategies.loss, terminal)?;
     }
@@ -102,14 +95,11 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let shown = meeting.as_ref().zip(board);
     let shown = shown.map(|(meeting, board)| meeting.show(resolved.config(), board));
     let shown = shown.transpose()?;
+    let allowed = args.allow.allowed();
     let outcome = match &meeting {
-        None => {
-            let allowed = args.allow.allowed();
-            resolved.train(filled.strategies, allowed, &stop, &mut emit)
-        }
+        None => resolved.train(filled.strategies, allowed, &stop, &mut emit),
         Some(meeting) => {
             let cluster = meeting.cluster(resolved.config());
-            let allowed = args.allow.allowed();
             resolved.train_together(filled.strategies, &cluster, allowed, &stop, &mut emit)
         }
     };
@@ -119,13 +109,13 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     drop(shown);
     reporter.close();
+    let checkpoint = &resolved.config().checkpoint_path;
     let outcome = outcome.inspect_err(|error| {
         meeting.iter().for_each(together::Meeting::abandon);
         if error.kind() == ErrorKind::Interrupted {
             terminal.say(format_args!(
-                "stopped ({error}): {} holds everything up to its last commit, and the same \
-                 command resumes",
-                resolved.config().checkpoint_path
+                "stopped ({error}): {checkpoint} holds everything up to its last commit, and the same \
+                 command resumes"
             ));
         }
     })?;
@@ -133,12 +123,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if let Some(meeting) = &meeting {
         meeting.end(&outcome, terminal)?;
     }
+    tell(outcome, meeting.is_some(), checkpoint, terminal)
+}
+
+/// Says how training ended, alone or as one of `several` trainers.
+fn tell(outcome: Outcome, several: bool, checkpoint: &str, terminal: Terminal) -> Result<()> {
     match outcome {
         Outcome::Finished { version } => {
             terminal.detail(format_args!("finished: checkpoint version {version}"));
             Ok(())
         }
-        Outcome::Interrupted { .. } if meeting.is_some() => {
+        Outcome::Interrupted { .. } if several => {
             terminal.say(
                 "left the run: what this trainer has trained is settled, and the same command takes part again",
             );
@@ -146,9 +141,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         }
         Outcome::Interrupted { version } => {
             terminal.say(format_args!(
-                "stopped; checkpoint version {version} in {} holds everything trained so far: \
-                 the same command resumes",
-                resolved.config().checkpoint_path
+                "stopped; checkpoint version {version} in {checkpoint} holds everything trained so far: \
+                 the same command resumes"
             ));
             Err(Failure::message(Kind::Interrupted, "interrupted"))
         }

@@ -52,12 +52,8 @@ impl<'a> Member<'a> {
         let token = draw()?;
         let folder = Path::new(&resolved.config().checkpoint_path);
         let files = SharedCheckpoint::open(folder, token)?;
-        let ledger = Arc::new(Ledger::new(
-            Arc::clone(&cluster.register),
-            Arc::clone(&cluster.live),
-            token,
-            cluster.patience,
-        ));
+        let (register, live) = (Arc::clone(&cluster.register), Arc::clone(&cluster.live));
+        let ledger = Arc::new(Ledger::new(register, live, token, cluster.patience));
         let mut other_validation = false;
         if let Some(manifest) = &files.newest()? {
             let admitted = admit(manifest, resolved, &strategies, &files, allowed);

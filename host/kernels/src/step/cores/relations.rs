@@ -34,10 +34,8 @@ impl CoreStep<'_> {
         let Some(relations) = self.job.relations().filter(|_| !edges.is_empty()) else {
             return Ok(());
         };
-        let sides = [
-            at.stages.pass.operator_side,
-            at.stages.pass.operator_side.other(),
-        ];
+        let operator_side = at.stages.pass.operator_side;
+        let sides = [operator_side, operator_side.other()];
         let floats = |side: Side, row: usize| {
             let place = at.stages.gather[side as usize].uniform + slice.chunk;
             let row = row / slice.chunk * place + row % slice.chunk;

@@ -106,11 +106,8 @@ impl Ledger {
             self.read_for(pending, given_up)?;
             fresh = true;
             // Where another trainer was faster, there is nothing to wait for.
-            if self
-                .known
-                .seen()
-                .is_some_and(|seen| seen.revision == revision)
-            {
+            let seen = self.known.seen();
+            if seen.is_some_and(|seen| seen.revision == revision) {
                 backoff.wait();
             }
         }

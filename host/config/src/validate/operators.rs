@@ -1,0 +1,39 @@
+//! What operators ask of their relations.
+
+use pbg_core::model::Operator;
+
+use super::{Rules, of_entity, of_relation, top};
+
+impl Rules<'_> {
+    pub(super) fn operators(&mut self) {
+        for (i, relation) in self.relations() {
+            let path = of_relation(i, "operator");
+            let name = &relation.rhs;
+            match Operator::built_in(&relation.operator) {
+                Some(Operator::ComplexDiagonal) => {
+                    if let Some(dimension) = self.dimension(name)
+                        && dimension % 2 == 1
+                    {
+                        let bias = match self.config.bias {
+                            true => {
+                                " (the bias coordinate counts: it passes through the operator too)"
+                            }
+                            false => "",
+                        };
+                        self.blame(
+                            [path, of_entity(name, "dimension"), top("dimension")],
+                            format!("complex_diagonal pairs coordinates, so the dimension must be even; `{name}` has {dimension}{bias}"),
+                        );
+                    }
+                }
+                Some(operator) if operator.is_matrix() && self.config.regularization_coef > 0.0 => {
+                    self.blame(
+                        [path, top("regularization_coef"), top("regularizer")],
+                        "the N3 regulariser is not defined for linear and affine; set `regularization_coef = 0` or take another operator",
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+}
