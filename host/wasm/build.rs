@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// Folders below `plugins/`.
 const SLOTS: [&str; 4] = ["orders", "samplers", "losses", "operators"];
 
-/// Interfaces and the variant of `Kind` that a plugin is which exports one.
+/// Interfaces and the variant of `Slot` that a plugin is which exports one.
 const KINDS: [(&str, &str); 5] = [
     ("bucket-order", "BucketOrder"),
     ("relation-sampler", "RelationSampler"),
@@ -48,7 +48,7 @@ fn embed() -> Result<(), String> {
             let kind = kind(&component)?;
             writeln!(
                 table,
-                "Standard {{ name: {name:?}, kind: Kind::{kind}, bytes: include_bytes!({component:?}) }},"
+                "Standard {{ name: {name:?}, kind: Slot::{kind}, bytes: include_bytes!({component:?}) }},"
             )
             .map_err(|error| error.to_string())?;
         }

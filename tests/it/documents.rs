@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use pbg_wasm::Kind;
+use pbg_wasm::Slot;
 use serde_json::Value;
 
 use crate::support::Workplace;
@@ -16,7 +16,7 @@ fn document(path: &str) -> String {
 }
 
 /// Names of the standard plugins of these kinds.
-fn standard(kinds: &[Kind]) -> Vec<&'static str> {
+fn standard(kinds: &[Slot]) -> Vec<&'static str> {
     let plugins = pbg_wasm::standard().iter();
     let plugins = plugins.filter(|plugin| kinds.contains(&plugin.kind));
     plugins.map(|plugin| plugin.name).collect()
@@ -95,7 +95,7 @@ fn the_readme_counts_the_orders_that_are_installed() {
         "eighteen",
         "nineteen",
     ];
-    let others = standard(&[Kind::BucketOrder]).len() - 4;
+    let others = standard(&[Slot::BucketOrder]).len() - 4;
     let count = format!("[{} others](docs/orders.md)", WORDS[others - 12]);
     assert!(document("README.md").contains(&count), "lacks: {count}");
 }
@@ -109,10 +109,10 @@ fn the_reference_of_keys_is_up_to_date() {
         names
     };
     let generated = pbg_config::reference(&pbg_config::Installed {
-        orders: names(&[Kind::BucketOrder]),
-        samplers: names(&[Kind::RelationSampler]),
-        losses: names(&[Kind::TracedLoss, Kind::ComputedLoss]),
-        operators: names(&[Kind::TracedOperator]),
+        orders: names(&[Slot::BucketOrder]),
+        samplers: names(&[Slot::RelationSampler]),
+        losses: names(&[Slot::TracedLoss, Slot::ComputedLoss]),
+        operators: names(&[Slot::TracedOperator]),
         files: Vec::new(),
     });
     if std::env::var_os("UPDATE_DOCS").is_some_and(|v| v == "1") {
@@ -132,9 +132,9 @@ fn the_configuration_names_every_strategy_that_is_installed() {
     let sample = place.run(["config", "default"]).succeeds().stdout;
     let reference = document("docs/config.md");
     for (key, kinds) in [
-        ("bucket_order", &[Kind::BucketOrder][..]),
-        ("relation_sampler", &[Kind::RelationSampler]),
-        ("loss_fn", &[Kind::TracedLoss, Kind::ComputedLoss]),
+        ("bucket_order", &[Slot::BucketOrder][..]),
+        ("relation_sampler", &[Slot::RelationSampler]),
+        ("loss_fn", &[Slot::TracedLoss, Slot::ComputedLoss]),
     ] {
         let description = schema["properties"][key]["description"].as_str().unwrap();
         let mut row = reference
@@ -159,8 +159,8 @@ fn every_order_and_loss_has_a_row_in_its_document() {
     let losses = document("docs/plugins/losses.md");
     let rows = table(&losses, "| name | loss of one row | parameters |");
     for (rows, names, document) in [
-        (orders, standard(&[Kind::BucketOrder]), "orders.md"),
-        (rows, standard(&[Kind::TracedLoss]), "plugins/losses.md"),
+        (orders, standard(&[Slot::BucketOrder]), "orders.md"),
+        (rows, standard(&[Slot::TracedLoss]), "plugins/losses.md"),
     ] {
         let described: BTreeSet<String> = rows.iter().flat_map(|row| code(&row[1])).collect();
         let installed = names.iter().map(|name| (*name).to_owned()).collect();
@@ -172,13 +172,13 @@ fn every_order_and_loss_has_a_row_in_its_document() {
         .iter()
         .flat_map(|row| code(&row[1]))
         .collect();
-    let installed = standard(&[Kind::TracedOperator]).into_iter();
+    let installed = standard(&[Slot::TracedOperator]).into_iter();
     assert_eq!(
         described,
         installed.map(str::to_owned).collect(),
         "docs/plugins/operators.md"
     );
-    for name in standard(&[Kind::ComputedLoss]) {
+    for name in standard(&[Slot::ComputedLoss]) {
         assert!(code(&losses).contains(name), "losses.md lacks {name}");
     }
 }
@@ -217,10 +217,10 @@ fn the_changelog_names_every_key_that_pbg_lacks_and_every_strategy() {
         assert!(named(&key), "CHANGELOG.md lacks the key `{key}`");
     }
     let kinds = [
-        Kind::RelationSampler,
-        Kind::TracedLoss,
-        Kind::ComputedLoss,
-        Kind::TracedOperator,
+        Slot::RelationSampler,
+        Slot::TracedLoss,
+        Slot::ComputedLoss,
+        Slot::TracedOperator,
     ];
     for name in standard(&kinds) {
         assert!(named(name), "CHANGELOG.md lacks `{name}`");

@@ -154,7 +154,7 @@ fn compare_tells_all_orders_and_why_one_takes_no_part() {
     for standard in pbg_wasm::standard() {
         let takes_part = all.contains(&format!("| {}", standard.name))
             || all.contains(&format!("{} takes", standard.name));
-        let is_order = standard.kind == pbg_wasm::Kind::BucketOrder;
+        let is_order = standard.kind == pbg_wasm::Slot::BucketOrder;
         assert!(
             takes_part || !is_order || standard.name == "from_file",
             "{}:\n{all}",

@@ -248,13 +248,13 @@ fn a_fallback_that_there_is_not_ends_the_run_before_it_begins() {
         let fallback = shown["fallback"].as_str();
         assert_eq!(
             fallback.is_some(),
-            loss.kind == pbg_wasm::Kind::ComputedLoss,
+            loss.kind == pbg_wasm::Slot::ComputedLoss,
             "{}",
             loss.name
         );
         let mut formulas = pbg_wasm::standard()
             .iter()
-            .filter(|formula| formula.kind == pbg_wasm::Kind::TracedLoss);
+            .filter(|formula| formula.kind == pbg_wasm::Slot::TracedLoss);
         if let Some(name) = fallback {
             assert!(formulas.any(|formula| formula.name == name), "{name}");
         }

@@ -27,7 +27,7 @@ fn set_operator(place: &Workplace, name: &str) {
 /// The component of a standard operator.
 fn component(name: &str) -> &'static [u8] {
     let standard = pbg_wasm::standard().iter();
-    let plugin = standard.filter(|plugin| plugin.kind == pbg_wasm::Kind::TracedOperator);
+    let plugin = standard.filter(|plugin| plugin.kind == pbg_wasm::Slot::TracedOperator);
     plugin
         .map(|plugin| (plugin.name, plugin.bytes))
         .find(|(known, _)| *known == name)

@@ -9,7 +9,7 @@ use crate::embedded;
 use crate::error::CreateError;
 use crate::language::Language;
 use crate::name::Name;
-use crate::world::Kind;
+use crate::world::ProjectKind;
 
 /// Writes a project for a plugin called `name` into `folder`, which must be empty or new, and
 /// returns the paths of the author's own files in it, relative to the folder.
@@ -18,7 +18,7 @@ use crate::world::Kind;
 /// [`CreateError`]; then nothing was written, unless it is about writing.
 pub fn create(
     name: &str,
-    kind: Kind,
+    kind: ProjectKind,
     language: Language,
     folder: &Path,
 ) -> Result<Vec<PathBuf>, CreateError> {
@@ -28,10 +28,10 @@ pub fn create(
             folder: folder.to_owned(),
         });
     }
-    if kind == Kind::ComputedLoss && language != Language::Rust {
+    if kind == ProjectKind::ComputedLoss && language != Language::Rust {
         return Err(CreateError::TooSlow { language });
     }
-    if kind == Kind::Operator && !matches!(language, Language::Rust | Language::Python) {
+    if kind == ProjectKind::Operator && !matches!(language, Language::Rust | Language::Python) {
         return Err(CreateError::NoOperators { language });
     }
     let own = own_files(&name, kind, language);
@@ -55,7 +55,7 @@ fn is_free(folder: &Path) -> bool {
 }
 
 /// The files that the author is to change: those of the language and those of the kind in it.
-fn own_files(name: &Name, kind: Kind, language: Language) -> Vec<(String, String)> {
+fn own_files(name: &Name, kind: ProjectKind, language: Language) -> Vec<(String, String)> {
     let folders = [
         "common/".to_owned(),
         format!("{}/common/", language.folder()),
@@ -72,7 +72,7 @@ fn own_files(name: &Name, kind: Kind, language: Language) -> Vec<(String, String
     files
 }
 
-fn filled(text: &str, name: &Name, kind: Kind, language: Language) -> String {
+fn filled(text: &str, name: &Name, kind: ProjectKind, language: Language) -> String {
     text.replace("{{name}}", name.as_str())
         .replace("{{Name}}", &name.camel())
         .replace("{{package}}", &name.kebab())
@@ -126,10 +126,10 @@ mod tests {
     #[test]
     fn every_kind_in_every_language_is_complete() {
         for language in Language::ALL {
-            for kind in Kind::ALL {
+            for kind in ProjectKind::ALL {
                 let own_languages: &[Language] = match kind {
-                    Kind::ComputedLoss => &[Language::Rust],
-                    Kind::Operator => &[Language::Rust, Language::Python],
+                    ProjectKind::ComputedLoss => &[Language::Rust],
+                    ProjectKind::Operator => &[Language::Rust, Language::Python],
                     _ => &Language::ALL,
                 };
                 if !own_languages.contains(&language) {
@@ -154,7 +154,12 @@ mod tests {
     #[test]
     fn a_computed_loss_is_not_written_in_a_slow_language() {
         let folder = tempfile::tempdir().expect("a folder");
-        let error = create("mine", Kind::ComputedLoss, Language::Python, folder.path());
+        let error = create(
+            "mine",
+            ProjectKind::ComputedLoss,
+            Language::Python,
+            folder.path(),
+        );
         let error = error.expect_err("no template").to_string();
         assert!(error.contains("computed loss in Python"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
@@ -163,7 +168,7 @@ mod tests {
     #[test]
     fn an_operator_is_not_written_where_no_sdk_has_them() {
         let folder = tempfile::tempdir().expect("a folder");
-        let error = create("mine", Kind::Operator, Language::C, folder.path());
+        let error = create("mine", ProjectKind::Operator, Language::C, folder.path());
         let error = error.expect_err("no template").to_string();
         assert!(error.contains("operator in C"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
@@ -173,7 +178,7 @@ mod tests {
     fn a_folder_that_holds_something_is_left_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("thesis.tex"), "years of work").expect("written");
-        let error = create("snake", Kind::Order, Language::Python, folder.path());
+        let error = create("snake", ProjectKind::Order, Language::Python, folder.path());
         assert!(matches!(error, Err(CreateError::Occupied { .. })));
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }

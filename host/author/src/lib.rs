@@ -24,4 +24,4 @@ pub use encode::{EncodeError, encode};
 pub use error::{BuildError, CreateError};
 pub use language::Language;
 pub use manifest::{MANIFEST, Manifest};
-pub use world::{Kind, World};
+pub use world::{ProjectKind, World};

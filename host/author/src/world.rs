@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Which slot a plugin fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProjectKind {
     /// A bucket order.
     Order,
     /// A relation sampler.
@@ -17,7 +17,7 @@ pub enum Kind {
     Operator,
 }
 
-impl Kind {
+impl ProjectKind {
     /// All kinds.
     pub const ALL: [Self; 5] = [
         Self::Order,

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use pbg_core::strategy::{Loss, LossWorker};
 use pbg_gemm::pages;
-use pbg_kernels::negatives::Draws;
+use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, Cluster, ClusterTimes, Execution, Job, Relations, StepError, StepWorker, Tables,
+    Batch, BatchJob, Cluster, ClusterTimes, Execution, Relations, StepError, StepWorker, Tables,
 };
 use pbg_kernels::table::Table;
 use pbg_train::RunError;
@@ -44,7 +44,7 @@ pub struct Steps {
     worker: StepWorker,
     rng: Xoshiro256PlusPlus,
     columns: [Vec<u32>; 3],
-    draws: Draws,
+    draws: NegativeDraws,
 }
 
 impl Steps {
@@ -75,7 +75,7 @@ impl Steps {
             worker: StepWorker::new(Arc::clone(&spec))?.with_execution(execution),
             rng,
             columns: Default::default(),
-            draws: Draws::default(),
+            draws: NegativeDraws::default(),
             spec,
         };
         steps.run(Duration::ZERO)?;
@@ -138,7 +138,7 @@ impl Steps {
             lhs: &self.table,
             rhs: &self.table,
         };
-        let job = Job {
+        let job = BatchJob {
             batch: &batch,
             tables: &tables,
             params: &self.params,

@@ -13,7 +13,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::progress::Announcer;
 
 /// Ctrl-C, what service managers send, and what a closed terminal sends.
@@ -48,7 +48,7 @@ pub(crate) fn watch_into(
             announce(&format!("{promise}; press Ctrl-C again to stop at once"));
         }
     })
-    .map_err(|e| Failure::new(Kind::Internal, e).context("cannot watch for Ctrl-C"))
+    .map_err(|e| Failure::new(FailureKind::Internal, e).context("cannot watch for Ctrl-C"))
 }
 
 /// As [`watch`], for work that is saved bucket by bucket: the second press gives the current bucket
@@ -94,7 +94,7 @@ pub(crate) fn watch_buckets(announce: Announcer) -> Result<Arc<AtomicBool>> {
         }
     })
     .map(|()| stop)
-    .map_err(|e| Failure::new(Kind::Internal, e).context("cannot watch for Ctrl-C"))
+    .map_err(|e| Failure::new(FailureKind::Internal, e).context("cannot watch for Ctrl-C"))
 }
 
 /// Every press sets `stop`; one that finds `last` set ends the program. A thread tells `heard` how many there were.
@@ -105,7 +105,7 @@ fn install(
 ) -> io::Result<()> {
     for signal in SIGNALS {
         // In this order: the flag is not set yet when the first signal asks whether to end.
-        let code = i32::from(Kind::Interrupted.code());
+        let code = i32::from(FailureKind::Interrupted.code());
         flag::register_conditional_shutdown(signal, code, Arc::clone(last))?;
         flag::register(signal, Arc::clone(stop))?;
     }
@@ -119,5 +119,5 @@ fn install(
 /// Ends the program without its exit handlers, as the handler of signals does: those of libtorch crash while
 /// workers compute.
 fn end() -> ! {
-    low_level::exit(i32::from(Kind::Interrupted.code()))
+    low_level::exit(i32::from(FailureKind::Interrupted.code()))
 }

@@ -35,7 +35,7 @@ use crate::arguments::Arguments;
 use pbg_session::{failure, kind, metrics, plugins};
 
 use crate::failure::Failure;
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::terminal::Terminal;
 
 /// Does what the arguments of this process ask for, and ends the process.
@@ -56,7 +56,7 @@ fn run() -> i32 {
     {
         return match Compiler::serve() {
             Ok(()) => 0,
-            Err(_) => i32::from(Kind::Internal.code()),
+            Err(_) => i32::from(FailureKind::Internal.code()),
         };
     }
     addresses::save();
@@ -77,8 +77,10 @@ fn run() -> i32 {
     let result =
         panic::catch_unwind(|| commands::run(arguments.command, Arguments::command(), terminal))
             .unwrap_or_else(|_| {
-                let failure =
-                    Failure::message(Kind::Internal, "a part of the program panicked, see above");
+                let failure = Failure::message(
+                    FailureKind::Internal,
+                    "a part of the program panicked, see above",
+                );
                 Err(failure
                     .help("this is a defect of pbg-host; please report it with the lines above"))
             });
@@ -92,7 +94,7 @@ fn run() -> i32 {
         Ok(()) => 0,
         Err(failure) if failure.is_closed_pipe() => 0,
         Err(failure) => {
-            if failure.kind() != Kind::Interrupted {
+            if failure.kind() != FailureKind::Interrupted {
                 terminal.failure(&failure);
             }
             i32::from(failure.kind().code())

@@ -4,7 +4,7 @@ use pbg_core::limits::PluginLimits;
 use pbg_wasm::Limits;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 
 /// Options that change limits.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -36,7 +36,7 @@ impl LimitArgs {
     pub(crate) fn apply(&self, limits: &mut PluginLimits) -> Result<()> {
         for (key, value) in &self.limits {
             let set = limits.set(key, *value);
-            set.map_err(|wrong| Failure::message(Kind::Usage, format!("--limit {wrong}")))?;
+            set.map_err(|wrong| Failure::message(FailureKind::Usage, format!("--limit {wrong}")))?;
         }
         Ok(())
     }

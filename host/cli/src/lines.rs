@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::patient::Patient;
 
 /// Longest line that is read: three names and more.
@@ -45,7 +45,8 @@ impl Lines {
         if path != Path::new("-") {
             return Self::of_file(path);
         }
-        let input = Patient::begin(io::stdin(), stop).map_err(|e| Failure::new(Kind::Io, e))?;
+        let input =
+            Patient::begin(io::stdin(), stop).map_err(|e| Failure::new(FailureKind::Io, e))?;
         let source = "standard input".to_owned();
         Ok(Self::new(Box::new(BufReader::new(input)), source))
     }
@@ -58,8 +59,8 @@ impl Lines {
         });
         let file = opened.map_err(|error| {
             let kind = match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => Kind::Data,
-                _ => Kind::Io,
+                io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => FailureKind::Data,
+                _ => FailureKind::Io,
             };
             Failure::new(kind, error).context(format!("cannot read {source}"))
         })?;
@@ -84,7 +85,7 @@ impl Lines {
         let mut bytes = Vec::new();
         let input = (&mut self.input).take(MAX_LINE_BYTES + 1);
         let read = { input }.read_until(b'\n', &mut bytes).map_err(|error| {
-            Failure::new(Kind::Io, error).context(format!("cannot read {}", self.source))
+            Failure::new(FailureKind::Io, error).context(format!("cannot read {}", self.source))
         })?;
         if read == 0 {
             return Ok(None);
@@ -119,7 +120,7 @@ impl Lines {
 
     /// The failure that the line that was read last is.
     pub(crate) fn wrong(&self, what: impl std::fmt::Display) -> Failure {
-        Failure::message(Kind::Data, format!("{}: {what}", self.place()))
+        Failure::message(FailureKind::Data, format!("{}: {what}", self.place()))
     }
 }
 
@@ -153,7 +154,7 @@ mod tests {
                 text.contains(word) && text.contains("x.tsv, line 1"),
                 "{text}"
             );
-            assert_eq!(failure.kind(), Kind::Data);
+            assert_eq!(failure.kind(), FailureKind::Data);
         };
         check(&vec![b'a'; 3 << 20], "1 MiB");
         check(b"\xff\n", "UTF-8");

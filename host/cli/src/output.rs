@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::terminal::Terminal;
 
 /// Writes a result that somebody asked for.
@@ -19,7 +19,7 @@ pub(crate) fn write(path: &Path, content: &[u8], terminal: Terminal) -> Result<(
         .map_or(Ok(()), fs::create_dir_all)
         .and_then(|()| fs::write(path, content));
     written.map_err(|error| {
-        Failure::new(Kind::Io, error).context(format!("cannot write {}", path.display()))
+        Failure::new(FailureKind::Io, error).context(format!("cannot write {}", path.display()))
     })?;
     terminal.say(format_args!("wrote {}", path.display()));
     Ok(())
@@ -34,12 +34,13 @@ pub(crate) fn write_json(
     value: &impl serde::Serialize,
     terminal: Terminal,
 ) -> Result<()> {
-    let mut text = serde_json::to_vec_pretty(value).map_err(|e| Failure::new(Kind::Internal, e))?;
+    let mut text =
+        serde_json::to_vec_pretty(value).map_err(|e| Failure::new(FailureKind::Internal, e))?;
     text.push(b'\n');
     write(path, &text, terminal)
 }
 
 /// A page or a table that could not be made.
 pub(crate) fn unmade(error: impl std::fmt::Display) -> Failure {
-    Failure::message(Kind::Internal, error)
+    Failure::message(FailureKind::Internal, error)
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 
 /// The program with libtorch.
 const WITH_LIBTORCH: &str = "pbg-host-torch";
@@ -35,7 +35,9 @@ pub(crate) fn to_libtorch(what: &str, without: &str) -> Result<()> {
     let help = format!(
         "install {WITH_LIBTORCH} beside this program (`cargo xtask build` builds both); {without}"
     );
-    Err(Failure::new(Kind::Io, error).context(text).help(help))
+    Err(Failure::new(FailureKind::Io, error)
+        .context(text)
+        .help(help))
 }
 
 fn beside() -> io::Result<PathBuf> {

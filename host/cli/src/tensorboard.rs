@@ -9,7 +9,7 @@ use pbg_core::event::Event;
 use pbg_report::tensorboard;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 
 /// An open event file. A run that goes on writes another one into the same folder, which
 /// TensorBoard takes as the same curve.
@@ -71,7 +71,7 @@ impl EventFile {
 }
 
 fn failed(path: &Path, error: io::Error) -> Failure {
-    Failure::new(Kind::Io, error).context(format!("cannot write {}", path.display()))
+    Failure::new(FailureKind::Io, error).context(format!("cannot write {}", path.display()))
 }
 
 fn wall_time() -> f64 {

@@ -11,7 +11,7 @@ use pbg_core::cluster::Register as _;
 use pbg_core::ledger::Record;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 
 /// The environment variable with what all trainers of a run know.
 const SECRET: &str = "PBG_HOST_SECRET";
@@ -24,7 +24,7 @@ const LISTEN: &str = "PBG_HOST_LISTEN";
 pub(crate) fn method(text: &str) -> Result<Found> {
     let lookup = |name: &str| env::var(name).ok();
     Method::parse(text, lookup).map_err(|error| {
-        Failure::new(Kind::Config, error).context("distributed_init_method cannot be used")
+        Failure::new(FailureKind::Config, error).context("distributed_init_method cannot be used")
     })
 }
 
@@ -34,7 +34,10 @@ pub(crate) fn method(text: &str) -> Result<Found> {
 /// When the ledger does not answer, or is damaged.
 pub(crate) fn record(connection: &Connection) -> Result<Option<Record>> {
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::message(Kind::Cluster, format!("the ledger cannot be read: {error}"))
+        Failure::message(
+            FailureKind::Cluster,
+            format!("the ledger cannot be read: {error}"),
+        )
     };
     let Some(entry) = connection.read().map_err(|no| failed(&no))? else {
         return Ok(None);
@@ -51,7 +54,7 @@ pub(crate) fn record(connection: &Connection) -> Result<Option<Record>> {
 pub(crate) fn options(config: &Config, method: Method, rank: Option<u32>) -> Result<Options> {
     let rules = &config.distributed;
     let checkpoint = Path::new(&config.checkpoint_path);
-    let usage = |text: String| Failure::message(Kind::Usage, text);
+    let usage = |text: String| Failure::message(FailureKind::Usage, text);
     let secret = match env::var(SECRET) {
         Ok(text) => Some(Secret::new(&text).map_err(|e| usage(format!("{SECRET}: {e}")))?),
         Err(_) => None,
@@ -86,7 +89,7 @@ pub(crate) fn options(config: &Config, method: Method, rank: Option<u32>) -> Res
 /// A name for the run on servers that others use, too: by its checkpoint, which has the same path on every machine.
 fn run_name(checkpoint: &Path) -> Result<RunName> {
     let path = std::path::absolute(checkpoint)
-        .map_err(|e| Failure::new(Kind::Io, e).context("cannot find the working folder"))?;
+        .map_err(|e| Failure::new(FailureKind::Io, e).context("cannot find the working folder"))?;
     let hash = pbg_core::seed::of_text(
         0,
         pbg_core::seed::Purpose::Order,

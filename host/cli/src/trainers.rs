@@ -11,7 +11,7 @@ use pbg_core::ledger::{BucketState, Phase, Record, Token};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::{format, together};
 
 /// Most trainers that have a line beneath a bar.
@@ -84,7 +84,7 @@ impl Status {
         let asked = Instant::now();
         let Some(record) = together::record(connection)? else {
             let what = "there is no run: its ledger is empty";
-            return Err(Failure::message(Kind::Cluster, what));
+            return Err(Failure::message(FailureKind::Cluster, what));
         };
         let answer_seconds = asked.elapsed().as_secs_f64();
         let heard = connection.heard().into_iter();

@@ -21,6 +21,10 @@ impl Bucket {
     }
 }
 
+/// A side and a partition of it, which are held, loaded and written together; the left side where both are the same
+/// entities.
+pub type SidePartition = (Side, u32);
+
 impl std::fmt::Display for Bucket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "({}, {})", self.lhs, self.rhs)

@@ -53,7 +53,7 @@ pub use membership::{Join, MAX_NAME, MAX_TRAINERS, Trainer};
 pub use passes::plan_digest;
 pub use ranking::{BlockTotals, MAX_BLOCKS, Ranking, Validated, Validation};
 pub use record::{Founding, PROTOCOL, Phase, Progress, Record, Sums, Work};
-pub use terms::{Difference, Grid, Group, MAX_BUCKETS, MAX_TABLES, Plugin, Terms};
+pub use terms::{Difference, Grid, MAX_BUCKETS, MAX_TABLES, Plugin, Terms};
 pub use told::{Finished, Told};
 pub use transaction::{Action, Fate, Order, Transaction};
 pub use work::{MAX_LEASES, Settled, Settlement};

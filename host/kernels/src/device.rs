@@ -12,7 +12,7 @@ use pbg_core::strategy::LossWorker;
 use crate::error::{StepError, WorkerError};
 use crate::params::Params;
 use crate::spec::ModelSpec;
-use crate::step::{BatchStats, ClusterTimes, Execution, Job, ScoreObserver};
+use crate::step::{BatchJob, BatchStats, ClusterTimes, Execution, ScoreObserver};
 use crate::table::Table;
 
 pub use crate::comparators::{Comparison, SMALLEST_SQUARE};
@@ -22,7 +22,7 @@ pub use crate::step::execution::NO_ROUNDED_DISTANCES;
 pub use crate::step::executor::{Memory, SliceStages, StepExecutor, train};
 pub use crate::step::job::Programs;
 pub use crate::step::pair;
-pub use crate::step::plan::{Plan, Slice};
+pub use crate::step::plan::{BatchPlan, Slice};
 pub use crate::step::program::{Compare, Gather, PassStages, Program, Scatter};
 
 /// Bytes of buffers that a slice on a device aims at unless told otherwise: enough to keep a GPU busy,
@@ -55,7 +55,11 @@ pub trait DeviceWorker: fmt::Debug + Send {
     ///
     /// # Errors
     /// As there, or when a table is not resident.
-    fn train(&mut self, job: &Job<'_>, loss: &mut dyn LossWorker) -> Result<BatchStats, StepError>;
+    fn train(
+        &mut self,
+        job: &BatchJob<'_>,
+        loss: &mut dyn LossWorker,
+    ) -> Result<BatchStats, StepError>;
 
     /// As [`DeviceWorker::train`]; `observer` sees the scores before they become gradients.
     ///
@@ -63,7 +67,7 @@ pub trait DeviceWorker: fmt::Debug + Send {
     /// As [`DeviceWorker::train`].
     fn train_observed(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError>;
@@ -80,7 +84,7 @@ pub trait DeviceWorker: fmt::Debug + Send {
     /// As [`DeviceWorker::train`], and when another worker's planner has planned it.
     fn train_planned(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         planned: PlannedBatch,
         loss: &mut dyn LossWorker,
     ) -> Result<BatchStats, StepError>;
@@ -106,7 +110,7 @@ pub trait BatchPlanner: fmt::Debug + Send {
     ///
     /// # Errors
     /// When it does not fit the model or the tables.
-    fn plan(&mut self, job: &Job<'_>) -> Result<PlannedBatch, StepError>;
+    fn plan(&mut self, job: &BatchJob<'_>) -> Result<PlannedBatch, StepError>;
 }
 
 /// A table's rows on a device. They are the table while they are there: what is in main memory is what

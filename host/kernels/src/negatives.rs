@@ -10,7 +10,7 @@ use crate::spec::{ModelSpec, RelationSpec};
 /// Draws come to the training step from outside, so that a test can inject those of another
 /// implementation and the kernels contain nothing random.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Draws {
+pub struct NegativeDraws {
     /// Offsets that replace the left side, `[chunks, num_uniform_negs]`; empty where none are wanted. Where
     /// both sides have one entity type, offsets beyond the left partition count on into the right one.
     pub lhs: Vec<u32>,
@@ -18,7 +18,7 @@ pub struct Draws {
     pub rhs: Vec<u32>,
 }
 
-impl Draws {
+impl NegativeDraws {
     /// Offsets that replace `side`.
     #[must_use]
     pub fn side(&self, side: Side) -> &[u32] {

@@ -39,7 +39,7 @@ use pbg_gemm::buffer::FloatBuffer;
 use crate::rows::Mode;
 use crate::spec::ModelSpec;
 pub use execution::{Execution, has_fast_bf16};
-pub use job::Job;
+pub use job::BatchJob;
 pub use memory::{TypeRows, negatives, slice_plan, worker_bytes};
 pub use pbg_core::batch_graph::Cluster;
 pub use stats::{BatchStats, EvalStats};
@@ -122,7 +122,7 @@ impl StepWorker {
     /// an otherwise complete update. `max_norm` acts when rows are looked up, as in PBG, and stays.
     pub fn train(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
     ) -> Result<BatchStats, StepError> {
         self.step(job, loss, None, Share::WHOLE)
@@ -134,7 +134,7 @@ impl StepWorker {
     /// As [`StepWorker::train`].
     pub fn train_observed(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {
@@ -152,7 +152,7 @@ impl StepWorker {
     pub fn train_together(
         workers: &mut [&mut Self],
         losses: &mut [Box<dyn LossWorker>],
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
     ) -> Result<BatchStats, StepError> {
         assert!(workers.len() <= losses.len(), "a loss for each worker");
         let exchange = Exchange::new(workers.len());
@@ -181,7 +181,7 @@ impl StepWorker {
 
     fn step(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
         observer: Option<&mut ScoreObserver<'_>>,
         share: Share<'_>,
@@ -216,7 +216,7 @@ impl StepWorker {
     /// As [`StepWorker::train`].
     pub fn evaluate(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
         seed: u64,
     ) -> Result<EvalStats, StepError> {

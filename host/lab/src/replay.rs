@@ -5,12 +5,9 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use pbg_core::graph::{Bucket, Side};
+use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::plan::needs;
 use pbg_core::strategy::Pass;
-
-/// A unit of the buffer: a side and a partition; the left side where the sides are shared.
-pub type Group = (Side, u32);
 
 /// One partition enters the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,9 +17,9 @@ pub struct Load {
     /// Slot of the buffer, from 0.
     pub slot: u32,
     /// What enters.
-    pub group: Group,
+    pub group: SidePartition,
     /// What leaves the slot, if it was taken.
-    pub evicted: Option<Group>,
+    pub evicted: Option<SidePartition>,
     /// Position of the last bucket that trained what leaves; `None` if there is none.
     pub last_used: Option<usize>,
     /// Bytes of what enters.
@@ -37,11 +34,11 @@ pub struct Replay {
     /// Slots of the buffer.
     pub slots: u32,
     /// What the slots held before the first bucket.
-    pub initial: Vec<Group>,
+    pub initial: Vec<SidePartition>,
     /// Loads, in order.
     pub loads: Vec<Load>,
     /// What the slots hold at the end.
-    pub left: Vec<Group>,
+    pub left: Vec<SidePartition>,
     /// Bytes of the trained partitions that are in the buffer at the end, which the checkpoint
     /// after the pass writes.
     pub left_bytes: u64,
@@ -115,7 +112,7 @@ impl Replay {
 /// The slots while a plan is replayed. A unit is a group as a number.
 struct Buffer {
     slots: usize,
-    held: Vec<(usize, Group)>,
+    held: Vec<(usize, SidePartition)>,
     slot_of: Vec<Option<usize>>,
     /// Per unit, the positions at which it is still needed, the next one last.
     next: Vec<Vec<usize>>,
@@ -149,7 +146,7 @@ impl Buffer {
     fn load(
         &mut self,
         pass: &Pass,
-        (unit, group): (usize, Group),
+        (unit, group): (usize, SidePartition),
         keep: [Option<usize>; 2],
         position: usize,
     ) -> Load {
@@ -191,7 +188,7 @@ impl Buffer {
 }
 
 /// Groups as numbers: left ones, then right ones.
-pub(super) fn index(pass: &Pass, (side, partition): Group) -> usize {
+pub(super) fn index(pass: &Pass, (side, partition): SidePartition) -> usize {
     match side {
         Side::Lhs => partition as usize,
         Side::Rhs => pass.lhs_partitions as usize + partition as usize,
@@ -199,7 +196,7 @@ pub(super) fn index(pass: &Pass, (side, partition): Group) -> usize {
 }
 
 /// Bytes of a group.
-pub(super) fn bytes(pass: &Pass, (side, partition): Group) -> u64 {
+pub(super) fn bytes(pass: &Pass, (side, partition): SidePartition) -> u64 {
     match side {
         Side::Lhs => pass.lhs_bytes[partition as usize],
         Side::Rhs => pass.rhs_bytes[partition as usize],
@@ -227,7 +224,7 @@ mod tests {
         #[test]
         fn everything_needed_is_there_when_it_is_needed((pass, plan) in any_pass_and_plan()) {
             let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
-            let mut slots: Vec<Option<Group>> = vec![None; replay.slots as usize];
+            let mut slots: Vec<Option<SidePartition>> = vec![None; replay.slots as usize];
             for (slot, &group) in replay.initial.iter().enumerate() {
                 slots[slot] = Some(group);
             }
@@ -249,7 +246,7 @@ mod tests {
             (pass, plan) in any_pass_and_plan(),
         ) {
             let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
-            let mut trained: Vec<Group> = plan.iter().flat_map(|&b| needs(&pass, b)).collect();
+            let mut trained: Vec<SidePartition> = plan.iter().flat_map(|&b| needs(&pass, b)).collect();
             trained.sort_unstable();
             trained.dedup();
             let least: u64 = trained.iter().map(|&group| bytes(&pass, group)).sum();

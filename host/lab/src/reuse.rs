@@ -6,8 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::replay::Group;
-use pbg_core::graph::Bucket;
+use pbg_core::graph::{Bucket, SidePartition};
 use pbg_core::plan::needs;
 use pbg_core::strategy::Pass;
 
@@ -26,10 +25,10 @@ impl Reuse {
     pub fn new(pass: &Pass, plan: &[Bucket]) -> Self {
         let mut reuse = Self::default();
         // The partition that was used last is at the end.
-        let mut stack: Vec<Group> = Vec::new();
+        let mut stack: Vec<SidePartition> = Vec::new();
         for &bucket in plan {
-            let depth = |group: Group| stack.iter().rev().position(|&held| held == group);
-            let mut uses: Vec<(Option<usize>, Group)> = needs(pass, bucket)
+            let depth = |group: SidePartition| stack.iter().rev().position(|&held| held == group);
+            let mut uses: Vec<(Option<usize>, SidePartition)> = needs(pass, bucket)
                 .map(|group| (depth(group), group))
                 .collect();
             // A bucket's two partitions are there together: the nearer one counts first, so that
@@ -93,10 +92,10 @@ mod tests {
     /// a bucket, the one used more recently is used first.
     fn simulated(pass: &Pass, plan: &[Bucket], slots: usize) -> u64 {
         let mut last_use = std::collections::HashMap::new();
-        let mut held: Vec<Group> = Vec::new();
+        let mut held: Vec<SidePartition> = Vec::new();
         let (mut loads, mut time) = (0, 0_u64);
         for &bucket in plan {
-            let mut needed: Vec<Group> = needs(pass, bucket).collect();
+            let mut needed: Vec<SidePartition> = needs(pass, bucket).collect();
             needed.sort_by_key(|group| std::cmp::Reverse(last_use.get(group).copied()));
             for group in needed {
                 time += 1;

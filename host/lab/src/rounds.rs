@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pbg_core::graph::{Bucket, Side};
+use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::ledger::{
-    Action, BucketState, File, FileId, Founding, Grid, Group, Join, Partition, Phase, Record,
-    Refusal, Settled, Settlement, Stamp, Terms, Token, Transaction, Work, plan_digest,
+    Action, BucketState, File, FileId, Founding, Grid, Join, Partition, Phase, Record, Refusal,
+    Settled, Settlement, Stamp, Terms, Token, Transaction, Work, plan_digest,
 };
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
@@ -63,7 +63,7 @@ struct Trainer {
     /// Rounds that it has waited though something was free.
     waited: u32,
     /// Copies of partitions, the one that was used last at the end.
-    copies: VecDeque<(Group, Stamp)>,
+    copies: VecDeque<(SidePartition, Stamp)>,
 }
 
 struct Simulation<'a> {
@@ -235,7 +235,7 @@ impl<'a> Simulation<'a> {
 
     /// Brings the partitions of `bucket` into the buffer of a trainer.
     fn load(&mut self, token: Token, bucket: Bucket) {
-        let needs: Vec<Group> = self.record.grid().needs(bucket).collect();
+        let needs: Vec<SidePartition> = self.record.grid().needs(bucket).collect();
         let trainer = self.trainers.entry(token).or_default();
         trainer.bucket = Some(bucket);
         for group in needs {
@@ -261,7 +261,7 @@ impl<'a> Simulation<'a> {
     fn settle_unless_same(&mut self, token: Token) -> Result<(), String> {
         let trainer = self.trainers.entry(token).or_default();
         let grid = self.record.grid();
-        let held: Vec<Group> = trainer
+        let held: Vec<SidePartition> = trainer
             .unsettled
             .iter()
             .flat_map(|b| grid.needs(*b))
@@ -283,7 +283,7 @@ impl<'a> Simulation<'a> {
             return Ok(());
         }
         let grid = self.record.grid();
-        let mut groups: Vec<Group> = buckets.iter().flat_map(|b| grid.needs(*b)).collect();
+        let mut groups: Vec<SidePartition> = buckets.iter().flat_map(|b| grid.needs(*b)).collect();
         groups.sort_unstable();
         groups.dedup();
         let mut partitions = Vec::new();
@@ -339,7 +339,7 @@ impl<'a> Simulation<'a> {
     }
 }
 
-fn bytes(pass: &Pass, (side, partition): Group) -> u64 {
+fn bytes(pass: &Pass, (side, partition): SidePartition) -> u64 {
     let of_side = match side {
         Side::Lhs => &pass.lhs_bytes,
         Side::Rhs => &pass.rhs_bytes,

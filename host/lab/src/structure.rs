@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::replay::{Group, Replay, index};
-use pbg_core::graph::{Bucket, Side};
+use crate::replay::{Replay, index};
+use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::plan::needs;
 use pbg_core::strategy::Pass;
 
@@ -58,9 +58,12 @@ impl Pairs {
 #[must_use]
 pub fn new_pairs_per_swap(pass: &Pass, replay: &Replay) -> f64 {
     let mut pairs = Pairs::new(pass);
-    let mut held: Vec<Option<Group>> = vec![None; replay.slots as usize];
+    let mut held: Vec<Option<SidePartition>> = vec![None; replay.slots as usize];
     let mut met = 0_u64;
-    let place = |held: &mut Vec<Option<Group>>, pairs: &mut Pairs, slot: usize, group: Group| {
+    let place = |held: &mut Vec<Option<SidePartition>>,
+                 pairs: &mut Pairs,
+                 slot: usize,
+                 group: SidePartition| {
         held[slot] = Some(group);
         let others = held.iter().flatten().filter(|&&other| other != group);
         others

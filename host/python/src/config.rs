@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pbg_core::model::Precision;
 use pbg_session::load::{self, overrides};
-use pbg_session::{Failure, Kind, Result};
+use pbg_session::{Failure, FailureKind, Result};
 use pyo3::prelude::*;
 
 use crate::errors::usage;
@@ -70,7 +70,7 @@ impl Config {
             None => {
                 let text = format!("there is no preset {name:?}");
                 let help = "there are complex, distmult, transe and pbg";
-                Err(Failure::message(Kind::Usage, text).help(help))
+                Err(Failure::message(FailureKind::Usage, text).help(help))
             }
         })
     }
@@ -79,7 +79,7 @@ impl Config {
         work(py, |_| {
             self.config
                 .to_toml()
-                .map_err(|e| Failure::new(Kind::Internal, e))
+                .map_err(|e| Failure::new(FailureKind::Internal, e))
         })
     }
 
@@ -97,5 +97,5 @@ impl Config {
 
 /// A value as JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| Failure::new(Kind::Internal, error))
+    serde_json::to_string(value).map_err(|error| Failure::new(FailureKind::Internal, error))
 }

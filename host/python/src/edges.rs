@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use arrow_array::RecordBatch;
 use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::PyArrowType;
-use pbg_session::{Failure, Kind, Result};
+use pbg_session::{Failure, FailureKind, Result};
 use pbg_store::import::spool::{EdgeColumns, EdgeSpool};
 use pbg_store::import::{self, ImportOptions, ImportProgress};
 use pyo3::prelude::*;
@@ -44,7 +44,7 @@ impl Spool {
             });
             made.map_err(|error| {
                 let text = format!("cannot make a folder in {}", parent.display());
-                Failure::new(Kind::Io, error).context(text)
+                Failure::new(FailureKind::Io, error).context(text)
             })
         })?;
         Ok(Self {
@@ -68,7 +68,7 @@ impl Spool {
     ) -> PyResult<()> {
         work(py, |_| {
             for batch in stream.0 {
-                let batch = batch.map_err(|error| Failure::new(Kind::Data, error))?;
+                let batch = batch.map_err(|error| Failure::new(FailureKind::Data, error))?;
                 self.put(|spool| Ok(spool.put(&batch)?))?;
             }
             Ok(())

@@ -2,7 +2,7 @@
 
 use pbg_config::ConfigErrors;
 use pbg_session::failure::Label;
-use pbg_session::{Failure, Kind};
+use pbg_session::{Failure, FailureKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -78,5 +78,5 @@ fn exception(py: Python<'_>, failure: Failure) -> PyResult<PyErr> {
 
 /// What Python handed over that is not what the package hands over.
 pub(crate) fn usage(error: impl std::fmt::Display) -> Failure {
-    Failure::message(Kind::Usage, error)
+    Failure::message(FailureKind::Usage, error)
 }

@@ -10,9 +10,9 @@ pub(crate) mod order;
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use pbg_author::{Kind as Slot, Language};
+use pbg_author::{Language, ProjectKind};
 use pbg_core::strategy::{Cause, StrategyError, StrategyId};
-use pbg_session::{Failure, Kind, Result, plugins};
+use pbg_session::{Failure, FailureKind, Result, plugins};
 use pbg_wasm::{Limits, Parameter, PluginSource, completed};
 use pyo3::prelude::*;
 
@@ -78,7 +78,7 @@ pub(crate) fn parameters(
         let given = serde_json::from_str(given).map_err(usage)?;
         let refused = |problems: Vec<String>| {
             let text = format!("plugin {plugin}: {}", problems.join("; "));
-            Failure::message(Kind::Config, text)
+            Failure::message(FailureKind::Config, text)
         };
         json(&completed(&declared, &given).map_err(refused)?)
     })
@@ -94,13 +94,13 @@ pub(crate) fn create_project(
 ) -> PyResult<()> {
     work(py, |_| {
         let slot = match kind {
-            "order" => Slot::Order,
-            "loss" => Slot::Loss,
+            "order" => ProjectKind::Order,
+            "loss" => ProjectKind::Loss,
             other => return Err(usage(format!("there are no projects of a {other}"))),
         };
         let made = pbg_author::create(name, slot, Language::Python, &folder);
         made.map(drop)
-            .map_err(|error| Failure::new(Kind::Usage, error))
+            .map_err(|error| Failure::new(FailureKind::Usage, error))
     })
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use pbg_core::model::Storage;
-use pbg_session::{Failure, Kind, Result};
+use pbg_session::{Failure, FailureKind, Result};
 use pbg_store::checkpoint::{ReadCheckpoint, Tensor};
 use pbg_train::{By, Candidates, EvalOptions, Resolved, WithIndex, query};
 use pyo3::prelude::*;
@@ -24,12 +24,12 @@ use crate::question::{self, Asked};
 const GRAIN: Duration = Duration::from_millis(50);
 
 /// Something for the thread to do.
-type Job = Box<dyn for<'r> FnOnce(&'r Resolved, &mut Option<query::Model<'r>>) + Send>;
+type Request = Box<dyn for<'r> FnOnce(&'r Resolved, &mut Option<query::Model<'r>>) + Send>;
 
 /// A trained model to ask.
 #[pyclass(frozen)]
 pub(crate) struct Model {
-    jobs: Mutex<Sender<Job>>,
+    jobs: Mutex<Sender<Request>>,
     stop: Arc<AtomicBool>,
     resolved: Resolved,
 }
@@ -84,7 +84,7 @@ impl Model {
             let mine = resolved.clone();
             let thread = thread::Builder::new().name("model".to_owned());
             let started = thread.spawn(move || serve(&mine, &work));
-            started.map_err(|error| Failure::new(Kind::Io, error))?;
+            started.map_err(|error| Failure::new(FailureKind::Io, error))?;
             Ok(Self {
                 jobs: Mutex::new(jobs),
                 stop: Arc::default(),
@@ -176,7 +176,7 @@ impl Model {
             let entity = self.resolved.dataset().manifest().entities.get(entity_type);
             let Some(entity) = entity else {
                 let what = format!("there is no entity type {entity_type:?}");
-                return Err(Failure::message(Kind::Data, what));
+                return Err(Failure::message(FailureKind::Data, what));
             };
             let checkpoint = checkpoint(&self.resolved)?;
             let mut places = Vec::new();
@@ -248,10 +248,10 @@ impl Model {
         + Send
         + 'static,
     ) -> PyResult<T> {
-        let gone = || Failure::message(Kind::Internal, "the thread of the model has ended");
+        let gone = || Failure::message(FailureKind::Internal, "the thread of the model has ended");
         self.stop.store(false, Ordering::Relaxed);
         let (answer, mut answered) = channel();
-        let job: Job = Box::new(move |resolved, model| {
+        let job: Request = Box::new(move |resolved, model| {
             // Nobody may wait for it any more.
             let _unheard = answer.send(job(resolved, model));
         });
@@ -281,7 +281,7 @@ fn checkpoint(resolved: &Resolved) -> Result<ReadCheckpoint> {
     Ok(ReadCheckpoint::open(path.as_ref()).map_err(pbg_train::RunError::from)?)
 }
 
-fn serve(resolved: &Resolved, jobs: &Receiver<Job>) {
+fn serve(resolved: &Resolved, jobs: &Receiver<Request>) {
     let (mut model, mut version) = (None, None);
     for job in jobs {
         // What is kept in memory is of one version; every answer is of the one that is current.
@@ -301,6 +301,6 @@ fn opened<'m, 'r>(
     if model.is_none() {
         *model = Some(resolved.query()?);
     }
-    let gone = || Failure::message(Kind::Internal, "the model is gone");
+    let gone = || Failure::message(FailureKind::Internal, "the model is gone");
     model.as_mut().ok_or_else(gone)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pbg_core::model::Optimizer;
 use pbg_session::plugins;
-use pbg_session::{Failure, Kind};
+use pbg_session::{Failure, FailureKind};
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Checkpoint, PartitionData, TensorRef};
 use pbg_train::{Resolved, RunError};
@@ -40,7 +40,7 @@ impl Numbers {
             if checkpoint.run().is_some() {
                 let text = format!("there is a checkpoint in {} already", folder.display());
                 let help = "choose another checkpoint_path";
-                return Err(Failure::message(Kind::Checkpoint, text).help(help));
+                return Err(Failure::message(FailureKind::Checkpoint, text).help(help));
             }
             Ok(Self {
                 checkpoint,

@@ -7,7 +7,7 @@ use pbg_lab::comparison::{Comparison, NamedOrder, compare};
 use pbg_lab::grid::Sizes;
 use pbg_lab::stall::Rates;
 use pbg_session::orders::{Loader, Wanted, wanted};
-use pbg_session::{Failure, Kind, Result};
+use pbg_session::{Failure, FailureKind, Result};
 use pbg_train::Resolved;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -151,7 +151,7 @@ pub(crate) fn plan_order(
         };
         let plan = order
             .plan(pass)
-            .map_err(|error| Failure::new(Kind::Plugin, error))?;
+            .map_err(|error| Failure::new(FailureKind::Plugin, error))?;
         let analysis = Analysis::new(pass, &plan, &rates);
         let buckets: Vec<_> = plan
             .iter()

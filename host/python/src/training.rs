@@ -9,7 +9,7 @@ use std::time::Duration;
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss};
 use pbg_session::plugins::{self, Given};
-use pbg_session::{Failure, Front as _, Kind, Result};
+use pbg_session::{Failure, FailureKind, Front as _, Result};
 use pbg_train::{Allowed, Outcome, Resolved};
 use pbg_wasm::Limits;
 use pyo3::prelude::*;
@@ -73,7 +73,7 @@ impl Training {
             let listener = run.listener.clone();
             let thread = thread::Builder::new().name("training".to_owned());
             let thread = thread.spawn(move || run.ends());
-            let thread = thread.map_err(|error| Failure::new(Kind::Io, error))?;
+            let thread = thread.map_err(|error| Failure::new(FailureKind::Io, error))?;
             Ok(Self {
                 stop,
                 inbox,
@@ -117,7 +117,7 @@ impl Training {
             Ok(Err(failure)) => Err(raised(py, failure)),
             Err(_) => {
                 let what = "a part of the program panicked, see standard error";
-                Err(raised(py, Failure::message(Kind::Internal, what)))
+                Err(raised(py, Failure::message(FailureKind::Internal, what)))
             }
         }
     }
@@ -142,7 +142,9 @@ impl Run {
     fn train(&mut self) -> Result<Outcome> {
         if self.config.distributed_init_method.is_some() {
             let what = "distributed_init_method: one of several trainers is a process of its own";
-            return Err(Failure::message(Kind::Config, what).help("start it with `pbg-host train`"));
+            return Err(
+                Failure::message(FailureKind::Config, what).help("start it with `pbg-host train`")
+            );
         }
         let faults = Path::new(&self.config.checkpoint_path).join("faults");
         let stop = Some(&self.stop);

@@ -1,11 +1,11 @@
 //! One training run, from the lines of its `metrics.jsonl`.
 
 use pbg_core::event::{CallSeconds, Event, GroupSeconds, IoStats, Line, RankStats, TrainStats};
-use pbg_core::graph::Bucket;
+use pbg_core::graph::{Bucket, SidePartition};
 use pbg_core::plan::PlanCost;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::Pass;
-use pbg_lab::replay::{Group, Replay};
+use pbg_lab::replay::Replay;
 use pbg_lab::stall::{Span, Transfer};
 use serde::Serialize;
 
@@ -209,7 +209,7 @@ impl RunReport {
         }
         let mut passes: Vec<PassId> = self.buckets.iter().map(|row| row.pass).collect();
         passes.dedup();
-        let mut resident: Vec<Group> = first.resident.clone();
+        let mut resident: Vec<SidePartition> = first.resident.clone();
         let mut last = None;
         for id in passes {
             let rows: Vec<&BucketRow> = self.of_pass(id).collect();

@@ -11,28 +11,28 @@ use pbg_train::{ErrorKind, RunError};
 use pbg_wasm::LoadError;
 
 use crate::failure::Failure;
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 
 impl From<ConfigErrors> for Failure {
     fn from(errors: ConfigErrors) -> Self {
         let help = "`pbg-host config default` prints every key with its meaning";
-        Self::new(Kind::Config, errors).help(help)
+        Self::new(FailureKind::Config, errors).help(help)
     }
 }
 
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         let kind = match error.kind() {
-            ErrorKind::Config => Kind::Config,
-            ErrorKind::Data => Kind::Data,
-            ErrorKind::Checkpoint => Kind::Checkpoint,
-            ErrorKind::Locked => Kind::Locked,
-            ErrorKind::Plugin => Kind::Plugin,
-            ErrorKind::Numeric => Kind::NotFinite,
-            ErrorKind::Io => Kind::Io,
-            ErrorKind::Interrupted => Kind::Interrupted,
-            ErrorKind::Cluster => Kind::Cluster,
-            ErrorKind::Internal => Kind::Internal,
+            ErrorKind::Config => FailureKind::Config,
+            ErrorKind::Data => FailureKind::Data,
+            ErrorKind::Checkpoint => FailureKind::Checkpoint,
+            ErrorKind::Locked => FailureKind::Locked,
+            ErrorKind::Plugin => FailureKind::Plugin,
+            ErrorKind::Numeric => FailureKind::NotFinite,
+            ErrorKind::Io => FailureKind::Io,
+            ErrorKind::Interrupted => FailureKind::Interrupted,
+            ErrorKind::Cluster => FailureKind::Cluster,
+            ErrorKind::Internal => FailureKind::Internal,
         };
         Self::new(kind, error)
     }
@@ -41,8 +41,8 @@ impl From<RunError> for Failure {
 impl From<ClusterError> for Failure {
     fn from(error: ClusterError) -> Self {
         let kind = match error {
-            ClusterError::Interrupted { .. } => Kind::Interrupted,
-            _ => Kind::Cluster,
+            ClusterError::Interrupted { .. } => FailureKind::Interrupted,
+            _ => FailureKind::Cluster,
         };
         Self::new(kind, error)
     }
@@ -51,20 +51,22 @@ impl From<ClusterError> for Failure {
 impl From<ImportError> for Failure {
     fn from(error: ImportError) -> Self {
         let kind = match &error {
-            ImportError::File(cause) if cause.is_not_found() || cause.is_damage() => Kind::Data,
-            ImportError::File(_) => Kind::Io,
+            ImportError::File(cause) if cause.is_not_found() || cause.is_damage() => {
+                FailureKind::Data
+            }
+            ImportError::File(_) => FailureKind::Io,
             ImportError::Dictionary(DatasetError::File(cause))
             | ImportError::Previous {
                 error: DatasetError::File(cause),
-            } if !cause.is_damage() => Kind::Io,
+            } if !cause.is_damage() => FailureKind::Io,
             ImportError::Dictionary(_)
             | ImportError::Previous { .. }
             | ImportError::Line { .. }
             | ImportError::Input { .. }
             | ImportError::TooMany { .. }
-            | ImportError::Occupied { .. } => Kind::Data,
-            ImportError::Usage { .. } | ImportError::Memory { .. } => Kind::Usage,
-            ImportError::Cancelled => Kind::Interrupted,
+            | ImportError::Occupied { .. } => FailureKind::Data,
+            ImportError::Usage { .. } | ImportError::Memory { .. } => FailureKind::Usage,
+            ImportError::Cancelled => FailureKind::Interrupted,
         };
         Self::new(kind, error)
     }
@@ -73,9 +75,9 @@ impl From<ImportError> for Failure {
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         let kind = match error {
-            BuildError::NoProject { .. } => Kind::Usage,
-            BuildError::Io { .. } => Kind::Io,
-            _ => Kind::Plugin,
+            BuildError::NoProject { .. } => FailureKind::Usage,
+            BuildError::Io { .. } => FailureKind::Io,
+            _ => FailureKind::Plugin,
         };
         Self::new(kind, error)
     }
@@ -84,8 +86,8 @@ impl From<BuildError> for Failure {
 impl From<SpoolError> for Failure {
     fn from(error: SpoolError) -> Self {
         match error {
-            SpoolError::Batch { .. } => Self::new(Kind::Data, error),
-            SpoolError::File(cause) => Self::new(Kind::Io, cause),
+            SpoolError::Batch { .. } => Self::new(FailureKind::Data, error),
+            SpoolError::File(cause) => Self::new(FailureKind::Io, cause),
         }
     }
 }
@@ -95,11 +97,11 @@ impl From<ExportError> for Failure {
         let kind = match error {
             ExportError::Dataset(cause) => return RunError::from(cause).into(),
             ExportError::Checkpoint(cause) => return RunError::from(cause).into(),
-            ExportError::File(_) => Kind::Io,
-            ExportError::Exists { .. } => Kind::Usage,
-            ExportError::Busy { .. } => Kind::Locked,
-            ExportError::Mismatch { .. } => Kind::Checkpoint,
-            ExportError::Name { .. } => Kind::Data,
+            ExportError::File(_) => FailureKind::Io,
+            ExportError::Exists { .. } => FailureKind::Usage,
+            ExportError::Busy { .. } => FailureKind::Locked,
+            ExportError::Mismatch { .. } => FailureKind::Checkpoint,
+            ExportError::Name { .. } => FailureKind::Data,
         };
         Self::new(kind, error)
     }
@@ -109,19 +111,19 @@ impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         let (kind, help) = match error {
             LoadError::Parameters { .. } => (
-                Kind::Config,
+                FailureKind::Config,
                 "`pbg-host plugin inspect PLUGIN` shows the parameters that it takes",
             ),
             LoadError::Unknown { .. } => (
-                Kind::Plugin,
+                FailureKind::Plugin,
                 "`pbg-host plugin list` shows the standard plugins",
             ),
-            LoadError::Stack { .. } => return Self::new(Kind::Config, error),
+            LoadError::Stack { .. } => return Self::new(FailureKind::Config, error),
             LoadError::Machine { .. } | LoadError::Sandbox { .. } => {
-                return Self::new(Kind::Io, error);
+                return Self::new(FailureKind::Io, error);
             }
-            LoadError::Interrupted { .. } => return Self::new(Kind::Interrupted, error),
-            _ => return Self::new(Kind::Plugin, error),
+            LoadError::Interrupted { .. } => return Self::new(FailureKind::Interrupted, error),
+            _ => return Self::new(FailureKind::Plugin, error),
         };
         Self::new(kind, error).help(help)
     }

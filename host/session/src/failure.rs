@@ -5,12 +5,12 @@ use std::io;
 
 use pbg_config::ConfigErrors;
 
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 
 /// Why a command ended without success.
 #[derive(Debug)]
 pub struct Failure {
-    kind: Kind,
+    kind: FailureKind,
     error: anyhow::Error,
     help: Option<String>,
     closed_pipe: bool,
@@ -21,7 +21,7 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
     /// A failure of `kind` with its cause.
-    pub fn new(kind: Kind, error: impl Into<anyhow::Error>) -> Self {
+    pub fn new(kind: FailureKind, error: impl Into<anyhow::Error>) -> Self {
         Self {
             kind,
             error: error.into(),
@@ -31,7 +31,7 @@ impl Failure {
     }
 
     /// A failure that is described by a text alone.
-    pub fn message(kind: Kind, text: impl fmt::Display) -> Self {
+    pub fn message(kind: FailureKind, text: impl fmt::Display) -> Self {
         Self::new(kind, anyhow::Error::msg(text.to_string()))
     }
 
@@ -54,7 +54,7 @@ impl Failure {
         let closed_pipe = error.kind() == io::ErrorKind::BrokenPipe;
         let error = anyhow::Error::new(error).context("cannot write to standard output");
         Self {
-            kind: Kind::Io,
+            kind: FailureKind::Io,
             error,
             help: None,
             closed_pipe,
@@ -67,7 +67,7 @@ impl Failure {
     }
 
     /// Decides the exit code.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> FailureKind {
         self.kind
     }
 
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn the_chain_is_printed_once() {
         let disk = io::Error::other("disk on fire");
-        let failure = Failure::new(Kind::Io, disk)
+        let failure = Failure::new(FailureKind::Io, disk)
             .context("cannot write a.txt: disk on fire")
             .context("cannot save")
             .help("extinguish it");

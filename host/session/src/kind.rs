@@ -1,10 +1,10 @@
 //! Exit codes: one per kind of failure, so that scripts can tell them apart.
 //!
-//! `docs/exit-codes.md` and the last lines of `pbg-host --help` are checked against [`Kind`].
+//! `docs/exit-codes.md` and the last lines of `pbg-host --help` are checked against [`FailureKind`].
 
 /// What kind of failure ended the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FailureKind {
     /// A defect of this program.
     Internal,
     /// The command line is wrong.
@@ -29,7 +29,7 @@ pub enum Kind {
     Interrupted,
 }
 
-impl Kind {
+impl FailureKind {
     /// Every kind, in the order of the codes.
     pub const ALL: [Self; 11] = [
         Self::Internal,
@@ -87,7 +87,7 @@ impl Kind {
 /// The list of codes for `--help`.
 pub fn help_text() -> String {
     let mut text = "Exit codes:\n    0  success".to_owned();
-    for kind in Kind::ALL {
+    for kind in FailureKind::ALL {
         text.push_str(&format!("\n  {:>3}  {}", kind.code(), kind.meaning()));
     }
     text
@@ -99,16 +99,16 @@ mod tests {
 
     #[test]
     fn codes_differ() {
-        let mut codes: Vec<u8> = Kind::ALL.iter().map(|k| k.code()).collect();
+        let mut codes: Vec<u8> = FailureKind::ALL.iter().map(|k| k.code()).collect();
         codes.dedup();
-        assert_eq!(codes.len(), Kind::ALL.len());
+        assert_eq!(codes.len(), FailureKind::ALL.len());
         assert!(codes.is_sorted() && !codes.contains(&0));
     }
 
     #[test]
     fn the_documentation_lists_every_code() {
         let page = include_str!("../../../docs/exit-codes.md");
-        for kind in Kind::ALL {
+        for kind in FailureKind::ALL {
             let row = format!("| {} | {} |", kind.code(), kind.meaning());
             assert!(
                 page.contains(&row),
@@ -119,6 +119,10 @@ mod tests {
             .lines()
             .filter(|l| l.starts_with("| ") && !l.starts_with("| code"))
             .count();
-        assert_eq!(rows, Kind::ALL.len() + 1, "one row per code, and one for 0");
+        assert_eq!(
+            rows,
+            FailureKind::ALL.len() + 1,
+            "one row per code, and one for 0"
+        );
     }
 }

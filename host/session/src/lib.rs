@@ -15,4 +15,4 @@ pub mod plugins;
 
 pub use failure::{Failure, Result};
 pub use front::Front;
-pub use kind::Kind;
+pub use kind::FailureKind;

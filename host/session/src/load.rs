@@ -12,7 +12,7 @@ use pbg_store::dataset::Dataset;
 
 use crate::failure::{Failure, Result};
 use crate::front::Front;
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::plugins;
 
 pub use values::overrides;
@@ -76,14 +76,14 @@ pub fn trained(
                 other.display()
             );
             let help = "name one of them; `--checkpoint` is for the configuration of another file";
-            return Err(Failure::message(Kind::Usage, text).help(help));
+            return Err(Failure::message(FailureKind::Usage, text).help(help));
         }
         _ => (),
     }
     if let Some(path) = named.filter(|path| !path.exists()) {
         let text = format!("there is no file and no folder {}", path.display());
         let help = "name the folder of a checkpoint, or the configuration of the run that made it";
-        return Err(Failure::message(Kind::Config, text).help(help));
+        return Err(Failure::message(FailureKind::Config, text).help(help));
     }
     as_trained(&read(named)?, checkpoint, overrides, front)
 }
@@ -127,7 +127,7 @@ fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Res
     })?;
     let text = trained
         .to_toml()
-        .map_err(|error| Failure::new(Kind::Checkpoint, error))?;
+        .map_err(|error| Failure::new(FailureKind::Checkpoint, error))?;
     let origin = format!("the configuration in {}", folder.display());
     let files = plugins::search_path().files();
     let installed = plugins::installed(&files);
@@ -145,7 +145,7 @@ fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Res
         folder.display(),
         config.dataset
     );
-    Err(Failure::message(Kind::Data, text).help("say where it is: `--set dataset=FOLDER`"))
+    Err(Failure::message(FailureKind::Data, text).help("say where it is: `--set dataset=FOLDER`"))
 }
 
 /// A configuration with paths and names resolved, where there is what computes what it asks for; what its text leaves
@@ -253,12 +253,12 @@ fn read(path: Option<&Path>) -> Result<Text> {
                 "`pbg-host config default > {DEFAULT_NAME}` writes one to start from, \
                  or name yours: `pbg-host train CONFIG`"
             );
-            Err(Failure::message(Kind::Config, text).help(help))
+            Err(Failure::message(FailureKind::Config, text).help(help))
         }
         Err(error) => {
             let text = format!("cannot read the configuration {}", path.display());
             let missing = error.kind() == io::ErrorKind::NotFound;
-            let failure = Failure::new(Kind::Config, error).context(text);
+            let failure = Failure::new(FailureKind::Config, error).context(text);
             Err(match missing {
                 true => failure.help(format!(
                     "`pbg-host config default > {}` writes one to start from",

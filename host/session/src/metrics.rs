@@ -8,7 +8,7 @@ use pbg_core::nearest::nearest;
 use pbg_store::files::{self, FileError};
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 
 /// No event is as long.
 const LINE_BYTES: u64 = 1 << 20;
@@ -24,7 +24,7 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
     let size = files::size(path).map_err(unreadable)?;
     if size > FILE_BYTES {
         let text = format!("{}: {size} bytes are no events of a run", path.display());
-        return Err(Failure::message(Kind::Checkpoint, text));
+        return Err(Failure::message(FailureKind::Checkpoint, text));
     }
     let mut lines = BufReader::new(files::open(path).map_err(unreadable)?);
     let mut events = Vec::new();
@@ -68,20 +68,20 @@ pub fn known(kind: &str) -> Result<()> {
         None => format!("there are {}", kinds.join(", ")),
     };
     let text = format!("a run has no events of the kind {kind:?}");
-    Err(Failure::message(Kind::Usage, text).help(help))
+    Err(Failure::message(FailureKind::Usage, text).help(help))
 }
 
 fn event(line: &[u8], path: &Path, number: usize) -> Result<Line> {
     serde_json::from_slice(line).map_err(|error| {
         let place = format!("{}, line {number}: no event of a run", path.display());
-        Failure::new(Kind::Checkpoint, error).context(place)
+        Failure::new(FailureKind::Checkpoint, error).context(place)
     })
 }
 
 fn unreadable(error: FileError) -> Failure {
     let kind = match error.is_not_found() || error.is_damage() {
-        true => Kind::Checkpoint,
-        false => Kind::Io,
+        true => FailureKind::Checkpoint,
+        false => FailureKind::Io,
     };
     Failure::new(kind, error)
 }

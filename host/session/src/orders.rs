@@ -7,12 +7,12 @@ use pbg_config::Config;
 use pbg_core::strategy::BucketOrder;
 use pbg_lab::comparison::NamedOrder;
 use pbg_lab::stall::Rates;
-use pbg_wasm::{Kind as Slot, Limits, Plugin, PluginSource, Sandbox, standard};
+use pbg_wasm::{Limits, Plugin, PluginSource, Sandbox, Slot, standard};
 use serde_json::{Map, Value};
 
 use crate::failure::{Failure, Result};
 use crate::front::Front;
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::plugins;
 
 /// An order as the command line names it: `beta`, `my_order.wasm`, `beta:assignment=random`.
@@ -127,7 +127,7 @@ impl Loader {
         let kind = plugin.inspection().kind;
         if kind != Slot::BucketOrder {
             let text = format!("{}: is a {kind}, not a bucket order", wanted.label);
-            return Err(Failure::message(Kind::Plugin, text));
+            return Err(Failure::message(FailureKind::Plugin, text));
         }
         let declared = &plugin.inspection().metadata.parameters;
         let mut parameters: Map<String, Value> = rate_parameters(&self.rates)

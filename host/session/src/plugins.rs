@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use pbg_config::{Config, Installed};
 use pbg_core::strategy::{BucketOrder, Loss};
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};
-use pbg_wasm::{Grant, Kind as Slot, Limits, PluginPath, Sandbox};
+use pbg_wasm::{Grant, Limits, PluginPath, Sandbox, Slot};
 
 pub use self::log::PluginLog;
 pub use self::operators::{given as given_operators, load as load_operators};

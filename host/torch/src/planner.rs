@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use pbg_core::model::Precision;
-use pbg_kernels::device::{BatchPlanner, Plan, PlannedBatch, Program, Programs};
+use pbg_kernels::device::{BatchPlan, BatchPlanner, PlannedBatch, Program, Programs};
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Execution, Job, StepError, WorkerError};
+use pbg_kernels::step::{BatchJob, Execution, StepError, WorkerError};
 
 use super::step::DeviceStep;
 use super::touched::{Offsets, Touch};
@@ -24,7 +24,7 @@ pub(super) struct TorchPlanner {
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) program: Arc<Program>,
-    pub(super) plan: Plan,
+    pub(super) plan: BatchPlan,
     pub(super) offsets: Offsets,
 }
 
@@ -46,7 +46,7 @@ impl TorchPlanner {
     ///
     /// # Errors
     /// When it does not fit the model or the tables.
-    pub(super) fn planned(&mut self, job: &Job<'_>) -> Result<Planned, StepError> {
+    pub(super) fn planned(&mut self, job: &BatchJob<'_>) -> Result<Planned, StepError> {
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<DeviceStep<'_>>(spec, execution, job)?;
         Ok(Planned {
@@ -58,7 +58,7 @@ impl TorchPlanner {
 }
 
 impl BatchPlanner for TorchPlanner {
-    fn plan(&mut self, job: &Job<'_>) -> Result<PlannedBatch, StepError> {
+    fn plan(&mut self, job: &BatchJob<'_>) -> Result<PlannedBatch, StepError> {
         Ok(Box::new(self.planned(job)?))
     }
 }

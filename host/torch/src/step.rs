@@ -10,11 +10,11 @@ use pbg_core::batch_graph::{Negatives, Operation, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::strategy::{Formula, LossWorker};
 use pbg_kernels::device::{
-    Compare, Comparison, N3, NO_ROUNDED_DISTANCES, PassStages, Plan, Slice, SliceStages,
+    BatchPlan, Compare, Comparison, N3, NO_ROUNDED_DISTANCES, PassStages, Slice, SliceStages,
     StepExecutor, pair,
 };
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{BatchStats, Job, StepError};
+use pbg_kernels::step::{BatchJob, BatchStats, StepError};
 use tch::{Kind, TchError, Tensor};
 
 use super::error::DeviceError;
@@ -41,8 +41,8 @@ const NO_RELATIONS: &str =
 /// A batch on a device.
 pub(super) struct DeviceStep<'b> {
     pub(super) spec: &'b ModelSpec,
-    pub(super) plan: &'b Plan,
-    pub(super) job: &'b Job<'b>,
+    pub(super) plan: &'b BatchPlan,
+    pub(super) job: &'b BatchJob<'b>,
     pub(super) place: TorchPlace,
     pub(super) loss: &'b mut dyn LossWorker,
     /// The loss's, as it is when the batch begins.
@@ -160,7 +160,7 @@ impl StepExecutor for DeviceStep<'_> {
     type PassMemory = ();
     type SliceMemory = ();
     type Entities<'m> = [Option<EntireSide>; 2];
-    type Rows<'m> = SliceRows;
+    type Gathered<'m> = SliceRows;
     type Scored<'m> = Scored<'m>;
     type ScoreGradients<'m> = ScoreGradients<'m>;
 

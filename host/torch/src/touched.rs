@@ -5,8 +5,8 @@ use pbg_core::graph::Side;
 use tch::{TchError, Tensor};
 
 use super::place::TorchPlace;
-use pbg_kernels::device::Plan;
-use pbg_kernels::step::Job;
+use pbg_kernels::device::BatchPlan;
+use pbg_kernels::step::BatchJob;
 
 const NONE: u32 = u32::MAX;
 /// Columns of [`Touched`].
@@ -84,7 +84,7 @@ pub(super) struct Touched {
 
 impl Touch {
     /// Numbers what a batch touches.
-    pub(super) fn batch(&mut self, job: &Job<'_>, plan: &Plan) -> Offsets {
+    pub(super) fn batch(&mut self, job: &BatchJob<'_>, plan: &BatchPlan) -> Offsets {
         self.number(job, plan);
         let relation_counts = self.number_relations(job, plan);
         let (mut columns, mut ends) = (Vec::new(), [0; COLUMNS]);
@@ -100,7 +100,7 @@ impl Touch {
     }
 
     /// Appends a column of [`Touched`], counted from 0.
-    fn column(&self, column: usize, job: &Job<'_>, plan: &Plan, columns: &mut Vec<i64>) {
+    fn column(&self, column: usize, job: &BatchJob<'_>, plan: &BatchPlan, columns: &mut Vec<i64>) {
         let side = Side::BOTH[column % 2];
         let places = |ids: &[u32], columns: &mut Vec<i64>| {
             columns.extend(ids.iter().map(|&id| self.place(job, side, id)));
@@ -121,7 +121,7 @@ impl Touch {
         }
     }
 
-    fn number(&mut self, job: &Job<'_>, plan: &Plan) {
+    fn number(&mut self, job: &BatchJob<'_>, plan: &BatchPlan) {
         for side in Side::BOTH {
             let rows = match job.tables.shared() && side == Side::Rhs {
                 true => 0,
@@ -145,7 +145,7 @@ impl Touch {
     }
 
     /// Numbers the relations that occur; returns how often each does.
-    fn number_relations(&mut self, job: &Job<'_>, plan: &Plan) -> Vec<f32> {
+    fn number_relations(&mut self, job: &BatchJob<'_>, plan: &BatchPlan) -> Vec<f32> {
         let Some(relations) = job.relations() else {
             self.relations.reset(1);
             self.relations.touch(0);
@@ -163,7 +163,7 @@ impl Touch {
         counts
     }
 
-    fn place(&self, job: &Job<'_>, side: Side, id: u32) -> i64 {
+    fn place(&self, job: &BatchJob<'_>, side: Side, id: u32) -> i64 {
         let (table, row) = locate(job, side, id);
         let before = if table == 0 {
             0
@@ -195,7 +195,7 @@ impl Offsets {
 }
 
 /// Which of the two tables has the rows of `side`.
-fn table_of(job: &Job<'_>, side: Side) -> usize {
+fn table_of(job: &BatchJob<'_>, side: Side) -> usize {
     match job.tables.shared() {
         true => 0,
         false => side as usize,
@@ -204,7 +204,7 @@ fn table_of(job: &Job<'_>, side: Side) -> usize {
 
 /// The table and the row of an entity that is on `side` or replaces it: offsets beyond the side's own
 /// table count on into the other one.
-fn locate(job: &Job<'_>, side: Side, id: u32) -> (usize, u32) {
+fn locate(job: &BatchJob<'_>, side: Side, id: u32) -> (usize, u32) {
     let own = table_of(job, side);
     match id.checked_sub(job.tables.side(side).entities() as u32) {
         Some(row) if !job.tables.shared() => (side.other() as usize, row),

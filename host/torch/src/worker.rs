@@ -8,7 +8,7 @@ use pbg_kernels::device::{self, BatchPlanner, DeviceWorker, Memory, PlannedBatch
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    BatchStats, ClusterTimes, Execution, Job, ScoreObserver, StepError, Tables, WorkerError,
+    BatchJob, BatchStats, ClusterTimes, Execution, ScoreObserver, StepError, Tables, WorkerError,
 };
 use tch::Tensor;
 
@@ -57,7 +57,7 @@ impl TorchWorker {
 
     fn work(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
         observer: Option<&mut ScoreObserver<'_>>,
     ) -> Result<BatchStats, DeviceError> {
@@ -71,7 +71,7 @@ impl TorchWorker {
 
     fn work_as_planned(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         Planned {
             program,
             plan,
@@ -114,13 +114,17 @@ impl TorchWorker {
 }
 
 impl DeviceWorker for TorchWorker {
-    fn train(&mut self, job: &Job<'_>, loss: &mut dyn LossWorker) -> Result<BatchStats, StepError> {
+    fn train(
+        &mut self,
+        job: &BatchJob<'_>,
+        loss: &mut dyn LossWorker,
+    ) -> Result<BatchStats, StepError> {
         Ok(self.work(job, loss, None)?)
     }
 
     fn train_observed(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {
@@ -134,7 +138,7 @@ impl DeviceWorker for TorchWorker {
 
     fn train_planned(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         planned: PlannedBatch,
         loss: &mut dyn LossWorker,
     ) -> Result<BatchStats, StepError> {
@@ -180,7 +184,11 @@ fn lock<'a>(tables: &Tables<'a>) -> Result<[Option<MutexGuard<'a, TableRows>>; 2
 }
 
 /// The factor of each edge's loss, if any is not 1.
-fn weights(job: &Job<'_>, relation: f32, place: TorchPlace) -> Result<Option<Tensor>, DeviceError> {
+fn weights(
+    job: &BatchJob<'_>,
+    relation: f32,
+    place: TorchPlace,
+) -> Result<Option<Tensor>, DeviceError> {
     let weights = match job.batch.weight {
         Some(weights) => transfer::floats(weights, place)?,
         None if relation == 1.0 => return Ok(None),

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pbg_core::event::{GroupSeconds, IoStats};
-use pbg_core::graph::{Bucket, Side};
+use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::plan::{self, Eviction};
 use pbg_core::schedule::Acquired;
 use pbg_core::strategy::Pass;
 
 use crate::error::RunError;
 use crate::groups::Clock;
-use crate::layout::{Group, Layout, TableKey};
+use crate::layout::{Layout, TableKey};
 pub use crate::transfer::Committed;
 use crate::transfer::{Slot, Storage, Tables, Transfers};
 pub(crate) use copies::Copies;
@@ -149,13 +149,13 @@ impl<S: TableStore> PartitionBuffer<S> {
 
     /// Groups in the buffer now.
     #[must_use]
-    pub fn resident(&self) -> Vec<Group> {
+    pub fn resident(&self) -> Vec<SidePartition> {
         self.slots.iter().map(|slot| slot.group).collect()
     }
 
     /// Those of them that were trained since they entered it.
     #[must_use]
-    pub fn changed(&self) -> Vec<Group> {
+    pub fn changed(&self) -> Vec<SidePartition> {
         let changed = self.slots.iter().filter(|slot| slot.changed);
         changed.map(|slot| slot.group).collect()
     }
@@ -165,7 +165,11 @@ impl<S: TableStore> PartitionBuffer<S> {
     ///
     /// # Errors
     /// When a table cannot be loaded.
-    pub fn restore(&mut self, resident: &[Group], changed: &[Group]) -> Result<(), RunError> {
+    pub fn restore(
+        &mut self,
+        resident: &[SidePartition],
+        changed: &[SidePartition],
+    ) -> Result<(), RunError> {
         for &group in resident.iter().take(self.capacity) {
             let mut slot = self.load(group)?;
             slot.changed = changed.contains(&group);
@@ -201,7 +205,7 @@ impl<S: TableStore> PartitionBuffer<S> {
     }
 
     /// Drops those groups that `is_stale`, which were not trained since they were written: others have changed them.
-    pub fn forget(&mut self, is_stale: impl Fn(Group) -> bool) {
+    pub fn forget(&mut self, is_stale: impl Fn(SidePartition) -> bool) {
         self.slots
             .retain(|slot| slot.unsaved || !is_stale(slot.group));
         self.transfers.forget(is_stale);
@@ -219,7 +223,7 @@ impl<S: TableStore> PartitionBuffer<S> {
         let (started, committing) = (Instant::now(), self.transfers.time_of_commits());
         let mut io = IoStats::default();
         let turn = self.turn.as_mut();
-        let needed: Vec<Group> =
+        let needed: Vec<SidePartition> =
             turn.map_or_else(Vec::new, |turn| plan::needs(&turn.pass, bucket).collect());
         for &group in &needed {
             if self.slots.iter().any(|slot| slot.group == group) {
@@ -246,7 +250,7 @@ impl<S: TableStore> PartitionBuffer<S> {
         Ok(io)
     }
 
-    fn evict(&mut self, needed: &[Group], position: usize, io: &mut IoStats) {
+    fn evict(&mut self, needed: &[SidePartition], position: usize, io: &mut IoStats) {
         let resident = self.resident();
         let victim = self
             .turn
@@ -268,7 +272,7 @@ impl<S: TableStore> PartitionBuffer<S> {
     /// Makes the tables that a bucket trains the buffer's alone: a commit that is still to write one keeps it,
     /// and a copy is trained, as far as there is room for copies. One that is trained elsewhere needs none. Gives
     /// the time that copying took.
-    fn prepare(&mut self, needed: &[Group]) -> Result<Duration, RunError> {
+    fn prepare(&mut self, needed: &[SidePartition]) -> Result<Duration, RunError> {
         let mut copying = Duration::ZERO;
         let Self {
             store,
@@ -307,7 +311,7 @@ impl<S: TableStore> PartitionBuffer<S> {
             return;
         };
         let lacking = plan[position + 1..].iter().find_map(|&bucket| {
-            let mut lacks: Vec<Group> = plan::needs(pass, bucket).collect();
+            let mut lacks: Vec<SidePartition> = plan::needs(pass, bucket).collect();
             lacks.retain(|group| !self.slots.iter().any(|slot| slot.group == *group));
             (!lacks.is_empty()).then_some(lacks)
         });
@@ -382,7 +386,7 @@ impl<S: TableStore> PartitionBuffer<S> {
         self.transfers.committed(wait)
     }
 
-    fn load(&mut self, group: Group) -> Result<Slot<S::Table>, RunError> {
+    fn load(&mut self, group: SidePartition) -> Result<Slot<S::Table>, RunError> {
         self.transfers
             .load(group, self.layout.group_tables(group).collect());
         self.transfers.take(group)

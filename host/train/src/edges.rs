@@ -13,7 +13,7 @@ use pbg_core::seed::{self, Purpose};
 use pbg_store::dataset::EdgeSet;
 
 use crate::error::RunError;
-use crate::groups::{Clock, Group, Work};
+use crate::groups::{Clock, GroupHandle, Work};
 
 /// Which edges, and in which order.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl Work for Edging {
 
 /// The group that prepares edges.
 pub(crate) struct EdgeReader {
-    group: Group<Edging>,
+    group: GroupHandle<Edging>,
     /// Buckets that may be prepared before they are asked for.
     ahead: usize,
     /// What it was asked for and has not handed over yet, in order.
@@ -100,7 +100,7 @@ impl EdgeReader {
     ) -> Result<Self, RunError> {
         let pipe = ahead.map(|ahead| (pipeline::EDGES, ahead));
         Ok(Self {
-            group: Group::start(pipe, Edging(Box::new(source)), training)?,
+            group: GroupHandle::start(pipe, Edging(Box::new(source)), training)?,
             ahead: ahead.unwrap_or(0),
             asked: VecDeque::new(),
         })

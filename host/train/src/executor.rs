@@ -8,7 +8,7 @@ use pbg_kernels::device::{DeviceWorker, OpenError, Place, PlannedBatch};
 use pbg_kernels::libtorch;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{BatchStats, ClusterTimes, Job, StepError, StepWorker, WorkerError};
+use pbg_kernels::step::{BatchJob, BatchStats, ClusterTimes, StepError, StepWorker, WorkerError};
 
 use crate::error::{RunError, SettingError};
 use crate::groups::Clock;
@@ -32,7 +32,7 @@ impl Executor {
     /// As [`StepWorker::train`].
     pub fn train(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
     ) -> Result<BatchStats, StepError> {
         match self {
@@ -49,7 +49,7 @@ impl Executor {
     pub(crate) fn train_together(
         executors: &mut [Self],
         losses: &mut [Box<dyn LossWorker>],
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
     ) -> Result<BatchStats, StepError> {
         match executors {
             [one] => one.train(job, losses[0].as_mut()),
@@ -71,7 +71,7 @@ impl Executor {
     pub(crate) fn train_planned(
         executors: &mut [Self],
         losses: &mut [Box<dyn LossWorker>],
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         planned: PlannedBatch,
     ) -> Result<BatchStats, StepError> {
         match executors {

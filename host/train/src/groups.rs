@@ -93,7 +93,7 @@ fn timed<T>(part: &AtomicU64, work: impl FnOnce() -> T) -> T {
 }
 
 /// A group, as training sees it.
-pub(crate) struct Group<W: Work> {
+pub(crate) struct GroupHandle<W: Work> {
     place: Place<W>,
     /// What it made that was not asked for yet.
     kept: VecDeque<Answer<W>>,
@@ -118,7 +118,7 @@ struct Thread<W: Work> {
     handle: Option<JoinHandle<()>>,
 }
 
-impl<W: Work> Group<W> {
+impl<W: Work> GroupHandle<W> {
     /// Starts a group for training, whose clock is `training`. `pipe` is the name of the group and how many
     /// orders and, apart from them, answers may wait; without it, orders are carried out by who gives them.
     ///

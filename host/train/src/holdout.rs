@@ -6,8 +6,8 @@ use pbg_core::batching::{self, ByRelation};
 use pbg_core::event::RankStats;
 use pbg_core::seed::Purpose;
 use pbg_core::strategy::LossWorker;
-use pbg_kernels::negatives::Draws;
-use pbg_kernels::step::{EvalStats, Job, StepWorker};
+use pbg_kernels::negatives::NegativeDraws;
+use pbg_kernels::step::{BatchJob, EvalStats, StepWorker};
 use rand::RngExt;
 
 use crate::error::RunError;
@@ -74,7 +74,7 @@ fn evaluate_share(
     };
     let mut rng = fixed.stream(Purpose::EvalNegatives, worker as u64);
     let mut columns = Columns::default();
-    let mut draws = Draws::default();
+    let mut draws = NegativeDraws::default();
     let mut total = RankStats::default();
     let mut batch = |indices: &[u32], relation: Option<u32>| -> Result<(), RunError> {
         columns.fill(work.edges, indices);
@@ -90,7 +90,7 @@ fn evaluate_share(
             &mut rng,
         );
         let stats = evaluator.evaluate(
-            &Job {
+            &BatchJob {
                 batch: &batch,
                 tables: &tables,
                 params: work.params,

@@ -19,7 +19,7 @@ use crate::layout::TableKey;
 use crate::trained::Trained;
 
 pub use build::{BuiltType, IndexOptions, IndexReport, Linking};
-pub use part::Kind;
+pub use part::WalkKind;
 pub(crate) use part::{Part, Walks};
 
 /// Answers with the help of an index.
@@ -121,7 +121,7 @@ impl Index {
     pub(crate) fn width(
         &self,
         name: &str,
-        kind: Kind,
+        kind: WalkKind,
         with: WithIndex,
     ) -> Result<Width, IndexError> {
         let of_type = self.of_type(name)?;

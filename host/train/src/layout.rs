@@ -5,7 +5,7 @@
 //! partition belong to no group and stay in memory throughout.
 
 use pbg_config::Config;
-use pbg_core::graph::{Bucket, Side};
+use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::model::{Optimizer, Storage};
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};
@@ -68,9 +68,6 @@ const MODERATE: u64 = 256 << 20;
 
 /// A table: an entity type (index into [`Layout::types`]) and a partition.
 pub type TableKey = (usize, u32);
-
-/// A unit of the buffer: a side and a partition; the left side where sides are shared.
-pub type Group = (Side, u32);
 
 /// The tables of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,7 +135,7 @@ impl Layout {
     }
 
     /// Tables that `group` loads together.
-    pub fn group_tables(&self, group: Group) -> impl Iterator<Item = TableKey> + '_ {
+    pub fn group_tables(&self, group: SidePartition) -> impl Iterator<Item = TableKey> + '_ {
         let (side, partition) = group;
         self.types
             .iter()
@@ -157,7 +154,7 @@ impl Layout {
 
     /// Bytes that loading `group` reads, and writing it writes.
     #[must_use]
-    pub fn stored_group_bytes(&self, group: Group) -> u64 {
+    pub fn stored_group_bytes(&self, group: SidePartition) -> u64 {
         self.group_tables(group)
             .map(|(t, p)| self.types[t].stored_bytes(p))
             .sum()
@@ -165,7 +162,7 @@ impl Layout {
 
     /// Bytes that `group` takes in memory.
     #[must_use]
-    pub fn group_bytes(&self, group: Group) -> u64 {
+    pub fn group_bytes(&self, group: SidePartition) -> u64 {
         self.group_tables(group)
             .map(|(t, p)| self.types[t].bytes(p))
             .sum()
@@ -206,7 +203,13 @@ impl Layout {
 
     /// What a bucket order is asked for pass `id`.
     #[must_use]
-    pub fn pass(&self, config: &Config, id: PassId, edges: Vec<u64>, resident: Vec<Group>) -> Pass {
+    pub fn pass(
+        &self,
+        config: &Config,
+        id: PassId,
+        edges: Vec<u64>,
+        resident: Vec<SidePartition>,
+    ) -> Pass {
         let bytes = |side, n: u32| (0..n).map(|p| self.stored_group_bytes((side, p))).collect();
         let at = [
             u64::from(id.epoch),

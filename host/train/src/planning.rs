@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use pbg_core::batch_graph::pipeline::PLANNING;
 use pbg_kernels::device::{BatchPlanner, PlannedBatch};
-use pbg_kernels::negatives::Draws;
-use pbg_kernels::step::{Job, StepError};
+use pbg_kernels::negatives::NegativeDraws;
+use pbg_kernels::step::{BatchJob, StepError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::error::RunError;
@@ -28,7 +28,7 @@ pub struct Planning {
 /// A batch that is ready to be trained.
 pub(crate) struct PreparedBatch {
     pub(crate) columns: Columns,
-    pub(crate) draws: Draws,
+    pub(crate) draws: NegativeDraws,
     /// How the device goes about it.
     pub(crate) plan: Result<PlannedBatch, StepError>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct PreparedBatch {
 /// The batches that a bucket's thread prepares, in order.
 pub(crate) struct PreparedBatches {
     ready: Receiver<PreparedBatch>,
-    used: SyncSender<(Columns, Draws)>,
+    used: SyncSender<(Columns, NegativeDraws)>,
 }
 
 impl PreparedBatches {
@@ -46,7 +46,7 @@ impl PreparedBatches {
     }
 
     /// Gives back memory for batches to come.
-    pub(crate) fn give_back(&self, columns: Columns, draws: Draws) {
+    pub(crate) fn give_back(&self, columns: Columns, draws: NegativeDraws) {
         // Where there is no batch to come, there is nobody who takes it.
         let _kept = self.used.try_send((columns, draws));
     }
@@ -97,14 +97,17 @@ impl Planning {
         work: &Work<'_>,
         batches: Chunks<'_, u32>,
         mut rng: Xoshiro256PlusPlus,
-        (report, spare): (SyncSender<PreparedBatch>, Receiver<(Columns, Draws)>),
+        (report, spare): (
+            SyncSender<PreparedBatch>,
+            Receiver<(Columns, NegativeDraws)>,
+        ),
     ) -> Result<(), RunError> {
         let tables = work.tables(0)?;
         for indices in batches {
             let started = Instant::now();
             let (mut columns, mut draws) = spare.try_recv().unwrap_or_default();
             work.prepare(indices, None, &mut columns, &mut draws, &mut rng)?;
-            let plan = self.planner.plan(&Job {
+            let plan = self.planner.plan(&BatchJob {
                 batch: &columns.batch(None),
                 tables: &tables,
                 params: work.params,

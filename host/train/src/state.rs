@@ -2,14 +2,14 @@
 
 use pbg_config::Config;
 use pbg_core::event::{CallSeconds, IoStats, RankStats, TrainStats};
-use pbg_core::graph::Side;
+use pbg_core::graph::{Side, SidePartition};
 use pbg_core::loss::LossState;
 use pbg_core::plateau::Plateau;
 use pbg_core::schedule::{Extent, Schedule};
 use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
 
-use crate::layout::{Group, Layout};
+use crate::layout::Layout;
 
 /// Where the run is, and the sums of the epoch it is in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,11 +19,11 @@ pub(crate) struct RunState {
     /// Buckets trained in the whole run.
     pub(crate) index: u64,
     /// Groups in the buffer, so that an order that looks at them plans the same after a resume.
-    pub(crate) resident: Vec<Group>,
+    pub(crate) resident: Vec<SidePartition>,
     /// Those of them that were trained since they entered the buffer, so that traffic is counted the same
     /// after a resume.
     #[serde(default)]
-    pub(crate) changed: Vec<Group>,
+    pub(crate) changed: Vec<SidePartition>,
     /// Sums of the current epoch.
     pub(crate) epoch: EpochSums,
     /// What the loss remembers, where it does.
@@ -39,7 +39,7 @@ impl RunState {
     pub(crate) fn check(&self, extent: Extent, layout: &Layout) -> Result<(), String> {
         let grid = layout.grid().collect();
         self.schedule.check(extent, grid)?;
-        let exists = |&(side, partition): &Group| match side {
+        let exists = |&(side, partition): &SidePartition| match side {
             Side::Lhs => partition < layout.lhs_partitions,
             Side::Rhs => partition < layout.rhs_partitions && !layout.shared,
         };

@@ -4,6 +4,7 @@
 //! written one, and what leaves the buffer has left memory before what enters it takes its place. What a
 //! commit still has to do once its tables are written waits until there is no order.
 
+use pbg_core::graph::SidePartition;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use pbg_core::event::GroupSeconds;
 use crate::buffer::{Copies, TableStore};
 use crate::error::RunError;
 use crate::groups::{self, Work};
-use crate::layout::{Group, TableKey};
+use crate::layout::TableKey;
 use crate::processor;
 
 /// Tables with their keys. A commit that is still to write one shares it with the buffer.
@@ -22,7 +23,7 @@ pub(crate) type Tables<T> = Vec<(TableKey, Arc<T>)>;
 /// Tables that are loaded and evicted together.
 #[derive(Debug)]
 pub(crate) struct Slot<T> {
-    pub(crate) group: Group,
+    pub(crate) group: SidePartition,
     pub(crate) tables: Tables<T>,
     /// Whether they were trained since they entered the buffer.
     pub(crate) changed: bool,
@@ -43,7 +44,7 @@ pub struct Committed {
 
 /// What the storage group is asked for.
 pub(crate) enum Order<S: TableStore> {
-    Load(Group, Vec<TableKey>),
+    Load(SidePartition, Vec<TableKey>),
     Save(Tables<S::Table>),
     Commit(S::Cut, Tables<S::Table>),
 }
@@ -59,8 +60,8 @@ pub(crate) enum Done<T> {
 
 /// What is on its way in and out of memory.
 pub(crate) struct Transfers<S: TableStore> {
-    storage: groups::Group<Storage<S>>,
-    under_way: Vec<Group>,
+    storage: groups::GroupHandle<Storage<S>>,
+    under_way: Vec<SidePartition>,
     arrived: Vec<Slot<S::Table>>,
     /// Whether a commit's tables are still to be written.
     writing: bool,
@@ -82,7 +83,7 @@ impl<S: TableStore> Transfers<S> {
         // Both partitions of a bucket may leave the buffer, then come those to be read, and a commit.
         let pipe = ahead.map(|ahead| (pipeline::STORAGE, 2 + ahead + 1));
         Ok(Self {
-            storage: groups::Group::start(pipe, storage, training)?,
+            storage: groups::GroupHandle::start(pipe, storage, training)?,
             under_way: Vec::new(),
             arrived: Vec::new(),
             writing: false,
@@ -98,7 +99,7 @@ impl<S: TableStore> Transfers<S> {
     }
 
     /// Starts reading `group`, unless it is on its way already.
-    pub(crate) fn load(&mut self, group: Group, keys: Vec<TableKey>) {
+    pub(crate) fn load(&mut self, group: SidePartition, keys: Vec<TableKey>) {
         if !self.under_way.contains(&group) && !self.arrived.iter().any(|slot| slot.group == group)
         {
             self.under_way.push(group);
@@ -107,7 +108,7 @@ impl<S: TableStore> Transfers<S> {
     }
 
     /// Waits for `group`, which is on its way.
-    pub(crate) fn take(&mut self, group: Group) -> Result<Slot<S::Table>, RunError> {
+    pub(crate) fn take(&mut self, group: SidePartition) -> Result<Slot<S::Table>, RunError> {
         loop {
             if let Some(found) = self.arrived.iter().position(|slot| slot.group == group) {
                 return Ok(self.arrived.swap_remove(found));
@@ -117,7 +118,7 @@ impl<S: TableStore> Transfers<S> {
     }
 
     /// Drops what was read ahead of groups that `is_stale`.
-    pub(crate) fn forget(&mut self, is_stale: impl Fn(Group) -> bool) {
+    pub(crate) fn forget(&mut self, is_stale: impl Fn(SidePartition) -> bool) {
         self.arrived.retain(|slot| !is_stale(slot.group));
     }
 
@@ -292,7 +293,7 @@ impl<S: TableStore> Storage<S> {
         Ok(())
     }
 
-    fn load(&self, group: Group, keys: &[TableKey]) -> Result<Slot<S::Table>, RunError> {
+    fn load(&self, group: SidePartition, keys: &[TableKey]) -> Result<Slot<S::Table>, RunError> {
         let read = |&key: &TableKey| Ok((key, Arc::new(self.store.load(key)?)));
         Ok(Slot {
             group,

@@ -7,7 +7,7 @@ use pbg_core::model::NegativesFrom;
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::Loss;
-use pbg_kernels::negatives::Draws;
+use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::RelationSpec;
 use pbg_kernels::step::{Batch, Relations, StepError, Tables};
@@ -79,7 +79,7 @@ impl<'a> Work<'a> {
         indices: &[u32],
         relation: Option<u32>,
         columns: &mut Columns,
-        draws: &mut Draws,
+        draws: &mut NegativeDraws,
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<(), RunError> {
         columns.fill(self.edges, indices);

@@ -13,8 +13,8 @@ use pbg_core::event::{Event, TrainStats};
 use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::device::PlannedBatch;
-use pbg_kernels::negatives::Draws;
-use pbg_kernels::step::{Batch, BatchStats, Job, StepError};
+use pbg_kernels::negatives::NegativeDraws;
+use pbg_kernels::step::{Batch, BatchJob, BatchStats, StepError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::draws::{Drawing, Samplers};
@@ -138,7 +138,7 @@ struct WorkerShare<'a, 'w> {
     unreported: TrainStats,
     rng: Xoshiro256PlusPlus,
     columns: Columns,
-    draws: Draws,
+    draws: NegativeDraws,
     batches: usize,
     stats: TrainStats,
     /// Time spent asking the relation sampler.
@@ -166,7 +166,7 @@ impl<'a, 'w> WorkerShare<'a, 'w> {
             unreported: TrainStats::default(),
             rng,
             columns: Columns::default(),
-            draws: Draws::default(),
+            draws: NegativeDraws::default(),
             batches: 0,
             stats: TrainStats::default(),
             sampler: Duration::ZERO,
@@ -276,14 +276,14 @@ impl<'a, 'w> WorkerShare<'a, 'w> {
     fn train_batch(
         &mut self,
         batch: &Batch<'_>,
-        draws: &Draws,
+        draws: &NegativeDraws,
         relation: Option<u32>,
         plan: Option<PlannedBatch>,
     ) -> Result<f32, RunError> {
         let work = self.work;
         let tables = work.tables(relation.unwrap_or(0))?;
         let gate = work.gate.map(RwLock::read);
-        let job = Job {
+        let job = BatchJob {
             batch,
             tables: &tables,
             params: work.params,

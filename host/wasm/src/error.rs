@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pbg_core::strategy::Cause;
 
 use crate::fault::Fault;
-use crate::kind::Kind;
+use crate::kind::Slot;
 
 /// A plugin that cannot be loaded, with its name or path and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -99,9 +99,9 @@ pub enum LoadError {
         /// Which plugin.
         label: String,
         /// What it is.
-        found: Kind,
+        found: Slot,
         /// What was wanted.
-        expected: Kind,
+        expected: Slot,
     },
     /// It failed while it was loaded.
     #[error("plugin {label}: {function}: {reason}")]

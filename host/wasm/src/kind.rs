@@ -8,7 +8,7 @@ use crate::bindings::{PACKAGE, VERSION};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum Slot {
     /// Decides in which order buckets are trained.
     BucketOrder,
     /// Chooses the relation of each batch.
@@ -21,7 +21,7 @@ pub enum Kind {
     TracedOperator,
 }
 
-impl Kind {
+impl Slot {
     /// All kinds.
     pub const ALL: [Self; 5] = [
         Self::BucketOrder,
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::BucketOrder => "bucket order",

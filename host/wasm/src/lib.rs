@@ -56,7 +56,7 @@ pub use compiler::Compiler;
 pub use documented::documented_limits;
 pub use error::LoadError;
 pub use grants::Grant;
-pub use kind::Kind;
+pub use kind::Slot;
 pub use limits::Limits;
 pub use log::LogSink;
 pub use loss::{ComputedLoss, LoadedLoss};

@@ -14,7 +14,7 @@ use crate::compiler::Compiler;
 use crate::engine::Runtime;
 use crate::error::LoadError;
 use crate::grants::{Folders, Grant};
-use crate::kind::Kind;
+use crate::kind::Slot;
 use crate::limits::Limits;
 use crate::log::LogSink;
 use crate::loss::{LoadedLoss, load_computed, load_traced};
@@ -47,7 +47,7 @@ pub struct Sandbox {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Inspection {
     /// The slot that it fills.
-    pub kind: Kind,
+    pub kind: Slot,
     /// The interface package and version it was built for, as in `pbg:plugin@0.1.0`.
     pub wit: String,
     /// Name, version, summary and parameters.
@@ -250,7 +250,7 @@ impl Plugin {
     /// [`LoadError::WrongKind`], [`LoadError::Parameters`], [`LoadError::Interface`], or
     /// [`LoadError::Fault`] where it refuses its configuration.
     pub fn into_order(self, parameters: &Value) -> Result<LoadedOrder, LoadError> {
-        self.expect(Kind::BucketOrder)?;
+        self.expect(Slot::BucketOrder)?;
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
         LoadedOrder::new(self.program, id, declared, parameters)
@@ -261,7 +261,7 @@ impl Plugin {
     /// # Errors
     /// As [`Plugin::into_order`].
     pub fn into_sampler(self, parameters: &Value) -> Result<LoadedSampler, LoadError> {
-        self.expect(Kind::RelationSampler)?;
+        self.expect(Slot::RelationSampler)?;
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
         LoadedSampler::new(self.program, id, declared, parameters)
@@ -272,9 +272,9 @@ impl Plugin {
     /// # Errors
     /// As [`Plugin::into_order`]; a graph that is no loss is a [`LoadError::Fault`] of `build`.
     pub fn into_loss(self, parameters: &Value) -> Result<LoadedLoss, LoadError> {
-        let computed = self.inspection.kind == Kind::ComputedLoss;
+        let computed = self.inspection.kind == Slot::ComputedLoss;
         if !computed {
-            self.expect(Kind::TracedLoss)?;
+            self.expect(Slot::TracedLoss)?;
         }
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
@@ -294,13 +294,13 @@ impl Plugin {
     /// # Errors
     /// As [`Plugin::into_order`]; a formula that is no operator is a [`LoadError::Fault`] of `build`.
     pub fn into_operator(self, parameters: &Value) -> Result<LoadedOperator, LoadError> {
-        self.expect(Kind::TracedOperator)?;
+        self.expect(Slot::TracedOperator)?;
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
         load_operator(Strategy::new(self.program, id, declared, parameters)?)
     }
 
-    fn expect(&self, expected: Kind) -> Result<(), LoadError> {
+    fn expect(&self, expected: Slot) -> Result<(), LoadError> {
         let found = self.inspection.kind;
         if found == expected {
             return Ok(());

@@ -20,7 +20,7 @@ use crate::error::LoadError;
 use crate::fault::{self, Fault};
 use crate::grants::Folders;
 use crate::guest::Guest;
-use crate::kind::Kind;
+use crate::kind::Slot;
 use crate::limits::Limits;
 use crate::log::{GuestLog, LogSink, RunLines};
 
@@ -41,7 +41,7 @@ pub(crate) struct Program {
     pub(crate) label: String,
     /// The file or standard name that it came from.
     pub(crate) source: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: Slot,
     pub(crate) imports: Vec<String>,
     pub(crate) sha256: String,
     pub(crate) size: u64,
@@ -292,7 +292,7 @@ fn check_interfaces(
     runtime: &Runtime,
     component: &Component,
     label: &str,
-) -> Result<(Vec<String>, Kind), LoadError> {
+) -> Result<(Vec<String>, Slot), LoadError> {
     let ty = component.component_type();
     let imports: Vec<String> = ty
         .imports(&runtime.engine)
@@ -317,7 +317,7 @@ fn check_interfaces(
             });
         }
     }
-    let mut kinds = Kind::ALL
+    let mut kinds = Slot::ALL
         .into_iter()
         .filter(|kind| exports.contains(&kind.interface()));
     let reason = match (kinds.next(), kinds.next()) {
@@ -359,7 +359,7 @@ fn advice(import: &str) -> &'static str {
 }
 
 fn no_strategy(exports: &[String]) -> String {
-    let wanted: Vec<String> = Kind::ALL.iter().map(|kind| kind.interface()).collect();
+    let wanted: Vec<String> = Slot::ALL.iter().map(|kind| kind.interface()).collect();
     let found = match exports {
         [] => "nothing".to_owned(),
         some => escaped(&some.join(", "), 300),

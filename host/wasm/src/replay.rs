@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::LoadError;
-use crate::kind::Kind;
+use crate::kind::Slot;
 use crate::limits::Limits;
 use crate::loss::LoadedLoss;
 use crate::plugin::Plugin;
@@ -40,7 +40,7 @@ pub struct Replay {
     /// Who failed.
     pub plugin: StrategyId,
     /// The slot that it filled.
-    pub kind: Kind,
+    pub kind: Slot,
     /// Where it was loaded from: a file, or the name of a standard plugin.
     pub source: String,
     /// In which function.
@@ -121,7 +121,7 @@ pub struct ReplayError {
 impl Replay {
     pub(crate) fn new(
         error: &StrategyError,
-        (kind, source): (Kind, String),
+        (kind, source): (Slot, String),
         limits: Limits,
         parameters: Value,
         call: Call,
@@ -196,7 +196,7 @@ impl Replay {
                 let walk = sampler.create(counts, *batch_size, *seed);
                 Ok(walk.and_then(|mut walk| draw(walk.as_mut(), losses)))
             }
-            Call::Build if plugin.inspection().kind == Kind::TracedOperator => {
+            Call::Build if plugin.inspection().kind == Slot::TracedOperator => {
                 plugin.into_operator(&self.parameters)?;
                 Ok(Ok("a formula".to_owned()))
             }

@@ -1,6 +1,6 @@
 //! The standard plugins, embedded in the program.
 
-use crate::kind::Kind;
+use crate::kind::Slot;
 
 /// A plugin that comes with the program. It has no other power than one from a file.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +8,7 @@ pub struct Standard {
     /// Name, as in a configuration.
     pub name: &'static str,
     /// The slot that it fills.
-    pub kind: Kind,
+    pub kind: Slot,
     /// The component.
     pub bytes: &'static [u8],
 }

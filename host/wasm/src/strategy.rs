@@ -14,7 +14,7 @@ use crate::bindings::{
 use crate::error::LoadError;
 use crate::fault::Fault;
 use crate::guest::Guest;
-use crate::kind::Kind;
+use crate::kind::Slot;
 use crate::limits::Limits;
 use crate::parameters::{Parameter, ParameterValue, complete};
 use crate::program::{Instantiated, Program, chain};
@@ -230,7 +230,7 @@ fn lower(parameters: &[(String, ParameterValue)]) -> Vec<types::ParameterValue<'
 /// Leaves replays of what failed.
 pub(crate) struct Recorder {
     folder: Option<PathBuf>,
-    source: (Kind, String),
+    source: (Slot, String),
     limits: Limits,
     given: Value,
 }

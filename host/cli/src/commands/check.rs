@@ -11,7 +11,7 @@ use pbg_train::{CheckReport, Resolved};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::options::{AllowArgs, ConfigArgs};
 use crate::plugins::{self, Given};
 use crate::terminal::{self, Terminal};
@@ -128,7 +128,7 @@ fn together(resolved: &Resolved, order: &mut dyn BucketOrder, machines: u32) -> 
     let pass = resolved.first_pass()?;
     let tree_init = resolved.config().distributed_tree_init_order;
     let rounds = rounds::rounds(order, &pass, machines, tree_init);
-    rounds.map_err(|fault| Failure::message(Kind::Plugin, fault))
+    rounds.map_err(|fault| Failure::message(FailureKind::Plugin, fault))
 }
 
 fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {

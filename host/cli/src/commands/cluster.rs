@@ -12,7 +12,7 @@ use pbg_core::cluster::{Live as _, Register as _, Written};
 use pbg_core::ledger::{Order, Record, Token, Trainer};
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::Terminal;
 use crate::{load, together};
@@ -78,7 +78,7 @@ fn reach(args: &ConfigArgs, terminal: Terminal) -> Result<(Config, Connection)> 
     let config = load::config(args, terminal)?;
     let Some(method) = &config.distributed_init_method else {
         let what = "this configuration is of one machine";
-        return Err(Failure::message(Kind::Config, what).help(
+        return Err(Failure::message(FailureKind::Config, what).help(
             "set distributed_init_method as the trainers of the run have it, with --set or in the file",
         ));
     };
@@ -97,7 +97,7 @@ fn stop(args: &ConfigArgs, terminal: Terminal) -> Result<()> {
     let (_, connection) = reach(args, terminal)?;
     let order = |record: &Record| match record.trainers().is_empty() {
         true => Err(
-            Failure::message(Kind::Cluster, "nobody takes part in the run")
+            Failure::message(FailureKind::Cluster, "nobody takes part in the run")
                 .help("there is nothing to stop"),
         ),
         false => Ok(Order::Stop),
@@ -128,7 +128,7 @@ fn evict(args: &EvictArgs, terminal: Terminal) -> Result<()> {
                 .map(|trainer| trainer.name.clone());
             let all: Vec<String> = all.collect();
             let what = format!("there is no trainer {:?} in the run", args.trainer);
-            Failure::message(Kind::Usage, what).help(match all.is_empty() {
+            Failure::message(FailureKind::Usage, what).help(match all.is_empty() {
                 true => "nobody takes part".to_owned(),
                 false => format!("these take part: {}", all.join(", ")),
             })
@@ -144,19 +144,19 @@ fn forget(args: &ConfigArgs, terminal: Terminal) -> Result<()> {
         && !record.trainers().is_empty()
     {
         let what = "trainers take part in the run";
-        return Err(Failure::message(Kind::Cluster, what)
+        return Err(Failure::message(FailureKind::Cluster, what)
             .help("`pbg-host cluster stop` has them leave; then forget the ledger"));
     }
     connection
         .forget()
-        .map_err(|no| Failure::message(Kind::Cluster, no))?;
+        .map_err(|no| Failure::message(FailureKind::Cluster, no))?;
     terminal.say("the ledger is empty: the next trainer goes on from the newest checkpoint");
     Ok(())
 }
 
 /// Writes what `order` makes of the newest record; gives the record after it.
 fn change(connection: &Connection, order: impl Fn(&Record) -> Result<Order>) -> Result<Record> {
-    let failed = |what: &dyn std::fmt::Display| Failure::message(Kind::Cluster, what);
+    let failed = |what: &dyn std::fmt::Display| Failure::message(FailureKind::Cluster, what);
     for attempt in 0..ATTEMPTS {
         let entry = connection.read().map_err(|no| failed(&no))?;
         let record = together::record(connection)?;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use pbg_store::generate::Generated;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::terminal::Terminal;
 
 /// Make up a graph whose degrees follow a power law, for tests of scale.
@@ -63,13 +63,13 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         seed: args.seed,
     };
     if let Some(complaint) = graph.complaint() {
-        return Err(Failure::message(Kind::Usage, complaint));
+        return Err(Failure::message(FailureKind::Usage, complaint));
     }
     match &args.out {
         Some(path) => {
             let failed = |e: io::Error| {
                 let context = format!("cannot write {}", path.display());
-                Failure::new(Kind::Io, e).context(context)
+                Failure::new(FailureKind::Io, e).context(context)
             };
             let file = File::create(path).map_err(failed)?;
             graph

@@ -9,7 +9,7 @@ use pbg_report::pages;
 use pbg_train::{Chosen, Entity, Model, Resolved};
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::lines::Lines;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
@@ -188,7 +188,7 @@ fn groups(chosen: &Chosen) -> Vec<String> {
 
 fn refused(error: MapError) -> Failure {
     match error {
-        MapError::Thread(_) => Failure::new(Kind::Internal, error),
-        _ => Failure::message(Kind::Usage, error),
+        MapError::Thread(_) => Failure::new(FailureKind::Internal, error),
+        _ => Failure::message(FailureKind::Usage, error),
     }
 }

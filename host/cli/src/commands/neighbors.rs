@@ -6,7 +6,7 @@ use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_train::Resolved;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::options::{Comparing, IndexArgs, TrainedOptions};
 use crate::terminal::{self, Terminal};
 use crate::{load, notes};
@@ -65,14 +65,14 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         [only] if is_a_model(only) => {
             let text = format!("{} is a model: no entity is named", only.display());
             let help = format!("`pbg-host neighbors {} NAME`", only.display());
-            return Err(Failure::message(Kind::Usage, text).help(help));
+            return Err(Failure::message(FailureKind::Usage, text).help(help));
         }
         [name] => (None, name),
-        _ => return Err(Failure::message(Kind::Usage, "name an entity")),
+        _ => return Err(Failure::message(FailureKind::Usage, "name an entity")),
     };
     let name = name.to_str().ok_or_else(|| {
         let text = format!("the name {} is not valid UTF-8", name.display());
-        Failure::message(Kind::Usage, text)
+        Failure::message(FailureKind::Usage, text)
     })?;
     let resolved = Resolved::new(load::trained(config, &args.which, terminal)?)?;
     let mut model = resolved.query()?;

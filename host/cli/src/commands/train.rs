@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use pbg_train::{ErrorKind, Outcome, Resolved};
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::options::{AllowArgs, ConfigArgs};
 use crate::plugins::{self, Given};
 use crate::progress::{self, Mode};
@@ -137,14 +137,14 @@ fn tell(outcome: Outcome, several: bool, checkpoint: &str, terminal: Terminal) -
             terminal.say(
                 "left the run: what this trainer has trained is settled, and the same command takes part again",
             );
-            Err(Failure::message(Kind::Interrupted, "interrupted"))
+            Err(Failure::message(FailureKind::Interrupted, "interrupted"))
         }
         Outcome::Interrupted { version } => {
             terminal.say(format_args!(
                 "stopped; checkpoint version {version} in {checkpoint} holds everything trained so far: \
                  the same command resumes"
             ));
-            Err(Failure::message(Kind::Interrupted, "interrupted"))
+            Err(Failure::message(FailureKind::Interrupted, "interrupted"))
         }
     }
 }

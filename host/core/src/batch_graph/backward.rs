@@ -3,7 +3,7 @@
 use super::builder::{Builder, Prepared};
 use super::dimension::{Dim, Element};
 use super::error::ShapeError;
-use super::graph::{Cluster, Name, Operation, Pass};
+use super::graph::{BatchPass, Cluster, Name, Operation};
 use super::infer::parameter_width;
 use crate::graph::Side;
 use crate::model::Operator;
@@ -76,7 +76,7 @@ impl Builder {
     /// The relation of each edge among all, by the operators of this pass; gradients go where those of the edges go.
     pub(super) fn predict_relations(
         &mut self,
-        pass: Pass,
+        pass: BatchPass,
         rows: [Prepared; 2],
     ) -> Result<(), ShapeError> {
         let side = pass.operator_side;
@@ -116,7 +116,7 @@ impl Builder {
     /// Gradients of a slice's positives and candidates go back to their tables.
     pub(super) fn back_rows(
         &mut self,
-        pass: Pass,
+        pass: BatchPass,
         side: Side,
         rows: Prepared,
         positives: [Option<usize>; 2],
@@ -155,7 +155,7 @@ impl Builder {
     /// Gradients of rows go back through comparison and operator, and are summed by table row.
     pub(super) fn back(
         &mut self,
-        pass: Pass,
+        pass: BatchPass,
         side: Side,
         rows: Prepared,
         gradients: usize,
@@ -232,7 +232,7 @@ impl Builder {
         }
     }
 
-    pub(super) fn regularize_parameters(&mut self, pass: Pass) -> Result<(), ShapeError> {
+    pub(super) fn regularize_parameters(&mut self, pass: BatchPass) -> Result<(), ShapeError> {
         let i = pass.operator_side as usize;
         match self.operator_gradients[i] {
             Some(gradients) if self.step_spec().regularizes_parameters() => {

@@ -3,7 +3,7 @@
 use super::builder::{Builder, Prepared};
 use super::dimension::{Dim, Element};
 use super::error::ShapeError;
-use super::graph::{Cluster, Graph, Kind, Name, Operation, Pass};
+use super::graph::{BatchPass, Cluster, Graph, Name, Operation, TensorLife};
 use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Operator;
@@ -95,7 +95,7 @@ impl Builder {
     }
 
     /// The rows of `side`, looked up, transformed and prepared: those of a slice, or all.
-    fn rows(&mut self, pass: Pass, side: Side, all: bool) -> Result<Prepared, ShapeError> {
+    fn rows(&mut self, pass: BatchPass, side: Side, all: bool) -> Result<Prepared, ShapeError> {
         let i = side as usize;
         let name = |what| Name {
             what,
@@ -148,7 +148,7 @@ impl Builder {
     /// The rows of `side` as they are in the table: all, or those of the edges and their negatives.
     fn looked_up(
         &mut self,
-        pass: Pass,
+        pass: BatchPass,
         side: Side,
         all: bool,
         result: Name,
@@ -164,7 +164,13 @@ impl Builder {
             let draws = self.step_spec().uniform(side);
             if draws > 0 && pass.replaced.contains(&side) {
                 let dims = [Dim::Chunks, Dim::Draws(side, draws)];
-                inputs.push(self.tensor("draws", Some(side), &dims, Element::U32, Kind::Column));
+                inputs.push(self.tensor(
+                    "draws",
+                    Some(side),
+                    &dims,
+                    Element::U32,
+                    TensorLife::Column,
+                ));
             }
         }
         let name = Name {
@@ -174,7 +180,7 @@ impl Builder {
         Ok(self.node(name, operation, &inputs, &[(result, None)])?[0])
     }
 
-    pub(super) fn transforms(&self, pass: Pass, side: Side) -> bool {
+    pub(super) fn transforms(&self, pass: BatchPass, side: Side) -> bool {
         side == pass.operator_side && self.step_spec().operator != Operator::None
     }
 

@@ -2,7 +2,7 @@
 
 use super::dimension::{Dim, Element, Shape};
 use super::error::ShapeError;
-use super::graph::{Cluster, Graph, Kind, Name, Node, Operation, Pass, Tensor};
+use super::graph::{BatchPass, Cluster, Graph, Name, Node, Operation, Tensor, TensorLife};
 use super::infer::{infer, parameter_width};
 use super::step_spec::StepSpec;
 use crate::graph::Side;
@@ -40,8 +40,8 @@ pub(super) struct Builder {
 impl Builder {
     pub(super) fn new(step_spec: &StepSpec) -> Self {
         let passes = match step_spec.relations {
-            None => Pass::STATIC,
-            Some(_) => Pass::DYNAMIC,
+            None => BatchPass::STATIC,
+            Some(_) => BatchPass::DYNAMIC,
         };
         let graph = Graph {
             step_spec: step_spec.clone(),
@@ -72,13 +72,18 @@ impl Builder {
         };
         let positives = [Dim::Chunks, Dim::Positives];
         let attributes = [Dim::Chunks, Dim::Positives, Dim::Count(2)];
-        builder.attributes =
-            builder.tensor("columns", None, &attributes, Element::U32, Kind::Column);
+        builder.attributes = builder.tensor(
+            "columns",
+            None,
+            &attributes,
+            Element::U32,
+            TensorLife::Column,
+        );
         for side in Side::BOTH {
             let i = side as usize;
             let width = Dim::Embedding(step_spec.dimension[i]);
             let mut shared = |what, dims: &[Dim]| {
-                builder.tensor(what, Some(side), dims, Element::F32, Kind::Shared)
+                builder.tensor(what, Some(side), dims, Element::F32, TensorLife::Shared)
             };
             let table = shared("table", &[Dim::TableRows(side), width]);
             let parameters = shared("parameters", &packed);
@@ -92,7 +97,7 @@ impl Builder {
                 Some(side),
                 &positives,
                 Element::U32,
-                Kind::Column,
+                TensorLife::Column,
             );
         }
         builder
@@ -108,7 +113,7 @@ impl Builder {
         side: Option<Side>,
         dims: &[Dim],
         element: Element,
-        kind: Kind,
+        kind: TensorLife,
     ) -> usize {
         self.graph.tensors.push(Tensor {
             name: Name { what, side },
@@ -145,7 +150,7 @@ impl Builder {
                 name,
                 shape,
                 element,
-                kind: Kind::Made,
+                kind: TensorLife::Made,
                 instead_of,
             });
         }
@@ -182,7 +187,7 @@ impl Builder {
         dims: &[Dim],
         element: Element,
     ) -> usize {
-        let tensor = self.tensor(what, side, dims, element, Kind::Made);
+        let tensor = self.tensor(what, side, dims, element, TensorLife::Made);
         if let Some(node) = self.graph.nodes.last_mut() {
             node.outputs.push(tensor);
         }

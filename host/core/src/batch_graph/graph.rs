@@ -46,14 +46,14 @@ pub enum Negatives {
 
 /// One pass over the batch: the sides are compared after an operator was applied to one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pass {
+pub struct BatchPass {
     /// The side that goes through the operator.
     pub operator_side: Side,
     /// The sides that negatives replace.
     pub replaced: &'static [Side],
 }
 
-impl Pass {
+impl BatchPass {
     /// Static relations: one comparison serves both sides.
     pub const STATIC: &'static [Self] = &[Self {
         operator_side: Side::Rhs,
@@ -197,7 +197,7 @@ impl Operation {
 
 /// How long a tensor lives, and whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TensorLife {
     /// A table or a parameter that all workers share: no buffer of the step.
     Shared,
     /// A column of the batch, there before the step begins.
@@ -216,7 +216,7 @@ pub struct Tensor {
     /// What it is made of.
     pub element: Element,
     /// Whose it is.
-    pub kind: Kind,
+    pub kind: TensorLife,
     /// The tensor whose place it takes, which is lost.
     pub instead_of: Option<usize>,
 }
@@ -246,7 +246,7 @@ pub struct Graph {
     /// What it was built from.
     pub step_spec: StepSpec,
     /// Passes over the batch.
-    pub passes: &'static [Pass],
+    pub passes: &'static [BatchPass],
     /// All tensors.
     pub tensors: Vec<Tensor>,
     /// All nodes.

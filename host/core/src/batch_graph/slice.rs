@@ -9,7 +9,7 @@
 use std::ops::RangeInclusive;
 
 use super::dimension::{Dim, Element, Sizes};
-use super::graph::{Cluster, Graph, Kind, Name, Node, Operation, Pass, Tensor};
+use super::graph::{BatchPass, Cluster, Graph, Name, Node, Operation, Tensor, TensorLife};
 use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Update;
@@ -35,7 +35,7 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loop {
     /// Which.
-    pub pass: Pass,
+    pub pass: BatchPass,
     /// Runs once, before the first slice.
     pub before: Vec<Step>,
     /// Runs for every slice.
@@ -195,7 +195,7 @@ fn allocate(graph: &Graph) -> Vec<Buffer> {
     for (index, node) in graph.nodes.iter().enumerate() {
         for &tensor in node.inputs.iter().chain(&node.outputs) {
             let wanted = &graph.tensors[tensor];
-            if wanted.kind == Kind::Shared {
+            if wanted.kind == TensorLife::Shared {
                 continue;
             }
             let kept = home[tensor].or(wanted.instead_of.and_then(|before| home[before]));
@@ -237,7 +237,7 @@ fn allocate(graph: &Graph) -> Vec<Buffer> {
 }
 
 fn keep(tensor: &Tensor) -> Keep {
-    match tensor.kind == Kind::Made && tensor.shape.is_batched() {
+    match tensor.kind == TensorLife::Made && tensor.shape.is_batched() {
         true => Keep::Slice,
         false => Keep::Batch,
     }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    BucketState, Damage, FileId, Group, MAX_CUTS, MAX_LEASES, MAX_NAME, MAX_TRAINERS, Record,
-    Token, told::MAX_TOLD,
+    BucketState, Damage, FileId, MAX_CUTS, MAX_LEASES, MAX_NAME, MAX_TRAINERS, Record, Token,
+    told::MAX_TOLD,
 };
-use crate::graph::{Bucket, Side};
+use crate::graph::{Bucket, Side, SidePartition};
 
 /// Most values that a loss remembers.
 const MAX_LOSS_PARAMETERS: usize = 4096;
@@ -125,7 +125,7 @@ impl Record {
     }
 
     fn check_leases(&self) -> Result<(), String> {
-        let mut holders: BTreeMap<Group, Token> = BTreeMap::new();
+        let mut holders: BTreeMap<SidePartition, Token> = BTreeMap::new();
         let mut leased: BTreeSet<Bucket> = BTreeSet::new();
         for (&token, trainer) in &self.trainers {
             if trainer.leases.len() > MAX_LEASES {
@@ -189,7 +189,7 @@ impl Record {
     }
 }
 
-fn shown((side, partition): Group) -> String {
+fn shown((side, partition): SidePartition) -> String {
     match side {
         Side::Lhs => format!("partition {partition} of the left side"),
         Side::Rhs => format!("partition {partition} of the right side"),

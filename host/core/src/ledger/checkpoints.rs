@@ -1,8 +1,9 @@
 //! Checkpoints: where one begins, which one is the last, which record goes with it, and which files nobody needs.
 
+use crate::graph::SidePartition;
 use serde::{Deserialize, Serialize};
 
-use super::{FileId, Group, Phase, Record, Refusal, Token};
+use super::{FileId, Phase, Record, Refusal, Token};
 
 /// Most checkpoints that began after the last one. Older ones are forgotten: a manifest of theirs would then be taken
 /// for one of another history, which costs work and loses none of the manifest's.
@@ -151,7 +152,7 @@ impl Record {
 
     /// Whether a file of `group` for the table at `table` is named here.
     #[must_use]
-    pub fn names(&self, group: Group, table: usize, id: FileId) -> bool {
+    pub fn names(&self, group: SidePartition, table: usize, id: FileId) -> bool {
         let file = self.partition(group).and_then(|p| p.files.get(table));
         file.is_some_and(|file| file.id == id)
     }
@@ -163,7 +164,7 @@ impl Record {
     /// A trainer that is gone by the cut settles nothing after it; one that lives settles only files of higher counts
     /// than it has settled.
     #[must_use]
-    pub fn is_garbage(&self, group: Group, table: usize, id: FileId) -> bool {
+    pub fn is_garbage(&self, group: SidePartition, table: usize, id: FileId) -> bool {
         let may_still_settle = id.writer.is_some_and(|(writer, count)| {
             let writer = self.trainers.get(&writer);
             writer.is_some_and(|trainer| count > trainer.files)

@@ -1,7 +1,7 @@
 //! Why a transaction is refused, and why a record is not used.
 
-use super::{Cut, Difference, Group, Phase, Stamp, Token};
-use crate::graph::{Bucket, Side};
+use super::{Cut, Difference, Phase, Stamp, Token};
+use crate::graph::{Bucket, Side, SidePartition};
 use crate::schedule::PassId;
 
 /// Why a transaction changes nothing.
@@ -118,7 +118,7 @@ pub enum Refusal {
         /// The bucket.
         bucket: Bucket,
         /// The partition.
-        group: Group,
+        group: SidePartition,
         /// Who holds it.
         holder: Token,
     },
@@ -144,13 +144,13 @@ pub enum Refusal {
         /// How many buckets.
         buckets: usize,
         /// The first partition that is too few or too many.
-        group: Group,
+        group: SidePartition,
     },
     /// A file was made from another one than the record names.
     #[error("partition {} {} was made from {found:?}, the ledger has {expected:?}", shown(group.0), group.1)]
     Fork {
         /// The partition.
-        group: Group,
+        group: SidePartition,
         /// What the record has.
         expected: Stamp,
         /// What it was made from.
@@ -160,7 +160,7 @@ pub enum Refusal {
     #[error("a file of partition {} {} has a name that is not new: count {count}, after {last}", shown(group.0), group.1)]
     FileName {
         /// The partition.
-        group: Group,
+        group: SidePartition,
         /// Count in the name; 0 if it is another trainer's or nobody's.
         count: u64,
         /// The last count of this trainer that was settled.
@@ -170,7 +170,7 @@ pub enum Refusal {
     #[error("partition {} {} has {found} files, its side has {expected} tables", shown(group.0), group.1)]
     Files {
         /// The partition.
-        group: Group,
+        group: SidePartition,
         /// Tables.
         expected: usize,
         /// Files.

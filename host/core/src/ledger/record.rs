@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BucketState, Buckets, Checkpoints, Cut, Finished, Grid, Group, Partition, Ranking, Refusal,
-    Terms, Token, Told, Trainer, Validated,
+    BucketState, Buckets, Checkpoints, Cut, Finished, Grid, Partition, Ranking, Refusal, Terms,
+    Token, Told, Trainer, Validated,
 };
 use crate::event::{CallSeconds, IoStats, RankStats, TrainStats};
-use crate::graph::Bucket;
+use crate::graph::{Bucket, SidePartition};
 use crate::loss::LossState;
 use crate::plateau::Plateau;
 use crate::schedule::PassId;
@@ -326,13 +326,13 @@ impl Record {
 
     /// The partition that `group` names, if it is one that is held.
     #[must_use]
-    pub fn partition(&self, group: Group) -> Option<&Partition> {
+    pub fn partition(&self, group: SidePartition) -> Option<&Partition> {
         self.work.partitions.get(self.grid().group_index(group)?)
     }
 
     /// Who has the partition that `group` names: the trainer that leased a bucket that needs it.
     #[must_use]
-    pub fn holder(&self, group: Group) -> Option<Token> {
+    pub fn holder(&self, group: SidePartition) -> Option<Token> {
         let holds = |trainer: &Trainer| {
             let mut leases = trainer.leases.iter();
             leases.any(|bucket| self.grid().needs(*bucket).any(|need| need == group))

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 use super::{PROTOCOL, Validation};
-use crate::graph::{Bucket, Side};
+use crate::graph::{Bucket, Side, SidePartition};
 use crate::schedule::Extent;
 use crate::strategy::Pass;
 
@@ -13,9 +13,6 @@ use crate::strategy::Pass;
 pub const MAX_BUCKETS: u64 = 1 << 18;
 /// Most tables of a side.
 pub const MAX_TABLES: usize = 64;
-
-/// Partitions that are held, loaded and written together.
-pub type Group = (Side, u32);
 
 /// The buckets of a pass and the partitions that they need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +71,7 @@ impl Grid {
     }
 
     /// The partitions that a bucket with edges needs: those that its trainer holds.
-    pub fn needs(&self, bucket: Bucket) -> impl Iterator<Item = Group> + use<> {
+    pub fn needs(&self, bucket: Bucket) -> impl Iterator<Item = SidePartition> + use<> {
         let group = |side, partition| {
             let is_swapped = self.is_swapped(side);
             is_swapped.then_some((self.owner(side), partition))
@@ -85,7 +82,7 @@ impl Grid {
     }
 
     /// All partitions that are held, in the order of [`super::Work::partitions`].
-    pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
+    pub fn groups(&self) -> impl Iterator<Item = SidePartition> + '_ {
         let own = |side: &Side| self.owner(*side) == *side && self.is_swapped(*side);
         Side::BOTH
             .into_iter()
@@ -95,7 +92,7 @@ impl Grid {
 
     /// Index of `group` in [`super::Work::partitions`]; none if nobody holds such.
     #[must_use]
-    pub fn group_index(&self, (side, partition): Group) -> Option<usize> {
+    pub fn group_index(&self, (side, partition): SidePartition) -> Option<usize> {
         let is_held = self.owner(side) == side && self.is_swapped(side);
         let before = match side {
             Side::Rhs if self.is_swapped(Side::Lhs) => self.lhs as usize,

@@ -8,7 +8,7 @@
 //! be trained.
 
 use super::{BucketState, Grid, Record, Token};
-use crate::graph::{Bucket, Side};
+use crate::graph::{Bucket, Side, SidePartition};
 use crate::schedule::PassId;
 
 /// Which partitions hang together, as a union-find structure.
@@ -93,7 +93,7 @@ impl<'a> Tree<'a> {
     pub(super) fn groups(&self) -> usize {
         let (forest, root) = &self.forests[0];
         let is_in =
-            |(side, p): &super::Group| Some(forest.find(node(self.grid, *side, *p))) == *root;
+            |(side, p): &SidePartition| Some(forest.find(node(self.grid, *side, *p))) == *root;
         self.grid.groups().filter(is_in).count()
     }
 

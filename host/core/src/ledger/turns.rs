@@ -16,8 +16,8 @@
 use std::cmp::Reverse;
 
 use super::tree::Tree;
-use super::{BucketState, Grid, Group, Record, Token};
-use crate::graph::{Bucket, Side};
+use super::{BucketState, Grid, Record, Token};
+use crate::graph::{Bucket, Side, SidePartition};
 use crate::seed::{self, Purpose};
 
 /// With so many partitions for each trainer and more, hardly anyone waits, and what is in a trainer's buffer decides.
@@ -149,7 +149,7 @@ impl Record {
     fn next_in_rounds(&self, token: Token, free: &[Bucket], rounds: &Rounds<'_>) -> Vec<Bucket> {
         let grid = self.grid();
         let own = self.trainers.get(&token).into_iter();
-        let held: Vec<Group> = own
+        let held: Vec<SidePartition> = own
             .flat_map(|trainer| &trainer.leases)
             .flat_map(|bucket| grid.needs(*bucket))
             .collect();

@@ -8,10 +8,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BucketState, File, Group, MAX_BUCKETS, Partition, Phase, Record, Refusal, Stamp, Sums, Token,
-    tree,
+    BucketState, File, MAX_BUCKETS, Partition, Phase, Record, Refusal, Stamp, Sums, Token, tree,
 };
-use crate::graph::Bucket;
+use crate::graph::{Bucket, SidePartition};
 use crate::loss::LossState;
 
 /// Most buckets that a trainer has at once.
@@ -22,7 +21,7 @@ pub const MAX_LEASES: usize = 32;
 #[serde(deny_unknown_fields)]
 pub struct Settled {
     /// The partition.
-    pub group: Group,
+    pub group: SidePartition,
     /// What it was made from: [`Partition::stamp`] when it was leased or settled last.
     pub from: Stamp,
     /// A file per table of the side. They are durable.
@@ -66,7 +65,7 @@ impl Record {
         if self.phase() != Phase::Training {
             return Vec::new();
         }
-        let held: BTreeSet<Group> = self
+        let held: BTreeSet<SidePartition> = self
             .trainers
             .iter()
             .filter(|(other, _)| **other != token)
@@ -179,7 +178,7 @@ impl Record {
     /// Whether the partitions of `buckets` and no others have new files, each once.
     fn all_replaced(&self, buckets: &[Bucket], partitions: &[Settled]) -> Result<(), Refusal> {
         let needs = |bucket: &Bucket| self.grid().needs(*bucket);
-        let mut missing: BTreeSet<Group> = buckets.iter().flat_map(needs).collect();
+        let mut missing: BTreeSet<SidePartition> = buckets.iter().flat_map(needs).collect();
         let surplus = partitions.iter().find(|p| !missing.remove(&p.group));
         let buckets = buckets.len();
         match surplus.map(|p| p.group).or(missing.first().copied()) {

@@ -6,7 +6,7 @@ use pbg_core::batch_graph::pipeline::{
     Device, EDGES, Machine, PLANNING, Pipeline, STORAGE, SlicePlan, TRAINING, Task,
 };
 use pbg_core::batch_graph::{
-    Cluster, Dim, Graph, Keep, Kind, Negatives, Operation, ShapeError, Sliced, StepSpec,
+    Cluster, Dim, Graph, Keep, Negatives, Operation, ShapeError, Sliced, StepSpec, TensorLife,
 };
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator, Update};
@@ -281,9 +281,9 @@ proptest! {
             let inner = tensor.shape.0.iter().skip(1).any(|&dim| dim == Dim::Chunks);
             prop_assert!(!inner, "{} {}", tensor.name, tensor.shape);
             match tensor.kind {
-                Kind::Shared => prop_assert!(!tensor.shape.is_batched()),
-                Kind::Column => prop_assert!(tensor.shape.is_batched()),
-                Kind::Made => {}
+                TensorLife::Shared => prop_assert!(!tensor.shape.is_batched()),
+                TensorLife::Column => prop_assert!(tensor.shape.is_batched()),
+                TensorLife::Made => {}
             }
         }
     }
@@ -305,7 +305,7 @@ proptest! {
         let mut made: BTreeSet<usize> = BTreeSet::new();
         for &node in &order {
             for &input in &graph.nodes[node].inputs {
-                let given = graph.tensors[input].kind != Kind::Made;
+                let given = graph.tensors[input].kind != TensorLife::Made;
                 prop_assert!(given || made.contains(&input), "{}", graph.nodes[node].name);
             }
             made.extend(&graph.nodes[node].outputs);

@@ -17,9 +17,9 @@ use crate::spec::ModelSpec;
 use crate::step::BatchStats;
 use crate::step::buffers::{EntitySide, SliceBuffers, pair};
 use crate::step::executor::{SliceStages, StepExecutor};
-use crate::step::job::Job;
+use crate::step::job::BatchJob;
 use crate::step::parameters::{ParameterGradients, ParameterValues, Regularized};
-use crate::step::plan::Plan;
+use crate::step::plan::BatchPlan;
 use crate::step::predict_relations::RelationBuffers;
 use crate::step::program::{Compare, Gather, PassStages, Scatter};
 use crate::step::score_buffers::Weights;
@@ -64,8 +64,8 @@ impl Sums {
 /// A batch on a core.
 pub(crate) struct CoreStep<'b> {
     spec: &'b ModelSpec,
-    plan: &'b Plan,
-    job: &'b Job<'b>,
+    plan: &'b BatchPlan,
+    job: &'b BatchJob<'b>,
     loss_worker: &'b mut dyn LossWorker,
     sums: &'b mut Sums,
     share: Share<'b>,
@@ -75,7 +75,7 @@ pub(crate) struct CoreStep<'b> {
 }
 
 /// Both sides of a slice, gathered.
-pub(crate) struct Rows<'m>(&'m mut SliceBuffers);
+pub(crate) struct GatheredRows<'m>(&'m mut SliceBuffers);
 
 /// Scores, and what was compared.
 pub(crate) struct Scored<'m>(Compared<'m>);
@@ -87,8 +87,8 @@ impl<'b> CoreStep<'b> {
     /// A batch that is looked at only.
     pub(crate) fn new(
         spec: &'b ModelSpec,
-        plan: &'b Plan,
-        (job, loss_worker): (&'b Job<'b>, &'b mut dyn LossWorker),
+        plan: &'b BatchPlan,
+        (job, loss_worker): (&'b BatchJob<'b>, &'b mut dyn LossWorker),
         sums: &'b mut Sums,
     ) -> Self {
         Self {
@@ -109,8 +109,8 @@ impl<'b> CoreStep<'b> {
     /// A share of a batch that is trained: sums of gradients begin at zero.
     pub(crate) fn trained(
         spec: &'b ModelSpec,
-        plan: &'b Plan,
-        (job, loss): (&'b Job<'b>, &'b mut dyn LossWorker),
+        plan: &'b BatchPlan,
+        (job, loss): (&'b BatchJob<'b>, &'b mut dyn LossWorker),
         sums: &'b mut Sums,
         share: Share<'b>,
     ) -> Self {
@@ -159,7 +159,7 @@ impl StepExecutor for CoreStep<'_> {
     type PassMemory = [EntitySide; 2];
     type SliceMemory = SliceBuffers;
     type Entities<'m> = &'m mut [EntitySide; 2];
-    type Rows<'m> = Rows<'m>;
+    type Gathered<'m> = GatheredRows<'m>;
     type Scored<'m> = Scored<'m>;
     type ScoreGradients<'m> = ScoreGradients<'m>;
 
@@ -201,7 +201,7 @@ impl StepExecutor for CoreStep<'_> {
         &mut self,
         at: SliceStages<'_>,
         memory: &'m mut SliceBuffers,
-    ) -> Result<Rows<'m>, StepError> {
+    ) -> Result<GatheredRows<'m>, StepError> {
         let (dimension, slice) = (self.plan.dimension, at.slice);
         for (side, gather) in Side::BOTH.into_iter().zip(&at.stages.gather) {
             let buffers = &mut memory.sides[side as usize];
@@ -219,7 +219,7 @@ impl StepExecutor for CoreStep<'_> {
             };
             buffers.candidates.start(slice.chunks * columns, dimension);
         }
-        Ok(Rows(memory))
+        Ok(GatheredRows(memory))
     }
 
     fn score<'m>(
@@ -227,7 +227,7 @@ impl StepExecutor for CoreStep<'_> {
         at: SliceStages<'_>,
         stage: &Compare,
         entities: &'m mut Self::Entities<'_>,
-        rows: &'m mut Rows<'_>,
+        rows: &'m mut GatheredRows<'_>,
     ) -> Result<Scored<'m>, StepError> {
         let SliceBuffers { sides, scores } = &mut *rows.0;
         let (candidates, queries) = pair(sides, stage.side);
@@ -287,12 +287,12 @@ impl StepExecutor for CoreStep<'_> {
     fn predict_relations(
         &mut self,
         at: SliceStages<'_>,
-        rows: &mut Rows<'_>,
+        rows: &mut GatheredRows<'_>,
     ) -> Result<(), StepError> {
         self.predict(at, rows.0)
     }
 
-    fn scatter(&mut self, at: SliceStages<'_>, rows: Rows<'_>) -> Result<(), StepError> {
+    fn scatter(&mut self, at: SliceStages<'_>, rows: GatheredRows<'_>) -> Result<(), StepError> {
         for side in Side::BOTH {
             let gather = &at.stages.gather[side as usize];
             let scatter = &at.stages.scatter[side as usize];

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use pbg_core::batch_graph::{Cluster, Operation, StepSpec};
 use pbg_core::graph::Side;
 
-use crate::step::plan::{Plan, Slice};
+use crate::step::plan::{BatchPlan, Slice};
 use crate::step::program::{Compare, PassStages, Program};
 use crate::step::{BatchStats, ClusterTimes, ScoreObserver};
 
@@ -24,7 +24,7 @@ pub trait StepExecutor: Sized {
     /// With all negatives: every entity that replaces a side, prepared, and its gradients.
     type Entities<'m>;
     /// Both sides of a slice, prepared, and their gradients.
-    type Rows<'m>;
+    type Gathered<'m>;
     /// Scores of one comparison, with the rows that were compared.
     type Scored<'m>;
     /// The same after the loss.
@@ -49,7 +49,7 @@ pub trait StepExecutor: Sized {
         &mut self,
         at: SliceStages<'_>,
         memory: &'m mut Self::SliceMemory,
-    ) -> Result<Self::Rows<'m>, Self::Error>;
+    ) -> Result<Self::Gathered<'m>, Self::Error>;
 
     /// Scores of positives and negatives, masks included.
     fn score<'m>(
@@ -57,7 +57,7 @@ pub trait StepExecutor: Sized {
         at: SliceStages<'_>,
         stage: &Compare,
         entities: &'m mut Self::Entities<'_>,
-        rows: &'m mut Self::Rows<'_>,
+        rows: &'m mut Self::Gathered<'_>,
     ) -> Result<Self::Scored<'m>, Self::Error>;
 
     /// The scores of the positives, `[edges]`, and of the negatives, `[edges, columns]`, without padding.
@@ -87,11 +87,12 @@ pub trait StepExecutor: Sized {
     fn predict_relations(
         &mut self,
         at: SliceStages<'_>,
-        rows: &mut Self::Rows<'_>,
+        rows: &mut Self::Gathered<'_>,
     ) -> Result<(), Self::Error>;
 
     /// Gradients of a slice's rows go back through operators and are summed by table row.
-    fn scatter(&mut self, at: SliceStages<'_>, rows: Self::Rows<'_>) -> Result<(), Self::Error>;
+    fn scatter(&mut self, at: SliceStages<'_>, rows: Self::Gathered<'_>)
+    -> Result<(), Self::Error>;
 
     /// Applies the sums of table rows after a slice.
     fn update_rows(&mut self) -> Result<(), Self::Error>;
@@ -130,7 +131,7 @@ pub struct Memory<'w, E: StepExecutor> {
 /// Trains one batch; `observer` sees the scores before they become gradients.
 pub fn train<E: StepExecutor>(
     mut executor: E,
-    (program, plan): (&Program, &Plan),
+    (program, plan): (&Program, &BatchPlan),
     memory: Memory<'_, E>,
     times: &mut ClusterTimes,
     mut observer: Option<&mut ScoreObserver<'_>>,
@@ -180,7 +181,7 @@ pub fn train<E: StepExecutor>(
 /// Returns the losses, added up.
 pub(crate) fn evaluate<E: StepExecutor>(
     mut executor: E,
-    (program, plan): (&Program, &Plan),
+    (program, plan): (&Program, &BatchPlan),
     memory: Memory<'_, E>,
     measure: &mut ScoreObserver<'_>,
 ) -> Result<f64, E::Error> {

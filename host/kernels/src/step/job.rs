@@ -8,17 +8,17 @@ use pbg_core::model::Precision;
 
 use crate::batch::{Batch, Relations, Tables, check_below};
 use crate::error::{StepError, WorkerError};
-use crate::negatives::Draws;
+use crate::negatives::NegativeDraws;
 use crate::params::Params;
 use crate::spec::{self, ModelSpec};
 use crate::step::Execution;
 use crate::step::executor::StepExecutor;
-use crate::step::plan::Plan;
+use crate::step::plan::BatchPlan;
 use crate::step::program::Program;
 
 /// What one batch is worked on with.
 #[derive(Clone, Copy)]
-pub struct Job<'a> {
+pub struct BatchJob<'a> {
     /// Edges.
     pub batch: &'a Batch<'a>,
     /// The rows of both sides' partitions.
@@ -26,10 +26,10 @@ pub struct Job<'a> {
     /// Relations' parameters and global embeddings.
     pub params: &'a Params,
     /// The negatives.
-    pub draws: &'a Draws,
+    pub draws: &'a NegativeDraws,
 }
 
-impl<'a> Job<'a> {
+impl<'a> BatchJob<'a> {
     /// A relation per edge, with dynamic relations.
     #[must_use]
     pub fn relations(&self) -> Option<&'a [u32]> {
@@ -51,8 +51,8 @@ impl Programs {
         &mut self,
         spec: &ModelSpec,
         execution: &Execution,
-        job: &Job<'_>,
-    ) -> Result<(Arc<Program>, Plan), StepError> {
+        job: &BatchJob<'_>,
+    ) -> Result<(Arc<Program>, BatchPlan), StepError> {
         job.batch.check(spec, job.tables)?;
         let relation = job.batch.spec_index();
         let entities = Side::BOTH.map(|side| job.tables.side(side).entities());
@@ -63,7 +63,7 @@ impl Programs {
         let sizes = graph
             .step_spec()
             .sizes(job.batch.len(), entities, rows, shared);
-        let plan = Plan::new(Arc::clone(graph), sizes, execution.slice_bytes.max(1));
+        let plan = BatchPlan::new(Arc::clone(graph), sizes, execution.slice_bytes.max(1));
         for side in Side::BOTH {
             let draws = job.draws.side(side);
             let wanted = match plan.negatives[side as usize] {

@@ -10,7 +10,7 @@ use pbg_core::model::Precision;
 use crate::operators;
 use crate::spec::{ModelSpec, SpecError, graph};
 use crate::step::Execution;
-use crate::step::plan::Plan;
+use crate::step::plan::BatchPlan;
 use pbg_gemm::pages::HUGE_PAGE;
 
 /// How large the tables of one entity type are.
@@ -90,7 +90,7 @@ pub fn negatives(
     rows: &[TypeRows],
 ) -> Result<usize, SpecError> {
     let plans = plans(spec, batch_size, execution, rows)?;
-    let of = |plan: &Plan| {
+    let of = |plan: &BatchPlan| {
         let on = |side: Side| match plan.graph.step_spec().all(side) {
             true => plan.sizes.entities[side as usize],
             false => plan.columns(side),
@@ -101,7 +101,7 @@ pub fn negatives(
 }
 
 /// Chunks of the graph per slice.
-fn chunks_per_slice(plan: &Plan) -> usize {
+fn chunks_per_slice(plan: &BatchPlan) -> usize {
     plan.chunks_per_slice * plan.chunk / plan.sizes.chunk.max(1)
 }
 
@@ -112,8 +112,8 @@ fn plans(
     batch_size: usize,
     execution: &Execution,
     rows: &[TypeRows],
-) -> Result<Vec<Plan>, SpecError> {
-    let mut plans: Vec<Plan> = Vec::new();
+) -> Result<Vec<BatchPlan>, SpecError> {
+    let mut plans: Vec<BatchPlan> = Vec::new();
     for (index, relation) in spec.relations.iter().enumerate() {
         let step_spec = spec.step_spec(index, execution.precision == Precision::Bf16);
         let types = Side::BOTH.map(|side| rows.get(relation.entity(side)));
@@ -131,11 +131,12 @@ fn plans(
                 false => !step_spec.one_type || partitioned,
             };
             let sizes = step_spec.sizes(batch_size.max(1), entities, largest, shared);
-            let same = |plan: &Plan| (plan.graph.step_spec(), &plan.sizes) == (&step_spec, &sizes);
+            let same =
+                |plan: &BatchPlan| (plan.graph.step_spec(), &plan.sizes) == (&step_spec, &sizes);
             let wanted = happens && (entities == largest || (all && partitioned));
             if wanted && !plans.iter().any(same) {
                 let sliced = Arc::new(graph(index, &step_spec)?.slice(execution.update));
-                plans.push(Plan::new(sliced, sizes, execution.slice_bytes.max(1)));
+                plans.push(BatchPlan::new(sliced, sizes, execution.slice_bytes.max(1)));
             }
         }
     }

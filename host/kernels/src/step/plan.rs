@@ -19,7 +19,7 @@ pub(super) fn default_slice_bytes(precision: Precision) -> usize {
 
 /// The work on one batch: the graph of its relation, and sizes.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct BatchPlan {
     /// The sliced graph of the relation's step.
     pub graph: Arc<Sliced>,
     /// How large its tensors are for this batch.
@@ -41,7 +41,7 @@ pub struct Plan {
     pub negatives: [Negatives; 2],
 }
 
-impl Plan {
+impl BatchPlan {
     /// Cuts a batch of `sizes` into slices whose buffers aim at `slice_bytes`.
     #[must_use]
     pub fn new(graph: Arc<Sliced>, sizes: Sizes, slice_bytes: usize) -> Self {

@@ -7,7 +7,7 @@ mod compile;
 
 use std::sync::Arc;
 
-use pbg_core::batch_graph::{Pass, Sliced};
+use pbg_core::batch_graph::{BatchPass, Sliced};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 
@@ -51,7 +51,7 @@ pub struct Scatter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassStages {
     /// Which sides it replaces.
-    pub pass: Pass,
+    pub pass: BatchPass,
     /// Whether parameters are copied first.
     pub read: bool,
     /// With all negatives: the sides of which every entity is prepared first, and scattered last.

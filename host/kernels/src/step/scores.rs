@@ -11,12 +11,12 @@ use crate::error::StepError;
 use crate::matmul::{Block, Factor, product};
 use crate::step::buffers::{EntitySide, PreparedRows, SliceSide};
 use crate::step::gather::ChunkLayout;
-use crate::step::plan::{Plan, Slice};
+use crate::step::plan::{BatchPlan, Slice};
 use crate::step::score_buffers::ScoreBuffers;
 
 /// A comparison of a slice: which side is replaced, and how.
 pub(crate) struct Direction<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a BatchPlan,
     pub(crate) slice: &'a Slice,
     /// The side that is replaced.
     pub(crate) side: Side,

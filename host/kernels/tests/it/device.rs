@@ -14,11 +14,11 @@ use pbg_core::strategy::{Loss as _, LossWorker, StrategyId};
 use pbg_kernels::device::{OpenError, Place as _};
 use pbg_kernels::libtorch;
 use pbg_kernels::losses::Traced;
-use pbg_kernels::negatives::Draws;
+use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, BatchStats, Execution, Job, Relations, StepError, StepWorker, Tables,
+    Batch, BatchJob, BatchStats, Execution, Relations, StepError, StepWorker, Tables,
 };
 use pbg_kernels::table::Table;
 use pbg_torch::TorchPlace;
@@ -27,7 +27,7 @@ use proptest::strategy::ValueTree as _;
 
 use crate::gradients::{Twin, native, rows_of, spec};
 use crate::operators::formulas;
-use crate::reference::Kind;
+use crate::reference::LossKind;
 use crate::traced;
 
 /// Numbers after some steps.
@@ -59,7 +59,7 @@ fn loss(which: usize) -> Box<dyn LossWorker> {
         2 => traced::traced(traced::ranking(0.3)).worker(),
         3 => every_operation().worker(),
         // No formula: scores come to the host.
-        _ => native(Kind::Softmax),
+        _ => native(LossKind::Softmax),
     }
 }
 
@@ -144,7 +144,7 @@ fn train(case: &Case, place: Option<TorchPlace>) -> Result<After, StepError> {
             let (batch, tables) = (twin.batch(), twin.tables());
             let draws = &twin.edges.draws;
             stats.push(worker.train(
-                &Job {
+                &BatchJob {
                     batch: &batch,
                     tables: &tables,
                     params: &twin.params,
@@ -172,7 +172,7 @@ fn train(case: &Case, place: Option<TorchPlace>) -> Result<After, StepError> {
             };
             let params = &twin.params;
             stats.push(worker.train_observed(
-                &Job {
+                &BatchJob {
                     batch: &batch,
                     tables: &tables,
                     params,
@@ -385,7 +385,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             weight: None,
         };
         // Left offsets 2 to 5 are the right partition's 0 to 3, right offsets 4 and 5 the left one's.
-        let draws = Draws {
+        let draws = NegativeDraws {
             lhs: vec![0, 5, 2, 3, 1, 1],
             rhs: vec![3, 5, 4, 0, 0, 4],
         };
@@ -398,7 +398,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             lhs: &lhs,
             rhs: &rhs,
         };
-        let job = Job {
+        let job = BatchJob {
             batch: &batch,
             tables: &tables,
             params: &params,
@@ -485,7 +485,7 @@ fn what_is_not_finite_is_an_error_and_changes_nothing() {
     let mut loss = loss(0);
     let draws = &twin.edges.draws;
     let result = worker.train(
-        &Job {
+        &BatchJob {
             batch: &twin.batch(),
             tables: &tables,
             params: &twin.params,

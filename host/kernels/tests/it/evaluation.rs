@@ -6,12 +6,12 @@ use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::losses::direct::Softmax;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, EvalStats, Job, Relations, StepError, StepWorker};
+use pbg_kernels::step::{Batch, BatchJob, EvalStats, Relations, StepError, StepWorker};
 
 use crate::gradients::{Twin, native, rows_of, spec};
-use crate::reference::Kind;
+use crate::reference::LossKind;
 
-fn naive(twin: &Twin, kind: Kind) -> EvalStats {
+fn naive(twin: &Twin, kind: LossKind) -> EvalStats {
     let mut stats = EvalStats {
         count: twin.edges.relations.len(),
         ..EvalStats::default()
@@ -49,18 +49,18 @@ fn metrics_equal_a_naive_count_at_any_slice_size() {
                 true,
                 seed,
             );
-            let expected = naive(&twin, Kind::Softmax);
+            let expected = naive(&twin, LossKind::Softmax);
             let before = rows_of(&twin.tables[0]);
             for slice_bytes in [1, 1 << 20] {
                 let spec = Arc::new(twin.model.spec.clone());
                 let mut worker = StepWorker::new(spec)
                     .expect("a worker")
                     .with_slice_bytes(slice_bytes);
-                let mut loss = native(Kind::Softmax);
+                let mut loss = native(LossKind::Softmax);
                 let draws = &twin.edges.draws;
                 let found = worker
                     .evaluate(
-                        &Job {
+                        &BatchJob {
                             batch: &twin.batch(),
                             tables: &twin.tables(),
                             params: &twin.params,
@@ -124,7 +124,7 @@ fn the_area_under_the_curve_has_the_right_ends() {
         let mut worker = StepWorker::new(Arc::new(twin.model.spec.clone())).expect("a worker");
         let stats = worker
             .evaluate(
-                &Job {
+                &BatchJob {
                     batch: &twin.batch(),
                     tables: &twin.tables(),
                     params: &twin.params,
@@ -153,7 +153,7 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
         .expect("a worker")
         .with_slice_bytes(1);
     let error = worker.train(
-        &Job {
+        &BatchJob {
             batch: &twin.batch(),
             tables: &twin.tables(),
             params: &twin.params,
@@ -186,7 +186,7 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
     for (worker, twin) in [(&mut worker, &twin), (&mut other, &healthy)] {
         worker
             .train(
-                &Job {
+                &BatchJob {
                     batch: &twin.batch(),
                     tables: &twin.tables(),
                     params: &twin.params,
@@ -238,7 +238,7 @@ fn batches_that_do_not_fit_are_refused() {
     ];
     for (i, batch) in bad.iter().enumerate() {
         let found = worker.train(
-            &Job {
+            &BatchJob {
                 batch,
                 tables: &twin.tables(),
                 params: &twin.params,
@@ -251,7 +251,7 @@ fn batches_that_do_not_fit_are_refused() {
     let mut draws = twin.edges.draws.clone();
     draws.rhs[0] = 7;
     let found = worker.train(
-        &Job {
+        &BatchJob {
             batch: &good,
             tables: &twin.tables(),
             params: &twin.params,

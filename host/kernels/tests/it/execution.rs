@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator, Precision, Update};
-use pbg_kernels::negatives::Draws;
+use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, BatchStats, Execution, Job, Relations, StepWorker, Tables, TypeRows, has_fast_bf16,
+    Batch, BatchJob, BatchStats, Execution, Relations, StepWorker, Tables, TypeRows, has_fast_bf16,
     worker_bytes,
 };
 use pbg_kernels::table::Table;
@@ -16,7 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::gradients::{native, relations_of, spec};
-use crate::reference::Kind;
+use crate::reference::LossKind;
 
 const ENTITIES: usize = 4000;
 const BATCH: usize = 1000;
@@ -58,7 +58,7 @@ fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, 
     let relations: Vec<u32> = (0..count)
         .map(|i| i % spec.relation_count() as u32)
         .collect();
-    let mut draws = Draws::default();
+    let mut draws = NegativeDraws::default();
     draws.draw(&spec, &spec.relations[0], BATCH, [ENTITIES; 2], &mut rng);
     let batch = Batch {
         lhs: &lhs,
@@ -73,11 +73,11 @@ fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, 
     let mut worker = StepWorker::new(Arc::clone(&spec))
         .expect("a worker")
         .with_execution(execution);
-    let mut loss = native(Kind::Softmax);
+    let mut loss = native(LossKind::Softmax);
     let params = Params::new(&spec, 0);
     let stats = worker
         .train(
-            &Job {
+            &BatchJob {
                 batch: &batch,
                 tables: &tables,
                 params: &params,
@@ -179,7 +179,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
     // Partitions of two and four rows, and a table that holds both.
     let (small, large) = (values(1)[..2 * DIMENSION].to_vec(), values(2));
     let both = [small.clone(), large.clone()].concat();
-    let step = |lhs: &Table, rhs: &Table, ids: [u32; 2], draws: Draws| {
+    let step = |lhs: &Table, rhs: &Table, ids: [u32; 2], draws: NegativeDraws| {
         let spec = Arc::new(spec.clone());
         let mut worker = StepWorker::new(Arc::clone(&spec)).expect("a worker");
         let batch = Batch {
@@ -188,9 +188,9 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             relation: Relations::PerEdge(&[0]),
             weight: None,
         };
-        let mut loss = native(Kind::Softmax);
+        let mut loss = native(LossKind::Softmax);
         worker.train(
-            &Job {
+            &BatchJob {
                 batch: &batch,
                 tables: &Tables { lhs, rhs },
                 params: &Params::new(&spec, 0),
@@ -201,13 +201,13 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
     };
     let (lhs, rhs) = (Table::new(small, DIMENSION), Table::new(large, DIMENSION));
     // Left offsets 2 to 5 are the right partition's 0 to 3, right offsets 4 and 5 the left one's 0 and 1.
-    let draws = Draws {
+    let draws = NegativeDraws {
         lhs: vec![0, 5],
         rhs: vec![3, 5],
     };
     let apart = step(&lhs, &rhs, [0, 0], draws).expect("a step");
     let whole = Table::new(both, DIMENSION);
-    let draws = Draws {
+    let draws = NegativeDraws {
         lhs: vec![0, 5],
         rhs: vec![5, 1],
     };
@@ -225,7 +225,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
         };
         assert!(furthest(&apart, &row(&whole, entity)) < 1e-5, "{entity}");
     }
-    let beyond = Draws {
+    let beyond = NegativeDraws {
         lhs: vec![0, 6],
         rhs: vec![0, 0],
     };
@@ -239,7 +239,7 @@ fn many_positives_may_share_negatives() {
     let (shared, ..) = step(&spec, Execution::default(), false);
     assert_eq!(shared.count, BATCH);
     // One hundred candidates in all, rather than one hundred per chunk.
-    let mut draws = Draws::default();
+    let mut draws = NegativeDraws::default();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     draws.draw(&spec, &spec.relations[0], BATCH, [ENTITIES; 2], &mut rng);
     assert_eq!(draws.side(pbg_core::graph::Side::Lhs).len(), 100);

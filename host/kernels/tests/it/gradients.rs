@@ -7,27 +7,27 @@ use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
-use pbg_kernels::negatives::Draws;
+use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::step::{Batch, Job, Relations, StepWorker, Tables};
+use pbg_kernels::step::{Batch, BatchJob, Relations, StepWorker, Tables};
 use pbg_kernels::table::{Features, Table};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
-use crate::reference::{Edges, Kind, Model};
+use crate::reference::{Edges, LossKind, Model};
 
 pub(crate) const DIMENSION: usize = 6;
 const RELATIONS: usize = 3;
 const ROWS: [usize; 2] = [9, 7];
 const BATCH: usize = 8;
 
-pub(crate) fn native(kind: Kind) -> Box<dyn LossWorker> {
+pub(crate) fn native(kind: LossKind) -> Box<dyn LossWorker> {
     match kind {
-        Kind::Ranking(margin) => Box::new(Ranking::new(margin as f32)),
-        Kind::Logistic => Box::new(Logistic::new()),
-        Kind::Softmax => Box::new(Softmax::new()),
+        LossKind::Ranking(margin) => Box::new(Ranking::new(margin as f32)),
+        LossKind::Logistic => Box::new(Logistic::new()),
+        LossKind::Softmax => Box::new(Softmax::new()),
     }
 }
 
@@ -239,7 +239,7 @@ fn random_edges(model: &Model, weighted: bool, rng: &mut Xoshiro256PlusPlus) -> 
         vec![1; BATCH]
     };
     let edges = [ids(sides[0], BATCH), ids(sides[1], BATCH)];
-    let mut draws = Draws::default();
+    let mut draws = NegativeDraws::default();
     draws.draw(
         &model.spec,
         model.spec.relation(relations[0]),
@@ -257,7 +257,7 @@ fn random_edges(model: &Model, weighted: bool, rng: &mut Xoshiro256PlusPlus) -> 
 }
 
 /// Trains one step and compares every number's move with the slope of the plain loss.
-pub(crate) fn check(name: &str, twin: &Twin, kind: Kind, slice_bytes: usize) {
+pub(crate) fn check(name: &str, twin: &Twin, kind: LossKind, slice_bytes: usize) {
     let spec = Arc::new(twin.model.spec.clone());
     let mut worker = StepWorker::new(spec)
         .expect("a worker")
@@ -265,7 +265,7 @@ pub(crate) fn check(name: &str, twin: &Twin, kind: Kind, slice_bytes: usize) {
     let mut loss = native(kind);
     let stats = worker
         .train(
-            &Job {
+            &BatchJob {
                 batch: &twin.batch(),
                 tables: &twin.tables(),
                 params: &twin.params,
@@ -345,7 +345,7 @@ fn every_operator_comparator_and_bias() {
                     ..spec(dynamic, false, operator, comparator)
                 };
                 let name = format!("{operator:?} {comparator:?} dynamic {dynamic} bias {bias}");
-                check(&name, &Twin::new(spec, true, 1), Kind::Softmax, 1 << 20);
+                check(&name, &Twin::new(spec, true, 1), LossKind::Softmax, 1 << 20);
             }
         }
     }
@@ -353,7 +353,11 @@ fn every_operator_comparator_and_bias() {
 
 #[test]
 fn every_loss_on_one_table_for_both_sides() {
-    for kind in [Kind::Ranking(0.3), Kind::Logistic, Kind::Softmax] {
+    for kind in [
+        LossKind::Ranking(0.3),
+        LossKind::Logistic,
+        LossKind::Softmax,
+    ] {
         for dynamic in [false, true] {
             let spec = spec(dynamic, true, Operator::ComplexDiagonal, Comparator::Dot);
             check(
@@ -436,7 +440,7 @@ fn every_kind_of_negatives_in_slices() {
             ];
             for (name, spec) in cases {
                 let name = format!("{name} {comparator:?} dynamic {dynamic}");
-                for kind in [Kind::Logistic, Kind::Softmax] {
+                for kind in [LossKind::Logistic, LossKind::Softmax] {
                     check(&name, &Twin::new(spec.clone(), false, 3), kind, 1);
                 }
             }
@@ -460,7 +464,7 @@ fn n3_with_every_operator_it_is_defined_for() {
                     ..spec(dynamic, false, operator, comparator)
                 };
                 let name = format!("N3 {operator:?} {comparator:?} dynamic {dynamic} bias {bias}");
-                check(&name, &Twin::new(spec, false, 4), Kind::Logistic, 1);
+                check(&name, &Twin::new(spec, false, 4), LossKind::Logistic, 1);
             }
         }
     }
@@ -476,14 +480,14 @@ fn global_embeddings_and_features() {
                     ..spec(false, shared, operator, comparator)
                 };
                 let name = format!("global {operator:?} {comparator:?} shared {shared}");
-                check(&name, &Twin::new(spec, true, 5), Kind::Softmax, 1);
+                check(&name, &Twin::new(spec, true, 5), LossKind::Softmax, 1);
             }
         }
         for (dynamic, featurized) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
             let mut spec = spec(dynamic, false, operator, Comparator::Cos);
             spec.entities[featurized].featurized = true;
             let name = format!("features {operator:?} dynamic {dynamic} type {featurized}");
-            check(&name, &Twin::new(spec, false, 6), Kind::Softmax, 1);
+            check(&name, &Twin::new(spec, false, 6), LossKind::Softmax, 1);
         }
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::losses::direct::Softmax;
-use pbg_kernels::negatives::Draws;
+use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, Job, Relations, StepWorker, Tables};
+use pbg_kernels::step::{Batch, BatchJob, Relations, StepWorker, Tables};
 use pbg_kernels::table::Table;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -21,7 +21,7 @@ const ENTITIES: u32 = 40;
 fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> (f64, f64) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(worker);
     let mut worker = StepWorker::new(Arc::clone(spec)).expect("a worker");
-    let mut draws = Draws::default();
+    let mut draws = NegativeDraws::default();
     let tables = Tables {
         lhs: table,
         rhs: table,
@@ -45,7 +45,7 @@ fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> 
         };
         let stats = worker
             .train(
-                &Job {
+                &BatchJob {
                     batch: &batch,
                     tables: &tables,
                     params,

@@ -3,7 +3,7 @@
 use pbg_core::strategy::{LossWorker, MASKED, Scores};
 use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 
-use crate::reference::{Kind, row_loss};
+use crate::reference::{LossKind, row_loss};
 
 const POSITIVES: [f32; 3] = [0.8181, 0.5700, 0.3506];
 const NEGATIVES: [f32; 15] = [
@@ -38,11 +38,11 @@ fn evaluate(loss: &mut dyn LossWorker, positives: &[f32], negatives: &[f32]) -> 
     }
 }
 
-fn all() -> [(Box<dyn LossWorker>, Kind); 3] {
+fn all() -> [(Box<dyn LossWorker>, LossKind); 3] {
     [
-        (Box::new(Logistic::new()), Kind::Logistic),
-        (Box::new(Ranking::new(1.0)), Kind::Ranking(1.0)),
-        (Box::new(Softmax::new()), Kind::Softmax),
+        (Box::new(Logistic::new()), LossKind::Logistic),
+        (Box::new(Ranking::new(1.0)), LossKind::Ranking(1.0)),
+        (Box::new(Softmax::new()), LossKind::Softmax),
     ]
 }
 
@@ -80,7 +80,7 @@ fn no_negatives_and_no_positives() {
         let found = evaluate(loss.as_mut(), &POSITIVES, &[]);
         for (i, &s) in POSITIVES.iter().enumerate() {
             let (value, gradient) = match kind {
-                Kind::Logistic => (softplus(s), -1.0 / (1.0 + s.exp())),
+                LossKind::Logistic => (softplus(s), -1.0 / (1.0 + s.exp())),
                 _ => (0.0, 0.0),
             };
             assert!((found.loss[i] - value).abs() < 1e-6, "{kind:?}");

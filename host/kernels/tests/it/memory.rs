@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator, Precision};
-use pbg_kernels::negatives::Draws;
+use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, Execution, Job, StepWorker, Tables, TypeRows, worker_bytes};
+use pbg_kernels::step::{Batch, BatchJob, Execution, StepWorker, Tables, TypeRows, worker_bytes};
 use pbg_kernels::table::Table;
 use proptest::prelude::*;
 use rand::RngExt;
@@ -15,7 +15,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::gradients::{native, relations_of, spec};
 use crate::operators::formulas;
-use crate::reference::Kind;
+use crate::reference::LossKind;
 
 const ROWS: [usize; 2] = [3000, 2000];
 const BATCH: usize = 600;
@@ -44,7 +44,7 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
     let mut worker = StepWorker::new(Arc::clone(&spec))
         .expect("a worker")
         .with_execution(execution);
-    let (mut loss, params) = (native(Kind::Softmax), Params::new(&spec, 0));
+    let (mut loss, params) = (native(LossKind::Softmax), Params::new(&spec, 0));
     for (index, &edges) in batches.iter().enumerate() {
         // A type on both sides: now two partitions, now one.
         let one_type = spec.relations[0].lhs == spec.relations[0].rhs;
@@ -56,7 +56,7 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
         };
         let (lhs, rhs) = (ids(ROWS[0]), ids(ROWS[other]));
         let relations = ids(spec.relation_count());
-        let mut draws = Draws::default();
+        let mut draws = NegativeDraws::default();
         let entities = [ROWS[0], ROWS[other]];
         draws.draw(&spec, &spec.relations[0], edges, entities, &mut rng);
         let batch = Batch {
@@ -71,7 +71,7 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
         };
         worker
             .train(
-                &Job {
+                &BatchJob {
                     batch: &batch,
                     tables: &tables,
                     params: &params,

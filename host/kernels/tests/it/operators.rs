@@ -9,7 +9,7 @@ use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::Execution;
 
 use crate::gradients::{Twin, check, spec};
-use crate::reference::Kind;
+use crate::reference::LossKind;
 use crate::shares::{World, alone};
 
 /// Writes a formula node by node.
@@ -173,7 +173,7 @@ fn gradients_of_every_formula_are_the_slopes() {
                     ..spec(dynamic, false, operator, comparator)
                 };
                 let name = format!("{name} {comparator:?} dynamic {dynamic} bias {bias}");
-                check(&name, &twin(spec, 8, 1), Kind::Softmax, 1 << 20);
+                check(&name, &twin(spec, 8, 1), LossKind::Softmax, 1 << 20);
             }
         }
         for (dynamic, all_negs) in [(false, true), (true, true), (false, false), (true, false)] {
@@ -182,7 +182,7 @@ fn gradients_of_every_formula_are_the_slopes() {
                 .iter_mut()
                 .for_each(|r| r.all_negs = all_negs);
             let name = format!("{name} dynamic {dynamic} all {all_negs} in slices");
-            check(&name, &twin(spec, 8, 2), Kind::Logistic, 1);
+            check(&name, &twin(spec, 8, 2), LossKind::Logistic, 1);
         }
     }
 }

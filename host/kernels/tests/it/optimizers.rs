@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pbg_core::model::{Comparator, Operator, Optimizer};
 use pbg_kernels::rows::SharedRows;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Job, StepWorker};
+use pbg_kernels::step::{BatchJob, StepWorker};
 use pbg_kernels::table::Table;
 
 use crate::gradients::{ACCUMULATED, DIMENSION, Twin, native, spec};
-use crate::reference::Kind;
+use crate::reference::LossKind;
 
 /// Rows before and after one step, and the sums that a table has then, with accumulators that begin at `state`.
 fn stepped(spec: &ModelSpec, state: impl Fn(usize) -> (Optimizer, Vec<f32>)) -> [Vec<f32>; 3] {
@@ -27,14 +27,14 @@ fn stepped(spec: &ModelSpec, state: impl Fn(usize) -> (Optimizer, Vec<f32>)) -> 
     };
     let before = numbers(&twin.tables[0].embeddings);
     let mut worker = StepWorker::new(Arc::new(spec.clone())).expect("a worker");
-    let job = Job {
+    let job = BatchJob {
         batch: &twin.batch(),
         tables: &twin.tables(),
         params: &twin.params,
         draws: &twin.edges.draws,
     };
     worker
-        .train(&job, native(Kind::Softmax).as_mut())
+        .train(&job, native(LossKind::Softmax).as_mut())
         .expect("a step");
     let table = &twin.tables[0];
     [before, numbers(&table.embeddings), numbers(&table.adagrad)]

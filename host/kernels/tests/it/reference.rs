@@ -2,19 +2,19 @@
 
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
-use pbg_kernels::negatives::Draws;
+use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::spec::ModelSpec;
 
 /// A loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum LossKind {
     Ranking(f64),
     Logistic,
     Softmax,
 }
 
 /// Loss of one positive among `negatives`, of which masked ones are far below; `columns` counts them all.
-pub(crate) fn row_loss(kind: Kind, positive: f64, negatives: &[f64], columns: usize) -> f64 {
+pub(crate) fn row_loss(kind: LossKind, positive: f64, negatives: &[f64], columns: usize) -> f64 {
     let softplus = |x: f64| {
         if x > 0.0 {
             x + (-x).exp().ln_1p()
@@ -23,11 +23,11 @@ pub(crate) fn row_loss(kind: Kind, positive: f64, negatives: &[f64], columns: us
         }
     };
     match kind {
-        Kind::Ranking(margin) => negatives
+        LossKind::Ranking(margin) => negatives
             .iter()
             .map(|n| (margin - positive + n).max(0.0))
             .sum(),
-        Kind::Logistic => {
+        LossKind::Logistic => {
             let share = if columns == 0 {
                 0.0
             } else {
@@ -35,7 +35,7 @@ pub(crate) fn row_loss(kind: Kind, positive: f64, negatives: &[f64], columns: us
             };
             softplus(-positive) + share * negatives.iter().map(|&n| softplus(n)).sum::<f64>()
         }
-        Kind::Softmax => {
+        LossKind::Softmax => {
             let max = negatives.iter().copied().fold(positive, f64::max);
             let sum: f64 = negatives.iter().map(|n| (n - max).exp()).sum();
             max + (sum + (positive - max).exp()).ln() - positive
@@ -64,7 +64,7 @@ pub(crate) struct Edges {
     pub(crate) sides: [Vec<u32>; 2],
     pub(crate) relations: Vec<u32>,
     pub(crate) weights: Option<Vec<f32>>,
-    pub(crate) draws: Draws,
+    pub(crate) draws: NegativeDraws,
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -226,7 +226,7 @@ impl Model {
     }
 
     /// The batch's loss with weights and regulariser.
-    pub(crate) fn loss(&self, edges: &Edges, kind: Kind) -> f64 {
+    pub(crate) fn loss(&self, edges: &Edges, kind: LossKind) -> f64 {
         let mut total = 0.0;
         for i in 0..edges.relations.len() {
             let weight = f64::from(self.spec.relation(edges.relations[i]).weight)
@@ -254,7 +254,7 @@ impl Model {
         let relation = edges.relations[i] as usize;
         let all = 0..self.spec.relation_count();
         let others: Vec<f64> = all.filter(|&r| r != relation).map(score).collect();
-        weight * row_loss(Kind::Softmax, score(relation), &others, others.len())
+        weight * row_loss(LossKind::Softmax, score(relation), &others, others.len())
     }
 
     fn n3(&self, edges: &Edges) -> f64 {

@@ -7,7 +7,7 @@ use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::StepWorker;
 
 use crate::gradients::{Twin, check, spec};
-use crate::reference::Kind;
+use crate::reference::LossKind;
 
 #[test]
 fn relations_are_predicted_with_every_operator_that_is_linear_in_its_parameters() {
@@ -45,7 +45,7 @@ fn relations_are_predicted_with_every_operator_that_is_linear_in_its_parameters(
                     let name = format!("{what} {operator:?} shared {shared} in {slice_bytes}");
                     if !features_on_both {
                         let twin = Twin::new(spec.clone(), true, 7);
-                        check(&name, &twin, Kind::Softmax, slice_bytes);
+                        check(&name, &twin, LossKind::Softmax, slice_bytes);
                     }
                 }
             }

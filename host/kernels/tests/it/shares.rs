@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator, Precision, Update};
 use pbg_core::strategy::{Cause, LossWorker, Scores, StrategyError, StrategyId};
-use pbg_kernels::negatives::Draws;
+use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, BatchStats, Execution, Job, StepError, StepWorker, Tables, has_fast_bf16,
+    Batch, BatchJob, BatchStats, Execution, StepError, StepWorker, Tables, has_fast_bf16,
 };
 use pbg_kernels::table::Table;
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::gradients::{native, relations_of, spec};
-use crate::reference::Kind;
+use crate::reference::LossKind;
 
 const DIMENSION: usize = 8;
 const BATCHES: usize = 3;
@@ -46,7 +46,7 @@ fn random_table(rows: usize, rng: &mut Xoshiro256PlusPlus) -> Table {
 fn batches(
     spec: &ModelSpec,
     world: World,
-    mut train: impl FnMut(&Job<'_>) -> BatchStats,
+    mut train: impl FnMut(&BatchJob<'_>) -> BatchStats,
 ) -> Trained {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(world.seed);
     let [lhs_table, rhs_table] = world.entities.map(|rows| random_table(rows, &mut rng));
@@ -56,7 +56,7 @@ fn batches(
         rhs: if one { &lhs_table } else { &rhs_table },
     };
     let rows = [tables.lhs.entities(), tables.rhs.entities()];
-    let (mut params, draws) = (Params::new(spec, 0), Draws::default());
+    let (mut params, draws) = (Params::new(spec, 0), NegativeDraws::default());
     let tensors: Vec<_> = params
         .tensors()
         .iter()
@@ -83,7 +83,7 @@ fn batches(
             relation: relations_of(spec, &relations, 0),
             weight: Some(&weight),
         };
-        stats.push(train(&Job {
+        stats.push(train(&BatchJob {
             batch: &batch,
             tables: &tables,
             params: &params,
@@ -109,7 +109,7 @@ fn batches(
 pub(crate) fn alone(spec: &ModelSpec, execution: Execution, world: World) -> Trained {
     let worker = StepWorker::new(Arc::new(spec.clone())).expect("a step");
     let mut worker = worker.with_execution(execution);
-    let mut loss = native(Kind::Softmax);
+    let mut loss = native(LossKind::Softmax);
     batches(spec, world, |job| {
         worker.train(job, loss.as_mut()).expect("a step")
     })
@@ -125,7 +125,7 @@ fn workers(spec: &ModelSpec, execution: Execution, count: usize) -> Vec<StepWork
 
 fn together(spec: &ModelSpec, execution: Execution, world: World, count: usize) -> Trained {
     let mut workers = workers(spec, execution, count);
-    let mut losses: Vec<_> = (0..count).map(|_| native(Kind::Softmax)).collect();
+    let mut losses: Vec<_> = (0..count).map(|_| native(LossKind::Softmax)).collect();
     batches(spec, world, |job| {
         let mut team: Vec<_> = workers.iter_mut().collect();
         StepWorker::train_together(&mut team, &mut losses, job).expect("a step")
@@ -295,7 +295,7 @@ fn where_one_worker_fails_all_end_and_nothing_is_applied() {
     batches(&spec, world, |job| {
         let mut numbers = vec![0.0; 30 * DIMENSION];
         let losses = [usize::MAX, 0, usize::MAX].map(|batches| {
-            let loss = native(Kind::Softmax);
+            let loss = native(LossKind::Softmax);
             Box::new(Failing { batches, loss }) as Box<dyn LossWorker>
         });
         let mut team: Vec<_> = workers.iter_mut().collect();

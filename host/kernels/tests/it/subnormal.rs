@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::{LossWorker, MASKED, Scores, StrategyError};
-use pbg_kernels::step::{Job, StepWorker};
+use pbg_kernels::step::{BatchJob, StepWorker};
 
 use crate::gradients::{Twin, rows_of, spec};
 use crate::ranking::Block;
@@ -33,8 +33,8 @@ fn job<'a>(
     twin: &'a Twin,
     batch: &'a pbg_kernels::step::Batch<'a>,
     tables: &'a pbg_kernels::step::Tables<'a>,
-) -> Job<'a> {
-    Job {
+) -> BatchJob<'a> {
+    BatchJob {
         batch,
         tables,
         params: &twin.params,

@@ -6,7 +6,7 @@ use pbg_core::loss::{
     Definition, Graph, Parameter, ParameterSchedule, Progress, TracedLoss, check_values,
 };
 use pbg_core::strategy::{Loss, StrategyError, StrategyId};
-use pbg_session::{Failure, Kind, Result};
+use pbg_session::{Failure, FailureKind, Result};
 use pbg_wasm::Limits;
 use pyo3::prelude::*;
 use serde::de::value::{Error as NoWord, StrDeserializer};
@@ -48,7 +48,7 @@ impl FunctionLoss {
     /// Has the formula written down, and checks it as that of a component.
     pub(crate) fn traced(&self, py: Python<'_>, limits: &Limits) -> Result<TracedLoss> {
         let graph = self.graph(limits.graph_nodes);
-        let graph = graph.map_err(|error| Failure::new(Kind::Plugin, error))?;
+        let graph = graph.map_err(|error| Failure::new(FailureKind::Plugin, error))?;
         let schedule = graph.update_every().map(|_| -> Box<dyn ParameterSchedule> {
             Box::new(Asked {
                 id: self.id.clone(),

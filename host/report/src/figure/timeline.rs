@@ -1,7 +1,7 @@
 //! The buffer on a time axis: what each slot holds, when it is loaded, when training waits.
 
-use pbg_core::graph::Side;
-use pbg_lab::replay::{Group, Load, Replay};
+use pbg_core::graph::{Side, SidePartition};
+use pbg_lab::replay::{Load, Replay};
 use pbg_lab::stall::{Span, Transfer};
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ pub fn timeline(timeline: &Timeline<'_>) -> Figure {
     let until = transfers
         .get(shown)
         .map_or(timeline.end, |next| next.leaves);
-    let name = |(side, partition): Group| match side {
+    let name = |(side, partition): SidePartition| match side {
         _ if timeline.shared => partition.to_string(),
         Side::Lhs => format!("l{partition}"),
         Side::Rhs => format!("r{partition}"),
@@ -119,10 +119,10 @@ fn held(
     timeline: &Timeline<'_>,
     shown: usize,
     until: f64,
-    name: &dyn Fn(Group) -> String,
+    name: &dyn Fn(SidePartition) -> String,
 ) -> Value {
     let replay = timeline.replay;
-    let mut since: Vec<Option<(f64, Group)>> = vec![None; replay.slots as usize];
+    let mut since: Vec<Option<(f64, SidePartition)>> = vec![None; replay.slots as usize];
     for (slot, &group) in replay.initial.iter().enumerate() {
         since[slot] = Some((0.0, group));
     }
@@ -176,8 +176,8 @@ impl Bars {
         slot: u32,
         start: f64,
         end: f64,
-        group: Group,
-        name: &dyn Fn(Group) -> String,
+        group: SidePartition,
+        name: &dyn Fn(SidePartition) -> String,
     ) {
         if end > start {
             self.base.push(short(start));
@@ -190,7 +190,11 @@ impl Bars {
 }
 
 /// What the disk does: reads of what enters, writes of what leaves.
-fn disk(timeline: &Timeline<'_>, shown: usize, name: &dyn Fn(Group) -> String) -> [Value; 2] {
+fn disk(
+    timeline: &Timeline<'_>,
+    shown: usize,
+    name: &dyn Fn(SidePartition) -> String,
+) -> [Value; 2] {
     let loads = || {
         timeline
             .replay

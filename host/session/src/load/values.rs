@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 
 /// Deeper than any key: what is nested further is no configuration.
 const DEEPEST: usize = 32;
@@ -19,7 +19,7 @@ pub fn overrides(values: &Value) -> Result<Vec<(String, String)>> {
         Value::Object(_) => flatten("", values, 0, &mut found)?,
         _ => {
             let text = "a configuration is a table of keys";
-            return Err(Failure::message(Kind::Config, text));
+            return Err(Failure::message(FailureKind::Config, text));
         }
     }
     Ok(found)
@@ -33,7 +33,7 @@ fn flatten(
 ) -> Result<()> {
     if depth > DEEPEST {
         let text = format!("{path}: nested deeper than any key");
-        return Err(Failure::message(Kind::Config, text));
+        return Err(Failure::message(FailureKind::Config, text));
     }
     let Value::Object(entries) = value else {
         found.push((path.to_owned(), written(value)));

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use pbg_config::Config;
-use pbg_wasm::{Kind as Slot, Plugin, Sandbox};
+use pbg_wasm::{Plugin, Sandbox, Slot};
 
 use super::configured::parameters;
 use super::{sandbox, search_path};
 use crate::failure::{Failure, Result};
 use crate::front::Front;
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 
 /// Asks the plugins that the relations of `config` name for formulas that it has not.
 ///
@@ -60,7 +60,7 @@ pub fn given(
                 "--plugin {name}: is the operator of all relations, and {first} is it already; name operators relation by \
                  relation in the configuration"
             );
-            return Err(Failure::message(Kind::Usage, text));
+            return Err(Failure::message(FailureKind::Usage, text));
         }
         first = Some(plugin.id().to_string());
         for relation in &mut config.relations {
@@ -82,5 +82,5 @@ fn take(config: &mut Config, plugin: Plugin, name: &str) -> Result<()> {
     let formula = operator.formula.definition();
     config
         .set_formula(name, formula)
-        .map_err(|error| Failure::new(Kind::Plugin, error))
+        .map_err(|error| Failure::new(FailureKind::Plugin, error))
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use pbg_config::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, OnFault};
 use pbg_core::nearest::nearest;
 use pbg_core::strategy::{BucketOrder, Loss, StrategyId};
-use pbg_wasm::{Kind as Slot, Plugin, PluginPath, Sandbox};
+use pbg_wasm::{Plugin, PluginPath, Sandbox, Slot};
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::plugins::Given;
 
 /// Where plugins come from: their files, and the sandbox that opens them.
@@ -90,7 +90,7 @@ impl Slots {
                         "--plugin {name}: is a relation sampler, and with `dynamic_relations` none is asked: batches mix \
                          relations"
                     );
-                    return Err(Failure::message(Kind::Usage, text));
+                    return Err(Failure::message(FailureKind::Usage, text));
                 }
                 Slot::RelationSampler => match &sampler {
                     Some(first) => return Err(second(&plugin, &first.id(), name)),
@@ -100,7 +100,7 @@ impl Slots {
                 other => {
                     let text =
                         format!("plugin {name}: is a {other}, for which a run has no slot yet");
-                    return Err(Failure::message(Kind::Plugin, text));
+                    return Err(Failure::message(FailureKind::Plugin, text));
                 }
             }
         }
@@ -140,7 +140,7 @@ fn take<T: Own>(slot: &mut Option<Taken<T>>, plugin: Plugin, name: &str) -> Resu
 fn second(plugin: &Plugin, first: &StrategyId, name: &str) -> Failure {
     let kind = plugin.inspection().kind;
     let text = format!("--plugin {name}: a run has one {kind}, and {first} is it already");
-    Failure::message(Kind::Usage, text)
+    Failure::message(FailureKind::Usage, text)
 }
 
 /// The fallback of each slot, where there is one.
@@ -189,7 +189,7 @@ fn standby(source: &Source, used: Option<&Plugin>, default: &str) -> Result<Opti
     if !same_slot(kind, wanted) {
         let (names, id) = (used.id(), standby.id());
         let text = format!("the fallback that {names} names: {id} is a {kind}, no {wanted}");
-        return Err(Failure::message(Kind::Plugin, text));
+        return Err(Failure::message(FailureKind::Plugin, text));
     }
     Ok(Some(standby).filter(|standby| standby.id() != used.id()))
 }
@@ -220,7 +220,7 @@ pub(super) fn unused(
             "it uses {}",
             used.iter().cloned().collect::<Vec<_>>().join(", ")
         );
-        return Err(Failure::message(Kind::Config, text).help(help));
+        return Err(Failure::message(FailureKind::Config, text).help(help));
     }
     let exists = |name: &String| known(name) || installed.contains(name);
     if let Some(name) = plugins.params.keys().find(|name| !exists(name)) {
@@ -228,7 +228,7 @@ pub(super) fn unused(
             "plugins.params: {name} is no plugin of this run, and none is installed by that name"
         );
         let names = used.iter().chain(installed).map(String::as_str);
-        let failure = Failure::message(Kind::Config, text);
+        let failure = Failure::message(FailureKind::Config, text);
         return Err(match nearest(name, names) {
             Some(near) => failure.help(format!("did you mean `{near}`?")),
             None => failure,

@@ -8,19 +8,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Default)]
-struct Plan {
+struct Faults {
     left: Option<u64>,
     unsynced: BTreeSet<PathBuf>,
 }
 
 thread_local! {
-    static PLAN: RefCell<Plan> = RefCell::new(Plan::default());
+    static PLAN: RefCell<Faults> = RefCell::new(Faults::default());
 }
 
 /// Lets `operations` succeed, then nothing.
 pub(crate) fn fail_after(operations: u64) {
     PLAN.with_borrow_mut(|plan| {
-        *plan = Plan {
+        *plan = Faults {
             left: Some(operations),
             unsynced: BTreeSet::new(),
         }

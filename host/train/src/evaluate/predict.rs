@@ -19,7 +19,7 @@ use pbg_store::dataset::EntityId;
 use super::known::{Entity, Filter};
 use super::view::{Committed, View};
 use crate::error::{RunError, SettingError, UnknownName};
-use crate::index::{Index, Kind, Part, Width, WithIndex};
+use crate::index::{Index, Part, WalkKind, Width, WithIndex};
 use crate::layout::TableKey;
 use crate::resolved::Resolved;
 use crate::settings::cores;
@@ -113,7 +113,7 @@ pub struct Predictor<'a> {
 struct Indexed {
     index: Index,
     with: WithIndex,
-    kind: Kind,
+    kind: WalkKind,
 }
 
 /// Answers to a block of questions, in their order.
@@ -169,7 +169,7 @@ impl Resolved {
             Ok::<_, RunError>(Indexed {
                 index: Index::open(&trained, comparator)?,
                 with,
-                kind: Kind::Predictions,
+                kind: WalkKind::Predictions,
             })
         });
         Ok(Predictor {

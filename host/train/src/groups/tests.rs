@@ -55,9 +55,9 @@ fn double(fails_at: Option<u32>) -> (Double, Receiver<&'static str>) {
     (work, hears)
 }
 
-fn start(bound: Option<usize>, work: Double) -> Group<Double> {
+fn start(bound: Option<usize>, work: Double) -> GroupHandle<Double> {
     let pipe = bound.map(|bound| ("doubling", bound));
-    Group::start(pipe, work, Arc::default()).expect("a thread")
+    GroupHandle::start(pipe, work, Arc::default()).expect("a thread")
 }
 
 proptest! {
@@ -112,7 +112,7 @@ proptest! {
 fn both_sides_count_their_time() {
     let (work, _hears) = double(None);
     let training = Arc::new(Clock::default());
-    let mut group = Group::start(Some(("doubling", 1)), work, Arc::clone(&training)).unwrap();
+    let mut group = GroupHandle::start(Some(("doubling", 1)), work, Arc::clone(&training)).unwrap();
     for order in 1..20 {
         group.order(order);
     }
@@ -132,7 +132,7 @@ fn both_sides_count_their_time() {
 
     let (work, _hears) = double(None);
     let within = Arc::new(Clock::default());
-    let mut group = Group::start(None, work, Arc::clone(&within)).unwrap();
+    let mut group = GroupHandle::start(None, work, Arc::clone(&within)).unwrap();
     group.order(1);
     group.receive().unwrap();
     assert_eq!(group.seconds(), None);

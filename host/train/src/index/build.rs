@@ -14,7 +14,7 @@ use pbg_store::index::{self, Building, GraphInfo, Manifest, Recall, TypeIndex};
 use rand::RngExt;
 use serde::Serialize;
 
-use super::{Index, Kind, global_crc32, name_of};
+use super::{Index, WalkKind, global_crc32, name_of};
 use crate::error::{RunError, UnknownName};
 use crate::evaluate::predict::{Asked, Measured};
 use crate::layout::TableKey;
@@ -262,14 +262,14 @@ impl Builder<'_> {
         let threads = self.threads();
         let plain = Trained::open(self.resolved)?.plain(self.options.comparator)?;
         let asked = self.entities(type_index);
-        let plain = Measured::new(plain, Kind::Neighbors, threads)?;
+        let plain = Measured::new(plain, WalkKind::Neighbors, threads)?;
         let neighbors = measured(plain, &asked, tell)?;
         let trained = Trained::open(self.resolved)?;
         let predictions = match trained.blueprint.spec.comparator {
             // The index of another comparator leads to no predictions.
             own if own != self.trained.blueprint.spec.comparator => None,
             _ => {
-                let trained = Measured::new(trained, Kind::Predictions, threads)?;
+                let trained = Measured::new(trained, WalkKind::Predictions, threads)?;
                 let mut asked = self.edges(&trained)?;
                 // Who is asked about may be of a type that the index does not have yet.
                 asked.retain(|asked| {

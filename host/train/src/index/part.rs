@@ -10,14 +10,14 @@ use crate::error::{Mismatch, RunError};
 
 /// What a walk is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WalkKind {
     /// The neighbours of an entity.
     Neighbors,
     /// What completes an edge.
     Predictions,
 }
 
-impl Kind {
+impl WalkKind {
     /// What was measured of it.
     pub(super) const fn of(self, recall: &Recall) -> Option<f64> {
         match self {

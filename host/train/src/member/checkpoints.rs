@@ -4,6 +4,7 @@
 //! that can still stand names them. Parameters are written, then the manifest under its number, then the ledger learns of
 //! it, then it becomes the current one.
 
+use pbg_core::graph::SidePartition;
 use std::time::Instant;
 
 use pbg_core::event::Event;
@@ -18,7 +19,7 @@ use super::work::state_of;
 use super::{Member, is_open};
 use crate::commit;
 use crate::error::{Mismatch, RunError};
-use crate::layout::{Group, TableKey};
+use crate::layout::TableKey;
 use crate::state::RunState;
 use crate::tables::with_data;
 
@@ -165,7 +166,7 @@ impl Member<'_> {
                 .base()
                 .is_some_and(|base| id.version < base.version);
         }
-        let place = |group: Group| {
+        let place = |group: SidePartition| {
             let at = layout.group_tables(group).position(|k| k == key)?;
             Some((group, at))
         };

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pbg_core::graph::Bucket;
-use pbg_core::ledger::{Action, Group, MAX_LEASES, Record, Refusal, Token};
+use pbg_core::graph::{Bucket, SidePartition};
+use pbg_core::ledger::{Action, MAX_LEASES, Record, Refusal, Token};
 use pbg_core::schedule::Acquired;
 use pbg_core::strategy::Pass;
 
@@ -86,7 +86,7 @@ impl Member<'_> {
     pub(super) fn needs_nothing_new(&self, bucket: Bucket) -> Result<bool, RunError> {
         let record = self.seen()?;
         let grid = record.grid();
-        let held: Vec<Group> = self.unsettled.iter().flat_map(|b| grid.needs(*b)).collect();
+        let held: Vec<SidePartition> = self.unsettled.iter().flat_map(|b| grid.needs(*b)).collect();
         Ok(grid.needs(bucket).all(|group| held.contains(&group)))
     }
 }
@@ -99,7 +99,11 @@ pub(super) fn others_hold(record: &Record, token: Token) -> Vec<Bucket> {
 
 /// The partitions of buckets that `token` has leased which are not `resident`: they will be when what is leased now is
 /// trained.
-pub(super) fn to_come(record: &Record, token: Token, resident: &[Group]) -> BTreeSet<Group> {
+pub(super) fn to_come(
+    record: &Record,
+    token: Token,
+    resident: &[SidePartition],
+) -> BTreeSet<SidePartition> {
     let own = record.trainers().get(&token);
     let leases = own.into_iter().flat_map(|trainer| &trainer.leases);
     let needs = leases.flat_map(|bucket| record.grid().needs(*bucket));

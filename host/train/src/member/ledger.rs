@@ -4,14 +4,13 @@
 //! brought to its end before the next begins: they are numbered, and each names the one before it. What is known of the
 //! record can be asked meanwhile.
 
+use pbg_core::graph::SidePartition;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pbg_core::cluster::{Entry, Live, NoAnswer, Register, Written};
-use pbg_core::ledger::{
-    Action, Group, Order, Partition, Record, Refusal, Settlement, Stamp, Token,
-};
+use pbg_core::ledger::{Action, Order, Partition, Record, Refusal, Settlement, Stamp, Token};
 
 use super::error::{ClusterError, unreachable};
 use entry::{Backoff, decode, encode};
@@ -133,24 +132,24 @@ impl Ledger {
     }
 
     /// The partition of `group` as the record that was seen last has it. It is the newest while this trainer holds it.
-    pub(crate) fn partition(&self, group: Group) -> Partition {
+    pub(crate) fn partition(&self, group: SidePartition) -> Partition {
         let seen = self.seen();
         let partition = seen.as_ref().and_then(|record| record.partition(group));
         partition.cloned().unwrap_or_default()
     }
 
     /// A copy of `group` was made from what `stamp` says.
-    pub(crate) fn loaded(&self, group: Group, stamp: Stamp) {
+    pub(crate) fn loaded(&self, group: SidePartition, stamp: Stamp) {
         self.known.loaded(group, stamp);
     }
 
     /// What the copy of `group` in memory is of; none if nothing was loaded.
-    pub(crate) fn stamp(&self, group: Group) -> Option<Stamp> {
+    pub(crate) fn stamp(&self, group: SidePartition) -> Option<Stamp> {
         self.known.stamp(group)
     }
 
     /// Whether the copy of `group` in memory is of what the record has.
-    pub(crate) fn is_current(&self, group: Group) -> bool {
+    pub(crate) fn is_current(&self, group: SidePartition) -> bool {
         self.known.is_current(group)
     }
 

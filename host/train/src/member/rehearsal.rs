@@ -8,10 +8,10 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use pbg_core::cluster::{Live, Register};
-use pbg_core::graph::Bucket;
+use pbg_core::graph::{Bucket, SidePartition};
 use pbg_core::ledger::{
-    Action, File, FileId, Founding, Grid, Group, Join, Phase, Record, Settled, Settlement, Terms,
-    Work, plan_digest,
+    Action, File, FileId, Founding, Grid, Join, Phase, Record, Settled, Settlement, Terms, Work,
+    plan_digest,
 };
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
@@ -85,7 +85,7 @@ struct Rehearsal<'scope, 'env> {
     turns: Turns,
     unsettled: Vec<Bucket>,
     /// Partitions in its buffer, the one that was used last at the end.
-    copies: VecDeque<Group>,
+    copies: VecDeque<SidePartition>,
     files: u64,
     done: Rehearsed,
 }
@@ -272,7 +272,8 @@ impl Rehearsal<'_, '_> {
                 continue;
             }
             let copies = self.copies.iter().copied();
-            let mut resident: Vec<Group> = copies.filter(|g| self.ledger.is_current(*g)).collect();
+            let mut resident: Vec<SidePartition> =
+                copies.filter(|g| self.ledger.is_current(*g)).collect();
             resident.extend(to_come(&record, token, &resident));
             let pass = Pass {
                 resident,
@@ -295,9 +296,9 @@ impl Rehearsal<'_, '_> {
         self.scene.ahead.unwrap_or(many)
     }
 
-    fn groups_of(&self, buckets: &[Bucket]) -> Vec<Group> {
+    fn groups_of(&self, buckets: &[Bucket]) -> Vec<SidePartition> {
         let grid = Grid::of(&self.scene.pass);
-        let mut groups: Vec<Group> = buckets.iter().flat_map(|b| grid.needs(*b)).collect();
+        let mut groups: Vec<SidePartition> = buckets.iter().flat_map(|b| grid.needs(*b)).collect();
         groups.sort_unstable();
         groups.dedup();
         groups

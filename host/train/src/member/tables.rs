@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pbg_core::graph::{Bucket, Side};
+use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::ledger::{File, Grid, Settled, Settlement, Sums};
 use pbg_core::loss::LossState;
 use pbg_kernels::table::{Features, Table};
@@ -13,7 +13,7 @@ use super::ledger::{Denied, Ledger};
 use crate::buffer::TableStore;
 use crate::error::{Mismatch, RunError};
 use crate::grow::NewRows;
-use crate::layout::{Group, Layout, TableKey};
+use crate::layout::{Layout, TableKey};
 use crate::rounding::Point;
 use crate::tables::{self, Initial};
 
@@ -74,7 +74,7 @@ impl SharedTables {
     }
 
     /// The group that holds a table, and the table's place in it; none for one that every trainer has.
-    fn group_of(&self, key: TableKey) -> Option<(Group, usize)> {
+    fn group_of(&self, key: TableKey) -> Option<(SidePartition, usize)> {
         let of_side = |side| {
             let group = (side, key.1);
             let at = self.layout.group_tables(group).position(|k| k == key)?;
@@ -176,10 +176,11 @@ impl SharedTables {
     /// The new files of the partitions that `buckets` need, each made from what the copy in memory was of.
     fn settled(&self, buckets: &[Bucket]) -> Vec<Settled> {
         let mut written = lock(&self.written);
-        let mut groups: Vec<Group> = buckets.iter().flat_map(|b| self.grid.needs(*b)).collect();
+        let mut groups: Vec<SidePartition> =
+            buckets.iter().flat_map(|b| self.grid.needs(*b)).collect();
         groups.sort_unstable();
         groups.dedup();
-        let settled = |group: Group| {
+        let settled = |group: SidePartition| {
             let keys = self.layout.group_tables(group);
             Settled {
                 group,

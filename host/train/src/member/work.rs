@@ -1,7 +1,7 @@
 //! What a checkpoint says of a run, as the ledger has it, and the reverse: so that one machine goes on from what several
 //! committed, and several from what one did.
 
-use pbg_core::graph::Side;
+use pbg_core::graph::{Side, SidePartition};
 use pbg_core::ledger::{
     BucketState, Buckets, File, Grid, PROTOCOL, Partition, Plugin, Progress, Record, Sums, Terms,
     Validation, Work, plan_digest,
@@ -11,7 +11,7 @@ use pbg_core::strategy::StrategyId;
 use pbg_store::checkpoint::{Manifest, shared};
 
 use super::Cluster;
-use crate::layout::{Group, Layout};
+use crate::layout::Layout;
 use crate::resolved::Resolved;
 use crate::state::{EpochSums, RunState};
 
@@ -66,7 +66,7 @@ pub(super) fn work_of(manifest: &Manifest, state: &RunState, layout: &Layout) ->
         }
     }
     let plan = state.schedule.plan();
-    let partition = |group: Group| {
+    let partition = |group: SidePartition| {
         let file = |(entity, partition): (usize, u32)| {
             shared::from_manifest(manifest, &layout.types[entity].name, partition)
         };

@@ -11,7 +11,7 @@ use pbg_store::dataset::EntityId;
 
 use super::{Model, Neighbor, keep};
 use crate::error::RunError;
-use crate::index::{Index, Kind, Walks, Width, WithIndex};
+use crate::index::{Index, WalkKind, Walks, Width, WithIndex};
 use crate::plain;
 
 impl Model<'_> {
@@ -34,7 +34,7 @@ impl Model<'_> {
         let params = &plain::params(&trained.params, &spec)?;
         let index = Index::open(trained, spec.comparator)?;
         let layout = &trained.blueprint.layout.types[type_index];
-        let width = index.width(&layout.name, Kind::Neighbors, with)?;
+        let width = index.width(&layout.name, WalkKind::Neighbors, with)?;
         // Without operators, and with one entity type per relation.
         let replacement = Replacement {
             side: Side::Lhs,

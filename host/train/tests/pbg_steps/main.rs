@@ -12,9 +12,9 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::LossWorker;
-use pbg_kernels::negatives::Draws;
+use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
-use pbg_kernels::step::{Batch, Job, Relations, Tables};
+use pbg_kernels::step::{Batch, BatchJob, Relations, Tables};
 use pbg_kernels::table::Table;
 use pbg_torch::TorchPlace;
 use serde_json::Value;
@@ -30,7 +30,7 @@ struct Seen {
     negatives: [Vec<f32>; 2],
 }
 
-fn draws(case: &Case, step: &Step) -> Draws {
+fn draws(case: &Case, step: &Step) -> NegativeDraws {
     let mut lists = step.uniform_draws.iter().map(|chunks| chunks.concat());
     let mut next = |disabled: bool| {
         if disabled {
@@ -41,7 +41,7 @@ fn draws(case: &Case, step: &Step) -> Draws {
     };
     let lhs = next(case.config.disable_lhs_negs);
     let rhs = next(case.config.disable_rhs_negs);
-    Draws { lhs, rhs }
+    NegativeDraws { lhs, rhs }
 }
 
 fn run(case: &Case, losses: &Losses, slice_bytes: usize, at: Where) -> (Vec<String>, usize) {
@@ -155,7 +155,7 @@ fn one_step(
     };
     let stats = worker
         .train(
-            &Job {
+            &BatchJob {
                 batch: &batch,
                 tables: &tables,
                 params,

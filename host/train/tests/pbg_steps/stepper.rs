@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::device::{DeviceWorker, Place as _};
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{BatchStats, Execution, Job, ScoreObserver, StepError, StepWorker};
+use pbg_kernels::step::{BatchJob, BatchStats, Execution, ScoreObserver, StepError, StepWorker};
 use pbg_kernels::table::Table;
 use pbg_torch::TorchPlace;
 
@@ -49,7 +49,7 @@ impl Stepper {
 
     pub(crate) fn train(
         &mut self,
-        job: &Job<'_>,
+        job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {

@@ -5,7 +5,7 @@ use pbg_core::operator::{Formula, Initial};
 use pbg_plugin_sdk::TracedOperator;
 use pbg_plugin_sdk::operator::Initial as Written;
 use pbg_plugin_sdk::testing::operator_with_defaults;
-use pbg_wasm::{Kind, Limits, LoadError, PluginSource, Sandbox};
+use pbg_wasm::{Limits, LoadError, PluginSource, Sandbox, Slot};
 use serde_json::{Value, json};
 
 fn loaded(name: &str, parameters: &Value) -> Result<Formula, LoadError> {
@@ -65,7 +65,7 @@ fn a_plugin_of_another_kind_is_no_operator() {
     else {
         panic!("{error}");
     };
-    assert_eq!((found, expected), (Kind::TracedLoss, Kind::TracedOperator));
+    assert_eq!((found, expected), (Slot::TracedLoss, Slot::TracedOperator));
     let error = loaded("rotate", &json!({ "angle": 1.0 })).expect_err("no such parameter");
     assert!(matches!(error, LoadError::Parameters { .. }), "{error}");
 }

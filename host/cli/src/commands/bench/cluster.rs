@@ -17,7 +17,7 @@ use pbg_train::{Actor, Scene};
 use super::scratch::Scratch;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::terminal::{self, Terminal};
 use crate::together;
 use pbg_session::orders::{Loader, Wanted, wanted};
@@ -101,7 +101,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let orders = orders.collect::<Result<Vec<_>>>()?;
     if !args.folder.is_dir() {
         let text = format!("{} is no folder", args.folder.display());
-        return Err(Failure::message(Kind::Usage, text).help("--folder names one that there is"));
+        return Err(
+            Failure::message(FailureKind::Usage, text).help("--folder names one that there is")
+        );
     }
     let scratch = Scratch::beside(&args.folder.join("cluster"))?;
     let server = Server::start(args, &scratch, terminal)?;
@@ -137,7 +139,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     bar.finish_and_clear();
     let report = report?;
     if stop.load(Ordering::Relaxed) {
-        return Err(Failure::message(Kind::Interrupted, "interrupted"));
+        return Err(Failure::message(FailureKind::Interrupted, "interrupted"));
     }
     match args.json {
         true => terminal::print_json(&report),

@@ -9,7 +9,7 @@ use pbg_store::import::ImportOptions;
 
 use super::scratch::Scratch;
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::terminal;
 use crate::{format, options};
 
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         seed: 0,
     };
     if let Some(complaint) = graph.complaint() {
-        return Err(Failure::message(Kind::Usage, complaint));
+        return Err(Failure::message(FailureKind::Usage, complaint));
     }
     let options = ImportOptions {
         threads: args.threads.map(|n| n as usize),

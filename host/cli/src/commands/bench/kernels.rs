@@ -10,7 +10,7 @@ use super::{CEILING, NO_CEILING};
 use crate::commands::plugin;
 use crate::failure::{Failure, Result};
 use crate::format;
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::relay;
 use crate::terminal::{self, Terminal};
 
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     {
         let message = format!("no case has `{wanted}` in its name");
         let help = format!("the cases are: {}", names.join("; "));
-        return Err(Failure::message(Kind::Usage, message).help(help));
+        return Err(Failure::message(FailureKind::Usage, message).help(help));
     }
     cases.retain(|case| case.name.to_lowercase().contains(&wanted));
     let duration = Duration::from_secs_f64(args.seconds);

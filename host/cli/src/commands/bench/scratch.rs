@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 
 /// A folder that is removed in the end.
 pub(super) struct Scratch(PathBuf);
@@ -19,7 +19,7 @@ impl Scratch {
         let path = PathBuf::from(name);
         std::fs::create_dir_all(&path).map_err(|e| {
             let context = format!("cannot make {}", path.display());
-            Failure::new(Kind::Io, e).context(context)
+            Failure::new(FailureKind::Io, e).context(context)
         })?;
         Ok(Self(path))
     }

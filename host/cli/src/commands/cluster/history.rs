@@ -10,7 +10,7 @@ use pbg_core::text::escaped;
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{load, metrics};
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let trained: Vec<_> = trained.into_iter().filter(|row| wanted(row.pass)).collect();
     if trained.is_empty() {
         let what = format!("{} tells of no such bucket", config.checkpoint_path);
-        return Err(Failure::message(Kind::Checkpoint, what)
+        return Err(Failure::message(FailureKind::Checkpoint, what)
             .help("buckets are told of once a checkpoint holds them"));
     }
     if args.order {

@@ -10,7 +10,7 @@ use pbg_report::table::comparison_csv;
 use super::setting::{GridArgs, RateArgs, Setting};
 use super::table;
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::limits::{self, LimitArgs};
 use crate::options::ConfigArgs;
 use crate::output;
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     if comparison.cases.iter().all(|case| case.orders.is_empty()) {
         let text = "no order planned anything; the reasons are above";
-        return Err(Failure::message(Kind::Plugin, text));
+        return Err(Failure::message(FailureKind::Plugin, text));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use pbg_lab::stall::Rates;
 use pbg_train::Resolved;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::load;
 use crate::options::{ConfigArgs, Overrides};
 use crate::terminal::Terminal;
@@ -116,12 +116,12 @@ impl Setting {
                 || dimension.is_some();
             if alone {
                 let text = "a grid without a dataset needs --partitions";
-                return Err(Failure::message(Kind::Usage, text));
+                return Err(Failure::message(FailureKind::Usage, text));
             }
             if config.config.is_none() && !Path::new(load::DEFAULT_NAME).exists() {
                 let text = "there is nothing to compare on";
                 let help = "name a configuration, or a grid: --partitions 16 --buffer 4";
-                return Err(Failure::message(Kind::Usage, text).help(help));
+                return Err(Failure::message(FailureKind::Usage, text).help(help));
             }
             let resolved = Resolved::new(load::config(config, terminal)?)?;
             return Ok(Self::Config(Box::new(resolved)));
@@ -130,7 +130,7 @@ impl Setting {
         if config.config.is_some() || !set.is_empty() {
             let text = "a configuration and --partitions exclude each other";
             let help = "the grid of a configuration is that of its dataset";
-            return Err(Failure::message(Kind::Usage, text).help(help));
+            return Err(Failure::message(FailureKind::Usage, text).help(help));
         }
         Ok(Self::Grid(grid.clone()))
     }

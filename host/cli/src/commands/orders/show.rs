@@ -2,15 +2,15 @@
 
 use std::io::{self, Write};
 
-use pbg_core::graph::{Bucket, Side};
+use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::strategy::Pass;
 use pbg_lab::analysis::Analysis;
-use pbg_lab::replay::{Group, Load, Replay};
+use pbg_lab::replay::{Load, Replay};
 
 use super::setting::{GridArgs, RateArgs};
 use crate::failure::{Failure, Result};
 use crate::format;
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::limits::LimitArgs;
 use crate::terminal::{self, Terminal};
 use pbg_session::orders::{Loader, Wanted, wanted};
@@ -59,7 +59,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let &[partitions] = args.grid.partitions.as_slice() else {
         let text = "one grid is shown at a time: name it with --partitions P";
-        return Err(Failure::message(Kind::Usage, text));
+        return Err(Failure::message(FailureKind::Usage, text));
     };
     let buffer = args.buffer.unwrap_or((partitions / 4).max(2));
     let mut order =
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let pass = args.grid.pass(partitions, buffer, args.seed);
     let plan = order
         .plan(&pass)
-        .map_err(|error| Failure::new(Kind::Plugin, error))?;
+        .map_err(|error| Failure::new(FailureKind::Plugin, error))?;
     if args.json {
         let pairs: Vec<[u32; 2]> = plan.iter().map(|b| [b.lhs, b.rhs]).collect();
         return terminal::print(|out| {
@@ -138,7 +138,7 @@ struct Timeline<'a> {
 impl Timeline<'_> {
     fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let replay = Replay::new(self.pass, self.plan, self.pass.buffer_partitions);
-        let mut slots: Vec<Option<Group>> = vec![None; replay.slots as usize];
+        let mut slots: Vec<Option<SidePartition>> = vec![None; replay.slots as usize];
         let width = self.width();
         let digits = self.plan.len().to_string().len().max("position".len());
         writeln!(
@@ -179,7 +179,7 @@ impl Timeline<'_> {
     }
 
     /// A slot; what has just come stands in brackets.
-    fn cell(&self, held: Option<Group>, new: bool, width: usize) -> String {
+    fn cell(&self, held: Option<SidePartition>, new: bool, width: usize) -> String {
         let name = held.map_or("-".to_owned(), |group| self.name(group));
         if new {
             format!("[{name:>width$}] ")
@@ -199,7 +199,7 @@ impl Timeline<'_> {
     }
 
     /// A partition; with its side where the sides have entities of their own.
-    fn name(&self, (side, partition): Group) -> String {
+    fn name(&self, (side, partition): SidePartition) -> String {
         match side {
             _ if self.pass.shared => partition.to_string(),
             Side::Lhs => format!("l{partition}"),

@@ -12,7 +12,7 @@ use pbg_report::{pages, table};
 use pbg_train::{Allowed, Resolved};
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{interrupt, load, output};
@@ -128,7 +128,7 @@ fn ranking(args: &Args, resolved: &Resolved) -> Result<pbg_train::EvalOptions> {
         None => default()
             .ok_or_else(|| {
                 let text = "the dataset has no edge set `valid` or `test` to rank";
-                Failure::message(Kind::Usage, text).help("name another one with --edges")
+                Failure::message(FailureKind::Usage, text).help("name another one with --edges")
             })?
             .to_owned(),
     };
@@ -205,7 +205,7 @@ fn surprises(study: &Study) -> Result<()> {
                 "{}, seed {seed}, epoch {}: {} partitions were loaded, while the plans said {}",
                 order.order, point.epoch, point.loads, point.predicted_loads
             );
-            return Err(Failure::message(Kind::Internal, text));
+            return Err(Failure::message(FailureKind::Internal, text));
         }
     }
     Ok(())

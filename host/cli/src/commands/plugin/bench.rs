@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use pbg_contract::{Timing, bench_loss, bench_operator, bench_order, bench_sampler};
 use pbg_core::strategy::StrategyError;
-use pbg_wasm::{Kind as Slot, Limits, Plugin, Sandbox};
+use pbg_wasm::{Limits, Plugin, Sandbox, Slot};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
 use crate::format;
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::limits::{self, LimitArgs};
 use crate::plugins;
 use crate::terminal::{self, Terminal};
@@ -79,7 +79,8 @@ impl Row {
     ) -> Result<Self> {
         let timing = measured.map_err(|fault| {
             let advice = limits::advice(&fault.to_string());
-            let failure = Failure::new(Kind::Plugin, fault).context(format!("measuring {call}"));
+            let failure =
+                Failure::new(FailureKind::Plugin, fault).context(format!("measuring {call}"));
             match advice {
                 Some(advice) => failure.help(advice),
                 None => failure,
@@ -185,7 +186,7 @@ fn measured(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
         Slot::TracedLoss | Slot::ComputedLoss => loss(plugin, parameters, args),
         Slot::TracedOperator => operator(plugin, parameters, args),
         other => Err(Failure::message(
-            Kind::Plugin,
+            FailureKind::Plugin,
             format!("there is no benchmark for a {other}"),
         )),
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pbg_author::{Language, Manifest, World};
-use pbg_wasm::{Kind as Slot, Limits, LoadError, Plugin, PluginSource};
+use pbg_wasm::{Limits, LoadError, Plugin, PluginSource, Slot};
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};

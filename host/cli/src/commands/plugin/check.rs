@@ -7,13 +7,13 @@ use pbg_contract::{
     Finding, Opened, Outcome, Report, check_loss, check_operator, check_order, check_sampler,
     checked_dimension,
 };
-use pbg_wasm::{Inspection, Kind as Slot, Plugin};
+use pbg_wasm::{Inspection, Plugin, Slot};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
 use crate::format;
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::limits::LimitArgs;
 use crate::terminal::{self, Terminal};
 
@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
                 plugin.id(),
                 format::plural(broken as u64, "promise")
             );
-            Err(Failure::message(Kind::Plugin, text))
+            Err(Failure::message(FailureKind::Plugin, text))
         }
     }
 }
@@ -119,7 +119,7 @@ fn tried(plugin: &Plugin, parameters: &Value) -> Result<Report> {
             Ok(check_operator(&formula, executed.as_mut()))
         }
         other => Err(Failure::message(
-            Kind::Plugin,
+            FailureKind::Plugin,
             format!("there is no check for a {other}"),
         )),
     }

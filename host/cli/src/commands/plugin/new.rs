@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pbg_author::{CreateError, Kind, Language};
+use pbg_author::{CreateError, Language, ProjectKind};
 
 use crate::failure::{Failure, Result};
 use crate::kind;
@@ -63,18 +63,18 @@ enum LanguageArg {
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let kind = match (args.kind, args.computed) {
-        (KindArg::Order, false) => Kind::Order,
-        (KindArg::Sampler, false) => Kind::Sampler,
-        (KindArg::Loss, false) => Kind::Loss,
-        (KindArg::Loss, true) => Kind::ComputedLoss,
-        (KindArg::Operator, false) => Kind::Operator,
+        (KindArg::Order, false) => ProjectKind::Order,
+        (KindArg::Sampler, false) => ProjectKind::Sampler,
+        (KindArg::Loss, false) => ProjectKind::Loss,
+        (KindArg::Loss, true) => ProjectKind::ComputedLoss,
+        (KindArg::Operator, false) => ProjectKind::Operator,
         (KindArg::Operator, true) => {
             let text = "--computed is for losses: operators are always formulas";
-            return Err(Failure::message(kind::Kind::Usage, text));
+            return Err(Failure::message(kind::FailureKind::Usage, text));
         }
         (KindArg::Order | KindArg::Sampler, true) => {
             let text = "--computed is for losses: orders and samplers are always code";
-            return Err(Failure::message(kind::Kind::Usage, text));
+            return Err(Failure::message(kind::FailureKind::Usage, text));
         }
     };
     let language = match args.language {
@@ -102,9 +102,9 @@ fn failure(error: CreateError) -> Failure {
         CreateError::Name { .. }
         | CreateError::Occupied { .. }
         | CreateError::TooSlow { .. }
-        | CreateError::NoOperators { .. } => kind::Kind::Usage,
-        CreateError::Write { .. } => kind::Kind::Io,
-        _ => kind::Kind::Internal,
+        | CreateError::NoOperators { .. } => kind::FailureKind::Usage,
+        CreateError::Write { .. } => kind::FailureKind::Io,
+        _ => kind::FailureKind::Internal,
     };
     Failure::new(kind, error)
 }

@@ -6,7 +6,7 @@ use pbg_wasm::{Grant, Replay};
 
 use crate::failure::{Failure, Result};
 use crate::front;
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::plugins::{search_path, uncached};
 use crate::terminal::{self, Terminal};
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
 /// When the file cannot be read, the plugin is another one, or it fails again.
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let (file, other, folders) = (&args.file, args.plugin.as_deref(), &args.folders);
-    let replay = Replay::read(file).map_err(|error| Failure::new(Kind::Usage, error))?;
+    let replay = Replay::read(file).map_err(|error| Failure::new(FailureKind::Usage, error))?;
     let name = &replay.plugin.name;
     let grant = Grant {
         plugin: name.clone(),
@@ -50,10 +50,10 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if other.is_none() && plugin.id() != replay.plugin {
         let text = format!("{} is no longer the {name} that failed", replay.source);
         let help = "`--plugin FILE` asks another one the same";
-        return Err(Failure::message(Kind::Plugin, text).help(help));
+        return Err(Failure::message(FailureKind::Plugin, text).help(help));
     }
     let answer = replay
         .ask(plugin, pbg_train::traced)?
-        .map_err(|error| Failure::new(Kind::Plugin, error))?;
+        .map_err(|error| Failure::new(FailureKind::Plugin, error))?;
     terminal::print(|out| writeln!(out, "it does not fail here; it answers {answer}"))
 }

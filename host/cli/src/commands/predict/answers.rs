@@ -11,7 +11,7 @@ use pbg_train::{Prediction, Question};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::terminal;
 
 /// Where answers go.
@@ -59,7 +59,7 @@ impl Answers {
         if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
             let text = format!("{} is there and no regular file", path.display());
             let help = "name another file; without --out, --json writes to standard output";
-            return Err(Failure::message(Kind::Usage, text).help(help));
+            return Err(Failure::message(FailureKind::Usage, text).help(help));
         }
         let ending = path.extension().and_then(|ending| ending.to_str());
         match ending {
@@ -71,7 +71,7 @@ impl Answers {
             _ => {
                 let text = format!("{} is no kind of file that is written here", path.display());
                 let help = "name a file that ends in .parquet or .jsonl";
-                Err(Failure::message(Kind::Usage, text).help(help))
+                Err(Failure::message(FailureKind::Usage, text).help(help))
             }
         }
     }
@@ -103,7 +103,7 @@ impl Answers {
 }
 
 fn failed(error: FileError) -> Failure {
-    Failure::new(Kind::Io, error)
+    Failure::new(FailureKind::Io, error)
 }
 
 /// Head and tail of a question, the open one absent.

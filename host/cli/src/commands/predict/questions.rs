@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::commands::score::columns;
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::lines::Lines;
 
 /// What stands in the place of the entity that is asked for.
@@ -54,7 +54,7 @@ impl Questions {
         tail: Option<&String>,
     ) -> Result<Self> {
         let wrong = |text: &str| {
-            Failure::message(Kind::Usage, text).help(
+            Failure::message(FailureKind::Usage, text).help(
                 "ask with `--head NAME --relation NAME`, with `--relation NAME --tail NAME`, or with `--questions FILE`",
             )
         };

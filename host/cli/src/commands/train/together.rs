@@ -11,7 +11,7 @@ use pbg_core::cluster::{Live, Register};
 use pbg_train::{Cluster, Outcome, SyncLimits};
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::progress::Board;
 use crate::terminal::Terminal;
 use crate::together;
@@ -41,7 +41,7 @@ pub(super) fn meet(
         return match rank {
             None => Ok(None),
             Some(_) => Err(Failure::message(
-                Kind::Usage,
+                FailureKind::Usage,
                 "--rank is for a run of several trainers",
             )
             .help("set distributed_init_method, which says how they find each other")),
@@ -55,7 +55,7 @@ pub(super) fn meet(
     let rank = rank.or(found.rank);
     if rank.is_none() && !matches!(found.method, Method::Nats { .. }) {
         let what = format!("{method} needs a rank for each trainer");
-        return Err(Failure::message(Kind::Usage, what)
+        return Err(Failure::message(FailureKind::Usage, what)
             .help("add --rank 0 to the trainer that starts the server, --rank 1 to the next"));
     }
     let options = Options {
@@ -116,7 +116,7 @@ impl Meeting {
             }
         };
         let thread = thread::Builder::new().name("board".to_owned()).spawn(show);
-        let thread = thread.map_err(|e| Failure::new(Kind::Internal, e))?;
+        let thread = thread.map_err(|e| Failure::new(FailureKind::Internal, e))?;
         Ok(Showing {
             ends,
             thread: Some(thread),

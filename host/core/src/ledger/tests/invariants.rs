@@ -1,5 +1,6 @@
 //! What must hold in every world; the numbers are those of the design.
 
+use crate::graph::SidePartition;
 use std::collections::BTreeMap;
 
 use stateright::Property;
@@ -68,7 +69,7 @@ pub(super) fn standing<'a>(model: &Model, world: &'a World) -> Option<&'a Record
 }
 
 /// What the files of `work` must hold: the buckets of earlier passes, and of this one those that are done.
-fn expected(model: &Model, work: &Work, group: Group) -> Content {
+fn expected(model: &Model, work: &Work, group: SidePartition) -> Content {
     let mut content = 0;
     for index in 0..model.grid.buckets() {
         let bucket = model.grid.bucket(index);

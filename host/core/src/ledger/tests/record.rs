@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::world::{Budget, Model};
-use crate::graph::{Bucket, Side};
+use crate::graph::{Bucket, Side, SidePartition};
 use crate::loss::LossState;
 use crate::schedule::PassId;
 
@@ -87,7 +87,7 @@ fn a_large_record_is_small_enough_for_the_register() {
             model.grid.tables[1] = model.grid.tables[0].clone();
         }
         let mut record = model.found(None, u64::MAX);
-        let groups: Vec<Group> = model.grid.groups().collect();
+        let groups: Vec<SidePartition> = model.grid.groups().collect();
         for trainer in 0..64_u64 {
             let token = Token(u64::MAX - trainer);
             let Action::Join(mut join) = model.join(None) else {

@@ -9,7 +9,7 @@ use super::rankings::Part;
 use super::requests::Mode;
 use super::world::{Manifest, Mistake, Model, Stage, World};
 use super::{canonical, invariants};
-use crate::graph::Bucket;
+use crate::graph::{Bucket, SidePartition};
 
 /// A step.
 #[derive(Clone, Debug, PartialEq)]
@@ -348,7 +348,7 @@ impl Model {
     fn collect(&self, world: &World, member: usize) -> Option<World> {
         let mut next = world.clone();
         let writing = next.members[member].writing.take()?;
-        let groups: Vec<Group> = self.grid.groups().collect();
+        let groups: Vec<SidePartition> = self.grid.groups().collect();
         for (index, id) in writing.listed {
             let group = groups[index];
             let kept = |manifest: &Manifest| {

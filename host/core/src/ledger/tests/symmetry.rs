@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::super::*;
 use super::canonical::hash;
 use super::world::{Content, Member, Model, World};
-use crate::graph::{Bucket, Side};
+use crate::graph::{Bucket, Side, SidePartition};
 
 /// New numbers of the left and the right partitions.
 struct Places<'a> {
@@ -98,7 +98,7 @@ impl Places<'_> {
         bucket.rhs = self.rhs[bucket.rhs as usize];
     }
 
-    fn group(&self, (side, partition): &mut Group) {
+    fn group(&self, (side, partition): &mut SidePartition) {
         let places = if *side == Side::Lhs {
             &self.lhs
         } else {

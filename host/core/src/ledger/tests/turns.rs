@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::turns::Rounds;
 use super::super::*;
 use super::world::{Budget, Model};
-use crate::graph::Bucket;
+use crate::graph::{Bucket, SidePartition};
 
 fn act(record: &Record, token: Token, action: Action) -> Record {
     let trainer = record.trainers.get(&token);
@@ -51,9 +51,10 @@ fn every_round_has_each_partition_once() {
     ] {
         let record = opened(lhs, rhs, shared, false, 2);
         let rounds = Rounds::of(&record);
-        let mut partners: BTreeMap<(u32, Group), BTreeSet<Vec<Group>>> = BTreeMap::new();
+        let mut partners: BTreeMap<(u32, SidePartition), BTreeSet<Vec<SidePartition>>> =
+            BTreeMap::new();
         for bucket in (0..record.grid().buckets()).map(|at| record.grid().bucket(at)) {
-            let mut needs: Vec<Group> = record.grid().needs(bucket).collect();
+            let mut needs: Vec<SidePartition> = record.grid().needs(bucket).collect();
             needs.sort_unstable();
             let round = rounds.of_bucket(bucket);
             assert_eq!(round.is_some(), needs.len() == 2);
@@ -97,7 +98,7 @@ fn what_is_held_comes_first_and_what_would_leave_others_over_never() {
         assert!(first.contains(&bucket));
         record = act(&record, Token(token), Action::Lease(bucket));
         first.retain(|b| *b != bucket && *b != mirror(bucket));
-        let held: BTreeSet<Group> = record.grid().needs(bucket).collect();
+        let held: BTreeSet<SidePartition> = record.grid().needs(bucket).collect();
         let rest = turn(&record, token);
         // The mirror image, and the two on the diagonal.
         assert_eq!(rest.len(), 3);

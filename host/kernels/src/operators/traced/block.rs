@@ -2,12 +2,12 @@
 
 /// Rows that are read: one after the other with a stride, or the same one for all where the stride is 0.
 #[derive(Clone, Copy)]
-pub(super) struct Rows<'a> {
+pub(super) struct RowsRef<'a> {
     pub(super) values: &'a [f32],
     pub(super) stride: usize,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> RowsRef<'a> {
     #[inline(always)]
     pub(super) fn row(&self, row: usize, width: usize) -> &'a [f32] {
         &self.values[row * self.stride..][..width]
@@ -44,7 +44,7 @@ impl Extent {
 
 /// `out = f(x)`
 #[inline(always)]
-pub(super) fn map(out: &mut RowsMut<'_>, x: Rows<'_>, extent: Extent, f: impl Fn(f32) -> f32) {
+pub(super) fn map(out: &mut RowsMut<'_>, x: RowsRef<'_>, extent: Extent, f: impl Fn(f32) -> f32) {
     let Extent { rows, width } = extent.joined([out.stride, x.stride]);
     for row in 0..rows {
         let out = &mut out.values[row * out.stride..][..width];
@@ -58,7 +58,7 @@ pub(super) fn map(out: &mut RowsMut<'_>, x: Rows<'_>, extent: Extent, f: impl Fn
 #[inline(always)]
 pub(super) fn zip(
     out: &mut RowsMut<'_>,
-    [a, b]: [Rows<'_>; 2],
+    [a, b]: [RowsRef<'_>; 2],
     extent: Extent,
     f: impl Fn(f32, f32) -> f32,
 ) {
@@ -76,7 +76,7 @@ pub(super) fn zip(
 #[inline(always)]
 pub(super) fn zip3(
     out: &mut RowsMut<'_>,
-    [a, b, c]: [Rows<'_>; 3],
+    [a, b, c]: [RowsRef<'_>; 3],
     extent: Extent,
     f: impl Fn(f32, f32, f32) -> f32,
 ) {
@@ -95,7 +95,7 @@ pub(super) fn zip3(
 #[inline(always)]
 pub(super) fn zip4(
     out: &mut RowsMut<'_>,
-    [a, b, c, d]: [Rows<'_>; 4],
+    [a, b, c, d]: [RowsRef<'_>; 4],
     extent: Extent,
     f: impl Fn(f32, f32, f32, f32) -> f32,
 ) {

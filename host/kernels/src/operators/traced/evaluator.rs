@@ -17,8 +17,8 @@ const BLOCK: usize = 2048;
 #[derive(Debug)]
 pub(crate) struct Evaluator {
     formula: Traced,
-    forward: Pass,
-    backward: Pass,
+    forward: CompiledProgram,
+    backward: CompiledProgram,
     /// Gradients of a block, which are overwritten where they came from.
     gradients: Vec<f32>,
     /// The parameters of each row of a block.
@@ -27,7 +27,7 @@ pub(crate) struct Evaluator {
 
 /// One of its programs.
 #[derive(Debug)]
-struct Pass {
+struct CompiledProgram {
     program: Program,
     /// A row of each.
     constants: Vec<f32>,
@@ -70,7 +70,7 @@ struct Packed<'a> {
     stride: usize,
 }
 
-impl Pass {
+impl CompiledProgram {
     fn new(program: Program) -> Self {
         Self {
             constants: Vec::new(),
@@ -181,8 +181,8 @@ impl Evaluator {
     pub(super) fn new(formula: Traced) -> Self {
         let components = formula.components();
         Self {
-            forward: Pass::new(Program::new(formula.forward(), components)),
-            backward: Pass::new(Program::new(formula.backward(), components)),
+            forward: CompiledProgram::new(Program::new(formula.forward(), components)),
+            backward: CompiledProgram::new(Program::new(formula.backward(), components)),
             formula,
             gradients: Vec::new(),
             packed: Vec::new(),

@@ -4,7 +4,7 @@ use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
 use pbg_core::loss::node::Unary;
 
-use super::block::{Extent, Rows, RowsMut, map, zip, zip3, zip4};
+use super::block::{Extent, RowsMut, RowsRef, map, zip, zip3, zip4};
 use super::program::{Operand, Output, Sign, Step, Target, Work};
 use crate::losses::rows::{with_binary, with_unary};
 
@@ -37,7 +37,12 @@ pub(super) struct Buffers<'a> {
 impl<'a> Inputs<'a> {
     /// What an operand stands for.
     #[inline(always)]
-    fn rows<'b>(&self, operand: Operand, shared: &'b [Vec<f32>], places: &'b [Vec<f32>]) -> Rows<'b>
+    fn rows<'b>(
+        &self,
+        operand: Operand,
+        shared: &'b [Vec<f32>],
+        places: &'b [Vec<f32>],
+    ) -> RowsRef<'b>
     where
         'a: 'b,
     {
@@ -53,7 +58,7 @@ impl<'a> Inputs<'a> {
             }
             Operand::Place(index) => (&places[index], width),
         };
-        Rows { values, stride }
+        RowsRef { values, stride }
     }
 }
 
@@ -150,7 +155,7 @@ fn work<const FMA: bool>(
 
 /// Angles of many turns, which the fast functions leave out.
 #[inline(always)]
-fn repair(op: Unary, out: &mut RowsMut<'_>, x: Rows<'_>, extent: Extent) {
+fn repair(op: Unary, out: &mut RowsMut<'_>, x: RowsRef<'_>, extent: Extent) {
     let Extent { rows, width } = extent;
     for row in 0..rows {
         let made = &mut out.values[row * out.stride..][..width];

@@ -25,7 +25,7 @@ use crate::layout::TableKey;
 const TASKS: usize = 4;
 
 /// Questions about one side whose candidates are the same rows, prepared alike.
-struct Group {
+struct QuestionGroup {
     side: Side,
     /// Entity type of the candidates.
     entity: usize,
@@ -54,7 +54,7 @@ pub(super) fn run(
 ) -> Result<Vec<Found>, RunError> {
     let mut numbers = Questions::default();
     let mut groups = sort(predictor, view, questions, &mut numbers);
-    let granules: Vec<Granule> = groups.iter().flat_map(Group::granules).collect();
+    let granules: Vec<Granule> = groups.iter().flat_map(QuestionGroup::granules).collect();
     let rows = match predictor.index {
         None => {
             let rows = read(view, questions, &mut from_tables(view, tables))?;
@@ -76,7 +76,7 @@ pub(super) fn run(
             let filter = &predictor.filter;
             let answers = filter.answers(view, &numbers, &granules, first, partition)?;
             for entity in 0..types.len() {
-                let comparison = Comparison {
+                let comparison = QuestionsAgainstRows {
                     predictor,
                     view,
                     groups: &groups,
@@ -93,7 +93,8 @@ pub(super) fn run(
         }
         progress(f64::from(partitions - partition) / f64::from(partitions));
     }
-    let mut found: Vec<(usize, Found)> = groups.into_iter().flat_map(Group::finish).collect();
+    let mut found: Vec<(usize, Found)> =
+        groups.into_iter().flat_map(QuestionGroup::finish).collect();
     found.sort_unstable_by_key(|(place, _)| *place);
     Ok(found.into_iter().map(|(_, found)| found).collect())
 }
@@ -104,7 +105,7 @@ fn sort(
     view: &View<'_>,
     questions: &[Asked],
     numbers: &mut Questions,
-) -> Vec<Group> {
+) -> Vec<QuestionGroup> {
     let mut members = BTreeMap::<_, Vec<usize>>::new();
     for (place, asked) in questions.iter().enumerate() {
         let (entity, relation) = group_of(view, asked.relation, asked.open);
@@ -123,7 +124,7 @@ fn sort(
             let is_candidate = known == entity && !predictor.loops;
             is_candidate.then_some(questions[place].known)
         };
-        let group = Group {
+        let group = QuestionGroup {
             side,
             entity,
             relation,
@@ -158,7 +159,7 @@ fn read(
     BlockRows::gather(view, wanted, read)
 }
 
-impl Group {
+impl QuestionGroup {
     fn granules(&self) -> impl Iterator<Item = Granule> + '_ {
         self.numbers.chunks(GRANULE).map(|part| Granule {
             first: part[0],
@@ -213,10 +214,10 @@ impl Group {
 }
 
 /// Questions that meet the candidates of one partition of a type.
-struct Comparison<'c> {
+struct QuestionsAgainstRows<'c> {
     predictor: &'c Predictor<'c>,
     view: &'c View<'c>,
-    groups: &'c [Group],
+    groups: &'c [QuestionGroup],
     key: (usize, u32),
     answers: &'c Answers,
     stop: &'c AtomicBool,
@@ -224,15 +225,15 @@ struct Comparison<'c> {
 
 /// Queries of a group that meet a block of candidates.
 struct Task<'g> {
-    group: &'g Group,
+    group: &'g QuestionGroup,
     queries: Range<usize>,
     /// Number of the block.
     block: usize,
 }
 
-impl Comparison<'_> {
+impl QuestionsAgainstRows<'_> {
     /// Groups that ask for candidates of the type, with their queries.
-    fn asked(&self) -> Vec<(&Group, Range<usize>)> {
+    fn asked(&self) -> Vec<(&QuestionGroup, Range<usize>)> {
         let (entity, partition) = self.key;
         let granules = &self.answers.granules;
         let rows = &self.view.blueprint.layout.types[entity].rows;
@@ -309,7 +310,7 @@ impl Comparison<'_> {
     /// Keeps the best of the candidates `offsets` that make no known edge.
     fn keep(
         &self,
-        group: &Group,
+        group: &QuestionGroup,
         query: usize,
         scores: &[f32],
         offsets: &Range<u32>,

@@ -9,7 +9,7 @@ use crate::error::RunError;
 use crate::evaluate::edges::EdgeReader;
 use crate::evaluate::known::{self, Filter};
 use crate::evaluate::view::Committed;
-use crate::index::{Index, Kind, WithIndex};
+use crate::index::{Index, WalkKind, WithIndex};
 use crate::trained::Trained;
 use pbg_core::graph::Side;
 
@@ -24,7 +24,11 @@ impl<'a> Measured<'a> {
     ///
     /// # Errors
     /// Never, as long as no edges are read.
-    pub(crate) fn new(trained: Trained<'a>, kind: Kind, threads: usize) -> Result<Self, RunError> {
+    pub(crate) fn new(
+        trained: Trained<'a>,
+        kind: WalkKind,
+        threads: usize,
+    ) -> Result<Self, RunError> {
         let filter = Filter::open(&view(&trained), &[], threads)?;
         Ok(Self(Predictor {
             spec: Arc::new(trained.blueprint.spec.clone()),
@@ -32,7 +36,7 @@ impl<'a> Measured<'a> {
             at_once: usize::MAX,
             filter,
             // An entity is no neighbour of its own.
-            loops: kind == Kind::Predictions,
+            loops: kind == WalkKind::Predictions,
             threads,
             trained,
             index: None,
@@ -93,7 +97,7 @@ impl<'a> Measured<'a> {
             self.0.index = Some(Indexed {
                 index: index(),
                 with: WithIndex { width: Some(width) },
-                kind: Kind::Neighbors,
+                kind: WalkKind::Neighbors,
             });
             let found = self.answers(questions, stop, &mut |_| {})?;
             recall.push(share(&exact, &found));

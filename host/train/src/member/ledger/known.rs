@@ -3,10 +3,11 @@
 //! Threads that read the register at the same time come back in any order. What they saw replaces what is known unless it
 //! is older.
 
+use pbg_core::graph::SidePartition;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pbg_core::ledger::{Group, Partition, Record, Stamp};
+use pbg_core::ledger::{Partition, Record, Stamp};
 
 /// A record with the revision that the register knows it by.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ struct State {
     /// How often `seen` was replaced.
     replaced: u64,
     /// What the copies of partitions in memory are of.
-    stamps: BTreeMap<Group, Stamp>,
+    stamps: BTreeMap<SidePartition, Stamp>,
 }
 
 /// What was known when a read began.
@@ -61,7 +62,12 @@ impl Known {
     }
 
     /// Transaction `number` is applied, with `seen` or before it; copies of partitions are of `stamps` now.
-    pub(super) fn applied(&self, number: u64, seen: Option<Seen>, stamps: &[(Group, Stamp)]) {
+    pub(super) fn applied(
+        &self,
+        number: u64,
+        seen: Option<Seen>,
+        stamps: &[(SidePartition, Stamp)],
+    ) {
         let mut state = self.lock();
         state.after = number;
         state.stamps.extend(stamps.iter().copied());
@@ -82,17 +88,17 @@ impl Known {
     }
 
     /// A copy of `group` was made from what `stamp` says.
-    pub(super) fn loaded(&self, group: Group, stamp: Stamp) {
+    pub(super) fn loaded(&self, group: SidePartition, stamp: Stamp) {
         self.lock().stamps.insert(group, stamp);
     }
 
     /// What the copy of `group` in memory is of.
-    pub(super) fn stamp(&self, group: Group) -> Option<Stamp> {
+    pub(super) fn stamp(&self, group: SidePartition) -> Option<Stamp> {
         self.lock().stamps.get(&group).copied()
     }
 
     /// Whether the copy of `group` in memory is of what the record has.
-    pub(super) fn is_current(&self, group: Group) -> bool {
+    pub(super) fn is_current(&self, group: SidePartition) -> bool {
         let state = self.lock();
         let newest = state.seen.as_ref().and_then(|s| s.record.partition(group));
         let newest = newest.map(Partition::stamp);

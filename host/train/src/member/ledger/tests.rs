@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use pbg_core::cluster::{Answers, Beat, Heard, Written};
-use pbg_core::graph::{Bucket, Side};
+use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::ledger::{File, FileId, Founding, Grid, Join, Settled, Terms, Work, plan_digest};
 use pbg_core::schedule::PassId;
 
@@ -138,7 +138,7 @@ fn two() -> (Arc<Wire>, Ledger, Ledger) {
     (wire, one, two)
 }
 
-const GROUP: Group = (Side::Lhs, 0);
+const GROUP: SidePartition = (Side::Lhs, 0);
 
 /// What `ledger` settles when it has trained a bucket of partition 0 alone.
 fn settlement(ledger: &Ledger, bucket: Bucket) -> Settlement {

@@ -3,11 +3,12 @@
 //! An answer may be lost, a refusal may be spurious, and what was given up may still arrive. So anything but a plain yes
 //! means to read the record again and to look for one's own transaction there.
 
+use pbg_core::graph::SidePartition;
 use std::sync::Arc;
 use std::time::Instant;
 
 use pbg_core::cluster::{NoAnswer, Written};
-use pbg_core::ledger::{Action, Fate, Group, Record, Refusal, Stamp, Token, Transaction};
+use pbg_core::ledger::{Action, Fate, Record, Refusal, Stamp, Token, Transaction};
 
 use super::entry::{Backoff, encode};
 use super::known::Seen;
@@ -18,7 +19,7 @@ use crate::member::error::{ClusterError, unreachable};
 struct Pending<'a> {
     transaction: Transaction,
     /// What copies of partitions are of once it is applied.
-    stamps: &'a [(Group, Stamp)],
+    stamps: &'a [(SidePartition, Stamp)],
     /// Whether there is still a reason for it.
     wanted: &'a dyn Fn() -> bool,
 }
@@ -28,7 +29,7 @@ impl Ledger {
     pub(super) fn transact(
         &self,
         action: Action,
-        stamps: &[(Group, Stamp)],
+        stamps: &[(SidePartition, Stamp)],
         wanted: &dyn Fn() -> bool,
     ) -> Result<Arc<Record>, Denied> {
         let mut numbers = self.lock();

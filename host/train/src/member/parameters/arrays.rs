@@ -13,13 +13,13 @@ use super::message::Shape;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Array {
     /// Of a tensor of the parameters.
-    Tensor(usize, Kind),
+    Tensor(usize, ArrayPart),
     /// Of a table.
-    Table(usize, Kind),
+    Table(usize, ArrayPart),
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum ArrayPart {
     Values,
     Adagrad,
 }
@@ -45,10 +45,10 @@ impl Arrays {
     /// tell nothing that the numbers themselves do not.
     pub(super) fn joint(&self) -> Vec<Vec<Array>> {
         let tensors = (0..self.params.tensors().len()).flat_map(|tensor| {
-            [Kind::Values, Kind::Adagrad].map(|kind| vec![Array::Tensor(tensor, kind)])
+            [ArrayPart::Values, ArrayPart::Adagrad].map(|kind| vec![Array::Tensor(tensor, kind)])
         });
         let tables = (0..self.tables.len()).map(|table| {
-            let both = [Kind::Values, Kind::Adagrad];
+            let both = [ArrayPart::Values, ArrayPart::Adagrad];
             both.map(|kind| Array::Table(table, kind)).to_vec()
         });
         tensors.chain(tables).collect()
@@ -56,10 +56,10 @@ impl Arrays {
 
     fn rows(&self, array: &Array) -> &SharedRows {
         match *array {
-            Array::Tensor(tensor, Kind::Values) => &self.params.tensors()[tensor].values,
-            Array::Tensor(tensor, Kind::Adagrad) => &self.params.tensors()[tensor].adagrad,
-            Array::Table(table, Kind::Values) => &self.tables[table].embeddings,
-            Array::Table(table, Kind::Adagrad) => &self.tables[table].adagrad,
+            Array::Tensor(tensor, ArrayPart::Values) => &self.params.tensors()[tensor].values,
+            Array::Tensor(tensor, ArrayPart::Adagrad) => &self.params.tensors()[tensor].adagrad,
+            Array::Table(table, ArrayPart::Values) => &self.tables[table].embeddings,
+            Array::Table(table, ArrayPart::Adagrad) => &self.tables[table].adagrad,
         }
     }
 

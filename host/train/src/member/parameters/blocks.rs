@@ -8,7 +8,7 @@ use pbg_core::ledger::Token;
 use pbg_core::seed::{self, Purpose};
 
 use super::arrays::{Array, Arrays};
-use super::message::{Rows, Shape};
+use super::message::{BlockRows, Shape};
 
 /// Most bytes of a block's rows in a message, each with its number.
 const BLOCK_BYTES: usize = 512 << 10;
@@ -154,7 +154,7 @@ impl Values {
     }
 
     /// All rows by their numbers.
-    pub(super) fn numbered(&self, block: &Block) -> Rows {
+    pub(super) fn numbered(&self, block: &Block) -> BlockRows {
         let rows = 0..block.shape.rows;
         rows.map(|row| (row as u32, self.row(block, row))).collect()
     }

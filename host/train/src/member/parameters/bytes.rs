@@ -3,7 +3,7 @@
 use pbg_core::ledger::{MAX_TRAINERS, Token};
 use pbg_core::loss::{LossState, Observed};
 
-use super::message::{Counted, Rows, Shape};
+use super::message::{BlockRows, Counted, Shape};
 
 /// Most trainers whose messages are in a sum: those of a run, and some that have left it.
 const MOST_COUNTED: usize = 4 * MAX_TRAINERS;
@@ -31,7 +31,7 @@ impl Writer {
             .extend(values.iter().flat_map(|value| value.to_le_bytes()));
     }
 
-    pub(super) fn rows(&mut self, rows: &Rows) {
+    pub(super) fn rows(&mut self, rows: &BlockRows) {
         for (row, values) in rows {
             self.int(*row);
             self.floats(values);
@@ -160,8 +160,8 @@ impl<'a> Reader<'a> {
     }
 
     /// `count` rows: ascending, inside the block, of finite values.
-    pub(super) fn rows(&mut self, count: usize, shape: Shape) -> Option<Rows> {
-        let mut found = Rows::new();
+    pub(super) fn rows(&mut self, count: usize, shape: Shape) -> Option<BlockRows> {
+        let mut found = BlockRows::new();
         for _ in 0..count {
             let row = self.int()?;
             let values = self.floats(shape.width)?;
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The rows that are left.
-    pub(super) fn all_rows(&mut self, shape: Shape) -> Option<Rows> {
+    pub(super) fn all_rows(&mut self, shape: Shape) -> Option<BlockRows> {
         let bytes = 4 + 4 * shape.width;
         match self.0.len() % bytes {
             0 => self.rows(self.0.len() / bytes, shape),

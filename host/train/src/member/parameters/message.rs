@@ -7,11 +7,11 @@ use pbg_core::ledger::{MAX_TRAINERS, Token};
 use pbg_core::loss::{LossState, Observed};
 
 use super::bytes::{Reader, Writer};
-use super::state::Kind;
+use super::state::ShardKind;
 use crate::member::ledger::Settlements;
 
 /// Rows of a block with their values.
-pub(super) type Rows = BTreeMap<u32, Vec<f32>>;
+pub(super) type BlockRows = BTreeMap<u32, Vec<f32>>;
 
 /// Number of the last message of each trainer that is in a sum.
 pub(super) type Counted = BTreeMap<Token, u64>;
@@ -53,7 +53,7 @@ pub(super) enum Question {
         /// How far who asks has settled.
         settlements: Settlements,
         /// What was added.
-        rows: Rows,
+        rows: BlockRows,
     },
     /// To count batches that the loss is to hear of, and to tell the loss's state.
     Loss {
@@ -97,7 +97,7 @@ pub(super) enum Reply {
         /// Whose messages are in it.
         counted: Counted,
         /// The rows.
-        rows: Rows,
+        rows: BlockRows,
     },
     /// The state of the loss.
     Loss {
@@ -279,7 +279,7 @@ impl Reply {
     }
 
     /// An answer about what `kind` says; none if it is not one.
-    pub(super) fn decode(bytes: &[u8], kind: Kind) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8], kind: ShardKind) -> Option<Self> {
         let mut reader = Reader(bytes);
         let reply = match reader.byte()? {
             NOT_MINE => Self::NotMine,
@@ -300,7 +300,7 @@ impl Reply {
                 rows: reader.all_rows(kind.shape())?,
             },
             LOSS_STATE => {
-                let Kind::Loss(parameters) = kind else {
+                let ShardKind::Loss(parameters) = kind else {
                     return None;
                 };
                 Self::Loss {

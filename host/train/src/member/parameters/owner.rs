@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pbg_core::ledger::Token;
 
 use super::bytes::{Reader, Writer};
-use super::message::{Counted, Reply, Rows, Shape};
+use super::message::{BlockRows, Counted, Reply, Shape};
 use super::state::anew;
 use crate::member::ledger::Settlements;
 
@@ -28,7 +28,7 @@ struct Contribution {
     number: u64,
     /// What it added and has not settled, by the settlements that had begun then: it goes when the trainer's part is
     /// ended, since its buckets are trained again.
-    unsettled: BTreeMap<u64, Rows>,
+    unsettled: BTreeMap<u64, BlockRows>,
 }
 
 /// What a trainer sent.
@@ -39,7 +39,7 @@ pub(super) struct Message {
     /// Grows with every message of the trainer about the block.
     pub(super) number: u64,
     pub(super) settlements: Settlements,
-    pub(super) rows: Rows,
+    pub(super) rows: BlockRows,
 }
 
 impl Sums {
@@ -115,7 +115,7 @@ impl Sums {
         }
     }
 
-    fn change(&mut self, rows: &Rows, factor: f32) {
+    fn change(&mut self, rows: &BlockRows, factor: f32) {
         if rows.is_empty() {
             return;
         }
@@ -129,7 +129,7 @@ impl Sums {
     }
 
     /// The rows that changed behind `version`.
-    fn since(&self, version: u64) -> Rows {
+    fn since(&self, version: u64) -> BlockRows {
         let rows = self.values.chunks_exact(self.shape.width);
         let rows = (0..).zip(rows.zip(&self.changed));
         rows.filter(|(_, (_, changed))| **changed > version)

@@ -12,7 +12,7 @@ use pbg_core::ledger::Token;
 use super::loss::LossSums;
 use super::message::{Piece, Reply};
 use super::owner::Message;
-use super::state::{Kind, State};
+use super::state::{ShardKind, State};
 
 /// Bytes of a piece of a state.
 const PIECE_BYTES: usize = 512 << 10;
@@ -213,7 +213,7 @@ impl Places {
         index: usize,
         from: Token,
         piece: Piece,
-        kind: Kind,
+        kind: ShardKind,
         is_mine: impl Fn() -> bool,
     ) -> Reply {
         let slot = &mut *self.lock(index);

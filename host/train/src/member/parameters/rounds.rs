@@ -12,10 +12,10 @@ use pbg_core::strategy::StrategyError;
 use super::arrays::Arrays;
 use super::blocks::{Block, Owners};
 use super::loss::KnownLoss;
-use super::message::{Asked, Counted, Question, Reply, Rows};
+use super::message::{Asked, BlockRows, Counted, Question, Reply};
 use super::pace::Pace;
 use super::shared::{Shared, lock};
-use super::state::Kind;
+use super::state::ShardKind;
 use crate::losses::GuardedLoss;
 
 /// Longest wait for an owner's answer.
@@ -40,8 +40,8 @@ pub(super) struct Known {
 
 /// What was sent of a block, and the values that it led to.
 struct Sent {
-    added: Rows,
-    now: Rows,
+    added: BlockRows,
+    now: BlockRows,
 }
 
 /// What only one round at a time uses.
@@ -181,7 +181,7 @@ impl Exchange {
             settlements: ledger.settlements(),
             rows: sent.added.clone(),
         };
-        match self.ask(owner, question, Kind::Rows(block.shape), turn) {
+        match self.ask(owner, question, ShardKind::Rows(block.shape), turn) {
             Some(Reply::Sums {
                 version,
                 counted,
@@ -210,7 +210,7 @@ impl Exchange {
         &self,
         whom: Token,
         question: Question,
-        kind: Kind,
+        kind: ShardKind,
         turn: &mut Turn,
     ) -> Option<Reply> {
         let from = self.shared.ledger.token();
@@ -238,7 +238,7 @@ impl Exchange {
     }
 
     /// Adds what others did to a block: `rows` are sums in which what was sent is counted.
-    fn take(&self, block: &Block, sent: &Sent, version: u64, counted: Counted, rows: &Rows) {
+    fn take(&self, block: &Block, sent: &Sent, version: u64, counted: Counted, rows: &BlockRows) {
         let seen = &mut *lock(&self.shared.seen[block.index]);
         (seen.version, seen.counted) = (version, counted);
         if rows.is_empty() {
@@ -265,7 +265,7 @@ impl Exchange {
 
 impl Sent {
     fn new(changed: Vec<super::blocks::Changed>) -> Self {
-        let (mut added, mut now) = (Rows::new(), Rows::new());
+        let (mut added, mut now) = (BlockRows::new(), BlockRows::new());
         for row in changed {
             added.insert(row.row as u32, row.added);
             now.insert(row.row as u32, row.now);

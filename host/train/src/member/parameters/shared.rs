@@ -14,11 +14,11 @@ use super::loss::LossSums;
 use super::message::{Asked, Counted, Piece, Question, Reply, Shape};
 use super::owner::Message;
 use super::places::Places;
-use super::state::{Copied, Kind};
+use super::state::{Copied, ShardKind};
 use crate::member::ledger::Ledger;
 
 /// What has no rows.
-pub(super) const NOTHING: Kind = Kind::Rows(Shape { rows: 0, width: 1 });
+pub(super) const NOTHING: ShardKind = ShardKind::Rows(Shape { rows: 0, width: 1 });
 
 /// What the exchange shares with the thread that answers.
 pub(super) struct Shared {
@@ -77,10 +77,10 @@ impl Shared {
     }
 
     /// What `index` is; rows of none where it is nothing.
-    pub(super) fn kind(&self, index: usize) -> Kind {
+    pub(super) fn kind(&self, index: usize) -> ShardKind {
         match (self.blocks.get(index), &self.loss) {
-            (Some(block), _) => Kind::Rows(block.shape),
-            (None, Some(loss)) => Kind::Loss(lock(loss).what.parameters.len()),
+            (Some(block), _) => ShardKind::Rows(block.shape),
+            (None, Some(loss)) => ShardKind::Loss(lock(loss).what.parameters.len()),
             (None, None) => NOTHING,
         }
     }

@@ -6,14 +6,14 @@ use super::owner::Sums;
 
 /// What is exchanged as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ShardKind {
     /// A block of rows.
     Rows(Shape),
     /// The loss, with so many parameters.
     Loss(usize),
 }
 
-impl Kind {
+impl ShardKind {
     /// The rows of messages about it.
     pub(super) fn shape(self) -> Shape {
         match self {
@@ -47,10 +47,10 @@ impl State {
     }
 
     /// What [`State::encode`] wrote, at the next owner; none if it does not fit.
-    pub(super) fn decode(bytes: &[u8], kind: Kind) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8], kind: ShardKind) -> Option<Self> {
         match kind {
-            Kind::Rows(shape) => Sums::decode(bytes, shape).map(Self::Rows),
-            Kind::Loss(parameters) => LossSums::decode(bytes, parameters).map(Self::Loss),
+            ShardKind::Rows(shape) => Sums::decode(bytes, shape).map(Self::Rows),
+            ShardKind::Loss(parameters) => LossSums::decode(bytes, parameters).map(Self::Loss),
         }
     }
 }

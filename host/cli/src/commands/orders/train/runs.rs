@@ -15,7 +15,7 @@ use pbg_store::files;
 use pbg_train::{Allowed, EvalOptions, Outcome, Resolved};
 
 use crate::failure::{Failure, Result};
-use crate::kind::Kind;
+use crate::kind::FailureKind;
 use crate::plugins::{self, Given};
 use crate::terminal::Terminal;
 use crate::{format, metrics};
@@ -78,7 +78,7 @@ impl Runs<'_> {
                 "--keep-checkpoints keeps it; or remove {} to begin again",
                 folder.display()
             );
-            return Err(Failure::message(Kind::Checkpoint, text).help(help));
+            return Err(Failure::message(FailureKind::Checkpoint, text).help(help));
         }
         let resolved = self.resolved.with(|changed| *changed = config)?;
         for epoch in done..epochs {
@@ -114,7 +114,7 @@ impl Runs<'_> {
             let path = folder.display();
             let text = format!("{path} holds a run of another configuration or plugin");
             let help = "choose another folder with --study, or remove this one";
-            return Err(Failure::message(Kind::Checkpoint, text).help(help));
+            return Err(Failure::message(FailureKind::Checkpoint, text).help(help));
         }
         self.compare_data(folder, &run, &data)?;
         Ok(SeedRun { data, ..run })
@@ -141,7 +141,7 @@ impl Runs<'_> {
             return Ok(());
         }
         let help = "`--allow-data-change` goes on all the same; or choose another folder with --study, or remove this one";
-        Err(Failure::message(Kind::Checkpoint, text).help(help))
+        Err(Failure::message(FailureKind::Checkpoint, text).help(help))
     }
 
     /// Trains one epoch and ranks the edges after it.
@@ -172,7 +172,7 @@ impl Runs<'_> {
             Outcome::Interrupted { .. } => {
                 self.terminal
                     .say("stopped; the same command goes on from here");
-                return Err(Failure::message(Kind::Interrupted, "interrupted"));
+                return Err(Failure::message(FailureKind::Interrupted, "interrupted"));
             }
         }
         let ranks = resolved.evaluate(self.ranking, &mut |_, _| ())?.filtered;
@@ -181,7 +181,7 @@ impl Runs<'_> {
         let events = lines.iter().map(|line| &line.event);
         if !run.add_epoch(epoch, events, ranks.mrr, ranks.hits_at_10) {
             let text = format!("{} lacks epoch {}", path.display(), epoch + 1);
-            return Err(Failure::message(Kind::Checkpoint, text));
+            return Err(Failure::message(FailureKind::Checkpoint, text));
         }
         if let Some(point) = run.epochs.last() {
             self.terminal.say(format_args!(
@@ -245,10 +245,10 @@ fn read(path: &Path) -> Result<Option<SeedRun>> {
     match files::read(path, RESULT_BYTES) {
         Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| {
             let text = format!("{} is no result of a run", path.display());
-            Failure::new(Kind::Checkpoint, error).context(text)
+            Failure::new(FailureKind::Checkpoint, error).context(text)
         }),
         Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(Failure::new(Kind::Io, error)),
+        Err(error) => Err(Failure::new(FailureKind::Io, error)),
     }
 }
 
@@ -260,20 +260,21 @@ fn keep_metrics(folder: &Path, checkpoint: &Path) -> Result<()> {
         .and_then(|()| files::link_or_copy(&checkpoint.join(METRICS), &staged))
         .and_then(|()| files::rename(&staged, &kept))
         .and_then(|()| files::sync_folder_of(&kept))
-        .map_err(|error| Failure::new(Kind::Io, error))
+        .map_err(|error| Failure::new(FailureKind::Io, error))
 }
 
 /// Removes what a run that was stopped while it tidied up left of its checkpoint.
 fn tidy(checkpoint: &Path) -> Result<()> {
     files::remove_folder(&files::staged_name(checkpoint)).map_err(|error| {
         let text = format!("cannot tidy up {}", checkpoint.display());
-        Failure::new(Kind::Io, error).context(text)
+        Failure::new(FailureKind::Io, error).context(text)
     })
 }
 
 /// Replaces the result as a whole.
 fn store(folder: &Path, run: &SeedRun) -> Result<()> {
-    let text = serde_json::to_vec_pretty(run).map_err(|e| Failure::new(Kind::Internal, e))?;
+    let text =
+        serde_json::to_vec_pretty(run).map_err(|e| Failure::new(FailureKind::Internal, e))?;
     fs::create_dir_all(folder).map_err(|error| failed("cannot create", folder, error))?;
     replace(&folder.join(RESULT), &text)
 }
@@ -282,12 +283,12 @@ fn store(folder: &Path, run: &SeedRun) -> Result<()> {
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     files::replace(path, bytes).map_err(|error| {
         let text = format!("cannot write {}", path.display());
-        Failure::new(Kind::Io, error).context(text)
+        Failure::new(FailureKind::Io, error).context(text)
     })
 }
 
 fn failed(what: &str, path: &Path, error: io::Error) -> Failure {
-    Failure::new(Kind::Io, error).context(format!("{what} {}", path.display()))
+    Failure::new(FailureKind::Io, error).context(format!("{what} {}", path.display()))
 }
 
 #[cfg(test)]

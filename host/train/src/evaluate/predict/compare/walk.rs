@@ -8,7 +8,7 @@ use pbg_kernels::rank::{Queries, Ranker, Replacement};
 use pbg_kernels::step::Relations;
 use pbg_store::dataset::EntityId;
 
-use super::{Comparison, Group, on_threads};
+use super::{QuestionGroup, QuestionsAgainstRows, on_threads};
 use crate::error::RunError;
 use crate::evaluate::block::BlockRows;
 use crate::evaluate::predict::best::Scored;
@@ -35,7 +35,7 @@ pub(super) fn read(
     })
 }
 
-impl Comparison<'_> {
+impl QuestionsAgainstRows<'_> {
     /// Walks for each question on all threads.
     pub(super) fn walk(&self, rows: &BlockRows, questions: &[Asked]) -> Result<(), RunError> {
         let asked = self.asked();
@@ -43,7 +43,7 @@ impl Comparison<'_> {
             return Ok(());
         }
         let queries = asked.into_iter();
-        let tasks: Vec<(&Group, usize)> = queries
+        let tasks: Vec<(&QuestionGroup, usize)> = queries
             .flat_map(|(group, queries)| queries.map(move |query| (group, query)))
             .collect();
         let part = self.predictor.part(self.key)?;
@@ -89,7 +89,7 @@ impl Comparison<'_> {
         &self,
         walks: &mut Walks,
         (part, width): (&Part<'_>, u32),
-        (group, at): (&Group, usize),
+        (group, at): (&QuestionGroup, usize),
         query: &Queries,
     ) -> Result<(), RunError> {
         let (entity, partition) = self.key;

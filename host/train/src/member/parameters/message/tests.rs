@@ -2,7 +2,7 @@ use super::*;
 
 const SHAPE: Shape = Shape { rows: 4, width: 2 };
 
-fn rows() -> Rows {
+fn rows() -> BlockRows {
     [(0, vec![1.0, -2.0]), (3, vec![0.5, 0.0])].into()
 }
 
@@ -70,8 +70,8 @@ fn answers_survive_their_bytes_and_what_does_not_fit_is_refused() {
         counted: [(Token(1), 4)].into(),
         rows: super::tests::rows(),
     };
-    let rows = Kind::Rows(SHAPE);
-    let smaller = Kind::Rows(Shape { rows: 3, width: 2 });
+    let rows = ShardKind::Rows(SHAPE);
+    let smaller = ShardKind::Rows(Shape { rows: 3, width: 2 });
     assert_eq!(Reply::decode(&sums.encode(), smaller), None);
     let loss = Reply::Loss {
         version: 3,
@@ -83,8 +83,11 @@ fn answers_survive_their_bytes_and_what_does_not_fit_is_refused() {
         is_whole: true,
     };
     assert_eq!(Reply::decode(&loss.encode(), rows), None);
-    assert_eq!(Reply::decode(&loss.encode(), Kind::Loss(2)), None);
-    assert_eq!(Reply::decode(&loss.encode(), Kind::Loss(1)), Some(loss));
+    assert_eq!(Reply::decode(&loss.encode(), ShardKind::Loss(2)), None);
+    assert_eq!(
+        Reply::decode(&loss.encode(), ShardKind::Loss(1)),
+        Some(loss)
+    );
     for reply in [
         sums,
         Reply::NotMine,
