@@ -252,6 +252,35 @@ fn two_processes_train_every_edge_once_and_leave_nothing_behind() {
     assert!(alone.stderr.contains("resuming"), "{}", alone.stderr);
 }
 
+#[test]
+fn a_trainer_reads_and_writes_what_was_predicted() {
+    let Some(meeting) = Meeting::new(6) else {
+        return;
+    };
+    let once = ["num_epochs=1", "bucket_order=cover"];
+    let mut trainer = meeting.start(0, 1, &once);
+    assert_eq!(trainer.ends(), Some(0), "{}", trainer.errors());
+    let set = once.map(|key| ["--set", key]).concat();
+    let check = [&["check", "--machines", "1", "--json"][..], &set].concat();
+    let predicted: Value =
+        serde_json::from_str(&meeting.place.run(check).succeeds().stdout).unwrap();
+    let told = trainer.of("epoch_finished");
+    for key in ["loads", "bytes_read", "writes", "bytes_written"] {
+        assert_eq!(told[0]["io"][key], predicted["together"][key], "{key}");
+    }
+    // A settlement is told with the bucket behind it; behind the last one there is none.
+    let of_buckets: u64 = trainer
+        .of("bucket_finished")
+        .iter()
+        .map(|line| line["io"]["writes"].as_u64().unwrap())
+        .sum();
+    let of_epoch = told[0]["io"]["writes"].as_u64().unwrap();
+    assert!(
+        (of_epoch - 2..of_epoch).contains(&of_buckets),
+        "{of_buckets} of {of_epoch}"
+    );
+}
+
 /// `metrics.jsonl` has every bucket once, with its trainer, and the sums of every epoch; so have history and report.
 fn is_told_of(place: &Workplace, trained: &BTreeSet<[u64; 3]>) {
     let lines = place.read("model/metrics.jsonl");

@@ -8,6 +8,7 @@
 mod addresses;
 mod arguments;
 mod commands;
+mod facts;
 mod format;
 mod front;
 mod interrupt;

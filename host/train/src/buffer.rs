@@ -70,6 +70,11 @@ pub trait TableStore: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whether commits hand partitions on to other trainers, so that what they write is traffic of the plan.
+    fn hands_on(&self) -> bool {
+        false
+    }
+
     /// Whether others have the fixed tables too: commits are without them then, and the buffer trains the very tables that
     /// it loaded.
     fn shares_fixed(&self) -> bool {
@@ -215,7 +220,8 @@ impl<S: TableStore> PartitionBuffer<S> {
     ///
     /// A partition counts as loaded when it enters the buffer, read or drawn anew, and as written when it
     /// leaves it changed, even if a commit had written it already: so the traffic of a plan is the same
-    /// however often a run commits or is stopped.
+    /// however often a run commits or is stopped. Where commits [hand on](TableStore::hands_on), it counts as
+    /// written with them ([`PartitionBuffer::unsaved`]).
     ///
     /// # Errors
     /// When a table cannot be read or an evicted one cannot be written.
@@ -260,7 +266,7 @@ impl<S: TableStore> PartitionBuffer<S> {
             return;
         };
         let slot = self.slots.swap_remove(victim);
-        if slot.changed {
+        if slot.changed && !self.store.hands_on() {
             io.writes += 1;
             io.bytes_written += self.layout.stored_group_bytes(slot.group);
         }
@@ -369,6 +375,16 @@ impl<S: TableStore> PartitionBuffer<S> {
             self.transfers.written()?;
         }
         Ok(())
+    }
+
+    /// The partitions that a commit would write now.
+    pub(crate) fn unsaved(&self) -> IoStats {
+        let mut io = IoStats::default();
+        for slot in self.slots.iter().filter(|slot| slot.unsaved) {
+            io.writes += 1;
+            io.bytes_written += self.layout.stored_group_bytes(slot.group);
+        }
+        io
     }
 
     /// Whether a commit has begun that is not at its end.

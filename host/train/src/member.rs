@@ -134,6 +134,8 @@ pub(crate) struct Member<'a> {
     sums: Sums,
     /// What this process has trained: buckets, edges, traffic.
     totals: (u64, u64, IoStats),
+    /// What settlements have written since the last bucket was told.
+    handed_on: IoStats,
     rankings: Rankings,
     /// What was not as it had been when the checkpoint was committed from which this trainer has made the record.
     changes: Option<Admitted>,
@@ -345,6 +347,8 @@ impl<'a> Coordinator<'a> for Member<'a> {
         self.totals.0 += 1;
         self.totals.1 += trained.stats.count;
         self.totals.2.add(&trained.io);
+        let mut io = std::mem::take(&mut self.handed_on);
+        io.add(&trained.io);
         let leased_at = self.leased_at.remove(&bucket);
         let finished = Event::BucketFinished {
             pass,
@@ -355,7 +359,7 @@ impl<'a> Coordinator<'a> for Member<'a> {
             eval_before: trained.eval_before,
             eval_after: trained.eval_after,
             seconds: trained.seconds,
-            io: trained.io,
+            io,
         };
         self.report(finished, leased_at);
         if stop {

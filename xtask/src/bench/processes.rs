@@ -46,8 +46,10 @@ pub(super) fn run(
         let watch = scope.spawn(|| {
             let mut peak = 0;
             while !ended.load(Ordering::Relaxed) {
+                let looking = Instant::now();
                 peak = peak.max(bytes_of_descendants());
-                thread::sleep(LOOK);
+                // Looking at many large processes takes long, and must not take a core from what is measured.
+                thread::sleep(LOOK.max(20 * looking.elapsed()));
             }
             peak
         });

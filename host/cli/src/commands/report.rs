@@ -2,7 +2,6 @@
 
 mod known;
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,12 +13,10 @@ use pbg_report::{pages, table};
 use pbg_session::load;
 use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_train::{Resolved, RunError};
-use serde::Serialize;
-use serde_json::Value;
 
 use crate::failure::Result;
 use crate::terminal::{self, Terminal};
-use crate::{format, metrics, output};
+use crate::{facts, format, metrics, output};
 
 /// Show how a training run went.
 ///
@@ -114,22 +111,7 @@ impl Known {
     }
 
     fn configured(&mut self, config: &Config, terminal: Terminal) {
-        self.fact("dataset", &config.dataset);
-        self.fact("dimension", config.dimension);
-        let operators = config.relations.iter().map(|r| r.operator.clone());
-        self.fact("operator", names(operators));
-        self.fact("comparator", name(config.comparator));
-        self.fact("loss", &config.loss_fn);
-        self.fact("lr", config.lr);
-        if let Some(lr) = config.relation_lr {
-            self.fact("lr of relations", lr);
-        }
-        for (plugin, values) in &config.plugins.params {
-            let values: Vec<_> = values.iter().map(|(k, v)| format!("{k} = {v}")).collect();
-            self.fact(&format!("parameters of {plugin}"), values.join(", "));
-        }
-        self.fact("epochs", config.num_epochs);
-        self.fact("partitions in the buffer", config.buffer_partitions);
+        self.summary.extend(facts::of_model(config));
         self.fact("seed", config.seed);
         let needs = Resolved::new(config.clone()).and_then(|resolved| {
             self.first_pass = resolved.first_pass().ok();
@@ -147,20 +129,6 @@ impl Known {
     fn fact(&mut self, name: &str, value: impl std::fmt::Display) {
         self.summary.push((name.to_owned(), value.to_string()));
     }
-}
-
-/// What a value is called in a configuration.
-fn name(value: impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(Value::String(name)) => name,
-        other => other.map(|value| value.to_string()).unwrap_or_default(),
-    }
-}
-
-/// What there is in a list, each once.
-fn names(all: impl Iterator<Item = String>) -> String {
-    let all: BTreeSet<String> = all.collect();
-    Vec::from_iter(all).join(", ")
 }
 
 fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {

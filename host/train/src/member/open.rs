@@ -168,6 +168,7 @@ impl<'a> Member<'a> {
             unsettled: Vec::new(),
             sums: Sums::default(),
             totals: (0, 0, IoStats::default()),
+            handed_on: IoStats::default(),
             last_checkpoint: Instant::now(),
             started: Instant::now(),
             lines: Vec::new(),

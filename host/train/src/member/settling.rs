@@ -21,6 +21,10 @@ impl Member<'_> {
             return Ok(());
         }
         self.ledger.begin_settlement();
+        let written = self.machine.line.buffer.unsaved();
+        self.sums.io.add(&written);
+        self.totals.2.add(&written);
+        self.handed_on.add(&written);
         let trained = Trained {
             buckets: std::mem::take(&mut self.unsettled),
             sums: std::mem::take(&mut self.sums),

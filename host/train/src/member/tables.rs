@@ -243,6 +243,10 @@ impl TableStore for SharedTables {
         tables::copy_of(table, over)
     }
 
+    fn hands_on(&self) -> bool {
+        true
+    }
+
     /// What every trainer has is exchanged, and written by who writes a checkpoint.
     fn shares_fixed(&self) -> bool {
         true

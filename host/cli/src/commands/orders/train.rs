@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
-use crate::{interrupt, load, output};
+use crate::{facts, interrupt, load, output};
 use pbg_session::orders::{Wanted, wanted};
 
 /// Train under several bucket orders and compare what they learn and what they cost.
@@ -151,22 +151,11 @@ fn setting(
         Some(limit) => format!("{limit} random edges of {}", ranking.edges),
         None => format!("all edges of {}", ranking.edges),
     };
-    [
-        ("dataset", config.dataset.clone()),
-        ("dimension", config.dimension.to_string()),
-        ("epochs", config.num_epochs.to_string()),
-        (
-            "partitions in the buffer",
-            config.buffer_partitions.to_string(),
-        ),
-        ("seeds", args.seeds.to_string()),
-        (
-            "ranked after each epoch",
-            format!("{ranked}, among all entities, filtered"),
-        ),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .to_vec()
+    let mut setting = facts::of_model(config);
+    let ranked = format!("{ranked}, among all entities, filtered");
+    setting.push(("seeds".to_owned(), args.seeds.to_string()));
+    setting.push(("ranked after each epoch".to_owned(), ranked));
+    setting
 }
 
 fn write(args: &Args, study: &Study, terminal: Terminal) -> Result<()> {
