@@ -39,6 +39,7 @@ pub mod query;
 mod resolved;
 pub mod rounding;
 mod run;
+mod run_length;
 mod settings;
 mod state;
 mod stored;

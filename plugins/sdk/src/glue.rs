@@ -14,7 +14,7 @@ pub mod traced;
 use std::cell::RefCell;
 use std::sync::Once;
 
-pub use bindings::metadata::pbg::plugin::{files, log};
+pub use bindings::metadata::pbg::plugin::{files, log, run};
 pub use bindings::order::pbg::plugin::types;
 
 /// Hands one line to the host.

@@ -290,6 +290,75 @@ pub mod pbg {
                 }
             }
         }
+        /// How long the run is that a strategy works for: what a plan that changes over a run is measured by.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod run {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
+            /// The length of a run from its very beginning, as the configuration has it now. Every number is at least 1.
+            #[repr(C)]
+            #[derive(Clone, Copy)]
+            pub struct RunLength {
+                /// Epochs.
+                pub epochs: u32,
+                /// Edges that an epoch trains; those that are held out are none of them.
+                pub edges_per_epoch: u64,
+                /// Batches of all epochs, all workers together: what a loss is told as `progress.step` at the end. Exact where a
+                /// batch mixes relations (`dynamic_relations`) or there is one relation. Otherwise an upper bound for samplers that
+                /// fill their batches: a relation leaves at most one that is not full in each worker's share of each bucket.
+                pub batches: u64,
+            }
+            impl ::core::fmt::Debug for RunLength {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("RunLength")
+                        .field("epochs", &self.epochs)
+                        .field("edges-per-epoch", &self.edges_per_epoch)
+                        .field("batches", &self.batches)
+                        .finish()
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// The length of the run. It is known in every function that a run calls while it trains: `plan`, `pick`, `create`,
+            /// `next`, `observe`, `evaluate` and `update`. Where there is no run - in `describe`, `configure` and `build`, and when
+            /// a plugin is inspected, checked or measured - all three are 1, but for `update`, which `plugin check` calls with a
+            /// length that is made up.
+            ///
+            /// A run that is resumed with another number of epochs, or whose graph has grown, has another length from then on. A
+            /// run may end before (validation stops it) and, where `batches` is a bound, does.
+            #[allow(async_fn_in_trait)]
+            pub fn length() -> RunLength {
+                unsafe {
+                    #[repr(align(8))]
+                    struct RetArea([::core::mem::MaybeUninit<u8>; 24]);
+                    let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 24]);
+                    let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "pbg:plugin/run@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "length"]
+                        fn wit_import1(_: *mut u8);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import1(_: *mut u8) {
+                        unreachable!()
+                    }
+                    wit_import1(ptr0);
+                    let l2 = *ptr0.add(0).cast::<i32>();
+                    let l3 = *ptr0.add(8).cast::<i64>();
+                    let l4 = *ptr0.add(16).cast::<i64>();
+                    let result5 = RunLength {
+                        epochs: l2 as u32,
+                        edges_per_epoch: l3 as u64,
+                        batches: l4 as u64,
+                    };
+                    result5
+                }
+            }
+        }
     }
 }
 #[rustfmt::skip]
@@ -1045,15 +1114,17 @@ macro_rules! __export_plugin_impl {
         : () = { #[rustfmt::skip] #[cfg(target_arch = "wasm32")] #[unsafe (link_section =
         "component-type:wit-bindgen:0.60.0:pbg:plugin@0.1.0:plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 765] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 862] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x80\x05\x01A\x02\x01\
-A\x06\x01B\x04\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe1\x05\x01A\x02\x01\
+A\x08\x01B\x04\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
 \x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x05write\x01\x02\x03\0\x14pbg:plu\
 gin/log@0.1.0\x05\0\x01B\x0a\x01r\x03\x04names\x06folder\x7f\x05bytesw\x04\0\x05\
 entry\x03\0\0\x01p}\x01j\x01\x02\x01s\x01@\x01\x04paths\0\x03\x04\0\x04read\x01\x04\
 \x01p\x01\x01j\x01\x05\x01s\x01@\x01\x04paths\0\x06\x04\0\x04list\x01\x07\x03\0\x16\
-pbg:plugin/files@0.1.0\x05\x01\x01B\x13\x01kx\x01r\x03\x07defaultx\x07minimum\0\x07\
+pbg:plugin/files@0.1.0\x05\x01\x01B\x04\x01r\x03\x06epochsy\x0fedges-per-epochw\x07\
+batchesw\x04\0\x0arun-length\x03\0\0\x01@\0\0\x01\x04\0\x06length\x01\x02\x03\0\x14\
+pbg:plugin/run@0.1.0\x05\x02\x01B\x13\x01kx\x01r\x03\x07defaultx\x07minimum\0\x07\
 maximum\0\x04\0\x11integer-parameter\x03\0\x01\x01ku\x01r\x03\x07defaultu\x07min\
 imum\x03\x07maximum\x03\x04\0\x10number-parameter\x03\0\x04\x01ps\x01r\x02\x07op\
 tions\x06\x07defaulty\x04\0\x10choice-parameter\x03\0\x07\x01q\x05\x07boolean\x01\
@@ -1061,7 +1132,7 @@ tions\x06\x07defaulty\x04\0\x10choice-parameter\x03\0\x07\x01q\x05\x07boolean\x0
 \0\x04\0\x0eparameter-kind\x03\0\x09\x01r\x03\x04names\x03docs\x04kind\x0a\x04\0\
 \x09parameter\x03\0\x0b\x01p\x0c\x01ks\x01r\x05\x04names\x07versions\x07summarys\
 \x0aparameters\x0d\x08fallback\x0e\x04\0\x0bdescription\x03\0\x0f\x01@\0\0\x10\x04\
-\0\x08describe\x01\x11\x04\0\x19pbg:plugin/metadata@0.1.0\x05\x02\x04\0\x17pbg:p\
+\0\x08describe\x01\x11\x04\0\x19pbg:plugin/metadata@0.1.0\x05\x03\x04\0\x17pbg:p\
 lugin/plugin@0.1.0\x04\0\x0b\x0c\x01\0\x06plugin\x03\0\0\0G\x09producers\x01\x0c\
 processed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
@@ -1076,15 +1147,17 @@ pub use __export_plugin_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 441] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x9c\x02\x01A\x02\x01\
-A\x04\x01B\x04\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 538] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xfd\x02\x01A\x02\x01\
+A\x06\x01B\x04\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
 \x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x05write\x01\x02\x03\0\x14pbg:plu\
 gin/log@0.1.0\x05\0\x01B\x0a\x01r\x03\x04names\x06folder\x7f\x05bytesw\x04\0\x05\
 entry\x03\0\0\x01p}\x01j\x01\x02\x01s\x01@\x01\x04paths\0\x03\x04\0\x04read\x01\x04\
 \x01p\x01\x01j\x01\x05\x01s\x01@\x01\x04paths\0\x06\x04\0\x04list\x01\x07\x03\0\x16\
-pbg:plugin/files@0.1.0\x05\x01\x04\07pbg:plugin/plugin-with-all-of-its-exports-r\
-emoved@0.1.0\x04\0\x0b,\x01\0&plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09\
+pbg:plugin/files@0.1.0\x05\x01\x01B\x04\x01r\x03\x06epochsy\x0fedges-per-epochw\x07\
+batchesw\x04\0\x0arun-length\x03\0\0\x01@\0\0\x01\x04\0\x06length\x01\x02\x03\0\x14\
+pbg:plugin/run@0.1.0\x05\x02\x04\07pbg:plugin/plugin-with-all-of-its-exports-rem\
+oved@0.1.0\x04\0\x0b,\x01\0&plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09\
 producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
 t\x060.60.0";
 #[inline(never)]

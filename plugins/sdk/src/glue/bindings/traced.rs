@@ -882,8 +882,8 @@ pub mod exports {
                     #[allow(async_fn_in_trait)]
                     fn build() -> Result<Graph, _rt::String>;
                     /// New values of the graph's parameters, in their order; `values` are those of now. It must be
-                    /// a pure function of its arguments and the configuration: a run that is stopped and resumed
-                    /// goes on with the values that it had.
+                    /// a pure function of its arguments, the configuration and the length of the run (`run.length`):
+                    /// a run that is stopped and resumed goes on with the values that it had.
                     #[allow(async_fn_in_trait)]
                     fn update(
                         progress: Progress,
