@@ -36,6 +36,7 @@ impl<'a> Measured<'a> {
             threads,
             trained,
             index: None,
+            room: true,
         }))
     }
 
