@@ -25,7 +25,7 @@ pub(crate) fn python_tools() -> Option<PathBuf> {
 
 /// The folder with the componentize-qjs that `cargo xtask test` installs, where that starts: it needs
 /// Node, and is not made for every machine.
-fn javascript_tools() -> Option<PathBuf> {
+pub(crate) fn javascript_tools() -> Option<PathBuf> {
     static FOUND: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
         let folder = PathBuf::from(std::env::var_os("PBG_TEST_JAVASCRIPT")?);
         let mut program = Command::new(folder.join("componentize-qjs"));
@@ -37,7 +37,7 @@ fn javascript_tools() -> Option<PathBuf> {
 }
 
 /// Whether a program starts.
-fn has(program: &str) -> bool {
+pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
@@ -137,7 +137,7 @@ fn in_every_language(place: &Workplace, kind: &str) -> Vec<PathBuf> {
 }
 
 /// The plugin, with the code that the program compiled when it checked it.
-fn opened(component: &Path) -> Plugin {
+pub(crate) fn opened(component: &Path) -> Plugin {
     let cache = Cache::open(Path::new(COMPILED)).unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap().with_cache(cache);
     let source = PluginSource::File(component.to_owned());

@@ -150,6 +150,135 @@ fn what_an_index_finds_has_the_same_scores_and_is_nearly_all() {
     }
 }
 
+/// Among as few entities as here, more than a few questions are compared with all.
+#[test]
+fn many_questions_are_answered_without_the_index_where_that_takes_less() {
+    let place = trained(MODELS[0]);
+    place.run(["index", "--recall-queries", "30"]).succeeds();
+    let questions = (0..200).map(|i| format!("e{i}\tr{}\t?\n", i % 3));
+    place.write("q.tsv", questions.collect::<String>());
+    let exact = predictions(&place, &[]);
+    assert_eq!(predictions(&place, &["--index"]), exact);
+    let ask = ["predict", "--questions", "q.tsv", "--json", "--index"];
+    let told = place.run(ask).succeeds().stderr;
+    let lines = told
+        .lines()
+        .filter(|line| line.contains("a look at all entities takes less"));
+    assert_eq!(lines.count(), 1, "{told}");
+    let told = place
+        .run([&ask[..], &["--width", "64"]].concat())
+        .succeeds()
+        .stderr;
+    assert!(
+        told.contains("approximate, by the index") && !told.contains("exact"),
+        "{told}"
+    );
+    // A single one is walked, from the disk.
+    let one = [
+        "predict",
+        "--head",
+        "e1",
+        "--relation",
+        "r1",
+        "--index",
+        "--json",
+    ];
+    let alone = place.run(one).succeeds();
+    assert!(
+        alone.stderr.contains("approximate, by the index"),
+        "{}",
+        alone.stderr
+    );
+    let alone: Value = serde_json::from_str(&alone.stdout).unwrap();
+    let alone: Vec<_> = alone["answers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(scored)
+        .collect();
+    assert!(hits(&exact[1].1, &alone) > 7, "{alone:?}");
+}
+
+#[test]
+fn a_second_build_waits_for_nobody() {
+    let place = trained(MODELS[2]);
+    place.run(["index", "--recall-queries", "0"]).succeeds();
+    let folder = fs::File::open(place.path("model/index_l2")).unwrap();
+    folder.lock().unwrap();
+    let second = ["index", "--recall-queries", "0"];
+    place
+        .run(second)
+        .fails(9, &["index_l2", "another `pbg-host index`"]);
+    // What is there can be asked meanwhile.
+    place
+        .run(["neighbors", "pbg.toml", "e7", "--index"])
+        .succeeds();
+    drop(folder);
+    place.run(second).succeeds();
+}
+
+#[test]
+fn neighbors_by_a_relation_are_predictions_that_nothing_is_left_out_of() {
+    for model in MODELS {
+        let place = trained(model);
+        let near = ["neighbors", "pbg.toml", "e7", "--relation", "r1", "--json"];
+        let found: Value = serde_json::from_str(&place.run(near).succeeds().stdout).unwrap();
+        place.write("q.tsv", "e7\tr1\t?\n?\tr1\te7\n");
+        let all = [
+            "predict",
+            "--questions",
+            "q.tsv",
+            "--json",
+            "--unfiltered",
+            "--no-loops",
+        ];
+        let answers = place.run(all).succeeds().stdout;
+        let expected = answers
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        assert_eq!(found, Value::Array(expected.collect()), "{model:?}");
+
+        let one = place
+            .run([&near[..], &["--asked", "head"]].concat())
+            .succeeds();
+        let one: Value = serde_json::from_str(&one.stdout).unwrap();
+        assert_eq!(one, Value::Array(vec![found[1].clone()]));
+        let told = place.run(&near[..5]).succeeds().stdout;
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(
+            (lines.len(), lines[0], lines[11]),
+            (22, "(e7, r1, ?)", "(?, r1, e7)")
+        );
+        let best = &found[0]["answers"][0];
+        assert!(
+            lines[1].ends_with(&format!("\t{}", best["name"].as_str().unwrap())),
+            "{told}"
+        );
+
+        place.run(["index", "--recall-queries", "0"]).succeeds();
+        let by_index = place
+            .run([&near[..], &["--index", "--width", "200"]].concat())
+            .succeeds();
+        let by_index: Value = serde_json::from_str(&by_index.stdout).unwrap();
+        for side in 0..2 {
+            let of = |answer: &Value| -> Vec<(String, f32)> {
+                answer[side]["answers"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(scored)
+                    .collect()
+            };
+            let (exact, by_index) = (of(&found), of(&by_index));
+            let both = by_index.iter().filter(|found| exact.contains(found));
+            assert!(both.count() > 6, "{model:?} {exact:?} {by_index:?}");
+        }
+        place
+            .run(["neighbors", "pbg.toml", "e7", "--relation", "r9"])
+            .fails(4, &["r9"]);
+    }
+}
+
 /// Types of several sizes, some of them featurized, relations between them, global embeddings.
 #[test]
 fn worlds_of_several_types_are_found_by_index() {
@@ -278,7 +407,22 @@ fn an_index_announces_its_memory_and_keeps_no_table_when_asked() {
     assert!(!place.path("model/index_dot").exists());
     let exact = parts(&["predict", "--check"]);
     assert!(exact.contains("largest partition"), "{exact}");
-    let by_index = parts(&["predict", "--check", "--index"]);
+    // Many questions may be answered by a look at all entities, or with a partition in memory.
+    let many = parts(&["predict", "--check", "--index"]);
+    assert!(
+        many.contains("largest partition") && many.contains("a walk"),
+        "{many}"
+    );
+    let one = [
+        "predict",
+        "--check",
+        "--index",
+        "--head",
+        "e1",
+        "--relation",
+        "r1",
+    ];
+    let by_index = parts(&one);
     assert!(!by_index.contains("largest partition"), "{by_index}");
     assert!(by_index.contains("a walk"), "{by_index}");
     place

@@ -36,6 +36,7 @@ mod python_faults;
 mod ranks_by;
 mod relation_prediction;
 mod resume;
+mod run_length;
 mod runs;
 mod sandbox_limits;
 mod sdks;

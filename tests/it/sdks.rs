@@ -117,6 +117,7 @@ fn traffic_is_the_same_in_javascript() {
         "rng.js",
         "loss.js",
         "log.js",
+        "run.js",
         "metadata.js",
         "sampler.js",
         "component.js",

@@ -178,6 +178,21 @@ def test_what_they_do_wrong_is_told_with_its_line(graph: Keys) -> None:
         pbg_host.train(graph, plugins=[fails, decides])
 
 
+def test_a_loss_is_told_how_long_the_run_is(graph: Keys) -> None:
+    told = set()
+
+    class Following(Widening):
+        def update(self, progress: pbg_plugin.Progress, values: dict[str, float]) -> None:
+            length = pbg_plugin.run.length()
+            told.add(length)
+            values["margin"] = length.share(progress.step)
+
+    assert pbg_host.train(graph, plugins=[pbg_host.loss(Following)], num_epochs=3).finished
+    (length,) = told
+    assert (length.epochs, length.edges_per_epoch) == (3, 2000) and length.batches > 3
+    assert pbg_plugin.run.length() == (1, 1, 1), "there is no run any more"
+
+
 def test_an_update_that_fails_ends_the_run(graph: Keys) -> None:
     class Broken(Widening):
         def update(self, progress: Any, values: dict[str, float]) -> None:

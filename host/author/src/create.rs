@@ -89,22 +89,20 @@ fn given_files(language: Language) -> Vec<(String, String)> {
             .map(|(path, content)| (format!("{folder}/{path}"), (*content).to_owned()))
             .collect()
     };
-    let (folder, sdk, wit) = match language {
-        Language::Rust => (
-            "pbg-plugin-sdk/src",
-            embedded::SDK_RUST,
-            "pbg-plugin-sdk/wit",
-        ),
-        Language::Python => ("pbg_plugin", embedded::SDK_PYTHON, "wit"),
-        Language::JavaScript => ("pbg_plugin", embedded::SDK_JAVASCRIPT, "wit"),
-        Language::C => ("pbg_plugin", embedded::SDK_C, "wit"),
+    let sdk = match language {
+        // Its bindings are generated already.
+        Language::Rust => {
+            let mut files = tree("pbg-plugin-sdk/src", embedded::SDK_RUST);
+            let manifest = embedded::SDK_RUST_MANIFEST.to_owned();
+            files.push(("pbg-plugin-sdk/Cargo.toml".to_owned(), manifest));
+            return files;
+        }
+        Language::Python => embedded::SDK_PYTHON,
+        Language::JavaScript => embedded::SDK_JAVASCRIPT,
+        Language::C => embedded::SDK_C,
     };
-    let mut files = tree(folder, sdk);
-    files.extend(tree(wit, embedded::WIT));
-    if language == Language::Rust {
-        let manifest = embedded::SDK_RUST_MANIFEST.to_owned();
-        files.push(("pbg-plugin-sdk/Cargo.toml".to_owned(), manifest));
-    }
+    let mut files = tree("pbg_plugin", sdk);
+    files.extend(tree("wit", embedded::WIT));
     files
 }
 

@@ -68,11 +68,12 @@ impl AllowArgs {
 /// Whether answers come by an index.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct IndexArgs {
-    /// Answer by the index that `pbg-host index` built: nearly the same answers without a look at all entities.
+    /// Answer by the index that `pbg-host index` built: nearly the same answers without a look at all entities. Where so
+    /// many questions are asked at once that such a look takes less, it is made, and said.
     #[arg(long)]
     index: bool,
     /// Entities that a walk over the index keeps in view in each partition: more find more, slowly [default: as many as
-    /// found 95 % when the index was built].
+    /// found 95 % when the index was built]. With it the index is walked in any case.
     #[arg(long, value_name = "N", requires = "index", value_parser = clap::value_parser!(u32).range(1..))]
     width: Option<u32>,
 }

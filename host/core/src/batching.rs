@@ -23,13 +23,19 @@ pub fn derive_edge_chunks(largest_bucket: u64, max_edges: u64) -> u32 {
     u32::try_from(largest_bucket.div_ceil(max_edges.max(1)).max(1)).unwrap_or(u32::MAX)
 }
 
+/// Number of edges that [`hold_out`] holds out of a part of a bucket with so many.
+#[must_use]
+pub fn held_out(edges: u64, fraction: f64) -> u64 {
+    (edges as f64 * fraction) as u64
+}
+
 /// Splits `0..edges` into held-out and trained indices, exactly disjoint, both ascending.
 ///
 /// The number held out is `fraction` of the edges, rounded down. With a generator that depends
 /// on the bucket and not on the epoch the split is the same in every epoch.
 #[must_use]
 pub fn hold_out(edges: u32, fraction: f64, rng: &mut Xoshiro256PlusPlus) -> (Vec<u32>, Vec<u32>) {
-    let wanted = (f64::from(edges) * fraction) as u32;
+    let wanted = held_out(u64::from(edges), fraction) as u32;
     let mut left = wanted;
     let mut held = Vec::with_capacity(wanted as usize);
     let mut kept = Vec::with_capacity((edges - wanted) as usize);

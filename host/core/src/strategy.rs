@@ -4,6 +4,7 @@
 //! a relation or a loss. Implementations are components behind `pbg-wasm`; a strategy is given
 //! everything it may depend on as an argument, so equal arguments give equal answers.
 
+mod run_length;
 mod scores;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::graph::{Bucket, Side};
 use crate::loss::{Derived, LossState, Observed};
 
+pub use run_length::RunLength;
 pub use scores::{Scores, UnevenScores};
 
 /// Which strategy answered: for messages and for the checkpoint.
@@ -100,6 +102,11 @@ pub trait BucketOrder: Send {
     /// Who this is.
     fn id(&self) -> &StrategyId;
 
+    /// A run of this length begins, or goes on.
+    fn begin_run(&mut self, length: RunLength) {
+        let _ = length;
+    }
+
     /// An order of all buckets of the grid. The caller checks that it is a permutation
     /// ([`crate::plan::check`]).
     ///
@@ -148,6 +155,11 @@ pub trait SamplerFactory: Send + Sync {
     /// Who this is.
     fn id(&self) -> &StrategyId;
 
+    /// A run of this length begins, or goes on.
+    fn begin_run(&self, length: RunLength) {
+        let _ = length;
+    }
+
     /// A sampler over `counts[relation]` edges, in batches of at most `batch_size`.
     ///
     /// # Errors
@@ -175,6 +187,11 @@ pub struct Formula {
 pub trait Loss: Send + Sync {
     /// Who this is.
     fn id(&self) -> &StrategyId;
+
+    /// A run of this length begins, or goes on.
+    fn begin_run(&self, length: RunLength) {
+        let _ = length;
+    }
 
     /// What evaluates it on one thread. It takes its buffers, or makes its instance, when it is first asked.
     fn worker(&self) -> Box<dyn LossWorker>;

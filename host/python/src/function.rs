@@ -11,7 +11,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use pbg_author::{Language, ProjectKind};
-use pbg_core::strategy::{Cause, StrategyError, StrategyId};
+use pbg_core::strategy::{Cause, RunLength, StrategyError, StrategyId};
 use pbg_session::{Failure, FailureKind, Result, plugins};
 use pbg_wasm::{Limits, Parameter, PluginSource, completed};
 use pyo3::prelude::*;
@@ -38,6 +38,11 @@ fn fault(id: &StrategyId, function: &'static str, reason: impl Display) -> Strat
         reason: reason.to_string().into(),
         cause: Cause::Strategy,
     }
+}
+
+/// How long the run is, as the package has it: epochs, edges per epoch, batches.
+const fn told(run: RunLength) -> (u32, u64, u64) {
+    (run.epochs, run.edges_per_epoch, run.batches)
 }
 
 /// An answer, or what is wrong.

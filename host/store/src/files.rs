@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 pub(crate) mod faults;
+mod lock;
 mod summed;
 
+pub use self::lock::{FolderLock, lock_folder};
 use self::summed::BUFFER_BYTES;
 pub use self::summed::SummedFile;
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::MANIFEST;
-use crate::files::{self, FileError, Summary};
+use crate::files::{self, FileError, FolderLock, Summary};
 use crate::sealed::{self, Format, SealError};
 
 mod error;
@@ -143,15 +143,22 @@ fn is_graph(name: &str) -> bool {
 pub struct Building {
     folder: PathBuf,
     manifest: Manifest,
+    /// Keeps other builds out, which would remove what this one has written.
+    _lock: FolderLock,
 }
 
 impl Building {
     /// Beside what `folder` holds, whose types stay unless they are built anew.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// When the folder cannot be made, or another process builds there.
     pub fn begin(folder: &Path, comparator: &str) -> Result<Self, IndexError> {
         files::create_folder(folder)?;
+        let lock = files::lock_folder(folder)?;
+        if matches!(lock, FolderLock::Elsewhere) {
+            let path = folder.to_owned();
+            return Err(IndexError::Busy { path });
+        }
         // What is damaged is what somebody builds anew.
         let before = read(folder).unwrap_or_default().unwrap_or_default();
         let manifest = Manifest {
@@ -159,8 +166,11 @@ impl Building {
             comparator: comparator.to_owned(),
             ..before
         };
-        let folder = folder.to_owned();
-        Ok(Self { folder, manifest })
+        Ok(Self {
+            folder: folder.to_owned(),
+            manifest,
+            _lock: lock,
+        })
     }
 
     /// Writes the graph of a partition: `sums` of the rows of its table, and `links` of each entity.

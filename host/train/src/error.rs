@@ -185,6 +185,7 @@ impl RunError {
             Self::Dataset(_) | Self::Edges(_) => ErrorKind::Data,
             Self::Checkpoint(e) if e.is_locked() => ErrorKind::Locked,
             Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,
+            Self::Index(IndexError::Busy { .. }) => ErrorKind::Locked,
             Self::Index(e) if e.is_io() => ErrorKind::Io,
             Self::Checkpoint(_) | Self::Mismatch(_) | Self::Index(_) => ErrorKind::Checkpoint,
             Self::Strategy(fault) | Self::Step(StepError::Strategy(fault)) => match fault.cause {

@@ -114,6 +114,15 @@ impl Index {
         self.manifest.types.get(name).ok_or_else(missing)
     }
 
+    /// Links that an entity of a type has at most.
+    ///
+    /// # Errors
+    /// When the index does not have the type.
+    pub(crate) fn degree(&self, name: &str) -> Result<u32, IndexError> {
+        let graphs = self.of_type(name)?.graphs.iter();
+        Ok(graphs.map(|graph| graph.degree).max().unwrap_or(0))
+    }
+
     /// How walks among entities of a type are made.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ pub mod query;
 mod resolved;
 pub mod rounding;
 mod run;
+mod run_length;
 mod settings;
 mod state;
 mod stored;
@@ -51,7 +52,7 @@ mod workers;
 pub use check::CheckReport;
 pub use error::{ErrorKind, RunError};
 pub use evaluate::predict::{
-    PredictOptions, Prediction, Predictions, Predictor, Question, Unanswerable,
+    Approach, PredictOptions, Prediction, Predictions, Predictor, Question, Unanswerable,
 };
 pub use evaluate::{By, Candidates, EvalOptions, EvalReport, RanksOf};
 pub use executor::has_libtorch;

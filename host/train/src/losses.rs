@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pbg_core::loss::{LossState, Observed, TracedLoss};
-use pbg_core::strategy::{Cause, Formula, Loss, LossWorker, Scores, StrategyError, StrategyId};
+use pbg_core::strategy::{
+    Cause, Formula, Loss, LossWorker, RunLength, Scores, StrategyError, StrategyId,
+};
 use pbg_kernels::losses::Traced;
 
 /// Makes a graph something that can be evaluated: its gradient is derived, its execution planned.
@@ -79,6 +81,13 @@ impl GuardedLoss {
 impl Loss for GuardedLoss {
     fn id(&self) -> &StrategyId {
         self.loss.id()
+    }
+
+    fn begin_run(&self, length: RunLength) {
+        self.loss.begin_run(length);
+        self.standard
+            .iter()
+            .for_each(|standard| standard.begin_run(length));
     }
 
     fn worker(&self) -> Box<dyn LossWorker> {

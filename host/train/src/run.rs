@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pbg_core::event::Event;
-use pbg_core::strategy::{BucketOrder, Loss as _, SamplerFactory, StrategyId};
+use pbg_core::strategy::{BucketOrder, Loss as _, RunLength, SamplerFactory, StrategyId};
 use pbg_kernels::device::Place;
 
 use crate::alone::Alone;
@@ -35,6 +35,16 @@ impl Strategies {
     pub(crate) fn ids(&self) -> Vec<StrategyId> {
         let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
         ids.into_iter().cloned().collect()
+    }
+
+    /// Tells all of them, the fallbacks included, how long the run is.
+    pub(crate) fn begin_run(&mut self, length: RunLength) {
+        let Fallbacks { order, sampler } = &mut self.fallbacks;
+        self.order.begin_run(length);
+        self.sampler.begin_run(length);
+        self.loss.begin_run(length);
+        order.iter_mut().for_each(|order| order.begin_run(length));
+        sampler.iter().for_each(|sampler| sampler.begin_run(length));
     }
 }
 

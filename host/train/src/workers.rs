@@ -14,6 +14,7 @@ use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::device::PlannedBatch;
 use pbg_kernels::negatives::NegativeDraws;
+use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{Batch, BatchJob, BatchStats, StepError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -56,11 +57,8 @@ pub(crate) fn train(
 ) -> Result<BucketTotals, RunError> {
     assert!(trainers.len() <= losses.len(), "a loss for each trainer");
     let failed = AtomicBool::new(false);
-    let together = match work.blueprint.spec.shares_batches() {
-        true => trainers.len(),
-        false => 1,
-    };
-    let teams = trainers.len().div_ceil(together.max(1));
+    let teams = shares(&work.blueprint.spec, trainers.len());
+    let together = trainers.len().div_ceil(teams.max(1));
     let shares: Vec<_> = batching::shares(indices.len(), teams).collect();
     std::thread::scope(|scope| {
         // Room for a report of every worker: a full channel only delays the next report.
@@ -105,6 +103,14 @@ pub(crate) fn train(
         }
         error.map_or(Ok(total), Err)
     })
+}
+
+/// Shares that `trainers` cut a bucket into: one each, or one for all where they train every batch together.
+pub(crate) fn shares(spec: &ModelSpec, trainers: usize) -> usize {
+    match spec.shares_batches() {
+        true => trainers.min(1),
+        false => trainers,
+    }
 }
 
 /// Sums what workers report until all of them are done.

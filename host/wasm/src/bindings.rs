@@ -22,7 +22,7 @@ mod generated {
 pub(crate) use generated::exports::pbg::plugin::{
     bucket_order, loss_computed, loss_traced, metadata, operator_traced, relation_sampler,
 };
-pub(crate) use generated::pbg::plugin::{files, log, types};
+pub(crate) use generated::pbg::plugin::{files, log, run, types};
 
 /// The package that this host speaks.
 pub(crate) const PACKAGE: &str = "pbg:plugin";

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pbg_core::event::LogLevel;
+use pbg_core::strategy::RunLength;
 use rustix::time::{ClockId, clock_gettime};
 use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
-use crate::bindings::{files as wit_files, log as wit_log, types as wit_types};
+use crate::bindings::{files as wit_files, log as wit_log, run as wit_run, types as wit_types};
 use crate::engine::Runtime;
 use crate::grants::Folders;
 use crate::limits::Limits;
@@ -117,6 +118,8 @@ pub(crate) struct Guest {
     pub(crate) log: GuestLog,
     folders: Arc<Folders>,
     file_bytes: usize,
+    /// What the call at hand may know of the run.
+    pub(crate) run: RunLength,
 }
 
 /// What all memories, or all tables, have together.
@@ -162,6 +165,7 @@ impl Guest {
             log,
             folders,
             file_bytes: limits.result_bytes,
+            run: RunLength::NONE,
         };
         let mut store = Store::new(&runtime.engine, guest);
         store.limiter(|guest| guest);
@@ -238,6 +242,21 @@ impl wit_files::Host for Guest {
                 bytes: entry.bytes,
             })
             .collect())
+    }
+}
+
+impl wit_run::Host for Guest {
+    fn length(&mut self) -> wit_run::RunLength {
+        let RunLength {
+            epochs,
+            edges_per_epoch,
+            batches,
+        } = self.run;
+        wit_run::RunLength {
+            epochs,
+            edges_per_epoch,
+            batches,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::plan;
-use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
+use pbg_core::strategy::{BucketOrder, Pass, RunLength, StrategyError, StrategyId};
 use serde_json::Value;
 use wasmtime::Store;
 
@@ -70,6 +70,10 @@ impl LoadedOrder {
 impl BucketOrder for LoadedOrder {
     fn id(&self) -> &StrategyId {
         &self.strategy.id
+    }
+
+    fn begin_run(&mut self, length: RunLength) {
+        self.strategy.begin_run(length);
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {

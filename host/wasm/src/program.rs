@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
 
-use crate::bindings::{PACKAGE, VERSION, files as wit_files, log as wit_log};
+use crate::bindings::{PACKAGE, VERSION, files as wit_files, log as wit_log, run as wit_run};
 use crate::bulk;
 use crate::cache::Cache;
 use crate::compiled::{self, Native};
@@ -25,7 +25,7 @@ use crate::limits::Limits;
 use crate::log::{GuestLog, LogSink, RunLines};
 
 /// Interfaces that a component may import: `types` has no function.
-const OFFERED: [&str; 3] = ["files", "log", "types"];
+const OFFERED: [&str; 4] = ["files", "log", "run", "types"];
 
 /// Compiled code with everything that an instance of it needs. A clone shares the code.
 #[derive(Clone)]
@@ -256,6 +256,7 @@ fn link(runtime: &Runtime, component: &Component) -> wasmtime::Result<InstancePr
     let mut linker = Linker::new(&runtime.engine);
     wit_log::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)?;
     wit_files::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)?;
+    wit_run::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)?;
     linker.instantiate_pre(component)
 }
 
@@ -354,7 +355,8 @@ fn advice(import: &str) -> &'static str {
          wasm32-unknown-unknown, Python with `componentize-py componentize --stub-wasi`, \
          JavaScript with `componentize-qjs --stub-wasi --sync`"
     } else {
-        "only pbg:plugin/log and pbg:plugin/files are offered; build it for one of the worlds of pbg:plugin"
+        "only pbg:plugin/log, pbg:plugin/files and pbg:plugin/run are offered; build it for one of the worlds of \
+         pbg:plugin"
     }
 }
 

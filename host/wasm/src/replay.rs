@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use pbg_core::graph::Bucket;
 use pbg_core::loss::{LossState, Progress, TracedLoss};
 use pbg_core::strategy::{
-    BucketOrder as _, Cause, Loss, Pass, RelationSampler, SamplerFactory as _, Scores,
+    BucketOrder as _, Cause, Loss, Pass, RelationSampler, RunLength, SamplerFactory as _, Scores,
     StrategyError, StrategyId,
 };
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,7 @@ use crate::error::LoadError;
 use crate::kind::Slot;
 use crate::limits::Limits;
 use crate::loss::LoadedLoss;
+use crate::order::LoadedOrder;
 use crate::plugin::Plugin;
 
 pub use scores::KeptScores;
@@ -51,6 +52,9 @@ pub struct Replay {
     pub limits: Limits,
     /// What it was configured with.
     pub parameters: Value,
+    /// How long the run was.
+    #[serde(default)]
+    pub run: RunLength,
     /// What it was asked.
     pub call: Call,
 }
@@ -135,8 +139,14 @@ impl Replay {
             reason: error.reason.to_string(),
             limits,
             parameters,
+            run: RunLength::NONE,
             call,
         }
+    }
+
+    /// The same in a run of this length.
+    pub(crate) fn in_run(self, run: RunLength) -> Self {
+        Self { run, ..self }
     }
 
     /// Reads a file.
@@ -175,13 +185,13 @@ impl Replay {
     ) -> Result<Result<String, StrategyError>, LoadError> {
         match &self.call {
             Call::Plan { pass } => {
-                let mut order = plugin.into_order(&self.parameters)?;
+                let mut order = self.order(plugin)?;
                 Ok(order
                     .plan(pass)
                     .map(|plan| format!("a plan of {} buckets", plan.len())))
             }
             Call::Pick { pass, held, free } => {
-                let mut order = plugin.into_order(&self.parameters)?;
+                let mut order = self.order(plugin)?;
                 Ok(order
                     .pick(pass, held, free)
                     .map(|index| format!("index {index}")))
@@ -193,6 +203,7 @@ impl Replay {
                 losses,
             } => {
                 let sampler = plugin.into_sampler(&self.parameters)?;
+                sampler.begin_run(self.run);
                 let walk = sampler.create(counts, *batch_size, *seed);
                 Ok(walk.and_then(|mut walk| draw(walk.as_mut(), losses)))
             }
@@ -202,7 +213,7 @@ impl Replay {
             }
             Call::Build => self.ask_loss(plugin, |_| Ok("a formula".to_owned())),
             Call::Update { progress, values } => {
-                self.ask_loss(plugin, |loss| update(loss, progress, values))
+                self.ask_loss(plugin, |loss| update(loss, self.run, progress, values))
             }
             Call::Evaluate {
                 positive,
@@ -211,9 +222,16 @@ impl Replay {
                 parameters,
             } => self.ask_loss(plugin, |loss| {
                 let loss = ready(loss, parameters, executed)?;
+                loss.begin_run(self.run);
                 evaluate(loss.as_ref(), &positive.0, &negative.0, *columns)
             }),
         }
+    }
+
+    fn order(&self, plugin: Plugin) -> Result<LoadedOrder, LoadError> {
+        let mut order = plugin.into_order(&self.parameters)?;
+        order.begin_run(self.run);
+        Ok(order)
     }
 
     /// A loss is asked for its formula while it is loaded, so that it may fail then.
@@ -281,13 +299,19 @@ fn draw(walk: &mut dyn RelationSampler, losses: &[f32]) -> Result<String, Strate
     })
 }
 
-fn update(loss: LoadedLoss, progress: &Progress, values: &[f32]) -> Result<String, StrategyError> {
+fn update(
+    loss: LoadedLoss,
+    run: RunLength,
+    progress: &Progress,
+    values: &[f32],
+) -> Result<String, StrategyError> {
     let LoadedLoss::Traced(traced) = loss else {
         return Ok("nothing: it is code, which has no parameters to update".to_owned());
     };
     let Some(mut schedule) = traced.schedule else {
         return Ok("nothing: its formula has no parameters that change".to_owned());
     };
+    schedule.begin_run(run);
     let values = schedule.update(progress, values)?;
     Ok(format!("{values:?}"))
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use pbg_core::draws::Ledger;
-use pbg_core::strategy::{Draw, RelationSampler, SamplerFactory, StrategyError, StrategyId};
+use pbg_core::strategy::{
+    Draw, RelationSampler, RunLength, SamplerFactory, StrategyError, StrategyId,
+};
 use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
@@ -46,6 +48,10 @@ impl LoadedSampler {
 impl SamplerFactory for LoadedSampler {
     fn id(&self) -> &StrategyId {
         &self.strategy.id
+    }
+
+    fn begin_run(&self, length: RunLength) {
+        self.strategy.begin_run(length);
     }
 
     fn create(

@@ -1,8 +1,9 @@
 //! What every slot has in common: a program, who it is, its parameters, and how its calls fail.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
-use pbg_core::strategy::{Cause, StrategyError, StrategyId};
+use pbg_core::strategy::{Cause, RunLength, StrategyError, StrategyId};
 use pbg_core::text::one_line;
 use serde_json::Value;
 use wasmtime::Store;
@@ -90,6 +91,8 @@ pub(crate) struct Strategy<E> {
     given: Value,
     /// What `configure` gets: every declared parameter.
     parameters: Vec<(String, ParameterValue)>,
+    /// How long the run is, once there is one.
+    run: Mutex<RunLength>,
 }
 
 impl<E: Exports> Strategy<E> {
@@ -115,7 +118,26 @@ impl<E: Exports> Strategy<E> {
             exports,
             given: given.clone(),
             parameters,
+            run: Mutex::new(RunLength::NONE),
         })
+    }
+
+    /// A run of this length begins.
+    pub(crate) fn begin_run(&self, length: RunLength) {
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = length;
+    }
+
+    fn run(&self) -> RunLength {
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What `function` may know of the run. What is called before there is one as well is told of none, so that its
+    /// answer does not depend on when that was.
+    fn known_in(&self, function: &str) -> RunLength {
+        match function {
+            "configure" | "build" => RunLength::NONE,
+            _ => self.run(),
+        }
     }
 
     /// A fresh instance after `configure`, which is handed the parameters.
@@ -139,8 +161,10 @@ impl<E: Exports> Strategy<E> {
         result_bytes: usize,
         call: impl FnOnce(&E::Functions, &mut Store<Guest>) -> wasmtime::Result<Result<R, String>>,
     ) -> Result<R, StrategyError> {
+        let run = self.known_in(function);
         self.program
             .call(instantiated, result_bytes, |store, instance| {
+                store.data_mut().run = run;
                 call(&self.exports.of(store, instance)?, store)
             })
             .map_err(|fault| self.failed(function, fault))?
@@ -183,8 +207,10 @@ impl<E: Exports> Strategy<E> {
             source: (self.program.kind, self.program.source.clone()),
             limits: self.program.limits.clone(),
             given: self.given.clone(),
+            run: self.run(),
         }
     }
+
     /// What the plugin did wrong in `function`.
     pub(crate) fn fault(&self, function: &'static str, reason: String) -> StrategyError {
         self.failed(function, reason.into())
@@ -233,6 +259,7 @@ pub(crate) struct Recorder {
     source: (Slot, String),
     limits: Limits,
     given: Value,
+    run: RunLength,
 }
 
 impl Recorder {
@@ -253,6 +280,7 @@ impl Recorder {
         };
         let (source, limits) = (self.source.clone(), self.limits.clone());
         let replay = Replay::new(&error, source, limits, self.given.clone(), call);
+        let replay = replay.in_run(self.run);
         let note = match replay.write(folder) {
             Ok(path) => format!(
                 "`pbg-host plugin replay {}` asks it the same again",

@@ -90,6 +90,17 @@ void pbg_log(pbg_plugin_log_level_t level, const char *text) {
     pbg_plugin_log_write(level, &line);
 }
 
+pbg_plugin_run_run_length_t pbg_run_length(void) {
+    pbg_plugin_run_run_length_t length;
+    pbg_plugin_run_length(&length);
+    return length;
+}
+
+double pbg_run_share(uint64_t step) {
+    uint64_t batches = pbg_run_length().batches;
+    return step < batches ? (double)step / (double)batches : 1.0;
+}
+
 static uint64_t rotated(uint64_t x, int by) { return x << by | x >> (64 - by); }
 
 pbg_rng pbg_rng_new(uint64_t seed) {

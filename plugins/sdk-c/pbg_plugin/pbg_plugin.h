@@ -36,6 +36,13 @@ bool pbg_refuse(plugin_string_t *err, const char *text);
 /* Writes one line to the host's log. */
 void pbg_log(pbg_plugin_log_level_t level, const char *text);
 
+/* How long the run is: see `run.length` in wit/run.wit for where it is known; all numbers are 1 elsewhere. */
+pbg_plugin_run_run_length_t pbg_run_length(void);
+/* What it is in a test that runs natively, where `native.c` stands in for the host. */
+extern pbg_plugin_run_run_length_t pbg_native_run_length;
+/* The share of the run that is over after `step` batches, from 0 to 1. */
+double pbg_run_share(uint64_t step);
+
 /* xoshiro256++, seeded through SplitMix64: the same numbers as the other SDKs give. Everything
    random comes from the seed in the arguments. */
 typedef struct pbg_rng {

@@ -6,17 +6,19 @@
 import * as log from './log.js';
 import { trace } from './loss.js';
 import { Pass } from './order.js';
+import * as run from './run.js';
 import { Share } from './sampler.js';
 
 /** Throw it where a wish cannot be met: its text is shown to the user. */
 export class Refused extends Error {}
 
 /**
- * What the component of an order exports; `write` is the host's log.
- * `export const { metadata, bucketOrder } = exportOrder(MyOrder, write);`
+ * What the component of an order exports; `write` is the host's log, `length` says how long the run is.
+ * `export const { metadata, bucketOrder } = exportOrder(MyOrder, write, length);`
  */
-export function exportOrder(Plugin, write) {
+export function exportOrder(Plugin, write, length) {
   log.setWriter(write);
+  run.setLength(length);
   const plugin = new Plugin();
   return {
     metadata: metadataOf(Plugin),
@@ -29,8 +31,9 @@ export function exportOrder(Plugin, write) {
 }
 
 /** What the component of a relation sampler exports. */
-export function exportSampler(Plugin, write) {
+export function exportSampler(Plugin, write, length) {
   log.setWriter(write);
+  run.setLength(length);
   const plugin = new Plugin();
   class Sampler {
     static create(counts, batchSize, seed) {
@@ -57,8 +60,9 @@ export function exportSampler(Plugin, write) {
 }
 
 /** What the component of a traced loss exports. */
-export function exportTracedLoss(Plugin, write) {
+export function exportTracedLoss(Plugin, write, length) {
   log.setWriter(write);
+  run.setLength(length);
   const plugin = new Plugin();
   const update = (progress, numbers) => {
     const { parameters } = trace(plugin);

@@ -13,6 +13,25 @@ export namespace log {
   function take(): [string, string][];
 }
 
+/** How long the run is that a plugin works for: from its beginning, as the configuration has it now. */
+export interface RunLength {
+  /** Epochs; at least 1, as the others. */
+  epochs: number;
+  /** Edges that an epoch trains, without those that are held out. */
+  edgesPerEpoch: number;
+  /** Batches of all epochs, all workers together: what `progress.step` is at the end, or an upper bound of it. */
+  batches: number;
+  /** The share of the run that is over after so many batches, from 0 to 1. */
+  share(step: number): number;
+}
+
+export namespace run {
+  /** Known in `update`, `plan`, `begin` and so on; elsewhere all numbers are 1. */
+  function length(): RunLength;
+  /** Makes plugins part of a run of this length; only outside the sandbox. */
+  function provide(length: { epochs?: number; edgesPerEpoch?: number; batches?: number }): void;
+}
+
 export type Value = boolean | number | string;
 
 /** A parameter that a plugin declares. */

@@ -12,4 +12,5 @@ export { TracedLoss, trace } from './loss.js';
 export { defaults, parameter } from './metadata.js';
 export { Order, Pass, pickByPlan } from './order.js';
 export { Rng } from './rng.js';
+export * as run from './run.js';
 export { Left, Sampler, Share } from './sampler.js';

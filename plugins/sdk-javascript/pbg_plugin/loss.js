@@ -155,7 +155,7 @@ export class TracedLoss {
 
   /**
    * Changes the object of `scores.parameter` values. `progress` has `step`, `edges` and `meanLoss`.
-   * It must depend on its arguments and the configuration alone.
+   * It must depend on its arguments, the configuration and `run.length()` alone.
    */
   update(_progress, _values) {}
 }

@@ -23,13 +23,14 @@ every run and every pass, so draw from `Rng(grid_pass.seed)`. Packages with comp
 numpy, cannot be used.
 """
 
-from . import log
+from . import log, run
 from .metadata import Metadata, Parameter
 from .loss import Progress, Scores, TracedLoss, export_traced_loss
 from .loss import exp, log as ln, relu, sigmoid, softplus, sqrt
 from .operator import Embedding, TracedOperator, cos, export_traced_operator, sin
 from .order import Bucket, Order, Pass, export_order, pick_by_plan
 from .rng import Rng
+from .run import RunLength
 from .sampler import Draw, Left, Sampler, Share, export_sampler
 from .traffic import Traffic
 
@@ -50,6 +51,7 @@ __all__ = [
     "Progress",
     "Refused",
     "Rng",
+    "RunLength",
     "Sampler",
     "Scores",
     "Share",
@@ -66,6 +68,7 @@ __all__ = [
     "log",
     "pick_by_plan",
     "relu",
+    "run",
     "sigmoid",
     "sin",
     "softplus",

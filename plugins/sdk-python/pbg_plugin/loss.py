@@ -282,7 +282,7 @@ class TracedLoss:
 
     def update(self, progress: Progress, values: Dict[str, float]) -> None:
         """Changes the dict of `scores.parameter` values. `progress` has `step`, `edges` and
-        `mean_loss`. It must depend on its arguments and the configuration alone."""
+        `mean_loss`. It must depend on its arguments, the configuration and `run.length()` alone."""
 
 
 def trace(loss: TracedLoss) -> Graph:

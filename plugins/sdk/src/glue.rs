@@ -3,6 +3,7 @@
 //! Every kind of plugin is two worlds here: [`metadata`], which all have, and that of its own
 //! interface. The encoder of components joins them.
 
+pub mod bindings;
 pub mod computed;
 pub mod metadata;
 pub mod operator;
@@ -13,8 +14,8 @@ pub mod traced;
 use std::cell::RefCell;
 use std::sync::Once;
 
-pub use metadata::bindings::pbg::plugin::{files, log};
-pub use order::bindings::pbg::plugin::types;
+pub use bindings::metadata::pbg::plugin::{files, log, run};
+pub use bindings::order::pbg::plugin::types;
 
 /// Hands one line to the host.
 pub fn write_log(level: crate::log::Level, message: &str) {

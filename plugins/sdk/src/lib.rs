@@ -47,7 +47,8 @@
 //!   and no clock, so the same run gives the same numbers again.
 //! * A wish that cannot be met is an `Err` with a sentence for the user; a bug may panic, and its
 //!   message and place reach the user too.
-//! * [`log`] writes lines to the host, a few per call; [`files`] reads what the user granted.
+//! * [`log`] writes lines to the host, a few per call; [`files`] reads what the user granted; [`run`] says how long the
+//!   run is.
 
 pub mod files;
 #[cfg(target_family = "wasm")]
@@ -64,6 +65,7 @@ mod parameters;
 mod partitions;
 mod pass;
 mod rng;
+pub mod run;
 mod sampler;
 pub mod simd;
 pub mod states;

@@ -1,7 +1,7 @@
 //! Lines for the host's log: shown as they come, and the last of them with a fault.
 //!
 //! The host escapes control characters, cuts long lines and drops what exceeds a number of lines
-//! per call. Natively the lines are kept for the test to look at.
+//! per call. Natively the lines are kept for the test to look at, and shown with its output.
 //!
 //! ```
 //! use pbg_plugin_sdk::log;
@@ -84,7 +84,9 @@ mod native {
         static LINES: RefCell<Vec<(Level, String)>> = const { RefCell::new(Vec::new()) };
     }
 
+    #[expect(clippy::print_stdout, reason = "the output of a test")]
     pub(super) fn write(level: Level, message: &str) {
+        std::println!("{level:?}: {message}");
         LINES.with_borrow_mut(|lines| lines.push((level, message.to_owned())));
     }
 
@@ -103,7 +105,9 @@ mod native {
 }
 
 /// Writes a line to the log, as [`log::info`](crate::log::info) does, with the arguments of the macro of this name in
-/// the standard library. That one's lines go nowhere in a sandbox, silently; `use pbg_plugin_sdk::println;` takes its place.
+/// the standard library. That one's lines go nowhere in a sandbox, silently. `#[macro_use] extern crate pbg_plugin_sdk;`
+/// where a plugin's code begins, which new projects have, puts this one in its place in all of its modules; so does
+/// `use pbg_plugin_sdk::println;` in one.
 ///
 /// ```
 /// use pbg_plugin_sdk::{log, println};
@@ -116,7 +120,7 @@ macro_rules! println {
     ($($argument:tt)*) => { $crate::log::info(::std::format!($($argument)*)) };
 }
 
-/// The same for warnings: `use pbg_plugin_sdk::eprintln;`.
+/// The same for warnings.
 ///
 /// ```
 /// use pbg_plugin_sdk::{eprintln, log};

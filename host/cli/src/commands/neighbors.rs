@@ -1,5 +1,7 @@
 //! `pbg-host neighbors`.
 
+mod related;
+
 use std::path::{Path, PathBuf};
 
 use pbg_store::checkpoint::ReadCheckpoint;
@@ -16,8 +18,9 @@ use crate::{load, notes};
 /// Compares embeddings with the comparator of the configuration, within the entity type of NAME.
 /// One line per neighbour, nearest first: score, tab, name.
 ///
-/// No relation takes part. What is nearest once the operator of a relation was applied is what
-/// `predict --relation R --tail NAME --unfiltered` lists, and with `--head` instead of `--tail` the other way round.
+/// No relation takes part, unless `--relation` names one: then NAME is compared as predictions of that relation are, with
+/// its operator applied, as the head with all tails and as the tail with all heads. So known edges are among what is listed
+/// (`predict` leaves them out), and the question stands above the neighbours of each side.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "pbg-host neighbors [OPTIONS] [CONFIG|CHECKPOINT] NAME",
@@ -27,6 +30,8 @@ Examples:
   pbg-host neighbors --checkpoint model dog.n.01
   pbg-host neighbors model dog.n.01 --comparator cos
   pbg-host index model && pbg-host neighbors model dog.n.01 --index
+  pbg-host neighbors pbg.toml dog.n.01 --relation hypernym
+  pbg-host neighbors model dog.n.01 --relation hypernym --asked tail --json
   pbg-host neighbors pbg.toml 'New York' -k 25 --entity-type city --json"
 )]
 pub(crate) struct Args {
@@ -44,6 +49,12 @@ pub(crate) struct Args {
     /// products, whose long embeddings are near to everything.
     #[arg(long, value_name = "NAME")]
     comparator: Option<Comparing>,
+    /// Compare by this relation: what is nearest once its operator was applied.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["entity_type", "comparator"])]
+    relation: Option<String>,
+    /// Which side of the relation is asked for; NAME is on the other one [default: both].
+    #[arg(long, value_name = "SIDE", requires = "relation")]
+    asked: Option<Asked>,
     /// Whether by an index.
     #[command(flatten)]
     index: IndexArgs,
@@ -53,6 +64,15 @@ pub(crate) struct Args {
     /// Which model.
     #[command(flatten)]
     which: TrainedOptions,
+}
+
+/// A side of a relation.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Asked {
+    /// What would make an edge to NAME.
+    Head,
+    /// What NAME would make an edge to.
+    Tail,
 }
 
 /// Lists them.
@@ -75,6 +95,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         Failure::message(FailureKind::Usage, text)
     })?;
     let resolved = Resolved::new(load::trained(config, &args.which, terminal)?)?;
+    if let Some(relation) = &args.relation {
+        return related::run(args, (name, relation), &resolved, terminal);
+    }
     let mut model = resolved.query()?;
     let (count, entity_type) = (args.neighbors as usize, args.entity_type.as_deref());
     let comparator = args.comparator.map(Into::into);
@@ -83,7 +106,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         Some(with) => {
             let (found, width) =
                 model.neighbors_by_index(name, count, entity_type, comparator, with)?;
-            notes::approximate(&width, terminal);
+            terminal.say(notes::approximate(&width));
             found
         }
     };

@@ -1,6 +1,6 @@
 //! `pbg-host predict`.
 
-mod answers;
+pub(crate) mod answers;
 pub(crate) mod questions;
 
 use std::path::PathBuf;
@@ -153,7 +153,7 @@ fn answer_all(
     bar: &ProgressBar,
     terminal: Terminal,
 ) -> Result<u64> {
-    let (mut count, mut told) = (0, Vec::new());
+    let (mut count, mut told) = (0, notes::Told::default());
     loop {
         let block = questions.next(predictor.at_once());
         // What was being read then may have come to no end.
@@ -170,12 +170,9 @@ fn answer_all(
             let Unanswerable { question, error } = unanswerable;
             questions.blame(Failure::from(*error), &block, question)
         })?;
-        for (_, width) in predictor.widths(&asked)? {
-            if !told.contains(&width) {
-                bar.suspend(|| notes::approximate(&width, terminal));
-                told.push(width);
-            }
-        }
+        told.approach(&predictor.approach(&asked)?, asked.len(), |line| {
+            bar.suspend(|| terminal.say(line));
+        });
         let progress = &mut |share: f64| bar.set_position((share * 100.0) as u64);
         let found = predictor.answer(&asked, stop, progress);
         let found = found.map_err(|error| match error {

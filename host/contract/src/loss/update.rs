@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use pbg_core::loss::{LossState, Observed, Parameter, named_values};
-use pbg_core::strategy::Loss;
+use pbg_core::strategy::{Loss, RunLength};
 
 use super::{cases, finite};
 
@@ -16,6 +16,9 @@ const UPDATES: u64 = 20;
 /// Edges of a batch.
 const EDGES: u64 = 1000;
 
+/// Epochs of the run.
+const EPOCHS: u32 = 8;
+
 /// Plays a run in which the loss falls, from update to update, and evaluates the loss after each.
 pub(super) fn tried(
     loss: &dyn Loss,
@@ -25,6 +28,12 @@ pub(super) fn tried(
     let every = u64::from(every.get());
     let (mut batches, mut updates) = (0_u64, 0_u64);
     let mut told = 0.0;
+    let length = BATCHES.max(UPDATES.saturating_mul(every));
+    loss.begin_run(RunLength {
+        epochs: EPOCHS,
+        edges_per_epoch: length.saturating_mul(EDGES) / u64::from(EPOCHS),
+        batches: length,
+    });
     while updates < UPDATES || batches < BATCHES {
         // As many batches as were trained until then, from the second update on: few updates reach the end of a long run.
         let passed = if updates < UPDATES {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Graph, Parameter};
-use crate::strategy::{StrategyError, StrategyId};
+use crate::strategy::{RunLength, StrategyError, StrategyId};
 
 /// What happened since parameters were last updated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,11 @@ pub struct Progress {
 
 /// Says how a graph's parameters go on.
 pub trait ParameterSchedule: Send {
+    /// A run of this length begins, or goes on.
+    fn begin_run(&mut self, length: RunLength) {
+        let _ = length;
+    }
+
     /// New values, one for each of `values`, all finite.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ mod worker;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pbg_core::loss::{Derived, KeepRows, LossState, Observed, TracedLoss};
-use pbg_core::strategy::{Loss, LossWorker, StrategyError, StrategyId};
+use pbg_core::strategy::{Loss, LossWorker, RunLength, StrategyError, StrategyId};
 
 use super::program::Program;
 use super::rows::{Lane, ROWS, WIDTH};
@@ -68,6 +68,12 @@ fn shape(columns: usize) -> (usize, usize) {
 impl Loss for Traced {
     fn id(&self) -> &StrategyId {
         &self.0.id
+    }
+
+    fn begin_run(&self, length: RunLength) {
+        if let Some(mut schedule) = self.schedule() {
+            schedule.begin_run(length);
+        }
     }
 
     fn worker(&self) -> Box<dyn LossWorker> {

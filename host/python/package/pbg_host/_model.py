@@ -195,7 +195,8 @@ class Model:
         width: int | None = None,
     ) -> list[Scored]:
         """As `predict`, for many questions `(head, relation, None)` or `(None, relation, tail)` in one pass over the
-        partitions."""
+        partitions. With `index` and without a `width`, questions that a look at all entities answers sooner are answered so,
+        exactly."""
         if isinstance(filter, str):
             raise UsageError("filter: a list of edge sets is wanted")
         asked = {

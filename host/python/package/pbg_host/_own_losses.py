@@ -44,8 +44,10 @@ class LossFunction(Function):
             every = component.whole(loss.update_every, "update_every")
             return nodes, graph.output, list(graph.parameters.items()), every
 
-        def changed(progress: tuple[int, int, float], values: list[float]) -> Any:
-            return answered(lambda: updated(loss, pbg_plugin.Progress(*progress), values))
+        def changed(
+            progress: tuple[int, int, float], values: list[float], run: tuple[int, int, int]
+        ) -> Any:
+            return answered(lambda: updated(loss, pbg_plugin.Progress(*progress), values), run)
 
         return module.FunctionLoss(
             self.name, self.version, self._sha256(), lambda: answered(told), changed

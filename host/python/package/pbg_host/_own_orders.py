@@ -34,13 +34,14 @@ class OrderFunction(Function):
     def native(self, module: Any = _native, given: Mapping[str, Any] | None = None) -> Any:
         order = self._instance(given)
 
-        def plan(text: str) -> Any:
-            return answered(lambda: _pairs(order.plan(_pass(text))))
+        def plan(text: str, run: tuple[int, int, int]) -> Any:
+            return answered(lambda: _pairs(order.plan(_pass(text))), run)
 
-        def pick(text: str, held: Any, free: Any) -> Any:
+        def pick(text: str, held: Any, free: Any, run: tuple[int, int, int]) -> Any:
             buckets = [[pbg_plugin.Bucket(*pair) for pair in pairs] for pairs in (held, free)]
             return answered(
-                lambda: component.whole(order.pick(_pass(text), *buckets), "what pick returned")
+                lambda: component.whole(order.pick(_pass(text), *buckets), "what pick returned"),
+                run,
             )
 
         return module.FunctionOrder(self.name, self.version, self._sha256(), plan, pick)

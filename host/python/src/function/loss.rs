@@ -5,14 +5,14 @@ use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
 use pbg_core::loss::{
     Definition, Graph, Parameter, ParameterSchedule, Progress, TracedLoss, check_values,
 };
-use pbg_core::strategy::{Loss, StrategyError, StrategyId};
+use pbg_core::strategy::{Loss, RunLength, StrategyError, StrategyId};
 use pbg_session::{Failure, FailureKind, Result};
 use pbg_wasm::Limits;
 use pyo3::prelude::*;
 use serde::de::value::{Error as NoWord, StrDeserializer};
 use serde::de::{Deserialize, IntoDeserializer as _};
 
-use super::{asked, fault, strategy_id};
+use super::{asked, fault, strategy_id, told};
 use crate::config::json;
 use crate::front::work;
 
@@ -54,6 +54,7 @@ impl FunctionLoss {
                 id: self.id.clone(),
                 update: self.update.clone_ref(py),
                 parameters: graph.parameters().to_vec(),
+                run: RunLength::NONE,
             })
         });
         Ok(TracedLoss {
@@ -123,12 +124,17 @@ struct Asked {
     update: Py<PyAny>,
     /// Those of the graph.
     parameters: Vec<Parameter>,
+    run: RunLength,
 }
 
 impl ParameterSchedule for Asked {
+    fn begin_run(&mut self, length: RunLength) {
+        self.run = length;
+    }
+
     fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError> {
-        let told = (progress.step, progress.edges, progress.mean_loss);
-        let given = (told, values.to_vec());
+        let progress = (progress.step, progress.edges, progress.mean_loss);
+        let given = (progress, values.to_vec(), told(self.run));
         let answer: Vec<f64> = asked(&self.id, "update", |py| self.update.call1(py, given))?;
         let answer: Vec<f32> = answer.into_iter().map(|value| value as f32).collect();
         let checked = check_values(&self.parameters, &answer);

@@ -3,10 +3,10 @@
 use pbg_contract::Opened;
 use pbg_core::graph::Bucket;
 use pbg_core::plan;
-use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
+use pbg_core::strategy::{BucketOrder, Pass, RunLength, StrategyError, StrategyId};
 use pyo3::prelude::*;
 
-use super::{asked, fault, strategy_id};
+use super::{asked, fault, strategy_id, told};
 use crate::config::json;
 use crate::front::work;
 
@@ -40,6 +40,7 @@ impl FunctionOrder {
             id: self.id.clone(),
             plan: self.plan.clone_ref(py),
             pick: self.pick.clone_ref(py),
+            run: RunLength::NONE,
         })
     }
 
@@ -52,6 +53,7 @@ struct Asked {
     id: StrategyId,
     plan: Py<PyAny>,
     pick: Py<PyAny>,
+    run: RunLength,
 }
 
 fn pairs(buckets: &[Bucket]) -> Vec<(u32, u32)> {
@@ -72,9 +74,13 @@ impl BucketOrder for Asked {
         &self.id
     }
 
+    fn begin_run(&mut self, length: RunLength) {
+        self.run = length;
+    }
+
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {
-        let text = self.text("plan", pass)?;
-        let plan: Vec<(u32, u32)> = asked(&self.id, "plan", |py| self.plan.call1(py, (text,)))?;
+        let given = (self.text("plan", pass)?, told(self.run));
+        let plan: Vec<(u32, u32)> = asked(&self.id, "plan", |py| self.plan.call1(py, given))?;
         let plan: Vec<Bucket> = plan
             .into_iter()
             .map(|(lhs, rhs)| Bucket { lhs, rhs })
@@ -90,7 +96,8 @@ impl BucketOrder for Asked {
         held: &[Bucket],
         free: &[Bucket],
     ) -> Result<usize, StrategyError> {
-        let given = (self.text("pick", pass)?, pairs(held), pairs(free));
+        let text = self.text("pick", pass)?;
+        let given = (text, pairs(held), pairs(free), told(self.run));
         let picked: usize = asked(&self.id, "pick", |py| self.pick.call1(py, given))?;
         if picked >= free.len() {
             let count = free.len();

@@ -1,10 +1,10 @@
 //! What an export that was killed left behind, and the lock that tells it from one that still writes.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::path::Path;
 
 use super::ExportError;
-use crate::files::{self, FileError, STAGED_SUFFIX};
+use crate::files::{self, FileError, FolderLock, STAGED_SUFFIX};
 
 /// How the names of an export's files begin and end.
 const BEGINNINGS: [&str; 5] = [
@@ -22,14 +22,11 @@ const ENDINGS: [&str; 5] = [".npy", ".safetensors", ".parquet", ".tsv", ".names.
 /// # Errors
 /// When another export holds it.
 pub(super) fn lock(folder: &Path) -> Result<Option<File>, ExportError> {
-    // A folder, which `files::open` refuses.
-    let file = File::open(folder).map_err(|e| FileError::new("open", folder, e))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Err(ExportError::Busy {
+    match files::lock_folder(folder)? {
+        FolderLock::Taken(lock) => Ok(lock),
+        FolderLock::Elsewhere => Err(ExportError::Busy {
             path: folder.to_owned(),
         }),
-        Err(TryLockError::Error(_)) => Ok(None),
     }
 }
 

@@ -33,6 +33,14 @@ pub enum IndexError {
         /// What was found and what was expected.
         error: SealError,
     },
+    /// Another process builds it.
+    #[error(
+        "the index in {} is being built by another `pbg-host index`; wait for it", path.display()
+    )]
+    Busy {
+        /// Its folder.
+        path: PathBuf,
+    },
     /// The checkpoint has other embeddings by now.
     #[error(
         "the index in {} is of other embeddings than the checkpoint has, of {what}: it was trained on since; `pbg-host \

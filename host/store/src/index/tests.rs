@@ -61,6 +61,16 @@ fn what_is_not_committed_leaves_nothing() {
 }
 
 #[test]
+fn two_builds_at_once_are_one_too_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Building::begin(folder.path(), "dot").unwrap();
+    let second = Building::begin(folder.path(), "dot").expect_err("it is taken");
+    assert!(matches!(second, IndexError::Busy { .. }), "{second}");
+    drop(first);
+    built(folder.path());
+}
+
+#[test]
 fn every_changed_byte_and_every_cut_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let manifest = built(folder.path());

@@ -7,8 +7,9 @@ mod best;
 mod compare;
 mod needs;
 mod recall;
+mod way;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -27,6 +28,7 @@ use crate::trained::{Missing, Trained};
 use crate::{memory, names};
 use best::Found;
 pub(crate) use recall::Measured;
+pub use way::Approach;
 
 /// An edge of which one side is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +66,8 @@ pub struct PredictOptions {
     pub threads: Option<usize>,
     /// Questions that are asked at most, where that is known.
     pub questions: Option<usize>,
-    /// Whether candidates are those that an index leads to, and not all.
+    /// Whether candidates are those that an index leads to, and not all, unless a look at all takes less and no width is
+    /// asked for.
     pub index: Option<WithIndex>,
 }
 
@@ -107,6 +110,8 @@ pub struct Predictor<'a> {
     threads: usize,
     at_once: usize,
     index: Option<Indexed>,
+    /// Whether a table may be read beside an index.
+    room: bool,
 }
 
 /// The index that answers come by.
@@ -159,7 +164,7 @@ impl Resolved {
         if options.count == 0 {
             return Err(SettingError::NoCandidates.into());
         }
-        let needs = self.predict_needs(options)?;
+        let (needs, room) = self.needs_and_room(options)?;
         memory::require("prediction", needs.iter().map(|(_, bytes)| bytes).sum())?;
         let trained = Trained::open(self)?;
         let threads = options.threads.unwrap_or_else(cores).max(1);
@@ -174,6 +179,7 @@ impl Resolved {
         });
         Ok(Predictor {
             index: index.transpose()?,
+            room,
             spec: Arc::new(trained.blueprint.spec.clone()),
             count: needs::count(self, options),
             at_once: needs::block(self, options),
@@ -196,21 +202,6 @@ impl Predictor<'_> {
     #[must_use]
     pub fn at_once(&self) -> (usize, usize) {
         (self.at_once, needs::TEXT)
-    }
-
-    /// What walks for `questions` keep in view, by the name of the entity type that they look among; nothing without an
-    /// index.
-    ///
-    /// # Errors
-    /// When the index does not have a type.
-    pub fn widths(&self, questions: &[Asked]) -> Result<BTreeMap<&str, Width>, RunError> {
-        let blueprint = &self.trained.blueprint;
-        let types = questions
-            .iter()
-            .map(|asked| blueprint.type_of(asked.relation, asked.open));
-        let types: BTreeSet<usize> = types.filter(|_| self.index.is_some()).collect();
-        let width = |of: usize| Ok((blueprint.layout.types[of].name.as_str(), self.width(of)?));
-        types.into_iter().map(width).collect()
     }
 
     /// What a walk among the entities of a type keeps in view.

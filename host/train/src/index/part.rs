@@ -34,6 +34,8 @@ pub(crate) struct Part<'t> {
     sums: Vec<u32>,
     rows: EmbeddingRows<'t>,
     features: Option<&'t Features>,
+    /// All rows, where they were read before.
+    table: Option<&'t Table>,
 }
 
 impl<'t> Part<'t> {
@@ -48,7 +50,19 @@ impl<'t> Part<'t> {
             sums,
             rows,
             features,
+            table: None,
         })
+    }
+
+    /// The same with all of its rows in memory.
+    pub(crate) fn within<'s>(self, table: &'s Table) -> Part<'s>
+    where
+        't: 's,
+    {
+        Part {
+            table: Some(table),
+            ..self
+        }
     }
 
     /// Entities.
@@ -56,7 +70,7 @@ impl<'t> Part<'t> {
         self.graph.info().points
     }
 
-    /// As [`Table::gather`], of which no more than the rows is read.
+    /// As [`Table::gather`]; no more than the rows is read, and nothing of what is in memory.
     ///
     /// # Errors
     /// When they cannot be read or are damaged.
@@ -66,6 +80,9 @@ impl<'t> Part<'t> {
         max_norm: Option<f32>,
         bytes: &mut Vec<u8>,
     ) -> Result<Vec<f32>, RunError> {
+        if let Some(table) = self.table {
+            return Ok(table.gather(offsets, max_norm));
+        }
         let dimension = self.rows.place().dim;
         let Some(features) = self.features else {
             return self.read(offsets.iter().copied(), dimension, bytes);

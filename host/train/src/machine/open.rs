@@ -19,6 +19,8 @@ use crate::executor::{self, executors};
 use crate::line::Line;
 use crate::resolved::Resolved;
 use crate::run::Strategies;
+use crate::run_length::run_length;
+use crate::workers;
 
 /// What a machine is made of.
 pub(crate) struct Parts<'a, S> {
@@ -41,7 +43,7 @@ impl<'a, S: TableStore> Machine<'a, S> {
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
         let Parts {
-            strategies,
+            mut strategies,
             edge_sets,
             extent,
             pipeline,
@@ -53,9 +55,12 @@ impl<'a, S: TableStore> Machine<'a, S> {
         let line = line(resolved, pipeline, tables, &edge_sets, extent)?;
         let spec = executor::with_rates(lr_factor, &resolved.blueprint().spec);
         let workers = resolved.settings().workers;
+        let executors = executors(resolved, &spec, place.as_deref(), line.planning.as_ref())?;
+        let shares = workers::shares(&spec, executors.len());
+        strategies.begin_run(run_length(resolved, &edge_sets, extent, shares));
         Ok(Self {
             resolved,
-            executors: executors(resolved, &spec, place.as_deref(), line.planning.as_ref())?,
+            executors,
             place,
             earlier: Default::default(),
             evaluators: evaluators(resolved)?,

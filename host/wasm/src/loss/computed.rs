@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pbg_core::strategy::{Loss, LossWorker, MASKED, Scores, StrategyError, StrategyId};
+use pbg_core::strategy::{Loss, LossWorker, MASKED, RunLength, Scores, StrategyError, StrategyId};
 
 use crate::bindings::loss_computed::{Evaluation, GuestIndices};
 use crate::error::LoadError;
@@ -136,6 +136,10 @@ fn check(answer: &Evaluation, rows: &Scores<'_>) -> Result<(), String> {
 impl Loss for ComputedLoss {
     fn id(&self) -> &StrategyId {
         &self.inner.0.id
+    }
+
+    fn begin_run(&self, length: RunLength) {
+        self.inner.0.begin_run(length);
     }
 
     fn worker(&self) -> Box<dyn LossWorker> {

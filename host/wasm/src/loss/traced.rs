@@ -3,7 +3,7 @@
 use pbg_core::loss::{
     FailedRows, Parameter, ParameterSchedule, Progress, TracedLoss, check_values,
 };
-use pbg_core::strategy::StrategyError;
+use pbg_core::strategy::{RunLength, StrategyError};
 
 use super::graph;
 use crate::bindings::loss_traced::{self as wit, GuestIndices};
@@ -99,6 +99,10 @@ impl Guest {
 }
 
 impl ParameterSchedule for Guest {
+    fn begin_run(&mut self, length: RunLength) {
+        self.strategy.begin_run(length);
+    }
+
     fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError> {
         self.update_checked(progress, values).map_err(|error| {
             let call = || Call::Update {

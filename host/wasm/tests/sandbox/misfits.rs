@@ -139,7 +139,7 @@ fn foreign_imports_are_refused() {
         bytes,
         &[
             "imports evil:host/api@1.0.0",
-            "only pbg:plugin/log and pbg:plugin/files are offered",
+            "only pbg:plugin/log, pbg:plugin/files and pbg:plugin/run are offered",
         ],
     );
 }

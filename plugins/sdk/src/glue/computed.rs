@@ -4,25 +4,7 @@ use super::{Slot, lift_parameters, types, with};
 use crate::loss::evaluate as evaluate_rows;
 use crate::{ComputedLoss, Result};
 
-#[expect(missing_docs, reason = "generated from the documented WIT files")]
-pub mod bindings {
-    wit_bindgen::generate!({
-        inline: "
-            package pbg:sdk;
-            world computed {
-                import pbg:plugin/log@0.1.0;
-                export pbg:plugin/loss-computed@0.1.0;
-            }
-        ",
-        path: "wit",
-        world: "pbg:sdk/computed",
-        with: { "pbg:plugin/log@0.1.0": crate::glue::log, "pbg:plugin/types@0.1.0": crate::glue::types },
-        pub_export_macro: true,
-        default_bindings_module: "pbg_plugin_sdk::glue::computed::bindings",
-    });
-}
-
-pub use bindings::exports::pbg::plugin::loss_computed;
+pub use super::bindings::computed::exports::pbg::plugin::loss_computed;
 
 /// `loss-computed.configure`.
 pub fn configure<L: ComputedLoss>(
@@ -78,6 +60,6 @@ macro_rules! __computed_loss_component {
             }
         }
 
-        $crate::glue::computed::bindings::export!(Component with_types_in $crate::glue::computed::bindings);
+        $crate::glue::bindings::computed::export!(Component with_types_in $crate::glue::bindings::computed);
     };
 }

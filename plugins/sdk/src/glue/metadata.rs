@@ -1,16 +1,6 @@
 //! The world that every plugin has: it says who it is, and it may log.
 
-#[expect(missing_docs, reason = "generated from the documented WIT files")]
-pub mod bindings {
-    wit_bindgen::generate!({
-        path: "wit",
-        world: "plugin",
-        pub_export_macro: true,
-        default_bindings_module: "pbg_plugin_sdk::glue::metadata::bindings",
-    });
-}
-
-pub use bindings::exports::pbg::plugin::metadata::{
+pub use super::bindings::metadata::exports::pbg::plugin::metadata::{
     ChoiceParameter, Description, Guest, IntegerParameter, NumberParameter, Parameter,
     ParameterKind,
 };
@@ -75,6 +65,6 @@ macro_rules! __metadata_component {
             }
         }
 
-        $crate::glue::metadata::bindings::export!(Component with_types_in $crate::glue::metadata::bindings);
+        $crate::glue::bindings::metadata::export!(Component with_types_in $crate::glue::bindings::metadata);
     };
 }

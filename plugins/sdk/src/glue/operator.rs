@@ -5,25 +5,7 @@ use crate::loss::Binary;
 use crate::operator::{self, Initial, Node, Unary, trace};
 use crate::{Result, TracedOperator};
 
-#[expect(missing_docs, reason = "generated from the documented WIT files")]
-pub mod bindings {
-    wit_bindgen::generate!({
-        inline: "
-            package pbg:sdk;
-            world operator {
-                import pbg:plugin/log@0.1.0;
-                export pbg:plugin/operator-traced@0.1.0;
-            }
-        ",
-        path: "wit",
-        world: "pbg:sdk/operator",
-        with: { "pbg:plugin/log@0.1.0": crate::glue::log, "pbg:plugin/types@0.1.0": crate::glue::types },
-        pub_export_macro: true,
-        default_bindings_module: "pbg_plugin_sdk::glue::operator::bindings",
-    });
-}
-
-pub use bindings::exports::pbg::plugin::operator_traced;
+pub use super::bindings::operator::exports::pbg::plugin::operator_traced;
 
 /// `operator-traced.configure`.
 pub fn configure<O: TracedOperator>(
@@ -149,6 +131,6 @@ macro_rules! __traced_operator_component {
             }
         }
 
-        $crate::glue::operator::bindings::export!(Component with_types_in $crate::glue::operator::bindings);
+        $crate::glue::bindings::operator::export!(Component with_types_in $crate::glue::bindings::operator);
     };
 }

@@ -3,25 +3,7 @@
 use super::{Slot, lift_parameters, types, with};
 use crate::{Bucket, Order, Pass, Result, Side};
 
-#[expect(missing_docs, reason = "generated from the documented WIT files")]
-pub mod bindings {
-    wit_bindgen::generate!({
-        inline: "
-            package pbg:sdk;
-            world order {
-                import pbg:plugin/log@0.1.0;
-                export pbg:plugin/bucket-order@0.1.0;
-            }
-        ",
-        path: "wit",
-        world: "pbg:sdk/order",
-        with: { "pbg:plugin/log@0.1.0": crate::glue::log, "pbg:plugin/types@0.1.0": generate },
-        pub_export_macro: true,
-        default_bindings_module: "pbg_plugin_sdk::glue::order::bindings",
-    });
-}
-
-pub use bindings::exports::pbg::plugin::bucket_order;
+pub use super::bindings::order::exports::pbg::plugin::bucket_order;
 
 /// `bucket-order.configure`.
 pub fn configure<O: Order>(
@@ -120,6 +102,6 @@ macro_rules! __order_component {
             }
         }
 
-        $crate::glue::order::bindings::export!(Component with_types_in $crate::glue::order::bindings);
+        $crate::glue::bindings::order::export!(Component with_types_in $crate::glue::bindings::order);
     };
 }

@@ -5,25 +5,7 @@ use std::cell::RefCell;
 use super::{Slot, lift_parameters, types, with};
 use crate::{Draws, Result, Sampler, Share};
 
-#[expect(missing_docs, reason = "generated from the documented WIT files")]
-pub mod bindings {
-    wit_bindgen::generate!({
-        inline: "
-            package pbg:sdk;
-            world sampler {
-                import pbg:plugin/log@0.1.0;
-                export pbg:plugin/relation-sampler@0.1.0;
-            }
-        ",
-        path: "wit",
-        world: "pbg:sdk/sampler",
-        with: { "pbg:plugin/log@0.1.0": crate::glue::log, "pbg:plugin/types@0.1.0": crate::glue::types },
-        pub_export_macro: true,
-        default_bindings_module: "pbg_plugin_sdk::glue::sampler::bindings",
-    });
-}
-
-pub use bindings::exports::pbg::plugin::relation_sampler;
+pub use super::bindings::sampler::exports::pbg::plugin::relation_sampler;
 
 /// What a `sampler` handle stands for.
 pub struct Walk<D>(RefCell<D>);
@@ -110,6 +92,6 @@ macro_rules! __sampler_component {
             }
         }
 
-        $crate::glue::sampler::bindings::export!(Component with_types_in $crate::glue::sampler::bindings);
+        $crate::glue::bindings::sampler::export!(Component with_types_in $crate::glue::bindings::sampler);
     };
 }

@@ -4,25 +4,7 @@ use super::{Slot, lift_parameters, types, with};
 use crate::loss::{self, Binary, Node, Progress, Reduction, Unary, Values, trace};
 use crate::{Result, TracedLoss};
 
-#[expect(missing_docs, reason = "generated from the documented WIT files")]
-pub mod bindings {
-    wit_bindgen::generate!({
-        inline: "
-            package pbg:sdk;
-            world traced {
-                import pbg:plugin/log@0.1.0;
-                export pbg:plugin/loss-traced@0.1.0;
-            }
-        ",
-        path: "wit",
-        world: "pbg:sdk/traced",
-        with: { "pbg:plugin/log@0.1.0": crate::glue::log, "pbg:plugin/types@0.1.0": crate::glue::types },
-        pub_export_macro: true,
-        default_bindings_module: "pbg_plugin_sdk::glue::traced::bindings",
-    });
-}
-
-pub use bindings::exports::pbg::plugin::loss_traced;
+pub use super::bindings::traced::exports::pbg::plugin::loss_traced;
 
 /// `loss-traced.configure`.
 pub fn configure<L: TracedLoss>(
@@ -177,6 +159,6 @@ macro_rules! __traced_loss_component {
             }
         }
 
-        $crate::glue::traced::bindings::export!(Component with_types_in $crate::glue::traced::bindings);
+        $crate::glue::bindings::traced::export!(Component with_types_in $crate::glue::bindings::traced);
     };
 }

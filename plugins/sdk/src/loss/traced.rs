@@ -73,12 +73,13 @@ pub trait TracedLoss: Default + 'static {
         0
     }
 
-    /// Changes the values of [`Scores::parameter`]s. It must depend on nothing but its arguments and
-    /// the configuration: a run that is resumed goes on with the values that it had.
+    /// Changes the values of [`Scores::parameter`]s. It must depend on nothing but its arguments, the
+    /// configuration and the [length of the run](crate::run): a run that is resumed goes on with the
+    /// values that it had.
     ///
     /// ```
     /// # use pbg_plugin_sdk::loss::{Progress, Values, formula::{Row, Scores}};
-    /// # use pbg_plugin_sdk::{Metadata, Result, TracedLoss};
+    /// # use pbg_plugin_sdk::{Metadata, Result, TracedLoss, run};
     /// #[derive(Default)]
     /// struct Annealed;
     ///
@@ -89,11 +90,13 @@ pub trait TracedLoss: Default + 'static {
     ///     }
     ///     fn update_every(&self) -> u32 { 100 }
     ///     fn update(&self, progress: &Progress, values: &mut Values) -> Result<()> {
-    ///         values["margin"] = 0.1 + 0.9 * (progress.step as f32 / 10_000.0).min(1.0);
+    ///         values["margin"] = 0.1 + 0.9 * run::length().share(progress.step);
     ///         Ok(())
     ///     }
     /// }
     ///
+    /// # #[cfg(not(target_family = "wasm"))]
+    /// run::provide(run::Length { batches: 10_000, ..run::Length::NONE });
     /// let mut values = Values::of(&pbg_plugin_sdk::loss::trace(&Annealed).unwrap());
     /// let progress = Progress { step: 10_000, edges: 100_000, mean_loss: 0.5 };
     /// Annealed.update(&progress, &mut values).unwrap();

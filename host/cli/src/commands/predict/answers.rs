@@ -35,7 +35,7 @@ pub(super) struct LinesFile {
 
 /// A question and its answer.
 #[derive(Serialize)]
-struct Answer<'a> {
+pub(crate) struct Answer<'a> {
     head: Option<&'a str>,
     relation: &'a str,
     tail: Option<&'a str>,
@@ -140,16 +140,21 @@ fn entities(count: u64) -> String {
     }
 }
 
-fn write_json(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io::Result<()> {
+/// A question and its answer, as programs read them.
+pub(crate) fn as_json<'a>(question: &'a Question, found: &Prediction<'a>) -> Answer<'a> {
     let (head, tail) = sides(question);
     let named = |&(name, score): &(_, f32)| Named { name, score };
-    let answer = Answer {
+    Answer {
         head,
         relation: &question.relation,
         tail,
         left_out: found.left_out,
         answers: found.best.iter().map(named).collect(),
-    };
+    }
+}
+
+fn write_json(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io::Result<()> {
+    let answer = as_json(question, found);
     serde_json::to_writer(&mut *out, &answer).map_err(io::Error::from)?;
     writeln!(out)
 }

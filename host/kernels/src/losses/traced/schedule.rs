@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use pbg_core::loss::{LossState, Observed, Parameter, ParameterSchedule, Progress, check_values};
-use pbg_core::strategy::{Cause, StrategyError, StrategyId};
+use pbg_core::strategy::{Cause, RunLength, StrategyError, StrategyId};
 
 /// Values of parameters. Workers have copies, so that nobody waits for anybody where nothing has changed.
 pub(super) struct Parameters {
@@ -75,6 +75,11 @@ impl Schedule {
             loss: 0.0,
             apart: None,
         }
+    }
+
+    /// A run of this length begins, or goes on.
+    pub(super) fn begin_run(&mut self, length: RunLength) {
+        self.guest.begin_run(length);
     }
 
     /// Another batch was trained.

@@ -14,6 +14,7 @@ use pbg_kernels::table::Table;
 use pbg_store::dataset::EntityId;
 
 use super::best::{Best, Found, Scored};
+use super::way::Way;
 use super::{Asked, Predictor};
 use crate::error::RunError;
 use crate::evaluate::block::{BlockRows, PART, ReadRows, from_tables, group_of};
@@ -55,8 +56,9 @@ pub(super) fn run(
     let mut numbers = Questions::default();
     let mut groups = sort(predictor, view, questions, &mut numbers);
     let granules: Vec<Granule> = groups.iter().flat_map(QuestionGroup::granules).collect();
-    let rows = match predictor.index {
-        None => {
+    let way = predictor.way(questions)?;
+    let rows = match way {
+        Way::All => {
             let rows = read(view, questions, &mut from_tables(view, tables))?;
             let mut ranker = Ranker::new(predictor.spec.clone())?;
             for group in &mut groups {
@@ -65,7 +67,7 @@ pub(super) fn run(
             None
         }
         // Walks make the query of each question anew.
-        Some(_) => Some(walk::read(predictor, view, questions)?),
+        Way::Walks | Way::WalksInMemory => Some(walk::read(predictor, view, questions)?),
     };
     let types = &view.blueprint.layout.types;
     let partitions = types.iter().map(|t| t.rows.len() as u32).max().unwrap_or(0);
@@ -86,7 +88,10 @@ pub(super) fn run(
                 };
                 match &rows {
                     None => comparison.run(tables)?,
-                    Some(rows) => comparison.walk(rows, questions)?,
+                    Some(rows) => {
+                        let tables = (way == Way::WalksInMemory).then_some(&mut *tables);
+                        comparison.walk(rows, questions, tables)?;
+                    }
                 }
             }
             first = answers.granules.end;

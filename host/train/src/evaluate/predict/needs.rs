@@ -6,6 +6,7 @@ use crate::evaluate::EDGES;
 use crate::evaluate::block::PART;
 use crate::evaluate::needs::{answer_bytes, relations, thread_bytes, widest};
 use crate::index::needs as index;
+use crate::memory;
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
 use crate::settings::cores;
@@ -14,6 +15,8 @@ use crate::settings::cores;
 const ROOM: u64 = 64 << 20;
 /// Bytes that the names in the questions of a block may have.
 pub(super) const TEXT: usize = 16 << 20;
+/// Questions that are walked from the disk where it is known that there are no more.
+const FEW: usize = 4;
 /// A question with what is kept to look up its names, beside the names.
 const QUESTION: u64 = 320;
 /// A candidate that may be one of the best, twice; one that is, with its place among names.
@@ -48,6 +51,34 @@ impl Resolved {
     /// # Errors
     /// When the dataset lacks an edge set.
     pub fn predict_needs(&self, options: &PredictOptions) -> Result<Vec<(String, u64)>, RunError> {
+        Ok(self.needs_and_room(options)?.0)
+    }
+
+    /// What predictions need, and whether tables may be read where there is an index: not for few questions, for which
+    /// that never pays, and not where there is too little memory.
+    pub(super) fn needs_and_room(
+        &self,
+        options: &PredictOptions,
+    ) -> Result<(Vec<(String, u64)>, bool), RunError> {
+        let walks = self.needs_of(options, false)?;
+        let few = options.questions.is_some_and(|questions| questions <= FEW);
+        if options.index.is_none() || few {
+            return Ok((walks, false));
+        }
+        let with_tables = self.needs_of(options, true)?;
+        let bytes = with_tables.iter().map(|(_, bytes)| bytes).sum();
+        Ok(match memory::require("prediction", bytes) {
+            Ok(()) => (with_tables, true),
+            Err(_) => (walks, false),
+        })
+    }
+
+    /// The needs; with an index those of `tables` only if they are read beside it.
+    fn needs_of(
+        &self,
+        options: &PredictOptions,
+        tables: bool,
+    ) -> Result<Vec<(String, u64)>, RunError> {
         let (dataset, blueprint) = (self.dataset(), self.blueprint());
         let sets = options.filter.iter().map(|name| dataset.edge_set(name));
         let sets = sets.collect::<Result<Vec<_>, _>>()?;
@@ -59,9 +90,10 @@ impl Resolved {
         let files = &dataset.manifest().files;
         let types = dataset.manifest().entities.values();
         let dictionaries = types.filter_map(|info| files.get(&info.file));
-        let mut needs = match options.index {
-            None => self.reading_needs(),
-            Some(_) => self.needs_beside_tables(),
+        let all = options.index.is_none() || tables;
+        let mut needs = match all {
+            true => self.reading_needs(),
+            false => self.needs_beside_tables(),
         };
         needs.extend([
             (
@@ -80,14 +112,14 @@ impl Resolved {
                 answer_bytes(blueprint, dataset, &sets, questions),
             ),
         ]);
-        needs.extend(match options.index {
-            None => {
-                let what = format!("{threads} threads, a block of candidates each");
-                let tasks = 32 * tasks(self, questions);
-                vec![(what, threads * thread_bytes(blueprint, width) + tasks)]
-            }
-            Some(_) => vec![index::sums(self), index::walks(threads)],
-        });
+        if all {
+            let what = format!("{threads} threads, a block of candidates each");
+            let tasks = 32 * tasks(self, questions);
+            needs.push((what, threads * thread_bytes(blueprint, width) + tasks));
+        }
+        if options.index.is_some() {
+            needs.extend([index::sums(self), index::walks(threads)]);
+        }
         Ok(needs)
     }
 }

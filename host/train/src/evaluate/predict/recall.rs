@@ -40,6 +40,7 @@ impl<'a> Measured<'a> {
             threads,
             trained,
             index: None,
+            room: true,
         }))
     }
 

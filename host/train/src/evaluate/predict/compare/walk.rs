@@ -13,7 +13,7 @@ use crate::error::RunError;
 use crate::evaluate::block::BlockRows;
 use crate::evaluate::predict::best::Scored;
 use crate::evaluate::predict::{Asked, Predictor};
-use crate::evaluate::view::View;
+use crate::evaluate::view::{Tables, View};
 use crate::index::{Part, Walks};
 
 /// Copies the embeddings of the entities that are asked about, without a look at others.
@@ -36,8 +36,13 @@ pub(super) fn read(
 }
 
 impl QuestionsAgainstRows<'_> {
-    /// Walks for each question on all threads.
-    pub(super) fn walk(&self, rows: &BlockRows, questions: &[Asked]) -> Result<(), RunError> {
+    /// Walks for each question on all threads; over rows in memory where they are in `tables`.
+    pub(super) fn walk(
+        &self,
+        rows: &BlockRows,
+        questions: &[Asked],
+        tables: Option<&mut (dyn Tables + '_)>,
+    ) -> Result<(), RunError> {
         let asked = self.asked();
         if asked.is_empty() {
             return Ok(());
@@ -47,6 +52,10 @@ impl QuestionsAgainstRows<'_> {
             .flat_map(|(group, queries)| queries.map(move |query| (group, query)))
             .collect();
         let part = self.predictor.part(self.key)?;
+        let part = match tables {
+            Some(tables) => part.within(tables.table(self.key)?),
+            None => part,
+        };
         let width = self.predictor.width(self.key.0)?.width;
         let next = AtomicUsize::new(0);
         on_threads(self.predictor.threads.min(tasks.len()), &|| {

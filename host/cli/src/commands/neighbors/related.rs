@@ -1,0 +1,81 @@
+//! What is nearest to an entity by a relation: predictions of which nothing is left out but the entity itself.
+
+use std::io::{self, Write};
+
+use pbg_core::graph::Side;
+use pbg_train::{PredictOptions, Prediction, Question, Resolved};
+
+use super::{Args, Asked};
+use crate::commands::predict::answers;
+use crate::failure::{Failure, Result};
+use crate::terminal::{self, Terminal};
+use crate::{interrupt, notes};
+
+/// Lists what is nearest to `name` after the operator of `relation` was applied: on the side that is asked for, or on both
+/// that the entity can be asked about.
+///
+/// # Errors
+/// When the model cannot be opened, or a name is unknown.
+pub(super) fn run(
+    args: &Args,
+    (name, relation): (&str, &str),
+    resolved: &Resolved,
+    terminal: Terminal,
+) -> Result<()> {
+    let sides = match args.asked {
+        Some(Asked::Head) => vec![Side::Lhs],
+        Some(Asked::Tail) => vec![Side::Rhs],
+        None => vec![Side::Rhs, Side::Lhs],
+    };
+    let predictor = resolved.predictor(&PredictOptions {
+        count: args.neighbors,
+        filter: Vec::new(),
+        // An entity is no neighbour of its own.
+        loops: false,
+        threads: None,
+        questions: Some(sides.len()),
+        index: args.index.chosen(),
+    })?;
+    notes::missing(predictor.missing(), resolved, terminal);
+    let (mut questions, mut asked, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+    for open in sides {
+        let question = Question {
+            open,
+            entity: name.to_owned(),
+            relation: relation.to_owned(),
+        };
+        // Of the other side's type, there may be no entity of this name.
+        match predictor.find(std::slice::from_ref(&question)) {
+            Ok(found) => {
+                asked.extend(found);
+                questions.push(question);
+            }
+            Err(no) => refusals.push(*no.error),
+        }
+    }
+    if questions.is_empty()
+        && let Some(first) = refusals.into_iter().next()
+    {
+        return Err(Failure::from(first));
+    }
+    notes::Told::default().approach(&predictor.approach(&asked)?, asked.len(), |line| {
+        terminal.say(line);
+    });
+    let stop = interrupt::watch("stopping", Box::new(move |line: &str| terminal.say(line)))?;
+    let found = predictor.answer(&asked, &stop, &mut |_| ())?;
+    let answers = || questions.iter().zip(found.iter());
+    if args.json {
+        let all: Vec<_> = answers()
+            .map(|(question, found)| answers::as_json(question, &found))
+            .collect();
+        return terminal::print_json(&all);
+    }
+    terminal::print(|out| answers().try_for_each(|(question, found)| print(out, question, &found)))
+}
+
+/// The question, and a line for each entity: score, tab, name.
+fn print(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io::Result<()> {
+    writeln!(out, "{question}")?;
+    let mut best = found.best.iter();
+    best.try_for_each(|(name, score)| writeln!(out, "{score:.4}\t{name}"))
+}

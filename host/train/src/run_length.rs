@@ -1,0 +1,103 @@
+//! How long a run is: what its strategies are told before its first batch.
+
+use pbg_core::batching;
+use pbg_core::schedule::Extent;
+use pbg_core::strategy::RunLength;
+use pbg_store::dataset::EdgeSet;
+
+use crate::resolved::Resolved;
+
+/// How edges become batches.
+#[derive(Clone, Copy, Debug)]
+struct Batches {
+    /// Relations whose edges do not share batches; 1 where batches mix relations.
+    relations: u64,
+    /// Edges that a batch has at most.
+    size: u64,
+    /// Shares that a bucket is cut into.
+    shares: usize,
+}
+
+impl Batches {
+    /// Of `edges` of a bucket: as many as there can be, which are exactly so many where there is one relation.
+    fn of(self, edges: u64) -> u64 {
+        let of_share = |share: u64| {
+            let present = self.relations.min(share);
+            // The sum over relations of `count.div_ceil(size)` is largest where each begins a batch with one edge.
+            share.saturating_add(present.saturating_mul(self.size - 1)) / self.size
+        };
+        let shares = batching::shares(edges as usize, self.shares);
+        shares.map(|share| of_share(share.len() as u64)).sum()
+    }
+}
+
+/// The length of the run of `resolved` over `edge_sets`, each bucket of which is cut into so many shares.
+pub(crate) fn run_length(
+    resolved: &Resolved,
+    edge_sets: &[EdgeSet],
+    extent: Extent,
+    shares: usize,
+) -> RunLength {
+    let (config, blueprint) = (resolved.config(), resolved.blueprint());
+    let of = Batches {
+        relations: match blueprint.spec.is_dynamic() {
+            true => 1,
+            false => blueprint.spec.relation_count() as u64,
+        },
+        size: u64::from(config.batch_size.max(1)),
+        shares,
+    };
+    let (mut edges, mut batches) = (0_u64, 0_u64);
+    for (set, bucket) in edge_sets
+        .iter()
+        .flat_map(|set| blueprint.layout.grid().map(move |bucket| (set, bucket)))
+    {
+        let len = set.bucket_len(bucket);
+        let chunks = 0..extent.edge_chunks;
+        let chunks = chunks.map(|chunk| batching::chunk_range(len, chunk, extent.edge_chunks));
+        for rows in chunks.take_while(|rows| !rows.is_empty()) {
+            let rows = rows.end - rows.start;
+            let trained = rows - batching::held_out(rows, config.eval_fraction);
+            edges += trained;
+            batches += of.of(trained);
+        }
+    }
+    RunLength {
+        epochs: extent.epochs.max(1),
+        edges_per_epoch: edges.max(1),
+        batches: batches.saturating_mul(u64::from(extent.epochs)).max(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pbg_core::batching::{ByRelation, shares, shuffle};
+    use pbg_core::seed::{Purpose, stream};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_run_has_more_batches_and_with_one_relation_none_has_fewer(
+            relations in 1_u32..6,
+            rel in proptest::collection::vec(0_u32..6, 0..200),
+            size in 1_u64..30,
+            workers in 1_usize..7,
+            seed in any::<u64>(),
+        ) {
+            let rel: Vec<u32> = rel.into_iter().map(|r| r % relations).collect();
+            let mut order: Vec<u32> = (0..rel.len() as u32).collect();
+            shuffle(&mut order, &mut stream(seed, Purpose::Shuffle, &[]));
+            let count = |share: std::ops::Range<usize>| -> u64 {
+                let groups = ByRelation::new(&order[share], &rel, relations as usize);
+                groups.counts().iter().map(|count| count.div_ceil(size)).sum()
+            };
+            let trained: u64 = shares(order.len(), workers).map(count).sum();
+            let of = Batches { relations: relations.into(), size, shares: workers };
+            let told = of.of(order.len() as u64);
+            prop_assert!(trained <= told, "{} of {}", trained, told);
+            prop_assert!(relations > 1 || trained == told, "{} of {}", trained, told);
+        }
+    }
+}
