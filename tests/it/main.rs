@@ -34,6 +34,7 @@ mod plugin_rights;
 mod predict;
 mod python_faults;
 mod ranks_by;
+mod related;
 mod relation_prediction;
 mod resume;
 mod run_length;

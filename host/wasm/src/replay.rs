@@ -1,5 +1,6 @@
 //! What a plugin was asked when it failed: a file from which it can be asked again.
 
+mod asked;
 mod scores;
 
 use std::fs::{self, File, OpenOptions};
@@ -7,10 +8,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use pbg_core::graph::Bucket;
-use pbg_core::loss::{LossState, Progress, TracedLoss};
+use pbg_core::loss::{Progress, TracedLoss};
 use pbg_core::strategy::{
-    BucketOrder as _, Cause, Loss, Pass, RelationSampler, RunLength, SamplerFactory as _, Scores,
-    StrategyError, StrategyId,
+    BucketOrder as _, Cause, Loss, Pass, RunLength, SamplerFactory as _, StrategyError, StrategyId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,6 +22,7 @@ use crate::loss::LoadedLoss;
 use crate::order::LoadedOrder;
 use crate::plugin::Plugin;
 
+use asked::{draw, evaluate, ready, update};
 pub use scores::KeptScores;
 
 /// Form of the files.
@@ -283,94 +284,6 @@ impl Replay {
             folder.display()
         )))
     }
-}
-
-/// Draws and observes as often as before the fault, and once more.
-fn draw(walk: &mut dyn RelationSampler, losses: &[f32]) -> Result<String, StrategyError> {
-    for (drawn, &loss) in losses.iter().enumerate() {
-        match walk.next()? {
-            Some(draw) => walk.observe(draw.relation, loss)?,
-            None => return Ok(format!("the end, after {drawn} draws")),
-        }
-    }
-    Ok(match walk.next()? {
-        Some(draw) => format!("{} edges of relation {}", draw.edges, draw.relation),
-        None => format!("the end, after {} draws", losses.len()),
-    })
-}
-
-fn update(
-    loss: LoadedLoss,
-    run: RunLength,
-    progress: &Progress,
-    values: &[f32],
-) -> Result<String, StrategyError> {
-    let LoadedLoss::Traced(traced) = loss else {
-        return Ok("nothing: it is code, which has no parameters to update".to_owned());
-    };
-    let Some(mut schedule) = traced.schedule else {
-        return Ok("nothing: its formula has no parameters that change".to_owned());
-    };
-    schedule.begin_run(run);
-    let values = schedule.update(progress, values)?;
-    Ok(format!("{values:?}"))
-}
-
-/// A loss that can be evaluated, with the values that its parameters had.
-fn ready(
-    loss: LoadedLoss,
-    parameters: &[f32],
-    executed: Executed,
-) -> Result<Box<dyn Loss>, StrategyError> {
-    let traced = match loss {
-        LoadedLoss::Computed(code) => return Ok(Box::new(code)),
-        LoadedLoss::Traced(traced) => executed(traced),
-    };
-    let state = traced.state().map(|state| LossState {
-        parameters: parameters.to_vec(),
-        ..state
-    });
-    if let Some(state) = state {
-        traced.restore(&state).map_err(|reason| {
-            let other = format!("has other parameters than the one that failed: {reason}");
-            not_asked(traced.as_ref(), &other)
-        })?;
-    }
-    Ok(traced)
-}
-
-/// Why `loss` cannot be asked for losses.
-fn not_asked(loss: &dyn Loss, reason: &str) -> StrategyError {
-    StrategyError {
-        strategy: loss.id().clone(),
-        function: "evaluate",
-        reason: reason.into(),
-        cause: Cause::Strategy,
-    }
-}
-
-fn evaluate(
-    loss: &dyn Loss,
-    positive: &[f32],
-    negative: &[f32],
-    columns: usize,
-) -> Result<String, StrategyError> {
-    let mut losses = vec![0.0; positive.len()];
-    let scores = Scores {
-        positive,
-        negative: &mut negative.to_vec(),
-        columns,
-        positive_gradient: &mut vec![0.0; positive.len()],
-        loss: &mut losses,
-    };
-    let checked = scores.checked();
-    let mut scores = checked.map_err(|uneven| not_asked(loss, &uneven.to_string()))?;
-    loss.worker().evaluate(&mut scores)?;
-    let mean = losses.iter().map(|&loss| f64::from(loss)).sum::<f64>() / losses.len() as f64;
-    Ok(format!(
-        "losses of {} rows, {mean} on average",
-        losses.len()
-    ))
 }
 
 impl Call {

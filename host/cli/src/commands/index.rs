@@ -20,7 +20,7 @@ use crate::{format, interrupt, load, notes};
 ///
 /// The index lies in the folder of the checkpoint and is of what the checkpoint holds now: after more training it is refused
 /// until it is built anew. It pays for single questions from some hundred thousand entities on, for thousands of questions
-/// asked together from some millions on.
+/// asked together from about a million on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
