@@ -39,6 +39,7 @@ mod resume;
 mod runs;
 mod sandbox_limits;
 mod sdks;
+mod stops;
 mod stored;
 mod support;
 mod together;

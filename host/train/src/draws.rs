@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use pbg_core::batching::ByRelation;
-use pbg_core::draws::Ledger;
+use pbg_core::draws::{DrawError, Ledger};
 use pbg_core::strategy::{Cause, Draw, RelationSampler, SamplerFactory, StrategyError};
 
 use crate::error::RunError;
+use crate::within::Drawn;
 
 /// Who draws the shares of a bucket.
 pub struct Samplers<'a> {
@@ -64,6 +65,50 @@ impl<'a> Drawing<'a> {
             next: groups.starts.clone(),
             groups,
         })
+    }
+
+    /// What is left behind batches that are trained already.
+    ///
+    /// # Errors
+    /// When the share has not as many edges of their relations.
+    pub(crate) fn left_behind(&self, trained: &[Drawn]) -> Result<Ledger, DrawError> {
+        let mut left = Ledger::new(&self.groups.counts(), self.batch_size);
+        let mut draws = trained.iter().map(|drawn| drawn.draw);
+        draws.try_for_each(|draw| left.take(Some(draw)))?;
+        Ok(left)
+    }
+
+    /// Brings the sampler behind batches that are trained already and have left `left`: it draws them again, and hears
+    /// again of their losses. One that draws others, since it is not the one that drew them, or the graph has
+    /// grown, begins with what is left.
+    ///
+    /// # Errors
+    /// When the sampler fails and has no fallback.
+    pub(crate) fn go_on(&mut self, trained: &[Drawn], left: Ledger) -> Result<(), RunError> {
+        for &Drawn { draw, loss } in trained {
+            let again = self.next()?;
+            let again = again.map(|(relation, range)| (relation, range.len()));
+            if again != Some((draw.relation, draw.edges as usize)) {
+                return self.begin_behind(trained, left);
+            }
+            self.observe(draw.relation, loss)?;
+        }
+        Ok(())
+    }
+
+    fn begin_behind(&mut self, trained: &[Drawn], left: Ledger) -> Result<(), RunError> {
+        self.ledger = left;
+        self.next.clone_from(&self.groups.starts);
+        for Drawn { draw, .. } in trained {
+            self.next[draw.relation as usize] += draw.edges;
+        }
+        let standard = self.samplers.standard.filter(|_| self.fallen_back);
+        let factory = standard.unwrap_or(self.samplers.sampler);
+        match factory.create(self.ledger.left(), self.batch_size, self.seed) {
+            Ok(sampler) => self.sampler = sampler,
+            Err(fault) => self.fall_back(fault)?,
+        }
+        Ok(())
     }
 
     /// The next batch, a relation and where its edges are in [`Drawing::edges`]; `None` once

@@ -66,7 +66,8 @@ pub enum Outcome {
 impl Resolved {
     /// Trains to the last epoch of the configuration, from where its checkpoint stands.
     ///
-    /// Once `stop` is set, the current bucket is finished and committed.
+    /// Once `stop` is set, the current bucket is finished and committed; where
+    /// [`stops_within_buckets`](crate::stops_within_buckets) says so, the current batches are.
     ///
     /// # Errors
     /// When the configuration does not fit the checkpoint, a file cannot be read or written, a
@@ -156,8 +157,9 @@ fn train<'a>(run: &mut impl Coordinator<'a>, stop: &AtomicBool) -> Result<Outcom
             let mut io = machine.load(acquired)?;
             let prepared = machine.take_edges(id, acquired, &next, &mut io)?;
             run.begin_bucket(acquired);
+            let span = run.span(stop);
             let machine = run.machine();
-            let trained = machine.train_edges(id, acquired.bucket, &prepared, io)?;
+            let trained = machine.train_edges((id, acquired.bucket), &prepared, io, &span)?;
             drop(prepared);
             let stop = stop.load(Ordering::Relaxed);
             if let Some(outcome) = run.settle(acquired, trained, stop)? {

@@ -232,11 +232,16 @@ fn resuming(resumed: &Resumed, epochs: u32, buckets: u64, tracker: &Tracker) -> 
             "\ncheckpoint version {version} has them all; a larger num_epochs trains on"
         );
     }
-    format!(
+    let mut text = format!(
         "\nresuming at {} of checkpoint version {version}, {} of {buckets} buckets done",
         tracker.position(),
         resumed.done,
-    )
+    );
+    if resumed.edges > 0 {
+        let edges = format::count(resumed.edges as f64);
+        text.push_str(&format!(" and {edges} edges of the next"));
+    }
+    text
 }
 
 /// Losses, ranks, speed and traffic of an epoch.
