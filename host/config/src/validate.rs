@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::key_path::KeyPath;
 use super::node::excerpt;
-use super::{Config, Installed, RelationConfig};
+use super::{Config, DEFAULT_SAMPLER, Installed, RelationConfig};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 use pbg_core::nearest::nearest;
@@ -354,6 +354,14 @@ impl<'a> Rules<'a> {
                     unknown_name(name, &known.collect::<Vec<_>>(), or),
                 );
             }
+        }
+        // Written configurations have all keys, so the default is no wish.
+        if config.dynamic_relations && config.relation_sampler != DEFAULT_SAMPLER {
+            self.blame(
+                [top("relation_sampler"), top("dynamic_relations")],
+                "is for static relations: with `dynamic_relations` batches mix relations, and no sampler is asked; remove \
+                 it, or set `dynamic_relations = false`",
+            );
         }
         for (i, relation) in self.relations() {
             let name = &relation.operator;

@@ -522,6 +522,19 @@ fn strategies_are_installed_or_paths() {
         let shown = parse(key, value).unwrap_err().to_string();
         assert!(shown.contains(expected), "{shown}\nlacks\n{expected}");
     }
+    let dynamic = |sampler: &str| {
+        let set = [("dynamic_relations", "true"), ("relation_sampler", sampler)];
+        let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Config::parse_with(SMALL, "pbg.toml", &set, &installed)
+    };
+    for sampler in ["uniform", "mine.wasm"] {
+        let shown = dynamic(sampler).unwrap_err().to_string();
+        assert!(
+            shown.contains("relation_sampler: is for static relations"),
+            "{shown}"
+        );
+    }
+    dynamic("proportional").unwrap();
     for name in ["random", "mine", "folder/other.wasm"] {
         assert_eq!(parse("bucket_order", name).unwrap().bucket_order, name);
     }
