@@ -348,11 +348,8 @@ impl<'a> Rules<'a> {
         ] {
             if !installed.has(key, name) && !is_plugin_path(name) {
                 let known = installed.standard(key).iter().map(String::as_str);
-                let or = " or the path of a component (*.wasm)";
-                self.blame(
-                    [top(key)],
-                    unknown_name(name, &known.collect::<Vec<_>>(), or),
-                );
+                let known = known.collect::<Vec<_>>();
+                self.blame([top(key)], no_strategy(installed, key, name, &known));
             }
         }
         // Written configurations have all keys, so the default is no wish.
@@ -373,8 +370,8 @@ impl<'a> Rules<'a> {
                 let built_in = Operator::BUILT_IN.iter().map(Operator::name);
                 let standard = installed.standard("operator").iter().map(String::as_str);
                 let known: Vec<&str> = built_in.chain(standard).collect();
-                let or = " or the path of a component (*.wasm)";
-                self.blame([of_relation(i, "operator")], unknown_name(name, &known, or));
+                let path = of_relation(i, "operator");
+                self.blame([path], no_strategy(installed, "operator", name, &known));
             }
         }
     }
@@ -383,6 +380,18 @@ impl<'a> Rules<'a> {
 /// Whether a strategy is named by the file of its component.
 pub(super) fn is_plugin_path(name: &str) -> bool {
     name.contains(['/', std::path::MAIN_SEPARATOR]) || name.ends_with(".wasm")
+}
+
+/// What keeps `name` from being a strategy of `key`, at which there may be any of `known`.
+fn no_strategy(installed: &Installed, key: &str, name: &String, known: &[&str]) -> String {
+    if let Some((what, place)) = installed.elsewhere(key, name) {
+        return format!(
+            "must be one of {} or the path of a component (*.wasm), and {} is {what}, which `{place}` takes",
+            known.join(", "),
+            excerpt(name)
+        );
+    }
+    unknown_name(name, known, " or the path of a component (*.wasm)")
 }
 
 fn unknown_name(name: &str, known: &[&str], or: &str) -> String {

@@ -511,7 +511,18 @@ fn strategies_are_installed_or_paths() {
         (
             "bucket_order",
             "softmax",
-            "must be one of inside_out, random or",
+            "must be one of inside_out, random or the path of a component (*.wasm), and \"softmax\" is a loss, which \
+             `loss_fn` takes",
+        ),
+        (
+            "relations.0.operator",
+            "softmax",
+            "and \"softmax\" is a loss, which `loss_fn` takes",
+        ),
+        (
+            "loss_fn",
+            "rotate",
+            "and \"rotate\" is an operator, which `operator` takes",
         ),
         (
             "relation_sampler",
