@@ -196,7 +196,7 @@ impl Resolved {
         memory.extend(if_any("planned batches", piped(PLANNING)));
         if stops_within_buckets(config) && !blueprint.spec.is_dynamic() {
             let bytes = within::draw_bytes(edges.edges);
-            memory.extend(if_any("batches to go on behind", bytes));
+            memory.extend(if_any("record of trained batches", bytes));
         }
         if config.distributed_init_method.is_some() {
             let bytes = exchange_bytes(blueprint);

@@ -200,7 +200,7 @@ mod tests {
         answers: Vec<Option<Draw>>,
     }
 
-    struct Drawn(std::vec::IntoIter<Option<Draw>>);
+    struct Answering(std::vec::IntoIter<Option<Draw>>);
 
     impl SamplerFactory for Scripted {
         fn id(&self) -> &StrategyId {
@@ -213,11 +213,11 @@ mod tests {
             _batch_size: u32,
             _seed: u64,
         ) -> Result<Box<dyn RelationSampler>, StrategyError> {
-            Ok(Box::new(Drawn(self.answers.clone().into_iter())))
+            Ok(Box::new(Answering(self.answers.clone().into_iter())))
         }
     }
 
-    impl RelationSampler for Drawn {
+    impl RelationSampler for Answering {
         fn next(&mut self) -> Result<Option<Draw>, StrategyError> {
             Ok(self.0.next().flatten())
         }
@@ -278,6 +278,53 @@ mod tests {
         assert!(twice.contains("1 edges of relation 0, which has 0 left"));
         let large = draw_alone(&[(1, 3)]).unwrap_err();
         assert!(large.contains("a batch takes at most 2"), "{large}");
+    }
+
+    /// Draws what [`draw`] draws behind batches that are trained.
+    fn draw_behind(
+        answers: &[(u32, u32)],
+        trained: &[(u32, u32)],
+    ) -> Result<Vec<(u32, Vec<u32>)>, String> {
+        let samplers = Samplers {
+            sampler: &scripted("scripted", answers),
+            standard: None,
+            faults: Mutex::default(),
+        };
+        let drawn = |&(relation, edges)| Drawn {
+            draw: Draw { relation, edges },
+            loss: 0.5,
+        };
+        let trained: Vec<Drawn> = trained.iter().map(drawn).collect();
+        let groups = ByRelation::new(&[0, 1, 2, 3, 4], &[1, 0, 1, 1, 0], 2);
+        let mut drawing = Drawing::new(&samplers, groups, 2, 0).map_err(|e| e.to_string())?;
+        let left = drawing.left_behind(&trained).map_err(|e| e.to_string())?;
+        drawing.go_on(&trained, left).map_err(|e| e.to_string())?;
+        let mut batches = Vec::new();
+        while let Some((relation, range)) = drawing.next().map_err(|e| e.to_string())? {
+            batches.push((relation, drawing.edges(range).to_vec()));
+        }
+        Ok(batches)
+    }
+
+    #[test]
+    fn what_was_trained_is_not_drawn_again() {
+        let answers = [(1, 2), (0, 1), (1, 1), (0, 1)];
+        let all = draw_alone(&answers).unwrap();
+        for trained in 0..=answers.len() {
+            let behind = draw_behind(&answers, &answers[..trained]);
+            assert_eq!(behind.unwrap(), all[trained..]);
+        }
+    }
+
+    #[test]
+    fn another_sampler_begins_with_what_is_left() {
+        let behind = draw_behind(&[(0, 2), (1, 1)], &[(1, 2)]).unwrap();
+        assert_eq!(behind, [(0, vec![1, 4]), (1, vec![3])]);
+        // It differs only behind the first batch.
+        let behind = draw_behind(&[(1, 1), (0, 1)], &[(1, 1), (1, 1), (0, 1)]).unwrap();
+        assert_eq!(behind, [(1, vec![3]), (0, vec![4])]);
+        let more = draw_behind(&[(1, 2)], &[(1, 2), (1, 2)]).unwrap_err();
+        assert!(more.contains("relation 1, which has 1 left"), "{more}");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use pbg_core::strategy::{
     BucketOrder, Draw, Loss, LossWorker, Pass, RelationSampler, SamplerFactory, StrategyError,
     StrategyId,
 };
+use pbg_kernels::device::Place;
 use pbg_store::checkpoint::{Checkpoint, PartitionData, ReadCheckpoint, Tensor};
 use pbg_store::import::{self, ImportOptions};
 use pbg_train::{
@@ -283,6 +284,20 @@ struct With {
     weight: f32,
     /// Which of two samplers.
     sampler: u64,
+    /// Whether a device trains, whose operations are computed in main memory.
+    device: bool,
+}
+
+const ON_CORES: With = With {
+    weight: 1.0,
+    sampler: 0,
+    device: false,
+};
+
+fn main_memory() -> Arc<dyn Place> {
+    // What refuses models asks libtorch.
+    pbg_torch::install();
+    Arc::new(pbg_torch::TorchPlace::MAIN_MEMORY)
 }
 
 /// What all parts of a run told.
@@ -342,7 +357,8 @@ impl Told {
         };
         let resolved = Resolved::new(config.clone()).expect("they fit");
         let mut watch = |event| self.hear(event);
-        let outcome = resolved.train(strategies, allowed, &stop, &mut watch);
+        let place = with.device.then(main_memory);
+        let outcome = resolved.train_at(strategies, allowed, place, &stop, &mut watch);
         self.heard = *heard.lock().unwrap();
         self.outcome = Some(outcome?);
         Ok(())
@@ -400,17 +416,16 @@ proptest! {
         stops in proptest::collection::vec(0..14_u32, 1..6),
     ) {
         let world = World::of_neighbours(dynamic);
-        let with = With { weight: 1.0, sampler: 0 };
         let (whole, parts) = (world.config("whole", &keys), world.config("parts", &keys));
         let mut once = Told::default();
-        once.go_on(&whole, with, None).unwrap();
+        once.go_on(&whole, ON_CORES, None).unwrap();
         let mut told = Told::default();
         for stop in stops {
             if told.is_finished() {
                 break;
             }
             let before = told.heard.0;
-            told.go_on(&parts, with, Some(stop)).unwrap();
+            told.go_on(&parts, ON_CORES, Some(stop)).unwrap();
             // It ends behind that batch, and not a batch later.
             prop_assert!(told.is_finished() || told.heard.0 == before + u64::from(stop));
             let within = left(&parts);
@@ -418,7 +433,7 @@ proptest! {
                 prop_assert!(within["shares"].as_array().is_some_and(|shares| shares.len() == 1));
             }
         }
-        told.go_on(&parts, with, None).unwrap();
+        told.go_on(&parts, ON_CORES, None).unwrap();
         prop_assert_eq!(numbers(&parts), numbers(&whole));
         prop_assert_eq!(told.heard, once.heard);
         prop_assert_eq!(&told.epochs, &once.epochs);
@@ -448,17 +463,17 @@ proptest! {
         ];
         let whole = world.config("whole", &keys(1));
         let mut once = Told::default();
-        once.go_on(&whole, With { weight, sampler: 0 }, None).unwrap();
+        once.go_on(&whole, With { weight, ..ON_CORES }, None).unwrap();
         let mut told = Told::default();
         for (stop, workers, sampler) in parts {
             if told.is_finished() {
                 break;
             }
             let config = world.config("parts", &keys(workers));
-            told.go_on(&config, With { weight, sampler }, Some(stop)).unwrap();
+            told.go_on(&config, With { weight, sampler, device: false }, Some(stop)).unwrap();
         }
         let config = world.config("parts", &keys(2));
-        told.go_on(&config, With { weight, sampler: 0 }, None).unwrap();
+        told.go_on(&config, With { weight, ..ON_CORES }, None).unwrap();
         prop_assert_eq!(told.heard.1, u64::from(EPOCHS) * EDGES);
         prop_assert_eq!(&told.epochs, &[EDGES; EPOCHS as usize]);
         let ((found, ..), (expected, ..)) = (numbers(&config), numbers(&whole));
@@ -475,12 +490,8 @@ proptest! {
 /// Left behind the fifth batch, in the first epoch.
 fn left_early(world: &World, keys: &[(&str, String)]) -> (Config, Told) {
     let config = world.config("parts", keys);
-    let with = With {
-        weight: 1.0,
-        sampler: 0,
-    };
     let mut told = Told::default();
-    told.go_on(&config, with, Some(5)).unwrap();
+    told.go_on(&config, ON_CORES, Some(5)).unwrap();
     (config, told)
 }
 
@@ -490,11 +501,7 @@ fn who_goes_on_is_told_how_far_it_was() {
     let (config, mut told) = left_early(&world, &[]);
     assert_eq!(left(&config)["sums"]["stats"]["count"], 50);
     assert_eq!(told.heard, (5, 50));
-    let with = With {
-        weight: 1.0,
-        sampler: 0,
-    };
-    told.go_on(&config, with, Some(1)).unwrap();
+    told.go_on(&config, ON_CORES, Some(1)).unwrap();
     assert_eq!(told.resumed[0].edges, 50);
     assert_eq!(
         (told.resumed[0].pass, told.resumed[0].done),
@@ -540,12 +547,35 @@ fn a_position_within_a_bucket_that_cannot_be_is_refused() {
                 .unwrap()
                 .commit(forged)
                 .unwrap();
-            let with = With {
-                weight: 1.0,
-                sampler: 0,
-            };
-            let error = told.go_on(&config, with, None).unwrap_err();
+            let error = told.go_on(&config, ON_CORES, None).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Checkpoint, "{pointer}: {error}");
         }
+    }
+}
+
+/// Batches that are planned ahead are drawn ahead, too.
+#[test]
+fn a_device_goes_on_behind_the_batches_that_it_trained() {
+    let with = With {
+        device: true,
+        ..ON_CORES
+    };
+    for dynamic in [true, false] {
+        let world = World::of_neighbours(dynamic);
+        let keys = [
+            ("execution.device", "\"cuda:0\"".to_owned()),
+            ("execution.batches_ahead", "3".to_owned()),
+        ];
+        let (whole, parts) = (world.config("whole", &keys), world.config("parts", &keys));
+        let (mut once, mut told) = <(Told, Told)>::default();
+        once.go_on(&whole, with, None).unwrap();
+        for stop in [3, 0, 1, 6, 2] {
+            let before = told.heard.0;
+            told.go_on(&parts, with, Some(stop)).unwrap();
+            assert_eq!(told.heard.0, before + u64::from(stop));
+        }
+        told.go_on(&parts, with, None).unwrap();
+        assert_eq!(numbers(&parts), numbers(&whole));
+        assert_eq!((told.heard, &told.epochs), (once.heard, &once.epochs));
     }
 }
