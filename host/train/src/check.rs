@@ -194,10 +194,7 @@ impl Resolved {
             ),
         ]);
         memory.extend(if_any("planned batches", piped(PLANNING)));
-        if stops_within_buckets(config) && !blueprint.spec.is_dynamic() {
-            let bytes = within::draw_bytes(edges.edges);
-            memory.extend(if_any("record of trained batches", bytes));
-        }
+        memory.extend(if_any("record of trained batches", self.recorded(edges)));
         if config.distributed_init_method.is_some() {
             let bytes = exchange_bytes(blueprint);
             memory.extend(if_any("what trainers exchange", bytes));
@@ -215,6 +212,15 @@ impl Resolved {
             memory.push((format!("loss {}", loss.id()), bytes));
         }
         Ok(memory)
+    }
+
+    /// Bytes that the batches of a bucket take that may be left within it.
+    fn recorded(&self, edges: &EdgeBytes) -> u64 {
+        let draws = !self.blueprint().spec.is_dynamic();
+        match draws && stops_within_buckets(self.config()) {
+            true => within::draw_bytes(edges.edges),
+            false => 0,
+        }
     }
 
     /// Components of a GPU's memory, if training is on one.

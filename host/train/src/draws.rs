@@ -174,6 +174,12 @@ impl<'a> Drawing<'a> {
 }
 
 impl<'a> Samplers<'a> {
+    /// How the sampler failed.
+    pub(crate) fn into_faults(self) -> Vec<StrategyError> {
+        let faults = self.faults.into_inner();
+        faults.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes a fault; gives the fallback.
     fn replace(&self, fault: StrategyError) -> Result<&'a dyn SamplerFactory, RunError> {
         let own = fault.cause == Cause::Strategy;

@@ -2,7 +2,7 @@
 //! partitions and edges.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use pbg_config::Config;
@@ -19,7 +19,6 @@ use pbg_kernels::table::Table;
 use pbg_store::dataset::EdgeSet;
 
 use crate::buffer::TableStore;
-use crate::draws::Samplers;
 use crate::edges::Prepared;
 use crate::error::RunError;
 use crate::executor::{self, Executor};
@@ -252,7 +251,9 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
         span: &Span<'_>,
     ) -> Result<Trained, RunError> {
         let started = Instant::now();
-        if !held.is_empty() {
+        // Those of a bucket that goes on were ranked when it began.
+        let before: &[u32] = if span.from.is_some() { &[] } else { held };
+        if !before.is_empty() {
             self.line.buffer.release_home()?;
             self.settle(bucket)?;
         }
@@ -272,15 +273,9 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
             training: &self.line.training,
         };
         let eval_batch = self.resolved.settings().eval_batch_size;
-        // Those of a bucket that goes on were ranked when it began.
-        let before: &[u32] = if span.from.is_some() { &[] } else { held };
         let (evaluators, losses) = (&mut self.evaluators, &mut self.losses);
         let eval_before = holdout::evaluate(evaluators, losses, &work, before, eval_batch)?;
-        let samplers = Samplers {
-            sampler: self.strategies.sampler.as_ref(),
-            standard: self.strategies.fallbacks.sampler.as_deref(),
-            faults: Mutex::default(),
-        };
+        let samplers = self.strategies.samplers();
         let course = Course {
             work: &work,
             indices: order,
@@ -297,13 +292,12 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
         let (evaluators, losses) = (&mut self.evaluators, &mut self.losses);
         let eval_after = holdout::evaluate(evaluators, losses, &work, after, eval_batch)?;
         self.round(pass, bucket);
-        let faults = samplers.faults.into_inner();
         let worked = started.elapsed().saturating_sub(totals.waited);
         self.line.training.worked(worked);
         Ok(Trained {
             stats: totals.stats,
             sampler: totals.sampler,
-            faults: faults.unwrap_or_else(PoisonError::into_inner),
+            faults: samplers.into_faults(),
             eval_before,
             eval_after,
             left: totals.left,

@@ -2,8 +2,8 @@
 //! edges on disk -> bucket schedule -> partition buffer -> batches -> kernels -> update -> checkpoint.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss as _, SamplerFactory, StrategyId};
@@ -11,6 +11,7 @@ use pbg_kernels::device::Place;
 
 use crate::alone::Alone;
 use crate::coordinator::Coordinator;
+use crate::draws::Samplers;
 use crate::error::RunError;
 use crate::executor;
 use crate::identity::Allowed;
@@ -31,6 +32,15 @@ pub struct Strategies {
 }
 
 impl Strategies {
+    /// Who draws the shares of a bucket.
+    pub(crate) fn samplers(&self) -> Samplers<'_> {
+        Samplers {
+            sampler: self.sampler.as_ref(),
+            standard: self.fallbacks.sampler.as_deref(),
+            faults: Mutex::default(),
+        }
+    }
+
     /// What they are: bucket order, relation sampler, loss.
     pub(crate) fn ids(&self) -> Vec<StrategyId> {
         let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
