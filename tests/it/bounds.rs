@@ -44,6 +44,12 @@ fn pipes_and_devices_are_refused_and_not_waited_for() {
     place
         .run(["check", "/dev/zero"])
         .fails(3, &["/dev/zero", what]);
+    for checkpoint in ["pipe", "/dev/zero", "pbg.toml"] {
+        let eval = ["eval", "--checkpoint", checkpoint];
+        place.run(eval).fails(5, &[checkpoint, "it is no folder"]);
+        let both = ["eval", "pbg.toml", "--checkpoint", checkpoint];
+        place.run(both).fails(5, &[checkpoint, "it is no folder"]);
+    }
     for input in ["pipe", "/dev/zero"] {
         let edges = format!("train={input}");
         let set = ["--set", "dataset=other"];

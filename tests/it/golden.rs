@@ -371,6 +371,20 @@ fn golden_validation() {
 }
 
 /// Answers of a trained model: ranks, neighbours, scores and exported embeddings.
+/// The report of an evaluation as it was when it was recorded: ranks had a loss then, which nobody had computed.
+fn recorded_ranks(report: &str) -> Value {
+    let mut report: Value = serde_json::from_str(report).unwrap();
+    let fields = report.as_object_mut().unwrap();
+    fields.retain(|key, _| key != "seconds");
+    for ranks in fields.values_mut().filter_map(Value::as_object_mut) {
+        if ranks.contains_key("mrr") {
+            let computed = ranks.insert("loss".to_owned(), 0.0.into());
+            assert_eq!(computed, None, "no loss is computed");
+        }
+    }
+    report
+}
+
 #[test]
 fn golden_answers() {
     let place = Workplace::with_dataset(CONFIG);
@@ -386,18 +400,10 @@ fn golden_answers() {
         "train,test",
     ];
     let ranks = place.run(with(&eval, &six)).succeeds().stdout;
-    let mut ranks: Value = serde_json::from_str(&ranks).unwrap();
-    ranks
-        .as_object_mut()
-        .unwrap()
-        .retain(|key, _| key != "seconds");
+    let ranks = recorded_ranks(&ranks);
     let sampled = ["eval", "--json", "--edges", "test", "--candidates", "20"];
     let sampled = place.run(with(&sampled, &six)).succeeds().stdout;
-    let mut sampled: Value = serde_json::from_str(&sampled).unwrap();
-    sampled
-        .as_object_mut()
-        .unwrap()
-        .retain(|key, _| key != "seconds");
+    let sampled = recorded_ranks(&sampled);
     let name = graph::name(1, 3);
     let neighbors = place.run(with(&["neighbors", "pbg.toml", &name, "-k", "7"], &six));
     let mut answers = vec![

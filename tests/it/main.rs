@@ -41,6 +41,7 @@ mod run_length;
 mod runs;
 mod sandbox_limits;
 mod sdks;
+mod stops;
 mod stored;
 mod support;
 mod together;

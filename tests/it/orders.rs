@@ -228,6 +228,47 @@ fn a_configuration_is_compared_on_its_dataset() {
     );
 }
 
+/// The plan of a configuration is that of the run: its grid, buffer, seed, and parameters of plugins.
+#[test]
+fn the_plan_of_a_configuration_is_shown() {
+    let place = Workplace::with_dataset(CONFIG);
+    let show = |more: &[&str]| {
+        let args = ["orders", "show", "random"].iter().chain(more);
+        place.run(args).succeeds().stdout
+    };
+    let shown = show(&[]);
+    assert!(shown.contains(", seed 7"), "{shown}");
+    let plan = show(&["--json"]);
+    assert_eq!(show(&["pbg.toml", "--seed", "7", "--json"]), plan);
+    assert_ne!(show(&["--set", "seed=8", "--json"]), plan);
+    place
+        .run([
+            "train",
+            "--set",
+            "bucket_order=random",
+            "--progress",
+            "none",
+        ])
+        .succeeds();
+    let metrics = place.read("model/metrics.jsonl");
+    let events = metrics
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let finished = events.filter(|event| event["event"] == "bucket_finished");
+    let trained: Vec<Value> = finished
+        .take(9)
+        .map(|event| serde_json::json!([event["lhs"], event["rhs"]]))
+        .collect();
+    assert_eq!(serde_json::from_str::<Vec<Value>>(&plan).unwrap(), trained);
+    assert_eq!(show(&["model", "--json"]), plan, "of the checkpoint");
+    place
+        .run(["orders", "show", "random", "pbg.toml", "-p", "4"])
+        .fails(2, &["exclude"]);
+    place
+        .run(["orders", "show", "random", "-p", "4,8"])
+        .fails(2, &["one grid is shown at a time"]);
+}
+
 #[test]
 fn a_plan_is_shown_and_written_as_json() {
     let place = Workplace::empty();

@@ -171,8 +171,15 @@ fn press_twice(place: &Workplace, run: &mut Running) {
 
 #[test]
 fn the_second_ctrl_c_waits_for_a_long_bucket_no_longer_than_it_says_and_the_third_not_at_all() {
-    // One bucket of very many negatives: it lasts longer than the test.
-    let slow = ["--set", "num_uniform_negs=5000", "--set", "dimension=500"];
+    // One bucket of very many negatives: it lasts longer than the test. What is rounded behind it cannot be left within it.
+    let slow = [
+        "--set",
+        "num_uniform_negs=5000",
+        "--set",
+        "dimension=500",
+        "--set",
+        "storage=bf16",
+    ];
     for pressed in [2, 3] {
         let (place, mut run) = of_long_buckets(1, &slow);
         assert!(run.wait_until(|| place.read("stderr.txt").contains("training ")));

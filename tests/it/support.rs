@@ -123,12 +123,12 @@ impl Workplace {
         finish(&mut self.command(args))
     }
 
-    /// Starts the program; its standard error goes to the file `stderr.txt`.
+    /// Starts the program; its outputs go to the files `stdout.txt` and `stderr.txt`.
     pub(crate) fn start<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
         let log = self.path("stderr.txt");
         let child = self
             .command(args)
-            .stdout(Stdio::null())
+            .stdout(fs::File::create(self.path("stdout.txt")).unwrap())
             .stderr(fs::File::create(&log).unwrap())
             .spawn()
             .unwrap();

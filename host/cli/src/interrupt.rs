@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use pbg_config::Config;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -19,9 +20,53 @@ use crate::progress::Announcer;
 /// Ctrl-C, what service managers send, and what a closed terminal sends.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// How long the second press waits for a bucket to end and to be saved. Buckets that take longer are as a
+/// How long the second press waits for a bucket or batch to end and for all to be saved. Buckets that take longer are as a
 /// rule saved one by one, so that only the one in training is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the first press brings to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// The bucket.
+    Bucket,
+    /// The batches that are trained, within the bucket.
+    Batch,
+}
+
+impl Unit {
+    /// That of a run.
+    pub(crate) fn of(config: &Config) -> Self {
+        match pbg_train::stops_within_buckets(config) {
+            true => Self::Batch,
+            false => Self::Bucket,
+        }
+    }
+
+    /// What will happen now.
+    const fn promise(self) -> &'static str {
+        match self {
+            Self::Bucket => {
+                "finishing the current bucket, then saving; press Ctrl-C again to wait no longer than 2 seconds for it"
+            }
+            Self::Batch => {
+                "stopping at the next batch to go on from, then saving; press Ctrl-C again to wait no longer than 2 \
+                 seconds for it"
+            }
+        }
+    }
+
+    /// What happened, where it was waited for no longer.
+    const fn ended(self) -> &'static str {
+        match self {
+            Self::Bucket => {
+                "stopped within a bucket: what was not saved is lost, and the same command goes on from what was"
+            }
+            Self::Batch => {
+                "stopped before all was saved: what was not is lost, and the same command goes on from what was"
+            }
+        }
+    }
+}
 
 /// Watches for Ctrl-C and for requests to terminate; the flag that comes back says that the work
 /// is to stop. At the first press, `announce` gets `promise`, what will happen now; the second ends the program.
@@ -51,12 +96,12 @@ pub(crate) fn watch_into(
     .map_err(|e| Failure::new(FailureKind::Internal, e).context("cannot watch for Ctrl-C"))
 }
 
-/// As [`watch`], for work that is saved bucket by bucket: the second press gives the current bucket
-/// [`PATIENCE`] to end and to be saved, the third ends the program; either says so.
+/// As [`watch`], for training: the second press gives the current `unit` [`PATIENCE`] to end and to be saved, the third
+/// ends the program; either says so.
 ///
 /// # Errors
 /// When the system does not let a handler be installed.
-pub(crate) fn watch_buckets(announce: Announcer) -> Result<Arc<AtomicBool>> {
+pub(crate) fn watch_training(unit: Unit, announce: Announcer) -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let last = Arc::new(AtomicBool::new(false));
     let pressed = Arc::clone(&last);
@@ -66,26 +111,25 @@ pub(crate) fn watch_buckets(announce: Announcer) -> Result<Arc<AtomicBool>> {
         announce(text);
     };
     let ended = move |announce: &Mutex<Announcer>| {
-        say(
-            announce,
-            "stopped within a bucket: what was not saved is lost, and the same command goes on from what was",
-        );
+        say(announce, unit.ended());
         end();
     };
     install(&stop, &last, move |press| match press {
-        1 => say(
-            &announce,
-            "finishing the current bucket, then saving; press Ctrl-C again to wait no longer than 2 seconds for it",
-        ),
+        1 => say(&announce, unit.promise()),
         2 => {
-            say(&announce, "waiting 2 seconds at most; press Ctrl-C again to stop at once");
+            say(
+                &announce,
+                "waiting 2 seconds at most; press Ctrl-C again to stop at once",
+            );
             let announce = Arc::clone(&announce);
             let wait = move || {
                 thread::sleep(PATIENCE);
                 ended(&announce);
             };
             // Where there is no thread to be had, the next press is what ends it.
-            let _none = thread::Builder::new().name("patience".to_owned()).spawn(wait);
+            let _none = thread::Builder::new()
+                .name("patience".to_owned())
+                .spawn(wait);
         }
         _ => {
             // Should the terminal take no line, one more press ends the program without.

@@ -43,6 +43,22 @@ impl Installed {
         }
     }
 
+    /// What strategy of another key comes with the program as `name`, and the key.
+    pub(super) fn elsewhere(
+        &self,
+        key: &str,
+        name: &String,
+    ) -> Option<(&'static str, &'static str)> {
+        let kinds = [
+            ("a bucket order", "bucket_order"),
+            ("a relation sampler", "relation_sampler"),
+            ("a loss", "loss_fn"),
+            ("an operator", "operator"),
+        ];
+        let mut others = kinds.into_iter().filter(|(_, of)| *of != key);
+        others.find(|(_, of)| self.standard(of).contains(name))
+    }
+
     /// Whether `name` may stand at `key` without being a path.
     pub(super) fn has(&self, key: &str, name: &String) -> bool {
         self.standard(key).contains(name) || self.files.contains(name)

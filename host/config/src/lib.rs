@@ -157,7 +157,7 @@ pub struct Config {
     /// Which relation the next batch is of, without dynamic relations: the name of a standard
     /// sampler or of a component in `PBG_PLUGIN_PATH`, or the path of a component (`*.wasm`).
     #[serde(default = "default::relation_sampler")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("x-rule" = "none but the default with `dynamic_relations`"))]
     pub relation_sampler: String,
     /// Partitions that are in memory at once; more save loads.
     #[serde(default = "default::buffer_partitions")]

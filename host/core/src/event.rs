@@ -310,6 +310,9 @@ pub struct Resumed {
     pub pass: PassId,
     /// Buckets of it that are already done.
     pub done: u64,
+    /// Edges that are already trained of the bucket that goes on.
+    #[serde(default)]
+    pub edges: u64,
     /// Version of the checkpoint.
     pub version: u64,
 }

@@ -26,6 +26,7 @@ pub(crate) struct Training {
     stop: Arc<AtomicBool>,
     inbox: Arc<Inbox>,
     listener: Listener,
+    stops_within_buckets: bool,
     thread: Mutex<Option<JoinHandle<Result<Outcome>>>>,
 }
 
@@ -68,6 +69,7 @@ impl Training {
             inbox: Arc::default(),
             listener: Listener::default(),
         };
+        let stops_within_buckets = pbg_train::stops_within_buckets(&run.config);
         work(py, |_| {
             let (stop, inbox) = (Arc::clone(&run.stop), Arc::clone(&run.inbox));
             let listener = run.listener.clone();
@@ -75,6 +77,7 @@ impl Training {
             let thread = thread.spawn(move || run.ends());
             let thread = thread.map_err(|error| Failure::new(FailureKind::Io, error))?;
             Ok(Self {
+                stops_within_buckets,
                 stop,
                 inbox,
                 listener,
@@ -97,7 +100,13 @@ impl Training {
         self.inbox.is_over()
     }
 
-    /// Has it commit and end after the bucket that it trains.
+    /// Whether an interrupted run ends behind the batches that it trains, not only behind the bucket.
+    #[getter]
+    fn stops_within_buckets(&self) -> bool {
+        self.stops_within_buckets
+    }
+
+    /// Has it commit and end after the bucket that it trains, or after the batches.
     fn interrupt(&self) {
         self.stop.store(true, Ordering::SeqCst);
     }

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use pbg_core::event::{Event, IoStats, Resumed};
@@ -20,6 +21,7 @@ use crate::run::Outcome;
 use crate::state::RunState;
 use crate::tables::DiskTables;
 use crate::trained::Missing;
+use crate::within::{Share, Span, Within, stops_within_buckets};
 
 mod commits;
 mod open;
@@ -84,6 +86,30 @@ impl Alone<'_> {
         Ok(Outcome::Interrupted { version })
     }
 
+    /// Leaves a bucket of whose shares so much is trained.
+    fn leave(
+        &mut self,
+        Acquired { bucket, .. }: Acquired,
+        shares: Vec<Share>,
+        trained: &Trained,
+    ) -> Result<Outcome, RunError> {
+        self.state.within = Some(Within {
+            bucket,
+            shares,
+            sums: trained.sums(),
+        });
+        self.report_faults(trained)?;
+        self.interrupted()
+    }
+
+    /// What took the place of strategies that failed while the bucket was trained.
+    fn report_faults(&mut self, trained: &Trained) -> Result<(), RunError> {
+        let faults = self.machine.replace_sampler(&trained.faults)?;
+        self.report_all(faults)?;
+        let faults = self.machine.loss_faults();
+        self.report_all(faults)
+    }
+
     fn finished(&mut self) -> Result<Outcome, RunError> {
         self.announce_early_end();
         let version = self.finish_commit()?;
@@ -135,20 +161,32 @@ impl<'a> Coordinator<'a> for Alone<'a> {
         self.schedule.plan()[acquired.position + 1..].to_vec()
     }
 
+    fn span<'s>(&self, stop: &'s AtomicBool) -> Span<'s> {
+        Span {
+            from: self.state.within.clone(),
+            stop: stops_within_buckets(self.machine.config()).then_some(stop),
+        }
+    }
+
     fn settle(
         &mut self,
         acquired: Acquired,
-        trained: Trained,
+        mut trained: Trained,
         stop: bool,
     ) -> Result<Option<Outcome>, RunError> {
         let stood = Duration::from_secs_f64(trained.io.commit_seconds);
         self.pace.stood(stood);
+        self.totals.0 += trained.stats.count;
+        self.totals.1.add(&trained.io);
+        if let Some(within) = self.state.within.take() {
+            trained.add_earlier(&within.sums);
+        }
+        if let Some(shares) = trained.left.take() {
+            return self.leave(acquired, shares, &trained).map(Some);
+        }
         self.schedule.complete(Self::ME, acquired.position)?;
         self.record(acquired, &trained)?;
-        let faults = self.machine.replace_sampler(&trained.faults)?;
-        self.report_all(faults)?;
-        let faults = self.machine.loss_faults();
-        self.report_all(faults)?;
+        self.report_faults(&trained)?;
         if stop {
             return self.interrupted().map(Some);
         }

@@ -21,8 +21,9 @@ use crate::evaluate;
 use crate::executor::has_libtorch;
 use crate::layout::Layout;
 use crate::model::Blueprint;
-use crate::pipeline;
+use crate::pipeline::{self, EdgeBytes};
 use crate::resolved::Resolved;
+use crate::within::{self, stops_within_buckets};
 
 pub use self::verify::Verified;
 
@@ -145,7 +146,7 @@ impl Resolved {
         let (execution, slices) = self.pipeline(&edge_sets, extent)?;
         let edges = pipeline::edge_bytes(self.blueprint(), &edge_sets, extent.edge_chunks);
         Ok(CheckReport {
-            memory: self.main_memory(&execution, edges.bucket + edges.decoded, loss)?,
+            memory: self.main_memory(&execution, &edges, loss)?,
             device_memory: self.device_memory(&slices),
             disk: self.disk(),
             execution,
@@ -153,11 +154,11 @@ impl Resolved {
         })
     }
 
-    /// Components of main memory; `edges` are the bytes of those that are trained and of those being read.
+    /// Components of main memory; `edges` are those of a bucket.
     fn main_memory(
         &self,
         execution: &Pipeline,
-        edges: u64,
+        edges: &EdgeBytes,
         loss: Option<&dyn Loss>,
     ) -> Result<Vec<(String, u64)>, RunError> {
         let (config, blueprint) = (self.config(), self.blueprint());
@@ -174,7 +175,10 @@ impl Resolved {
         }
         let buckets = 1 + config.execution.buckets_ahead();
         memory.extend([
-            (edges_of(buckets), edges + piped(EDGES)),
+            (
+                edges_of(buckets),
+                edges.bucket + edges.decoded + piped(EDGES),
+            ),
             (
                 "relations and their optimizer".to_owned(),
                 2 * parameter_bytes(&blueprint.spec),
@@ -190,6 +194,7 @@ impl Resolved {
             ),
         ]);
         memory.extend(if_any("planned batches", piped(PLANNING)));
+        memory.extend(if_any("record of trained batches", self.recorded(edges)));
         if config.distributed_init_method.is_some() {
             let bytes = exchange_bytes(blueprint);
             memory.extend(if_any("what trainers exchange", bytes));
@@ -207,6 +212,15 @@ impl Resolved {
             memory.push((format!("loss {}", loss.id()), bytes));
         }
         Ok(memory)
+    }
+
+    /// Bytes that the batches of a bucket take that may be left within it.
+    fn recorded(&self, edges: &EdgeBytes) -> u64 {
+        let draws = !self.blueprint().spec.is_dynamic();
+        match draws && stops_within_buckets(self.config()) {
+            true => within::draw_bytes(edges.edges),
+            false => 0,
+        }
     }
 
     /// Components of a GPU's memory, if training is on one.

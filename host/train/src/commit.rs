@@ -65,12 +65,16 @@ impl Commits {
                 checkpoint: checkpoint.path().to_owned(),
                 what: e.to_string(),
             })?;
-        let resumed = Resumed {
+        let mut resumed = Resumed {
             pass: state.schedule.pass(),
             done: state.schedule.done() as u64,
+            edges: 0,
             version: checkpoint.version(),
         };
         adapt(&mut state, &admitted);
+        if let Some(within) = &state.within {
+            resumed.edges = within.sums.stats.count;
+        }
         Ok(Start {
             state,
             resumed: Some(resumed),
@@ -85,9 +89,11 @@ impl Commits {
         params: &Params,
         state: &RunState,
     ) -> Result<Cut, RunError> {
+        let within_bucket = state.within.is_some();
         let state = serde_json::to_value(state).map_err(|e| RunError::Unwritable(e.to_string()))?;
         let run = RunInfo {
             state,
+            within_bucket,
             ..self.run.clone()
         };
         Ok(Cut {
@@ -104,6 +110,7 @@ pub(crate) fn adapt(state: &mut RunState, admitted: &Admitted) {
         // Of the interrupted epoch, nobody could say which edges were trained.
         state.schedule.restart_epoch();
         state.epoch = EpochSums::default();
+        state.within = None;
     }
     if admitted.other_validation {
         state.plateau.forget_best();
@@ -124,6 +131,7 @@ pub(crate) fn run_info(resolved: &Resolved, strategies: &Strategies) -> Result<R
         strategies: strategies.ids(),
         storage: config.storage,
         optimizer: config.optimizer,
+        within_bucket: false,
         state: serde_json::Value::Null,
     })
 }

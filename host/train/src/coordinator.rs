@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::{Acquired, PassId};
@@ -13,6 +14,7 @@ use crate::buffer::TableStore;
 use crate::error::RunError;
 use crate::machine::{Machine, Trained};
 use crate::run::Outcome;
+use crate::within::Span;
 
 /// What the training loop asks for.
 pub(crate) trait Coordinator<'a> {
@@ -37,7 +39,12 @@ pub(crate) trait Coordinator<'a> {
     /// The bucket's partitions and edges are in memory, and its training begins.
     fn begin_bucket(&mut self, _acquired: Acquired) {}
 
-    /// The bucket is trained: it is put on record, and committed when that is due. With `stop`, the run ends behind it;
+    /// From where the bucket is trained, and whether it is left before its end once `stop` is set.
+    fn span<'s>(&self, _stop: &'s AtomicBool) -> Span<'s> {
+        Span::default()
+    }
+
+    /// The bucket is trained, or left before its end: it is put on record, and committed when that is due. With `stop`, the run ends behind it;
     /// gives how.
     fn settle(
         &mut self,

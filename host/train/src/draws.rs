@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use pbg_core::batching::ByRelation;
-use pbg_core::draws::Ledger;
+use pbg_core::draws::{DrawError, Ledger};
 use pbg_core::strategy::{Cause, Draw, RelationSampler, SamplerFactory, StrategyError};
 
 use crate::error::RunError;
+use crate::within::Drawn;
 
 /// Who draws the shares of a bucket.
 pub struct Samplers<'a> {
@@ -64,6 +65,50 @@ impl<'a> Drawing<'a> {
             next: groups.starts.clone(),
             groups,
         })
+    }
+
+    /// What is left behind batches that are trained already.
+    ///
+    /// # Errors
+    /// When the share has not as many edges of their relations.
+    pub(crate) fn left_behind(&self, trained: &[Drawn]) -> Result<Ledger, DrawError> {
+        let mut left = Ledger::new(&self.groups.counts(), self.batch_size);
+        let mut draws = trained.iter().map(|drawn| drawn.draw);
+        draws.try_for_each(|draw| left.take(Some(draw)))?;
+        Ok(left)
+    }
+
+    /// Brings the sampler behind batches that are trained already and have left `left`: it draws them again, and hears
+    /// again of their losses. One that draws others, since it is not the one that drew them, or the graph has
+    /// grown, begins with what is left.
+    ///
+    /// # Errors
+    /// When the sampler fails and has no fallback.
+    pub(crate) fn go_on(&mut self, trained: &[Drawn], left: Ledger) -> Result<(), RunError> {
+        for &Drawn { draw, loss } in trained {
+            let again = self.next()?;
+            let again = again.map(|(relation, range)| (relation, range.len()));
+            if again != Some((draw.relation, draw.edges as usize)) {
+                return self.begin_behind(trained, left);
+            }
+            self.observe(draw.relation, loss)?;
+        }
+        Ok(())
+    }
+
+    fn begin_behind(&mut self, trained: &[Drawn], left: Ledger) -> Result<(), RunError> {
+        self.ledger = left;
+        self.next.clone_from(&self.groups.starts);
+        for Drawn { draw, .. } in trained {
+            self.next[draw.relation as usize] += draw.edges;
+        }
+        let standard = self.samplers.standard.filter(|_| self.fallen_back);
+        let factory = standard.unwrap_or(self.samplers.sampler);
+        match factory.create(self.ledger.left(), self.batch_size, self.seed) {
+            Ok(sampler) => self.sampler = sampler,
+            Err(fault) => self.fall_back(fault)?,
+        }
+        Ok(())
     }
 
     /// The next batch, a relation and where its edges are in [`Drawing::edges`]; `None` once
@@ -129,6 +174,12 @@ impl<'a> Drawing<'a> {
 }
 
 impl<'a> Samplers<'a> {
+    /// How the sampler failed.
+    pub(crate) fn into_faults(self) -> Vec<StrategyError> {
+        let faults = self.faults.into_inner();
+        faults.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes a fault; gives the fallback.
     fn replace(&self, fault: StrategyError) -> Result<&'a dyn SamplerFactory, RunError> {
         let own = fault.cause == Cause::Strategy;
@@ -155,7 +206,7 @@ mod tests {
         answers: Vec<Option<Draw>>,
     }
 
-    struct Drawn(std::vec::IntoIter<Option<Draw>>);
+    struct Answering(std::vec::IntoIter<Option<Draw>>);
 
     impl SamplerFactory for Scripted {
         fn id(&self) -> &StrategyId {
@@ -168,11 +219,11 @@ mod tests {
             _batch_size: u32,
             _seed: u64,
         ) -> Result<Box<dyn RelationSampler>, StrategyError> {
-            Ok(Box::new(Drawn(self.answers.clone().into_iter())))
+            Ok(Box::new(Answering(self.answers.clone().into_iter())))
         }
     }
 
-    impl RelationSampler for Drawn {
+    impl RelationSampler for Answering {
         fn next(&mut self) -> Result<Option<Draw>, StrategyError> {
             Ok(self.0.next().flatten())
         }
@@ -233,6 +284,53 @@ mod tests {
         assert!(twice.contains("1 edges of relation 0, which has 0 left"));
         let large = draw_alone(&[(1, 3)]).unwrap_err();
         assert!(large.contains("a batch takes at most 2"), "{large}");
+    }
+
+    /// Draws what [`draw`] draws behind batches that are trained.
+    fn draw_behind(
+        answers: &[(u32, u32)],
+        trained: &[(u32, u32)],
+    ) -> Result<Vec<(u32, Vec<u32>)>, String> {
+        let samplers = Samplers {
+            sampler: &scripted("scripted", answers),
+            standard: None,
+            faults: Mutex::default(),
+        };
+        let drawn = |&(relation, edges)| Drawn {
+            draw: Draw { relation, edges },
+            loss: 0.5,
+        };
+        let trained: Vec<Drawn> = trained.iter().map(drawn).collect();
+        let groups = ByRelation::new(&[0, 1, 2, 3, 4], &[1, 0, 1, 1, 0], 2);
+        let mut drawing = Drawing::new(&samplers, groups, 2, 0).map_err(|e| e.to_string())?;
+        let left = drawing.left_behind(&trained).map_err(|e| e.to_string())?;
+        drawing.go_on(&trained, left).map_err(|e| e.to_string())?;
+        let mut batches = Vec::new();
+        while let Some((relation, range)) = drawing.next().map_err(|e| e.to_string())? {
+            batches.push((relation, drawing.edges(range).to_vec()));
+        }
+        Ok(batches)
+    }
+
+    #[test]
+    fn what_was_trained_is_not_drawn_again() {
+        let answers = [(1, 2), (0, 1), (1, 1), (0, 1)];
+        let all = draw_alone(&answers).unwrap();
+        for trained in 0..=answers.len() {
+            let behind = draw_behind(&answers, &answers[..trained]);
+            assert_eq!(behind.unwrap(), all[trained..]);
+        }
+    }
+
+    #[test]
+    fn another_sampler_begins_with_what_is_left() {
+        let behind = draw_behind(&[(0, 2), (1, 1)], &[(1, 2)]).unwrap();
+        assert_eq!(behind, [(0, vec![1, 4]), (1, vec![3])]);
+        // It differs only behind the first batch.
+        let behind = draw_behind(&[(1, 1), (0, 1)], &[(1, 1), (1, 1), (0, 1)]).unwrap();
+        assert_eq!(behind, [(1, vec![3]), (0, vec![4])]);
+        let more = draw_behind(&[(1, 2)], &[(1, 2), (1, 2)]).unwrap_err();
+        assert!(more.contains("relation 1, which has 1 left"), "{more}");
     }
 
     #[test]

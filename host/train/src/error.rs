@@ -150,7 +150,9 @@ pub enum RunError {
     #[error("training worker: {0}")]
     Worker(#[from] WorkerError),
     /// The system gives no thread.
-    #[error("cannot start a thread: {0}; allow this user more processes (ulimit -u)")]
+    #[error(
+        "cannot start a thread: {0}; allow this user more processes (ulimit -u) or this process more addresses (ulimit -v)"
+    )]
     Thread(String),
     /// More memory would be taken than there is.
     #[error("{0}")]

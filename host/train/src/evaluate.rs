@@ -64,7 +64,7 @@ pub struct EvalOptions {
     pub by: Option<By>,
 }
 
-/// Quality of a model on an edge set. `loss` is not computed here and is 0.
+/// Quality of a model on an edge set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalReport {
     /// Edge set.

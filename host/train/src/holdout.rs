@@ -122,7 +122,7 @@ fn means(stats: &EvalStats) -> RankStats {
     let mean = |sum: f64| sum / stats.count.max(1) as f64;
     RankStats {
         count: stats.count as u64,
-        loss: mean(stats.loss),
+        loss: Some(mean(stats.loss)),
         mean_rank: mean(stats.pos_rank),
         mrr: mean(stats.mrr),
         hits_at_1: mean(stats.r1),

@@ -46,6 +46,7 @@ mod stored;
 mod tables;
 pub mod trained;
 mod transfer;
+mod within;
 mod work;
 mod workers;
 
@@ -66,3 +67,4 @@ pub use query::{Chosen, Entity, Model, Neighbor};
 pub use resolved::Resolved;
 pub use run::{Fallbacks, Outcome, Strategies};
 pub use stored::trained_config;
+pub use within::stops_within_buckets;

@@ -1,7 +1,8 @@
 //! What trains buckets, whoever says which: strategies, workers, and the groups of the pipeline that bring
 //! partitions and edges.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::path::Path;
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use pbg_config::Config;
@@ -18,7 +19,6 @@ use pbg_kernels::table::Table;
 use pbg_store::dataset::EdgeSet;
 
 use crate::buffer::TableStore;
-use crate::draws::Samplers;
 use crate::edges::Prepared;
 use crate::error::RunError;
 use crate::executor::{self, Executor};
@@ -29,8 +29,9 @@ use crate::model::Blueprint;
 use crate::resolved::Resolved;
 use crate::rounding::Roundings;
 use crate::run::Strategies;
+use crate::within::{BucketSums, Share, Span};
 use crate::work::Work;
-use crate::workers;
+use crate::workers::{self, Course};
 
 mod faults;
 mod open;
@@ -62,7 +63,7 @@ pub(crate) struct Machine<'a, S: TableStore> {
     sink: &'a mut dyn FnMut(Event),
 }
 
-/// What training a bucket gave.
+/// What training a bucket gave, as far as this process has trained it.
 pub(crate) struct Trained {
     pub(crate) stats: TrainStats,
     /// Time that a worker spent asking the relation sampler.
@@ -71,8 +72,32 @@ pub(crate) struct Trained {
     pub(crate) faults: Vec<StrategyError>,
     pub(crate) eval_before: Option<RankStats>,
     pub(crate) eval_after: Option<RankStats>,
+    /// How much of each share is trained, if it was left before its end.
+    pub(crate) left: Option<Vec<Share>>,
     pub(crate) seconds: f64,
     pub(crate) io: IoStats,
+}
+
+impl Trained {
+    /// What a checkpoint has of it if the bucket is left.
+    pub(crate) fn sums(&self) -> BucketSums {
+        BucketSums {
+            stats: self.stats,
+            eval_before: self.eval_before,
+            io: self.io,
+            seconds: self.seconds,
+            sampler: self.sampler.as_secs_f64(),
+        }
+    }
+
+    /// Adds what earlier processes have trained of the bucket.
+    pub(crate) fn add_earlier(&mut self, earlier: &BucketSums) {
+        self.stats.add(&earlier.stats);
+        self.eval_before = earlier.eval_before;
+        self.io.add(&earlier.io);
+        self.seconds += earlier.seconds;
+        self.sampler += Duration::try_from_secs_f64(earlier.sampler).unwrap_or_default();
+    }
 }
 
 /// What an order was asked for a pass, and what it cost.
@@ -216,16 +241,19 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
         Ok(prepared)
     }
 
-    /// Trains the bucket's edges, and ranks those that are held out before and after.
+    /// Trains the bucket's edges, and ranks those that are held out before and after; of a bucket that is left before its
+    /// end, only before.
     pub(crate) fn train_edges(
         &mut self,
-        pass: PassId,
-        bucket: Bucket,
+        (pass, bucket): (PassId, Bucket),
         Prepared { edges, held, order }: &Prepared,
         io: IoStats,
+        span: &Span<'_>,
     ) -> Result<Trained, RunError> {
         let started = Instant::now();
-        if !held.is_empty() {
+        // Those of a bucket that goes on were ranked when it began.
+        let before: &[u32] = if span.from.is_some() { &[] } else { held };
+        if !before.is_empty() {
             self.line.buffer.release_home()?;
             self.settle(bucket)?;
         }
@@ -246,36 +274,33 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
         };
         let eval_batch = self.resolved.settings().eval_batch_size;
         let (evaluators, losses) = (&mut self.evaluators, &mut self.losses);
-        let eval_before = holdout::evaluate(evaluators, losses, &work, held, eval_batch)?;
-        let samplers = Samplers {
-            sampler: self.strategies.sampler.as_ref(),
-            standard: self.strategies.fallbacks.sampler.as_deref(),
-            faults: Mutex::default(),
+        let eval_before = holdout::evaluate(evaluators, losses, &work, before, eval_batch)?;
+        let samplers = self.strategies.samplers();
+        let course = Course {
+            work: &work,
+            indices: order,
+            batch_size: config.batch_size,
+            samplers: &samplers,
+            span,
+            checkpoint: Path::new(&config.checkpoint_path),
         };
-        let totals = workers::train(
-            &mut self.executors,
-            losses,
-            &work,
-            order,
-            &samplers,
-            config.batch_size,
-            self.sink,
-        )?;
-        if !held.is_empty() {
+        let totals = workers::train(&mut self.executors, losses, &course, self.sink)?;
+        let after: &[u32] = if totals.left.is_some() { &[] } else { held };
+        if !after.is_empty() {
             self.settle(bucket)?;
         }
         let (evaluators, losses) = (&mut self.evaluators, &mut self.losses);
-        let eval_after = holdout::evaluate(evaluators, losses, &work, held, eval_batch)?;
+        let eval_after = holdout::evaluate(evaluators, losses, &work, after, eval_batch)?;
         self.round(pass, bucket);
-        let faults = samplers.faults.into_inner();
         let worked = started.elapsed().saturating_sub(totals.waited);
         self.line.training.worked(worked);
         Ok(Trained {
             stats: totals.stats,
             sampler: totals.sampler,
-            faults: faults.unwrap_or_else(PoisonError::into_inner),
+            faults: samplers.into_faults(),
             eval_before,
             eval_after,
+            left: totals.left,
             seconds: started.elapsed().as_secs_f64(),
             io,
         })

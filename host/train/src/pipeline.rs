@@ -107,6 +107,8 @@ pub(crate) fn partition_bytes(config: &Config, layout: &Layout) -> (u64, Vec<u64
 /// What the edges of the largest chunk of a bucket take.
 #[derive(Default)]
 pub(crate) struct EdgeBytes {
+    /// How many they are.
+    pub(crate) edges: u64,
     /// Their columns and the order of training.
     pub(crate) bucket: u64,
     /// The batch that is being decoded.
@@ -121,12 +123,14 @@ pub(crate) fn edge_bytes(blueprint: &Blueprint, edge_sets: &[EdgeSet], chunks: u
         let rows = largest.unwrap_or(0).div_ceil(u64::from(chunks.max(1)));
         let column_bytes = if set.has_weight() { 16 } else { 12 };
         EdgeBytes {
+            edges: rows,
             bucket: rows * (column_bytes + 8),
             decoded: 2 * rows.min(READ_ROWS) * column_bytes,
         }
     };
     let (sets, none) = (edge_sets.iter().map(of), EdgeBytes::default());
     sets.fold(none, |most, set| EdgeBytes {
+        edges: most.edges.max(set.edges),
         bucket: most.bucket.max(set.bucket),
         decoded: most.decoded.max(set.decoded),
     })

@@ -2,8 +2,8 @@
 //! edges on disk -> bucket schedule -> partition buffer -> batches -> kernels -> update -> checkpoint.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss as _, RunLength, SamplerFactory, StrategyId};
@@ -11,6 +11,7 @@ use pbg_kernels::device::Place;
 
 use crate::alone::Alone;
 use crate::coordinator::Coordinator;
+use crate::draws::Samplers;
 use crate::error::RunError;
 use crate::executor;
 use crate::identity::Allowed;
@@ -31,6 +32,15 @@ pub struct Strategies {
 }
 
 impl Strategies {
+    /// Who draws the shares of a bucket.
+    pub(crate) fn samplers(&self) -> Samplers<'_> {
+        Samplers {
+            sampler: self.sampler.as_ref(),
+            standard: self.fallbacks.sampler.as_deref(),
+            faults: Mutex::default(),
+        }
+    }
+
     /// What they are: bucket order, relation sampler, loss.
     pub(crate) fn ids(&self) -> Vec<StrategyId> {
         let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
@@ -76,7 +86,8 @@ pub enum Outcome {
 impl Resolved {
     /// Trains to the last epoch of the configuration, from where its checkpoint stands.
     ///
-    /// Once `stop` is set, the current bucket is finished and committed.
+    /// Once `stop` is set, the current bucket is finished and committed; where
+    /// [`stops_within_buckets`](crate::stops_within_buckets) says so, the current batches are.
     ///
     /// # Errors
     /// When the configuration does not fit the checkpoint, a file cannot be read or written, a
@@ -166,8 +177,9 @@ fn train<'a>(run: &mut impl Coordinator<'a>, stop: &AtomicBool) -> Result<Outcom
             let mut io = machine.load(acquired)?;
             let prepared = machine.take_edges(id, acquired, &next, &mut io)?;
             run.begin_bucket(acquired);
+            let span = run.span(stop);
             let machine = run.machine();
-            let trained = machine.train_edges(id, acquired.bucket, &prepared, io)?;
+            let trained = machine.train_edges((id, acquired.bucket), &prepared, io, &span)?;
             drop(prepared);
             let stop = stop.load(Ordering::Relaxed);
             if let Some(outcome) = run.settle(acquired, trained, stop)? {

@@ -10,6 +10,7 @@ use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
 
 use crate::layout::Layout;
+use crate::within::Within;
 
 /// Where the run is, and the sums of the epoch it is in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,8 +25,11 @@ pub(crate) struct RunState {
     /// after a resume.
     #[serde(default)]
     pub(crate) changed: Vec<SidePartition>,
-    /// Sums of the current epoch.
+    /// Sums of the current epoch, of its buckets that are done.
     pub(crate) epoch: EpochSums,
+    /// The bucket that was left before its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) within: Option<Within>,
     /// What the loss remembers, where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) loss: Option<LossState>,
@@ -39,6 +43,9 @@ impl RunState {
     pub(crate) fn check(&self, extent: Extent, layout: &Layout) -> Result<(), String> {
         let grid = layout.grid().collect();
         self.schedule.check(extent, grid)?;
+        if let Some(within) = &self.within {
+            within.check(&self.schedule)?;
+        }
         let exists = |&(side, partition): &SidePartition| match side {
             Side::Lhs => partition < layout.lhs_partitions,
             Side::Rhs => partition < layout.rhs_partitions && !layout.shared,

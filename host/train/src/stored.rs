@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use pbg_config::Config;
+use pbg_config::{Config, DEFAULT_SAMPLER};
 use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_store::dataset::Dataset;
 
@@ -34,6 +34,10 @@ pub fn trained_config(folder: &Path) -> Result<Config, RunError> {
     }
     if let Some(folder) = folder.to_str() {
         config.checkpoint_path = folder.to_owned();
+    }
+    if config.dynamic_relations {
+        // It may name another one, from when that was not refused. Nobody asked it.
+        DEFAULT_SAMPLER.clone_into(&mut config.relation_sampler);
     }
     // It was read when the run began; the checkpoint has everything since.
     config.init_path = None;

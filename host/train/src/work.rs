@@ -83,11 +83,23 @@ impl<'a> Work<'a> {
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<(), RunError> {
         columns.fill(self.edges, indices);
+        self.draw(indices.len(), relation, draws, rng)
+    }
+
+    /// Draws the negatives of a batch of `edges` edges; `relation` when all have the same one. A batch that is trained
+    /// already takes no more than that to bring `rng` behind it.
+    pub(crate) fn draw(
+        &self,
+        edges: usize,
+        relation: Option<u32>,
+        draws: &mut NegativeDraws,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Result<(), RunError> {
         let tables = self.tables(relation.unwrap_or(0))?;
         let spec = &self.blueprint.spec;
         let template = spec.relation(relation.unwrap_or(0));
         let candidates = self.candidates(&tables, template);
-        draws.draw(spec, template, indices.len(), candidates, rng);
+        draws.draw(spec, template, edges, candidates, rng);
         Ok(())
     }
 

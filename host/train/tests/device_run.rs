@@ -188,7 +188,8 @@ fn both(changes: &[(&str, &str)]) {
     assert!(!found.held_out.is_empty());
     for (found, expected) in found.held_out.iter().zip(&expected.held_out) {
         assert_eq!(found.count, expected.count);
-        assert!(close(found.loss, expected.loss), "{found:?} {expected:?}");
+        let [found, expected] = [found, expected].map(|ranks| ranks.loss.expect("it is computed"));
+        assert!(close(found, expected), "{found} {expected}");
     }
     compare(&found, &expected);
 }

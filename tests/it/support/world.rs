@@ -234,7 +234,10 @@ impl Maker {
         ];
         key(format!("bucket_order = {:?}", dice.pick(&orders)));
         let samplers = ["proportional", "uniform", "round_robin", "hard_first"];
-        key(format!("relation_sampler = {:?}", dice.pick(&samplers)));
+        let sampler = dice.pick(&samplers);
+        if !self.dynamic {
+            key(format!("relation_sampler = {sampler:?}"));
+        }
         key(format!(
             "eval_fraction = {}",
             dice.pick(&["0", "0.1", "0.4"])

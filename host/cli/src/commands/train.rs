@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use pbg_train::{ErrorKind, Outcome, Resolved};
 
 use crate::failure::{Failure, Result};
+use crate::interrupt::Unit;
 use crate::kind::FailureKind;
 use crate::options::{AllowArgs, ConfigArgs};
 use crate::plugins::{self, Given};
@@ -22,8 +23,10 @@ use crate::{interrupt, load};
 /// a checkpoint already, training goes on from it: after an interruption, a crash or a power cut the
 /// same command resumes, and raising `num_epochs` trains on.
 ///
-/// Ctrl-C finishes the current bucket, saves, and ends; a second Ctrl-C waits 2 seconds at most for
-/// that, and a third not at all: what was trained since the last checkpoint is lost then.
+/// Ctrl-C finishes the current bucket, saves, and ends; where the graph has one partition, it ends
+/// behind the current batches, and the same command goes on from there. A second Ctrl-C waits 2
+/// seconds at most for that, and a third not at all: what was trained since the last checkpoint is
+/// lost then.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -64,7 +67,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let quiet = matches!(args.progress, Mode::None);
     let faults = Path::new(&config.checkpoint_path).join("faults");
     let mut reporter = progress::reporter(args.progress, terminal);
-    let stop = interrupt::watch_buckets(reporter.announcer())?;
+    let stop = interrupt::watch_training(Unit::of(&config), reporter.announcer())?;
     let given = plugins::given_operators(&mut config, &args.plugins, Some(&stop), &terminal)?;
     let named = Given::named(&given);
     let filled = plugins::fill(&config, named, Some(faults), Some(&stop), &terminal)?;

@@ -232,11 +232,13 @@ fn resuming(resumed: &Resumed, epochs: u32, buckets: u64, tracker: &Tracker) -> 
             "\ncheckpoint version {version} has them all; a larger num_epochs trains on"
         );
     }
-    format!(
-        "\nresuming at {} of checkpoint version {version}, {} of {buckets} buckets done",
-        tracker.position(),
-        resumed.done,
-    )
+    // One that was left within its bucket has no other.
+    let behind = match resumed.edges {
+        0 => format!("{} of {buckets} buckets done", resumed.done),
+        edges => format!("behind {} edges", format::count(edges as f64)),
+    };
+    let position = tracker.position();
+    format!("\nresuming at {position} of checkpoint version {version}, {behind}")
 }
 
 /// Losses, ranks, speed and traffic of an epoch.

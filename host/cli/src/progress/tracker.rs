@@ -29,6 +29,8 @@ pub(crate) struct Tracker {
     /// An earlier process trained the beginning of this epoch.
     partial_epoch: bool,
     bucket_trained: u64,
+    /// Of the bucket that goes on, what an earlier process trained.
+    carried: u64,
     /// Edges per trained edge: above 1 when some are held out, known after the first epoch.
     scale: f64,
     loss: Option<f64>,
@@ -70,7 +72,7 @@ impl Tracker {
             } => {
                 self.enter(*pass);
                 self.current = Some((*bucket, *position));
-                self.bucket_trained = 0;
+                self.bucket_trained = std::mem::take(&mut self.carried);
             }
             Event::Progress { edges, loss } => {
                 self.bucket_trained = *edges;
@@ -121,6 +123,7 @@ impl Tracker {
         let share = passes / f64::from(self.passes_per_epoch);
         self.epoch_trained = (share * self.edges_per_epoch as f64) as u64;
         self.partial_epoch = true;
+        (self.carried, self.bucket_trained) = (resumed.edges, resumed.edges);
     }
 
     /// Counts the passes of the epoch. After a resumption the first one is estimated: an event
@@ -324,6 +327,7 @@ mod tests {
         let resumed = Some(Resumed {
             pass,
             done: 2,
+            edges: 50,
             version: 7,
         });
         let event = Event::RunStarted {
@@ -335,9 +339,17 @@ mod tests {
             resumed,
         };
         tracker.event(&event, AT(0));
-        assert_eq!(tracker.done(), 1500.0);
+        assert_eq!(tracker.done(), 1550.0);
+        let begins = Event::BucketStarted {
+            pass,
+            bucket: Bucket::new(0, 0),
+            position: 2,
+            edges: 250,
+        };
+        tracker.event(&begins, AT(0));
+        assert_eq!(tracker.done(), 1550.0);
         tracker.event(&finished(250), AT(1));
-        assert_eq!((tracker.done(), tracker.speed()), (1750.0, Some(250.0)));
+        assert_eq!((tracker.done(), tracker.speed()), (1750.0, Some(200.0)));
     }
 
     #[test]

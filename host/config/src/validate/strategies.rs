@@ -1,13 +1,14 @@
-//! Names of strategies: what is installed, or the file of a component.
+//! Names of strategies: what is installed, or the path of a component.
 
 use pbg_core::model::Operator;
 use pbg_core::nearest::nearest;
 
+use super::super::node::excerpt;
+use super::super::{DEFAULT_SAMPLER, Installed};
 use super::{Rules, of_relation, top};
-use crate::Installed;
-use crate::node::excerpt;
 
 impl Rules<'_> {
+    /// Every strategy is there and of the kind of its key, and is asked.
     pub(super) fn strategies(&mut self, installed: &Installed) {
         let config = self.config;
         for (key, name) in [
@@ -17,12 +18,17 @@ impl Rules<'_> {
         ] {
             if !installed.has(key, name) && !is_plugin_path(name) {
                 let known = installed.standard(key).iter().map(String::as_str);
-                let or = " or the path of a component (*.wasm)";
-                self.blame(
-                    [top(key)],
-                    unknown_name(name, &known.collect::<Vec<_>>(), or),
-                );
+                let known = known.collect::<Vec<_>>();
+                self.blame([top(key)], no_strategy(installed, key, name, &known));
             }
+        }
+        // Written configurations have all keys, so the default is no wish.
+        if config.dynamic_relations && config.relation_sampler != DEFAULT_SAMPLER {
+            self.blame(
+                [top("relation_sampler"), top("dynamic_relations")],
+                "is for static relations: with `dynamic_relations` batches mix relations, and no sampler is asked; remove \
+                 it, or set `dynamic_relations = false`",
+            );
         }
         for (i, relation) in self.relations() {
             let name = &relation.operator;
@@ -34,8 +40,8 @@ impl Rules<'_> {
                 let built_in = Operator::BUILT_IN.iter().map(Operator::name);
                 let standard = installed.standard("operator").iter().map(String::as_str);
                 let known: Vec<&str> = built_in.chain(standard).collect();
-                let or = " or the path of a component (*.wasm)";
-                self.blame([of_relation(i, "operator")], unknown_name(name, &known, or));
+                let path = of_relation(i, "operator");
+                self.blame([path], no_strategy(installed, "operator", name, &known));
             }
         }
     }
@@ -44,6 +50,18 @@ impl Rules<'_> {
 /// Whether a strategy is named by the file of its component.
 pub(crate) fn is_plugin_path(name: &str) -> bool {
     name.contains(['/', std::path::MAIN_SEPARATOR]) || name.ends_with(".wasm")
+}
+
+/// What keeps `name` from being a strategy of `key`, at which there may be any of `known`.
+fn no_strategy(installed: &Installed, key: &str, name: &String, known: &[&str]) -> String {
+    if let Some((what, place)) = installed.elsewhere(key, name) {
+        return format!(
+            "must be one of {} or the path of a component (*.wasm), and {} is {what}, which `{place}` takes",
+            known.join(", "),
+            excerpt(name)
+        );
+    }
+    unknown_name(name, known, " or the path of a component (*.wasm)")
 }
 
 fn unknown_name(name: &str, known: &[&str], or: &str) -> String {

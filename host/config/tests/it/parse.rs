@@ -511,7 +511,18 @@ fn strategies_are_installed_or_paths() {
         (
             "bucket_order",
             "softmax",
-            "must be one of inside_out, random or",
+            "must be one of inside_out, random or the path of a component (*.wasm), and \"softmax\" is a loss, which \
+             `loss_fn` takes",
+        ),
+        (
+            "relations.0.operator",
+            "softmax",
+            "and \"softmax\" is a loss, which `loss_fn` takes",
+        ),
+        (
+            "loss_fn",
+            "rotate",
+            "and \"rotate\" is an operator, which `operator` takes",
         ),
         (
             "relation_sampler",
@@ -522,6 +533,19 @@ fn strategies_are_installed_or_paths() {
         let shown = parse(key, value).unwrap_err().to_string();
         assert!(shown.contains(expected), "{shown}\nlacks\n{expected}");
     }
+    let dynamic = |sampler: &str| {
+        let set = [("dynamic_relations", "true"), ("relation_sampler", sampler)];
+        let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Config::parse_with(SMALL, "pbg.toml", &set, &installed)
+    };
+    for sampler in ["uniform", "mine.wasm"] {
+        let shown = dynamic(sampler).unwrap_err().to_string();
+        assert!(
+            shown.contains("relation_sampler: is for static relations"),
+            "{shown}"
+        );
+    }
+    dynamic("proportional").unwrap();
     for name in ["random", "mine", "folder/other.wasm"] {
         assert_eq!(parse("bucket_order", name).unwrap().bucket_order, name);
     }

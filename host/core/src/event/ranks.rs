@@ -70,14 +70,14 @@ impl RankTotals {
             && self.hits[3] <= self.count
     }
 
-    /// The means; `loss` is not computed from ranks and is 0.
+    /// The means, without a loss.
     #[must_use]
     pub fn means(&self) -> RankStats {
         let mean = |sum: f64| sum / self.count.max(1) as f64;
         let [at_1, at_3, at_10, at_50] = self.hits.map(|hits| mean(hits as f64));
         RankStats {
             count: self.count,
-            loss: 0.0,
+            loss: None,
             mean_rank: mean(self.rank),
             mrr: mean(self.mrr),
             hits_at_1: at_1,

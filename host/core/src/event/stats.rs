@@ -43,8 +43,9 @@ impl TrainStats {
 pub struct RankStats {
     /// Edges.
     pub count: u64,
-    /// Loss per edge.
-    pub loss: f64,
+    /// Loss per edge, where it is computed: not where all entities are candidates, or a sample of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
     /// Mean rank of the positive, ties counted as the average rank.
     pub mean_rank: f64,
     /// Mean reciprocal rank.
@@ -76,7 +77,12 @@ impl RankStats {
         let mean = |x: f64, y: f64| x * a + y * b;
         Self {
             count,
-            loss: mean(self.loss, other.loss),
+            loss: match (self.loss, other.loss) {
+                (Some(x), Some(y)) => Some(mean(x, y)),
+                (loss, None) if other.count == 0 => loss,
+                (None, loss) if self.count == 0 => loss,
+                _ => None,
+            },
             mean_rank: mean(self.mean_rank, other.mean_rank),
             mrr: mean(self.mrr, other.mrr),
             hits_at_1: mean(self.hits_at_1, other.hits_at_1),
@@ -102,9 +108,10 @@ impl RankStats {
             auc,
         } = self;
         [
-            loss, mean_rank, mrr, hits_at_1, hits_at_3, hits_at_10, hits_at_50, auc,
+            mean_rank, mrr, hits_at_1, hits_at_3, hits_at_10, hits_at_50, auc,
         ]
-        .iter()
+        .into_iter()
+        .chain(loss)
         .all(|number| number.is_finite())
     }
 }

@@ -30,7 +30,7 @@ _abandoned: list[Training] = []
 """Runs that were to end and that nobody waited for any longer."""
 
 _PATIENCE = 2.0
-"""Seconds that the second Ctrl-C waits for a bucket to end and to be saved."""
+"""Seconds that the second Ctrl-C waits for a bucket or batch to end and for all to be saved."""
 
 
 @atexit.register
@@ -95,8 +95,8 @@ class Training:
         print(training.result)
 
     It goes on whether or not somebody takes events; those that are not taken wait, but for `progress`, of which only the
-    last does. `interrupt` has it commit and end after the bucket that it trains; so does leaving the `with`, and the end of
-    Python. The iterator raises what ended the run, if that was an error.
+    last does. `interrupt` has it commit and end after the bucket that it trains, or, where the graph has one partition, after
+    the batches; so does leaving the `with`, and the end of Python. The iterator raises what ended the run, if that was an error.
     """
 
     def __init__(
@@ -140,7 +140,8 @@ class Training:
             yield event
 
     def interrupt(self) -> None:
-        """Has the run commit and end after the bucket that it trains. Returns at once; any thread may call it."""
+        """Has the run commit and end after the bucket that it trains, or, where the graph has one partition, after the
+        batches. Returns at once; any thread may call it."""
         self._native.interrupt()
 
     def wait(self) -> TrainResult:
@@ -199,9 +200,9 @@ def train(
     or `pbg_host.loss` decorates. `progress` shows a bar by tqdm, or a
     line per epoch where that is not installed; by default where somebody sees it. `on_event` hears every event; where it returns `False`, the run commits and ends.
 
-    Ctrl-C finishes the bucket that is being trained, commits, and raises `KeyboardInterrupt`: the same call goes on from
-    there. A second Ctrl-C waits no longer than 2 seconds for that, a third not at all: the bucket is then committed only if
-    Python lives on until it is trained. No more than it is lost.
+    Ctrl-C finishes the bucket that is being trained, or, where the graph has one partition, the batches, commits, and raises
+    `KeyboardInterrupt`: the same call goes on from there. A second Ctrl-C waits no longer than 2 seconds for that, a third
+    not at all: the bucket is then committed only if Python lives on until it is trained. No more than it is lost.
     """
     shown = is_watched() if progress is None else progress
     # The bar comes first: what it imports takes its time, and Ctrl-C is to find a run that it can end.
@@ -235,9 +236,9 @@ def _settle(trainings: Sequence[Training], shown: bool) -> None:
     left = [training for training in trainings if not training._native.is_over]
     try:
         if shown and left:
-            say(
-                "finishing the current bucket, then saving; press Ctrl-C again to wait no longer than 2 seconds for it"
-            )
+            within = all(training._native.stops_within_buckets for training in left)
+            first = "stopping at the next batch to go on from" if within else "finishing the current bucket"
+            say(f"{first}, then saving; press Ctrl-C again to wait no longer than 2 seconds for it")
         _wait_for(trainings, None)
         for result in (training.result for training in left):
             if shown and result is not None and not result.finished:
@@ -255,7 +256,7 @@ def _settle(trainings: Sequence[Training], shown: bool) -> None:
         _abandoned.append(training)
     if shown and left:
         say(
-            "stopped within a bucket: what is not saved when Python ends is lost, and the same call goes on from what is"
+            "stopped before all is saved: what is not when Python ends is lost, and the same call goes on from what is"
         )
     raise pressed
 

@@ -31,6 +31,14 @@ pub enum CheckpointError {
         /// The folder.
         path: PathBuf,
     },
+    /// It is a file, a pipe or a device.
+    #[error(
+        "{} is no checkpoint: it is no folder; name the folder that `pbg-host train` writes to", path.display()
+    )]
+    NoFolder {
+        /// What was named.
+        path: PathBuf,
+    },
     /// A file is not as it was written.
     #[error(
         "{} is damaged: {what}; put the files of a preserved `epoch_N` in its place, or delete \

@@ -17,11 +17,13 @@ use crate::sealed::{self, Format};
 const OF_SEVERAL: u32 = 2;
 /// Where partitions have other tensors than those of the oldest version.
 const OTHER_TENSORS: u32 = 3;
+/// Where a bucket is trained in part, which earlier readers would train from its beginning.
+const WITHIN_BUCKET: u32 = 4;
 
 /// Name and versions of the format.
 pub const FORMAT: Format = Format {
     name: "pbg-host checkpoint",
-    version: OTHER_TENSORS,
+    version: WITHIN_BUCKET,
     oldest: 1,
 };
 
@@ -70,6 +72,9 @@ pub struct RunInfo {
     /// What the optimizer's state in them is.
     #[serde(default, skip_serializing_if = "Optimizer::is_default")]
     pub optimizer: Optimizer,
+    /// Whether it was left within a bucket, of which `state` has how much is trained.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub within_bucket: bool,
     /// Where the run stands; the training loop knows what it means.
     pub state: serde_json::Value,
 }
@@ -87,6 +92,7 @@ impl Manifest {
         let is_of_trainer = |name: &String| names::parse(name).is_some_and(|n| n.writer.is_some());
         let of_several = self.cut.is_some() || self.files.keys().any(is_of_trainer);
         let version = match of_several {
+            _ if self.run.within_bucket => WITHIN_BUCKET,
             _ if self.run.has_other_tensors() => OTHER_TENSORS,
             true => OF_SEVERAL,
             false => FORMAT.oldest,

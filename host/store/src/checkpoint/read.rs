@@ -1,7 +1,7 @@
 //! Reading a checkpoint without writing to it, also while a run does.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::manifest::{FORMAT, RunInfo};
@@ -26,8 +26,12 @@ impl ReadCheckpoint {
     /// Opens the last commit of the checkpoint in folder `path`.
     ///
     /// # Errors
-    /// When there is none, or it is damaged or incomplete.
+    /// When there is none, it is no folder, or it is damaged or incomplete.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
+        if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
+            let path = path.to_owned();
+            return Err(CheckpointError::NoFolder { path });
+        }
         let missing = || CheckpointError::Missing {
             path: path.to_owned(),
         };

@@ -87,8 +87,6 @@ impl Alone<'_> {
             epoch.eval_before = epoch.eval_before.merge(eval);
         }
         self.state.index += 1;
-        self.totals.0 += trained.stats.count;
-        self.totals.1.add(&trained.io);
         self.report(event)
     }
 

@@ -194,6 +194,7 @@ impl<'a> Member<'a> {
             resumed: (!begins).then_some(Resumed {
                 pass: work.pass,
                 done,
+                edges: 0,
                 version,
             }),
         }

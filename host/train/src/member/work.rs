@@ -135,6 +135,7 @@ pub(super) fn state_of(record: &Record, layout: &Layout) -> RunState {
         schedule,
         resident: Vec::new(),
         changed: Vec::new(),
+        within: None,
         epoch: EpochSums {
             stats: train,
             eval_before,

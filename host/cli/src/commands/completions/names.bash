@@ -44,7 +44,11 @@ _pbghost_names() {
                 *,-*) ;;
                 "plugin check,"* | "plugin bench,"* | "plugin inspect,"*)
                     words="@ORDERS@ @SAMPLERS@ @LOSSES@ $(_pbghost_own)" files=yes ;;
-                "orders show,"*) words="@ORDERS@ $(_pbghost_own)" files=yes ;;
+                "orders show,"*)
+                    # Behind the order comes a configuration.
+                    if [[ "${COMP_WORDS[at]}" == show || "${COMP_WORDS[at - 1]}" == -* ]]; then
+                        words="@ORDERS@ $(_pbghost_own)" files=yes
+                    fi ;;
             esac
             # An option of these commands wants something else.
             [[ "${COMP_WORDS[at]}" == -* ]] && words="" files="" ;;

@@ -15,7 +15,7 @@ use crate::limits::{self, LimitArgs};
 use crate::options::ConfigArgs;
 use crate::output;
 use crate::terminal::{self, Terminal};
-use pbg_session::orders::{Loader, Wanted, wanted};
+use pbg_session::orders::{Wanted, wanted};
 
 /// Compare bucket orders without training.
 ///
@@ -78,11 +78,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let setting = Setting::new(&args.config, &args.grid, terminal)?;
     let rates = args.rates.rates();
-    let mut config = setting.config().cloned();
-    if let Some(config) = &mut config {
-        args.limits.apply(&mut config.plugins.limits)?;
-    }
-    let loader = Loader::with_limits(config, args.limits.limits()?, rates, &terminal)?;
+    let loader = setting.loader(&args.limits, rates, &terminal)?;
     let mut orders = loader.orders(&args.order);
     let mut comparison = Comparison {
         rates,

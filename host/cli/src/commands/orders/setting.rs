@@ -1,4 +1,4 @@
-//! What orders are compared on: grids, buffers, sizes, rates.
+//! What orders plan for: grids, buffers, sizes, rates.
 
 use std::path::Path;
 
@@ -10,9 +10,11 @@ use pbg_train::Resolved;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
+use crate::limits::LimitArgs;
 use crate::load;
 use crate::options::{ConfigArgs, Overrides};
 use crate::terminal::Terminal;
+use pbg_session::orders::Loader;
 
 /// More buckets than this are no grid that a plugin can answer for.
 const MAX_PARTITIONS: i64 = 4096;
@@ -82,7 +84,7 @@ impl GridArgs {
     }
 
     /// The pass over a grid of `partitions`.
-    pub(super) fn pass(&self, partitions: u32, buffer: u32, seed: u64) -> Pass {
+    fn pass(&self, partitions: u32, buffer: u32, seed: u64) -> Pass {
         self.sizes()
             .pass(partitions, self.rhs_partitions, buffer, seed)
     }
@@ -119,7 +121,7 @@ impl Setting {
                 return Err(Failure::message(FailureKind::Usage, text));
             }
             if config.config.is_none() && !Path::new(load::DEFAULT_NAME).exists() {
-                let text = "there is nothing to compare on";
+                let text = "there is nothing to plan for";
                 let help = "name a configuration, or a grid: --partitions 16 --buffer 4";
                 return Err(Failure::message(FailureKind::Usage, text).help(help));
             }
@@ -141,6 +143,28 @@ impl Setting {
             Self::Config(resolved) => Some(resolved.config()),
             Self::Grid(_) => None,
         }
+    }
+
+    /// Where orders are loaded: with what the configuration says of plugins, and `limits`.
+    ///
+    /// # Errors
+    /// When a limit is none, or the machine has no support for the sandbox.
+    pub(super) fn loader(
+        &self,
+        limits: &LimitArgs,
+        rates: Rates,
+        terminal: &Terminal,
+    ) -> Result<Loader> {
+        let mut config = self.config().cloned();
+        if let Some(config) = &mut config {
+            limits.apply(&mut config.plugins.limits)?;
+        }
+        Loader::with_limits(config, limits.limits()?, rates, terminal)
+    }
+
+    /// The seed to plan with where none is asked for.
+    pub(super) fn seed(&self) -> u64 {
+        self.config().map_or(0, |config| config.seed)
     }
 
     /// The grids' partitions; one unnamed grid for a configuration.
@@ -169,14 +193,24 @@ impl Setting {
         buffer: u32,
         seeds: u64,
     ) -> Result<Vec<(u64, Pass)>> {
-        let first = self.config().map_or(0, |config| config.seed);
-        let numbers = (0..seeds).map(|n| first.wrapping_add(n));
-        let pass = |seed| match self {
+        let numbers = (0..seeds).map(|n| self.seed().wrapping_add(n));
+        numbers
+            .map(|seed| Ok((seed, self.pass(partitions, buffer, seed)?)))
+            .collect()
+    }
+
+    /// The pass with one seed.
+    ///
+    /// # Errors
+    /// When the dataset cannot be read.
+    pub(super) fn pass(&self, partitions: Option<u32>, buffer: u32, seed: u64) -> Result<Pass> {
+        match self {
             Self::Grid(grid) => Ok(grid.pass(partitions.unwrap_or(1), buffer, seed)),
-            Self::Config(resolved) => resolved
-                .with(|config| (config.seed, config.buffer_partitions) = (seed, buffer))
-                .and_then(|resolved| resolved.first_pass()),
-        };
-        numbers.map(|seed| Ok((seed, pass(seed)?))).collect()
+            Self::Config(resolved) => {
+                let resolved = resolved
+                    .with(|config| (config.seed, config.buffer_partitions) = (seed, buffer))?;
+                Ok(resolved.first_pass()?)
+            }
+        }
     }
 }

@@ -7,15 +7,19 @@ use pbg_core::strategy::Pass;
 use pbg_lab::analysis::Analysis;
 use pbg_lab::replay::{Load, Replay};
 
-use super::setting::{GridArgs, RateArgs};
+use super::setting::{GridArgs, RateArgs, Setting};
 use crate::failure::{Failure, Result};
 use crate::format;
 use crate::kind::FailureKind;
 use crate::limits::LimitArgs;
+use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
-use pbg_session::orders::{Loader, Wanted, wanted};
+use pbg_session::orders::{Wanted, wanted};
 
 /// Show the plan of an order: when each bucket is trained, and what the buffer holds.
+///
+/// Either the first pass of a configuration over its dataset, with its buffer, seed and parameters of
+/// plugins, or a grid of any size (`--partitions`).
 ///
 /// The grid has one row per left partition and one column per right partition; a number is the
 /// position of the bucket in the plan, counted from 0. The timeline has one row per state of the
@@ -25,6 +29,7 @@ use pbg_session::orders::{Loader, Wanted, wanted};
 #[command(after_help = "\
 Examples:
   pbg-host orders show inside_out --partitions 8 --buffer 3
+  pbg-host orders show beta pbg.toml
   pbg-host orders show my_order.wasm --partitions 16 --buffer 4 --seed 7
   pbg-host orders show random --partitions 4 --buffer 2 --json > plan.json")]
 pub(crate) struct Args {
@@ -32,15 +37,19 @@ pub(crate) struct Args {
     /// `beta:assignment=random`.
     #[arg(value_name = "ORDER", value_parser = wanted)]
     order: Wanted,
+    /// Which configuration.
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Which grid.
     #[command(flatten)]
     grid: GridArgs,
-    /// Partitions that fit the buffer [default: a quarter of the partitions].
+    /// Partitions that fit the buffer [default: that of the configuration, or a quarter of the
+    /// partitions].
     #[arg(long, short = 'c', value_name = "C", value_parser = clap::value_parser!(u32).range(2..))]
     buffer: Option<u32>,
-    /// Seed of the plan.
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    seed: u64,
+    /// Seed of the plan [default: that of the configuration, or 0].
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
     /// How fast things go.
     #[command(flatten)]
     rates: RateArgs,
@@ -55,17 +64,20 @@ pub(crate) struct Args {
 /// Shows it.
 ///
 /// # Errors
-/// When the order cannot be loaded or does not plan.
+/// When there is no grid or more than one, or the order cannot be loaded or does not plan.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let &[partitions] = args.grid.partitions.as_slice() else {
+    let setting = Setting::new(&args.config, &args.grid, terminal)?;
+    let grids = setting.grids();
+    let [partitions] = grids[..] else {
         let text = "one grid is shown at a time: name it with --partitions P";
         return Err(Failure::message(FailureKind::Usage, text));
     };
-    let buffer = args.buffer.unwrap_or((partitions / 4).max(2));
-    let mut order =
-        Loader::with_limits(None, args.limits.limits()?, args.rates.rates(), &terminal)?
-            .load(&args.order)?;
-    let pass = args.grid.pass(partitions, buffer, args.seed);
+    let configured = setting.buffers(partitions)[0];
+    let buffer = args.buffer.unwrap_or(configured);
+    let seed = args.seed.unwrap_or(setting.seed());
+    let loader = setting.loader(&args.limits, args.rates.rates(), &terminal)?;
+    let mut order = loader.load(&args.order)?;
+    let pass = setting.pass(partitions, buffer, seed)?;
     let plan = order
         .plan(&pass)
         .map_err(|error| Failure::new(FailureKind::Plugin, error))?;
@@ -78,7 +90,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     let analysis = Analysis::new(&pass, &plan, &args.rates.rates());
     terminal::print(|out| {
-        writeln!(out, "{}, seed {}", order.id(), args.seed)?;
+        writeln!(out, "{}, seed {seed}", order.id())?;
         print_grid(out, &pass, &plan)?;
         writeln!(out)?;
         Timeline {

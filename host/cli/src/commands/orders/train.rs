@@ -12,6 +12,7 @@ use pbg_report::{pages, table};
 use pbg_train::{Allowed, Resolved};
 
 use crate::failure::{Failure, Result};
+use crate::interrupt::Unit;
 use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
@@ -82,7 +83,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         .study
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{}-study", config.checkpoint_path)));
-    let stop = interrupt::watch_buckets(Box::new(move |line| terminal.say(line)))?;
+    let stop =
+        interrupt::watch_training(Unit::of(config), Box::new(move |line| terminal.say(line)))?;
     let runs = runs::Runs {
         resolved: &resolved,
         ranking: &ranking,

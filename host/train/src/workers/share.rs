@@ -1,0 +1,294 @@
+//! One worker's edges of a bucket, batch by batch.
+
+use std::mem::take;
+use std::slice::Chunks;
+use std::sync::RwLock;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use pbg_core::batching::ByRelation;
+use pbg_core::event::TrainStats;
+use pbg_core::seed::{self, Purpose};
+use pbg_core::strategy::{Draw, LossWorker};
+use pbg_kernels::device::PlannedBatch;
+use pbg_kernels::negatives::NegativeDraws;
+use pbg_kernels::step::{Batch, BatchJob, BatchStats, StepError};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::Hall;
+use crate::draws::Drawing;
+use crate::error::RunError;
+use crate::executor::Executor;
+use crate::planning::{Planning, PreparedBatch};
+use crate::within::{Drawn, Share};
+use crate::work::{Columns, Work};
+
+/// The part of one bucket of one worker, or of several that train every batch together.
+pub(super) struct WorkerShare<'a, 'c> {
+    hall: &'a Hall<'a, 'c>,
+    trainers: &'a mut [Executor],
+    losses: &'a mut [Box<dyn LossWorker>],
+    work: &'a Work<'c>,
+    /// Its number among the shares.
+    number: usize,
+    /// How much of it is trained.
+    pub(super) share: Share,
+    /// Whether it may be left before its end.
+    leaves: bool,
+    reports: &'a SyncSender<TrainStats>,
+    unreported: TrainStats,
+    rng: Xoshiro256PlusPlus,
+    columns: Columns,
+    draws: NegativeDraws,
+    pub(super) stats: TrainStats,
+    /// Time spent asking the relation sampler.
+    pub(super) sampler: Duration,
+    /// Time spent waiting for planned batches.
+    pub(super) waited: Duration,
+}
+
+impl<'a, 'c> WorkerShare<'a, 'c> {
+    pub(super) fn new(
+        hall: &'a Hall<'a, 'c>,
+        (trainers, losses): (&'a mut [Executor], &'a mut [Box<dyn LossWorker>]),
+        (number, share): (usize, &Share),
+        reports: &'a SyncSender<TrainStats>,
+    ) -> Self {
+        let work = hall.course.work;
+        Self {
+            hall,
+            trainers,
+            losses,
+            work,
+            number,
+            share: share.clone(),
+            leaves: hall.course.span.stop.is_some(),
+            reports,
+            unreported: TrainStats::default(),
+            rng: work.stream(Purpose::Negatives, number as u64),
+            columns: Columns::default(),
+            draws: NegativeDraws::default(),
+            stats: TrainStats::default(),
+            sampler: Duration::ZERO,
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// Trains what is left of `edges`, or as much of it until it is to be left.
+    pub(super) fn train(&mut self, edges: &[u32]) -> Result<(), RunError> {
+        self.share.done = match self.work.blueprint.spec.is_dynamic() {
+            true => self.train_batches(edges)?,
+            false => edges.is_empty() || self.train_by_relation(edges)?,
+        };
+        if self.share.done {
+            self.share.draws = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Whether training ends before the next batch.
+    fn halts(&self) -> bool {
+        let Hall { failed, course, .. } = self.hall;
+        failed.load(Ordering::Relaxed) || self.leaves && course.span.is_over()
+    }
+
+    /// Batches of edges of any relation. Says whether all are trained.
+    fn train_batches(&mut self, edges: &[u32]) -> Result<bool, RunError> {
+        let mut batches = edges.chunks(self.hall.course.batch_size as usize);
+        let trained = usize::try_from(self.share.batches).unwrap_or(usize::MAX);
+        for indices in batches.by_ref().take(trained) {
+            if self.halts() {
+                return Ok(false);
+            }
+            self.pass_over(indices.len(), None)?;
+        }
+        if let Some(mut planning) = Executor::planning(self.trainers) {
+            let result = self.train_planned(batches, &mut planning);
+            Executor::plans_again(self.trainers, planning);
+            return result;
+        }
+        for indices in batches {
+            if self.halts() {
+                return Ok(false);
+            }
+            self.step(indices, None)?;
+        }
+        Ok(true)
+    }
+
+    /// The same, the next batches planned by a group of its own while one is trained.
+    fn train_planned(
+        &mut self,
+        batches: Chunks<'_, u32>,
+        planning: &mut Planning,
+    ) -> Result<bool, RunError> {
+        let work = self.work;
+        let rng = self.rng.clone();
+        let mut done = false;
+        planning.ahead(work, batches, rng, &mut |batches| {
+            loop {
+                let waiting = Instant::now();
+                let next = work.training.waits_for_input(|| batches.next());
+                self.waited += waiting.elapsed();
+                let Some(PreparedBatch {
+                    columns,
+                    draws,
+                    plan,
+                }) = next
+                else {
+                    done = true;
+                    return Ok(());
+                };
+                if self.halts() {
+                    return Ok(());
+                }
+                let plan = plan.map_err(|error| self.locate(error))?;
+                self.train_batch(&columns.batch(None), &draws, None, Some(plan))?;
+                batches.give_back(columns, draws);
+            }
+        })?;
+        Ok(done)
+    }
+
+    /// Single-relation batches. Says whether all are trained.
+    fn train_by_relation(&mut self, edges: &[u32]) -> Result<bool, RunError> {
+        let course = self.hall.course;
+        let relations = self.work.blueprint.spec.relation_count();
+        let groups = ByRelation::new(edges, &self.work.edges.rel, relations);
+        let seed = seed::derive(
+            self.work.seed,
+            Purpose::Relations,
+            &self.work.coordinates(self.number as u64),
+        );
+        let mut drawing =
+            self.ask(|| Drawing::new(course.samplers, groups, course.batch_size, seed))?;
+        let trained = take(&mut self.share.draws);
+        let caught_up = self.catch_up(&mut drawing, &trained);
+        self.share.draws = trained;
+        if !caught_up? {
+            return Ok(false);
+        }
+        while let Some((relation, range)) = self.ask(|| drawing.next())? {
+            if self.halts() {
+                return Ok(false);
+            }
+            let edges = range.len() as u32;
+            let loss = self.step(drawing.edges(range), Some(relation))?;
+            self.ask(|| drawing.observe(relation, loss))?;
+            let draw = Draw { relation, edges };
+            self.remember(Drawn { draw, loss });
+        }
+        Ok(true)
+    }
+
+    /// Brings the relation sampler and the draws of negatives behind batches that are trained. Says whether they are.
+    fn catch_up(&mut self, drawing: &mut Drawing<'_>, trained: &[Drawn]) -> Result<bool, RunError> {
+        if trained.is_empty() {
+            return Ok(true);
+        }
+        let left = drawing.left_behind(trained);
+        let left = left.map_err(|broken| self.hall.course.damaged(broken))?;
+        for Drawn { draw, .. } in trained {
+            if self.halts() {
+                return Ok(false);
+            }
+            self.pass_over(draw.edges as usize, Some(draw.relation))?;
+        }
+        self.ask(|| drawing.go_on(trained, left))?;
+        Ok(true)
+    }
+
+    /// Draws for a batch that is trained what was drawn for it.
+    fn pass_over(&mut self, edges: usize, relation: Option<u32>) -> Result<(), RunError> {
+        self.work
+            .draw(edges, relation, &mut self.draws, &mut self.rng)
+    }
+
+    /// Keeps what a trained batch was, in case that the bucket is left. Behind more batches than can be kept it is not.
+    fn remember(&mut self, drawn: Drawn) {
+        let Hall { course, parts, .. } = self.hall;
+        if self.leaves && self.share.draws.len() < course.span.most_draws(parts.len()) {
+            self.share.draws.push(drawn);
+        } else {
+            self.leaves = false;
+            self.share.draws = Vec::new();
+        }
+    }
+
+    /// A call of the relation sampler.
+    fn ask<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let asked = Instant::now();
+        let answer = call();
+        self.sampler += asked.elapsed();
+        answer
+    }
+
+    /// Trains one batch; returns its mean loss.
+    fn step(&mut self, indices: &[u32], relation: Option<u32>) -> Result<f32, RunError> {
+        let (mut columns, mut draws) = (take(&mut self.columns), take(&mut self.draws));
+        self.work
+            .prepare(indices, relation, &mut columns, &mut draws, &mut self.rng)?;
+        let loss = self.train_batch(&columns.batch(relation), &draws, relation, None)?;
+        (self.columns, self.draws) = (columns, draws);
+        Ok(loss)
+    }
+
+    /// Trains a batch that is prepared, and planned where it was planned ahead; returns its mean loss.
+    fn train_batch(
+        &mut self,
+        batch: &Batch<'_>,
+        draws: &NegativeDraws,
+        relation: Option<u32>,
+        plan: Option<PlannedBatch>,
+    ) -> Result<f32, RunError> {
+        let work = self.work;
+        let tables = work.tables(relation.unwrap_or(0))?;
+        let gate = work.gate.map(RwLock::read);
+        let job = BatchJob {
+            batch,
+            tables: &tables,
+            params: work.params,
+            draws,
+        };
+        let stats = match plan {
+            Some(plan) => Executor::train_planned(self.trainers, self.losses, &job, plan),
+            None => Executor::train_together(self.trainers, self.losses, &job),
+        };
+        let stats = stats.map_err(|error| self.locate(error))?;
+        drop(gate);
+        work.loss.observe(stats.count, stats.loss())?;
+        let stats = sums(&stats);
+        self.share.batches += 1;
+        self.stats.add(&stats);
+        self.unreported.add(&stats);
+        if self.reports.try_send(self.unreported).is_ok() {
+            self.unreported = TrainStats::default();
+        }
+        Ok(stats.mean_loss() as f32)
+    }
+
+    fn locate(&self, error: StepError) -> RunError {
+        match error {
+            StepError::NonFinite(what) => RunError::NotFinite {
+                pass: self.work.pass,
+                bucket: self.work.bucket,
+                worker: self.number,
+                batch: usize::try_from(self.share.batches).unwrap_or(usize::MAX),
+                what: what.to_string(),
+            },
+            StepError::Strategy(error) => RunError::Strategy(error),
+            other => RunError::Step(other),
+        }
+    }
+}
+
+fn sums(stats: &BatchStats) -> TrainStats {
+    TrainStats {
+        count: stats.count as u64,
+        loss: stats.loss() + stats.loss_relations,
+        reg: stats.reg,
+        violators_lhs: stats.violators_lhs,
+        violators_rhs: stats.violators_rhs,
+    }
+}
