@@ -74,7 +74,7 @@ impl FailureKind {
             Self::NotFinite => "training produced a value that is not finite",
             Self::Io => "the system refused: disk full, permissions, memory",
             Self::Locked => {
-                "another run is using the checkpoint or the dataset, or another export the folder"
+                "another run is using the checkpoint or the dataset, another export the folder, or another build the index"
             }
             Self::Cluster => {
                 "several machines: the others cannot be reached, or refuse this trainer; the same command resumes"

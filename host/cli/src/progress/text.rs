@@ -1,12 +1,16 @@
 //! What an event is in words: one line, or nothing for events that only move the bar.
 
 use clap::builder::styling::{AnsiColor, Style};
-use pbg_core::event::{Event, IoStats, LogLevel, RankStats, Resumed, TrainStats};
+use pbg_core::event::{Event, LogLevel, Resumed};
 use pbg_core::text::escaped_lines;
 
 use super::tracker::Tracker;
 use crate::terminal::Terminal;
 use crate::{format, notes};
+pub(crate) use figures::traffic;
+use figures::{epoch_parts, validated};
+
+mod figures;
 
 /// The line that reports `event`; `tracker` has seen it already.
 pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<String> {
@@ -241,39 +245,6 @@ fn resuming(resumed: &Resumed, epochs: u32, buckets: u64, tracker: &Tracker) -> 
     format!("\nresuming at {position} of checkpoint version {version}, {behind}")
 }
 
-/// Losses, ranks, speed and traffic of an epoch.
-fn epoch_parts(
-    stats: &TrainStats,
-    eval_before: Option<&RankStats>,
-    seconds: f64,
-    io: &IoStats,
-) -> Vec<String> {
-    let mut parts = vec![format!("loss {}", format::loss(stats.mean_loss()))];
-    if stats.reg != 0.0 && stats.count > 0 {
-        let reg = format::loss(stats.reg / stats.count as f64);
-        parts.push(format!("reg {reg}"));
-    }
-    parts.extend(eval_before.map(held_out));
-    parts.push(format!(
-        "{} edges in {} ({}/s)",
-        format::count(stats.count as f64),
-        format::seconds(seconds),
-        format::count(stats.count as f64 / seconds.max(1e-9)),
-    ));
-    parts.extend(traffic(io));
-    parts
-}
-
-fn validated(edges: &str, ranks: &RankStats, seconds: f64) -> String {
-    format!(
-        "  {edges}: filtered MRR {:.4} Hits@10 {:.4}, {} edges in {}",
-        ranks.mrr,
-        ranks.hits_at_10,
-        format::count(ranks.count as f64),
-        format::seconds(seconds),
-    )
-}
-
 /// How a log line of this level looks; none: not shown.
 fn style_of(level: LogLevel, terminal: &Terminal) -> Option<Style> {
     match level {
@@ -282,27 +253,6 @@ fn style_of(level: LogLevel, terminal: &Terminal) -> Option<Style> {
         LogLevel::Debug if !terminal.verbose => None,
         LogLevel::Info | LogLevel::Debug => Some(Style::new()),
     }
-}
-
-fn held_out(stats: &RankStats) -> String {
-    format!(
-        "held-out MRR {:.3} Hits@10 {:.3}",
-        stats.mrr, stats.hits_at_10
-    )
-}
-
-/// `I/O 12 loads, 9 writes, 2.2 GiB, waited 0.3 s`; nothing when nothing moved.
-pub(crate) fn traffic(io: &IoStats) -> Option<String> {
-    if io.loads + io.writes == 0 {
-        return None;
-    }
-    Some(format!(
-        "I/O {}, {}, {}, waited {}",
-        format::plural(io.loads, "load"),
-        format::plural(io.writes, "write"),
-        format::bytes(io.bytes_read.saturating_add(io.bytes_written)),
-        format::seconds(io.stood_still()),
-    ))
 }
 
 /// Speed, loss and time left: what is true at this moment.
@@ -322,7 +272,7 @@ pub(crate) fn now(tracker: &Tracker) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::event::CallSeconds;
+    use pbg_core::event::{CallSeconds, IoStats, RankStats, TrainStats};
 
     use super::*;
 
