@@ -149,3 +149,25 @@ fn trainers_are_measured_beside_rounds_without_waits() {
         .fails(2, &["nowhere/deep is no folder"]);
     nothing_stays(&place);
 }
+
+#[test]
+fn check_says_how_long_an_epoch_takes() {
+    let place = Workplace::with_dataset(CONFIG);
+    let found = figures(
+        &place,
+        "check --time",
+        &[
+            "/time/edges",
+            "/time/measured_edges",
+            "/time/measured_seconds",
+            "/time/seconds_per_epoch",
+        ],
+    );
+    // The graph is small, so it was trained whole.
+    assert_eq!(found[0].1, found[1].1);
+    assert_eq!(found[2].1, found[3].1);
+    let text = place.run(["check", "--time"]).succeeds().stdout;
+    assert!(text.contains("time, about"), "{text}");
+    assert!(!place.path("model").exists());
+    nothing_stays(&place);
+}

@@ -21,6 +21,7 @@ mod output;
 mod patient;
 mod progress;
 mod relay;
+mod scratch;
 mod tensorboard;
 mod terminal;
 mod together;

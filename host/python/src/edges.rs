@@ -181,6 +181,8 @@ fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportO
         columns: columns.map_err(|what: String| usage(format!("columns: {what}")))?,
         threads: given.threads,
         memory: given.memory,
+        names_memory: pbg_train::memory_for_names(),
+        names_in: None,
         entity_min_count: given.entity_min_count,
         relation_min_count: given.relation_min_count,
         dictionary: given.dictionary,
@@ -198,6 +200,18 @@ fn shown(progress: ImportProgress) -> (String, u64, u64) {
             total_bytes,
             ..
         } => (format!("reading {set}"), bytes, total_bytes),
+        ImportProgress::NamesToDisk { why } => {
+            let what = format!("{why}: names are sorted on the disk, and reading begins anew");
+            (what, 0, 0)
+        }
+        ImportProgress::Numbering { bytes, total_bytes } => {
+            ("numbering names".to_owned(), bytes, total_bytes)
+        }
+        ImportProgress::Joining {
+            set,
+            edges,
+            total_edges,
+        } => (format!("numbering edges of {set}"), edges, total_edges),
         ImportProgress::Assigning { entities } => ("placing entities".to_owned(), 0, entities),
         ImportProgress::Writing {
             set,

@@ -65,7 +65,9 @@ impl From<ImportError> for Failure {
             | ImportError::Input { .. }
             | ImportError::TooMany { .. }
             | ImportError::Occupied { .. } => FailureKind::Data,
-            ImportError::Usage { .. } | ImportError::Memory { .. } => FailureKind::Usage,
+            ImportError::Usage { .. } | ImportError::Memory { .. } | ImportError::Names { .. } => {
+                FailureKind::Usage
+            }
             ImportError::Cancelled => FailureKind::Interrupted,
         };
         Self::new(kind, error)

@@ -1,10 +1,11 @@
 //! Import: from edges as text or tables to a dataset.
 //!
-//! The edges are read once: a reader cuts the files into blocks, workers parse them and replace
+//! The edges are read once (and once more where their names turn out not to fit in memory): a reader cuts the files into blocks, workers parse them and replace
 //! names by provisional numbers, and the calling thread collects the results in the order of the
 //! files and spills them to disk. When all names are known they get their partitions and
 //! offsets, by a shuffle that depends on nothing but names and seed, and the spilled edges are
-//! sorted by bucket. Neither the number of threads nor their timing leaves a trace in the result.
+//! sorted by bucket. Neither the number of threads nor their timing leaves a trace in the result, nor does it matter
+//! whether names were in memory or on the disk ([`on_disk`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -25,6 +26,7 @@ mod error;
 mod features;
 mod intern;
 mod memory;
+mod on_disk;
 mod pipeline;
 mod relations;
 mod report;
@@ -54,9 +56,13 @@ pub struct ImportOptions {
     pub columns: Option<Columns>,
     /// Worker threads. Default: one per core.
     pub threads: Option<usize>,
-    /// Bytes that names and buffers may take together, at least [`LEAST_MEMORY`]. Default: what the
-    /// names need, and 256 MiB of buffers.
+    /// Bytes that names and buffers may take together, at least [`LEAST_MEMORY`]. Names that do not fit are sorted on the
+    /// disk. Default: `names_memory`, and 256 MiB of buffers.
     pub memory: Option<u64>,
+    /// Bytes that names may take where `memory` does not say so. Default: what they need.
+    pub names_memory: Option<u64>,
+    /// Where the names of entities are. Default: in files where the edges are more than [`LARGE`], else in memory.
+    pub names_in: Option<NamesIn>,
     /// Entities in fewer edges are left out, with their edges.
     pub entity_min_count: u32,
     /// Relations with fewer edges are left out, with their edges.
@@ -68,6 +74,19 @@ pub struct ImportOptions {
     /// Files with the features of the entities of featurized types.
     pub features: Vec<(String, PathBuf)>,
 }
+
+/// Where an import keeps the names of entities while it numbers them. The dataset is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamesIn {
+    /// In memory; if they do not fit, the import begins anew with names in files.
+    Memory,
+    /// In files beside the target, which take about what the edges take as text. For many names this is the faster way:
+    /// the table of each file's names fits the processor's cache.
+    Files,
+}
+
+/// Bytes of all files of edges from which on names are in files.
+pub const LARGE: u64 = 256 << 20;
 
 /// How far an import is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +101,27 @@ pub enum ImportProgress {
         total_bytes: u64,
         /// Edges read so far.
         edges: u64,
+    },
+    /// Names do not fit in memory: reading begins anew, with names on the disk.
+    NamesToDisk {
+        /// Why.
+        why: String,
+    },
+    /// Names on the disk get their numbers.
+    Numbering {
+        /// Bytes of names that have theirs.
+        bytes: u64,
+        /// Bytes of all names, as often as they occur.
+        total_bytes: u64,
+    },
+    /// Edges get the numbers of their names.
+    Joining {
+        /// Edge set.
+        set: String,
+        /// Its edges that have theirs.
+        edges: u64,
+        /// All its edges.
+        total_edges: u64,
     },
     /// Entities get their places.
     Assigning {
@@ -114,17 +154,48 @@ pub fn run(
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
     check_sets(sets)?;
+    let names_in = options.names_in.unwrap_or_else(|| {
+        let files = sets.iter().flat_map(|(_, files)| files);
+        let bytes: u64 = files.filter_map(|path| files::size(path).ok()).sum();
+        match bytes > LARGE && types::only_in_memory(schema).is_none() {
+            true => NamesIn::Files,
+            false => NamesIn::Memory,
+        }
+    });
+    match run_with(names_in, schema, sets, options, progress) {
+        Err(ImportError::Names { what }) if types::only_in_memory(schema).is_none() => {
+            tell(progress, ImportProgress::NamesToDisk { why: what })?;
+            run_with(NamesIn::Files, schema, sets, options, progress)
+        }
+        result => result,
+    }
+}
+
+fn run_with(
+    names_in: NamesIn,
+    schema: &Schema,
+    sets: &[(String, Vec<PathBuf>)],
+    options: &ImportOptions,
+    progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+) -> Result<ImportReport, ImportError> {
+    if names_in == NamesIn::Files
+        && let Some(why) = types::only_in_memory(schema)
+    {
+        let what = format!("names can only be in memory, not on the disk, where {why}");
+        return Err(ImportError::usage(what));
+    }
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or_else(cores).max(1);
-    let memory = memory::Memory::new(options.memory, threads)?;
+    let memory = memory::Memory::new(options, threads)?;
     let target = &options.target;
     let old = previous(target, options)?;
-    let types = types::Types::new(schema, old.as_ref(), options)?;
+    let types = types::Types::new(schema, old.as_ref(), (options, names_in))?;
     let relations = relations::RelationTable::new(schema, &types, old.as_ref())?;
     let staging = target::Staging::create(target)?;
     let job = ImportJob {
         schema,
         options,
+        names_in,
         types: &types,
         relations: &relations,
         old: old.as_ref(),
@@ -134,10 +205,8 @@ pub fn run(
     };
     memory.check_names(&types)?;
 
-    let spills = pipeline::read_all(&job, sets, progress)?;
-    let entities = types.names.iter().map(|n| n.len() as u64).sum();
-    tell(progress, ImportProgress::Assigning { entities })?;
-    let (manifest, report) = job.write(spills, progress)?;
+    let (spills, numbered) = job.read(sets, progress)?;
+    let (manifest, report) = job.write(spills, numbered.as_ref(), progress)?;
     target::complete(staging, target, &manifest)?;
     Ok(ImportReport {
         path: target.clone(),
@@ -149,6 +218,7 @@ pub fn run(
 struct ImportJob<'a> {
     schema: &'a Schema,
     options: &'a ImportOptions,
+    names_in: NamesIn,
     types: &'a types::Types,
     relations: &'a relations::RelationTable,
     /// The dataset whose ids are kept.
@@ -159,10 +229,37 @@ struct ImportJob<'a> {
 }
 
 impl ImportJob<'_> {
+    /// Reads all edges, and numbers names on the disk.
+    fn read(
+        &self,
+        sets: &[(String, Vec<PathBuf>)],
+        progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+    ) -> Result<(Vec<spill::Spill>, Option<on_disk::Numbered>), ImportError> {
+        if self.names_in == NamesIn::Memory {
+            let spills = pipeline::read_all(self, sets, None, progress)?;
+            return Ok((spills, None));
+        }
+        if let Some(old) = self.old {
+            on_disk::scatter_known(self, old)?;
+        }
+        let mut shards = on_disk::Shards::create(self)?;
+        let unnamed = pipeline::read_all(self, sets, Some(&mut shards), progress)?;
+        let (spills, numbered) = on_disk::number_all(self, unnamed, shards, progress)?;
+        Ok((spills, Some(numbered)))
+    }
+
+    /// What the hashes that shuffle entities begin with, by type.
+    fn shuffling_seeds(&self) -> Vec<u64> {
+        let seed = |entity_type: &str| assign::shuffling_seed(self.options.seed, entity_type);
+        let types = self.types.names.iter();
+        types.map(|names| seed(&names.entity_type)).collect()
+    }
+
     /// Everything after reading: places, dictionaries, relations, sorted edges.
     fn write(
         &self,
         spills: Vec<spill::Spill>,
+        numbered: Option<&on_disk::Numbered>,
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
     ) -> Result<(Manifest, ImportReport), ImportError> {
         let mut report = ImportReport::default();
@@ -181,7 +278,13 @@ impl ImportJob<'_> {
             .files
             .insert(manifest.relations.file.clone(), summary);
 
-        let places = self.place_entities(&mut manifest, &mut report)?;
+        let places = self.place_entities(numbered)?;
+        let entities = places.iter().map(assign::Places::total).sum();
+        tell(progress, ImportProgress::Assigning { entities })?;
+        self.write_entities((&places, numbered), &mut manifest, &mut report)?;
+        if numbered.is_some() {
+            on_disk::forget(self)?;
+        }
         for spill in spills {
             let dropped_from = spill.edges;
             let (info, summary) = bucketize::run(self, &spill, &places, progress)?;
@@ -199,23 +302,45 @@ impl ImportJob<'_> {
         Ok((manifest, report))
     }
 
+    /// The places of the entities of every type.
     fn place_entities(
         &self,
+        numbered: Option<&on_disk::Numbered>,
+    ) -> Result<Vec<assign::Places>, ImportError> {
+        let types = self.types.names.iter().enumerate();
+        let place = |(index, names): (usize, &types::Names)| match numbered {
+            None => assign::Places::new(self, index),
+            Some(numbered) => {
+                let new = numbered.total(index).new;
+                assign::Places::ranked(&names.known_counts, new, &names.entity_type)
+            }
+        };
+        types.map(place).collect()
+    }
+
+    /// Writes dictionaries, and the features that some entities have.
+    fn write_entities(
+        &self,
+        (places, numbered): (&[assign::Places], Option<&on_disk::Numbered>),
         manifest: &mut Manifest,
         report: &mut ImportReport,
-    ) -> Result<Vec<assign::Places>, ImportError> {
-        let mut all = Vec::with_capacity(self.types.names.len());
-        for (index, names) in self.types.names.iter().enumerate() {
-            let places = assign::Places::new(self, index)?;
+    ) -> Result<(), ImportError> {
+        for (index, (names, places)) in self.types.names.iter().zip(places).enumerate() {
             let name = names.entity_type.clone();
             let file = format!("entities_{name}.arrow");
-            let summary = {
-                let names = names.interner.read();
-                let listed = places.order.iter().map(|&id| names.name(id));
-                write::dictionary(&self.folder.join(&file), listed, &places.counts)?
+            let path = self.folder.join(&file);
+            let (summary, names_crc32) = match numbered {
+                Some(numbered) => {
+                    on_disk::write_dictionary(self, (index, places), numbered, &path)?
+                }
+                None => {
+                    let names = names.interner.read();
+                    let listed = places.order().iter().map(|&id| names.name(id));
+                    write::dictionary(&path, listed, &places.counts)?
+                }
             };
-            manifest.files.insert(file.clone(), summary.0);
-            let features = features::import(self, index, &places, manifest, report)?;
+            manifest.files.insert(file.clone(), summary);
+            let features = features::import(self, index, places, manifest, report)?;
             let entity = &self.schema.entities[&name];
             manifest.entities.insert(
                 name.clone(),
@@ -223,22 +348,25 @@ impl ImportJob<'_> {
                     file,
                     num_partitions: entity.num_partitions,
                     counts: places.counts.clone(),
-                    names_crc32: summary.1,
+                    names_crc32,
                     featurized: entity.featurized,
                     features,
                 },
             );
+            let (absent, dropped) = match numbered.map(|numbered| numbered.total(index)) {
+                Some(counts) => (counts.absent, counts.dropped),
+                None => (names.absent(), names.len() as u64 - places.total()),
+            };
             report.types.push(TypeReport {
                 name,
-                entities: places.order.len() as u64,
-                known: names.known.len() as u64,
-                absent: names.absent(),
-                dropped: names.len() as u64 - places.order.len() as u64,
+                entities: places.total(),
+                known: names.known_total(),
+                absent,
+                dropped,
                 counts: places.counts.clone(),
             });
-            all.push(places);
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Ids are stable, so the edge sets that were not imported again are still right.

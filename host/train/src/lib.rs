@@ -61,7 +61,10 @@ pub use identity::Allowed;
 pub use index::{BuiltType, IndexOptions, IndexReport, Linking, Width, WithIndex};
 pub use losses::{GuardedLoss, traced};
 pub use member::{Actor, Cluster, ClusterError, Rehearsed, Scene, SyncLimits, rehearse};
-pub use memory::{TooLittle, addresses_are_limited, peak_bytes, require as require_memory};
+pub use memory::{
+    TooLittle, addresses_are_limited, for_names as memory_for_names, peak_bytes,
+    require as require_memory,
+};
 pub use pbg_kernels::executed;
 pub use query::{Chosen, Entity, Model, Neighbor};
 pub use resolved::Resolved;

@@ -37,7 +37,7 @@ pub fn require(what: &'static str, needed: u64) -> Result<(), TooLittle> {
     let occupied = kibibytes("/proc/self/status", "VmRSS:").unwrap_or(0);
     let mapped = kibibytes("/proc/self/status", "VmSize:").unwrap_or(0);
     let left = [
-        (free_bytes(), occupied, "on this machine"),
+        (free_on_machine(), occupied, "on this machine"),
         (group_bytes(), occupied, "in this control group"),
         (
             address_bytes(),
@@ -59,6 +59,19 @@ pub fn require(what: &'static str, needed: u64) -> Result<(), TooLittle> {
     Ok(())
 }
 
+/// Bytes that an import may take for names where its user says nothing: three quarters of what is free.
+#[must_use]
+pub fn for_names() -> Option<u64> {
+    free_bytes().map(|bytes| bytes / 4 * 3)
+}
+
+/// Bytes that this process may still take, where the system tells.
+#[must_use]
+pub(crate) fn free_bytes() -> Option<u64> {
+    let all = [free_on_machine(), group_bytes(), address_bytes()];
+    all.into_iter().flatten().min()
+}
+
 fn gibibytes(bytes: u64) -> String {
     match bytes >> 30 {
         0 => format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20)),
@@ -67,7 +80,7 @@ fn gibibytes(bytes: u64) -> String {
 }
 
 /// Memory that new processes find without others being swapped out, and what can be swapped out.
-fn free_bytes() -> Option<u64> {
+fn free_on_machine() -> Option<u64> {
     let of = |name| kibibytes("/proc/meminfo", name);
     Some(of("MemAvailable:")? + of("SwapFree:").unwrap_or(0))
 }

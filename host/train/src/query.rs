@@ -1,5 +1,6 @@
 //! Single questions to a trained model: nearest neighbours of an entity, the score of a triple.
 
+mod lookup;
 mod near;
 mod rows;
 
@@ -10,7 +11,7 @@ use pbg_core::model::Comparator;
 use pbg_kernels::rank::{self, Candidates, Queries, Ranker, Replacement};
 use pbg_kernels::step::Relations;
 use pbg_kernels::table::Table;
-use pbg_store::dataset::{Dictionary, EntityId};
+use pbg_store::dataset::EntityId;
 use serde::Serialize;
 
 use crate::error::{RunError, UnknownName};
@@ -18,6 +19,7 @@ use crate::resolved::Resolved;
 use crate::trained::{Missing, Trained};
 use crate::{names, plain};
 
+use lookup::Lookup;
 pub use rows::{Chosen, Entity};
 
 /// An entity and how near it is.
@@ -32,7 +34,7 @@ pub struct Neighbor {
 /// A model to ask. Tables are read as questions need them and kept.
 pub struct Model<'a> {
     trained: Trained<'a>,
-    dictionaries: Vec<Option<Dictionary>>,
+    lookups: Vec<Lookup>,
     tables: Vec<((usize, u32), Arc<Table>)>,
 }
 
@@ -44,10 +46,10 @@ impl Resolved {
     pub fn query(&self) -> Result<Model<'_>, RunError> {
         let trained = Trained::open(self)?;
         let types = trained.blueprint.layout.types.iter();
-        let dictionaries = types.map(|_| None).collect();
+        let lookups = types.map(|_| Lookup::default()).collect();
         Ok(Model {
             trained,
-            dictionaries,
+            lookups,
             tables: Vec::new(),
         })
     }
@@ -122,12 +124,10 @@ impl Model<'_> {
         type_index: usize,
         best: Vec<(f32, EntityId)>,
     ) -> Result<Vec<Neighbor>, RunError> {
-        let dictionary = self.dictionary(type_index)?;
-        let named = |(score, entity)| Neighbor {
-            name: dictionary.name_of(entity).unwrap_or_default().to_owned(),
-            score,
-        };
-        Ok(best.into_iter().map(named).collect())
+        let (scores, ids): (Vec<f32>, Vec<EntityId>) = best.into_iter().unzip();
+        let names = self.names(type_index, &ids)?;
+        let named = |(name, score)| Neighbor { name, score };
+        Ok(names.into_iter().zip(scores).map(named).collect())
     }
 
     /// The score of an edge. With dynamic relations: of its right side, as when left sides are
@@ -190,7 +190,7 @@ impl Model<'_> {
         let mut found = Vec::new();
         for (index, type_name) in types.iter().enumerate() {
             if entity_type.is_none_or(|t| t == type_name)
-                && let Some(id) = self.dictionary(index)?.find(name)
+                && let Some(id) = self.lookups[index].find((&self.trained, index), name)?
             {
                 found.push((index, id));
             }
@@ -211,13 +211,8 @@ impl Model<'_> {
         Err(unknown.into())
     }
 
-    fn dictionary(&mut self, type_index: usize) -> Result<&Dictionary, RunError> {
-        if self.dictionaries[type_index].is_none() {
-            self.dictionaries[type_index] = Some(self.trained.dictionary(type_index)?);
-        }
-        self.dictionaries[type_index]
-            .as_ref()
-            .ok_or(RunError::WorkerPanic)
+    fn names(&mut self, type_index: usize, ids: &[EntityId]) -> Result<Vec<String>, RunError> {
+        self.lookups[type_index].names((&self.trained, type_index), ids)
     }
 
     fn table(&mut self, type_index: usize, partition: u32) -> Result<Arc<Table>, RunError> {

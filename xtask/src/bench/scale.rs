@@ -4,6 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -17,6 +20,8 @@ const ENTITIES_PER_EDGE: f64 = 86.0 / 338.0;
 /// Relations of that graph.
 const RELATIONS: u64 = 14_824;
 const MIB: f64 = 1024.0 * 1024.0;
+/// How often the disk is looked at.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
@@ -37,15 +42,23 @@ pub(crate) struct Args {
     /// Partitions in memory.
     #[arg(long, default_value_t = 4)]
     buffer: u32,
-    /// Memory for names and buffers of the import, in MiB; some graphs need more.
+    /// Negatives of each edge and side: half of them in the batch, half drawn.
+    #[arg(long, default_value_t = 1000)]
+    negatives: u32,
+    /// Memory for names and buffers of the import, in MiB.
     #[arg(long, value_name = "MIB")]
     import_memory: Option<u64>,
+    /// Where graphs, datasets and models are made and removed again [default: target/scale].
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
 }
 
 /// A step, and what it took.
 struct Measured {
     name: &'static str,
     taken: Taken,
+    /// Most bytes of the disk that graph, dataset, model and export took together.
+    disk_bytes: u64,
 }
 
 /// One graph.
@@ -69,7 +82,10 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
     build::run(repo)?;
     let mut all = Vec::new();
     for &edges in &args.edges {
-        let folder = repo.root.join("target/scale");
+        let folder = match &args.folder {
+            Some(folder) => folder.join("scale"),
+            None => repo.root.join("target/scale"),
+        };
         if folder.exists() {
             fs::remove_dir_all(&folder)
                 .with_context(|| format!("cannot remove {}", folder.display()))?;
@@ -97,8 +113,10 @@ impl Size<'_> {
             dimension,
             partitions,
             buffer,
+            negatives,
             ..
         } = self.args;
+        let half = negatives / 2;
         format!(
             r#"dataset = "dataset"
 checkpoint_path = "model"
@@ -106,10 +124,10 @@ dimension = {dimension}
 comparator = "dot"
 dynamic_relations = true
 loss_fn = "softmax"
-batch_size = 10000
+batch_size = 5000
 chunk_size = 500
-num_batch_negs = 500
-num_uniform_negs = 500
+num_batch_negs = {half}
+num_uniform_negs = {half}
 num_epochs = 1
 eval_fraction = 0
 bucket_order = "inside_out"
@@ -175,15 +193,17 @@ operator = "complex_diagonal"
         let export = ["export", "pbg.toml", "--format", "npy", "--out", "export"];
         steps.push(self.step("export", &export)?);
         println!(
-            "  {:<20} {:>10} {:>10} {:>10}",
-            "", "seconds", "CPU-s", "peak MiB"
+            "  {:<20} {:>10} {:>10} {:>10} {:>14}",
+            "", "seconds", "CPU-s", "peak MiB", "peak disk MiB"
         );
-        for Measured { name, taken } in &steps {
+        for step in &steps {
             println!(
-                "  {name:<20} {:>10.1} {:>10.1} {:>10.0}",
-                taken.seconds,
-                taken.cpu_seconds,
-                taken.peak_bytes as f64 / MIB
+                "  {:<20} {:>10.1} {:>10.1} {:>10.0} {:>14.0}",
+                step.name,
+                step.taken.seconds,
+                step.taken.cpu_seconds,
+                step.taken.peak_bytes as f64 / MIB,
+                step.disk_bytes as f64 / MIB
             );
         }
         let traffic = self.traffic()?;
@@ -200,7 +220,7 @@ operator = "complex_diagonal"
 
     /// What `check` says beforehand.
     fn announced(&self) -> Result<()> {
-        let mut check = self.command(&["check", "pbg.toml", "--json"]);
+        let mut check = self.command(&["check", "pbg.toml", "--time", "--json"]);
         let text = step::output(&mut check, "see the message above")?;
         let report: Value = serde_json::from_str(&text).context("check gave no JSON")?;
         let sum = |parts: &Value| -> f64 {
@@ -209,17 +229,37 @@ operator = "complex_diagonal"
         };
         let (memory, disk) = (sum(&report["memory"]), sum(&report["disk"]));
         println!(
-            "  check: at most {:.0} MiB of memory to train, {:.0} MiB of disk",
+            "  check: at most {:.0} MiB of memory to train, {:.0} MiB of disk, some {:.0} s for the epoch",
             memory / MIB,
-            disk / MIB
+            disk / MIB,
+            report["time"]["seconds_per_epoch"]
+                .as_f64()
+                .unwrap_or(f64::NAN)
         );
         Ok(())
     }
 
     fn step(&self, name: &'static str, arguments: &[&str]) -> Result<Measured> {
         let log = arguments[0];
-        let taken = processes::run(&self.folder, log, [self.command(arguments)].into_iter())?;
-        Ok(Measured { name, taken })
+        let ended = AtomicBool::new(false);
+        let (taken, disk_bytes) = thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                let mut most = 0;
+                while !ended.load(Ordering::Relaxed) {
+                    most = bytes_below(&self.folder).max(most);
+                    thread::sleep(LOOK);
+                }
+                most
+            });
+            let taken = processes::run(&self.folder, log, [self.command(arguments)].into_iter());
+            ended.store(true, Ordering::Relaxed);
+            (taken, watch.join().unwrap_or_default())
+        });
+        Ok(Measured {
+            name,
+            taken: taken?,
+            disk_bytes,
+        })
     }
 
     fn traffic(&self) -> Result<f64> {

@@ -4,7 +4,6 @@ mod cluster;
 mod eval;
 mod import;
 mod kernels;
-mod scratch;
 mod storage;
 mod train;
 

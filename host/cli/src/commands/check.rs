@@ -1,5 +1,7 @@
 //! `pbg-host check`.
 
+mod time;
+
 use std::io::{self, Write};
 
 use pbg_core::batch_graph::pipeline::Device;
@@ -17,7 +19,9 @@ use crate::plugins::{self, Given};
 use crate::terminal::{self, Terminal};
 use crate::{format, load, notes};
 
-/// Check everything and show the memory and disk that training will need; starts nothing.
+use time::EpochTime;
+
+/// Check everything and show the memory and disk that training will need; starts nothing, but for `--time`.
 ///
 /// Reads the configuration, the dataset with the checksums of all its files, the checkpoint if there is
 /// one, and the plugins; asks the bucket order for the plan of the next pass. Training stays below the
@@ -27,6 +31,7 @@ use crate::{format, load, notes};
 Examples:
   pbg-host check
   pbg-host check pbg.toml --set buffer_partitions=4
+  pbg-host check pbg.toml --time
   pbg-host check pbg.toml --machines 4
   pbg-host check pbg.toml --plugin my_order.wasm --json")]
 pub(crate) struct Args {
@@ -43,6 +48,10 @@ pub(crate) struct Args {
     /// and disk are those of each.
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=256))]
     machines: Option<u32>,
+    /// Also train for ten seconds, beside the checkpoint in a folder that is removed again, and say how long an epoch
+    /// takes.
+    #[arg(long, conflicts_with = "machines")]
+    time: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -91,6 +100,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         order: order.id().to_string(),
         plan,
         together,
+        time: match args.time {
+            true => Some(measured(&resolved, &given, terminal)?),
+            false => None,
+        },
         needs,
     };
     if args.json {
@@ -121,6 +134,15 @@ struct Report {
     plan: PlanCost,
     #[serde(skip_serializing_if = "Option::is_none")]
     together: Option<Rounds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<EpochTime>,
+}
+
+/// Trains a part of an epoch with strategies of its own: those of before were asked for a plan.
+fn measured(resolved: &Resolved, given: &[String], terminal: Terminal) -> Result<EpochTime> {
+    let config = resolved.config().clone();
+    let filled = plugins::fill(&config, Given::named(given), None, None, &terminal)?;
+    time::measure(config, filled.strategies)
 }
 
 /// What `machines` trainers do with the first pass, as the order picks.
@@ -158,6 +180,9 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         format::plural(loads, "partition load"),
         format::bytes(bytes),
     )?;
+    if let Some(time) = &report.time {
+        time.print(out)?;
+    }
     report
         .together
         .map_or(Ok(()), |rounds| print_together(out, &rounds))

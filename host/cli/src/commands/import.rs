@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pbg_store::import::{self, Columns, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY};
+use pbg_store::import::{
+    self, Columns, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY, NamesIn,
+};
 
 use crate::failure::Result;
 use crate::options::{self, ConfigArgs};
@@ -63,10 +65,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
     /// Memory for names and buffers together, as in `512M` or `2G`; the program itself takes about
-    /// 120M besides. The names of all entities must fit [default: what the names need,
-    /// and 256M of buffers].
+    /// 120M besides. Names that do not fit are sorted on the disk, and reading begins anew for that, where they
+    /// are not anyway [default: three quarters of the memory that is free for names, and 256M of buffers].
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: Option<u64>,
+    /// Sort names on the disk from the beginning, as is done where the files of edges are more than 256M. They take
+    /// about as much of the disk, beside the dataset, as the edges take as plain text.
+    #[arg(long)]
+    names_on_disk: bool,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -108,6 +114,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         fresh: args.fresh,
         features: args.features.clone(),
         memory: args.memory,
+        names_memory: pbg_train::memory_for_names(),
+        names_in: args.names_on_disk.then_some(NamesIn::Files),
     };
     let display = Display::new(terminal);
     let bar = display.bar.clone();
@@ -151,6 +159,7 @@ fn sets(edges: &[(String, PathBuf)]) -> Vec<(String, Vec<PathBuf>)> {
 /// A bar on a terminal, nothing otherwise: an import is over soon.
 struct Display {
     bar: ProgressBar,
+    terminal: Terminal,
 }
 
 impl Display {
@@ -165,7 +174,7 @@ impl Display {
         {
             bar.set_style(style.progress_chars("━╸─"));
         }
-        Self { bar }
+        Self { bar, terminal }
     }
 
     fn show(&self, progress: &ImportProgress) {
@@ -182,6 +191,20 @@ impl Display {
                     *total_bytes,
                     format!("reading {set}, {} edges/s", format::count(speed)),
                 );
+            }
+            ImportProgress::NamesToDisk { why } => {
+                let line = format!("{why}: names are sorted on the disk, and reading begins anew");
+                self.bar.suspend(|| self.terminal.say(&line));
+            }
+            ImportProgress::Numbering { bytes, total_bytes } => {
+                self.step(*bytes, *total_bytes, "numbering names".to_owned());
+            }
+            ImportProgress::Joining {
+                set,
+                edges,
+                total_edges,
+            } => {
+                self.step(*edges, *total_edges, format!("numbering edges of {set}"));
             }
             ImportProgress::Assigning { entities } => {
                 self.step(

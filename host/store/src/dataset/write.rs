@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float32Array, RecordBatch, StringArray, UInt32Array};
+use arrow_array::builder::{ArrayBuilder, StringBuilder};
+use arrow_array::{Array, ArrayRef, Float32Array, RecordBatch, StringArray, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -157,28 +158,88 @@ impl<'a> EdgeFile<'a> {
 /// summary, and the checksum of the names of each partition.
 pub(crate) fn dictionary<'n>(
     path: &Path,
-    mut names: impl Iterator<Item = &'n str>,
+    names: impl Iterator<Item = &'n str>,
     counts: &[u32],
 ) -> Result<(Summary, Vec<u32>), FileError> {
-    let mut file = ArrowFile::create(path, dictionary_schema())?;
-    let mut sums = Vec::with_capacity(counts.len());
-    for (partition, &count) in counts.iter().enumerate() {
-        let mut first = 0;
-        let mut sum = NameSum::default();
-        while first < count {
-            let rows = (count - first).min(DICTIONARY_ROWS);
-            let batch: Vec<&str> = names.by_ref().take(rows as usize).collect();
-            batch.iter().for_each(|name| sum.add(name));
-            file.write(vec![
-                Arc::new(StringArray::from(batch)),
-                Arc::new(UInt32Array::from_value(partition as u32, rows as usize)),
-                Arc::new(UInt32Array::from_iter_values(first..first + rows)),
-            ])?;
-            first += rows;
-        }
-        sums.push(sum.finish());
+    let mut file = DictionaryFile::create(path, counts)?;
+    for name in names {
+        file.push(name)?;
     }
-    Ok((file.finish()?.1, sums))
+    file.finish()
+}
+
+/// `entities_<type>.arrow` being written, name by name in global order.
+pub(crate) struct DictionaryFile<'a> {
+    file: ArrowFile<'a>,
+    counts: &'a [u32],
+    /// The partition that is written, and how many names of it are.
+    partition: usize,
+    written: u32,
+    batch: StringBuilder,
+    sum: NameSum,
+    sums: Vec<u32>,
+}
+
+impl<'a> DictionaryFile<'a> {
+    /// Starts the file at `path`, whose partitions have `counts` names.
+    pub(crate) fn create(path: &'a Path, counts: &'a [u32]) -> Result<Self, FileError> {
+        Ok(Self {
+            file: ArrowFile::create(path, dictionary_schema())?,
+            counts,
+            partition: 0,
+            written: 0,
+            batch: StringBuilder::new(),
+            sum: NameSum::default(),
+            sums: Vec::with_capacity(counts.len()),
+        })
+    }
+
+    /// Writes the next name.
+    pub(crate) fn push(&mut self, name: &str) -> Result<(), FileError> {
+        self.end_full_partitions()?;
+        self.sum.add(name);
+        self.batch.append_value(name);
+        if self.batch.len() == DICTIONARY_ROWS as usize {
+            self.write_batch()?;
+        }
+        Ok(())
+    }
+
+    /// Completes the file; gives its summary, and the checksum of the names of each partition.
+    pub(crate) fn finish(mut self) -> Result<(Summary, Vec<u32>), FileError> {
+        self.end_full_partitions()?;
+        Ok((self.file.finish()?.1, self.sums))
+    }
+
+    /// Ends the partition that has all its names, and those behind it that have none.
+    fn end_full_partitions(&mut self) -> Result<(), FileError> {
+        while let Some(&count) = self.counts.get(self.partition)
+            && self.written + self.batch.len() as u32 >= count
+        {
+            self.write_batch()?;
+            self.sums.push(std::mem::take(&mut self.sum).finish());
+            (self.partition, self.written) = (self.partition + 1, 0);
+        }
+        Ok(())
+    }
+
+    fn write_batch(&mut self) -> Result<(), FileError> {
+        let names = self.batch.finish();
+        let rows = names.len() as u32;
+        if rows == 0 {
+            return Ok(());
+        }
+        let first = self.written;
+        self.written += rows;
+        self.file.write(vec![
+            Arc::new(names),
+            Arc::new(UInt32Array::from_value(
+                self.partition as u32,
+                rows as usize,
+            )),
+            Arc::new(UInt32Array::from_iter_values(first..first + rows)),
+        ])
+    }
 }
 
 /// The columns of a dictionary.

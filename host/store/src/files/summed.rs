@@ -11,6 +11,7 @@ pub struct SummedFile {
     path: PathBuf,
     file: File,
     buffer: Vec<u8>,
+    capacity: usize,
     total: crc32fast::Hasher,
     section: crc32fast::Hasher,
     size: u64,
@@ -26,12 +27,21 @@ impl SummedFile {
     /// # Errors
     /// When the file cannot be created.
     pub fn create(path: &Path) -> Result<Self, FileError> {
+        Self::with_buffer(path, BUFFER_BYTES)
+    }
+
+    /// Creates or truncates the file; `capacity` bytes are buffered.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn with_buffer(path: &Path, capacity: usize) -> Result<Self, FileError> {
         step(path).map_err(|e| FileError::new("create", path, e))?;
         let file = File::create(path).map_err(|e| FileError::new("create", path, e))?;
         Ok(Self {
             path: path.to_owned(),
             file,
-            buffer: Vec::with_capacity(BUFFER_BYTES),
+            buffer: Vec::with_capacity(capacity),
+            capacity,
             total: crc32fast::Hasher::new(),
             section: crc32fast::Hasher::new(),
             size: 0,
@@ -111,10 +121,10 @@ impl SummedFile {
 
 impl Write for SummedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.buffer.len() + bytes.len() > BUFFER_BYTES && !self.buffer.is_empty() {
+        if self.buffer.len() + bytes.len() > self.capacity && !self.buffer.is_empty() {
             self.write_buffer()?;
         }
-        if bytes.len() >= BUFFER_BYTES {
+        if bytes.len() >= self.capacity {
             step(&self.path)?;
             self.file.write_all(bytes)?;
         } else {

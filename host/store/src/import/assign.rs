@@ -13,14 +13,53 @@ pub(super) const DROPPED: u32 = u32::MAX;
 
 /// The places of all entities of a type.
 pub(super) struct Places {
-    /// Provisional ids in global order.
-    pub(super) order: Vec<u32>,
     /// Entities per partition.
     pub(super) counts: Vec<u32>,
     /// Global number of the first entity of each partition.
     starts: Vec<u32>,
-    /// Global numbers by provisional id.
-    globals: NameMap,
+    numbers: Numbers,
+}
+
+/// What the ids are that places are found by.
+enum Numbers {
+    /// Numbers of names in memory.
+    Provisional {
+        /// All in global order.
+        order: Vec<u32>,
+        globals: NameMap,
+    },
+    /// Numbers of names on the disk: global ones of known entities, in the order of the dataset before, and behind them
+    /// new ones in the order of their hash.
+    Ranks { known: Dealt, new: Dealt },
+}
+
+/// Consecutive numbers that partitions have ranges of.
+struct Dealt {
+    counts: Vec<u32>,
+    starts: Vec<u32>,
+}
+
+impl Dealt {
+    fn new(counts: Vec<u32>) -> Self {
+        let mut end = 0;
+        let starts = counts.iter().map(|&count| {
+            let start = end;
+            end += count;
+            start
+        });
+        let starts = starts.collect();
+        Self { counts, starts }
+    }
+
+    fn total(&self) -> u32 {
+        self.counts.iter().sum()
+    }
+
+    /// Partition of a number, and how many of it come before.
+    fn find(&self, number: u32) -> (u32, u32) {
+        let partition = self.starts.partition_point(|&start| start <= number) - 1;
+        (partition as u32, number - self.starts[partition])
+    }
 }
 
 impl Places {
@@ -40,20 +79,94 @@ impl Places {
         )
     }
 
+    /// Places `new` entities of type `purpose` that are numbered by their hash already, behind the known ones.
+    pub(super) fn ranked(
+        known_counts: &[u32],
+        new: u64,
+        purpose: &str,
+    ) -> Result<Self, ImportError> {
+        let known = known_counts.iter().map(|&n| u64::from(n)).sum::<u64>();
+        as_number(known + new, purpose)?;
+        let added = deal(known_counts, new);
+        let both = known_counts.iter().zip(&added);
+        let counts: Vec<u32> = both.map(|(old, new)| old + new).collect();
+        Ok(Self {
+            starts: Dealt::new(counts.clone()).starts,
+            counts,
+            numbers: Numbers::Ranks {
+                known: Dealt::new(known_counts.to_vec()),
+                new: Dealt::new(added),
+            },
+        })
+    }
+
     /// Partition and offset of a name; [`DROPPED`] twice if it was left out.
     pub(super) fn find(&self, id: u32) -> (u32, u32) {
-        let global = self.globals.get(id);
-        if global == DROPPED {
-            return (DROPPED, DROPPED);
+        match &self.numbers {
+            _ if id == DROPPED => (DROPPED, DROPPED),
+            Numbers::Provisional { globals, .. } => match globals.get(id) {
+                DROPPED => (DROPPED, DROPPED),
+                global => {
+                    let partition = self.starts.partition_point(|&start| start <= global) - 1;
+                    (partition as u32, global - self.starts[partition])
+                }
+            },
+            Numbers::Ranks { known, new } => match id.checked_sub(known.total()) {
+                None => known.find(id),
+                Some(rank) => {
+                    let (partition, before) = new.find(rank);
+                    (partition, known.counts[partition as usize] + before)
+                }
+            },
         }
-        let partition = self.starts.partition_point(|&start| start <= global) - 1;
-        (partition as u32, global - self.starts[partition])
     }
 
     /// Global number of a name; [`DROPPED`] if it was left out.
     pub(super) fn global(&self, id: u32) -> u32 {
-        self.globals.get(id)
+        match self.find(id) {
+            (DROPPED, _) => DROPPED,
+            (partition, offset) => self.starts[partition as usize] + offset,
+        }
     }
+
+    /// Names in memory in global order.
+    pub(super) fn order(&self) -> &[u32] {
+        match &self.numbers {
+            Numbers::Provisional { order, .. } => order,
+            Numbers::Ranks { .. } => &[],
+        }
+    }
+
+    /// New entities per partition, which numbering put behind the known ones.
+    pub(super) fn added(&self) -> &[u32] {
+        match &self.numbers {
+            Numbers::Provisional { .. } => &[],
+            Numbers::Ranks { new, .. } => &new.counts,
+        }
+    }
+
+    /// Number of entities.
+    pub(super) fn total(&self) -> u64 {
+        self.counts.iter().map(|&count| u64::from(count)).sum()
+    }
+}
+
+/// What the hashes that shuffle the entities of a type begin with.
+pub(super) fn shuffling_seed(seed: u64, entity_type: &str) -> u64 {
+    seed::of_text(seed, Purpose::Assign, entity_type.as_bytes())
+}
+
+/// The hash that decides the place of a new entity, with the seed of its type.
+pub(super) fn shuffling_hash(seed: u64, name: &[u8]) -> u64 {
+    seed::of_text(seed, Purpose::Assign, name)
+}
+
+/// A number of an entity of type `purpose`.
+pub(super) fn as_number(number: u64, purpose: &str) -> Result<u32, ImportError> {
+    let number32 = u32::try_from(number).ok().filter(|&n| n != DROPPED);
+    number32.ok_or_else(|| ImportError::TooMany {
+        what: format!("there are {number} entities of type `{purpose}`, more than can be numbered"),
+    })
 }
 
 /// Places names: those `known` (in global order, `counts` per partition) where they are, the
@@ -72,11 +185,7 @@ pub(super) fn place(
     }
     let new = shuffled(names, &globals, min_count, seed, purpose);
     let total = known.len() + new.len();
-    if total >= DROPPED as usize {
-        let what =
-            format!("there are {total} entities of type `{purpose}`, more than can be numbered");
-        return Err(ImportError::TooMany { what });
-    }
+    as_number(total as u64, purpose)?;
     let added = deal(known_counts, new.len() as u64);
     let mut order = Vec::with_capacity(total);
     let (mut known, mut new) = (known.iter(), new.iter());
@@ -92,10 +201,9 @@ pub(super) fn place(
         globals.set(id, global as u32);
     }
     Ok(Places {
-        order,
         counts,
         starts,
-        globals,
+        numbers: Numbers::Provisional { order, globals },
     })
 }
 
@@ -107,13 +215,13 @@ fn shuffled(
     seed: u64,
     purpose: &str,
 ) -> Vec<u32> {
-    let seed = seed::of_text(seed, Purpose::Assign, purpose.as_bytes());
+    let seed = shuffling_seed(seed, purpose);
     let names = names.read();
     // A name without an occurrence was only looked for.
     let is_new = |id, count| known.get(id) == DROPPED && count >= min_count.max(1);
     let new = names.iter().filter(|&(id, _, count)| is_new(id, count));
     let mut new: Vec<_> = new
-        .map(|(id, name, _)| (seed::of_text(seed, Purpose::Assign, name), id))
+        .map(|(id, name, _)| (shuffling_hash(seed, name), id))
         .collect();
     new.sort_unstable();
     // Equal hashes are next to each other; only among them do the names decide.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::ImportError;
 use super::columns::ColumnLayout;
+use super::on_disk::Divided;
 
 /// Bytes of text in a block, and the longest line.
 pub(super) const BLOCK_BYTES: usize = 512 << 10;
@@ -98,6 +99,8 @@ pub(super) struct Done {
     pub(super) buffer: Vec<u8>,
     /// Edges as records of the spill file.
     pub(super) records: Vec<u8>,
+    /// Their names, where they are on the disk.
+    pub(super) names: Option<Divided>,
     pub(super) edges: u64,
     pub(super) lines: u64,
     pub(super) disk_bytes: u64,

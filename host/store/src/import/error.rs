@@ -59,6 +59,12 @@ pub enum ImportError {
         /// What takes how much.
         what: String,
     },
+    /// So are the names of all entities, where they have to be in memory for entities have features.
+    #[error("{what}; allow more with `--memory`")]
+    Names {
+        /// What they take.
+        what: String,
+    },
     /// The target is a folder of something else.
     #[error("{} is there and is no dataset: choose another folder, or remove it", path.display())]
     Occupied {

@@ -33,12 +33,12 @@ pub(super) fn import(
     else {
         return Ok(None);
     };
-    let mut bags = Bags::new(places.order.len());
+    let mut bags = Bags::new(places.order().len());
     let known = bags.keep(job.old, entity_type)?;
     report.unused_features += bags.read(path, &names.interner, places)?;
     if let Some(missing) = bags.ranges.iter().position(|range| range.1 == 0) {
         let names = names.interner.read();
-        let name = shorten(names.name(places.order[missing]));
+        let name = shorten(names.name(places.order()[missing]));
         let what = format!("it has no features of `{name}`, which is in the edges");
         return Err(ImportError::input(path, what));
     }
@@ -54,7 +54,7 @@ pub(super) fn import(
     let mut info = FeatureInfo {
         file: format!("features_{entity_type}.arrow"),
         names_file: format!("feature_names_{entity_type}.arrow"),
-        count: placed.order.len() as u32,
+        count: placed.order().len() as u32,
         names_crc32: None,
     };
     for id in &mut bags.ids {
@@ -67,7 +67,7 @@ pub(super) fn import(
     let summary = write::features(&job.folder.join(&info.file), lists)?;
     manifest.files.insert(info.file.clone(), summary);
     let feature_names = bags.interner.read();
-    let listed = placed.order.iter().map(|&id| feature_names.name(id));
+    let listed = placed.order().iter().map(|&id| feature_names.name(id));
     let (summary, sum) = write::names(&job.folder.join(&info.names_file), listed)?;
     info.names_crc32 = Some(sum);
     manifest.files.insert(info.names_file.clone(), summary);

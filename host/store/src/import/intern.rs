@@ -20,9 +20,9 @@ pub(super) struct Interner {
     hasher: FixedState,
 }
 
-/// The names of one shard.
+/// The names of one shard, numbered as they come.
 #[derive(Default)]
-struct Shard {
+pub(super) struct Shard {
     index: HashTable<Slot>,
     bytes: Vec<u8>,
     /// Where each name ends in `bytes`.
@@ -146,7 +146,8 @@ impl Interner {
 }
 
 impl Shard {
-    fn intern(&mut self, name: &[u8], hash: u64) -> Result<u32, ImportError> {
+    /// The number of a name with this hash, without counting an occurrence.
+    pub(super) fn intern(&mut self, name: &[u8], hash: u64) -> Result<u32, ImportError> {
         let Self {
             index,
             bytes,
@@ -177,7 +178,26 @@ impl Shard {
         }
     }
 
-    fn size(&self) -> (u64, u64) {
+    /// The same, and one more occurrence of it.
+    pub(super) fn count_one(&mut self, name: &[u8], hash: u64) -> Result<(), ImportError> {
+        let local = self.intern(name, hash)?;
+        let count = &mut self.counts[local as usize];
+        *count = count.saturating_add(1);
+        Ok(())
+    }
+
+    /// Number of names.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// How often a name occurred.
+    pub(super) fn count(&self, local: u32) -> u32 {
+        self.counts[local as usize]
+    }
+
+    /// Bytes that the names take, and how many there are.
+    pub(super) fn size(&self) -> (u64, u64) {
         let numbers = self.ends.capacity() + self.counts.capacity();
         let bytes = self.index.allocation_size() + self.bytes.capacity() + 4 * numbers;
         (bytes as u64, self.ends.len() as u64)
@@ -191,7 +211,8 @@ impl Shard {
             .map(|slot| slot.local)
     }
 
-    fn find(&self, name: &[u8], hash: u64) -> Option<u32> {
+    /// The number of a name.
+    pub(super) fn find(&self, name: &[u8], hash: u64) -> Option<u32> {
         let short = hash as u32;
         let is_it = |slot: &Slot| slot.hash == short && self.name(slot.local) == name;
         self.index.find(spread(short), is_it).map(|slot| slot.local)
@@ -202,7 +223,8 @@ impl Shard {
         (start, end)
     }
 
-    fn name(&self, local: u32) -> &[u8] {
+    /// The name with this number.
+    pub(super) fn name(&self, local: u32) -> &[u8] {
         &self.bytes[bounds(&self.ends, local)]
     }
 }

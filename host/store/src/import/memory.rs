@@ -1,11 +1,12 @@
 //! How much memory an import takes for what, and when that is too much.
 //!
-//! The names of all entities must be in memory. What a limit leaves besides them goes to buffers,
+//! The names of all entities are in memory if they fit. What a limit leaves besides them goes to buffers,
 //! which work with little.
 
-use super::ImportError;
 use super::block::BLOCK_BYTES;
+use super::on_disk::SHARDS;
 use super::types::Types;
+use super::{ImportError, ImportOptions};
 
 /// Buffers without a limit.
 const DEFAULT_BUFFERS: u64 = 256 << 20;
@@ -23,16 +24,25 @@ const PER_COUNT: u64 = 12;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory {
     limit: Option<u64>,
+    /// Bytes that names may take.
+    names: Option<u64>,
     threads: usize,
 }
 
 impl Memory {
-    pub(super) fn new(limit: Option<u64>, threads: usize) -> Result<Self, ImportError> {
+    pub(super) fn new(options: &ImportOptions, threads: usize) -> Result<Self, ImportError> {
+        let limit = options.memory;
         if limit.is_some_and(|limit| limit < LEAST) {
             let what = format!("an import takes at least {} MiB of memory", LEAST >> 20);
             return Err(ImportError::usage(what));
         }
-        Ok(Self { limit, threads })
+        let reading = limit.map(|limit| limit / 4);
+        let names = limit.zip(reading).map(|(limit, reading)| limit - reading);
+        Ok(Self {
+            limit,
+            names: names.or(options.names_memory),
+            threads,
+        })
     }
 
     /// A quarter is for reading; the rest is for names.
@@ -57,20 +67,32 @@ impl Memory {
 
     /// Whether the names that were read, and then their places, fit beside the buffers.
     pub(super) fn check_names(&self, types: &Types) -> Result<(), ImportError> {
-        let Some(limit) = self.limit else {
+        let Some(limit) = self.names else {
             return Ok(());
         };
         let (names, entities) = names(types);
         let needed = names + PLACING * entities;
-        if needed <= limit - self.reading() {
+        if needed <= limit {
             return Ok(());
         }
         let what = format!(
-            "the names of {entities} entities take {} MiB, and {} MiB of memory were allowed for everything",
+            "the names of {entities} entities take {} MiB, and there are {} MiB of memory for them",
             needed.div_ceil(1 << 20),
             limit >> 20
         );
-        Err(ImportError::Memory { what })
+        Err(ImportError::Names { what })
+    }
+
+    /// Bytes that a thread may keep of names that are numbered shard by shard.
+    pub(super) fn shard_bytes(&self) -> Option<u64> {
+        self.names
+            .map(|names| names / self.reading_threads() as u64)
+    }
+
+    /// Bytes of the buffer of each shard's file: an eighth of the limit for all.
+    pub(super) fn shard_buffer(&self) -> usize {
+        let buffers = self.limit.unwrap_or(DEFAULT_BUFFERS).min(DEFAULT_BUFFERS) / 8;
+        buffers as usize / SHARDS
     }
 
     /// Edges that each thread sorts at a time.

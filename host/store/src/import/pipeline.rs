@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::block::{BLOCK_BYTES, Block, Content, Done, InputFile, Numbered};
+use super::on_disk::Shards;
 use super::source::{self, EdgeFormat, Source};
 use super::spill::Spill;
 use super::table::{self, Sink};
@@ -20,10 +21,11 @@ use crate::files::{self, FileError, SummedFile};
 
 type Progress<'p> = dyn FnMut(ImportProgress) -> ControlFlow<()> + 'p;
 
-/// Reads all sets; their edges end up in one spill file each.
+/// Reads all sets; their edges end up in one spill file each, their names, if there are `shards`, in those.
 pub(super) fn read_all(
     job: &ImportJob<'_>,
     sets: &[(String, Vec<PathBuf>)],
+    mut shards: Option<&mut Shards>,
     progress: &mut Progress<'_>,
 ) -> Result<Vec<Spill>, ImportError> {
     let mut inputs = Vec::new();
@@ -49,7 +51,10 @@ pub(super) fn read_all(
     };
     inputs
         .into_iter()
-        .map(|(set, opened)| read_set(job, set, &opened, &mut meter))
+        .map(|(set, opened)| {
+            let shards = shards.as_deref_mut();
+            read_set(job, (set, &opened), shards, &mut meter)
+        })
         .collect()
 }
 
@@ -89,8 +94,8 @@ fn check_weights(set: &str, inputs: &[Arc<InputFile>]) -> Result<(), ImportError
 
 fn read_set(
     job: &ImportJob<'_>,
-    set: &str,
-    inputs: &[Arc<InputFile>],
+    (set, inputs): (&str, &[Arc<InputFile>]),
+    shards: Option<&mut Shards>,
     meter: &mut Meter<'_, '_>,
 ) -> Result<Spill, ImportError> {
     let path = job.folder.join(format!("edges_{set}.spill"));
@@ -117,6 +122,7 @@ fn read_set(
         }
         drop(done_in);
         let mut collector = Collector::new(job, &path, (set, inputs), free_in)?;
+        collector.shards = shards;
         collector.run(&done_out, meter)
         // Leaving drops both ends that the collector held: reader and workers end by themselves.
     })?;
@@ -242,6 +248,8 @@ struct Collector<'a> {
     inputs: &'a [Arc<InputFile>],
     free: Sender<Vec<u8>>,
     file: Option<SummedFile>,
+    /// Where names are on the disk.
+    shards: Option<&'a mut Shards>,
     waiting: BTreeMap<u64, Result<Done, ImportError>>,
     next: u64,
     /// Lines of the current file before the next block.
@@ -263,6 +271,7 @@ impl<'a> Collector<'a> {
             inputs,
             free,
             file: Some(SummedFile::create(path)?),
+            shards: None,
             waiting: BTreeMap::new(),
             next: 0,
             lines: 0,
@@ -306,6 +315,9 @@ impl<'a> Collector<'a> {
                 line,
                 what: wrong.what,
             });
+        }
+        if let (Some(shards), Some(names)) = (&mut self.shards, &done.names) {
+            shards.put(names)?;
         }
         self.job.memory.check_names(self.job.types)?;
         if let Some(file) = &mut self.file {

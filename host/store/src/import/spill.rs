@@ -40,12 +40,12 @@ impl Spill {
 
     /// Fills `records` with the edges from `first` on.
     pub(super) fn read(&self, first: u64, records: &mut [u8]) -> Result<(), FileError> {
-        files::read_exact_at(
-            &self.file,
-            &self.path,
-            records,
-            first * self.record() as u64,
-        )
+        self.read_at(first * self.record() as u64, records)
+    }
+
+    /// Fills `bytes` from `offset` on.
+    pub(super) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<(), FileError> {
+        files::read_exact_at(&self.file, &self.path, bytes, offset)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod formats;
+mod on_disk;
 mod round_trip;
 mod stable_ids;
 

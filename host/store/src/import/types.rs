@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pbg_core::graph::Schema;
 
 use super::intern::Interner;
-use super::{ImportError, ImportOptions};
+use super::{ImportError, ImportOptions, NamesIn};
 use crate::dataset::Dataset;
 
 /// All entity types, in the order of their names.
@@ -14,7 +14,7 @@ pub(super) struct Types {
     index: BTreeMap<String, usize>,
 }
 
-/// The names of one type.
+/// The names of one type. Where they are on the disk, `interner` and `known` stay empty.
 pub(super) struct Names {
     pub(super) entity_type: String,
     pub(super) interner: Interner,
@@ -28,7 +28,7 @@ impl Types {
     pub(super) fn new(
         schema: &Schema,
         old: Option<&Dataset>,
-        options: &ImportOptions,
+        (options, way): (&ImportOptions, NamesIn),
     ) -> Result<Self, ImportError> {
         let mut names = Vec::new();
         let mut index = BTreeMap::new();
@@ -50,7 +50,7 @@ impl Types {
             }
             index.insert(name.clone(), names.len());
             let partitions = entity.num_partitions as usize;
-            names.push(Names::new(name, partitions, old)?);
+            names.push(Names::new(name, partitions, (old, way))?);
         }
         for (name, _) in &options.features {
             if !schema
@@ -72,7 +72,11 @@ impl Types {
 }
 
 impl Names {
-    fn new(name: &str, partitions: usize, old: Option<&Dataset>) -> Result<Self, ImportError> {
+    fn new(
+        name: &str,
+        partitions: usize,
+        (old, way): (Option<&Dataset>, NamesIn),
+    ) -> Result<Self, ImportError> {
         let mut names = Self {
             entity_type: name.to_owned(),
             interner: Interner::new(),
@@ -84,10 +88,18 @@ impl Names {
             return Ok(names);
         };
         names.known_counts.clone_from(&info.counts);
+        if way == NamesIn::Files {
+            return Ok(names);
+        }
         for known in old.dictionary(name)?.names() {
             names.known.push(names.interner.add(known.as_bytes())?);
         }
         Ok(names)
+    }
+
+    /// Number of entities of the earlier dictionary.
+    pub(super) fn known_total(&self) -> u64 {
+        self.known_counts.iter().map(|&n| u64::from(n)).sum()
     }
 
     /// Number of different names.
@@ -103,6 +115,16 @@ impl Names {
             .filter(|&&id| names.count(id) == 0)
             .count() as u64
     }
+}
+
+/// Why the names of entities have to be in memory, if they have.
+pub(super) fn only_in_memory(schema: &Schema) -> Option<String> {
+    let mut entities = schema.entities.iter();
+    if let Some((name, _)) = entities.find(|(_, entity)| entity.featurized) {
+        return Some(format!("an entity type, `{name}`, is featurized"));
+    }
+    let most = usize::from(u16::MAX);
+    (schema.entities.len() > most).then(|| format!("there are more than {most} entity types"))
 }
 
 /// Stable ids need the same types, partitions and features.

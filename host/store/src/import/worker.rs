@@ -2,15 +2,18 @@
 
 use super::block::{Block, Content, Done, EdgeRows, Wrong};
 use super::intern::{Interner, SHARDS};
+use super::on_disk::Scatter;
 use super::relations::{RelationCache, Resolved};
 use super::types::Types;
-use super::{ImportError, ImportJob, text};
+use super::{ImportError, ImportJob, NamesIn, text};
 
 /// A worker and the memory that it uses again for every block.
 pub(super) struct Worker<'a> {
     types: &'a Types,
     single: Option<Resolved>,
     relations: RelationCache<'a>,
+    /// Where names are on the disk: divides them.
+    scatter: Option<Scatter>,
     rows: EdgeRows,
     resolved: Vec<Resolved>,
     /// Hash of every name: left and right sides in turn.
@@ -28,6 +31,7 @@ impl<'a> Worker<'a> {
             types: job.types,
             single: job.relations.single(),
             relations: RelationCache::new(job.relations),
+            scatter: (job.names_in == NamesIn::Files).then(|| Scatter::new(job)),
             rows: EdgeRows::default(),
             resolved: Vec::new(),
             hashes: Vec::new(),
@@ -56,19 +60,27 @@ impl<'a> Worker<'a> {
                 (buffer, lines, wrong)
             }
         };
-        let mut records = Vec::new();
+        let (mut records, mut names) = (Vec::new(), None);
         if wrong.is_none() {
             wrong = self.resolve_relations(&buffer);
         }
-        if wrong.is_none() {
-            self.number_names(&buffer)?;
-            self.write_records(&mut records);
+        match &mut self.scatter {
+            _ if wrong.is_some() => {}
+            Some(scatter) => {
+                let rows = (&buffer[..], &self.rows);
+                names = Some(scatter.divide(rows, &self.resolved, &mut records));
+            }
+            None => {
+                self.number_names(&buffer)?;
+                self.write_records(&mut records);
+            }
         }
         let edges = self.rows.lhs.len() as u64;
         Ok(Done {
             file: block.file,
             buffer,
             records,
+            names,
             edges,
             lines,
             disk_bytes: block.disk_bytes,

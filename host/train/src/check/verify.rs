@@ -34,7 +34,7 @@ impl Resolved {
         let (dataset, blueprint) = (self.dataset(), self.blueprint());
         blueprint.features(dataset)?;
         for name in self.config().entities.keys() {
-            dataset.dictionary(name)?;
+            dataset.visit_entities(name, &mut |_, _| {})?;
         }
         for name in dataset.manifest().edge_sets.keys() {
             let set = dataset.edge_set(name)?;

@@ -74,13 +74,18 @@ impl Model<'_> {
                 best.truncate(count);
             }
         }
-        let mut entities = Vec::with_capacity(best.len());
-        for (_, index, id) in best {
-            let name = self.dictionary(index)?.name_of(id).unwrap_or_default();
-            let name = name.to_owned();
-            entities.push(self.entity(name, (index, id)));
+        let mut names = BTreeMap::new();
+        for index in 0..self.lookups.len() {
+            let of_type = best.iter().filter(|(_, of_type, _)| *of_type == index);
+            let ids: Vec<EntityId> = of_type.map(|&(_, _, id)| id).collect();
+            if !ids.is_empty() {
+                let found = self.names(index, &ids)?;
+                names.extend(ids.into_iter().map(|id| (index, id)).zip(found));
+            }
         }
-        Ok(entities)
+        let places = best.into_iter().map(|(_, index, id)| (index, id));
+        let entity = |place| self.entity(names.remove(&place).unwrap_or_default(), place);
+        Ok(places.map(entity).collect())
     }
 
     /// The embeddings of `entities` as `comparator`, or the model's own, compares them: those of `cos` have length 1.

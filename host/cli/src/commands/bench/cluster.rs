@@ -14,10 +14,10 @@ use pbg_lab::grid::Sizes;
 use pbg_lab::stall::Rates;
 use pbg_train::{Actor, Scene};
 
-use super::scratch::Scratch;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::kind::FailureKind;
+use crate::scratch::Scratch;
 use crate::terminal::{self, Terminal};
 use crate::together;
 use pbg_session::orders::{Loader, Wanted, wanted};

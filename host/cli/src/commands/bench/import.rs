@@ -7,9 +7,9 @@ use pbg_bench::ImportSpeed;
 use pbg_store::generate::Generated;
 use pbg_store::import::ImportOptions;
 
-use super::scratch::Scratch;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
+use crate::scratch::Scratch;
 use crate::terminal;
 use crate::{format, options};
 

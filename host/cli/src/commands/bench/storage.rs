@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use pbg_bench::{Rate, StorageReport};
 
-use super::scratch::Scratch;
 use crate::failure::Result;
+use crate::scratch::Scratch;
 use crate::terminal;
 use crate::{format, options};
 

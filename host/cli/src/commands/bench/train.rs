@@ -10,11 +10,11 @@ use pbg_core::event::{Event, IoStats};
 use pbg_train::{Allowed, Resolved};
 use serde::Serialize;
 
-use super::scratch::Scratch;
 use super::{CEILING, NO_CEILING};
 use crate::failure::Result;
 use crate::options::ConfigArgs;
 use crate::plugins::{self, Given};
+use crate::scratch::Scratch;
 use crate::terminal::{self, Terminal};
 use crate::{format, load, relay};
 

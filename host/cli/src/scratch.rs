@@ -6,14 +6,14 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 
 /// A folder that is removed in the end.
-pub(super) struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     /// `PATH.bench-PROCESS`.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub(super) fn beside(path: &Path) -> Result<Self> {
+    pub(crate) fn beside(path: &Path) -> Result<Self> {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".bench-{}", std::process::id()));
         let path = PathBuf::from(name);
@@ -24,7 +24,7 @@ impl Scratch {
         Ok(Self(path))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }

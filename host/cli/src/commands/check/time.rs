@@ -1,0 +1,143 @@
+//! How long an epoch will take: a part of it is trained, in a folder that is removed again.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use pbg_config::Config;
+use pbg_core::event::Event;
+use pbg_train::{Allowed, Resolved, Strategies};
+use serde::Serialize;
+
+use crate::failure::Result;
+use crate::format;
+use crate::scratch::Scratch;
+
+/// How long is trained. The bucket that is begun then is finished.
+const DURATION: Duration = Duration::from_secs(10);
+
+/// What was measured of an epoch, and what follows for all of it.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct EpochTime {
+    /// Edges of an epoch.
+    edges: u64,
+    epochs: u32,
+    /// Edges that were trained.
+    measured_edges: u64,
+    /// Seconds that they took, with what was read and written meanwhile.
+    measured_seconds: f64,
+    seconds_per_epoch: f64,
+}
+
+/// Trains the beginning of `config`, from freshly drawn embeddings and without validation.
+///
+/// # Errors
+/// Whatever ends a run.
+pub(super) fn measure(mut config: Config, strategies: Strategies) -> Result<EpochTime> {
+    let folder = Scratch::beside(Path::new(&config.checkpoint_path))?;
+    config.checkpoint_path = folder.path().display().to_string();
+    config.init_path = None;
+    config.validation.edges = None;
+    config.checkpoint_preservation_interval = None;
+    // An epoch at most: the next one would read what this one only draws.
+    let epochs = std::mem::replace(&mut config.num_epochs, 1);
+    let stop = AtomicBool::new(false);
+    let mut watch = Watch::default();
+    Resolved::new(config)?.train(strategies, Allowed::default(), &stop, &mut |event| {
+        watch.see(&event);
+        if watch.is_over() {
+            stop.store(true, Ordering::SeqCst);
+        }
+    })?;
+    Ok(watch.result(epochs))
+}
+
+/// Edges and time, from the first bucket to the last word of training.
+#[derive(Default)]
+struct Watch {
+    started: Option<Instant>,
+    edges_per_epoch: u64,
+    finished: u64,
+    /// Of the bucket that is trained.
+    current: u64,
+    seconds: f64,
+}
+
+impl Watch {
+    fn see(&mut self, event: &Event) {
+        match event {
+            Event::RunStarted {
+                edges_per_epoch, ..
+            } => {
+                self.edges_per_epoch = *edges_per_epoch;
+                return;
+            }
+            Event::BucketStarted { .. } => {
+                self.started.get_or_insert_with(Instant::now);
+                return;
+            }
+            Event::Progress { edges, .. } => self.current = *edges,
+            Event::BucketFinished { stats, .. } => {
+                self.finished += stats.count;
+                self.current = 0;
+            }
+            _ => return,
+        }
+        self.seconds = self
+            .started
+            .map_or(0.0, |started| started.elapsed().as_secs_f64());
+    }
+
+    fn is_over(&self) -> bool {
+        self.started
+            .is_some_and(|started| started.elapsed() >= DURATION)
+    }
+
+    fn result(&self, epochs: u32) -> EpochTime {
+        let measured_edges = self.finished + self.current;
+        let part = measured_edges as f64 / self.edges_per_epoch.max(1) as f64;
+        EpochTime {
+            edges: self.edges_per_epoch,
+            epochs,
+            measured_edges,
+            measured_seconds: self.seconds,
+            seconds_per_epoch: if part > 0.0 { self.seconds / part } else { 0.0 },
+        }
+    }
+}
+
+impl EpochTime {
+    pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        let rate = self.measured_edges as f64 / self.measured_seconds.max(1e-9);
+        writeln!(
+            out,
+            "{:<36} {:>12}  per epoch, {} for {}: {} edges at {}/s, as {} of them in {} were",
+            "time, about",
+            format::seconds(self.seconds_per_epoch),
+            format::seconds(self.seconds_per_epoch * f64::from(self.epochs)),
+            format::plural(u64::from(self.epochs), "epoch"),
+            format::count(self.edges as f64),
+            format::count(rate),
+            format::count(self.measured_edges as f64),
+            format::seconds(self.measured_seconds),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_tells_of_the_whole() {
+        let watch = Watch {
+            edges_per_epoch: 1000,
+            finished: 80,
+            current: 20,
+            seconds: 2.0,
+            ..Watch::default()
+        };
+        assert!((watch.result(3).seconds_per_epoch - 20.0).abs() < 1e-9);
+    }
+}

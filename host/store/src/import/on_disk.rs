@@ -1,0 +1,169 @@
+//! Names that do not fit in memory: they are numbered shard by shard, from files.
+//!
+//! 1. While edges are read, the names of both sides are appended to one of [`SHARDS`] files each, by the upper bits of
+//!    the hash that shuffles entities ([`scatter`], [`Shards`]). Of the edge, only the two shards, relation and weight
+//!    stay together.
+//! 2. Each shard by itself fits in memory: its names are counted and sorted by that hash, and a file of one number
+//!    for each occurrence is written ([`number`]). Shards are ranges of the hash, so behind each other they
+//!    are the order that an import in memory gives.
+//! 3. Edges take the next number of either shard ([`join`]). Occurrences are in the order of the edges on both
+//!    sides, so nothing has to be sorted.
+//!
+//! The dataset is the same to the byte as that of names in memory.
+
+mod join;
+mod listed;
+mod names;
+mod number;
+mod scatter;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+pub(super) use listed::write_dictionary;
+pub(super) use number::Numbered;
+pub(super) use scatter::{Divided, Scatter};
+
+use super::spill::Spill;
+use super::{ImportError, ImportJob, ImportProgress, assign};
+use crate::dataset::Dataset;
+use crate::files::{self, SummedFile};
+
+/// Files that names are divided over. So many can be open at once, and Freebase's 86 million names are 340,000 in each.
+pub(super) const SHARDS: usize = 256;
+
+/// Bytes of an edge without its names: both shards, the relation and, with weights, the weight.
+pub(super) fn record(has_weight: bool) -> usize {
+    if has_weight { 10 } else { 6 }
+}
+
+/// The shard of a name whose entity is shuffled by `hash`.
+fn shard_of(hash: u64) -> usize {
+    (hash >> 56) as usize
+}
+
+/// The names that were read, by shard, in the order of the files.
+pub(super) struct Shards {
+    files: Vec<SummedFile>,
+}
+
+impl Shards {
+    pub(super) fn create(job: &ImportJob<'_>) -> Result<Self, ImportError> {
+        let files = create(job, names_path)?;
+        Ok(Self { files })
+    }
+
+    /// Appends the names of a block.
+    pub(super) fn put(&mut self, block: &Divided) -> Result<(), ImportError> {
+        let mut start = 0;
+        for (file, &end) in self.files.iter_mut().zip(&block.ends) {
+            file.put(&block.names[start..end as usize])?;
+            start = end as usize;
+        }
+        Ok(())
+    }
+
+    /// Completes the files; gives their bytes by shard.
+    pub(super) fn finish(self) -> Result<Vec<u64>, ImportError> {
+        let finish = |file: SummedFile| Ok(file.finish(false)?.size);
+        self.files.into_iter().map(finish).collect()
+    }
+}
+
+/// Divides the entities of an earlier dataset over the shards, each with its global number.
+pub(super) fn scatter_known(job: &ImportJob<'_>, old: &Dataset) -> Result<(), ImportError> {
+    let mut files = create(job, known_path)?;
+    let seeds = job.shuffling_seeds();
+    for (index, names) in job.types.names.iter().enumerate() {
+        let entity_type = &names.entity_type;
+        if !old.manifest().entities.contains_key(entity_type) {
+            continue;
+        }
+        let (mut global, mut result) = (0_u32, Ok(()));
+        old.visit_entities(entity_type, &mut |_, name| {
+            let name = name.as_bytes();
+            let file = &mut files[shard_of(assign::shuffling_hash(seeds[index], name))];
+            let head = names::head(index, name.len());
+            let parts: [&[u8]; 3] = [&head, name, &global.to_le_bytes()];
+            if result.is_ok() {
+                result = parts.into_iter().try_for_each(|part| file.put(part));
+            }
+            global += 1;
+        })?;
+        result?;
+    }
+    for file in files {
+        file.finish(false)?;
+    }
+    Ok(())
+}
+
+/// Numbers the names in `shards`, and gives the edges that were read with them their numbers.
+pub(super) fn number_all(
+    job: &ImportJob<'_>,
+    unnamed: Vec<Spill>,
+    shards: Shards,
+    progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+) -> Result<(Vec<Spill>, Numbered), ImportError> {
+    let sizes = shards.finish()?;
+    let total_bytes = sizes.iter().sum();
+    let numbered = number::number(job, &sizes, &mut |bytes| {
+        super::tell(progress, ImportProgress::Numbering { bytes, total_bytes })
+    })?;
+    let mut numbers = join::Numbers::open(job, &numbered)?;
+    let mut spills = Vec::with_capacity(unnamed.len());
+    for edges in unnamed {
+        let (set, total_edges) = (edges.set.clone(), edges.edges);
+        let joined = join::join(job, edges, &mut numbers, &mut |edges| {
+            let set = set.clone();
+            super::tell(
+                progress,
+                ImportProgress::Joining {
+                    set,
+                    edges,
+                    total_edges,
+                },
+            )
+        })?;
+        spills.push(joined);
+    }
+    join::forget_numbers(job.folder)?;
+    Ok((spills, numbered))
+}
+
+/// Removes what is left once all dictionaries are written.
+pub(super) fn forget(job: &ImportJob<'_>) -> Result<(), ImportError> {
+    Ok(files::remove_folder(&folder(job.folder))?)
+}
+
+/// A file for each shard.
+fn create(
+    job: &ImportJob<'_>,
+    path: fn(&Path, usize) -> PathBuf,
+) -> Result<Vec<SummedFile>, ImportError> {
+    files::create_folder(&folder(job.folder))?;
+    let buffer = job.memory.shard_buffer();
+    let create = |shard| Ok(SummedFile::with_buffer(&path(job.folder, shard), buffer)?);
+    (0..SHARDS).map(create).collect()
+}
+
+/// The folder of all these files.
+fn folder(job_folder: &Path) -> PathBuf {
+    job_folder.join("names")
+}
+
+fn names_path(job_folder: &Path, shard: usize) -> PathBuf {
+    folder(job_folder).join(format!("{shard}.read"))
+}
+
+fn known_path(job_folder: &Path, shard: usize) -> PathBuf {
+    folder(job_folder).join(format!("{shard}.known"))
+}
+
+fn numbers_path(job_folder: &Path, shard: usize) -> PathBuf {
+    folder(job_folder).join(format!("{shard}.numbers"))
+}
+
+fn new_path(job_folder: &Path, shard: usize) -> PathBuf {
+    folder(job_folder).join(format!("{shard}.new"))
+}

@@ -1,0 +1,226 @@
+//! The second step: names of a shard get their numbers.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+use foldhash::fast::FixedState;
+
+use super::super::assign::{self, DROPPED};
+use super::super::intern::Shard as Names;
+use super::super::{ImportError, ImportJob};
+use super::names::{self, BUFFER, NameFile};
+use super::{SHARDS, known_path, names_path, new_path, numbers_path};
+use crate::files::{self, SummedFile};
+
+/// The names of one type in one shard, or in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Counts {
+    /// New entities.
+    pub(in super::super) new: u64,
+    /// Names in too few edges.
+    pub(in super::super) dropped: u64,
+    /// Known entities without an edge.
+    pub(in super::super) absent: u64,
+    /// Where the new ones are in the shard's file of new names, in bytes.
+    pub(super) listed: Range<u64>,
+}
+
+/// What numbering found, by shard and type.
+pub(in super::super) struct Numbered {
+    pub(super) shards: Vec<Vec<Counts>>,
+}
+
+impl Numbered {
+    /// All names of the type with this index.
+    pub(in super::super) fn total(&self, of_type: usize) -> Counts {
+        let mut total = Counts::default();
+        for shard in &self.shards {
+            total.new += shard[of_type].new;
+            total.dropped += shard[of_type].dropped;
+            total.absent += shard[of_type].absent;
+        }
+        total
+    }
+
+    /// New entities of the type with this index in the shards before each.
+    pub(super) fn before(&self, of_type: usize) -> Vec<u64> {
+        let mut sum = 0;
+        let before = |shard: &Vec<Counts>| {
+            let before = sum;
+            sum += shard[of_type].new;
+            before
+        };
+        self.shards.iter().map(before).collect()
+    }
+}
+
+/// Numbers the names of all shards, of which shard s has `bytes[s]` bytes. `progress` is called on this thread with the
+/// bytes that were numbered; an error of it ends the work.
+pub(super) fn number(
+    job: &ImportJob<'_>,
+    bytes: &[u64],
+    progress: &mut dyn FnMut(u64) -> Result<(), ImportError>,
+) -> Result<Numbered, ImportError> {
+    let next = AtomicUsize::new(0);
+    let work = |done: Sender<(usize, Result<Vec<Counts>, ImportError>)>| {
+        let worker = Worker::new(job);
+        loop {
+            let shard = next.fetch_add(1, Ordering::Relaxed);
+            if shard >= SHARDS || done.send((shard, worker.number(shard))).is_err() {
+                return;
+            }
+        }
+    };
+    let mut shards = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let (done_in, done_out) = channel();
+        for _ in 0..job.memory.reading_threads() {
+            let done = done_in.clone();
+            scope.spawn(|| work(done));
+        }
+        drop(done_in);
+        let mut numbered = 0;
+        // Leaving drops the receiving end, so the threads end with the shard that they are at.
+        for (shard, result) in done_out {
+            shards.insert(shard, result?);
+            numbered += bytes[shard];
+            progress(numbered)?;
+        }
+        Ok::<_, ImportError>(())
+    })?;
+    Ok(Numbered {
+        shards: shards.into_values().collect(),
+    })
+}
+
+/// A thread that numbers shards.
+struct Worker<'a> {
+    job: &'a ImportJob<'a>,
+    hasher: FixedState,
+    /// What the shuffling hash of a name begins with, by type.
+    seeds: Vec<u64>,
+    /// Bytes that the names of a shard may take.
+    limit: Option<u64>,
+}
+
+/// A shard's names behind their types, the known ones first.
+#[derive(Default)]
+struct Shard {
+    names: Names,
+    /// Global numbers of the known ones.
+    known: Vec<u32>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(job: &'a ImportJob<'a>) -> Self {
+        // Which slot a name has shows nowhere, so the seed may be one that no input foresees.
+        let seed = std::hash::RandomState::new().hash_one(0);
+        Self {
+            job,
+            hasher: FixedState::with_seed(seed),
+            seeds: job.shuffling_seeds(),
+            limit: job.memory.shard_bytes(),
+        }
+    }
+
+    fn number(&self, index: usize) -> Result<Vec<Counts>, ImportError> {
+        let folder = self.job.folder;
+        let mut shard = self.known(&known_path(folder, index))?;
+        let read = names_path(folder, index);
+        let mut file = NameFile::open(&read)?;
+        while let Some(name) = file.next()? {
+            shard.names.count_one(name, self.hasher.hash_one(name))?;
+            self.check(&shard)?;
+        }
+        let (numbers, counts) = self.place(&shard, &new_path(folder, index))?;
+        let mut file = NameFile::open(&read)?;
+        let mut numbered = SummedFile::with_buffer(&numbers_path(folder, index), BUFFER)?;
+        while let Some(name) = file.next()? {
+            let local = shard.names.find(name, self.hasher.hash_one(name));
+            let number = local.map_or(DROPPED, |local| numbers[local as usize]);
+            numbered.put(&number.to_le_bytes())?;
+        }
+        numbered.finish(false)?;
+        files::remove(&read)?;
+        Ok(counts)
+    }
+
+    /// The entities that the earlier dataset has in this shard.
+    fn known(&self, path: &Path) -> Result<Shard, ImportError> {
+        let mut shard = Shard::default();
+        if self.job.old.is_none() {
+            return Ok(shard);
+        }
+        let mut file = NameFile::open(path)?;
+        while let Some((name, global)) = file.next_with_number()? {
+            shard.names.intern(name, self.hasher.hash_one(name))?;
+            shard.known.push(global);
+            self.check(&shard)?;
+        }
+        files::remove(path)?;
+        Ok(shard)
+    }
+
+    fn check(&self, shard: &Shard) -> Result<(), ImportError> {
+        match self.limit {
+            Some(limit) if shard.names.size().0 > limit => Err(ImportError::Memory {
+                what: format!(
+                    "one of the {SHARDS} parts that names are sorted in takes more than {} MiB",
+                    limit >> 20
+                ),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Numbers by name: global ones of known entities; those of new ones follow behind all known ones of the type, in the
+    /// order of the shuffling hash. Lists the new names in this order in the file at `path`.
+    fn place(&self, shard: &Shard, path: &Path) -> Result<(Vec<u32>, Vec<Counts>), ImportError> {
+        let types = &self.job.types.names;
+        let least = self.job.options.entity_min_count.max(1);
+        let mut counts = vec![Counts::default(); types.len()];
+        let mut numbers = shard.known.clone();
+        numbers.resize(shard.names.len(), DROPPED);
+        let mut new = Vec::new();
+        for local in 0..shard.names.len() as u32 {
+            let (of_type, name) = names::split(shard.names.name(local));
+            let count = shard.names.count(local);
+            if (local as usize) < shard.known.len() {
+                counts[of_type].absent += u64::from(count == 0);
+            } else if count < least {
+                counts[of_type].dropped += 1;
+            } else {
+                new.push((
+                    of_type,
+                    assign::shuffling_hash(self.seeds[of_type], name),
+                    local,
+                ));
+            }
+        }
+        // Among equal hashes the names decide.
+        new.sort_unstable_by(|a, b| {
+            let name = |local| shard.names.name(local);
+            (a.0, a.1)
+                .cmp(&(b.0, b.1))
+                .then_with(|| name(a.2).cmp(name(b.2)))
+        });
+        let mut file = SummedFile::with_buffer(path, BUFFER)?;
+        for (of_type, _, local) in new {
+            let found = &mut counts[of_type];
+            let number = types[of_type].known_total() + found.new;
+            numbers[local as usize] = assign::as_number(number, &types[of_type].entity_type)?;
+            if found.new == 0 {
+                found.listed.start = file.position();
+            }
+            names::put(&mut file, shard.names.name(local))?;
+            found.listed.end = file.position();
+            found.new += 1;
+        }
+        file.finish(false)?;
+        Ok((numbers, counts))
+    }
+}

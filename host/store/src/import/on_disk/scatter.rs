@@ -1,0 +1,85 @@
+//! The first step: the names of a block are divided over the shards.
+
+use super::super::ImportJob;
+use super::super::assign;
+use super::super::block::EdgeRows;
+use super::super::relations::Resolved;
+use super::names::{self, HEAD};
+use super::{SHARDS, record, shard_of};
+
+/// What a thread needs to divide names, and the memory that it uses again for every block.
+pub(in super::super) struct Scatter {
+    /// What the shuffling hash of a name begins with, by type.
+    seeds: Vec<u64>,
+    /// Shard of every name: left and right sides in turn.
+    shards: Vec<u8>,
+}
+
+/// The names of a block.
+#[derive(Debug, Default)]
+pub(in super::super) struct Divided {
+    /// All names, by shard, as in its file.
+    pub(super) names: Vec<u8>,
+    /// Where those of each shard end.
+    pub(super) ends: Vec<u32>,
+}
+
+impl Scatter {
+    pub(in super::super) fn new(job: &ImportJob<'_>) -> Self {
+        Self {
+            seeds: job.shuffling_seeds(),
+            shards: Vec::new(),
+        }
+    }
+
+    /// Divides the names of `rows`, which are parts of `buffer`, and appends what stays of the edges to `records`.
+    pub(in super::super) fn divide(
+        &mut self,
+        (buffer, rows): (&[u8], &EdgeRows),
+        resolved: &[Resolved],
+        records: &mut Vec<u8>,
+    ) -> Divided {
+        let Self { seeds, shards } = self;
+        let sides = || {
+            let edges = rows.lhs.iter().zip(&rows.rhs).zip(resolved);
+            edges.flat_map(|((lhs, rhs), relation)| {
+                [
+                    (lhs.of(buffer), relation.lhs as usize),
+                    (rhs.of(buffer), relation.rhs as usize),
+                ]
+            })
+        };
+        shards.clear();
+        let mut ends = vec![0; SHARDS];
+        for (name, of_type) in sides() {
+            let shard = shard_of(assign::shuffling_hash(seeds[of_type], name));
+            shards.push(shard as u8);
+            ends[shard] += (HEAD + name.len()) as u32;
+        }
+        let mut next = ends.clone();
+        let mut end = 0;
+        for (start, end_of) in next.iter_mut().zip(&mut ends) {
+            *start = end;
+            end += *end_of;
+            *end_of = end;
+        }
+        let mut names = vec![0; end as usize];
+        for ((name, of_type), &shard) in sides().zip(&*shards) {
+            let next = &mut next[usize::from(shard)];
+            let at = *next as usize;
+            let end = at + HEAD + name.len();
+            names[at..at + HEAD].copy_from_slice(&names::head(of_type, name.len()));
+            names[at + HEAD..end].copy_from_slice(name);
+            *next = end as u32;
+        }
+        records.reserve(resolved.len() * record(true));
+        for (row, (pair, relation)) in shards.chunks_exact(2).zip(resolved).enumerate() {
+            records.extend_from_slice(pair);
+            records.extend_from_slice(&relation.id.to_le_bytes());
+            if let Some(weight) = rows.weight.get(row) {
+                records.extend_from_slice(&weight.to_le_bytes());
+            }
+        }
+        Divided { names, ends }
+    }
+}

@@ -1,0 +1,158 @@
+//! Names that are sorted on the disk give the dataset that names in memory give, to the byte.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use proptest::prelude::*;
+
+use super::super::{ImportProgress, LEAST_MEMORY, NamesIn};
+use super::*;
+
+/// Two types, one of which a name of the other may be, too.
+fn workshop(partitions: u32, names_in: NamesIn) -> Workshop {
+    let mut workshop = Workshop::with_config(&format!(
+        "entities.user.num_partitions = {partitions}\nentities.item.num_partitions = {partitions}\n\
+         relations = [{{ name = 'knows', lhs = 'user', rhs = 'user' }},\n\
+                      {{ name = 'buys', lhs = 'user', rhs = 'item' }}]"
+    ));
+    workshop.options.names_in = Some(names_in);
+    workshop
+}
+
+/// All files of the dataset's folder, by name.
+fn bytes(dataset: &Dataset) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(dataset.path()).unwrap();
+    let read = |file: std::io::Result<fs::DirEntry>| {
+        let path = file.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        (name, fs::read(path).unwrap())
+    };
+    files.map(read).collect()
+}
+
+/// Lines of edges between few names, so that most occur often.
+fn text(edges: &[(u32, bool, u32)], weighted: bool) -> String {
+    let mut text = String::new();
+    for (row, (lhs, buys, rhs)) in edges.iter().enumerate() {
+        let relation = if *buys { "buys" } else { "knows" };
+        write!(text, "n{lhs}\t{relation}\tn{rhs}").unwrap();
+        if weighted {
+            write!(text, "\t{row}").unwrap();
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn any_edges() -> impl Strategy<Value = Vec<(u32, bool, u32)>> {
+    prop::collection::vec((0_u32..200, any::<bool>(), 0_u32..200), 1..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    /// Two sets, then another import on top, which knows some names, and some no longer occur.
+    #[test]
+    fn files_are_equal(
+        (train, valid, more) in (any_edges(), any_edges(), any_edges()),
+        partitions in 1_u32..5,
+        entity_min_count in 0_u32..4,
+        weighted: bool,
+    ) {
+        let made = [NamesIn::Memory, NamesIn::Files].map(|names_in| {
+            let mut workshop = workshop(partitions, names_in);
+            workshop.options.entity_min_count = entity_min_count;
+            if weighted {
+                workshop.options.columns = Some("lhs,rel,rhs,weight".parse().unwrap());
+            }
+            let train = workshop.file("train.tsv", text(&train, weighted));
+            let valid = workshop.file("valid.tsv", text(&valid, weighted));
+            let more = workshop.file("more.tsv", text(&more, weighted));
+            let first = workshop.import(&[("train", &[&train]), ("valid", &[&valid])]).unwrap();
+            let before = bytes(&workshop.dataset());
+            let second = workshop.import(&[("train", &[&train, &more])]).unwrap();
+            assert!(workshop.is_tidy());
+            (first.types, first.sets, before, second.types, second.sets, bytes(&workshop.dataset()))
+        });
+        prop_assert!(made[0] == made[1]);
+    }
+}
+
+#[test]
+fn names_that_do_not_fit_go_to_the_disk() {
+    let mut text = String::new();
+    for row in 0..300_000_u32 {
+        writeln!(text, "left{row}\tr{}\tright{}", row % 5, row % 250_000).unwrap();
+    }
+    let mut made = Vec::new();
+    for memory in [None, Some(LEAST_MEMORY)] {
+        let mut workshop = Workshop::new(4);
+        workshop.options.memory = memory;
+        let file = workshop.file("edges.tsv", &text);
+        let options = ImportOptions {
+            target: workshop.target(),
+            ..workshop.options.clone()
+        };
+        let mut phases = BTreeSet::new();
+        let sets = [("train".to_owned(), vec![file])];
+        let schema = workshop.config.graph_schema();
+        let report = run(&schema, &sets, &options, &mut |progress| {
+            phases.insert(match progress {
+                ImportProgress::NamesToDisk { why } => why,
+                ImportProgress::Numbering { .. } => "numbering".to_owned(),
+                _ => String::new(),
+            });
+            ControlFlow::Continue(())
+        });
+        let Ok(report) = report else {
+            panic!("{report:?}")
+        };
+        assert_eq!(report.types[0].entities, 550_000);
+        assert_eq!(phases.contains("numbering"), memory.is_some());
+        assert_eq!(
+            phases.iter().any(|p| p.contains("MiB of memory for them")),
+            memory.is_some()
+        );
+        assert!(workshop.is_tidy());
+        made.push(bytes(&workshop.dataset()));
+    }
+    assert!(made[0] == made[1]);
+}
+
+#[test]
+fn a_stop_leaves_nothing() {
+    let workshop = workshop(2, NamesIn::Files);
+    let file = workshop.file("edges.tsv", text(&[(1, true, 2), (2, false, 1)], false));
+    let options = ImportOptions {
+        target: workshop.target(),
+        ..workshop.options.clone()
+    };
+    let sets = [("train".to_owned(), vec![file])];
+    let stopped = run(
+        &workshop.config.graph_schema(),
+        &sets,
+        &options,
+        &mut |now| match now {
+            ImportProgress::Numbering { .. } => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        },
+    );
+    assert!(
+        matches!(stopped, Err(ImportError::Cancelled)),
+        "{stopped:?}"
+    );
+    assert!(workshop.is_tidy() && !workshop.target().exists());
+}
+
+#[test]
+fn names_of_entities_with_features_stay_in_memory() {
+    let mut workshop = Workshop::with_config(
+        "entities.e = { num_partitions = 1, featurized = true }\n\
+         relations = [{ name = '*', lhs = 'e', rhs = 'e' }]",
+    );
+    workshop.options.names_in = Some(NamesIn::Files);
+    let features = workshop.file("features.tsv", "a\tx\nb\ty\n");
+    workshop.options.features = vec![("e".to_owned(), features)];
+    let refused = workshop.import_text("edges.tsv", "a\tr\tb\n").unwrap_err();
+    assert!(matches!(refused, ImportError::Usage { .. }), "{refused}");
+}

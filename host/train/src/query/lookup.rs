@@ -1,0 +1,94 @@
+//! Names of entities in the dataset: a pass over the dictionary answers few questions, many are worth having it in memory.
+
+use std::collections::HashMap;
+
+use pbg_store::dataset::{Dictionary, EntityId};
+
+use crate::error::RunError;
+use crate::memory;
+use crate::trained::Trained;
+
+/// A dictionary of so many names is read into memory for the first question.
+const FEW: u64 = 1 << 20;
+/// Passes that take about as long as reading a dictionary into memory and indexing it.
+const PASSES: u32 = 8;
+/// Bytes of a name in memory, indexed, beside its text, which is in the file as well.
+const BYTES_PER_NAME: u64 = 32;
+
+/// The names of one entity type.
+#[derive(Default)]
+pub(super) struct Lookup {
+    passes: u32,
+    dictionary: Option<Dictionary>,
+}
+
+impl Lookup {
+    /// Where the entity of this name lies.
+    pub(super) fn find(
+        &mut self,
+        of_type: (&Trained<'_>, usize),
+        name: &str,
+    ) -> Result<Option<EntityId>, RunError> {
+        if let Some(dictionary) = self.dictionary(of_type)? {
+            return Ok(dictionary.find(name));
+        }
+        let mut found = None;
+        self.pass(of_type, &mut |id, other| {
+            if other == name {
+                found = Some(id);
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// The names of entities.
+    pub(super) fn names(
+        &mut self,
+        of_type: (&Trained<'_>, usize),
+        ids: &[EntityId],
+    ) -> Result<Vec<String>, RunError> {
+        if let Some(dictionary) = self.dictionary(of_type)? {
+            let name = |&id| dictionary.name_of(id).unwrap_or_default().to_owned();
+            return Ok(ids.iter().map(name).collect());
+        }
+        let mut found: HashMap<EntityId, String> =
+            ids.iter().map(|&id| (id, String::new())).collect();
+        self.pass(of_type, &mut |id, name| {
+            if let Some(found) = found.get_mut(&id) {
+                name.clone_into(found);
+            }
+        })?;
+        let name = |id| found.get(id).cloned().unwrap_or_default();
+        Ok(ids.iter().map(name).collect())
+    }
+
+    fn pass(
+        &mut self,
+        (trained, type_index): (&Trained<'_>, usize),
+        visit: &mut dyn FnMut(EntityId, &str),
+    ) -> Result<(), RunError> {
+        self.passes += 1;
+        let name = &trained.blueprint.layout.types[type_index].name;
+        Ok(trained.dataset.visit_entities(name, visit)?)
+    }
+
+    /// The dictionary, if it is in memory or now worth it, and there is room for it.
+    fn dictionary(
+        &mut self,
+        (trained, type_index): (&Trained<'_>, usize),
+    ) -> Result<Option<&Dictionary>, RunError> {
+        if self.dictionary.is_none() {
+            let name = &trained.blueprint.layout.types[type_index].name;
+            let manifest = trained.dataset.manifest();
+            let info = manifest.entities.get(name);
+            let entities = info.map_or(0, |info| info.total());
+            let file = info.and_then(|info| manifest.files.get(&info.file));
+            let bytes = BYTES_PER_NAME * entities + file.map_or(0, |file| file.size);
+            let has_room = || memory::free_bytes().is_none_or(|free| bytes < free);
+            if entities <= FEW || (self.passes >= PASSES && has_room()) {
+                self.dictionary = Some(trained.dictionary(type_index)?);
+            }
+        }
+        Ok(self.dictionary.as_ref())
+    }
+}
