@@ -454,9 +454,11 @@ proptest! {
         parts in proptest::collection::vec((0..9_u32, 1..=3_u32, 0..2_u64), 1..8),
     ) {
         let world = World::of_pairs(dynamic);
-        // Negatives have no weight.
+        // Negatives have no weight. Those drawn from all entities would still be written back as they were, over what
+        // another worker made of them.
         let weight = 0.0;
         let keys = |workers: u32| [
+            ("num_uniform_negs", "0".to_owned()),
             ("relations.0.operator", "none".to_owned()),
             ("global_emb", "false".to_owned()),
             ("workers", workers.to_string()),
