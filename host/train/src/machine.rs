@@ -242,7 +242,7 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
     }
 
     /// Trains the bucket's edges, and ranks those that are held out before and after; of a bucket that is left before its
-    /// end, only before.
+    /// end, only before. Ranking and training borrow the same `Work`, so they stand in one function.
     pub(crate) fn train_edges(
         &mut self,
         (pass, bucket): (PassId, Bucket),

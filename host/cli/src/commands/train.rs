@@ -73,8 +73,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let filled = plugins::fill(&config, named, Some(faults), Some(&stop), &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
-    let advice = resolved.advice();
-    advice.iter().for_each(|text| terminal.warn(text));
+    advise(&resolved, terminal);
     if !quiet {
         introduction::print(&resolved, &filled.strategies.loss, terminal)?;
     }
@@ -90,10 +89,6 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             curves.event(&event);
         }
     };
-    if resolved.config().distributed_init_method.is_some() {
-        let advice = resolved.advice_for_several();
-        advice.iter().for_each(|text| terminal.warn(text));
-    }
     let meeting = together::meet(resolved.config(), args.rank, &stop, terminal)?;
     let shown = meeting.as_ref().zip(board);
     let shown = shown.map(|(meeting, board)| meeting.show(resolved.config(), board));
@@ -127,6 +122,15 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         meeting.end(&outcome, terminal)?;
     }
     tell(outcome, meeting.is_some(), checkpoint, terminal)
+}
+
+/// Says what of the configuration may not be as its user thinks.
+fn advise(resolved: &Resolved, terminal: Terminal) {
+    let mut advice = resolved.advice();
+    if resolved.config().distributed_init_method.is_some() {
+        advice.extend(resolved.advice_for_several());
+    }
+    advice.iter().for_each(|text| terminal.warn(text));
 }
 
 /// Says how training ended, alone or as one of `several` trainers.

@@ -64,6 +64,12 @@ impl Builder {
             direction: None,
             cluster: Cluster::Gather,
         };
+        builder.add_tables(step_spec);
+        builder
+    }
+
+    /// Adds what lies outside of the batch, and the batch's columns.
+    fn add_tables(&mut self, step_spec: &StepSpec) {
         // An operator's parameters are made for the right side's dimension.
         let width = Dim::Parameters(parameter_width(step_spec.operator, step_spec.dimension[1]));
         let packed = match step_spec.relations {
@@ -72,7 +78,7 @@ impl Builder {
         };
         let positives = [Dim::Chunks, Dim::Positives];
         let attributes = [Dim::Chunks, Dim::Positives, Dim::Count(2)];
-        builder.attributes = builder.tensor(
+        self.attributes = self.tensor(
             "columns",
             None,
             &attributes,
@@ -83,16 +89,16 @@ impl Builder {
             let i = side as usize;
             let width = Dim::Embedding(step_spec.dimension[i]);
             let mut shared = |what, dims: &[Dim]| {
-                builder.tensor(what, Some(side), dims, Element::F32, TensorLife::Shared)
+                self.tensor(what, Some(side), dims, Element::F32, TensorLife::Shared)
             };
             let table = shared("table", &[Dim::TableRows(side), width]);
             let parameters = shared("parameters", &packed);
             let global = shared("global embedding", &[width]);
-            builder.tables[i] = table;
-            builder.shared[i] = parameters;
-            builder.parameters[i] = parameters;
-            builder.globals[i] = global;
-            builder.columns[i] = builder.tensor(
+            self.tables[i] = table;
+            self.shared[i] = parameters;
+            self.parameters[i] = parameters;
+            self.globals[i] = global;
+            self.columns[i] = self.tensor(
                 "columns",
                 Some(side),
                 &positives,
@@ -100,7 +106,6 @@ impl Builder {
                 TensorLife::Column,
             );
         }
-        builder
     }
 
     pub(super) fn step_spec(&self) -> &StepSpec {

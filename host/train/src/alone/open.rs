@@ -27,7 +27,8 @@ use crate::tables::{DiskTables, Initial};
 use crate::trained::Missing;
 
 impl<'a> Alone<'a> {
-    /// Checks that the run fits model, data, machine and checkpoint before it changes anything.
+    /// Checks that the run fits model, data, machine and checkpoint before it changes anything. It is one list, longer than
+    /// a screen: what is opened needs what was opened before it, and the order is what keeps a refused run harmless.
     pub(crate) fn open(
         resolved: &'a Resolved,
         strategies: Strategies,
