@@ -236,7 +236,7 @@ fn names_on_the_disk_leave_no_trace() {
         place.run(import.iter().chain(names)).succeeds();
         grow(&place);
         place.run(import.iter().chain(names)).succeeds();
-        let mut files: Vec<_> = fs::read_dir(place.path("dataset")).unwrap().collect();
+        let mut files: Vec<_> = fs::read_dir(place.path("data")).unwrap().collect();
         files.sort_by_key(|file| file.as_ref().unwrap().file_name());
         let read = |file: std::io::Result<fs::DirEntry>| {
             let path = file.unwrap().path();
