@@ -102,6 +102,20 @@ const IMPORT: Scenario = Scenario {
     },
 };
 
+/// The same with names on the disk.
+const SORTING_IMPORT: Scenario = Scenario {
+    name: "import with names on the disk",
+    command: &[
+        "import",
+        "--names-on-disk",
+        "--edges",
+        "train=test.tsv",
+        "--edges",
+        "more=train.tsv",
+    ],
+    ..IMPORT
+};
+
 const EXPORT: Scenario = Scenario {
     name: "export",
     start: || {
@@ -213,6 +227,11 @@ fn a_crash_while_training() {
 #[test]
 fn a_crash_while_importing() {
     disturbed_anywhere(&IMPORT, 9);
+}
+
+#[test]
+fn a_crash_while_names_are_sorted() {
+    disturbed_anywhere(&SORTING_IMPORT, 6);
 }
 
 #[test]
