@@ -14,6 +14,9 @@ const SHARD_BITS: u32 = 6;
 /// Enough that a handful of workers rarely wait for each other.
 pub(super) const SHARDS: usize = 1 << SHARD_BITS;
 
+/// Names that are looked up together.
+pub(super) const GROUP: usize = 32;
+
 /// A set of names; each has a number that tells its shard and its place there.
 pub(super) struct Interner {
     shards: Vec<Mutex<Shard>>,
@@ -88,25 +91,14 @@ impl Interner {
         name_of: impl Fn(u32) -> &'n [u8],
         ids: &mut [u32],
     ) -> Result<(), ImportError> {
-        const GROUP: usize = 32;
         let mut locked = self.lock(shard);
         for group in members.chunks(GROUP) {
-            // In steps, so that the cache misses of many names overlap.
-            let (mut locals, mut ranges) = ([None; GROUP], [(0, 0); GROUP]);
-            for (local, &member) in locals.iter_mut().zip(group) {
-                *local = locked.candidate(hashes[member as usize]);
-            }
-            for (range, local) in ranges.iter_mut().zip(locals) {
-                *range = local.map_or((0, 0), |local| locked.range(local));
-            }
-            for ((&member, local), (start, end)) in group.iter().zip(locals).zip(ranges) {
-                let name = name_of(member);
-                let local = match local {
-                    Some(local) if &locked.bytes[start..end] == name => local,
-                    _ => locked.intern(name, hashes[member as usize])?,
-                };
-                let count = &mut locked.counts[local as usize];
-                *count = count.saturating_add(1);
+            let names = group
+                .iter()
+                .map(|&member| (name_of(member), hashes[member as usize]));
+            let mut locals = [0; GROUP];
+            locked.count_some(names, &mut locals[..group.len()])?;
+            for (&member, local) in group.iter().zip(locals) {
                 ids[member as usize] = number(shard, local);
             }
         }
@@ -178,11 +170,31 @@ impl Shard {
         }
     }
 
-    /// The same, and one more occurrence of it.
-    pub(super) fn count_one(&mut self, name: &[u8], hash: u64) -> Result<(), ImportError> {
-        let local = self.intern(name, hash)?;
-        let count = &mut self.counts[local as usize];
-        *count = count.saturating_add(1);
+    /// The numbers of some names with their hashes, no more than [`GROUP`], and one more occurrence of each.
+    pub(super) fn count_some<'n>(
+        &mut self,
+        names: impl Iterator<Item = (&'n [u8], u64)> + Clone,
+        locals: &mut [u32],
+    ) -> Result<(), ImportError> {
+        // In steps, so that the cache misses of many names overlap.
+        let (mut found, mut ranges) = ([None; GROUP], [(0, 0); GROUP]);
+        for (found, (_, hash)) in found.iter_mut().zip(names.clone()) {
+            *found = self.candidate(hash);
+        }
+        for (range, found) in ranges.iter_mut().zip(found) {
+            *range = found.map_or((0, 0), |local| self.range(local));
+        }
+        let found = found.into_iter().zip(ranges);
+        for ((local, (name, hash)), (found, (start, end))) in
+            locals.iter_mut().zip(names).zip(found)
+        {
+            *local = match found {
+                Some(found) if &self.bytes[start..end] == name => found,
+                _ => self.intern(name, hash)?,
+            };
+            let count = &mut self.counts[*local as usize];
+            *count = count.saturating_add(1);
+        }
         Ok(())
     }
 
@@ -211,8 +223,7 @@ impl Shard {
             .map(|slot| slot.local)
     }
 
-    /// The number of a name.
-    pub(super) fn find(&self, name: &[u8], hash: u64) -> Option<u32> {
+    fn find(&self, name: &[u8], hash: u64) -> Option<u32> {
         let short = hash as u32;
         let is_it = |slot: &Slot| slot.hash == short && self.name(slot.local) == name;
         self.index.find(spread(short), is_it).map(|slot| slot.local)

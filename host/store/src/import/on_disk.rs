@@ -160,6 +160,11 @@ fn known_path(job_folder: &Path, shard: usize) -> PathBuf {
     folder(job_folder).join(format!("{shard}.known"))
 }
 
+/// Numbers within the shard, which become those of [`numbers_path`].
+fn counted_path(job_folder: &Path, shard: usize) -> PathBuf {
+    folder(job_folder).join(format!("{shard}.counted"))
+}
+
 fn numbers_path(job_folder: &Path, shard: usize) -> PathBuf {
     folder(job_folder).join(format!("{shard}.numbers"))
 }

@@ -10,10 +10,10 @@ use std::sync::mpsc::{Sender, channel};
 use foldhash::fast::FixedState;
 
 use super::super::assign::{self, DROPPED};
-use super::super::intern::Shard as Names;
+use super::super::intern::{GROUP, Shard as Names};
 use super::super::{ImportError, ImportJob};
 use super::names::{self, BUFFER, NameFile};
-use super::{SHARDS, known_path, names_path, new_path, numbers_path};
+use super::{SHARDS, counted_path, known_path, names_path, new_path, numbers_path};
 use crate::files::{self, SummedFile};
 
 /// The names of one type in one shard, or in all.
@@ -97,6 +97,27 @@ pub(super) fn number(
     })
 }
 
+/// Writes the number in `numbers` for each that the file `counted` has.
+fn translate(counted: &Path, numbers: &[u32], to: &Path) -> Result<(), ImportError> {
+    let size = files::size(counted)?;
+    let file = files::open(counted)?;
+    let mut numbered = SummedFile::with_buffer(to, BUFFER)?;
+    let mut bytes = vec![0; BUFFER];
+    let mut at = 0;
+    while at < size {
+        let some = &mut bytes[..(size - at).min(BUFFER as u64) as usize];
+        files::read_exact_at(&file, counted, some, at)?;
+        for number in some.as_chunks_mut::<4>().0 {
+            let local = u32::from_le_bytes(*number);
+            *number = numbers[local as usize].to_le_bytes();
+        }
+        numbered.put(some)?;
+        at += some.len() as u64;
+    }
+    numbered.finish(false)?;
+    Ok(())
+}
+
 /// A thread that numbers shards.
 struct Worker<'a> {
     job: &'a ImportJob<'a>,
@@ -131,22 +152,38 @@ impl<'a> Worker<'a> {
         let folder = self.job.folder;
         let mut shard = self.known(&known_path(folder, index))?;
         let read = names_path(folder, index);
-        let mut file = NameFile::open(&read)?;
-        while let Some(name) = file.next()? {
-            shard.names.count_one(name, self.hasher.hash_one(name))?;
-            self.check(&shard)?;
-        }
-        let (numbers, counts) = self.place(&shard, &new_path(folder, index))?;
-        let mut file = NameFile::open(&read)?;
-        let mut numbered = SummedFile::with_buffer(&numbers_path(folder, index), BUFFER)?;
-        while let Some(name) = file.next()? {
-            let local = shard.names.find(name, self.hasher.hash_one(name));
-            let number = local.map_or(DROPPED, |local| numbers[local as usize]);
-            numbered.put(&number.to_le_bytes())?;
-        }
-        numbered.finish(false)?;
+        let counted = counted_path(folder, index);
+        self.count(&read, &mut shard, &counted)?;
         files::remove(&read)?;
+        let (numbers, counts) = self.place(&shard, &new_path(folder, index))?;
+        translate(&counted, &numbers, &numbers_path(folder, index))?;
+        files::remove(&counted)?;
         Ok(counts)
+    }
+
+    /// Counts the names of the file `read`, and writes the number of each within the shard to the file `counted`.
+    fn count(&self, read: &Path, shard: &mut Shard, counted: &Path) -> Result<(), ImportError> {
+        let mut file = NameFile::open(read)?;
+        let mut counted = SummedFile::with_buffer(counted, BUFFER)?;
+        let mut keys = Vec::with_capacity(GROUP);
+        loop {
+            let buffer = file.next_some(GROUP, &mut keys)?;
+            if keys.is_empty() {
+                counted.finish(false)?;
+                return Ok(());
+            }
+            let mut hashes = [0; GROUP];
+            for (hash, key) in hashes.iter_mut().zip(&keys) {
+                *hash = self.hasher.hash_one(&buffer[key.clone()]);
+            }
+            let names = keys.iter().map(|key| &buffer[key.clone()]).zip(hashes);
+            let mut locals = [0; GROUP];
+            shard.names.count_some(names, &mut locals[..keys.len()])?;
+            for local in &locals[..keys.len()] {
+                counted.put(&local.to_le_bytes())?;
+            }
+            self.check(shard)?;
+        }
     }
 
     /// The entities that the earlier dataset has in this shard.

@@ -120,6 +120,23 @@ fn names_that_do_not_fit_go_to_the_disk() {
 }
 
 #[test]
+fn names_of_any_length_are_read_back() {
+    let name = |n: usize| format!("{n}{}", "x".repeat(n * 997 % (32 << 10)));
+    let line = |n: usize| format!("{}\tr\t{}\n", name(n), name(n / 2));
+    let text: String = (0..200).map(line).collect();
+    let made = [NamesIn::Memory, NamesIn::Files].map(|names_in| {
+        let mut workshop = Workshop::new(3);
+        workshop.options.names_in = Some(names_in);
+        let first = bytes(&workshop.import_text("edges.tsv", &text).unwrap());
+        (
+            first,
+            bytes(&workshop.import_text("edges.tsv", &text).unwrap()),
+        )
+    });
+    assert!(made[0] == made[1]);
+}
+
+#[test]
 fn a_stop_leaves_nothing() {
     let workshop = workshop(2, NamesIn::Files);
     let file = workshop.file("edges.tsv", text(&[(1, true, 2), (2, false, 1)], false));
