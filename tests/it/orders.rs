@@ -634,3 +634,22 @@ fn an_order_has_one_colour_in_all_figures() {
         );
     }
 }
+
+#[test]
+fn check_warns_of_orders_that_leave_a_buffer_unused() {
+    let config = CONFIG.replace("num_partitions = 3", "num_partitions = 16");
+    assert!(config.contains("num_partitions = 16"), "{config}");
+    let place = Workplace::with_dataset(&config);
+    let check = |order: &str| {
+        let order = format!("bucket_order={order}");
+        let buffer = "buffer_partitions=4";
+        place
+            .run(["check", "--set", buffer, "--set", &order])
+            .succeeds()
+            .stderr
+    };
+    let warned = check("inside_out");
+    let words = "pbg-host orders compare --partitions 16 --buffer 4";
+    assert!(warned.contains(words), "{warned}");
+    assert!(!check("optimal").contains(words));
+}

@@ -130,7 +130,7 @@ num_batch_negs = {half}
 num_uniform_negs = {half}
 num_epochs = 1
 eval_fraction = 0
-bucket_order = "inside_out"
+bucket_order = "optimal"
 buffer_partitions = {buffer}
 
 [entities.entity]

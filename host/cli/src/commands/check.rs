@@ -8,6 +8,7 @@ use pbg_core::batch_graph::pipeline::Device;
 use pbg_core::event::Event;
 use pbg_core::plan::PlanCost;
 use pbg_core::strategy::BucketOrder;
+use pbg_lab::bound;
 use pbg_lab::rounds::{self, Rounds};
 use pbg_train::{CheckReport, Resolved};
 use serde::Serialize;
@@ -115,6 +116,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         .advice()
         .iter()
         .for_each(|text| terminal.warn(text));
+    if let Some(advice) = order_advice(&resolved, &report)? {
+        terminal.warn(advice);
+    }
     if resolved.config().distributed_init_method.is_some() {
         let advice = resolved.advice_for_several();
         advice.iter().for_each(|text| terminal.warn(text));
@@ -143,6 +147,23 @@ fn measured(resolved: &Resolved, given: &[String], terminal: Terminal) -> Result
     let config = resolved.config().clone();
     let filled = plugins::fill(&config, Given::named(given), None, None, &terminal)?;
     time::measure(config, filled.strategies)
+}
+
+/// What is said of an order that swaps twice as often as orders have to, or more: a buffer of several partitions is of no
+/// use to those that were made for two.
+fn order_advice(resolved: &Resolved, report: &Report) -> Result<Option<String>> {
+    let pass = resolved.first_pass()?;
+    let (swaps, slots) = (report.plan.swaps, pass.buffer_partitions);
+    let least = bound::swaps(&pass, slots);
+    if least == 0 || swaps < 2 * least {
+        return Ok(None);
+    }
+    let partitions = pass.lhs_partitions.max(pass.rhs_partitions);
+    Ok(Some(format!(
+        "the bucket order {} swaps {swaps} partitions per pass, where with {slots} in the buffer no order gets below \
+         {least}: `pbg-host orders compare --partitions {partitions} --buffer {slots}` shows which come near",
+        report.order
+    )))
 }
 
 /// What `machines` trainers do with the first pass, as the order picks.
