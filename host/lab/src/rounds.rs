@@ -210,17 +210,13 @@ impl<'a> Simulation<'a> {
         for token in waiting {
             self.lease(token)?;
         }
-        let until = |trainer: &Trainer| trainer.bucket.map(|(_, until)| until);
-        let ends = self.trainers.values().filter_map(until);
-        let Some(end) = ends.min_by(f64::total_cmp) else {
-            return Err("the ledger gives out no bucket, though some are to do".to_owned());
-        };
-        let patient = self
-            .trainers
-            .values()
-            .filter_map(|t| t.since.map(|s| s + t.patience()));
-        let patient = patient.filter(|until| *until > self.now);
-        self.now = patient.fold(end, f64::min);
+        // Until then somebody trains, or waits for somebody who does.
+        let ends = self.trainers.values().filter_map(|trainer| {
+            let patient = trainer.since.map(|since| since + trainer.patience());
+            trainer.bucket.map(|(_, until)| until).or(patient)
+        });
+        let next = ends.filter(|end| *end > self.now).min_by(f64::total_cmp);
+        self.now = next.ok_or("the ledger gives out no bucket, though some are to do")?;
         self.end_buckets()
     }
 
@@ -243,8 +239,10 @@ impl<'a> Simulation<'a> {
     /// Leases what the order picks; false if nothing is free.
     fn lease(&mut self, token: Token) -> Result<bool, String> {
         let all = self.record.free(token);
-        let trainer = self.trainers.entry(token).or_default();
-        let buffer = self.pass.buffer_partitions;
+        let (buffer, trainer) = (
+            self.pass.buffer_partitions,
+            self.trainers.entry(token).or_default(),
+        );
         let mut free = trainer.guide.in_turn(&self.record, token, &all, buffer);
         if free.is_empty() {
             if all.is_empty() {
@@ -257,11 +255,8 @@ impl<'a> Simulation<'a> {
             free = all;
         }
         trainer.since = None;
-        let others = self
-            .record
-            .trainers()
-            .iter()
-            .filter(|(other, _)| **other != token);
+        let trainers = self.record.trainers().iter();
+        let others = trainers.filter(|(other, _)| **other != token);
         let held: Vec<Bucket> = others.flat_map(|(_, other)| other.leases.clone()).collect();
         let trainer = self.trainers.entry(token).or_default();
         let current = trainer.copies.iter().filter(|(group, stamp)| {
@@ -271,10 +266,8 @@ impl<'a> Simulation<'a> {
             resident: current.map(|(group, _)| *group).collect(),
             ..self.pass.clone()
         };
-        let picked = self
-            .order
-            .pick(&pass, &held, &free)
-            .map_err(|error| error.to_string())?;
+        let picked = self.order.pick(&pass, &held, &free);
+        let picked = picked.map_err(|error| error.to_string())?;
         let bucket = *free
             .get(picked)
             .ok_or("the order picks a bucket that is not free")?;

@@ -26,6 +26,12 @@ const MOST_LOOKS: u64 = 2_000_000;
 /// How much more a partition may have to meet that is not taken first, in pairs: walks that fail are drawn anew.
 const NOISE: u32 = 3;
 
+/// Half pairs that a trainer may be behind another one. One that is further behind would be waited for.
+const LAG: u32 = 3;
+/// As [`LAG`], where all grow from one bucket: when the first one is settled, and thus others can begin, depends on how
+/// long files take to write.
+const LATE_LAG: u32 = 5;
+
 /// Two partitions that a bucket needs, by their indices ([`super::Grid::group_index`]), the smaller one first.
 pub(super) type Pair = [usize; 2];
 
@@ -126,8 +132,8 @@ impl Walks {
     /// What `token` had better take of what is `free` for it, so that all go on with their walks; nothing if it had
     /// better wait. None: the walks do not hold any more, and anything is as good.
     ///
-    /// They hold as long as of each the first so many pairs have begun and no others, and no trainer is more than one
-    /// and a half pairs behind another.
+    /// They hold as long as of each the first so many pairs have begun and no others, and no trainer is too far behind
+    /// another ([`LAG`]).
     pub(super) fn advice(
         &self,
         record: &Record,
@@ -141,6 +147,9 @@ impl Walks {
             return None;
         }
         let has_begun = |walk: &Vec<Pair>| walk.first().is_none_or(|pair| pairs.has_begun(pair));
+        if self.late[own] > 0 && !self.walks.iter().any(has_begun) {
+            return Some(Vec::new());
+        }
         // While a trainer waits for partitions to begin with, those of a single one are left for later.
         let somebody_waits = self.is_late() && !self.walks.iter().all(has_begun);
         let mut same = record.nothing_new(token, free);
@@ -164,6 +173,7 @@ impl Walks {
         match rest.count() {
             // The other one is about to begin it, with a partition that it has.
             0 | 1 => Some(of(&|pair| pair.is_none())),
+            // One that is through takes from the walks of others, which ends them.
             _ => None,
         }
     }
@@ -193,7 +203,7 @@ impl Walks {
             }
         }
         let lag = first.saturating_sub(last);
-        2 * lag <= 3 * width
+        lag <= if self.is_late() { LATE_LAG } else { LAG } * width / 2
     }
 }
 
