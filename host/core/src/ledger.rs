@@ -40,6 +40,7 @@ mod told;
 mod transaction;
 mod tree;
 mod turns;
+mod walks;
 mod work;
 
 #[cfg(test)]
@@ -56,4 +57,5 @@ pub use record::{Founding, PROTOCOL, Phase, Progress, Record, Sums, Work};
 pub use terms::{Difference, Grid, MAX_BUCKETS, MAX_TABLES, Plugin, Terms};
 pub use told::{Finished, Told};
 pub use transaction::{Action, Fate, Order, Transaction};
+pub use turns::Guide;
 pub use work::{MAX_LEASES, Settled, Settlement};

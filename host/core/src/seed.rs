@@ -38,6 +38,8 @@ pub enum Purpose {
     Operator = 13,
     /// Entities whose neighbours are looked for to measure an index: entity type.
     Neighbors = 14,
+    /// Walks of several trainers through a pass, from the digest of its plan: how many trainers.
+    Walk = 15,
 }
 
 /// A 64-bit seed for `purpose` and the coordinates `at`.

@@ -1,16 +1,16 @@
 //! What several trainers would do with a pass: rounds, loads and writes, by the transactions of a real ledger.
 //!
-//! Every bucket takes one round, and nothing else takes time. In a round each trainer leases the bucket that the order
-//! picks among the free ones, trains it, and settles it when the next one needs other partitions, as trainers do. Who
-//! finds nothing free settles what it has and asks again after the others; and so does, for as many rounds as a pair of
-//! buckets takes, who had better wait for others.
+//! Every bucket takes one round, or as long as is said ([`uneven`]), and nothing else takes time. A trainer leases the
+//! bucket that the order picks among the free ones, trains it, and settles it when the next one needs other partitions,
+//! as trainers do. Who finds nothing free settles what it has and asks again when others have settled; and so does, for
+//! as long as a pair of its buckets takes, who had better wait for others.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::ledger::{
-    Action, BucketState, File, FileId, Founding, Grid, Join, Partition, Phase, Record, Refusal,
-    Settled, Settlement, Stamp, Terms, Token, Transaction, Work, plan_digest,
+    Action, BucketState, File, FileId, Founding, Grid, Guide, Join, Partition, Phase, Record,
+    Refusal, Settled, Settlement, Stamp, Terms, Token, Transaction, Work, plan_digest,
 };
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
@@ -46,8 +46,11 @@ impl Rounds {
     }
 }
 
-/// Rounds that a trainer waits for its turn though something is free.
-const PATIENCE: u32 = 2;
+/// A trainer waits for its turn though something is free for as long as so many of its buckets take.
+const PATIENCE: f64 = 2.0;
+
+/// How many rounds a trainer takes for a bucket.
+type Takes<'a> = dyn FnMut(u32, Bucket) -> f64 + 'a;
 
 /// A trainer.
 #[derive(Default)]
@@ -56,21 +59,39 @@ struct Trainer {
     last: u64,
     /// Files that it has written.
     files: u64,
-    /// The bucket that it trains in this round.
-    bucket: Option<Bucket>,
+    /// The bucket that it trains, and until when.
+    bucket: Option<(Bucket, f64)>,
+    /// Time in which it trained, and how many buckets.
+    trained: (f64, u32),
     /// Trained buckets that it has not settled.
     unsettled: Vec<Bucket>,
-    /// Rounds that it has waited though something was free.
-    waited: u32,
+    /// Since when it has waited though something was free.
+    since: Option<f64>,
+    guide: Guide,
     /// Copies of partitions, the one that was used last at the end.
     copies: VecDeque<(SidePartition, Stamp)>,
+}
+
+impl Trainer {
+    /// How long it waits for its turn.
+    fn patience(&self) -> f64 {
+        let (time, buckets) = self.trained;
+        PATIENCE
+            * if buckets > 0 {
+                time / f64::from(buckets)
+            } else {
+                1.0
+            }
+    }
 }
 
 struct Simulation<'a> {
     pass: &'a Pass,
     order: &'a mut dyn BucketOrder,
+    takes: &'a mut Takes<'a>,
     record: Record,
     trainers: BTreeMap<Token, Trainer>,
+    now: f64,
     result: Rounds,
 }
 
@@ -84,13 +105,28 @@ pub fn rounds(
     trainers: u32,
     tree_init: bool,
 ) -> Result<Rounds, String> {
+    uneven(order, pass, trainers, tree_init, &mut |_, _| 1.0)
+}
+
+/// As [`rounds`], where buckets take as many rounds as `takes` says of a trainer, from 0, and a bucket: more than 0.
+///
+/// # Errors
+/// As [`rounds`].
+pub fn uneven<'a>(
+    order: &'a mut dyn BucketOrder,
+    pass: &'a Pass,
+    trainers: u32,
+    tree_init: bool,
+    takes: &'a mut Takes<'a>,
+) -> Result<Rounds, String> {
     let plan = order.plan(pass).map_err(|error| error.to_string())?;
     pbg_core::plan::check(pass, &plan).map_err(|error| error.to_string())?;
-    let mut simulation = Simulation::new(order, pass, trainers, tree_init)?;
+    let mut simulation = Simulation::new(order, pass, takes, (trainers, tree_init))?;
     simulation.open(&plan)?;
     while simulation.record.phase() == Phase::Training {
-        simulation.round()?;
+        simulation.go_on()?;
     }
+    simulation.result.rounds = simulation.now.ceil() as u64;
     Ok(simulation.result)
 }
 
@@ -98,8 +134,8 @@ impl<'a> Simulation<'a> {
     fn new(
         order: &'a mut dyn BucketOrder,
         pass: &'a Pass,
-        trainers: u32,
-        tree_init: bool,
+        takes: &'a mut Takes<'a>,
+        (trainers, tree_init): (u32, bool),
     ) -> Result<Self, String> {
         let terms = Terms {
             tree_init,
@@ -118,8 +154,10 @@ impl<'a> Simulation<'a> {
         let mut simulation = Self {
             pass,
             order,
+            takes,
             record,
             trainers: BTreeMap::new(),
+            now: 0.0,
             result: Rounds {
                 trainers,
                 buckets,
@@ -154,11 +192,12 @@ impl<'a> Simulation<'a> {
         self.must(Token(1), action)
     }
 
-    /// Every trainer that finds a free bucket trains it.
-    fn round(&mut self) -> Result<(), String> {
-        let tokens: Vec<Token> = self.trainers.keys().copied().collect();
+    /// Every trainer that trains nothing and finds a free bucket begins it; then time goes on until one of them is done.
+    fn go_on(&mut self) -> Result<(), String> {
+        let idle = self.trainers.iter().filter(|(_, t)| t.bucket.is_none());
+        let idle: Vec<Token> = idle.map(|(token, _)| *token).collect();
         let mut waiting = Vec::new();
-        for &token in &tokens {
+        for token in idle {
             match self.lease(token)? {
                 true => self.settle_unless_same(token)?,
                 false => {
@@ -169,27 +208,30 @@ impl<'a> Simulation<'a> {
         }
         // What the others have settled since may be free now.
         for token in waiting {
-            let waits = !self.lease(token)?;
-            let trainer = self.trainers.entry(token).or_default();
-            trainer.waited = if waits { trainer.waited + 1 } else { 0 };
+            self.lease(token)?;
         }
-        let mut trained = false;
-        for token in tokens {
-            let trainer = self.trainers.entry(token).or_default();
-            if let Some(bucket) = trainer.bucket.take() {
+        // Until then somebody trains, or waits for somebody who does.
+        let ends = self.trainers.values().filter_map(|trainer| {
+            let patient = trainer.since.map(|since| since + trainer.patience());
+            trainer.bucket.map(|(_, until)| until).or(patient)
+        });
+        let next = ends.filter(|end| *end > self.now).min_by(f64::total_cmp);
+        self.now = next.ok_or("the ledger gives out no bucket, though some are to do")?;
+        self.end_buckets()
+    }
+
+    /// What is trained by now is; at the end of a pass all of it is settled.
+    fn end_buckets(&mut self) -> Result<(), String> {
+        for trainer in self.trainers.values_mut() {
+            if let Some((bucket, _)) = trainer.bucket.filter(|(_, until)| *until <= self.now) {
                 trainer.unsettled.push(bucket);
-                trained = true;
+                trainer.bucket = None;
             }
         }
-        self.result.rounds += u64::from(trained);
         let to_do = self.record.work().buckets.count(BucketState::ToDo);
-        if to_do == 0 {
+        if to_do == 0 && self.trainers.values().all(|t| t.bucket.is_none()) {
             let tokens: Vec<Token> = self.trainers.keys().copied().collect();
-            tokens
-                .into_iter()
-                .try_for_each(|token| self.settle(token))?;
-        } else if !trained {
-            return Err("the ledger gives out no bucket, though some are to do".to_owned());
+            return tokens.into_iter().try_for_each(|token| self.settle(token));
         }
         Ok(())
     }
@@ -197,19 +239,24 @@ impl<'a> Simulation<'a> {
     /// Leases what the order picks; false if nothing is free.
     fn lease(&mut self, token: Token) -> Result<bool, String> {
         let all = self.record.free(token);
-        let mut free = self.record.in_turn(token, &all);
+        let (buffer, trainer) = (
+            self.pass.buffer_partitions,
+            self.trainers.entry(token).or_default(),
+        );
+        let mut free = trainer.guide.in_turn(&self.record, token, &all, buffer);
         if free.is_empty() {
-            let trainer = self.trainers.entry(token).or_default();
-            if all.is_empty() || trainer.waited < PATIENCE {
+            if all.is_empty() {
+                return Ok(false);
+            }
+            let since = *trainer.since.get_or_insert(self.now);
+            if self.now < since + trainer.patience() {
                 return Ok(false);
             }
             free = all;
         }
-        let others = self
-            .record
-            .trainers()
-            .iter()
-            .filter(|(other, _)| **other != token);
+        trainer.since = None;
+        let trainers = self.record.trainers().iter();
+        let others = trainers.filter(|(other, _)| **other != token);
         let held: Vec<Bucket> = others.flat_map(|(_, other)| other.leases.clone()).collect();
         let trainer = self.trainers.entry(token).or_default();
         let current = trainer.copies.iter().filter(|(group, stamp)| {
@@ -219,10 +266,8 @@ impl<'a> Simulation<'a> {
             resident: current.map(|(group, _)| *group).collect(),
             ..self.pass.clone()
         };
-        let picked = self
-            .order
-            .pick(&pass, &held, &free)
-            .map_err(|error| error.to_string())?;
+        let picked = self.order.pick(&pass, &held, &free);
+        let picked = picked.map_err(|error| error.to_string())?;
         let bucket = *free
             .get(picked)
             .ok_or("the order picks a bucket that is not free")?;
@@ -236,8 +281,11 @@ impl<'a> Simulation<'a> {
     /// Brings the partitions of `bucket` into the buffer of a trainer.
     fn load(&mut self, token: Token, bucket: Bucket) {
         let needs: Vec<SidePartition> = self.record.grid().needs(bucket).collect();
+        let number = self.trainers.range(..token).count() as u32;
+        let takes = (self.takes)(number, bucket);
         let trainer = self.trainers.entry(token).or_default();
-        trainer.bucket = Some(bucket);
+        trainer.bucket = Some((bucket, self.now + takes));
+        trainer.trained = (trainer.trained.0 + takes, trainer.trained.1 + 1);
         for group in needs {
             let stamp = self.record.partition(group).map(Partition::stamp);
             let Some(stamp) = stamp else { continue };
@@ -269,7 +317,7 @@ impl<'a> Simulation<'a> {
         let mut needs = trainer
             .bucket
             .into_iter()
-            .flat_map(|bucket| grid.needs(bucket));
+            .flat_map(|(bucket, _)| grid.needs(bucket));
         match needs.all(|group| held.contains(&group)) {
             true => Ok(()),
             false => self.settle(token),

@@ -23,4 +23,5 @@ mod requests;
 mod steps;
 mod symmetry;
 mod turns;
+mod walks;
 mod world;

@@ -10,18 +10,70 @@
 //! The rule of the first pass ([`super::tree`]) leaves trainers without work as long as the tree has few partitions. So
 //! until it has two for each of them, a bucket is taken that brings a new one.
 //!
-//! Both are advice: [`Record::free`] says what the ledger gives out. The rounds follow from the plan's digest, which all
+//! With two partitions in the buffer of each, and at least three for each trainer, every trainer follows a walk instead
+//! ([`super::walks`]), so that each pair of partitions costs one load.
+//!
+//! All are advice: [`Record::free`] says what the ledger gives out. The rounds follow from the plan's digest, which all
 //! trainers know, and are others in every pass.
 
 use std::cmp::Reverse;
 
 use super::tree::Tree;
+use super::walks::Walks;
 use super::{BucketState, Grid, Record, Token};
 use crate::graph::{Bucket, Side, SidePartition};
+use crate::schedule::PassId;
 use crate::seed::{self, Purpose};
 
 /// With so many partitions for each trainer and more, hardly anyone waits, and what is in a trainer's buffer decides.
-const PLENTY: usize = 3;
+pub(super) const PLENTY: usize = 3;
+/// A buffer of so many partitions keeps one at most of those that a pair needs.
+const NARROW: u32 = 2;
+
+/// What tells a trainer whose turn is which bucket. It remembers what follows from the plan of a pass.
+#[derive(Debug, Default)]
+pub struct Guide {
+    walks: Option<(Planned, Option<Walks>)>,
+}
+
+/// What walks follow from: the pass, the digest of its plan, and the number of trainers.
+type Planned = (PassId, Option<u64>, usize);
+
+impl Guide {
+    /// Of the buckets that are `free` for `token`, with room for `buffer` partitions, those that it had better take.
+    /// None: it had better wait until others have settled.
+    #[must_use]
+    pub fn in_turn(
+        &mut self,
+        record: &Record,
+        token: Token,
+        free: &[Bucket],
+        buffer: u32,
+    ) -> Vec<Bucket> {
+        if buffer > NARROW || record.is_few() {
+            return record.in_turn(token, free);
+        }
+        let walks = self.walks(record);
+        if let Some(advice) = walks.and_then(|walks| walks.advice(record, token, free)) {
+            return advice;
+        }
+        // Of two mirrored buckets, one that is left for later costs both partitions once more.
+        let mut same = record.nothing_new(token, free);
+        same.retain(|bucket| record.grid().needs(*bucket).count() == 2);
+        match same.is_empty() || record.trainers.len() < 2 {
+            true => record.in_turn(token, free),
+            false => same,
+        }
+    }
+
+    fn walks(&mut self, record: &Record) -> Option<&Walks> {
+        let planned = (record.work.pass, record.work.plan, record.trainers.len());
+        if self.walks.as_ref().is_none_or(|(of, _)| *of != planned) {
+            self.walks = Some((planned, Walks::of(record)));
+        }
+        self.walks.as_ref().and_then(|(_, walks)| walks.as_ref())
+    }
+}
 
 /// The rounds of a pass, in each of which a partition is in one bucket at most, or in one and its mirror image.
 pub(super) struct Rounds<'a> {
@@ -85,7 +137,7 @@ impl Record {
         if self.trainers.len() < 2 {
             return free.to_vec();
         }
-        let few = self.grid().groups().count() < PLENTY * self.trainers.len();
+        let few = self.is_few();
         let rounds = Rounds::of(self);
         let growing = self.growing(token, free, &rounds, few);
         if !growing.is_empty() {
@@ -104,6 +156,21 @@ impl Record {
             true => free.to_vec(),
             false => next,
         }
+    }
+
+    /// Whether who takes what is free soon leaves nothing for others.
+    fn is_few(&self) -> bool {
+        self.grid().groups().count() < PLENTY * self.trainers.len()
+    }
+
+    /// Those of the `free` buckets that need nothing but what `token` holds.
+    pub(super) fn nothing_new(&self, token: Token, free: &[Bucket]) -> Vec<Bucket> {
+        let grid = self.grid();
+        let own = self.trainers.get(&token).into_iter();
+        let leases = own.flat_map(|trainer| &trainer.leases);
+        let held: Vec<SidePartition> = leases.flat_map(|bucket| grid.needs(*bucket)).collect();
+        let is_held = |bucket: &Bucket| grid.needs(*bucket).all(|group| held.contains(&group));
+        free.iter().copied().filter(is_held).collect()
     }
 
     /// Buckets that bring a new partition into the tree; none where it has enough. Where partitions are few, they are of
@@ -148,15 +215,10 @@ impl Record {
     /// next; and if there are none of these, those of a single partition, which are in no round.
     fn next_in_rounds(&self, token: Token, free: &[Bucket], rounds: &Rounds<'_>) -> Vec<Bucket> {
         let grid = self.grid();
-        let own = self.trainers.get(&token).into_iter();
-        let held: Vec<SidePartition> = own
-            .flat_map(|trainer| &trainer.leases)
-            .flat_map(|bucket| grid.needs(*bucket))
-            .collect();
         let of_free = |keep: &dyn Fn(&Bucket) -> bool| -> Vec<Bucket> {
             free.iter().copied().filter(keep).collect()
         };
-        let nothing_new = of_free(&|b| grid.needs(*b).all(|group| held.contains(&group)));
+        let nothing_new = self.nothing_new(token, free);
         if !nothing_new.is_empty() {
             return nothing_new;
         }

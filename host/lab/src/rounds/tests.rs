@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use pbg_core::seed::{Purpose, derive};
 use pbg_core::strategy::{StrategyError, StrategyId};
 
 use super::*;
@@ -106,4 +107,101 @@ fn hardly_anyone_waits_where_trainers_hold_all_partitions() {
     // The first rounds have one bucket, and then two.
     let tree = of(8, 4, true);
     assert!(tree.rounds <= 21, "{tree:?}");
+}
+
+/// How many rounds a bucket takes: by a draw of its own, and twice as long or so for a slow trainer.
+fn pace(seed: u64, sigma: f64, slow: f64) -> impl FnMut(u32, Bucket) -> f64 {
+    move |trainer, bucket| {
+        let at = [bucket.lhs.into(), bucket.rhs.into()];
+        let draw = |n: u64| {
+            let bits = derive(seed + n, Purpose::Generate, &at) >> 11;
+            bits as f64 / (1_u64 << 53) as f64
+        };
+        // A sum of twelve uniform numbers is nearly normal.
+        let normal = (0..12).map(|n| draw(1000 * n)).sum::<f64>() - 6.0;
+        (sigma * normal).exp() * if trainer == 0 { slow } else { 1.0 }
+    }
+}
+
+/// What passes by other plans cost, where buckets differ by about `sigma` and one trainer takes `slow` times as long: the
+/// rounds, and the share of time in which trainers trained.
+fn paced(
+    (partitions, trainers): (u32, u32),
+    tree_init: bool,
+    (sigma, slow): (f64, f64),
+) -> Vec<(Rounds, f64)> {
+    let once = |seed| {
+        let mut sum = 0.0;
+        let mut pace = pace(seed, sigma, slow);
+        let mut takes = |trainer, bucket| {
+            let takes = pace(trainer, bucket);
+            sum += takes;
+            takes
+        };
+        let (mut order, pass) = (Shuffled(id(), seed), pass(partitions, 2));
+        let rounds = uneven(&mut order, &pass, trainers, tree_init, &mut takes).unwrap();
+        let busy = sum / (rounds.rounds * u64::from(trainers)) as f64;
+        (rounds, busy)
+    };
+    (0..20).map(once).collect()
+}
+
+#[test]
+fn a_pair_costs_a_load_whatever_buckets_take_where_trainers_keep_step() {
+    for sigma in [0.0, 0.1, 0.2, 0.3] {
+        for (rounds, busy) in paced((8, 2), false, (sigma, 1.0)) {
+            // Of 28 pairs, and one more for each trainer to begin with; each pair is written once.
+            assert_eq!(
+                (rounds.loads, rounds.writes),
+                (30, 56),
+                "{sigma} {rounds:?}"
+            );
+            assert!(busy > 0.9, "{busy} {rounds:?}");
+        }
+    }
+    for (rounds, _) in paced((8, 2), true, (0.0, 1.0)) {
+        assert_eq!((rounds.loads, rounds.writes), (30, 56), "{rounds:?}");
+    }
+}
+
+#[test]
+fn a_pair_costs_little_more_where_they_do_not_keep_step() {
+    for grid in [(8, 2), (10, 2), (12, 3)] {
+        for (tree_init, pace) in [(true, (0.3, 1.0)), (false, (0.2, 1.5))] {
+            let paced = paced(grid, tree_init, pace);
+            let mean = |of: &dyn Fn(&(Rounds, f64)) -> f64| {
+                paced.iter().map(of).sum::<f64>() / paced.len() as f64
+            };
+            let pairs = f64::from(grid.0 * (grid.0 - 1) / 2);
+            let loads = mean(&|(rounds, _)| rounds.loads as f64) / pairs;
+            let writes = mean(&|(rounds, _)| rounds.writes as f64) / pairs;
+            let busy = mean(&|(_, busy)| *busy);
+            assert!(loads <= 1.1 && writes <= 2.1, "{grid:?}: {loads} {writes}");
+            assert!(busy >= 0.9, "{grid:?}: {busy}");
+        }
+    }
+}
+
+/// As [`Nearest`], by another plan for each seed.
+struct Shuffled(StrategyId, u64);
+
+impl BucketOrder for Shuffled {
+    fn id(&self) -> &StrategyId {
+        &self.0
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {
+        let mut plan = lexicographic(pass.lhs_partitions);
+        plan.sort_by_key(|b| derive(self.1, Purpose::Order, &[b.lhs.into(), b.rhs.into()]));
+        Ok(plan)
+    }
+
+    fn pick(
+        &mut self,
+        pass: &Pass,
+        held: &[Bucket],
+        free: &[Bucket],
+    ) -> Result<usize, StrategyError> {
+        Nearest(id()).pick(pass, held, free)
+    }
 }

@@ -22,7 +22,8 @@ impl Member<'_> {
             let own = record.trainers().get(&self.token());
             let is_full = own.is_none_or(|own| own.leases.len() >= MAX_LEASES);
             let free = record.free(self.token());
-            let free = self.turns.offer(&record, self.ledger.token(), free);
+            let (token, buffer) = (self.ledger.token(), pass.buffer_partitions);
+            let free = self.turns.offer(&record, token, free, buffer);
             if free.is_empty() || Some(record.work().pass) != id || is_full {
                 // What was seen may be old.
                 let newest = self.record()?;

@@ -262,7 +262,9 @@ impl Rehearsal<'_, '_> {
                 _ => self.record()?,
             };
             let token = self.ledger.token();
-            let free = self.turns.offer(&record, token, record.free(token));
+            let buffer = self.scene.pass.buffer_partitions;
+            let free = record.free(token);
+            let free = self.turns.offer(&record, token, free, buffer);
             if free.is_empty() {
                 // What was seen may be old.
                 if is_fresh {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pbg_core::graph::Bucket;
-use pbg_core::ledger::{Record, Token};
+use pbg_core::ledger::{Guide, Record, Token};
 
 use super::LONGEST_WAIT;
 
@@ -14,6 +14,7 @@ const PATIENCE: u32 = 2;
 /// What a trainer chooses from.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
+    guide: Guide,
     /// Since when it waits though something is free.
     since: Option<Instant>,
     /// Time in which it trained, and how many buckets.
@@ -33,14 +34,16 @@ impl Turns {
         self.since = None;
     }
 
-    /// What it may choose from, of what is `free` for `token`; nothing while it had better wait.
+    /// What it may choose from, of what is `free` for `token`, with room for `buffer` partitions; nothing while it had
+    /// better wait.
     pub(super) fn offer(
         &mut self,
         record: &Record,
         token: Token,
         free: Vec<Bucket>,
+        buffer: u32,
     ) -> Vec<Bucket> {
-        let offer = record.in_turn(token, &free);
+        let offer = self.guide.in_turn(record, token, &free, buffer);
         if free.is_empty() || !offer.is_empty() {
             return offer;
         }

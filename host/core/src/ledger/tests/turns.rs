@@ -7,7 +7,7 @@ use super::super::*;
 use super::world::{Budget, Model};
 use crate::graph::{Bucket, SidePartition};
 
-fn act(record: &Record, token: Token, action: Action) -> Record {
+pub(super) fn act(record: &Record, token: Token, action: Action) -> Record {
     let trainer = record.trainers.get(&token);
     let after = trainer.map_or(0, |trainer| trainer.last);
     let transaction = Transaction {
@@ -20,7 +20,7 @@ fn act(record: &Record, token: Token, action: Action) -> Record {
 }
 
 /// A pass that `trainers` have begun.
-fn opened(lhs: u32, rhs: u32, shared: bool, tree_init: bool, trainers: u64) -> Record {
+pub(super) fn opened(lhs: u32, rhs: u32, shared: bool, tree_init: bool, trainers: u64) -> Record {
     let mut model = Model::new(lhs, rhs, shared, 0, Budget::default());
     model.tree_init = tree_init;
     let mut record = model.found(None, 7);

@@ -1,0 +1,84 @@
+//! Walks of several trainers through a pass.
+
+use std::collections::BTreeSet;
+
+use super::super::walks::{Pair, Walks};
+use super::super::*;
+use super::turns::{act, opened};
+use crate::graph::Bucket;
+
+/// The pair of `walk` in a step of all of them.
+fn at(walks: &Walks, walk: usize, step: usize) -> Option<Pair> {
+    let own = step.checked_sub(walks.late[walk])?;
+    walks.walks[walk].get(own).copied()
+}
+
+#[test]
+fn walks_have_every_pair_once_and_keep_out_of_each_others_way() {
+    for (partitions, trainers, tree_init) in [
+        (8, 2, false),
+        (8, 2, true),
+        (10, 2, false),
+        (12, 3, false),
+        (12, 3, true),
+    ] {
+        let record = opened(partitions, partitions, true, tree_init, trainers);
+        let walks = Walks::of(&record).unwrap();
+        let all: Vec<Pair> = walks.walks.concat();
+        let once: BTreeSet<Pair> = all.iter().copied().collect();
+        assert_eq!(all.len(), (partitions * (partitions - 1) / 2) as usize);
+        assert_eq!(once.len(), all.len());
+        for (number, walk) in walks.walks.iter().enumerate() {
+            for step in 1..walk.len() {
+                let [last, pair] = [walk[step - 1], walk[step]];
+                let new: Vec<usize> = pair.into_iter().filter(|p| !last.contains(p)).collect();
+                assert_eq!(new.len(), 1, "{last:?} {pair:?}");
+                let now = step + walks.late[number];
+                for other in (0..walks.walks.len()).filter(|other| *other != number) {
+                    let with = at(&walks, other, now).into_iter().flatten();
+                    assert!(pair.iter().all(|p| with.clone().all(|q| q != *p)));
+                    let before = at(&walks, other, now - 1);
+                    assert!(before.is_none_or(|before| !before.contains(&new[0])));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn there_are_none_where_partitions_are_few() {
+    for (partitions, trainers) in [(8, 1), (8, 3), (8, 4)] {
+        let record = opened(partitions, partitions, true, false, trainers);
+        assert!(Walks::of(&record).is_none());
+    }
+}
+
+/// Whose turn is which bucket for a trainer that chooses for the first time.
+fn turn(record: &Record, token: Token) -> Vec<Bucket> {
+    Guide::default().in_turn(record, token, &record.free(token), 2)
+}
+
+#[test]
+fn whoever_takes_something_else_ends_all_walks() {
+    let record = opened(8, 8, true, false, 2);
+    let first = turn(&record, Token(1));
+    // A pair of mirror images.
+    assert_eq!(first.len(), 2);
+    assert_eq!(first[0], Bucket::new(first[1].rhs, first[1].lhs));
+    let second = turn(&record, Token(2));
+    assert_eq!(second.len(), 2);
+    let in_step = act(&record, Token(1), Action::Lease(first[0]));
+    assert_eq!(turn(&in_step, Token(2)), second);
+    let other = record.free(Token(1)).into_iter().find(|bucket| {
+        bucket.lhs != bucket.rhs && !first.contains(bucket) && !second.contains(bucket)
+    });
+    let astray = act(&record, Token(1), Action::Lease(other.unwrap()));
+    assert_eq!(turn(&astray, Token(2)), astray.free(Token(2)));
+}
+
+#[test]
+fn more_room_needs_no_walks() {
+    let record = opened(8, 8, true, false, 2);
+    let free = record.free(Token(1));
+    assert_eq!(Guide::default().in_turn(&record, Token(1), &free, 3), free);
+}

@@ -1,0 +1,383 @@
+//! Walks of several trainers through a pass, for buffers of two partitions.
+//!
+//! With two partitions in its buffer, a trainer loads one for each pair of partitions that it trains if it keeps the
+//! other, and two if what it could keep has nothing left to train, or only with partitions that others hold. Which of
+//! these comes shows at the end of a pass, when it is too late: by what is nearest, one pair in ten costs two loads. So
+//! each trainer has a walk, drawn for all of them together: a sequence of pairs, each of which keeps a partition of the
+//! one before. All walks together have every pair once, and what a walk takes new was not in another one in the step
+//! before. So a trainer that is up to a step late keeps nobody waiting.
+//!
+//! A pass thus costs a load for each pair and one more for each trainer, whatever its buckets take, as long as trainers
+//! keep step. Where they do not, where one came, left or took something else, the walks no longer
+//! [hold](Walks::advice), and what is nearest is taken again.
+//!
+//! Walks follow from the plan's digest, the number of trainers and the buckets without edges, so all know all of them.
+
+use rand::RngExt as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::turns::PLENTY;
+use super::{BucketState, Record, Token, tree};
+use crate::graph::Bucket;
+use crate::seed::{self, Purpose};
+
+/// Pairs that are looked at before no walks are found: some milliseconds.
+const MOST_LOOKS: u64 = 2_000_000;
+/// How much more a partition may have to meet that is not taken first, in pairs: walks that fail are drawn anew.
+const NOISE: u32 = 3;
+
+/// Half pairs that a trainer may be behind another one. One that is further behind would be waited for.
+const LAG: u32 = 3;
+/// As [`LAG`], where all grow from one bucket: when the first one is settled, and thus others can begin, depends on how
+/// long files take to write.
+const LATE_LAG: u32 = 5;
+
+/// Two partitions that a bucket needs, by their indices ([`super::Grid::group_index`]), the smaller one first.
+pub(super) type Pair = [usize; 2];
+
+/// A walk for each trainer, in the order of their tokens.
+#[derive(Debug)]
+pub(super) struct Walks {
+    pub(super) walks: Vec<Vec<Pair>>,
+    /// After so many pairs of the first trainer each begins its own: in a pass that grows from one bucket.
+    pub(super) late: Vec<usize>,
+    /// Whose walk trains the buckets of each partition alone.
+    alone: Vec<usize>,
+}
+
+/// How many buckets of a pair are to do, and how many are leased or done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Buckets {
+    to_do: u32,
+    taken: u32,
+}
+
+/// The buckets of each pair.
+struct Pairs {
+    groups: usize,
+    buckets: Vec<Buckets>,
+}
+
+impl Pairs {
+    fn of(record: &Record) -> Self {
+        let groups = record.grid().groups().count();
+        let mut pairs = Self {
+            groups,
+            buckets: vec![Buckets::default(); groups * groups],
+        };
+        for (index, state) in record.work.buckets.iter().enumerate() {
+            let Some(pair) = pair_of(record, record.grid().bucket(index)) else {
+                continue;
+            };
+            let at = pairs.at(pair);
+            match state {
+                BucketState::ToDo => pairs.buckets[at].to_do += 1,
+                BucketState::Leased | BucketState::Done => pairs.buckets[at].taken += 1,
+                BucketState::Empty => {}
+            }
+        }
+        pairs
+    }
+
+    const fn at(&self, [a, b]: Pair) -> usize {
+        a * self.groups + b
+    }
+
+    fn get(&self, pair: Pair) -> Buckets {
+        self.buckets[self.at(pair)]
+    }
+
+    /// Whether somebody has a bucket of it, or had.
+    fn has_begun(&self, pair: &Pair) -> bool {
+        self.get(*pair).taken > 0
+    }
+
+    /// Most buckets of a pair: two where it has mirror images.
+    fn width(&self) -> u32 {
+        let widths = self.buckets.iter().map(|of| of.to_do + of.taken);
+        widths.max().unwrap_or(0)
+    }
+}
+
+/// The partitions that `bucket` needs, if these are two.
+fn pair_of(record: &Record, bucket: Bucket) -> Option<Pair> {
+    let grid = record.grid();
+    let mut needs = grid.needs(bucket).filter_map(|g| grid.group_index(g));
+    let (a, b) = (needs.next()?, needs.next()?);
+    Some([a.min(b), a.max(b)])
+}
+
+impl Walks {
+    /// The walks of the trainers that take part now; none where partitions are too few for them, or none were found.
+    pub(super) fn of(record: &Record) -> Option<Self> {
+        let trainers = record.trainers.len();
+        let pairs = Pairs::of(record);
+        if trainers < 2 || pairs.groups < PLENTY * trainers {
+            return None;
+        }
+        let plan = record.work.plan?;
+        let late = late(trainers, tree::holds(record));
+        let mut rng = seed::stream(plan, Purpose::Walk, &[trainers as u64]);
+        let mut looks = MOST_LOOKS;
+        while looks > 0 {
+            let draft = Draft::new(&pairs, &late);
+            if let Some(walks) = draft.walked(&mut rng, &mut looks) {
+                let alone = alone(&walks, &late, pairs.groups);
+                return Some(Self { walks, late, alone });
+            }
+        }
+        None
+    }
+
+    /// What `token` had better take of what is `free` for it, so that all go on with their walks; nothing if it had
+    /// better wait. None: the walks do not hold any more, and anything is as good.
+    ///
+    /// They hold as long as of each the first so many pairs have begun and no others, and no trainer is too far behind
+    /// another ([`LAG`]).
+    pub(super) fn advice(
+        &self,
+        record: &Record,
+        token: Token,
+        free: &[Bucket],
+    ) -> Option<Vec<Bucket>> {
+        let pairs = Pairs::of(record);
+        let own = record.trainers.keys().position(|other| *other == token)?;
+        let walk = self.walks.get(own)?;
+        if !self.hold(&pairs) {
+            return None;
+        }
+        let has_begun = |walk: &Vec<Pair>| walk.first().is_none_or(|pair| pairs.has_begun(pair));
+        if self.late[own] > 0 && !self.walks.iter().any(has_begun) {
+            return Some(Vec::new());
+        }
+        // While a trainer waits for partitions to begin with, those of a single one are left for later.
+        let somebody_waits = self.is_late() && !self.walks.iter().all(has_begun);
+        let mut same = record.nothing_new(token, free);
+        same.retain(|bucket| {
+            let mut needs = record.grid().needs(*bucket);
+            let single = needs.next().filter(|_| needs.next().is_none());
+            let single = single.and_then(|group| record.grid().group_index(group));
+            single.is_none_or(|at| self.alone[at] == own && !somebody_waits)
+        });
+        if !same.is_empty() {
+            return Some(same);
+        }
+        let of = |keep: &dyn Fn(Option<Pair>) -> bool| -> Vec<Bucket> {
+            let kept = |b: &Bucket| keep(pair_of(record, *b));
+            free.iter().copied().filter(kept).collect()
+        };
+        if let Some(next) = walk.iter().find(|pair| pairs.get(**pair).to_do > 0) {
+            return Some(of(&|pair| pair == Some(*next)));
+        }
+        let rest = self.walks.iter().flatten().filter(|p| !pairs.has_begun(p));
+        match rest.count() {
+            // The other one is about to begin it, with a partition that it has.
+            0 | 1 => Some(of(&|pair| pair.is_none())),
+            // One that is through takes from the walks of others, which ends them.
+            _ => None,
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        self.late.iter().any(|late| *late > 0)
+    }
+
+    fn hold(&self, pairs: &Pairs) -> bool {
+        let is_prefix = |walk: &Vec<Pair>| {
+            let mut rest = walk.iter().skip_while(|pair| pairs.has_begun(pair));
+            !rest.any(|pair| pairs.has_begun(pair))
+        };
+        if !self.walks.iter().all(is_prefix) {
+            return false;
+        }
+        let width = pairs.width();
+        let (mut first, mut last) = (0, u32::MAX);
+        for (walk, late) in self.walks.iter().zip(&self.late) {
+            let taken: u32 = walk.iter().map(|pair| pairs.get(*pair).taken).sum();
+            let place = taken + *late as u32 * width;
+            if taken > 0 {
+                first = first.max(place);
+            }
+            if walk.last().is_some_and(|pair| !pairs.has_begun(pair)) {
+                last = last.min(place);
+            }
+        }
+        let lag = first.saturating_sub(last);
+        lag <= if self.is_late() { LATE_LAG } else { LAG } * width / 2
+    }
+}
+
+/// Where all grow from one bucket, whoever has trained a pair lets another one begin: 1, 2, 4 trainers and so on.
+fn late(trainers: usize, grows: bool) -> Vec<usize> {
+    let step = |trainer: usize| (usize::BITS - trainer.leading_zeros()) as usize;
+    let trainers = 0..trainers;
+    trainers.map(|t| if grows { step(t) } else { 0 }).collect()
+}
+
+/// Whose walk trains the buckets of a single partition, when it first comes by it: in turn, so that trainers keep step.
+fn alone(walks: &[Vec<Pair>], late: &[usize], groups: usize) -> Vec<usize> {
+    let mut visits: Vec<(usize, usize, usize)> = Vec::new();
+    for (number, walk) in walks.iter().enumerate() {
+        for partition in 0..groups {
+            let first = walk.iter().position(|pair| pair.contains(&partition));
+            visits.extend(first.map(|step| (step + late[number], number, partition)));
+        }
+    }
+    visits.sort_unstable();
+    let mut alone: Vec<Option<usize>> = vec![None; groups];
+    let mut counts = vec![0_usize; walks.len()];
+    for (_, walk, partition) in &visits {
+        let is_least = counts.iter().min() == Some(&counts[*walk]);
+        if alone[*partition].is_none() && is_least {
+            alone[*partition] = Some(*walk);
+            counts[*walk] += 1;
+        }
+    }
+    // What is left over is the first visitor's.
+    for (_, walk, partition) in visits {
+        alone[partition].get_or_insert(walk);
+    }
+    alone.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// Walks as far as they are drawn.
+struct Draft<'a> {
+    late: &'a [usize],
+    groups: usize,
+    /// Whether a pair is in no walk yet, by [`Pairs::at`] in either order.
+    open: Vec<bool>,
+    /// How many open pairs each partition has.
+    degrees: Vec<u32>,
+    left: usize,
+    /// Per trainer and step.
+    steps: Vec<Vec<Option<Pair>>>,
+    /// Whether a partition was in a step before.
+    seen: Vec<bool>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(pairs: &Pairs, late: &'a [usize]) -> Self {
+        let groups = pairs.groups;
+        let mut draft = Self {
+            late,
+            groups,
+            open: vec![false; groups * groups],
+            degrees: vec![0; groups],
+            left: 0,
+            steps: vec![Vec::new(); late.len()],
+            seen: vec![false; groups],
+        };
+        for a in 0..groups {
+            for b in a + 1..groups {
+                let of = pairs.get([a, b]);
+                if of.to_do + of.taken > 0 {
+                    draft.set([a, b], true);
+                }
+            }
+        }
+        draft
+    }
+
+    fn set(&mut self, [a, b]: Pair, is_open: bool) {
+        self.open[a * self.groups + b] = is_open;
+        self.open[b * self.groups + a] = is_open;
+        for partition in [a, b] {
+            match is_open {
+                true => self.degrees[partition] += 1,
+                false => self.degrees[partition] -= 1,
+            }
+        }
+        match is_open {
+            true => self.left += 1,
+            false => self.left -= 1,
+        }
+    }
+
+    /// Walks that have all pairs; none if a trainer cannot go on.
+    fn walked(mut self, rng: &mut Xoshiro256PlusPlus, looks: &mut u64) -> Option<Vec<Vec<Pair>>> {
+        let trainers = self.late.len();
+        for step in 0.. {
+            if self.left == 0 || *looks == 0 {
+                break;
+            }
+            for turn in 0..trainers {
+                // Who chooses last has least to choose from.
+                let trainer = if step % 2 == 0 {
+                    turn
+                } else {
+                    trainers - 1 - turn
+                };
+                let is_there = step >= self.late[trainer] && self.left > 0;
+                let next = is_there.then(|| self.next(trainer, step, rng, looks));
+                if next == Some(None) {
+                    return None;
+                }
+                let next = next.flatten();
+                if let Some(pair) = next {
+                    self.set(pair, false);
+                }
+                self.steps[trainer].push(next);
+            }
+            let taken = self.steps.iter().filter_map(|steps| steps[step]).flatten();
+            for partition in taken.collect::<Vec<_>>() {
+                self.seen[partition] = true;
+            }
+            if self.steps.iter().all(|steps| steps[step].is_none()) {
+                return None;
+            }
+        }
+        let walks = self.steps.into_iter().map(|s| s.into_iter().flatten());
+        (self.left == 0).then(|| walks.map(Iterator::collect).collect())
+    }
+
+    /// A pair that keeps a partition of the trainer's last one, and whose other one no trainer has had for a step; by
+    /// chance, but rather one whose partitions have many left to meet.
+    fn next(
+        &self,
+        trainer: usize,
+        step: usize,
+        rng: &mut Xoshiro256PlusPlus,
+        looks: &mut u64,
+    ) -> Option<Pair> {
+        let before = step.checked_sub(1);
+        let kept = before.and_then(|step| self.steps[trainer][step]);
+        if kept.is_none() && step > self.late[trainer] {
+            return None;
+        }
+        let others = |step: usize, partition: usize| {
+            let mut others = self.steps.iter().enumerate().filter(|(o, _)| *o != trainer);
+            others.any(|(_, steps)| {
+                let pair = steps.get(step).copied().flatten();
+                pair.is_some_and(|pair| pair.contains(&partition))
+            })
+        };
+        let is_taken: Vec<bool> = (0..self.groups).map(|p| others(step, p)).collect();
+        let was_taken: Vec<bool> = (0..self.groups)
+            .map(|p| before.is_some_and(|step| others(step, p)))
+            .collect();
+        let grows = kept.is_none() && step > 0;
+        let from = kept.map_or_else(|| (0..self.groups).collect(), |pair| pair.to_vec());
+        let mut best = None;
+        for keep in from {
+            for new in 0..self.groups {
+                *looks = looks.saturating_sub(1);
+                let is_free = !is_taken[keep] && !is_taken[new];
+                // The first pair of one that begins late has a partition that was seen, and another one.
+                let fits = if grows {
+                    self.seen[keep]
+                } else {
+                    !was_taken[new]
+                };
+                if !self.open[keep * self.groups + new] || !is_free || !fits {
+                    continue;
+                }
+                let left = self.degrees[keep] + self.degrees[new];
+                let rank = 1000 * left + rng.random_range(0..1000 * NOISE);
+                if best.is_none_or(|(of_best, _)| rank > of_best) {
+                    best = Some((rank, [keep.min(new), keep.max(new)]));
+                }
+            }
+        }
+        best.map(|(_, pair)| pair)
+    }
+}
