@@ -143,7 +143,7 @@ pub(crate) struct Member<'a> {
     started: Instant,
     /// What happened and is to be told with the next settlement.
     lines: Vec<Line>,
-    /// Revisions of the ledger at which the buckets of this trainer were leased.
+    /// Revisions of the ledger at which the buckets of this trainer were leased that it has not trained.
     leased_at: BTreeMap<Bucket, u64>,
     /// Epochs whose end was told.
     epochs_told: u32,

@@ -33,7 +33,10 @@ const NARROW: u32 = 2;
 /// What tells a trainer whose turn is which bucket. It remembers what follows from the plan of a pass.
 #[derive(Debug, Default)]
 pub struct Guide {
-    walks: Option<(Planned, Option<Walks>)>,
+    planned: Option<Planned>,
+    walks: Option<Walks>,
+    /// Which of them is the trainer's.
+    taken: Option<usize>,
 }
 
 /// What walks follow from: the pass, the digest of its plan, and the number of trainers.
@@ -53,8 +56,17 @@ impl Guide {
         if buffer > NARROW || record.is_few() {
             return record.in_turn(token, free);
         }
-        let walks = self.walks(record);
-        if let Some(advice) = walks.and_then(|walks| walks.advice(record, token, free)) {
+        let planned = (record.work.pass, record.work.plan, record.trainers.len());
+        if self.planned != Some(planned) {
+            *self = Self {
+                planned: Some(planned),
+                walks: Walks::of(record),
+                taken: None,
+            };
+        }
+        let taken = &mut self.taken;
+        let advice = self.walks.as_ref();
+        if let Some(advice) = advice.and_then(|walks| walks.advice(record, token, free, taken)) {
             return advice;
         }
         // Of two mirrored buckets, one that is left for later costs both partitions once more.
@@ -64,14 +76,6 @@ impl Guide {
             true => record.in_turn(token, free),
             false => same,
         }
-    }
-
-    fn walks(&mut self, record: &Record) -> Option<&Walks> {
-        let planned = (record.work.pass, record.work.plan, record.trainers.len());
-        if self.walks.as_ref().is_none_or(|(of, _)| *of != planned) {
-            self.walks = Some((planned, Walks::of(record)));
-        }
-        self.walks.as_ref().and_then(|(_, walks)| walks.as_ref())
     }
 }
 

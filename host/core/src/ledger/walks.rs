@@ -35,7 +35,7 @@ const LATE_LAG: u32 = 5;
 /// Two partitions that a bucket needs, by their indices ([`super::Grid::group_index`]), the smaller one first.
 pub(super) type Pair = [usize; 2];
 
-/// A walk for each trainer, in the order of their tokens.
+/// A walk for each trainer, in the order in which they begin.
 #[derive(Debug)]
 pub(super) struct Walks {
     pub(super) walks: Vec<Vec<Pair>>,
@@ -130,7 +130,8 @@ impl Walks {
     }
 
     /// What `token` had better take of what is `free` for it, so that all go on with their walks; nothing if it had
-    /// better wait. None: the walks do not hold any more, and anything is as good.
+    /// better wait. None: the walks do not hold any more, and anything is as good. Who begins takes the first walk that
+    /// nobody has; it is kept in `taken`, once a bucket of it is leased.
     ///
     /// They hold as long as of each the first so many pairs have begun and no others, and no trainer is too far behind
     /// another ([`LAG`]).
@@ -139,16 +140,17 @@ impl Walks {
         record: &Record,
         token: Token,
         free: &[Bucket],
+        taken: &mut Option<usize>,
     ) -> Option<Vec<Bucket>> {
         let pairs = Pairs::of(record);
-        let own = record.trainers.keys().position(|other| *other == token)?;
-        let walk = self.walks.get(own)?;
+        let has_begun = |walk: &Vec<Pair>| walk.first().is_none_or(|pair| pairs.has_begun(pair));
+        let leases = record.trainers.get(&token)?.leases.iter();
+        let leased: Vec<Pair> = leases.filter_map(|b| pair_of(record, *b)).collect();
+        let is_leased = |walk: &Vec<Pair>| walk.first().is_some_and(|pair| leased.contains(pair));
+        *taken = taken.or_else(|| self.walks.iter().position(is_leased));
+        let own = taken.or_else(|| self.walks.iter().position(|walk| !has_begun(walk)))?;
         if !self.hold(&pairs) {
             return None;
-        }
-        let has_begun = |walk: &Vec<Pair>| walk.first().is_none_or(|pair| pairs.has_begun(pair));
-        if self.late[own] > 0 && !self.walks.iter().any(has_begun) {
-            return Some(Vec::new());
         }
         // While a trainer waits for partitions to begin with, those of a single one are left for later.
         let somebody_waits = self.is_late() && !self.walks.iter().all(has_begun);
@@ -166,7 +168,10 @@ impl Walks {
             let kept = |b: &Bucket| keep(pair_of(record, *b));
             free.iter().copied().filter(kept).collect()
         };
-        if let Some(next) = walk.iter().find(|pair| pairs.get(**pair).to_do > 0) {
+        if let Some(next) = self.walks[own]
+            .iter()
+            .find(|pair| pairs.get(**pair).to_do > 0)
+        {
             return Some(of(&|pair| pair == Some(*next)));
         }
         let rest = self.walks.iter().flatten().filter(|p| !pairs.has_begun(p));

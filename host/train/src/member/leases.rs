@@ -60,7 +60,8 @@ impl Member<'_> {
         let ledger = Arc::clone(&self.ledger);
         let mut resident = self.machine.line.buffer.resident();
         resident.retain(|group| ledger.is_current(*group));
-        resident.extend(to_come(record, self.token(), &resident));
+        let to_train = self.leased_at.keys();
+        resident.extend(to_come(record, to_train, &resident));
         let pass = Pass {
             resident,
             ..pass.clone()
@@ -98,16 +99,14 @@ pub(super) fn others_hold(record: &Record, token: Token) -> Vec<Bucket> {
     others.flat_map(|(_, other)| other.leases.clone()).collect()
 }
 
-/// The partitions of buckets that `token` has leased which are not `resident`: they will be when what is leased now is
-/// trained.
-pub(super) fn to_come(
+/// The partitions of buckets `to_train`, leased and not trained yet, which are not `resident`: they will be when what is
+/// leased now is trained. What is trained and not settled yet may have left the buffer.
+pub(super) fn to_come<'a>(
     record: &Record,
-    token: Token,
+    to_train: impl Iterator<Item = &'a Bucket>,
     resident: &[SidePartition],
 ) -> BTreeSet<SidePartition> {
-    let own = record.trainers().get(&token);
-    let leases = own.into_iter().flat_map(|trainer| &trainer.leases);
-    let needs = leases.flat_map(|bucket| record.grid().needs(*bucket));
+    let needs = to_train.flat_map(|bucket| record.grid().needs(*bucket));
     needs.filter(|group| !resident.contains(group)).collect()
 }
 

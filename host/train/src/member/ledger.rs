@@ -253,7 +253,10 @@ impl Ledger {
             .map(|settled| (settled.group, settled.stamp()))
             .collect();
         let action = Action::Settle(Box::new(settlement));
-        self.transact(action, &stamps, &|| true)
+        self.known.settling(&stamps);
+        let settled = self.transact(action, &stamps, &|| true);
+        self.known.settling(&[]);
+        settled
     }
 
     /// Whether this trainer still takes part, as far as it did when the read began.

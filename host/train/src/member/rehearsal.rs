@@ -83,6 +83,8 @@ struct Rehearsal<'scope, 'env> {
     settling: Option<Settling<'scope>>,
     leased: VecDeque<Bucket>,
     turns: Turns,
+    /// Leased buckets that are not trained.
+    to_train: Vec<Bucket>,
     unsettled: Vec<Bucket>,
     /// Partitions in its buffer, the one that was used last at the end.
     copies: VecDeque<SidePartition>,
@@ -112,6 +114,7 @@ pub fn rehearse(
             settling: None,
             leased: VecDeque::new(),
             turns: Turns::default(),
+            to_train: Vec::new(),
             unsettled: Vec::new(),
             copies: VecDeque::new(),
             files: 0,
@@ -137,6 +140,7 @@ pub fn rehearse(
             rehearsal.turns.trained(took);
             rehearsal.done.trained += took;
             rehearsal.done.buckets += 1;
+            rehearsal.to_train.retain(|b| *b != bucket);
             rehearsal.unsettled.push(bucket);
         }
         rehearsal.done.ended = Instant::now();
@@ -276,7 +280,7 @@ impl Rehearsal<'_, '_> {
             let copies = self.copies.iter().copied();
             let mut resident: Vec<SidePartition> =
                 copies.filter(|g| self.ledger.is_current(*g)).collect();
-            resident.extend(to_come(&record, token, &resident));
+            resident.extend(to_come(&record, self.to_train.iter(), &resident));
             let pass = Pass {
                 resident,
                 ..self.scene.pass.clone()
@@ -286,6 +290,7 @@ impl Rehearsal<'_, '_> {
             let bucket = free.get(picked).copied().unwrap_or(free[0]);
             if self.submit(Action::Lease(bucket))? {
                 self.turns.leased();
+                self.to_train.push(bucket);
                 return Ok(Some(bucket));
             }
             is_fresh = true;

@@ -67,6 +67,7 @@ impl Member<'_> {
     /// Gives back what was leased and is not trained.
     pub(super) fn give_up(&mut self) -> Result<(), RunError> {
         let buckets: Vec<Bucket> = self.leased.drain(..).map(|a| a.bucket).collect();
+        self.leased_at.retain(|bucket, _| !buckets.contains(bucket));
         match buckets.is_empty() {
             true => Ok(()),
             false => self.submit(Action::GiveUp(buckets)).map(|_| ()),

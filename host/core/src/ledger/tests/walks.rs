@@ -65,15 +65,21 @@ fn whoever_takes_something_else_ends_all_walks() {
     // A pair of mirror images.
     assert_eq!(first.len(), 2);
     assert_eq!(first[0], Bucket::new(first[1].rhs, first[1].lhs));
-    let second = turn(&record, Token(2));
+    // Whoever begins takes the first walk, and the next one the second.
+    assert_eq!(turn(&record, Token(2)), first);
+    let begun = act(&record, Token(2), Action::Lease(first[0]));
+    assert!(turn(&begun, Token(2)).contains(&first[1]));
+    let second = turn(&begun, Token(1));
     assert_eq!(second.len(), 2);
-    let in_step = act(&record, Token(1), Action::Lease(first[0]));
-    assert_eq!(turn(&in_step, Token(2)), second);
-    let other = record.free(Token(1)).into_iter().find(|bucket| {
+    assert!(!second.contains(&first[1]));
+    let other = begun.free(Token(1)).into_iter().find(|bucket| {
         bucket.lhs != bucket.rhs && !first.contains(bucket) && !second.contains(bucket)
     });
-    let astray = act(&record, Token(1), Action::Lease(other.unwrap()));
-    assert_eq!(turn(&astray, Token(2)), astray.free(Token(2)));
+    let astray = act(&begun, Token(1), Action::Lease(other.unwrap()));
+    assert_eq!(turn(&astray, Token(2)), [first[1]]);
+    // The mirror image comes first still; whoever has none takes anything.
+    let settled = act(&astray, Token(2), Action::GiveUp(vec![first[0]]));
+    assert_eq!(turn(&settled, Token(2)), settled.free(Token(2)));
 }
 
 #[test]

@@ -25,6 +25,8 @@ struct State {
     replaced: u64,
     /// What the copies of partitions in memory are of.
     stamps: BTreeMap<SidePartition, Stamp>,
+    /// What they are of as soon as the settlement under way is applied: another thread may see that first.
+    settling: BTreeMap<SidePartition, Stamp>,
 }
 
 /// What was known when a read began.
@@ -92,6 +94,11 @@ impl Known {
         self.lock().stamps.insert(group, stamp);
     }
 
+    /// A settlement begins, after which copies of partitions are of `stamps`; none: it has ended.
+    pub(super) fn settling(&self, stamps: &[(SidePartition, Stamp)]) {
+        self.lock().settling = stamps.iter().copied().collect();
+    }
+
     /// What the copy of `group` in memory is of.
     pub(super) fn stamp(&self, group: SidePartition) -> Option<Stamp> {
         self.lock().stamps.get(&group).copied()
@@ -102,7 +109,8 @@ impl Known {
         let state = self.lock();
         let newest = state.seen.as_ref().and_then(|s| s.record.partition(group));
         let newest = newest.map(Partition::stamp);
-        newest.is_some() && newest == state.stamps.get(&group).copied()
+        let copies = [&state.stamps, &state.settling];
+        newest.is_some_and(|newest| copies.iter().any(|of| of.get(&group) == Some(&newest)))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

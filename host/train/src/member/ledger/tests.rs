@@ -188,6 +188,27 @@ fn a_copy_is_of_what_was_settled_and_not_of_what_others_settled_since() {
     assert!(!one.is_current(GROUP));
 }
 
+/// Another thread of the trainer reads the record between the write of a settlement and its answer.
+#[test]
+fn a_copy_is_current_though_another_thread_sees_its_settlement_first() {
+    let (wire, one, _two) = two();
+    let bucket = Bucket::new(0, 0);
+    one.submit(Action::Lease(bucket)).unwrap();
+    one.loaded(GROUP, one.partition(GROUP).stamp());
+    let settled = settlement(&one, bucket);
+    let one = Arc::new(one);
+    let (reader, was_current) = (Arc::clone(&one), Arc::new(AtomicBool::new(false)));
+    let told = Arc::clone(&was_current);
+    let read = move |_: &Wire| {
+        let record = reader.refresh().unwrap().unwrap();
+        assert!(record.trainers()[&reader.token()].leases.is_empty());
+        told.store(reader.is_current(GROUP), Ordering::Relaxed);
+    };
+    *wire.after_lost.lock().unwrap() = Some(Box::new(read));
+    one.settle(settled).unwrap();
+    assert!(was_current.load(Ordering::Relaxed) && one.is_current(GROUP));
+}
+
 #[test]
 fn what_was_given_up_may_still_arrive() {
     let (wire, one, two) = two();
