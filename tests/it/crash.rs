@@ -26,7 +26,7 @@ struct Scenario {
 }
 
 /// Every file below a folder, by its path.
-fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open: Vec<PathBuf> = vec![folder.to_owned()];
     while let Some(path) = open.pop() {

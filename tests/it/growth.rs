@@ -5,6 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::crash::files;
 use crate::support::graph::{self, CONFIG};
 use crate::support::{Workplace, finish};
 
@@ -224,28 +225,13 @@ fn a_relation_of_its_own_may_come_with_the_data() {
 /// However large a graph gets: names on the disk give the files that names in memory give.
 #[test]
 fn names_on_the_disk_leave_no_trace() {
-    let files = |names: &[&str]| {
+    let made = |names: &str| {
         let place = Workplace::with_edges(CONFIG);
-        let import = [
-            "import",
-            "--edges",
-            "train=train.tsv",
-            "--edges",
-            "test=test.tsv",
-        ];
-        place.run(import.iter().chain(names)).succeeds();
+        let import = format!("import --edges train=train.tsv --edges test=test.tsv{names}");
+        place.run(import.split(' ')).succeeds();
         grow(&place);
-        place.run(import.iter().chain(names)).succeeds();
-        let mut files: Vec<_> = fs::read_dir(place.path("data")).unwrap().collect();
-        files.sort_by_key(|file| file.as_ref().unwrap().file_name());
-        let read = |file: std::io::Result<fs::DirEntry>| {
-            let path = file.unwrap().path();
-            (
-                path.file_name().unwrap().to_owned(),
-                fs::read(&path).unwrap(),
-            )
-        };
-        files.into_iter().map(read).collect::<Vec<_>>()
+        place.run(import.split(' ')).succeeds();
+        files(&place.path("data"))
     };
-    assert!(files(&[]) == files(&["--names-on-disk"]));
+    assert!(made("") == made(" --names-on-disk"));
 }

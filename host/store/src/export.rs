@@ -15,8 +15,11 @@ mod npy;
 mod parameters;
 pub(crate) mod parquet;
 pub mod predictions;
+mod rows;
 mod safetensors;
 mod tsv;
+
+use rows::Rows;
 
 /// A format of exported files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +155,11 @@ struct Export<'a> {
     model: Vec<Tensor>,
 }
 
+/// Takes a name.
+type NameSink<'a> = dyn FnMut(&str) -> Result<(), ExportError> + 'a;
+/// Hands names on, one after the other.
+type NameSource<'a> = dyn FnMut(&mut NameSink<'_>) -> Result<(), ExportError> + 'a;
+
 /// A file of embeddings being written.
 trait EmbeddingFile {
     /// Adds rows: their names, and as many times the dimension numbers.
@@ -159,9 +167,6 @@ trait EmbeddingFile {
     /// Completes the file.
     fn finish(self: Box<Self>) -> Result<(), ExportError>;
 }
-
-/// Rows handed on at a time.
-const STEP: usize = 4096;
 
 impl Export<'_> {
     /// A file of the export under its final and its first name.
@@ -196,16 +201,21 @@ impl Export<'_> {
         earlier.map_or(all, |names| names.count(partition)) as usize
     }
 
-    /// Names of the rows of a type that the checkpoint has, in global order.
-    fn names_of(&self, entity_type: &str, info: &EntityType) -> Result<Vec<String>, ExportError> {
-        let mut names = Vec::new();
-        let mut keep = |partition: u32, offset: u32, name: &str| {
-            if (offset as usize) < self.rows(entity_type, info, partition) {
-                names.push(name.to_owned());
+    /// Calls `with` for the names of the rows of a type that the checkpoint has, in global order, until it fails.
+    fn visit_names(
+        &self,
+        entity_type: &str,
+        info: &EntityType,
+        with: &mut dyn FnMut(u32, &str) -> Result<(), ExportError>,
+    ) -> Result<(), ExportError> {
+        let mut result = Ok(());
+        let mut visit = |partition: u32, offset: u32, name: &str| {
+            if result.is_ok() && (offset as usize) < self.rows(entity_type, info, partition) {
+                result = with(partition, name);
             }
         };
-        self.dataset.visit_rows(entity_type, &mut keep)?;
-        Ok(names)
+        self.dataset.visit_rows(entity_type, &mut visit)?;
+        result
     }
 
     fn entities(
@@ -218,7 +228,6 @@ impl Export<'_> {
             true => format!("features_{entity_type}"),
             false => format!("entities_{entity_type}"),
         };
-        let names = self.names_of(entity_type, info)?;
         let format = self.options.format;
         let file = match format {
             ExportFormat::Npy => format!("{stem}.npy"),
@@ -226,74 +235,48 @@ impl Export<'_> {
             ExportFormat::Parquet => format!("{stem}.parquet"),
             ExportFormat::Tsv => format!("{stem}.tsv"),
         };
+        let all = (0..info.num_partitions).map(|p| self.rows(entity_type, info, p));
+        let all = all.sum();
         let written = self.write(&file, |path| {
-            let mut first = self.partition(entity_type, info, 0, None)?;
-            let shape = [names.len(), first.dim];
-            let mut rows: Box<dyn EmbeddingFile> = match format {
+            let first = self.partition(entity_type, info, 0, None)?;
+            let shape = [all, first.dim];
+            let file: Box<dyn EmbeddingFile> = match format {
                 ExportFormat::Npy => Box::new(npy::Array::create(path, &shape)?),
                 ExportFormat::Safetensors => Box::new(safetensors::Array::create(path, &shape)?),
                 ExportFormat::Parquet => Box::new(parquet::Table::create(path, first.dim)?),
                 ExportFormat::Tsv => Box::new(tsv::Lines::create(path, first.dim)?),
             };
-            let mut row = 0;
-            for partition in 0..info.num_partitions {
-                if partition > 0 {
-                    first = self.partition(entity_type, info, partition, Some(first))?;
-                }
-                self.put_all(
-                    entity_type,
-                    &mut *rows,
-                    &names,
-                    &mut first,
-                    &mut row,
-                    progress,
-                )?;
-            }
-            rows.finish()
+            let mut rows = Rows::new(self, (entity_type, info), first, file);
+            self.visit_names(entity_type, info, &mut |partition, name| {
+                rows.put(partition, name, progress)
+            })?;
+            rows.finish(progress)
         })?;
-        let mut all = vec![written];
+        let mut files = vec![written];
         if matches!(format, ExportFormat::Npy | ExportFormat::Safetensors) {
-            all.push(self.names(&format!("{stem}.names.json"), &names)?);
+            let names = format!("{stem}.names.json");
+            files.push(self.names(&names, &mut |put| {
+                self.visit_names(entity_type, info, &mut |_, name| put(name))
+            })?);
         }
-        Ok(all)
+        Ok(files)
     }
 
-    fn put_all(
-        &self,
-        entity_type: &str,
-        rows: &mut dyn EmbeddingFile,
-        names: &[String],
-        data: &mut PartitionData,
-        row: &mut usize,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(), ExportError> {
-        let dim = data.dim;
+    /// The global embedding of a type, where it has one.
+    fn global(&self, entity_type: &str, dim: usize) -> Result<Option<&[f32]>, ExportError> {
         let name = format!("entities/{entity_type}/global_embedding");
-        if let Some(global) = self.model.iter().find(|tensor| tensor.name == name) {
-            let count = global.values.len();
-            if count != dim {
-                let what = format!("`{name}` has {count} numbers, and rows have {dim}");
-                return Err(self.mismatch(what));
-            }
-            for row in data.embeddings.chunks_exact_mut(dim) {
-                let terms = row.iter_mut().zip(&global.values);
-                terms.for_each(|(value, term)| *value += term);
-            }
+        let Some(global) = self.model.iter().find(|tensor| tensor.name == name) else {
+            return Ok(None);
+        };
+        let count = global.values.len();
+        if count != dim {
+            let what = format!("`{name}` has {count} numbers, and rows have {dim}");
+            return Err(self.mismatch(what));
         }
-        for values in data.embeddings.chunks(STEP * dim.max(1)) {
-            let count = values.len() / dim;
-            let named: Vec<&str> = names[*row..*row + count]
-                .iter()
-                .map(String::as_str)
-                .collect();
-            rows.put(&named, values)?;
-            *row += count;
-            progress(*row as u64);
-        }
-        Ok(())
+        Ok(Some(&global.values))
     }
 
-    /// Reads a partition, into the memory of `reuse`, which had its dimension.
+    /// Reads a partition, into the memory of `reuse`, which had its dimension, and adds the global embedding.
     fn partition(
         &self,
         entity_type: &str,
@@ -320,20 +303,28 @@ impl Export<'_> {
             );
             return Err(self.mismatch(what));
         }
+        if let Some(global) = self.global(entity_type, data.dim)? {
+            for row in data.embeddings.chunks_exact_mut(data.dim) {
+                let terms = row.iter_mut().zip(global);
+                terms.for_each(|(value, term)| *value += term);
+            }
+        }
         Ok(data)
     }
 
-    /// Writes names as a JSON list: it can hold any name.
-    fn names(&self, file: &str, names: &[String]) -> Result<PathBuf, ExportError> {
+    /// Writes the names that `visit` hands on as a JSON list: it can hold any name.
+    fn names(&self, file: &str, visit: &mut NameSource<'_>) -> Result<PathBuf, ExportError> {
         self.write(file, |path| {
             let mut file = files::SummedFile::create(path)?;
-            for (at, name) in names.iter().enumerate() {
-                let text = serde_json::Value::from(name.as_str()).to_string();
-                let before = if at == 0 { "[\n" } else { ",\n" };
+            let mut before = "[\n";
+            visit(&mut |name| {
                 file.put(before.as_bytes())?;
-                file.put(text.as_bytes())?;
-            }
-            file.put(if names.is_empty() { b"[]\n" } else { b"\n]\n" })?;
+                before = ",\n";
+                let text = serde_json::Value::from(name).to_string();
+                Ok(file.put(text.as_bytes())?)
+            })?;
+            let is_empty = before == "[\n";
+            file.put(if is_empty { b"[]\n" } else { b"\n]\n" })?;
             file.finish(true)?;
             Ok(())
         })

@@ -43,7 +43,9 @@ impl Export<'_> {
         let known = self
             .earlier
             .map_or(names.len(), |ids| ids.relations.total() as usize);
-        written.push(self.names("relations.names.json", &names[..known.min(names.len())])?);
+        let known = &names[..known.min(names.len())];
+        let list = "relations.names.json";
+        written.push(self.names(list, &mut |put| known.iter().try_for_each(|name| put(name)))?);
         Ok(written)
     }
 

@@ -1,0 +1,104 @@
+//! Rows on their way from partitions to a file, as their names come by: neither all names nor all rows are in memory.
+
+use super::{EmbeddingFile, Export, ExportError};
+use crate::checkpoint::PartitionData;
+use crate::dataset::manifest::EntityType;
+
+/// Rows handed on at a time.
+const STEP: usize = 4096;
+
+/// The rows of a type.
+pub(super) struct Rows<'a> {
+    export: &'a Export<'a>,
+    of_type: (&'a str, &'a EntityType),
+    file: Box<dyn EmbeddingFile + 'a>,
+    partition: u32,
+    data: PartitionData,
+    /// Rows of the partition that were handed on, and of all.
+    handed_on: usize,
+    done: u64,
+    /// Names of the rows behind them, each up to its end.
+    names: String,
+    ends: Vec<usize>,
+}
+
+impl<'a> Rows<'a> {
+    /// With partition 0, which is `data`.
+    pub(super) fn new(
+        export: &'a Export<'a>,
+        of_type: (&'a str, &'a EntityType),
+        data: PartitionData,
+        file: Box<dyn EmbeddingFile + 'a>,
+    ) -> Self {
+        Self {
+            export,
+            of_type,
+            file,
+            partition: 0,
+            data,
+            handed_on: 0,
+            done: 0,
+            names: String::new(),
+            ends: Vec::with_capacity(STEP),
+        }
+    }
+
+    /// The next row is that of `name`, in this partition.
+    pub(super) fn put(
+        &mut self,
+        partition: u32,
+        name: &str,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), ExportError> {
+        self.go_to(partition, progress)?;
+        self.names.push_str(name);
+        self.ends.push(self.names.len());
+        if self.ends.len() == STEP {
+            self.hand_on(progress)?;
+        }
+        Ok(())
+    }
+
+    /// Hands on what is left, and completes the file.
+    pub(super) fn finish(mut self, progress: &mut dyn FnMut(u64)) -> Result<(), ExportError> {
+        let last = self.of_type.1.num_partitions.saturating_sub(1);
+        self.go_to(last, progress)?;
+        self.hand_on(progress)?;
+        self.file.finish()
+    }
+
+    /// Reads the partitions up to this one.
+    fn go_to(&mut self, partition: u32, progress: &mut dyn FnMut(u64)) -> Result<(), ExportError> {
+        while self.partition < partition {
+            self.hand_on(progress)?;
+            self.partition += 1;
+            self.handed_on = 0;
+            let read = std::mem::take(&mut self.data);
+            let (entity_type, info) = self.of_type;
+            let next = self.partition;
+            self.data = self.export.partition(entity_type, info, next, Some(read))?;
+        }
+        Ok(())
+    }
+
+    fn hand_on(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), ExportError> {
+        let count = self.ends.len();
+        if count == 0 {
+            return Ok(());
+        }
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let bounds = starts.zip(&self.ends);
+        let names: Vec<&str> = bounds
+            .map(|(start, &end)| &self.names[start..end])
+            .collect();
+        let first = self.handed_on * self.data.dim;
+        let values = &self.data.embeddings[first..first + count * self.data.dim];
+        self.file.put(&names, values)?;
+        self.names.clear();
+        self.ends.clear();
+        self.handed_on += count;
+        self.done += count as u64;
+        progress(self.done);
+        Ok(())
+    }
+}
