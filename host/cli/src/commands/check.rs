@@ -18,7 +18,7 @@ use crate::kind::FailureKind;
 use crate::options::{AllowArgs, ConfigArgs};
 use crate::plugins::{self, Given};
 use crate::terminal::{self, Terminal};
-use crate::{format, load, notes};
+use crate::{format, interrupt, load, notes};
 
 use time::EpochTime;
 
@@ -145,8 +145,10 @@ struct Report {
 /// Trains a part of an epoch with strategies of its own: those of before were asked for a plan.
 fn measured(resolved: &Resolved, given: &[String], terminal: Terminal) -> Result<EpochTime> {
     let config = resolved.config().clone();
-    let filled = plugins::fill(&config, Given::named(given), None, None, &terminal)?;
-    time::measure(config, filled.strategies)
+    let announce = Box::new(move |line: &str| terminal.say(line));
+    let stop = interrupt::watch("stopping; nothing stays of what was trained", announce)?;
+    let filled = plugins::fill(&config, Given::named(given), None, Some(&stop), &terminal)?;
+    time::measure(config, filled.strategies, &stop)
 }
 
 /// What is said of an order that swaps twice as often as orders have to, or more: a buffer of several partitions is of no

@@ -10,8 +10,9 @@ use pbg_core::event::Event;
 use pbg_train::{Allowed, Resolved, Strategies};
 use serde::Serialize;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::format;
+use crate::kind::FailureKind;
 use crate::scratch::Scratch;
 
 /// How long is trained. The bucket that is begun then is finished.
@@ -30,11 +31,15 @@ pub(super) struct EpochTime {
     seconds_per_epoch: f64,
 }
 
-/// Trains the beginning of `config`, from freshly drawn embeddings and without validation.
+/// Trains the beginning of `config`, from freshly drawn embeddings and without validation, as long as nobody sets `stop`.
 ///
 /// # Errors
-/// Whatever ends a run.
-pub(super) fn measure(mut config: Config, strategies: Strategies) -> Result<EpochTime> {
+/// Whatever ends a run, an interruption included.
+pub(super) fn measure(
+    mut config: Config,
+    strategies: Strategies,
+    stop: &AtomicBool,
+) -> Result<EpochTime> {
     let folder = Scratch::beside(Path::new(&config.checkpoint_path))?;
     config.checkpoint_path = folder.path().display().to_string();
     config.init_path = None;
@@ -42,14 +47,17 @@ pub(super) fn measure(mut config: Config, strategies: Strategies) -> Result<Epoc
     config.checkpoint_preservation_interval = None;
     // An epoch at most: the next one would read what this one only draws.
     let epochs = std::mem::replace(&mut config.num_epochs, 1);
-    let stop = AtomicBool::new(false);
     let mut watch = Watch::default();
-    Resolved::new(config)?.train(strategies, Allowed::default(), &stop, &mut |event| {
+    Resolved::new(config)?.train(strategies, Allowed::default(), stop, &mut |event| {
         watch.see(&event);
         if watch.is_over() {
             stop.store(true, Ordering::SeqCst);
         }
     })?;
+    if stop.load(Ordering::SeqCst) && !watch.is_over() {
+        let what = "stopped before there was enough to measure";
+        return Err(Failure::message(FailureKind::Interrupted, what));
+    }
     Ok(watch.result(epochs))
 }
 
