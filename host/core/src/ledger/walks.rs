@@ -8,23 +8,27 @@
 //! before. So a trainer that is up to a step late keeps nobody waiting.
 //!
 //! A pass thus costs a load for each pair and one more for each trainer, whatever its buckets take, as long as trainers
-//! keep step. Where they do not, where one came, left or took something else, the walks no longer
+//! keep step. With many partitions, walks are seldom drawn to their end without a pair that keeps nothing, which costs
+//! another load; of those that were drawn, the ones with the fewest are taken.
+//!
+//! Where trainers do not keep step, where one came, left or took something else, the walks no longer
 //! [hold](Walks::advice), and what is nearest is taken again.
 //!
 //! Walks follow from the plan's digest, the number of trainers and the buckets without edges, so all know all of them.
 
-use rand::RngExt as _;
-use rand_xoshiro::Xoshiro256PlusPlus;
+mod draft;
+
+use draft::Draft;
 
 use super::turns::PLENTY;
 use super::{BucketState, Record, Token, tree};
 use crate::graph::Bucket;
 use crate::seed::{self, Purpose};
 
-/// Pairs that are looked at before no walks are found: some milliseconds.
+/// Pairs that are looked at in search of walks: some milliseconds.
 const MOST_LOOKS: u64 = 2_000_000;
-/// How much more a partition may have to meet that is not taken first, in pairs: walks that fail are drawn anew.
-const NOISE: u32 = 3;
+/// One pair of so many may keep nothing of the one before; with more of them, walks would gain little.
+const KEEPING: usize = 20;
 
 /// Half pairs that a trainer may be behind another one. One that is further behind would be waited for.
 const LAG: u32 = 3;
@@ -118,15 +122,24 @@ impl Walks {
         let plan = record.work.plan?;
         let late = late(trainers, tree::holds(record));
         let mut rng = seed::stream(plan, Purpose::Walk, &[trainers as u64]);
-        let mut looks = MOST_LOOKS;
-        while looks > 0 {
-            let draft = Draft::new(&pairs, &late);
-            if let Some(walks) = draft.walked(&mut rng, &mut looks) {
-                let alone = alone(&walks, &late, pairs.groups);
-                return Some(Self { walks, late, alone });
+        let mut best: Option<Draft<'_>> = None;
+        for jumps_too in [false, true] {
+            let mut looks = MOST_LOOKS;
+            while looks > 0 && best.as_ref().is_none_or(|best| best.jumps > 0) {
+                let mut draft = Draft::new(&pairs, &late);
+                let most = match &best {
+                    Some(best) => best.jumps - 1,
+                    None if jumps_too => draft.left / KEEPING,
+                    None => 0,
+                };
+                if draft.walk(most, &mut rng, &mut looks) {
+                    best = Some(draft);
+                }
             }
         }
-        None
+        let walks = best?.into_walks();
+        let alone = alone(&walks, &late, pairs.groups);
+        Some(Self { walks, late, alone })
     }
 
     /// What `token` had better take of what is `free` for it, so that all go on with their walks; nothing if it had
@@ -174,12 +187,12 @@ impl Walks {
         {
             return Some(of(&|pair| pair == Some(*next)));
         }
-        let rest = self.walks.iter().flatten().filter(|p| !pairs.has_begun(p));
-        match rest.count() {
-            // The other one is about to begin it, with a partition that it has.
-            0 | 1 => Some(of(&|pair| pair.is_none())),
+        let to_begin = |walk: &Vec<Pair>| walk.iter().filter(|p| !pairs.has_begun(p)).count();
+        match self.walks.iter().all(|walk| to_begin(walk) <= 1) {
+            // The others are about to begin their last pairs, each with a partition that it has.
+            true => Some(of(&|pair| pair.is_none())),
             // One that is through takes from the walks of others, which ends them.
-            _ => None,
+            false => None,
         }
     }
 
@@ -243,146 +256,4 @@ fn alone(walks: &[Vec<Pair>], late: &[usize], groups: usize) -> Vec<usize> {
         alone[partition].get_or_insert(walk);
     }
     alone.into_iter().map(Option::unwrap_or_default).collect()
-}
-
-/// Walks as far as they are drawn.
-struct Draft<'a> {
-    late: &'a [usize],
-    groups: usize,
-    /// Whether a pair is in no walk yet, by [`Pairs::at`] in either order.
-    open: Vec<bool>,
-    /// How many open pairs each partition has.
-    degrees: Vec<u32>,
-    left: usize,
-    /// Per trainer and step.
-    steps: Vec<Vec<Option<Pair>>>,
-    /// Whether a partition was in a step before.
-    seen: Vec<bool>,
-}
-
-impl<'a> Draft<'a> {
-    fn new(pairs: &Pairs, late: &'a [usize]) -> Self {
-        let groups = pairs.groups;
-        let mut draft = Self {
-            late,
-            groups,
-            open: vec![false; groups * groups],
-            degrees: vec![0; groups],
-            left: 0,
-            steps: vec![Vec::new(); late.len()],
-            seen: vec![false; groups],
-        };
-        for a in 0..groups {
-            for b in a + 1..groups {
-                let of = pairs.get([a, b]);
-                if of.to_do + of.taken > 0 {
-                    draft.set([a, b], true);
-                }
-            }
-        }
-        draft
-    }
-
-    fn set(&mut self, [a, b]: Pair, is_open: bool) {
-        self.open[a * self.groups + b] = is_open;
-        self.open[b * self.groups + a] = is_open;
-        for partition in [a, b] {
-            match is_open {
-                true => self.degrees[partition] += 1,
-                false => self.degrees[partition] -= 1,
-            }
-        }
-        match is_open {
-            true => self.left += 1,
-            false => self.left -= 1,
-        }
-    }
-
-    /// Walks that have all pairs; none if a trainer cannot go on.
-    fn walked(mut self, rng: &mut Xoshiro256PlusPlus, looks: &mut u64) -> Option<Vec<Vec<Pair>>> {
-        let trainers = self.late.len();
-        for step in 0.. {
-            if self.left == 0 || *looks == 0 {
-                break;
-            }
-            for turn in 0..trainers {
-                // Who chooses last has least to choose from.
-                let trainer = if step % 2 == 0 {
-                    turn
-                } else {
-                    trainers - 1 - turn
-                };
-                let is_there = step >= self.late[trainer] && self.left > 0;
-                let next = is_there.then(|| self.next(trainer, step, rng, looks));
-                if next == Some(None) {
-                    return None;
-                }
-                let next = next.flatten();
-                if let Some(pair) = next {
-                    self.set(pair, false);
-                }
-                self.steps[trainer].push(next);
-            }
-            let taken = self.steps.iter().filter_map(|steps| steps[step]).flatten();
-            for partition in taken.collect::<Vec<_>>() {
-                self.seen[partition] = true;
-            }
-            if self.steps.iter().all(|steps| steps[step].is_none()) {
-                return None;
-            }
-        }
-        let walks = self.steps.into_iter().map(|s| s.into_iter().flatten());
-        (self.left == 0).then(|| walks.map(Iterator::collect).collect())
-    }
-
-    /// A pair that keeps a partition of the trainer's last one, and whose other one no trainer has had for a step; by
-    /// chance, but rather one whose partitions have many left to meet.
-    fn next(
-        &self,
-        trainer: usize,
-        step: usize,
-        rng: &mut Xoshiro256PlusPlus,
-        looks: &mut u64,
-    ) -> Option<Pair> {
-        let before = step.checked_sub(1);
-        let kept = before.and_then(|step| self.steps[trainer][step]);
-        if kept.is_none() && step > self.late[trainer] {
-            return None;
-        }
-        let others = |step: usize, partition: usize| {
-            let mut others = self.steps.iter().enumerate().filter(|(o, _)| *o != trainer);
-            others.any(|(_, steps)| {
-                let pair = steps.get(step).copied().flatten();
-                pair.is_some_and(|pair| pair.contains(&partition))
-            })
-        };
-        let is_taken: Vec<bool> = (0..self.groups).map(|p| others(step, p)).collect();
-        let was_taken: Vec<bool> = (0..self.groups)
-            .map(|p| before.is_some_and(|step| others(step, p)))
-            .collect();
-        let grows = kept.is_none() && step > 0;
-        let from = kept.map_or_else(|| (0..self.groups).collect(), |pair| pair.to_vec());
-        let mut best = None;
-        for keep in from {
-            for new in 0..self.groups {
-                *looks = looks.saturating_sub(1);
-                let is_free = !is_taken[keep] && !is_taken[new];
-                // The first pair of one that begins late has a partition that was seen, and another one.
-                let fits = if grows {
-                    self.seen[keep]
-                } else {
-                    !was_taken[new]
-                };
-                if !self.open[keep * self.groups + new] || !is_free || !fits {
-                    continue;
-                }
-                let left = self.degrees[keep] + self.degrees[new];
-                let rank = 1000 * left + rng.random_range(0..1000 * NOISE);
-                if best.is_none_or(|(of_best, _)| rank > of_best) {
-                    best = Some((rank, [keep.min(new), keep.max(new)]));
-                }
-            }
-        }
-        best.map(|(_, pair)| pair)
-    }
 }

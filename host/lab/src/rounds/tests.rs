@@ -166,7 +166,7 @@ fn a_pair_costs_a_load_whatever_buckets_take_where_trainers_keep_step() {
 
 #[test]
 fn a_pair_costs_little_more_where_they_do_not_keep_step() {
-    for grid in [(8, 2), (10, 2), (12, 3)] {
+    for grid in [(8, 2), (10, 2), (12, 3), (16, 4)] {
         for (tree_init, pace) in [(true, (0.3, 1.0)), (false, (0.2, 1.5))] {
             let paced = paced(grid, tree_init, pace);
             let mean = |of: &dyn Fn(&(Rounds, f64)) -> f64| {

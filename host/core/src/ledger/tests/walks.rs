@@ -15,12 +15,16 @@ fn at(walks: &Walks, walk: usize, step: usize) -> Option<Pair> {
 
 #[test]
 fn walks_have_every_pair_once_and_keep_out_of_each_others_way() {
-    for (partitions, trainers, tree_init) in [
-        (8, 2, false),
-        (8, 2, true),
-        (10, 2, false),
-        (12, 3, false),
-        (12, 3, true),
+    for (partitions, trainers, tree_init, jumps) in [
+        (8, 2, false, 0),
+        (8, 2, true, 0),
+        (10, 2, false, 0),
+        (12, 3, false, 0),
+        (12, 3, true, 0),
+        (16, 4, false, 2),
+        (16, 4, true, 3),
+        (32, 8, false, 12),
+        (64, 16, false, 30),
     ] {
         let record = opened(partitions, partitions, true, tree_init, trainers);
         let walks = Walks::of(&record).unwrap();
@@ -28,20 +32,24 @@ fn walks_have_every_pair_once_and_keep_out_of_each_others_way() {
         let once: BTreeSet<Pair> = all.iter().copied().collect();
         assert_eq!(all.len(), (partitions * (partitions - 1) / 2) as usize);
         assert_eq!(once.len(), all.len());
+        let mut jumped = 0;
         for (number, walk) in walks.walks.iter().enumerate() {
             for step in 1..walk.len() {
                 let [last, pair] = [walk[step - 1], walk[step]];
                 let new: Vec<usize> = pair.into_iter().filter(|p| !last.contains(p)).collect();
-                assert_eq!(new.len(), 1, "{last:?} {pair:?}");
+                assert!(!new.is_empty(), "{last:?} {pair:?}");
+                jumped += new.len() - 1;
                 let now = step + walks.late[number];
                 for other in (0..walks.walks.len()).filter(|other| *other != number) {
                     let with = at(&walks, other, now).into_iter().flatten();
                     assert!(pair.iter().all(|p| with.clone().all(|q| q != *p)));
                     let before = at(&walks, other, now - 1);
-                    assert!(before.is_none_or(|before| !before.contains(&new[0])));
+                    assert!(before.is_none_or(|before| new.iter().all(|p| !before.contains(p))));
                 }
             }
         }
+        // Pairs that keep nothing cost a load more; they are few.
+        assert!(jumped <= jumps, "{partitions} x {trainers}: {jumped}");
     }
 }
 

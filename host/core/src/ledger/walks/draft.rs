@@ -1,0 +1,190 @@
+//! Draws walks for all trainers together, step by step, at random; see [`super`] for what they are.
+
+use rand::RngExt as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{Pair, Pairs};
+
+/// How much more a partition may have to meet that is not taken first, in pairs: walks that fail are drawn anew.
+const NOISE: u32 = 3;
+
+/// Walks as far as they are drawn.
+pub(super) struct Draft<'a> {
+    late: &'a [usize],
+    groups: usize,
+    /// Whether a pair is in no walk yet, by [`Pairs::at`] in either order.
+    open: Vec<bool>,
+    /// How many open pairs each partition has.
+    degrees: Vec<u32>,
+    pub(super) left: usize,
+    /// Per trainer and step.
+    steps: Vec<Vec<Option<Pair>>>,
+    /// Whether a partition was in a step before.
+    seen: Vec<bool>,
+    /// Pairs that keep nothing of the one before.
+    pub(super) jumps: usize,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(pairs: &Pairs, late: &'a [usize]) -> Self {
+        let groups = pairs.groups;
+        let mut draft = Self {
+            late,
+            groups,
+            open: vec![false; groups * groups],
+            degrees: vec![0; groups],
+            left: 0,
+            steps: vec![Vec::new(); late.len()],
+            seen: vec![false; groups],
+            jumps: 0,
+        };
+        for a in 0..groups {
+            for b in a + 1..groups {
+                let of = pairs.get([a, b]);
+                if of.to_do + of.taken > 0 {
+                    draft.set([a, b], true);
+                }
+            }
+        }
+        draft
+    }
+
+    fn set(&mut self, [a, b]: Pair, is_open: bool) {
+        self.open[a * self.groups + b] = is_open;
+        self.open[b * self.groups + a] = is_open;
+        for partition in [a, b] {
+            match is_open {
+                true => self.degrees[partition] += 1,
+                false => self.degrees[partition] -= 1,
+            }
+        }
+        match is_open {
+            true => self.left += 1,
+            false => self.left -= 1,
+        }
+    }
+
+    /// Draws walks with at most so many jumps; false if they do not get to all pairs.
+    pub(super) fn walk(
+        &mut self,
+        most_jumps: usize,
+        rng: &mut Xoshiro256PlusPlus,
+        looks: &mut u64,
+    ) -> bool {
+        let trainers = self.late.len();
+        for step in 0.. {
+            if self.left == 0 || *looks == 0 {
+                break;
+            }
+            for turn in 0..trainers {
+                // Who chooses last has least to choose from.
+                let trainer = if step % 2 == 0 {
+                    turn
+                } else {
+                    trainers - 1 - turn
+                };
+                let is_there = step >= self.late[trainer] && self.left > 0;
+                let next = is_there.then(|| self.next(trainer, step, most_jumps, rng, looks));
+                // In the last step, a few may have nothing.
+                if next == Some(None) && self.left >= (trainers / 4).max(1) {
+                    return false;
+                }
+                let next = next.flatten();
+                if let Some(pair) = next {
+                    self.set(pair, false);
+                }
+                self.steps[trainer].push(next);
+            }
+            let taken = self.steps.iter().filter_map(|steps| steps[step]).flatten();
+            for partition in taken.collect::<Vec<_>>() {
+                self.seen[partition] = true;
+            }
+            if self.steps.iter().all(|steps| steps[step].is_none()) {
+                return false;
+            }
+        }
+        self.left == 0
+    }
+
+    pub(super) fn into_walks(self) -> Vec<Vec<Pair>> {
+        let walks = self.steps.into_iter().map(|s| s.into_iter().flatten());
+        walks.map(Iterator::collect).collect()
+    }
+
+    /// A pair that keeps a partition of the trainer's last one, and whose other one no trainer has had for a step; one
+    /// that keeps nothing if there is no such pair.
+    fn next(
+        &mut self,
+        trainer: usize,
+        step: usize,
+        most_jumps: usize,
+        rng: &mut Xoshiro256PlusPlus,
+        looks: &mut u64,
+    ) -> Option<Pair> {
+        let before = step.checked_sub(1);
+        let kept = before.and_then(|step| self.steps[trainer][step]);
+        if kept.is_none() && step > self.late[trainer] {
+            return None;
+        }
+        let is_taken = self.others(trainer, Some(step));
+        let was_taken = self.others(trainer, before);
+        let all = || (0..self.groups).collect();
+        let free = |keep: usize, new: usize| !is_taken[keep] && !is_taken[new];
+        let Some(kept) = kept else {
+            // The first pair of one that begins late has a partition that was seen, and another one.
+            let fits = |keep, new| free(keep, new) && (step == 0 || self.seen[keep]);
+            return self.best(all(), fits, rng, looks);
+        };
+        let fits = |keep, new: usize| free(keep, new) && !was_taken[new];
+        if let Some(pair) = self.best(kept.to_vec(), fits, rng, looks) {
+            return Some(pair);
+        }
+        if self.jumps == most_jumps {
+            return None;
+        }
+        let fits = |a: usize, b| fits(a, b) && !was_taken[a];
+        let pair = self.best(all(), fits, rng, looks)?;
+        self.jumps += 1;
+        Some(pair)
+    }
+
+    /// By partition, whether another trainer has it in a step.
+    fn others(&self, trainer: usize, step: Option<usize>) -> Vec<bool> {
+        let mut taken = vec![false; self.groups];
+        let Some(step) = step else {
+            return taken;
+        };
+        let others = self.steps.iter().enumerate().filter(|(o, _)| *o != trainer);
+        let pairs = others.filter_map(|(_, steps)| steps.get(step).copied().flatten());
+        for partition in pairs.flatten() {
+            taken[partition] = true;
+        }
+        taken
+    }
+
+    /// An open pair that fits, of which the first one is `from` these; by chance, but rather one whose partitions have
+    /// many left to meet.
+    fn best(
+        &self,
+        from: Vec<usize>,
+        fits: impl Fn(usize, usize) -> bool,
+        rng: &mut Xoshiro256PlusPlus,
+        looks: &mut u64,
+    ) -> Option<Pair> {
+        let mut best = None;
+        for keep in from {
+            for new in 0..self.groups {
+                *looks = looks.saturating_sub(1);
+                if !self.open[keep * self.groups + new] || !fits(keep, new) {
+                    continue;
+                }
+                let left = self.degrees[keep] + self.degrees[new];
+                let rank = 1000 * left + rng.random_range(0..1000 * NOISE);
+                if best.is_none_or(|(of_best, _)| rank > of_best) {
+                    best = Some((rank, [keep.min(new), keep.max(new)]));
+                }
+            }
+        }
+        best.map(|(_, pair)| pair)
+    }
+}
