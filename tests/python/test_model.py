@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas
@@ -33,6 +33,22 @@ def test_answers_are_those_of_the_program(model: pbg_host.Model) -> None:
     assert [name for name, _ in found] == [answer["name"] for answer in near]
     assert found.scores.dtype == np.float32
     assert found.scores.tolist() == pytest.approx([answer["score"] for answer in near])
+    sides: tuple[Literal["tail"], Literal["head"]] = ("tail", "head")
+    for asked in sides:
+        options = ("--relation", "r0", "--asked", asked, "-k", "4", "--json")
+        [by_relation] = program("neighbors", folder, "e1", *options)
+        found = model.neighbors("e1", 4, relation="r0", asked=asked)
+        assert found.names == [best["name"] for best in by_relation["answers"]]
+        scores = [best["score"] for best in by_relation["answers"]]
+        assert found.scores.tolist() == pytest.approx(scores)
+    tails = model.neighbors("e1", relation="r0", asked="tail")
+    assert model.neighbors("e1", relation="r0").names == tails.names
+    with pytest.raises(pbg_host.UsageError, match="comparator"):
+        model.neighbors("e1", relation="r0", comparator="cos")
+    with pytest.raises(pbg_host.UsageError, match="relation"):
+        model.neighbors("e1", asked="tail")
+    with pytest.raises(pbg_host.UsageError, match="neither"):
+        model.neighbors("e1", relation="r0", asked="both")  # type: ignore[arg-type]
     predicted = program("predict", folder, "--head", "e1", "--relation", "r0", "-k", "3", "--json")
     answer = model.predict(head="e1", relation="r0", k=3)
     assert answer.names == [best["name"] for best in predicted["answers"]]

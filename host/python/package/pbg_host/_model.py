@@ -119,16 +119,36 @@ class Model:
         *,
         entity_type: str | None = None,
         comparator: Comparator | None = None,
+        relation: str | None = None,
+        asked: Literal["head", "tail"] | None = None,
         index: bool = False,
         width: int | None = None,
     ) -> Scored:
         """The `k` entities of the same type whose embeddings are nearest to that of `name`, by the model's comparator or
-        another one. With `index` those that `build_index` made found without a look at all entities: nearly the same, and
-        the more so the greater `width`, the entities in view."""
+        another one. With a `relation` those that are nearest once its operator was applied, on the side that is `asked` for,
+        the tail unless it is said: known edges are among them, which `predict` leaves out. With `index` those that
+        `build_index` made found without a look at all entities: nearly the same, and the more so the greater `width`, the
+        entities in view."""
+        if relation is not None:
+            for given, what in ((entity_type, "entity_type"), (comparator, "comparator")):
+                if given is not None:
+                    raise UsageError(f"{what}: a relation has its own, leave it out")
+            return self._neighbors_by(name, relation, asked or "tail", k, index, width)
+        if asked is not None:
+            raise UsageError("asked: a side of a relation, which is not given")
         _check_comparator(comparator)
         by = (whole_or_none("width", width),) if index else None
         found = self._native.neighbors(name, whole("k", k), entity_type, comparator, by)
         return Scored([near for near, _ in found], _floats(score for _, score in found))
+
+    def _neighbors_by(
+        self, name: str, relation: str, asked: str, k: int, index: bool, width: int | None
+    ) -> Scored:
+        if asked not in ("head", "tail"):
+            raise UsageError(f"asked: {asked!r} is neither 'head' nor 'tail'")
+        question = (name, relation, None) if asked == "tail" else (None, relation, name)
+        answers = self.predict_all([question], k=k, filter=(), loops=False, index=index, width=width)
+        return answers[0]
 
     def build_index(
         self,
