@@ -25,7 +25,8 @@ use super::{BucketState, Record, Token, tree};
 use crate::graph::Bucket;
 use crate::seed::{self, Purpose};
 
-/// Pairs that are looked at in search of walks: some milliseconds.
+/// Pairs that are looked at in search of walks that always keep something, and again of others if there are none: some
+/// hundredths of a second.
 const MOST_LOOKS: u64 = 2_000_000;
 /// One pair of so many may keep nothing of the one before; with more of them, walks would gain little.
 const KEEPING: usize = 20;
@@ -123,13 +124,13 @@ impl Walks {
         let late = late(trainers, tree::holds(record));
         let mut rng = seed::stream(plan, Purpose::Walk, &[trainers as u64]);
         let mut best: Option<Draft<'_>> = None;
-        for jumps_too in [false, true] {
+        for may_jump in [false, true] {
             let mut looks = MOST_LOOKS;
             while looks > 0 && best.as_ref().is_none_or(|best| best.jumps > 0) {
                 let mut draft = Draft::new(&pairs, &late);
                 let most = match &best {
                     Some(best) => best.jumps - 1,
-                    None if jumps_too => draft.left / KEEPING,
+                    None if may_jump => draft.left / KEEPING,
                     None => 0,
                 };
                 if draft.walk(most, &mut rng, &mut looks) {

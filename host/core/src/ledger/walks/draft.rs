@@ -21,7 +21,7 @@ pub(super) struct Draft<'a> {
     steps: Vec<Vec<Option<Pair>>>,
     /// Whether a partition was in a step before.
     seen: Vec<bool>,
-    /// Pairs that keep nothing of the one before.
+    /// Pairs so far that keep nothing of the one before.
     pub(super) jumps: usize,
 }
 
@@ -64,7 +64,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Draws walks with at most so many jumps; false if they do not get to all pairs.
+    /// Draws walks in which at most so many pairs keep nothing of the one before ([`Self::jumps`]); false if they do not
+    /// get to all pairs.
     pub(super) fn walk(
         &mut self,
         most_jumps: usize,
@@ -85,7 +86,7 @@ impl<'a> Draft<'a> {
                 };
                 let is_there = step >= self.late[trainer] && self.left > 0;
                 let next = is_there.then(|| self.next(trainer, step, most_jumps, rng, looks));
-                // In the last step, a few may have nothing.
+                // In the last step, some of many trainers may have nothing left.
                 if next == Some(None) && self.left >= (trainers / 4).max(1) {
                     return false;
                 }
