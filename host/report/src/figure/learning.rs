@@ -34,7 +34,7 @@ fn panels(study: &Study, id: &str, title: &str, y: Of) -> Figure {
             data.extend(curve(order, index, panel, *x, y));
         }
     }
-    let mut layout = json!({ "legend": { "orientation": "h", "y": -0.25 } });
+    let mut layout = json!({});
     for (panel, (name, _)) in AGAINST.iter().enumerate() {
         let suffix = suffix(panel);
         let start = panel as f64 * 0.345;

@@ -25,7 +25,7 @@
     autosize: true,
     font: { family: "system-ui, 'DejaVu Sans', sans-serif", size: 12, color: "#1a1a1a" },
     hovermode: "closest",
-    legend: { orientation: "h", y: -0.18, yanchor: "top" },
+    legend: { orientation: "h", yanchor: "top" },
     margin: { l: 72, r: 20, t: 32, b: 50 },
     paper_bgcolor: "#fff",
     plot_bgcolor: "#fff",
@@ -71,6 +71,15 @@
 
   const figures = JSON.parse(content("figures"));
   const night = matchMedia("screen and (prefers-color-scheme: dark)");
+  // Puts the legend under the title of the axis. Plotly counts its distance from the data in heights of the data, and
+  // these depend on how many lines it has.
+  const lower = async (plot) => {
+    const { height, margin, showlegend, legend } = plot._fullLayout;
+    if (!showlegend) return;
+    const title = 60;
+    const data = height - margin.t - title - legend._height;
+    await Plotly.relayout(plot, { "legend.y": -title / Math.max(data, title) });
+  };
   const draw = async ({ id, data, layout, height }, dark, width) => {
     const config = {
       displaylogo: false,
@@ -81,7 +90,8 @@
     };
     const whole = { data, layout: { ...common, ...layout, height, ...width } };
     const { data: traces, layout: around } = dark ? recoloured(whole) : whole;
-    await Plotly.react(id, structuredClone(traces), structuredClone(around), config);
+    const plot = await Plotly.react(id, structuredClone(traces), structuredClone(around), config);
+    if (layout.legend === undefined) await lower(plot);
   };
   const drawAll = (dark, width) => Promise.all(figures.map((figure) => draw(figure, dark, width)));
   await drawAll(night.matches, {});
