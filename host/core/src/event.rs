@@ -252,6 +252,11 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Others have finished the run while this trainer did not take part.
+    FinishedByOthers {
+        /// Version of their last checkpoint.
+        version: u64,
+    },
     /// The run stopped before its end because it was asked to.
     Interrupted {
         /// Version of the checkpoint that holds everything trained so far.

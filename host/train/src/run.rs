@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::executor;
 use crate::identity::Allowed;
 use crate::losses::GuardedLoss;
-use crate::member::{Cluster, Member};
+use crate::member::{Cluster, ClusterError, Member};
 use crate::resolved::Resolved;
 
 /// The strategies of a run.
@@ -150,6 +150,10 @@ impl Resolved {
                     in_vain = if member.has_trained() { 0 } else { in_vain + 1 };
                     (strategies, earlier) = member.dismantle();
                     cluster.rest(in_vain, stop);
+                }
+                Err(RunError::Cluster(error @ ClusterError::Unreachable { .. })) => {
+                    let finished = member.finished_without()?;
+                    return finished.ok_or_else(|| error.into());
                 }
                 Err(error) => {
                     if !matches!(error, RunError::Cluster(_)) {

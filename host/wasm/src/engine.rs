@@ -11,7 +11,7 @@ use wasmtime::{Config, Engine, OptLevel};
 use crate::limits::Limits;
 
 /// How often the clock ticks: the grain of every deadline.
-const TICK_MS: u64 = 10;
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// What decides how code is compiled, besides the code: the same for the process that compiles
 /// and the one that runs it.
@@ -53,11 +53,10 @@ impl Runtime {
         let engine = Engine::new(&config(&settings))?;
         let (stop, stopped) = channel();
         let clock = engine.clone();
-        let tick = Duration::from_millis(TICK_MS);
         let ticker = thread::Builder::new()
             .name("plugin-clock".to_owned())
             .spawn(move || {
-                while stopped.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
+                while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                     clock.increment_epoch();
                 }
             })?;

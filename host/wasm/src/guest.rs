@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
 use crate::bindings::{files as wit_files, log as wit_log, run as wit_run, types as wit_types};
-use crate::engine::Runtime;
+use crate::engine::{Runtime, TICK};
 use crate::grants::Folders;
 use crate::limits::Limits;
 use crate::log::GuestLog;
@@ -45,11 +45,15 @@ const GRACE: Duration = Duration::from_millis(300);
 const PATIENCE: u32 = 10;
 
 /// When a call has to end. Time is that of the processor, so that a busy machine stops no call; it is asked
-/// for only at ticks, since that is slow beside a short call.
+/// for only at ticks, since that is slow beside a short call. A process that stands still (a signal, a machine
+/// that sleeps) has no ticks: what lies between two of them counts as the limit at most.
 pub(crate) struct Clock {
     limit: Duration,
-    began: Instant,
-    /// At the first tick of this call: the most that it can have used by then, and what its thread had used.
+    /// When this call began, or its last tick came.
+    last: Instant,
+    /// By the clock, from the begin of this call to its last tick.
+    elapsed: Duration,
+    /// At the first tick of this call: what it is taken to have used by then, and what its thread had used.
     used_before: Option<(Duration, Duration)>,
     /// Set once somebody asks for the end.
     stop: Option<Arc<AtomicBool>>,
@@ -61,7 +65,8 @@ impl Clock {
     fn new(limit: Duration, stop: Option<Arc<AtomicBool>>) -> Self {
         Self {
             limit,
-            began: Instant::now(),
+            last: Instant::now(),
+            elapsed: Duration::ZERO,
             used_before: None,
             stop,
             asked: None,
@@ -70,7 +75,8 @@ impl Clock {
 
     /// A call begins.
     pub(crate) fn begin(&mut self) {
-        self.began = Instant::now();
+        self.last = Instant::now();
+        self.elapsed = Duration::ZERO;
         self.used_before = None;
         self.asked = None;
     }
@@ -78,11 +84,9 @@ impl Clock {
     /// What becomes of the call at a tick, which comes on the call's thread.
     fn tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
         let now = Instant::now();
-        let elapsed = now.duration_since(self.began);
-        let of_thread = processor_time();
-        let (before, at_first) = *self.used_before.get_or_insert((elapsed, of_thread));
-        let used = before + of_thread.saturating_sub(at_first);
-        if used >= self.limit || elapsed >= self.limit * PATIENCE {
+        let since = now.duration_since(self.last);
+        self.last = now;
+        if self.is_over(since, processor_time()) {
             return Ok(UpdateDeadline::Interrupt);
         }
         if self
@@ -96,6 +100,16 @@ impl Clock {
             }
         }
         Ok(UpdateDeadline::Continue(1))
+    }
+
+    /// Whether a call has had its time, at a tick that comes `since` the last one or the call's begin, on a thread that has
+    /// used `of_thread` of the processor.
+    fn is_over(&mut self, since: Duration, of_thread: Duration) -> bool {
+        self.elapsed += since.min(self.limit);
+        let first = (since.min(TICK), of_thread);
+        let (before, at_first) = *self.used_before.get_or_insert(first);
+        let used = before + of_thread.saturating_sub(at_first);
+        used >= self.limit || self.elapsed >= self.limit * PATIENCE
     }
 }
 
@@ -269,5 +283,35 @@ impl wit_log::Host for Guest {
             wit_log::Level::Error => LogLevel::Error,
         };
         self.log.write(level, &message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_process_that_stood_still_costs_a_call_nothing() {
+        let (day, ms) = (Duration::from_secs(86_400), Duration::from_millis);
+        let mut clock = Clock::new(LIMIT, None);
+        // Before the first tick, and between two others.
+        assert!(!clock.is_over(day, ms(3)));
+        assert!(!clock.is_over(TICK, ms(13)));
+        assert!(!clock.is_over(day, ms(23)));
+        assert!(clock.is_over(TICK, ms(1023)), "it has used its limit");
+    }
+
+    #[test]
+    fn a_call_ends_by_its_processor_time_or_where_it_waits_too_long() {
+        let mut clock = Clock::new(LIMIT, None);
+        let ticks = |clock: &mut Clock, used: Duration| {
+            clock.begin();
+            (0..5000).find(|tick| clock.is_over(TICK, used * *tick))
+        };
+        assert_eq!(ticks(&mut clock, TICK), Some(99));
+        assert_eq!(ticks(&mut clock, TICK / 2), Some(198));
+        assert_eq!(ticks(&mut clock, Duration::ZERO), Some(999));
     }
 }

@@ -63,11 +63,35 @@ fn one_that_is_paused_for_longer_than_a_lease_joins_anew() {
     let pid = u64::from(second.child.id());
     signal("-STOP", pid);
     waits_for(&mut first, "trainer_lost");
+    // It would be done, on a busy machine, before the other one is awake.
+    let other = u64::from(first.child.id());
+    signal("-STOP", other);
     signal("-CONT", pid);
     waits_for(&mut second, "rejoining");
+    signal("-CONT", other);
     assert_eq!(first.ends(), Some(0), "{}", first.errors());
     assert_eq!(second.ends(), Some(0), "{}", second.errors());
     is_whole(&meeting, &[&first, &second]);
+}
+
+#[test]
+fn one_that_wakes_up_after_the_end_says_that_the_others_have_finished() {
+    let Some(mut meeting) = Meeting::new(4) else {
+        return;
+    };
+    meeting.lease = "distributed.lease=2".to_owned();
+    let keys = ["num_epochs=5", "distributed.patience=3"];
+    let mut first = meeting.start(0, 2, &keys);
+    let mut second = meeting.start(1, 2, &keys);
+    assert!(second.trains(1), "{}", second.errors());
+    let pid = u64::from(second.child.id());
+    signal("-STOP", pid);
+    assert_eq!(first.ends(), Some(0), "{}", first.errors());
+    is_whole(&meeting, &[&first]);
+    signal("-CONT", pid);
+    assert_eq!(second.ends(), Some(0), "{}", second.errors());
+    let finished = second.of("run_finished").len() + second.of("finished_by_others").len();
+    assert_eq!(finished, 1, "{}", second.errors());
 }
 
 #[test]

@@ -30,7 +30,8 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
         | Event::RankHeld { .. }
         | Event::TrainerLost { .. }
         | Event::LedgerReplaced { .. }
-        | Event::Rejoining { .. } => of_trainers(event),
+        | Event::Rejoining { .. }
+        | Event::FinishedByOthers { .. } => of_trainers(event),
         Event::BucketStarted { .. }
         | Event::Progress { .. }
         | Event::BucketFinished { .. }
@@ -195,6 +196,10 @@ fn of_trainers(event: &Event) -> Option<String> {
             }
         )),
         Event::Rejoining { reason } => Some(format!("{}; joining anew", escaped_lines(reason))),
+        Event::FinishedByOthers { version } => Some(format!(
+            "the ledger does not answer any more, and checkpoint version {version} has the end of the run: the others \
+             have finished it"
+        )),
         _ => None,
     }
 }

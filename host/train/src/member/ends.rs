@@ -3,6 +3,7 @@
 use pbg_core::event::Event;
 use pbg_core::ledger::{Action, Refusal, Token};
 
+use super::checkpoints::stored_state;
 use super::{ClusterError, Denied, LONGEST_WAIT, Member};
 use crate::error::RunError;
 use crate::run::{Outcome, Strategies};
@@ -79,6 +80,27 @@ impl Member<'_> {
     pub(crate) fn tell_lost(&mut self, error: &ClusterError) {
         let reason = error.to_string();
         self.machine.emit(Event::Rejoining { reason });
+    }
+
+    /// For a trainer whose ledger does not answer any more: whether the newest checkpoint has the end of the run, as where
+    /// the others have trained the rest while this one stood still.
+    pub(crate) fn finished_without(&mut self) -> Result<Option<Outcome>, RunError> {
+        let (Some(record), Some(manifest)) = (
+            self.ledger.seen(),
+            self.machine.line.buffer.store().files.newest()?,
+        ) else {
+            return Ok(None);
+        };
+        let (terms, config) = (record.terms(), self.machine.config());
+        let state = stored_state(&manifest, &config.checkpoint_path)?;
+        let validation = terms.validation.as_ref();
+        let is_enough = validation.is_some_and(|v| state.plateau.ends(&v.rules));
+        if !state.schedule.finished(terms.extent) && !is_enough {
+            return Ok(None);
+        }
+        let version = manifest.version;
+        self.machine.emit(Event::FinishedByOthers { version });
+        Ok(Some(Outcome::Finished { version }))
     }
 
     /// Whether this trainer has trained a bucket since it joined.

@@ -7,13 +7,13 @@
 use pbg_core::graph::SidePartition;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_core::cluster::{Entry, Live, NoAnswer, Register, Written};
 use pbg_core::ledger::{Action, Order, Partition, Record, Refusal, Settlement, Stamp, Token};
 
 use super::error::{ClusterError, unreachable};
-use entry::{Backoff, decode, encode};
+use entry::{Patience, decode, encode};
 use known::{Before, Known, Seen};
 use transact::{fenced, set_back};
 
@@ -195,7 +195,7 @@ impl Ledger {
     /// # Errors
     /// When no answer comes.
     pub(crate) fn evict(&self, token: Token) -> Result<(), ClusterError> {
-        let (_alone, started, mut backoff) = (self.lock(), Instant::now(), Backoff::new());
+        let (_alone, mut patience) = (self.lock(), Patience::new(self.patience));
         for attempt in 0.. {
             let before = self.known.before();
             let seen = self.newest(before)?;
@@ -213,10 +213,10 @@ impl Ledger {
                 Ok(Written::Refused) => NoAnswer("every write is refused".to_owned()),
                 Err(no) => no,
             };
-            if started.elapsed() >= self.patience {
+            if patience.is_over() {
                 return Err(unreachable(self.patience, no));
             }
-            backoff.wait();
+            patience.wait();
         }
         self.live.wake();
         Ok(())
@@ -281,14 +281,14 @@ impl Ledger {
 
     /// What the register has, waited for.
     fn entry(&self) -> Result<Option<Entry>, ClusterError> {
-        let (started, mut backoff) = (Instant::now(), Backoff::new());
+        let mut patience = Patience::new(self.patience);
         loop {
             match self.register.read() {
                 Ok(entry) => return Ok(entry),
-                Err(no) if started.elapsed() >= self.patience => {
+                Err(no) if patience.is_over() => {
                     return Err(unreachable(self.patience, no));
                 }
-                Err(_) => backoff.wait(),
+                Err(_) => patience.wait(),
             }
         }
     }

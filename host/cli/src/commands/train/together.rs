@@ -147,8 +147,14 @@ impl Meeting {
     pub(super) fn end(&self, outcome: &Outcome, terminal: Terminal) -> Result<()> {
         let (is_first, started) = (self.rank == Some(0), Instant::now());
         let waits = is_first && matches!(outcome, Outcome::Finished { .. });
-        while !self.connection_is_idle() {
-            if !waits || started.elapsed() > LEAVE_WITHIN || self.connection.server_is_gone() {
+        loop {
+            if self.connection.server_is_gone() {
+                return Ok(());
+            }
+            if self.connection_is_idle() {
+                break;
+            }
+            if !waits || started.elapsed() > LEAVE_WITHIN {
                 return Ok(());
             }
             thread::sleep(Duration::from_millis(50));

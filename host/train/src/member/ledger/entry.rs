@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pbg_core::cluster::Entry;
 use pbg_core::ledger::{Damage, PROTOCOL, Record};
@@ -15,17 +15,39 @@ use crate::member::error::ClusterError;
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// Waits that become longer.
-pub(super) struct Backoff(Duration);
+/// The most of the patience that one attempt uses. A process that stood still (a signal, a machine that sleeps) has
+/// not waited for anybody.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(10);
 
-impl Backoff {
-    pub(super) const fn new() -> Self {
-        Self(FIRST_WAIT)
+/// How much longer a register that does not answer is waited for, in waits that become longer.
+pub(super) struct Patience {
+    left: Duration,
+    /// When it began, or was asked last.
+    since: Instant,
+    wait: Duration,
+}
+
+impl Patience {
+    pub(super) fn new(patience: Duration) -> Self {
+        Self {
+            left: patience,
+            since: Instant::now(),
+            wait: FIRST_WAIT,
+        }
     }
 
+    /// Whether it is used up, after an attempt that brought no answer.
+    pub(super) fn is_over(&mut self) -> bool {
+        let waited = self.since.elapsed().min(LONGEST_ATTEMPT);
+        self.since = Instant::now();
+        self.left = self.left.saturating_sub(waited);
+        self.left.is_zero()
+    }
+
+    /// Waits before the next attempt.
     pub(super) fn wait(&mut self) {
-        thread::sleep(self.0);
-        self.0 = (self.0 * 2).min(LONGEST_WAIT);
+        thread::sleep(self.wait);
+        self.wait = (self.wait * 2).min(LONGEST_WAIT);
     }
 }
 

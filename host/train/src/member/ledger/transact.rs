@@ -5,12 +5,11 @@
 
 use pbg_core::graph::SidePartition;
 use std::sync::Arc;
-use std::time::Instant;
 
 use pbg_core::cluster::{NoAnswer, Written};
 use pbg_core::ledger::{Action, Fate, Record, Refusal, Stamp, Token, Transaction};
 
-use super::entry::{Backoff, encode};
+use super::entry::{Patience, encode};
 use super::known::Seen;
 use super::{Denied, Ledger};
 use crate::member::error::{ClusterError, unreachable};
@@ -55,7 +54,7 @@ impl Ledger {
     }
 
     fn apply(&self, pending: &mut Pending<'_>, given_up: &[u64]) -> Result<Arc<Record>, Denied> {
-        let (started, mut backoff) = (Instant::now(), Backoff::new());
+        let mut patience = Patience::new(self.patience);
         let mut fresh = self.known.seen().is_none();
         if fresh {
             self.read_for(pending, given_up)?;
@@ -101,7 +100,7 @@ impl Ledger {
                 Ok(Written::Refused) => NoAnswer("every write is refused".to_owned()),
                 Err(no) => no,
             };
-            if started.elapsed() >= self.patience {
+            if patience.is_over() {
                 return Err(unreachable(self.patience, no).into());
             }
             self.read_for(pending, given_up)?;
@@ -109,7 +108,7 @@ impl Ledger {
             // Where another trainer was faster, there is nothing to wait for.
             let seen = self.known.seen();
             if seen.is_some_and(|seen| seen.revision == revision) {
-                backoff.wait();
+                patience.wait();
             }
         }
     }
