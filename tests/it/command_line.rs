@@ -54,6 +54,19 @@ fn help_lists_the_exit_codes() {
     assert!(help.stdout.contains("130  interrupted"), "{}", help.stdout);
 }
 
+#[test]
+fn a_key_as_an_option_is_told_of_set() {
+    let place = Workplace::empty();
+    let tip = "`--set num_machines=VALUE`";
+    place.run(["train", "--machines", "3"]).fails(2, &[tip]);
+    place
+        .run(["eval", "--device=cpu"])
+        .fails(2, &["`--set execution.device=VALUE`"]);
+    // No configuration, no key.
+    let run = place.run(["config", "new", "--lr", "3"]);
+    assert!(!run.fails(2, &["--lr"]).stderr.contains("--set"));
+}
+
 /// What a user gets who types the words, which Bash splits at `=`, and then a tab.
 #[test]
 fn bash_completes_options_and_names() {

@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, Parser, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, Parser, ValueEnum};
+use pbg_config::key_named;
 
 use crate::commands::Command;
 use crate::kind;
@@ -72,6 +74,39 @@ pub(crate) fn color_choice(arguments: impl Iterator<Item = OsString>) -> Color {
         }
     }
     choice
+}
+
+/// Says of an option that does not exist that `--set` takes it, where it is a key of the configuration.
+pub(crate) fn name_key(error: &mut clap::Error, arguments: impl Iterator<Item = OsString>) {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return;
+    };
+    let name = option.strip_prefix("--").and_then(|o| o.split('=').next());
+    let key = name.and_then(|name| Some((name, key_named(name)?)));
+    let (ErrorKind::UnknownArgument, Some((name, key))) = (error.kind(), key) else {
+        return;
+    };
+    // Beside another option that is near, only the very name of a key counts.
+    let is_near_another = error.get(ContextKind::SuggestedArg).is_some();
+    let is_it = key.rsplit('.').next() == Some(&*name.replace('-', "_"));
+    if (is_it || !is_near_another) && takes_keys(arguments) {
+        let tip = format!("`--set {key}=VALUE` sets this key of the configuration");
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
+}
+
+/// Whether the command that `arguments` name has the option `--set`.
+fn takes_keys(arguments: impl Iterator<Item = OsString>) -> bool {
+    let mut command = Arguments::command();
+    for argument in arguments.skip(1) {
+        if let Some(below) = command.find_subcommand(&argument) {
+            command = below.clone();
+        }
+    }
+    command
+        .get_arguments()
+        .any(|argument| argument.get_long() == Some("set"))
 }
 
 fn long_footer() -> String {

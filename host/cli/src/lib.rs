@@ -69,7 +69,8 @@ fn run() -> i32 {
         .and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches))
     {
         Ok(arguments) => arguments,
-        Err(error) => {
+        Err(mut error) => {
+            arguments::name_key(&mut error, std::env::args_os());
             // As with every other message, nothing can be said about one that nobody can read.
             let _unread = error.print();
             return error.exit_code();

@@ -51,6 +51,7 @@ pub use plugins::{OnFault, PluginGrant, PluginPin, PluginsConfig};
 pub use presets::Preset;
 pub use reference::reference;
 pub use schema::{default_toml, schema};
+pub use suggest::key_named;
 pub use validation::ValidationConfig;
 
 /// Everything that decides a run.

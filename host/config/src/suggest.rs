@@ -58,6 +58,42 @@ pub(super) fn for_key(key: &str, fields: &[Field]) -> String {
     }
 }
 
+/// The key, as `--set` takes it, that somebody may mean who has written `--name` as an option: the one of that name, the
+/// only one that ends with it, or one that is hardly another.
+#[must_use]
+pub fn key_named(name: &str) -> Option<String> {
+    let snake = snake_case(name);
+    let mut paths = Vec::new();
+    settable(root(), "", &mut paths);
+    let last = |path: &str| path.rsplit('.').next().unwrap_or(path).to_owned();
+    if let Some(path) = paths.iter().find(|path| last(path) == snake) {
+        return Some(path.clone());
+    }
+    let end = format!("_{snake}");
+    let mut ends = paths.iter().filter(|path| path.ends_with(&end));
+    if let (Some(path), None) = (ends.next(), ends.next()) {
+        return Some(path.clone());
+    }
+    let names: Vec<String> = paths.iter().map(|path| last(path)).collect();
+    let near = nearest(&snake, names.iter().map(String::as_str))?;
+    let at = names.iter().position(|name| name == near)?;
+    paths.into_iter().nth(at)
+}
+
+/// Paths of all keys whose tables need no name or number of an entry.
+fn settable(spec: &Spec, above: &str, into: &mut Vec<String>) {
+    let ValueType::Record(fields) = &spec.kind else {
+        return;
+    };
+    for field in fields {
+        let path = format!("{above}{}", field.key);
+        match field.spec.kind {
+            ValueType::Record(_) => settable(&field.spec, &format!("{path}."), into),
+            _ => into.push(path),
+        }
+    }
+}
+
 /// Where a key is known, when it is not where it was written.
 fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
     match &spec.kind {
@@ -105,6 +141,22 @@ mod tests {
             "; did you mean `precision`, a key of `execution`?"
         );
         assert_eq!(for_key("colour", root().fields()), "");
+    }
+
+    #[test]
+    fn an_option_that_is_a_key_is_known() {
+        for (name, key) in [
+            ("lr", "lr"),
+            ("num-epochs", "num_epochs"),
+            ("machines", "num_machines"),
+            ("epochs", "num_epochs"),
+            ("device", "execution.device"),
+            ("dimenson", "dimension"),
+        ] {
+            assert_eq!(key_named(name).as_deref(), Some(key));
+        }
+        assert_eq!(key_named("colour"), None);
+        assert_eq!(key_named(""), None);
     }
 
     #[test]
