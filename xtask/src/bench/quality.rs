@@ -21,7 +21,7 @@ const RANKED: &str = "3000";
 /// Of so many edges the last one is for validation, the one before for the test.
 const SPLIT: usize = 20;
 /// Presets of `pbg-host config new`.
-const PRESETS: [&str; 4] = ["complex", "distmult", "transe", "pbg"];
+const PRESETS: [&str; 5] = ["complex", "distmult", "transe", "rotate", "pbg"];
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
