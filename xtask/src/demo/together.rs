@@ -26,7 +26,7 @@ pub(super) fn partitioned(config: &str, machines: u32) -> String {
     let partitions = format!("num_partitions = {}", 4 * machines);
     config
         .replace("num_partitions = 4", &partitions)
-        .replace("num_edge_chunks = 16", "num_edge_chunks = 1")
+        .replace("num_edge_chunks = 4", "num_edge_chunks = 1")
         .replace("num_epochs = 36", "num_epochs = 12")
 }
 
