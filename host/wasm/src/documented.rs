@@ -13,7 +13,7 @@ use crate::{compiler, limits};
 const KEYS: [(&str, &str, &str); 10] = [
     (
         "deadline_ms",
-        "milliseconds of processor time that one call takes, or ten times as many of wall-clock time",
+        "milliseconds of processor time that one call takes, or ten times as many of wall-clock time; a process that was stopped, or a machine that slept, uses none",
         "it is stopped",
     ),
     (
