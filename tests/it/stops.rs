@@ -7,8 +7,12 @@ use serde_json::Value;
 use crate::support::graph::{self, CONFIG};
 use crate::support::{Running, Workplace, with};
 
-/// How often the small graph's edges are in a bucket, so that it lasts.
-const TIMES: usize = 2000;
+/// How often the small graph's edges are in a bucket at least.
+const TIMES: usize = 500;
+
+/// Seconds that an epoch takes where nothing else runs: two stops fall into it, each of them behind the first news
+/// of its progress.
+const LONG: f64 = 2.0;
 
 const TRAIN: [&str; 3] = ["train", "--progress", "json"];
 
@@ -23,16 +27,27 @@ fn static_relations() -> String {
         .replace(r#"name = "any""#, r#"name = "*""#)
 }
 
-/// A folder with a dataset whose edges are one long bucket, and their number.
-fn with_long_bucket(config: &str) -> (Workplace, u64) {
+/// A folder with a dataset whose edges are one bucket, which takes long on this machine, and their number.
+fn with_long_bucket(config: &str, keys: &[&str]) -> (Workplace, u64) {
     let place = Workplace::with_edges(&whole(config));
-    let edges = graph::tsv().0.repeat(TIMES);
+    import(&place, TIMES);
+    let measured = [keys, &["num_epochs=1", "checkpoint_path=measured"]].concat();
+    place.run(with(&TRAIN, &measured)).succeeds();
+    let took = events_of(&place, "measured", "bucket_finished")[0]["seconds"].as_f64();
+    let times = (LONG / took.unwrap()).ceil() as usize * TIMES;
+    let edges = import(&place, times);
+    (place, edges)
+}
+
+/// Imports the small graph's edges so many times over. Gives the number of edges.
+fn import(place: &Workplace, times: usize) -> u64 {
+    let edges = graph::tsv().0.repeat(times);
     let count = edges.lines().count() as u64;
     place.write("train.tsv", edges);
     place
         .run(["import", "--edges", "train=train.tsv"])
         .succeeds();
-    (place, count)
+    count
 }
 
 /// Where the run of the checkpoint was left.
@@ -45,7 +60,12 @@ fn left(place: &Workplace) -> Value {
 
 /// Events of a kind in the metrics of the run.
 fn events(place: &Workplace, kind: &str) -> Vec<Value> {
-    let metrics = fs::read_to_string(place.path("model/metrics.jsonl")).unwrap_or_default();
+    events_of(place, "model", kind)
+}
+
+fn events_of(place: &Workplace, checkpoint: &str, kind: &str) -> Vec<Value> {
+    let metrics = place.path(&format!("{checkpoint}/metrics.jsonl"));
+    let metrics = fs::read_to_string(metrics).unwrap_or_default();
     let events = metrics
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
@@ -81,7 +101,7 @@ fn stop_within(place: &Workplace, keys: &[&str], edges: u64) -> u64 {
 
 /// Stops twice in the first epoch and once in the second, and compares the end with that of a run that nothing disturbs.
 fn goes_on_to_the_same_bytes(config: &str, keys: &[&str]) {
-    let (place, edges) = with_long_bucket(config);
+    let (place, edges) = with_long_bucket(config, keys);
     let undisturbed = place.copied();
     let first = stop_within(&place, keys, edges);
     assert_eq!(events(&place, "bucket_finished").len(), 0);
@@ -132,7 +152,7 @@ fn workers_that_share_batches_go_on_together() {
 
 #[test]
 fn more_or_fewer_workers_train_what_is_left() {
-    let (place, edges) = with_long_bucket(CONFIG);
+    let (place, edges) = with_long_bucket(CONFIG, &["workers=3"]);
     stop_within(&place, &["workers=3"], edges);
     assert_eq!(left(&place)["shares"].as_array().map(Vec::len), Some(3));
     stop_within(&place, &["workers=1"], edges);
@@ -150,12 +170,9 @@ fn more_or_fewer_workers_train_what_is_left() {
 /// As between buckets: nobody could say which of the edges were trained.
 #[test]
 fn with_other_edges_the_epoch_begins_again() {
-    let (place, edges) = with_long_bucket(CONFIG);
+    let (place, edges) = with_long_bucket(CONFIG, &[]);
     stop_within(&place, &[], edges);
-    place.write("train.tsv", graph::tsv().0.repeat(7));
-    place
-        .run(["import", "--edges", "train=train.tsv"])
-        .succeeds();
+    let now = import(&place, 7);
     place
         .run(TRAIN)
         .fails(5, &["other edges", "--allow-data-change"]);
@@ -168,15 +185,14 @@ fn with_other_edges_the_epoch_begins_again() {
         .iter()
         .map(|event| &event["stats"]["count"])
         .collect();
-    let now = edges / TIMES as u64 * 7;
     assert_eq!(counts, [now, now]);
 }
 
 /// Relations that came have no edges in the bucket. The sampler, which hears of them, trains what is left.
 #[test]
 fn in_a_graph_that_has_grown_the_epoch_goes_on() {
-    let (place, edges) = with_long_bucket(&static_relations());
     let keys = ["relation_sampler=round_robin", "batch_size=60"];
+    let (place, edges) = with_long_bucket(&static_relations(), &keys);
     stop_within(&place, &keys, edges);
     let name = graph::name(0, 0);
     place.write("more.tsv", format!("{name}\tpasses\tsomewhere\n"));
