@@ -70,16 +70,37 @@ impl Repo {
     /// Cargo in the repository, with the settings for building.
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = self.plain_cargo(subcommand);
+        self.add_settings(&mut cargo);
+        cargo
+    }
+
+    /// maturin in the repository, whose Cargo has the same settings, so that it compiles nothing once more.
+    pub(crate) fn maturin(&self, program: PathBuf, subcommand: &str) -> Command {
+        let mut maturin = self.starts_cargo(program, subcommand);
+        self.add_settings(&mut maturin);
+        // As `.cargo/config.toml` has it; maturin would set another one.
+        maturin.env(
+            "PYO3_CONFIG_FILE",
+            self.root.join("host/python/pyo3-config.txt"),
+        );
+        maturin
+    }
+
+    fn add_settings(&self, command: &mut Command) {
         if let Some(rpath) = self.extra_rpath() {
             let flag = format!("-Clink-arg=-Wl,-rpath,{}", rpath.display());
-            cargo.args(["--config", &format!("target.{NATIVE}.rustflags=[{flag:?}]")]);
+            command.args(["--config", &format!("target.{NATIVE}.rustflags=[{flag:?}]")]);
         }
-        cargo
     }
 
     /// Cargo in the repository, without what the Cargo that started this program told it about xtask.
     pub(crate) fn plain_cargo(&self, subcommand: &str) -> Command {
-        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        self.starts_cargo(cargo.into(), subcommand)
+    }
+
+    fn starts_cargo(&self, program: PathBuf, subcommand: &str) -> Command {
+        let mut cargo = Command::new(program);
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
             if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"]

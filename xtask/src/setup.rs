@@ -19,7 +19,7 @@ use crate::step;
 
 pub(crate) use javascript::test_programs as test_javascript;
 pub(crate) use nats::test_server as test_nats;
-pub(crate) use python::{environment, packing_python, test_python};
+pub(crate) use python::{environment, maturin, test_python};
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
 
 /// What `pbg-host` and its plugins need.

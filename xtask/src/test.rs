@@ -44,7 +44,7 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
             cargo.args(["--release", "--workspace", "--bin", "pbg-host-torch"]),
             SEE_ABOVE,
         )?;
-        wheel::extensions(repo)?;
+        wheel::extension(repo)?;
         let mut cargo = repo.cargo("test");
         step::run(
             cargo.args(["--release", "--workspace", "--tests", "--no-run"]),

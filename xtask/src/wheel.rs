@@ -1,7 +1,7 @@
 //! The wheel: the programs and the Python package in one file that pip installs.
 //!
-//! Cargo builds everything that is native in it, with what the workspace has compiled anyway; the package beside it is
-//! plain Python. `wheel pack` of the Python Packaging Authority makes the archive and its list of contents.
+//! maturin makes it of `host/python/pyproject.toml`. It builds one library; what else is native in the wheel is built
+//! before it, by the same Cargo in the same folder, and handed over as files.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,37 +10,25 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::repo::Repo;
 use crate::{bench, build, setup, step};
 
-/// The name of the distribution, as pip has it.
-const NAME: &str = "pbg-host";
-/// As files have it.
-const STEM: &str = "pbg_host";
-/// Python from 3.10 on, by its stable interface; any Linux whose C library is at least as new as the one here.
-const PYTHON_TAG: &str = "cp310-abi3";
-/// The first Python that has all of that interface that is used.
-const PYTHON: &str = ">=3.10";
-/// The PyTorch whose libtorch `setup` installs.
-const TORCH: &str = "torch==2.11.0";
-
+/// The package, as Python imports it.
+const PACKAGE: &str = "pbg_host";
 /// What authors of plugins in Python import.
 const SDK: &str = "pbg_plugin";
-/// What makes components of them.
+/// What makes components of them, as `host/python/pyproject.toml` has it.
 const COMPONENTIZE: &str = "componentize-py==0.25.1";
 
-/// What is native, by its name in Cargo's build folder and in the wheel.
-const EXTENSIONS: [(&str, &str); 2] = [
-    ("libpbg_python.so", "_native.abi3.so"),
-    ("libpbg_python_torch.so", "_native_torch.abi3.so"),
-];
+/// The second library, by its name in Cargo's build folder and in the package.
+const WITH_TORCH: (&str, &str) = ("libpbg_python_torch.so", "_native_torch.abi3.so");
 
 /// Builds everything, and the wheel; `tested` also tests it, and `pbg` with models of PBG itself.
 pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
     build::run(repo)?;
-    extensions(repo)?;
+    extension(repo)?;
     let wheel = pack(repo)?;
     println!("{}", wheel.display());
     if pbg {
@@ -52,60 +40,50 @@ pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds the native halves of the package.
-pub(crate) fn extensions(repo: &Repo) -> Result<()> {
+/// Builds the native half of the package that has libtorch, and with it all that the other half is made of.
+pub(crate) fn extension(repo: &Repo) -> Result<()> {
     let mut cargo = repo.cargo("build");
-    cargo.args([
-        "--release",
-        "--package",
-        "pbg-python",
-        "--package",
-        "pbg-python-torch",
-    ]);
+    cargo.args(["--release", "--package", "pbg-python-torch"]);
     step::run(&mut cargo, "see the compiler's message above")
 }
 
 /// Puts together what was built.
 pub(crate) fn pack(repo: &Repo) -> Result<PathBuf> {
-    let python = setup::packing_python(repo)?;
+    let program = setup::maturin(repo)?;
     let folder = repo.target.join("wheel");
     remove(&folder)?;
-    let version = env!("CARGO_PKG_VERSION");
-    let tree = folder.join(format!("{STEM}-{version}"));
-    let package = tree.join(STEM);
     step::announce("packing the wheel");
-    copy_package(&repo.root.join("host/python/package").join(STEM), &package)?;
+    hand_over(repo)?;
+    let mut maturin = repo.maturin(program, "build");
+    maturin.args(["--quiet", "--release", "--compatibility", &platform()?]);
+    maturin.args(["--manifest-path", "host/python/Cargo.toml", "--out"]);
+    step::run(maturin.arg(&folder), "see the message above")?;
+    let made = fs::read_dir(&folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|ending| ending == "whl"));
+    made.with_context(|| format!("maturin has left no wheel in {}", folder.display()))
+}
+
+/// Fills the folder `data` of `host/python/pyproject.toml`: what pip puts beside the package, and the programs.
+fn hand_over(repo: &Repo) -> Result<()> {
+    // Relative to the manifest, wherever Cargo builds.
+    let data = repo.root.join("target/wheel/data");
+    remove(&data)?;
+    let packages = data.join("platlib");
+    let package = packages.join(PACKAGE);
     // Orders that are functions of Python get what plugins in Python get.
     let sdk = repo.root.join("plugins/sdk-python").join(SDK);
-    copy_package(&sdk, &tree.join(SDK))?;
-    for (built, name) in EXTENSIONS {
-        stripped(
-            &repo.target.join("release").join(built),
-            &package.join(name),
-        )?;
-    }
-    let scripts = tree.join(format!("{STEM}-{version}.data/scripts"));
-    program(repo, "pbg-host", &scripts)?;
-    // The script of this name looks for libtorch, and becomes it.
-    program(repo, "pbg-host-torch", &package.join("_bin"))?;
-    metadata(
-        repo,
-        &tree.join(format!("{STEM}-{version}.dist-info")),
-        version,
+    copy_package(&sdk, &packages.join(SDK))?;
+    fs::create_dir_all(&package).with_context(|| format!("cannot create {}", package.display()))?;
+    let (built, name) = WITH_TORCH;
+    stripped(
+        &repo.target.join("release").join(built),
+        &package.join(name),
     )?;
-    let mut pack = Command::new(python);
-    pack.args(["-m", "wheel", "pack"])
-        .arg(&tree)
-        .arg("--dest-dir")
-        .arg(&folder);
-    step::output(&mut pack, "see the message above")?;
-    let tag = tag()?;
-    let wheel = folder.join(format!("{STEM}-{version}-{tag}.whl"));
-    if !wheel.is_file() {
-        bail!("`wheel pack` has not made {}", wheel.display());
-    }
-    fs::remove_dir_all(&tree).with_context(|| format!("cannot remove {}", tree.display()))?;
-    Ok(wheel)
+    program(repo, "pbg-host", &data.join("scripts"))?;
+    // The script of this name looks for libtorch, and becomes it.
+    program(repo, "pbg-host-torch", &package.join("_bin"))
 }
 
 /// What the tests of the package need besides: the libraries that it works with, and those that check it.
@@ -138,7 +116,7 @@ pub(crate) fn test(repo: &Repo, wheel: &Path) -> Result<()> {
     setup::environment(&folder, &packages, what_to_do)?;
     let python = folder.join("bin/python");
     let tests = repo.root.join("tests/python");
-    let both = ["--package", STEM, "--package", SDK];
+    let both = ["--package", PACKAGE, "--package", SDK];
     for checked in [&both[..], &[".", "../../examples/python"]] {
         let mut mypy = Command::new(&python);
         mypy.args(["-m", "mypy", "--config-file", "mypy.ini", "--cache-dir"]);
@@ -208,53 +186,8 @@ fn stripped(from: &Path, to: &Path) -> Result<()> {
     )
 }
 
-/// What pip reads.
-fn metadata(repo: &Repo, folder: &Path, version: &str) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let readme = fs::read_to_string(repo.root.join("docs/python.md")).context("docs/python.md")?;
-    let metadata = format!(
-        "Metadata-Version: 2.1\n\
-         Name: {NAME}\n\
-         Version: {version}\n\
-         Summary: Trains embeddings of graphs larger than memory, with strategies as sandboxed components\n\
-         License: MIT OR Apache-2.0\n\
-         Requires-Python: {PYTHON}\n\
-         Requires-Dist: numpy\n\
-         Provides-Extra: torch\n\
-         Requires-Dist: {TORCH}; extra == \"torch\"\n\
-         Provides-Extra: build\n\
-         Requires-Dist: {COMPONENTIZE}; extra == \"build\"\n\
-         Provides-Extra: pbg\n\
-         Requires-Dist: h5py; extra == \"pbg\"\n\
-         Requires-Dist: pyarrow; extra == \"pbg\"\n\
-         Provides-Extra: frames\n\
-         Requires-Dist: pandas; extra == \"frames\"\n\
-         Requires-Dist: pyarrow; extra == \"frames\"\n\
-         Requires-Dist: tqdm; extra == \"frames\"\n\
-         Description-Content-Type: text/markdown\n\n{readme}"
-    );
-    let wheel = format!(
-        "Wheel-Version: 1.0\nGenerator: cargo-xtask\nRoot-Is-Purelib: false\nTag: {}\n",
-        tag()?
-    );
-    let scripts = format!("[console_scripts]\npbg-host-torch = {STEM}._torch:main\n");
-    for (name, text) in [
-        ("METADATA", metadata),
-        ("WHEEL", wheel),
-        ("entry_points.txt", scripts),
-    ] {
-        let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        fs::copy(repo.root.join(name), folder.join(name))
-            .with_context(|| format!("cannot copy {name}"))?;
-    }
-    Ok(())
-}
-
-/// The tag of what was built here: it needs a C library as new as this machine's.
-fn tag() -> Result<String> {
+/// The platform of what was built here: it needs a C library as new as this machine's.
+fn platform() -> Result<String> {
     let mut getconf = Command::new("getconf");
     getconf.arg("GNU_LIBC_VERSION");
     let said = step::output(&mut getconf, "build on a Linux with the GNU C library")?;
@@ -262,7 +195,7 @@ fn tag() -> Result<String> {
     let (major, minor) = version
         .split_once('.')
         .with_context(|| format!("{said:?} is no version of the C library"))?;
-    Ok(format!("{PYTHON_TAG}-manylinux_{major}_{minor}_x86_64"))
+    Ok(format!("manylinux_{major}_{minor}"))
 }
 
 fn remove(folder: &Path) -> Result<()> {

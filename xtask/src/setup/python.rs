@@ -48,26 +48,26 @@ pub(crate) fn packages(repo: &Repo) -> Result<()> {
     environment(&folder, &PACKAGES, &what_to_do)
 }
 
-/// With which a wheel is packed.
-const PACKING: &str = "wheel==0.48.0";
+/// With which a wheel is made, as `host/python/pyproject.toml` has it.
+const MATURIN: &str = "maturin==1.16.0";
 
-/// The interpreter that has it, which is installed if it is not there yet.
-pub(crate) fn packing_python(repo: &Repo) -> Result<PathBuf> {
+/// The program, which is installed if it is not there yet.
+pub(crate) fn maturin(repo: &Repo) -> Result<PathBuf> {
     let _lock = lock(repo)?;
     let folder = repo.deps.join("packing");
-    let python = folder.join("bin/python");
-    if !step::succeeds(Command::new(&python).args(["-c", "import wheel"])) {
+    let program = folder.join("bin/maturin");
+    if !step::succeeds(Command::new(&program).arg("--version")) {
         step::announce(&format!(
-            "installing {PACKING} into {} with pip",
+            "installing {MATURIN} into {} with pip",
             repo.short(&folder)
         ));
         let what_to_do = format!(
-            "install Python 3 with venv and pip, then make {} an environment with {PACKING}",
+            "install Python 3 with venv and pip, then make {} an environment with {MATURIN}",
             folder.display()
         );
-        environment(&folder, &[PACKING], &what_to_do)?;
+        environment(&folder, &[MATURIN], &what_to_do)?;
     }
-    Ok(python)
+    Ok(program)
 }
 
 /// Makes a virtual environment of this folder, which has nothing but `packages` and what they need.
