@@ -35,6 +35,53 @@ print(*grid_pass.traffic(grid_pass.grid()))
 print(len(grid_pass.needs(Bucket(0, 1))) - 1, grid_pass.partitions())
 ";
 
+/// One operator in two languages, with most of the words that formulas have. A sum over an embedding is none of them.
+const OPERATOR_IN_JAVASCRIPT: &str = "
+import { TracedOperator } from './index.js';
+import { apply } from './testing.js';
+class Mine extends TracedOperator {
+  build(x) {
+    const [re, im] = x.components(2);
+    const [a, b] = [x.parameter('a', 'angle'), x.parameter('b', 0.1)];
+    const gate = a.sin().less(im).select(re.abs().sqrt(), b.cos().pow(2));
+    const low = im.maximum(a).minimum(b.softplus());
+    return [gate.sub(b.neg().exp()).clamp(-0.5, x.constant(0.7)), low.div(re.sigmoid().add(1))];
+  }
+}
+const made = apply(new Mine(), [0.5, -2, 0.3, 4], { a: [0.1, -3], b: [0.2, 3] });
+console.log(made.map((value) => value.toFixed(6)).join(' '));
+class Sum extends TracedOperator {
+  build(x) {
+    return [x.component(0).sum()];
+  }
+}
+try {
+  apply(new Sum(), [1], {});
+} catch (error) {
+  console.log(error instanceof TypeError && error.message.includes('mix the elements') ? 'no sum' : error);
+}
+";
+const OPERATOR_IN_PYTHON: &str = "
+from pbg_plugin import TracedOperator, cos, sin
+from pbg_plugin.testing import apply
+class Mine(TracedOperator):
+    def build(self, x):
+        re, im = x.components(2)
+        a, b = x.parameter('a', 'angle'), x.parameter('b', 0.1)
+        gate = (sin(a) < im).select(abs(re).sqrt(), cos(b) ** 2)
+        low = im.maximum(a).minimum(b.softplus())
+        return [(gate - (-b).exp()).clamp(-0.5, x.constant(0.7)), low / (re.sigmoid() + 1)]
+made = apply(Mine(), [0.5, -2, 0.3, 4], {'a': [0.1, -3], 'b': [0.2, 3]})
+print(*(f'{value:.6f}' for value in made))
+class Sum(TracedOperator):
+    def build(self, x):
+        return [x.component(0).sum()]
+try:
+    apply(Sum(), [1], {})
+except TypeError as error:
+    print('no sum' if 'mix the elements' in str(error) else error)
+";
+
 /// The row-by-row plan of a grid with pieces of one MiB, as the others have it.
 const C: &str = r#"
 #include "pbg_order.h"
@@ -103,45 +150,51 @@ fn folder(sdk: &str) -> PathBuf {
         .join(sdk)
 }
 
-#[test]
-fn traffic_is_the_same_in_javascript() {
+/// What a script prints that has the SDK for JavaScript beside it; nothing where there is no Node.
+fn in_node(script: &str) -> Option<String> {
     if Command::new("node").arg("--version").output().is_err() {
         eprintln!("skipped: there is no node");
-        return;
+        return None;
     }
     let place = tempfile::tempdir().unwrap();
-    for file in [
-        "index.js",
-        "order.js",
-        "traffic.js",
-        "rng.js",
-        "loss.js",
-        "log.js",
-        "run.js",
-        "metadata.js",
-        "sampler.js",
-        "component.js",
-    ] {
-        std::fs::copy(
-            folder("sdk-javascript/pbg_plugin").join(file),
-            place.path().join(file),
-        )
-        .unwrap();
+    for file in std::fs::read_dir(folder("sdk-javascript/pbg_plugin")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), place.path().join(file.file_name())).unwrap();
     }
-    std::fs::write(place.path().join("count.mjs"), JAVASCRIPT).unwrap();
+    std::fs::write(place.path().join("script.mjs"), script).unwrap();
     std::fs::write(place.path().join("package.json"), r#"{ "type": "module" }"#).unwrap();
     let mut node = Command::new("node");
-    let counted = finish(node.arg("count.mjs").current_dir(place.path())).succeeds();
-    assert_eq!(counted.stdout, EXPECTED);
+    let run = finish(node.arg("script.mjs").current_dir(place.path()));
+    Some(run.succeeds().stdout)
+}
+
+/// What a script prints that imports the SDK for Python.
+fn in_python(script: &str) -> String {
+    let mut python = Command::new("python3");
+    python
+        .args(["-B", "-c", script])
+        .env("PYTHONPATH", folder("sdk-python"));
+    finish(&mut python).succeeds().stdout
+}
+
+#[test]
+fn traffic_is_the_same_in_javascript() {
+    if let Some(counted) = in_node(JAVASCRIPT) {
+        assert_eq!(counted, EXPECTED);
+    }
 }
 
 #[test]
 fn traffic_is_the_same_in_python() {
-    let mut python = Command::new("python3");
-    python
-        .args(["-B", "-c", PYTHON])
-        .env("PYTHONPATH", folder("sdk-python"));
-    assert_eq!(finish(&mut python).succeeds().stdout, EXPECTED);
+    assert_eq!(in_python(PYTHON), EXPECTED);
+}
+
+#[test]
+fn operators_in_javascript_compute_what_those_in_python_do() {
+    if let Some(applied) = in_node(OPERATOR_IN_JAVASCRIPT) {
+        assert_eq!(applied, in_python(OPERATOR_IN_PYTHON));
+        assert!(applied.ends_with("no sum\n"), "{applied}");
+    }
 }
 
 #[test]

@@ -31,9 +31,6 @@ pub fn create(
     if kind == ProjectKind::ComputedLoss && language != Language::Rust {
         return Err(CreateError::TooSlow { language });
     }
-    if kind == ProjectKind::Operator && !matches!(language, Language::Rust | Language::Python) {
-        return Err(CreateError::NoOperators { language });
-    }
     let own = own_files(&name, kind, language);
     for (path, content) in own.iter().chain(&given_files(language)) {
         write(&folder.join(path), content)?;
@@ -125,12 +122,7 @@ mod tests {
     fn every_kind_in_every_language_is_complete() {
         for language in Language::ALL {
             for kind in ProjectKind::ALL {
-                let own_languages: &[Language] = match kind {
-                    ProjectKind::ComputedLoss => &[Language::Rust],
-                    ProjectKind::Operator => &[Language::Rust, Language::Python],
-                    _ => &Language::ALL,
-                };
-                if !own_languages.contains(&language) {
+                if kind == ProjectKind::ComputedLoss && language != Language::Rust {
                     continue;
                 }
                 let name = Name::new("my_thing").expect("a good name");
@@ -160,15 +152,6 @@ mod tests {
         );
         let error = error.expect_err("no template").to_string();
         assert!(error.contains("computed loss in Python"), "{error}");
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
-    }
-
-    #[test]
-    fn an_operator_is_not_written_where_no_sdk_has_them() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let error = create("mine", ProjectKind::Operator, Language::C, folder.path());
-        let error = error.expect_err("no template").to_string();
-        assert!(error.contains("operator in C"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 

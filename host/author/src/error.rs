@@ -33,12 +33,6 @@ pub enum CreateError {
         /// The language.
         language: Language,
     },
-    /// The SDK of the language has no operators.
-    #[error("there is no template of an operator in {language}; write it in Rust or in Python")]
-    NoOperators {
-        /// The language.
-        language: Language,
-    },
     /// A file cannot be written.
     #[error("cannot write {}: {error}", .path.display())]
     Write {

@@ -5,6 +5,7 @@
 
 import * as log from './log.js';
 import { trace } from './loss.js';
+import { traceOperator } from './operator.js';
 import { Pass } from './order.js';
 import * as run from './run.js';
 import { Share } from './sampler.js';
@@ -17,13 +18,11 @@ export class Refused extends Error {}
  * `export const { metadata, bucketOrder } = exportOrder(MyOrder, write, length);`
  */
 export function exportOrder(Plugin, write, length) {
-  log.setWriter(write);
-  run.setLength(length);
-  const plugin = new Plugin();
+  const { plugin, metadata, configure } = begin(Plugin, write, length);
   return {
-    metadata: metadataOf(Plugin),
+    metadata,
     bucketOrder: {
-      configure: (parameters) => call(() => plugin.configure(named(parameters))),
+      configure,
       plan: (pass) => call(() => plan(plugin.plan(passOf(pass)))),
       pick: (pass, held, free) => call(() => index(plugin.pick(passOf(pass), held, free))),
     },
@@ -32,9 +31,7 @@ export function exportOrder(Plugin, write, length) {
 
 /** What the component of a relation sampler exports. */
 export function exportSampler(Plugin, write, length) {
-  log.setWriter(write);
-  run.setLength(length);
-  const plugin = new Plugin();
+  const { plugin, metadata, configure } = begin(Plugin, write, length);
   class Sampler {
     static create(counts, batchSize, seed) {
       const walk = new Sampler();
@@ -51,19 +48,14 @@ export function exportSampler(Plugin, write, length) {
     }
   }
   return {
-    metadata: metadataOf(Plugin),
-    relationSampler: {
-      configure: (parameters) => call(() => plugin.configure(named(parameters))),
-      Sampler,
-    },
+    metadata,
+    relationSampler: { configure, Sampler },
   };
 }
 
 /** What the component of a traced loss exports. */
 export function exportTracedLoss(Plugin, write, length) {
-  log.setWriter(write);
-  run.setLength(length);
-  const plugin = new Plugin();
+  const { plugin, metadata, configure } = begin(Plugin, write, length);
   const update = (progress, numbers) => {
     const { parameters } = trace(plugin);
     const values = Object.fromEntries(parameters.map((p, at) => [p.name, numbers[at]]));
@@ -81,13 +73,31 @@ export function exportTracedLoss(Plugin, write, length) {
     return names.map((name) => values[name]);
   };
   return {
-    metadata: metadataOf(Plugin),
+    metadata,
     lossTraced: {
-      configure: (parameters) => call(() => plugin.configure(named(parameters))),
+      configure,
       build: () => call(() => trace(plugin)),
       update: (progress, numbers) => call(() => update(progress, numbers)),
     },
   };
+}
+
+/** What the component of a traced operator exports. */
+export function exportTracedOperator(Plugin, write, length) {
+  const { plugin, metadata, configure } = begin(Plugin, write, length);
+  return {
+    metadata,
+    operatorTraced: { configure, build: () => call(() => traceOperator(plugin)) },
+  };
+}
+
+// The one instance of a class in this component, and what every kind of strategy exports of it.
+function begin(Plugin, write, length) {
+  log.setWriter(write);
+  run.setLength(length);
+  const plugin = new Plugin();
+  const configure = (parameters) => call(() => plugin.configure(named(parameters)));
+  return { plugin, metadata: metadataOf(Plugin), configure };
 }
 
 // What the author's code throws becomes a text for the user, and where it was thrown a log line.

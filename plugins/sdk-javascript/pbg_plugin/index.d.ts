@@ -204,37 +204,37 @@ type Operand = Expr | number;
 
 /** A value of a formula. */
 export class Expr {
-  add(other: Operand): Expr;
-  sub(other: Operand): Expr;
-  mul(other: Operand): Expr;
-  div(other: Operand): Expr;
-  pow(other: Operand): Expr;
-  minimum(other: Operand): Expr;
-  maximum(other: Operand): Expr;
-  less(other: Operand): Expr;
-  lessEqual(other: Operand): Expr;
-  greater(other: Operand): Expr;
-  greaterEqual(other: Operand): Expr;
-  equal(other: Operand): Expr;
-  neg(): Expr;
-  abs(): Expr;
-  exp(): Expr;
-  log(): Expr;
-  sqrt(): Expr;
-  sigmoid(): Expr;
-  softplus(): Expr;
-  relu(): Expr;
-  stopGradient(): Expr;
+  add(other: Operand): this;
+  sub(other: Operand): this;
+  mul(other: Operand): this;
+  div(other: Operand): this;
+  pow(other: Operand): this;
+  minimum(other: Operand): this;
+  maximum(other: Operand): this;
+  less(other: Operand): this;
+  lessEqual(other: Operand): this;
+  greater(other: Operand): this;
+  greaterEqual(other: Operand): this;
+  equal(other: Operand): this;
+  neg(): this;
+  abs(): this;
+  exp(): this;
+  log(): this;
+  sqrt(): this;
+  sigmoid(): this;
+  softplus(): this;
+  relu(): this;
+  stopGradient(): this;
   /** Over the negatives of each positive. */
-  sum(): Expr;
-  mean(): Expr;
-  max(): Expr;
-  logsumexp(): Expr;
+  sum(): this;
+  mean(): this;
+  max(): this;
+  logsumexp(): this;
   /** exp(x) divided by the sum of the row's. */
-  softmax(): Expr;
+  softmax(): this;
   /** `then` where this is not 0, `otherwise` elsewhere. */
-  select(then: Operand, otherwise: Operand): Expr;
-  clamp(low: Operand, high: Operand): Expr;
+  select(then: Operand, otherwise: Operand): this;
+  clamp(low: Operand, high: Operand): this;
 }
 
 /** What a formula starts from. */
@@ -264,3 +264,43 @@ export class TracedLoss {
 
 /** The graph of a loss, as the host gets it. */
 export function trace(loss: TracedLoss): unknown;
+
+/** A value of an operator's formula: a component, a parameter, or made of those element by element. */
+export class Vector extends Expr {
+  /** Sine of an angle in radians. */
+  sin(): this;
+  /** Cosine of an angle in radians. */
+  cos(): this;
+  /** There is no operation that mixes the elements of an embedding. */
+  sum(): never;
+  mean(): never;
+  max(): never;
+  logsumexp(): never;
+  softmax(): never;
+}
+
+/** How the elements of a parameter begin; a number: normally distributed with this standard deviation. */
+export type Initial = 'zero' | 'one' | 'angle' | number;
+
+/** What an operator's formula starts from. */
+export interface Embedding {
+  /** The component with this index, counted from 0. */
+  component(index: number): Vector;
+  /** The first `count` components. */
+  components(count: number): Vector[];
+  /** A vector of the relation's own; the same one for the same name. */
+  parameter(name: string, initial: Initial): Vector;
+  /** A number, the same in all elements. */
+  constant(value: number): Vector;
+}
+
+/** An operator as a formula on the components of an embedding and the parameters of a relation. */
+export class TracedOperator {
+  static metadata(): Metadata;
+  configure(parameters: Record<string, any>): void;
+  /** Writes the formula down: what each component becomes, 1, 2 or 4 of them. */
+  build(x: Embedding): Vector[];
+}
+
+/** The formula of an operator, as the host gets it. */
+export function traceOperator(operator: TracedOperator): unknown;

@@ -10,6 +10,7 @@ export { Refused } from './component.js';
 export * as log from './log.js';
 export { TracedLoss, trace } from './loss.js';
 export { defaults, parameter } from './metadata.js';
+export { TracedOperator, traceOperator } from './operator.js';
 export { Order, Pass, pickByPlan } from './order.js';
 export { Rng } from './rng.js';
 export * as run from './run.js';

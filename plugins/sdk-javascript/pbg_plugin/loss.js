@@ -26,6 +26,13 @@ export class Graph {
     this.shapes.push(shape);
     return new Expr(this, this.nodes.length - 1);
   }
+
+  /** The parameter of a name; what else it has counts the first time. */
+  parameter(shape, named) {
+    const known = this.parameters.findIndex((p) => p.name === named.name);
+    const index = known >= 0 ? known : this.parameters.push(named) - 1;
+    return this.push(shape, 'parameter', index);
+  }
 }
 
 /** A value of a formula. */
@@ -54,8 +61,13 @@ export class Expr {
   }
 
   #reduce(op) {
-    if (this.shape !== MATRIX) throw new TypeError(`${op} is for one number per negative`);
+    this.assertReducible(op);
     return this.graph.push(ROW, 'reduce', { op, x: this.at });
+  }
+
+  /** Throws where there is no row of negatives that `op` could go over. */
+  assertReducible(op) {
+    if (this.shape !== MATRIX) throw new TypeError(`${op} is for one number per negative`);
   }
 
   add = (other) => this.#binary('add', other);
@@ -87,7 +99,7 @@ export class Expr {
 
   /** exp(x) divided by the sum of the row's. */
   softmax() {
-    if (this.shape !== MATRIX) throw new TypeError('softmax is for one number per negative');
+    this.assertReducible('softmax');
     return this.graph.push(MATRIX, 'softmax', this.at);
   }
 
@@ -129,9 +141,7 @@ export class Scores {
 
   /** A number that `update` may change later. */
   parameter(name, value) {
-    const known = this.#graph.parameters.findIndex((p) => p.name === name);
-    const index = known >= 0 ? known : this.#graph.parameters.push({ name, value }) - 1;
-    return this.#graph.push(SCALAR, 'parameter', index);
+    return this.#graph.parameter(SCALAR, { name, value });
   }
 }
 

@@ -1,6 +1,6 @@
 // Types of what testing.js has.
 
-import type { Bucket, Draw, Order, Pass, Sampler, Share, TracedLoss } from './index.js';
+import type { Bucket, Draw, Order, Pass, Sampler, Share, TracedLoss, TracedOperator } from './index.js';
 
 type Class<T> = new () => T;
 
@@ -18,3 +18,14 @@ export function checkSampler(sampler: Class<Sampler>): void;
 export function evaluate(loss: TracedLoss, positive: number, negatives: number[]): number;
 /** Asserts that a loss is finite for ordinary and extreme scores, and without negatives. */
 export function checkTracedLoss(loss: Class<TracedLoss>): void;
+/** What an operator makes of an embedding with the parameters of a relation, by name. */
+export function apply(
+  operator: TracedOperator,
+  embedding: ArrayLike<number>,
+  parameters: Record<string, ArrayLike<number>>,
+): number[];
+/**
+ * Asserts that components, parameters and outputs of an operator fit each other, and that what it
+ * makes of ordinary embeddings is finite.
+ */
+export function checkTracedOperator(operator: Class<TracedOperator>): void;

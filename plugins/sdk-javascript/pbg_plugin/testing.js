@@ -2,10 +2,13 @@
 
 import assert from 'node:assert/strict';
 
+import { apply, evaluate } from './interpret.js';
 import { defaults } from './metadata.js';
-import { trace } from './loss.js';
+import { traceOperator } from './operator.js';
 import { Pass } from './order.js';
 import { Share } from './sampler.js';
+
+export { apply, evaluate };
 
 const GRIDS = [[1, 1], [1, 5], [5, 1], [2, 2], [3, 5], [5, 3], [4, 4], [16, 16]];
 
@@ -71,82 +74,6 @@ export function checkSampler(Sampler) {
   }
 }
 
-/** The loss of one positive with its negatives, as the host computes it. */
-export function evaluate(loss, positive, negatives) {
-  const { nodes, output, parameters } = trace(loss);
-  const values = [];
-  const wide = (x) => (Array.isArray(x) ? x : negatives.map(() => x));
-  const each = (f, ...at) => {
-    const inputs = at.map((i) => values[i]);
-    if (!inputs.some(Array.isArray)) return f(...inputs);
-    return negatives.map((_, i) => f(...inputs.map((x) => wide(x)[i])));
-  };
-  for (const { tag, val } of nodes) {
-    values.push(node[tag]({ val, each, values, positive, negatives, parameters }));
-  }
-  return values[output];
-}
-
-const UNARY = {
-  neg: (x) => -x,
-  abs: Math.abs,
-  exp: Math.exp,
-  log: Math.log,
-  sqrt: Math.sqrt,
-  sigmoid: (x) => 1 / (1 + Math.exp(-x)),
-  softplus: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
-  relu: (x) => Math.max(x, 0),
-  'stop-gradient': (x) => x,
-};
-
-const BINARY = {
-  add: (a, b) => a + b,
-  sub: (a, b) => a - b,
-  mul: (a, b) => a * b,
-  div: (a, b) => a / b,
-  pow: Math.pow,
-  min: Math.min,
-  max: Math.max,
-  less: (a, b) => Number(a < b),
-  'less-equal': (a, b) => Number(a <= b),
-  greater: (a, b) => Number(a > b),
-  'greater-equal': (a, b) => Number(a >= b),
-  equal: (a, b) => Number(a === b),
-};
-
-const sum = (row) => row.reduce((total, x) => total + x, 0);
-
-const logsumexp = (row) => {
-  const most = Math.max(...row);
-  return row.length ? most + Math.log(sum(row.map((x) => Math.exp(x - most)))) : -Infinity;
-};
-
-const REDUCE = {
-  sum,
-  mean: (row) => sum(row) / Math.max(row.length, 1),
-  max: (row) => Math.max(...row),
-  logsumexp,
-};
-
-const node = {
-  positive: ({ positive }) => positive,
-  negative: ({ negatives }) => negatives,
-  columns: ({ negatives }) => negatives.length,
-  constant: ({ val }) => val,
-  parameter: ({ val, parameters }) => parameters[val].value,
-  unary: ({ val, each }) => each(UNARY[val.op], val.x),
-  binary: ({ val, each }) => each(BINARY[val.op], val.left, val.right),
-  reduce: ({ val, values }) => REDUCE[val.op](values[val.x]),
-  softmax: ({ val, values }) => {
-    const total = logsumexp(values[val]);
-    return values[val].map((x) => Math.exp(x - total));
-  },
-  select: ({ val, each }) =>
-    each((c, a, b) => (c ? a : b), val.condition, val.then, val.otherwise),
-  clamp: ({ val, each }) =>
-    each((x, low, high) => Math.min(Math.max(x, low), high), val.x, val.low, val.high),
-};
-
 /** Asserts that a loss is finite for ordinary and extreme scores, and without negatives. */
 export function checkTracedLoss(Loss) {
   const loss = withDefaults(Loss);
@@ -156,5 +83,28 @@ export function checkTracedLoss(Loss) {
       const found = evaluate(loss, positive, negatives);
       assert.ok(Number.isFinite(found), `loss ${found} for ${positive} and [${negatives}]`);
     }
+  }
+}
+
+/**
+ * Asserts that components, parameters and outputs of an operator fit each other, and that what it
+ * makes of ordinary embeddings is finite.
+ */
+export function checkTracedOperator(Operator) {
+  const operator = withDefaults(Operator);
+  const { components, parameters, nodes } = traceOperator(operator);
+  assert.ok([1, 2, 4].includes(components), `${components} outputs: 1, 2 or 4 components`);
+  for (const { tag, val } of nodes) {
+    assert.ok(tag !== 'component' || val < components, `component ${val} of ${components}`);
+  }
+  assert.ok(parameters.length > 0, 'it has no parameters');
+  const begin = { zero: 0, one: 1, angle: 2, normal: 0.1 };
+  const embedding = Array.from({ length: 3 * components }, (_, at) => 0.5 - 0.2 * at);
+  for (const by of [-0.3, 0, 0.3]) {
+    const values = Object.fromEntries(
+      parameters.map(({ name, initial }) => [name, Array(3).fill(begin[initial.tag] + by)]),
+    );
+    const found = apply(operator, embedding, values);
+    assert.ok(found.every(Number.isFinite), `[${found}] with ${JSON.stringify(values)}`);
   }
 }

@@ -18,7 +18,8 @@ use crate::terminal::{self, Terminal};
 Examples:
   pbg-host plugin new my_order --kind order --lang rust
   pbg-host plugin new my_order --kind order --lang python --path ~/orders/mine
-  pbg-host plugin new my_loss --kind loss --computed --lang rust")]
+  pbg-host plugin new my_loss --kind loss --computed --lang rust
+  pbg-host plugin new my_operator --kind operator --lang js")]
 pub(crate) struct Args {
     /// Name of the plugin: lower-case letters, digits and underscores.
     name: String,
@@ -44,7 +45,7 @@ enum KindArg {
     Sampler,
     /// What a positive with its negatives costs, as a formula.
     Loss,
-    /// How a relation transforms an embedding, as a formula. In Rust or Python.
+    /// How a relation transforms an embedding, as a formula.
     Operator,
 }
 
@@ -99,10 +100,9 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 
 fn failure(error: CreateError) -> Failure {
     let kind = match error {
-        CreateError::Name { .. }
-        | CreateError::Occupied { .. }
-        | CreateError::TooSlow { .. }
-        | CreateError::NoOperators { .. } => kind::FailureKind::Usage,
+        CreateError::Name { .. } | CreateError::Occupied { .. } | CreateError::TooSlow { .. } => {
+            kind::FailureKind::Usage
+        }
         CreateError::Write { .. } => kind::FailureKind::Io,
         _ => kind::FailureKind::Internal,
     };

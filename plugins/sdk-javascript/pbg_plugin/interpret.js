@@ -1,0 +1,120 @@
+// Computes formulas in Node, one row or one embedding at a time.
+
+import { trace } from './loss.js';
+import { traceOperator } from './operator.js';
+
+const UNARY = {
+  neg: (x) => -x,
+  abs: Math.abs,
+  exp: Math.exp,
+  log: Math.log,
+  sqrt: Math.sqrt,
+  sigmoid: (x) => 1 / (1 + Math.exp(-x)),
+  softplus: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
+  relu: (x) => Math.max(x, 0),
+  'stop-gradient': (x) => x,
+  sin: Math.sin,
+  cos: Math.cos,
+};
+
+const BINARY = {
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  div: (a, b) => a / b,
+  pow: Math.pow,
+  min: Math.min,
+  max: Math.max,
+  less: (a, b) => Number(a < b),
+  'less-equal': (a, b) => Number(a <= b),
+  greater: (a, b) => Number(a > b),
+  'greater-equal': (a, b) => Number(a >= b),
+  equal: (a, b) => Number(a === b),
+};
+
+const sum = (row) => row.reduce((total, x) => total + x, 0);
+
+const logsumexp = (row) => {
+  const most = Math.max(...row);
+  return row.length ? most + Math.log(sum(row.map((x) => Math.exp(x - most)))) : -Infinity;
+};
+
+const REDUCE = {
+  sum,
+  mean: (row) => sum(row) / Math.max(row.length, 1),
+  max: (row) => Math.max(...row),
+  logsumexp,
+};
+
+// What losses and operators have in common works number by number; `each` says on which.
+const COMMON = {
+  constant: ({ val }) => val,
+  unary: ({ val, each }) => each(UNARY[val.op], val.x),
+  binary: ({ val, each }) => each(BINARY[val.op], val.left, val.right),
+  select: ({ val, each }) =>
+    each((c, a, b) => (c ? a : b), val.condition, val.then, val.otherwise),
+  clamp: ({ val, each }) =>
+    each((x, low, high) => Math.min(Math.max(x, low), high), val.x, val.low, val.high),
+};
+
+const LOSS = {
+  ...COMMON,
+  positive: ({ positive }) => positive,
+  negative: ({ negatives }) => negatives,
+  columns: ({ negatives }) => negatives.length,
+  parameter: ({ val, parameters }) => parameters[val].value,
+  reduce: ({ val, values }) => REDUCE[val.op](values[val.x]),
+  softmax: ({ val, values }) => {
+    const total = logsumexp(values[val]);
+    return values[val].map((x) => Math.exp(x - total));
+  },
+};
+
+const OPERATOR = {
+  ...COMMON,
+  component: ({ val, components }) => components[val],
+  parameter: ({ val, elements }) => elements[val],
+};
+
+/** The loss of one positive with its negatives, as the host computes it. */
+export function evaluate(loss, positive, negatives) {
+  const { nodes, output, parameters } = trace(loss);
+  const values = [];
+  const wide = (x) => (Array.isArray(x) ? x : negatives.map(() => x));
+  const each = (f, ...at) => {
+    const inputs = at.map((i) => values[i]);
+    if (!inputs.some(Array.isArray)) return f(...inputs);
+    return negatives.map((_, i) => f(...inputs.map((x) => wide(x)[i])));
+  };
+  for (const { tag, val } of nodes) {
+    values.push(LOSS[tag]({ val, each, values, positive, negatives, parameters }));
+  }
+  return values[output];
+}
+
+/** What an operator makes of an embedding with the parameters of a relation, by name. */
+export function apply(operator, embedding, parameters) {
+  const { components: count, parameters: declared, nodes, outputs } = traceOperator(operator);
+  const width = embedding.length / count;
+  if (!Number.isInteger(width)) {
+    throw new TypeError(`${embedding.length} numbers cannot be cut into ${count}`);
+  }
+  const vectors = declared.map(({ name }) => {
+    if (parameters[name]?.length === width) return parameters[name];
+    throw new TypeError(`${name} needs ${width} numbers`);
+  });
+  const made = new Array(embedding.length);
+  for (let at = 0; at < width; at++) {
+    const values = [];
+    const each = (f, ...operands) => f(...operands.map((operand) => values[operand]));
+    const components = outputs.map((_, index) => embedding[index * width + at]);
+    const elements = vectors.map((vector) => vector[at]);
+    for (const { tag, val } of nodes) {
+      values.push(OPERATOR[tag]({ val, each, components, elements }));
+    }
+    outputs.forEach((output, index) => {
+      made[index * width + at] = values[output];
+    });
+  }
+  return made;
+}
