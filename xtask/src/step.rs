@@ -23,11 +23,12 @@ pub(crate) fn run(command: &mut Command, what_to_do: &str) -> Result<()> {
     }
 }
 
-/// Runs `command` and returns what it prints.
+/// Runs `command` and returns what it prints. Where it fails, the error has all that it said.
 pub(crate) fn output(command: &mut Command, what_to_do: &str) -> Result<String> {
     let output = start_error(command.output(), command, what_to_do)?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+        let [out, err] = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said));
+        let said = format!("{}\n{}", out.trim(), err.trim());
         return Err(failed(command, output.status, what_to_do).context(said.trim().to_owned()));
     }
     String::from_utf8(output.stdout)

@@ -2,7 +2,9 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use anyhow::Result;
 
@@ -64,23 +66,43 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
             SEE_ABOVE,
         )
     })?;
-    times.step("running the tests", || {
-        let mut cargo = tests(repo);
-        // Whoever mends one failure wants to know of the others.
-        step::run(
-            cargo.args(["--release", "--workspace", "--tests", "--no-fail-fast"]),
-            SEE_ABOVE,
-        )
-    })?;
-    times.step("testing the Python package", || {
+    let python = times.step("making and installing the wheel", || {
         let wheel = wheel::pack(repo)?;
-        wheel::test(repo, &wheel)
+        wheel::installed(repo, &wheel)
+    })?;
+    times.step("running the tests, those of Python beside them", || {
+        both(repo, &python)
     })?;
     times.step("running the examples in the documentation", || {
         let mut cargo = repo.cargo("test");
         // rustdoc does not pass on the linker arguments that let other programs find libtorch.
         cargo.env("LD_LIBRARY_PATH", with_libtorch(repo));
         step::run(cargo.args(["--release", "--workspace", "--doc"]), SEE_ABOVE)
+    })
+}
+
+/// The tests of the workspace and, in the time that these wait, those of the Python package, whose messages follow.
+fn both(repo: &Repo, python: &Path) -> Result<()> {
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| wheel::test(repo, python));
+        let mut cargo = tests(repo);
+        // Whoever mends one failure wants to know of the others.
+        let rust = step::run(
+            cargo.args(["--release", "--workspace", "--tests", "--no-fail-fast"]),
+            SEE_ABOVE,
+        );
+        step::announce("what the tests of the Python package said");
+        let said = match beside.join() {
+            Ok(said) => said,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        match said {
+            Ok(said) => println!("{said}"),
+            // The first error ends the program with its message; this one would be lost.
+            Err(error) if rust.is_err() => println!("{error:#}"),
+            Err(error) => return Err(error),
+        }
+        rust
     })
 }
 

@@ -35,7 +35,9 @@ pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
         bench::install(repo)?;
     }
     if tested {
-        test(repo, &wheel)?;
+        let python = installed(repo, &wheel)?;
+        step::announce("testing it");
+        print!("{}", test(repo, &python)?);
     }
     Ok(())
 }
@@ -86,6 +88,8 @@ fn hand_over(repo: &Repo) -> Result<()> {
     program(repo, "pbg-host-torch", &package.join("_bin"))
 }
 
+const SEE_ABOVE: &str = "see the messages above";
+
 /// What the tests of the package need besides: the libraries that it works with, and those that check it.
 const FOR_TESTS: [&str; 13] = [
     COMPONENTIZE,
@@ -103,8 +107,8 @@ const FOR_TESTS: [&str; 13] = [
     "tqdm",
 ];
 
-/// Installs the wheel into a fresh environment, and runs the tests of the package there.
-pub(crate) fn test(repo: &Repo, wheel: &Path) -> Result<()> {
+/// Installs the wheel into a fresh environment, with what its tests need. Gives the Python there.
+pub(crate) fn installed(repo: &Repo, wheel: &Path) -> Result<PathBuf> {
     let folder = repo.target.join("wheel/environment");
     step::announce(&format!("installing it into {}", repo.short(&folder)));
     let wheel = wheel
@@ -114,32 +118,37 @@ pub(crate) fn test(repo: &Repo, wheel: &Path) -> Result<()> {
     packages.extend(FOR_TESTS);
     let what_to_do = "install Python 3 with venv and pip, and see the message above";
     setup::environment(&folder, &packages, what_to_do)?;
-    let python = folder.join("bin/python");
+    Ok(folder.join("bin/python"))
+}
+
+/// Checks the types of the package with `python`, and runs its tests. Gives what these say.
+pub(crate) fn test(repo: &Repo, python: &Path) -> Result<String> {
     let tests = repo.root.join("tests/python");
     let both = ["--package", PACKAGE, "--package", SDK];
+    let mut said = String::new();
     for checked in [&both[..], &[".", "../../examples/python"]] {
-        let mut mypy = Command::new(&python);
+        let mut mypy = Command::new(python);
         mypy.args(["-m", "mypy", "--config-file", "mypy.ini", "--cache-dir"]);
         mypy.arg(repo.target.join("wheel/mypy")).args(checked);
-        step::run(mypy.current_dir(&tests), "see the messages above")?;
+        said += &step::output(mypy.current_dir(&tests), SEE_ABOVE)?;
     }
-    let mut pytest = Command::new(&python);
+    let mut pytest = Command::new(python);
     pytest.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
     // Building components and running notebooks take one core each.
     pytest.args(["--numprocesses", "2", "--dist", "loadfile"]);
     pytest.env("PYTHONDONTWRITEBYTECODE", "1");
     // The program is the wheel's.
-    pytest.env("PATH", with_first(&folder.join("bin"))?);
+    let programs = python.parent().context("a program is in a folder")?;
+    pytest.env("PATH", with_first(programs)?);
     pytest.env("PBG_TEST_LIBTORCH", repo.libtorch.join("lib"));
     // Where it was installed: by `--pbg`, or for a comparison.
     let pbg = bench::pbg_python(repo);
     if pbg.exists() {
         pytest.env("PBG_TEST_PBG", pbg);
     }
-    step::run(
-        pytest.arg(&tests).current_dir(&folder),
-        "see the messages above",
-    )
+    pytest.arg(&tests).current_dir(repo.target.join("wheel"));
+    said += &step::output(&mut pytest, SEE_ABOVE)?;
+    Ok(said)
 }
 
 /// `PATH` with another folder before the others.
