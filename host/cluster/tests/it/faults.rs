@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_core::cluster::{Live, Register, Written};
-use rustix::process::{Signal, getpgid, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process};
 
 use crate::world::{LONG, World, eventually, quiet};
 
@@ -45,6 +45,16 @@ fn what_was_acknowledged_survives_kills() {
     );
 }
 
+/// Whether each thread of a process was stopped: the kernel tells them one after the other.
+fn stands_still(process: Pid) -> bool {
+    let threads = format!("/proc/{}/task", process.as_raw_nonzero());
+    fs::read_dir(threads).unwrap().all(|thread| {
+        let stat = fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+        // The state stands behind the name, which is in parentheses.
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
+    })
+}
+
 #[test]
 fn a_server_that_stands_still_gives_no_answer_in_time_and_goes_on_later() {
     let Some(world) = World::new() else { return };
@@ -56,6 +66,7 @@ fn a_server_that_stands_still_gives_no_answer_in_time_and_goes_on_later() {
     };
     let server = world.server();
     kill_process(server, Signal::STOP).unwrap();
+    eventually("all of the server stands still", || stands_still(server));
     let start = Instant::now();
     register.read().unwrap_err();
     register.write(Some(first), b"b", "2").unwrap_err();
