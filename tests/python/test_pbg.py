@@ -114,10 +114,13 @@ def test_a_model_of_pbg_scores_as_there_and_goes_back(dynamic: bool, tmp_path: P
 
     back = pbg_host.pbg.write(model, tmp_path / "back", edge_sets=["train", "test"])
     theirs = pbg_host.pbg.read_config(back)
+    assert [Path(path).name for path in theirs["edge_paths"]] == ["train"], "PBG is not to train on the test edges"
+    assert theirs["global_emb"] is not dynamic
     operators = [about["operator"] for about in theirs["relations"]]
     assert operators == (["diagonal"] if dynamic else 3 * ["translation"])
     folders = {"dataset": tmp_path / "data2", "checkpoint_path": tmp_path / "model2"}
-    again = pbg_host.pbg.read(back, edge_sets=["train", "test"], **folders)
+    written = {name: back.parent / "edges" / name for name in ("train", "test")}
+    again = pbg_host.pbg.read(back, edge_sets=written, **folders)
     same = pbg_host.Model(again)
     np.testing.assert_array_equal(same.score_all(asked), model.score_all(asked))
     assert same.evaluate("test")["raw"] == pytest.approx(model.evaluate("test")["raw"])
@@ -141,6 +144,25 @@ def test_a_model_of_pbg_is_stored_as_the_keys_say_and_goes_back(tmp_path: Path) 
         path = next((back.parent / "model").glob(f"embeddings_all_{number}.v*.h5"))
         with h5py.File(path) as theirs:
             np.testing.assert_array_equal(theirs["embeddings"][...], part.rows)
+
+
+def test_edge_sets_are_called_like_their_folders_or_by_position(tmp_path: Path) -> None:
+    file, _ = folder_of(tmp_path, False)
+    theirs = pbg_host.pbg.read_config(file)
+    folders: dict[str, Any] = {"dataset": tmp_path / "data", "checkpoint_path": tmp_path / "ours"}
+    assert [Path(path).name for path in theirs["edge_paths"]] == ["train", "test"]
+    assert set(sets_of(pbg_host.pbg.read(file, base=tmp_path, **folders))) == {"train", "test"}
+    (tmp_path / "edges/test").rename(tmp_path / "edges/others")
+    theirs["edge_paths"][1] = theirs["edge_paths"][1].replace("test", "others")
+    (tmp_path / "ours").rename(tmp_path / "before")
+    assert set(sets_of(pbg_host.pbg.read(theirs, base=tmp_path, **folders))) == {"train", "valid"}
+    with pytest.raises(pbg_host.errors.DataError, match="1 names for the 2 folders"):
+        pbg_host.pbg.read(theirs, base=tmp_path, edge_sets=["train"], **folders)
+
+
+def sets_of(config: pbg_host.Config) -> list[str]:
+    manifest = json.loads((Path(str(config["dataset"])) / "manifest.json").read_text())
+    return list(manifest["edge_sets"])
 
 
 def test_a_graph_without_a_model_is_a_dataset(tmp_path: Path) -> None:

@@ -67,12 +67,30 @@ def test_a_model_that_pbg_trained_ranks_the_same_and_goes_back(operator: str, tm
 
     written = pbg_host.pbg.write(model, back, edge_sets=list(sets))
     keys = pbg_host.pbg.read_config(written)
-    assert [Path(path).name for path in keys["edge_paths"]] == list(sets)
-    paths = [Path(path) if Path(path).is_absolute() else back / path for path in keys["edge_paths"]]
+    assert keys["edge_paths"] == [str(back / "edges/train")]
+    paths = [back / "edges" / name for name in sets]
     same = pbg(back, config=written, edge_paths=paths, train=False, **kind)
     assert same == pytest.approx(there, abs=1e-4)
     on = pbg(back, config=written, edge_paths=paths, train=True, **kind, keys={"num_epochs": keys["num_epochs"] + 1})
     again = pbg_host.pbg.read(
-        written, edge_sets=list(sets), dataset=tmp_path / "data2", checkpoint_path=tmp_path / "model2"
+        written, edge_sets=dict(zip(sets, paths)), dataset=tmp_path / "data2", checkpoint_path=tmp_path / "model2"
     )
     assert mrr(pbg_host.Model(again)) == pytest.approx(on, abs=1e-4)
+
+
+def test_a_model_of_a_preset_is_one_that_pbg_trains_on(tmp_path: Path) -> None:
+    config = pbg_host.Config(
+        pbg_host.Config.preset("complex"), dimension=16, num_epochs=3, workers=1, global_emb=None,
+        dataset=tmp_path / "data", checkpoint_path=tmp_path / "model",
+    )  # fmt: skip
+    assert config["regularization_coef"] and config["dynamic_relations"] and config["global_emb"] is None
+    sets = {"train": edges(4000), "test": edges(300, 2)}
+    pbg_host.import_edges(config, edges=sets)
+    pbg_host.train(config, progress=False)
+    model, back = pbg_host.Model(config), tmp_path / "back"
+    with pytest.warns(pbg_host.errors.PbgWarning, match="regularization_coef"):
+        written = pbg_host.pbg.write(model, back, edge_sets=["test"])
+    paths = [back / "edges" / name for name in sets]
+    here = model.evaluate("test", filter=list(sets))["filtered"]["mrr"]
+    assert pbg(back, config=written, edge_paths=paths, train=False, filtered=True) == pytest.approx(here, abs=1e-4)
+    assert pbg(back, config=written, edge_paths=paths, train=True, filtered=True) > 0.1

@@ -135,9 +135,12 @@ def ours_of(theirs: Mapping[str, Any]) -> dict[str, Any]:
 def theirs_of(config: Config, relations: Sequence[str]) -> dict[str, Any]:
     """A configuration of PBG for one of ours, without paths; relations in the order of their ids."""
     values = {key: config[key] for key in _SAME if config[key] is not None and key != "regularizer"}
-    if not values.get("regularization_coef"):
-        # Version 1.0.0 knows neither.
-        values.pop("regularization_coef", None)
+    # Version 1.0.0 knows no regularizer, and refuses its keys.
+    if coefficient := values.pop("regularization_coef", None):
+        _warn(f"PBG 1.0.0 trains on without the regularizer: regularization_coef = {coefficient:g} is left out")
+    if values.get("global_emb") is None:
+        # What it is here where it is unset; PBG would add one to dynamic relations, too, and fail.
+        values["global_emb"] = not config["dynamic_relations"]
     values["entities"] = {
         name: {key: value for key, value in about.items() if value is not None and value is not False}
         for name, about in config["entities"].items()

@@ -40,28 +40,30 @@ def read(
     *,
     dataset: str | os.PathLike[str],
     checkpoint_path: str | os.PathLike[str],
-    edge_sets: Sequence[str] | None = None,
+    edge_sets: Sequence[str] | Mapping[str, str | os.PathLike[str]] | None = None,
     base: str | os.PathLike[str] | None = None,
     **keys: Any,
 ) -> Config:
     """Makes a dataset of PBG's entities and edges, and a checkpoint of its newest one, if there is one; gives the
     configuration of both.
 
-    `config` is PBG's configuration: a Python file, which is read as data and not run, or what its function returns. Its
-    edge paths become edge sets of the names `edge_sets`, by default `train`, `valid` and `test`, or the names of the
-    folders. `base` is the folder that its relative paths are relative to, by default the working folder, as in PBG.
-    `keys` change our configuration.
+    `config` is PBG's configuration: a Python file, which is read as data and not run, or what its function returns.
+    `edge_sets` are names for its edge paths, or folders of edges by name in the place of these; by default the names of
+    the folders where they are `train`, `valid` and `test` or more than three, otherwise those three in turn. The first set
+    is the one to train on. `base` is the folder that relative paths are relative to, by default the working folder, as in
+    PBG. `keys` change our configuration.
     """
     theirs = dict(config) if isinstance(config, Mapping) else read_config(config)
     root = Path(base) if base is not None else Path()
     entities = root / theirs["entity_path"]
-    paths = [root / path for path in theirs["edge_paths"]]
-    sets = _set_names(paths, edge_sets)
+    sets = _edge_sets(theirs["edge_paths"], edge_sets)
+    if not sets:
+        raise DataError("there are no edges: edge_paths is empty, and edge_sets names no folders")
     values = ours_of(theirs)
-    values.update(dataset=dataset, checkpoint_path=checkpoint_path, edge_sets=[sets[0]])
+    values.update(dataset=dataset, checkpoint_path=checkpoint_path, edge_sets=list(sets)[:1])
     ours = Config(values, **keys)
     graph = _Graph(theirs, entities)
-    edges = {name: graph.edges(path) for name, path in zip(sets, paths)}
+    edges = {name: graph.edges(root / path) for name, path in sets.items()}
     import_edges(ours, edges=edges, fresh=True)
     folder = root / theirs["checkpoint_path"]
     if (folder / "checkpoint_version.txt").exists():
@@ -69,11 +71,23 @@ def read(
     return ours
 
 
-def _set_names(paths: Sequence[Path], given: Sequence[str] | None) -> list[str]:
+def _edge_sets(
+    paths: Sequence[str], given: Sequence[str] | Mapping[str, str | os.PathLike[str]] | None
+) -> dict[str, Path]:
+    """The folders of edges by the name of their set."""
+    if isinstance(given, Mapping):
+        return {name: Path(path) for name, path in given.items()}
+    found = [Path(path) for path in paths]
     if given is not None:
-        return list(given)
-    usual = ["train", "valid", "test"]
-    return usual[: len(paths)] if len(paths) <= len(usual) else [path.name for path in paths]
+        if len(given) != len(found):
+            raise DataError(
+                f"edge_sets has {len(given)} names for the {len(found)} folders of edge_paths; "
+                "a dictionary names other folders"
+            )
+        return dict(zip(given, found))
+    usual, folders = ["train", "valid", "test"], [path.name for path in found]
+    are_named = set(folders) <= set(usual) and len(set(folders)) == len(folders)
+    return dict(zip(folders if are_named or len(found) > len(usual) else usual, found))
 
 
 class _Graph:
@@ -260,30 +274,30 @@ def _state(source: Any) -> dict[int, Any]:
 
 def write(model: Model, folder: str | os.PathLike[str], /, *, edge_sets: Sequence[str] = ()) -> Path:
     """Writes a model, its entities and edges as PBG has them, and gives the path of a configuration with which PBG trains
-    on: `torchbiggraph_train FOLDER/config.py`. The state of its
-    optimizers goes along where PyTorch is installed. `edge_sets` are those that are written, by default those that were
-    trained. PBG takes what is there for its first epoch, so `num_epochs` in that file is one more than in ours."""
+    on: `torchbiggraph_train FOLDER/config.py`. The state of its optimizers goes along where PyTorch is installed. PBG trains
+    on the edge sets of the model's configuration; `edge_sets` are those that are written, for its evaluation, besides. PBG
+    takes what is there for its first epoch, so `num_epochs` in that file is one more than in ours."""
     target = Path(folder).absolute()
     entities, checkpoint = target / "entities", target / "model"
     for path in (entities, checkpoint):
         path.mkdir(parents=True, exist_ok=True)
-    names = list(edge_sets) or list(model.config["edge_sets"])
+    trained = list(dict.fromkeys(model.config["edge_sets"]))
     relations = relations_in(model._dataset)
     theirs = theirs_of(model.config, relations)
     theirs["num_epochs"] += 1
     # PBG has a version for every pass over an edge set.
-    version = len(names) * (theirs.get("num_edge_chunks") or 1)
+    version = len(trained) * (theirs.get("num_edge_chunks") or 1)
     for name in model.entity_types:
         _write_entities(model, name, entities, checkpoint, version)
     if model.config["dynamic_relations"]:
         (entities / "dynamic_rel_names.json").write_text(json.dumps(relations))
         (entities / "dynamic_rel_count.txt").write_text(f"{len(relations)}\n")
     _write_model(model, checkpoint, version)
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys([*trained, *edge_sets]):
         _write_edges(model, name, target / "edges" / name)
     theirs.update(
         entity_path=str(entities),
-        edge_paths=[str(target / "edges" / name) for name in names],
+        edge_paths=[str(target / "edges" / name) for name in trained],
         checkpoint_path=str(checkpoint),
     )
     (checkpoint / "checkpoint_version.txt").write_text(f"{version}\n")
