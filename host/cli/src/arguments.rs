@@ -8,6 +8,7 @@ use pbg_config::key_named;
 
 use crate::commands::Command;
 use crate::kind;
+use crate::limits;
 use crate::terminal::Color;
 
 /// Trains embeddings of graphs larger than memory.
@@ -82,18 +83,34 @@ pub(crate) fn name_key(error: &mut clap::Error, arguments: impl Iterator<Item = 
         return;
     };
     let name = option.strip_prefix("--").and_then(|o| o.split('=').next());
-    let key = name.and_then(|name| Some((name, key_named(name)?)));
+    let words: Vec<OsString> = arguments.collect();
+    let key = name.and_then(|name| {
+        let limit = limit_of_plugins(&words).filter(|_| name == "limit");
+        Some((name, limit.or_else(|| key_named(name))?))
+    });
     let (ErrorKind::UnknownArgument, Some((name, key))) = (error.kind(), key) else {
         return;
     };
     // Beside another option that is near, only the very name of a key counts.
     let is_near_another = error.get(ContextKind::SuggestedArg).is_some();
     let is_it = key.rsplit('.').next() == Some(&*name.replace('-', "_"));
-    if (is_it || !is_near_another) && takes_keys(arguments) {
+    if (is_it || !is_near_another) && takes_keys(words.into_iter()) {
         let tip = format!("`--set {key}=VALUE` sets this key of the configuration");
         let tip = ContextValue::StyledStrs(vec![tip.into()]);
         error.insert(ContextKind::Suggested, tip);
     }
+}
+
+/// The key of the limit that is given as `--limit KEY=NUMBER`, as commands without a configuration take it.
+fn limit_of_plugins(words: &[OsString]) -> Option<String> {
+    let mut words = words.iter().filter_map(|word| word.to_str());
+    let option = words.find(|word| word.starts_with("--limit"))?;
+    let given = match option.strip_prefix("--limit=") {
+        Some(given) => given,
+        None => words.next()?,
+    };
+    let key = key_named(given.split('=').next()?)?;
+    key.starts_with(limits::KEYS).then_some(key)
 }
 
 /// Whether the command that `arguments` name has the option `--set`.

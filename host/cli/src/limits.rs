@@ -16,7 +16,7 @@ pub(crate) struct LimitArgs {
 }
 
 /// How words of a limit begin in what is said of a plugin that reached it.
-const KEYS: &str = "plugins.limits.";
+pub(crate) const KEYS: &str = "plugins.limits.";
 
 impl LimitArgs {
     /// The usual ones, but for those that are set.

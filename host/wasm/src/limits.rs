@@ -80,6 +80,24 @@ impl From<&PluginLimits> for Limits {
     }
 }
 
+/// Back, whole MiB and KiB: for changing some of those that a replay has.
+impl From<&Limits> for PluginLimits {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            deadline_ms: limits.deadline_ms,
+            memory_mib: (limits.memory_bytes / MIB) as u64,
+            table_elements: limits.table_elements as u64,
+            stack_kib: (limits.stack_bytes >> 10) as u64,
+            result_mib: (limits.result_bytes / MIB) as u64,
+            handles: limits.handles as u64,
+            graph_nodes: limits.graph_nodes as u64,
+            log_lines: limits.log_lines.into(),
+            run_log_lines: limits.run_log_lines.into(),
+            compile_seconds: limits.compile_seconds,
+        }
+    }
+}
+
 /// Bytes of stack for what the host does between a thread's beginning and the plugin's code.
 const HOST_STACK: u64 = 256 << 10;
 /// Bytes of the stack of a thread that nobody configured.

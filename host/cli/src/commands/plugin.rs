@@ -16,6 +16,7 @@ use pbg_wasm::{Limits, LoadedLoss, Plugin, Sandbox};
 use serde_json::Value;
 
 use crate::failure::Result;
+use crate::limits;
 use crate::plugins::{self, search_path};
 use crate::terminal::Terminal;
 
@@ -37,7 +38,7 @@ pub(crate) enum Command {
 /// When a project cannot be made or built, a plugin cannot be loaded or breaks a promise, or
 /// standard output cannot be written.
 pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
-    match command {
+    let result = match command {
         Command::New(args) => new::run(args, terminal),
         Command::Build(args) => build::run(args, terminal),
         Command::Check(args) => check::run(args, terminal),
@@ -45,7 +46,14 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
         Command::Inspect(args) => inspect::run(args, terminal),
         Command::Replay(args) => replay::run(args, terminal),
         Command::List(args) => list::run(args, terminal),
-    }
+    };
+    result.map_err(|failure| {
+        let advice = limits::advice(&format!("{:#}", failure.error()));
+        match advice {
+            Some(advice) => failure.help(advice),
+            None => failure,
+        }
+    })
 }
 
 /// A sandbox whose plugins log to the terminal where that is verbose.

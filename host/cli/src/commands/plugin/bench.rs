@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::failure::{Failure, Result};
 use crate::format;
 use crate::kind::FailureKind;
-use crate::limits::{self, LimitArgs};
+use crate::limits::LimitArgs;
 use crate::plugins;
 use crate::terminal::{self, Terminal};
 
@@ -78,13 +78,7 @@ impl Row {
         per: f64,
     ) -> Result<Self> {
         let timing = measured.map_err(|fault| {
-            let advice = limits::advice(&fault.to_string());
-            let failure =
-                Failure::new(FailureKind::Plugin, fault).context(format!("measuring {call}"));
-            match advice {
-                Some(advice) => failure.help(advice),
-                None => failure,
-            }
+            Failure::new(FailureKind::Plugin, fault).context(format!("measuring {call}"))
         })?;
         Ok(Self {
             call,

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use pbg_author::{Language, Manifest, World};
-use pbg_wasm::{Limits, LoadError, Plugin, PluginSource, Slot};
+use pbg_wasm::{LoadError, Plugin, PluginSource, Slot};
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
 use crate::format;
+use crate::limits::LimitArgs;
 use crate::terminal::{self, Terminal};
 
 use super::sandbox;
@@ -26,9 +27,13 @@ pub(crate) struct Args {
     /// Folder of the project.
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
+    /// Limits of the plugin.
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let limits = args.limits.limits()?;
     let manifest = Manifest::read(&args.folder)?;
     if matches!(manifest.language, Language::Python | Language::JavaScript) {
         let (name, language) = (&manifest.name, manifest.language);
@@ -38,7 +43,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     let built = pbg_author::build(&args.folder)?;
     let shown = shortest(&built.component);
-    let opened = sandbox(Limits::default(), terminal)?.open(PluginSource::File(built.component));
+    let opened = sandbox(limits, terminal)?.open(PluginSource::File(built.component));
     let plugin = opened.map_err(|error| forgotten(error.into(), &manifest))?;
     if let Err(error) = configured(&plugin) {
         // One that needs a parameter cannot be configured without; a mistake looks the same.

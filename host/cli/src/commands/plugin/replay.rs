@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use pbg_wasm::{Grant, Replay};
+use pbg_core::limits::PluginLimits;
+use pbg_wasm::{Grant, Limits, Replay};
 
 use crate::failure::{Failure, Result};
 use crate::front;
 use crate::kind::FailureKind;
+use crate::limits::LimitArgs;
 use crate::plugins::{search_path, uncached};
 use crate::terminal::{self, Terminal};
 
@@ -29,6 +31,9 @@ pub(crate) struct Args {
     /// Folder that the plugin may read; can be repeated.
     #[arg(long = "read", value_name = "FOLDER")]
     folders: Vec<PathBuf>,
+    /// Limits of the plugin, where they are to be others than those it had.
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 /// Asks.
@@ -43,7 +48,9 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         plugin: name.clone(),
         read: folders.clone(),
     };
-    let sandbox = uncached(replay.limits.clone(), &terminal)?
+    let mut limits = PluginLimits::from(&replay.limits);
+    args.limits.apply(&mut limits)?;
+    let sandbox = uncached(Limits::from(&limits), &terminal)?
         .with_log(front::said(terminal))
         .with_grants(vec![grant]);
     let plugin = sandbox.open(search_path().resolve(other.unwrap_or(&replay.source))?)?;
