@@ -60,6 +60,8 @@ def main(arguments: list[str] | None = None) -> optuna.Study:
     parser.add_argument("--trials", type=int, default=20)
     given = parser.parse_args(arguments)
     config = pbg_host.Config(given.config)
+    if config["validation"]["edges"] is None:
+        parser.error(f"{given.config} has no [validation], by whose ranks trials are compared")
     folder = given.config.parent / "search"
     folder.mkdir(exist_ok=True)
     study = optuna.create_study(

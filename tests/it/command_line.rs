@@ -63,6 +63,13 @@ fn a_key_as_an_option_is_told_of_set() {
         .run(["eval", "--device=cpu"])
         .fails(2, &["`--set execution.device=VALUE`"]);
     // No configuration, no key.
+    let tip = "`--set plugins.limits.memory_mib=VALUE` sets this key";
+    for limit in [
+        &["check", "--limit", "memory_mib=3"][..],
+        &["check", "--limit=memory_mib=3"],
+    ] {
+        place.run(limit).fails(2, &[tip]);
+    }
     let run = place.run(["config", "new", "--lr", "3"]);
     assert!(!run.fails(2, &["--lr"]).stderr.contains("--set"));
 }

@@ -67,3 +67,13 @@ def test_libtorch_of_the_installed_pytorch_trains(graph: Keys, tmp_path: Path) -
             assert code == 0, said
         else:
             assert code != 0 and "bf16" in said, said
+
+
+def test_who_needs_it_is_named(graph: Keys) -> None:
+    file = Path(graph["dataset"]).with_name("pbg.toml")
+    file.write_text(pbg_host.Config(graph).to_toml())
+    done = subprocess.run(
+        ["pbg-host", "bench", "train", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 8 and "pip install 'pbg-host[torch]'" in done.stderr
+    assert "a comparison with libtorch's own matrix product needs libtorch" in done.stderr, done.stderr

@@ -16,6 +16,11 @@ use crate::kind::FailureKind;
 /// The program with libtorch.
 const WITH_LIBTORCH: &str = "pbg-host-torch";
 
+/// What a script of that name, as the Python package has one, says where it finds no libtorch: who needs it, and what
+/// does without.
+const FOR: &str = "PBG_HOST_LIBTORCH_FOR";
+const WITHOUT: &str = "PBG_HOST_WITHOUT_LIBTORCH";
+
 /// Goes on with libtorch, which `what` needs; `without` says what does not.
 ///
 /// # Errors
@@ -27,7 +32,7 @@ pub(crate) fn to_libtorch(what: &str, without: &str) -> Result<()> {
     let (place, error) = match beside() {
         Ok(path) => (
             path.display().to_string(),
-            replace(&mut Command::new(&path)),
+            replace(Command::new(&path).env(FOR, what).env(WITHOUT, without)),
         ),
         Err(error) => (WITH_LIBTORCH.to_owned(), error),
     };

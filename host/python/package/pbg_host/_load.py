@@ -46,19 +46,22 @@ class TorchError(errors.SystemRefusedError):
     """There is no PyTorch of the version that half precision and GPUs need."""
 
 
-def torch_folder() -> Path:
-    """The folder of the libraries of the installed PyTorch, which has to be of the version built with."""
+def torch_folder(
+    needed: str = "half precision and GPUs need", without: str = 'fp32 on "cpu" does without'
+) -> Path:
+    """The folder of the libraries of the installed PyTorch, which has to be of the version built with. Errors say who
+    `needed` it, and what does `without`."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         raise TorchError(
-            "half precision and GPUs need libtorch, which comes with PyTorch, and that is not installed",
-            help=f"pip install 'pbg-host[torch]', which is torch=={TORCH}; fp32 on \"cpu\" does without",
+            f"{needed} libtorch, which comes with PyTorch, and that is not installed",
+            help=f"pip install 'pbg-host[torch]', which is torch=={TORCH}; {without}",
         ) from None
     if version.partition("+")[0] != TORCH:
         raise TorchError(
-            f"half precision and GPUs need the libtorch of PyTorch {TORCH}, and {version} is installed",
-            help=f"pip install 'torch=={TORCH}'; fp32 on \"cpu\" does without",
+            f"{needed} the libtorch of PyTorch {TORCH}, and {version} is installed",
+            help=f"pip install 'torch=={TORCH}'; {without}",
         )
     spec = importlib.util.find_spec("torch")
     folders = spec.submodule_search_locations if spec is not None else None

@@ -12,8 +12,14 @@ from .errors import PbgError
 
 def main() -> None:
     """Becomes the program; ends with an error where there is no PyTorch of its version."""
+    asked: dict[str, str] = {}
+    # The program that becomes this script says for what.
+    if (needed := os.environ.get("PBG_HOST_LIBTORCH_FOR")) is not None:
+        asked["needed"] = f"{needed} needs"
+    if (without := os.environ.get("PBG_HOST_WITHOUT_LIBTORCH")) is not None:
+        asked["without"] = without
     try:
-        folder = torch_folder()
+        folder = torch_folder(**asked)
     except PbgError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
