@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -51,7 +51,7 @@ class Partition:
 
     path: Path
     """The file."""
-    numbers: Floats | Halves
+    numbers: Floats | Halves = field(repr=False)
     """A row per entity: a view of the file, of which only what is looked at is read. It cannot be changed, and stays
     readable when a later commit replaces the file. With `storage = "bf16"` these are the bits of bfloat16 as `uint16`, for
     NumPy has no such type: `numbers.view(ml_dtypes.bfloat16)` gives it one, and `torch.from_numpy(numbers.astype("i2"))
