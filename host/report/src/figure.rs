@@ -45,9 +45,10 @@ pub struct Figure {
 }
 
 /// Eight colours that people with any kind of colour vision can tell apart: Okabe and Ito, "Color
-/// universal design" (2008). Yellow comes last, since it is faint on white.
+/// universal design" (2008), with grey in the place of black, which belongs to the lower bound. Yellow comes last,
+/// since it is faint on white.
 const COLORS: [&str; 8] = [
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#B8A900",
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C8C8C", "#B8A900",
 ];
 const DASHES: [&str; 4] = ["solid", "dash", "dot", "dashdot"];
 const SYMBOLS: [&str; 8] = [
@@ -90,6 +91,11 @@ impl Series {
             .position(|name| name == order)
             .unwrap_or_default()
     }
+}
+
+/// How the lower bound is drawn: no series is as it.
+pub(crate) fn bound_line() -> Value {
+    json!({ "color": "#000000", "dash": "dash", "width": 1.5 })
 }
 
 /// The red of stalls.
@@ -175,4 +181,17 @@ pub(crate) fn with(base: Value, more: Value) -> Value {
     };
     base.extend(more);
     Value::Object(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_series_looks_like_the_bound() {
+        let bound = bound_line();
+        for index in 0..4 * COLORS.len() {
+            assert_ne!(line(index)["color"], bound["color"], "series {index}");
+        }
+    }
 }

@@ -57,16 +57,25 @@ impl Page {
 
     /// A table; the first column is text, the others are numbers.
     pub fn table(&mut self, head: &[String], rows: &[Vec<String>]) {
-        self.body
-            .push_str("<div class=\"table\"><table><thead><tr>");
+        let class = if width(head, rows) > NARROW {
+            " class=\"wide\""
+        } else {
+            ""
+        };
+        let _ = write!(self.body, "<div class=\"table\"><table{class}><thead><tr>");
         for cell in head {
             let _ = write!(self.body, "<th>{}</th>", escape(cell));
         }
         self.body.push_str("</tr></thead><tbody>\n");
         for row in rows {
             self.body.push_str("<tr>");
-            for cell in row {
-                let _ = write!(self.body, "<td>{}</td>", escape(cell));
+            // Where a window has no room for columns, cells stand below each other and say what they are.
+            for (index, (cell, head)) in row.iter().zip(head).enumerate() {
+                let (mut cell, head) = (escape(cell), escape(head));
+                if index == 0 {
+                    cell = breakable(&cell);
+                }
+                let _ = write!(self.body, "<td data-head=\"{head}\">{cell}</td>");
             }
             self.body.push_str("</tr>\n");
         }
@@ -140,6 +149,27 @@ impl Page {
     }
 }
 
+/// Characters beside each other that a window of 700 pixels shows of a table.
+const NARROW: usize = 75;
+
+/// The characters beside each other of a table whose headings wrap at spaces.
+fn width(head: &[String], rows: &[Vec<String>]) -> usize {
+    let column = |(index, head): (usize, &String)| {
+        let words = head.split(' ').map(|word| word.chars().count());
+        let cells = rows.iter().filter_map(|row| row.get(index));
+        let cells = cells.map(|cell| cell.chars().count());
+        words.chain(cells).max().unwrap_or(0) + 2
+    };
+    head.iter().enumerate().map(column).sum()
+}
+
+/// HTML of a name that may be cut where its parts end.
+fn breakable(name: &str) -> String {
+    name.replace('_', "_<wbr>")
+        .replace(':', ":<wbr>")
+        .replace('=', "=<wbr>")
+}
+
 /// Text as HTML.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -183,6 +213,21 @@ mod tests {
         let html = page.render().unwrap();
         assert!(!html.contains("<script>alert"));
         assert_eq!(html.matches("</script>").count(), 3);
+    }
+
+    #[test]
+    fn cells_of_a_wide_table_say_what_they_are() {
+        let head = ["order", "swaps"].map(str::to_owned);
+        let row = ["beta:assignment=random", "7"].map(str::to_owned).to_vec();
+        let mut page = Page::new("p");
+        page.table(&head, std::slice::from_ref(&row));
+        assert!(page.body.contains("<table>"), "{}", page.body);
+        assert!(page.body.contains("beta:<wbr>assignment=<wbr>random"));
+        assert!(page.body.contains("<td data-head=\"swaps\">7</td>"));
+        let head = head.iter().cycle().take(12).cloned().collect::<Vec<_>>();
+        let row = row.iter().cycle().take(12).cloned().collect();
+        page.table(&head, &[row]);
+        assert!(page.body.contains("<table class=\"wide\">"));
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub fn grids(case: &Case) -> Option<Figure> {
         "margin".to_owned(),
         json!({ "l": 20, "r": 20, "t": 30, "b": 20 }),
     );
+    // The page makes them as high as they are wide.
+    layout.insert("meta".to_owned(), json!({ "rows": rows }));
     Some(Figure {
         id: "grids".to_owned(),
         title: format!("When each bucket is trained: {}", case.title()),

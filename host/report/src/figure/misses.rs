@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Figure, Series, line, log_axis, text, with};
+use super::{Figure, Series, bound_line, line, log_axis, text, with};
 use pbg_lab::bound;
 use pbg_lab::comparison::Case;
 
@@ -13,7 +13,7 @@ pub fn misses(case: &Case, series: &Series) -> Figure {
     if let Some(entry) = case.orders.first() {
         let slots = &entry.miss_curve.slots;
         let least: Vec<u64> = slots.iter().map(|&c| bound::swaps(&case.pass, c)).collect();
-        let dashed = json!({ "line": { "color": "#000", "dash": "dash", "width": 1.5 } });
+        let dashed = json!({ "line": bound_line() });
         data.push(with(trace("lower bound", slots, &least), dashed));
     }
     for entry in &case.orders {

@@ -33,7 +33,7 @@ pub fn stalls(case: &Case, rates: &Rates) -> Figure {
             rates.read / 1e6,
             rates.write / 1e6,
         ),
-        height: 160 + 24 * orders.len() as u32,
+        height: 180 + 24 * orders.len() as u32,
         data: vec![
             bar("computing", "#0072B2", false, |a| a.compute_seconds),
             bar("stalled even with prefetch", RED, false, |a| a.stall_ahead),
@@ -42,6 +42,6 @@ pub fn stalls(case: &Case, rates: &Rates) -> Figure {
             }),
         ],
         layout: json!({ "xaxis": axis("seconds"), "yaxis": names_axis(), "barmode": "stack", "bargap": 0.35,
-            "legend": { "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal" } }),
+            "legend": { "traceorder": "normal" } }),
     }
 }

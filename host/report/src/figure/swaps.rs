@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Figure, Series, axis, color, line, log_axis, marker, names_axis, text, with};
+use super::{
+    Figure, Series, axis, bound_line, color, line, log_axis, marker, names_axis, text, with,
+};
 use pbg_lab::comparison::{Case, Comparison, Entry};
 
 const SWAPS: &str = "swaps per pass";
@@ -29,7 +31,7 @@ pub fn overview(case: &Case, series: &Series) -> Figure {
     });
     let bound = json!({
         "type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": case.lower_bound, "x1": case.lower_bound,
-        "line": { "color": "#000", "dash": "dash", "width": 1.5 },
+        "line": bound_line(),
     });
     let shapes = if case.lower_bound > 0 {
         vec![bound]
@@ -90,7 +92,7 @@ pub fn swaps_by_partitions(comparison: &Comparison) -> Vec<Figure> {
 
 fn caption(against: &str) -> String {
     format!(
-        "Mean over the seeds against {against}; both axes are logarithmic. The dashed black line is the lower bound."
+        "Mean over the seeds against {against}; both axes are logarithmic. The dashed line without markers is the lower bound."
     )
 }
 
@@ -127,7 +129,7 @@ fn lines(cases: &[&Case], series: &Series, x: impl Fn(&Case) -> u32) -> Vec<Valu
     let bound: Vec<(u32, f64)> = cases.iter().map(|c| (x(c), c.lower_bound as f64)).collect();
     let mut data = vec![with(
         trace("lower bound", &bound, "lines"),
-        json!({ "line": { "color": "#000", "dash": "dash", "width": 1.5 } }),
+        json!({ "line": bound_line() }),
     )];
     data.extend(series.names().enumerate().map(|(index, name)| {
         let of = |case: &&Case| {

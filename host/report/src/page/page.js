@@ -71,6 +71,15 @@
 
   const figures = JSON.parse(content("figures"));
   const night = matchMedia("screen and (prefers-color-scheme: dark)");
+  // Sheets of paper are as wide and as high as A4 between its margins. Of figures, two share one with their captions.
+  const sheet = { width: 680, plot: 360, whole: 900 };
+  // Small plots in rows of four are squares: they are as high as the window makes them wide.
+  const high = (id, { height, layout }, paper) => {
+    const rows = layout.meta?.rows;
+    const width = paper ? sheet.width : document.getElementById(id).clientWidth;
+    const needed = rows === undefined ? height : Math.min(height, 40 + rows * (width / 4 + 24));
+    return paper ? Math.min(needed, rows === undefined ? sheet.plot : sheet.whole) : needed;
+  };
   // Puts the legend under the title of the axis. Plotly counts its distance from the data in heights of the data, and
   // these depend on how many lines it has.
   const lower = async (plot) => {
@@ -80,7 +89,13 @@
     const data = height - margin.t - title - legend._height;
     await Plotly.relayout(plot, { "legend.y": -title / Math.max(data, title) });
   };
-  const draw = async ({ id, data, layout, height }, dark, width) => {
+  const onPaper = (layout) => ({
+    ...layout, autosize: false, width: sheet.width, font: { ...common.font, size: 10 },
+    ...(layout.xaxis?.rangeslider && { xaxis: { ...layout.xaxis, rangeslider: { visible: false } } }),
+  });
+  const draw = async ({ id, data, layout, ...figure }, dark, paper) => {
+    const height = high(id, { ...figure, layout }, paper);
+    document.getElementById(id).style.height = `${height}px`;
     const config = {
       displaylogo: false,
       displayModeBar: true,
@@ -88,13 +103,15 @@
       responsive: true,
       toImageButtonOptions: { format: "svg", filename: id },
     };
-    const whole = { data, layout: { ...common, ...layout, height, ...width } };
-    const { data: traces, layout: around } = dark ? recoloured(whole) : whole;
-    const plot = await Plotly.react(id, structuredClone(traces), structuredClone(around), config);
-    if (layout.legend === undefined) await lower(plot);
+    const legend = { ...common.legend, ...layout.legend };
+    const around = { ...common, ...layout, legend, height };
+    const whole = { data, layout: paper ? onPaper(around) : around };
+    const shown = structuredClone(dark ? recoloured(whole) : whole);
+    const plot = await Plotly.react(id, shown.data, shown.layout, config);
+    if (layout.legend?.y === undefined) await lower(plot);
   };
-  const drawAll = (dark, width) => Promise.all(figures.map((figure) => draw(figure, dark, width)));
-  await drawAll(night.matches, {});
+  const drawAll = (dark, paper) => Promise.all(figures.map((figure) => draw(figure, dark, paper)));
+  await drawAll(night.matches, false);
   for (const { id } of figures.filter(({ layout }) => layout.meta?.labels)) {
     const plot = document.getElementById(id);
     const label = () => {
@@ -106,11 +123,11 @@
     plot.on("plotly_afterplot", label);
     label();
   }
-  night.addEventListener("change", () => drawAll(night.matches, {}));
+  night.addEventListener("change", () => drawAll(night.matches, false));
 
-  // On paper, figures are as wide as an A4 page between its margins, and ink is dark.
-  addEventListener("beforeprint", () => drawAll(false, { autosize: false, width: 680 }));
-  addEventListener("afterprint", () => drawAll(night.matches, { autosize: true }));
+  // On paper, ink is dark.
+  addEventListener("beforeprint", () => drawAll(false, true));
+  addEventListener("afterprint", () => drawAll(night.matches, false));
   document.documentElement.dataset.drawn = String(figures.length);
 })().catch((error) => {
   const text = document.createElement("p");
