@@ -518,6 +518,23 @@ fn a_run_is_reported_in_the_terminal_and_for_tensorboard() {
     let found = finish(elsewhere.current_dir("/")).succeeds();
     assert_eq!(found.stderr, "");
     assert!(found.stdout.contains("memory, at most"), "{}", found.stdout);
+    // A run is found from folders below it, and its own folder is one.
+    fs::create_dir_all(place.path("notes/today")).unwrap();
+    for (below, run) in [("notes/today", "../../model\n"), ("model", ".\n")] {
+        let mut command = place.command(["report"]);
+        let found = finish(command.current_dir(place.path(below))).succeeds();
+        let named = format!("run                       {run}");
+        assert!(found.stdout.contains(&named), "{}", found.stdout);
+        assert!(!found.stdout.contains("/model/.."), "{}", found.stdout);
+    }
+    let nothing = tempfile::tempdir().unwrap();
+    let mut command = place.command(["report"]);
+    finish(command.current_dir(nothing.path())).fails(3, &["nor one above it has pbg.toml"]);
+    // What check predicts of a pass is what the report says of it.
+    let planned = place.run(["check"]).succeeds().stdout;
+    let predicted = planned.split_once("bucket order ").unwrap().1;
+    let predicted = predicted.split_once("),").unwrap().0;
+    assert!(report.contains(predicted), "{predicted}:\n{report}");
 
     let files: Vec<PathBuf> = fs::read_dir(place.path("curves"))
         .unwrap()

@@ -292,6 +292,7 @@ fn a_report_names_the_loss_beside_order_and_sampler() {
         "strategy                  inside_out 0.1.0 (",
         "strategy                  proportional 0.1.0 (",
         "strategy                  evil 6.6.6 (",
+        "loss                      evil\n",
     ] {
         assert!(report.contains(words), "{words} is not in\n{report}");
     }

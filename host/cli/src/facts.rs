@@ -1,20 +1,23 @@
 //! What pages and tables say of the model that a configuration describes.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
 
 use pbg_config::Config;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Names and values, in the order in which they are shown.
-pub(crate) fn of_model(config: &Config) -> Vec<(String, String)> {
+/// Names and values, in the order in which they are shown; `loss` is what trained, where `--plugin` took the place of the
+/// configured one.
+pub(crate) fn of_model(config: &Config, loss: Option<&str>) -> Vec<(String, String)> {
     let mut facts = Facts::default();
-    facts.add("dataset", &config.dataset);
+    facts.add("dataset", short(Path::new(&config.dataset)).display());
     facts.add("dimension", config.dimension);
     let operators = config.relations.iter().map(|r| r.operator.clone());
     facts.add("operator", names(operators));
     facts.add("comparator", name(config.comparator));
-    facts.add("loss", &config.loss_fn);
+    facts.add("loss", loss.unwrap_or(&config.loss_fn));
     facts.add("optimizer", name(config.optimizer));
     facts.add("lr", config.lr);
     if let Some(lr) = config.relation_lr {
@@ -54,4 +57,23 @@ fn name(value: impl Serialize) -> String {
 fn names(all: impl Iterator<Item = String>) -> String {
     let all: BTreeSet<String> = all.collect();
     Vec::from_iter(all).join(", ")
+}
+
+/// A path without `..` in the middle, where that is the same place: beyond a symbolic link, `..` is another folder.
+fn short(path: &Path) -> PathBuf {
+    let mut short = PathBuf::new();
+    for part in path.components() {
+        match (part, short.components().next_back()) {
+            (Component::ParentDir, Some(Component::Normal(_))) => {
+                short.pop();
+            }
+            (Component::CurDir, _) => {}
+            (part, _) => short.push(part),
+        }
+    }
+    let same = |a: &Path, b: &Path| Some(fs::canonicalize(a).ok()? == fs::canonicalize(b).ok()?);
+    match same(path, &short) {
+        Some(true) => short,
+        _ => path.to_owned(),
+    }
 }

@@ -2,6 +2,7 @@
 
 mod known;
 
+use std::env;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,9 +15,13 @@ use pbg_session::load;
 use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_train::{Resolved, RunError};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
+use crate::kind::FailureKind;
 use crate::terminal::{self, Terminal};
 use crate::{facts, format, metrics, output};
+
+/// What a checkpoint has of the course of its run.
+const METRICS: &str = "metrics.jsonl";
 
 /// Show how a training run went.
 ///
@@ -32,7 +37,8 @@ Examples:
   pbg-host report pbg.toml --html run.html --questions test.tsv --filter train
   pbg-host report checkpoint --csv buckets.csv")]
 pub(crate) struct Args {
-    /// Checkpoint folder of the run, or its configuration [default: pbg.toml of the working folder].
+    /// Checkpoint folder of the run, or its configuration [default: that of the working
+    /// folder, or of the next one above it that has pbg.toml or is a checkpoint].
     #[arg(value_name = "CONFIG|CHECKPOINT")]
     run: Option<PathBuf>,
     /// Write a report with figures as one HTML file that needs no network.
@@ -54,13 +60,17 @@ pub(crate) struct Args {
 /// # Errors
 /// When there is no such run, or it cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let folder = match &args.run {
-        Some(named) if !named.is_file() => named.clone(),
-        config => load::config(config.as_deref(), &[], &terminal)?
+    let named = match &args.run {
+        Some(named) => named.clone(),
+        None => found()?,
+    };
+    let folder = match named.is_file() {
+        false => named.clone(),
+        true => load::config(Some(&named), &[], &terminal)?
             .checkpoint_path
             .into(),
     };
-    let events = metrics::read(&folder.join("metrics.jsonl"))?;
+    let events = metrics::read(&folder.join(METRICS))?;
     let known = Known::read(&folder, terminal)?;
     let report = RunReport::new(known.summary, &events);
     if let Some(path) = &args.csv {
@@ -68,7 +78,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         output::write(path, text.as_bytes(), terminal)?;
     }
     if let Some(path) = &args.html {
-        let asked = args.ask.ask(args.run.as_deref(), terminal)?;
+        let asked = args.ask.ask(&named, terminal)?;
         let page =
             pages::run::page(&report, known.first_pass.as_ref(), &asked).map_err(output::unmade)?;
         output::write(path, page.as_bytes(), terminal)?;
@@ -77,6 +87,32 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         return terminal::print_json(&report);
     }
     terminal::print(|out| print(out, &report))
+}
+
+/// The run of the working folder: the next folder upward that has a configuration or is a checkpoint itself.
+///
+/// # Errors
+/// When there is none.
+fn found() -> Result<PathBuf> {
+    let depth = env::current_dir().map_or(1, |folder| folder.ancestors().count());
+    let mut folder = PathBuf::new();
+    for _ in 0..depth {
+        let config = folder.join(load::DEFAULT_NAME);
+        if config.is_file() {
+            return Ok(config);
+        }
+        if folder.join(METRICS).is_file() {
+            let here = folder.as_os_str().is_empty();
+            return Ok(if here { PathBuf::from(".") } else { folder });
+        }
+        folder.push("..");
+    }
+    let text = format!(
+        "no run is named, and neither the working folder nor one above it has {} or is a checkpoint",
+        load::DEFAULT_NAME
+    );
+    let help = "name the run's configuration or the folder of its checkpoint: `pbg-host report checkpoint`";
+    Err(Failure::message(FailureKind::Config, text).help(help))
 }
 
 /// What the checkpoint says of its run.
@@ -103,15 +139,16 @@ impl Known {
             known.fact("strategy", format_args!("{strategy} ({sum})"));
         }
         // Its dataset is where it is seen from the checkpoint, not from the folder of whoever asks.
+        let loss = run.strategies.last().map(|loss| loss.name.as_str());
         match pbg_train::trained_config(path) {
-            Ok(config) => known.configured(&config, terminal),
+            Ok(config) => known.configured(&config, loss, terminal),
             Err(error) => terminal.warn(error),
         }
         Ok(known)
     }
 
-    fn configured(&mut self, config: &Config, terminal: Terminal) {
-        self.summary.extend(facts::of_model(config));
+    fn configured(&mut self, config: &Config, loss: Option<&str>, terminal: Terminal) {
+        self.summary.extend(facts::of_model(config, loss));
         self.fact("seed", config.seed);
         let needs = Resolved::new(config.clone()).and_then(|resolved| {
             self.first_pass = resolved.first_pass().ok();
@@ -141,15 +178,8 @@ fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     for (name, value) in &report.summary {
         writeln!(out, "{name:width$}  {value}")?;
     }
-    if let Some(plan) = report.plans.last() {
-        writeln!(
-            out,
-            "{:width$}  {}: {} per pass ({} after the buffer is full)",
-            "bucket order",
-            plan.order,
-            format::plural(plan.cost.loads, "partition load"),
-            plan.cost.swaps,
-        )?;
+    if let Some(order) = pages::run::order(report) {
+        writeln!(out, "{:width$}  {order}", "bucket order")?;
     }
     if let Some(peak) = report.peak_bytes() {
         writeln!(

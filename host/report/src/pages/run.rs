@@ -1,6 +1,7 @@
 //! The page of one training run.
 
 use pbg_core::event::GroupSeconds;
+use pbg_core::plan::PlanCost;
 use pbg_core::strategy::Pass;
 
 use super::comparison::PageError;
@@ -18,13 +19,7 @@ use crate::table;
 pub fn page(report: &RunReport, first: Option<&Pass>, known: &Known) -> Result<String, PageError> {
     let mut page = Page::new("Training run");
     let mut summary = report.summary.clone();
-    if let Some(plan) = report.plans.last() {
-        let cost = format!(
-            "{} loads per pass, {} after the buffer is full",
-            plan.cost.loads, plan.cost.swaps
-        );
-        summary.push(("bucket order".to_owned(), format!("{}: {cost}", plan.order)));
-    }
+    summary.extend(order(report).map(|order| ("bucket order".to_owned(), order)));
     if let Some(peak) = report.peak_bytes() {
         summary.push(("memory, measured".to_owned(), bytes(peak as f64)));
     }
@@ -87,6 +82,28 @@ pub fn groups(report: &RunReport) -> Vec<(String, String)> {
         (format!("{} group", times.group), text)
     };
     report.groups().into_iter().map(words).collect()
+}
+
+/// What the bucket order loads, in words: in its first pass, as `check` predicts it, and in the last, where that is
+/// another number since partitions were in the buffer when it began.
+#[must_use]
+pub fn order(report: &RunReport) -> Option<String> {
+    let last = report.plans.last()?;
+    let first = report.plans.iter().find(|plan| plan.order == last.order)?;
+    let PlanCost { loads, swaps, .. } = first.cost;
+    let plural = if loads == 1 { "" } else { "s" };
+    let mut text = format!(
+        "{}: {loads} partition load{plural} per pass ({swaps} after the buffer is full)",
+        last.order
+    );
+    let later = (last.cost.loads, last.cost.swaps);
+    if later != (loads, swaps) {
+        let (loads, swaps) = later;
+        text.push_str(&format!(
+            "; {loads} ({swaps}) in the last one, which found partitions in the buffer"
+        ));
+    }
+    Some(text)
 }
 
 /// What the strategies that choose cost, in words.

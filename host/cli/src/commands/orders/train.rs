@@ -153,7 +153,7 @@ fn setting(
         Some(limit) => format!("{limit} random edges of {}", ranking.edges),
         None => format!("all edges of {}", ranking.edges),
     };
-    let mut setting = facts::of_model(config);
+    let mut setting = facts::of_model(config, None);
     let ranked = format!("{ranked}, among all entities, filtered");
     setting.push(("seeds".to_owned(), args.seeds.to_string()));
     setting.push(("ranked after each epoch".to_owned(), ranked));

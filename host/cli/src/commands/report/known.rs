@@ -48,12 +48,12 @@ impl Ask {
     ///
     /// # Errors
     /// When it cannot be opened, or is asked about what there is not.
-    pub(super) fn ask(&self, run: Option<&Path>, terminal: Terminal) -> Result<Known> {
+    pub(super) fn ask(&self, run: &Path, terminal: Terminal) -> Result<Known> {
         let mut known = Known::default();
         if self.map.is_none() && self.neighbors.is_empty() && self.questions.is_none() {
             return Ok(known);
         }
-        let resolved = Resolved::new(load::trained(run, None, &[], &terminal)?)?;
+        let resolved = Resolved::new(load::trained(Some(run), None, &[], &terminal)?)?;
         let mut model = resolved.query()?;
         notes::missing(model.missing(), &resolved, terminal);
         if let Some(file) = &self.map {
