@@ -9,8 +9,62 @@ use crate::support::{Workplace, finish};
 
 /// An order that fails as its parameter says.
 const RAISER: &str = r#"
+import datetime
+import glob
+import logging
+import os
+import pathlib
+import random
 import sys
-from pbg_plugin import Metadata, Order, Parameter, Refused
+import time
+import traceback
+import warnings
+from datetime import datetime as moment
+from os import listdir
+from time import perf_counter
+
+from pbg_plugin import Metadata, Order, Parameter, Refused, files
+
+# Made while the component is built, when standard error is another stream.
+handler = logging.StreamHandler()
+handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+logging.getLogger("early").addHandler(handler)
+
+ASKS = {
+    "open": lambda: open("weights.txt"),
+    "path": lambda: pathlib.Path("weights.txt").read_text(),
+    "listdir": lambda: listdir("."),
+    "exists": lambda: os.path.exists("weights.txt"),
+    "glob": lambda: glob.glob("*.txt"),
+    "stdin": lambda: sys.stdin.readline(),
+    "input": lambda: input("how many? "),
+    "time": lambda: time.time(),
+    "perf_counter": lambda: perf_counter(),
+    "localtime": lambda: time.localtime(),
+    "now": lambda: moment.now(),
+    "today": lambda: datetime.date.today(),
+    "urandom": lambda: os.urandom(8),
+    "seed": lambda: random.seed(),
+    "generator": lambda: random.Random(),
+}
+
+
+def told():
+    """What needs none of that works."""
+    try:
+        raise ValueError("no such thing")
+    except ValueError:
+        print("formatted", traceback.format_exc().splitlines()[-1])
+        traceback.print_exc()
+        logging.exception("logged")
+    warnings.warn("odd")
+    logging.getLogger("early").warning("then")
+    sys.__stderr__.write("beside it\n")
+    assert random.Random(x=3).random() == random.Random(3).random()
+    assert time.strftime("%Y", time.gmtime(0)) == "1970"
+    day = moment(2020, 2, 28) + datetime.timedelta(days=2)
+    assert isinstance(day, datetime.date) and repr(day) == "datetime.datetime(2020, 3, 1, 0, 0)"
+    assert not isinstance(datetime.date(2020, 1, 1), moment) and issubclass(moment, datetime.date)
 
 
 class Raiser(Order):
@@ -20,6 +74,7 @@ class Raiser(Order):
 
     def configure(self, parameters):
         self.fault = parameters["fault"]
+        print("begun", end="")
         if self.fault == "configure":
             raise ValueError("no such thing")
 
@@ -41,8 +96,14 @@ class Raiser(Order):
             sys.exit(3)
         if self.fault == "import":
             import numpy
+        if self.fault in ASKS:
+            ASKS[self.fault]()
+        if self.fault == "tell":
+            told()
         if self.fault == "print":
             print("hello", "there")
+        if self.fault == "file":
+            print([entry.name for entry in files.entries()], files.read_text("names.txt"))
         return plan
 "#;
 
@@ -67,10 +128,13 @@ fn authors_in_python_read_what_went_wrong_and_where() {
     fs::write(&module, RAISER).unwrap();
     build(&project).succeeds();
 
+    place.write("granted/names.txt", "größer");
     let train = |fault: &str| {
+        let model = format!("checkpoint_path=model_{fault}");
         let fault = format!("plugins.params.raiser.fault={fault}");
+        let granted = "plugins.grants=[{ plugin = \"raiser\", read = [\"granted\"] }]";
         let run = ["train", "--plugin", "raiser/raiser.wasm", "--set", &fault];
-        let rest = ["--set", "num_epochs=1", "--verbose"];
+        let rest = ["--set", granted, "--set", &model, "--verbose"];
         finish(&mut in_project(
             &place.path(""),
             &[&run[..], &rest].concat(),
@@ -90,6 +154,58 @@ fn authors_in_python_read_what_went_wrong_and_where() {
     ] {
         train(fault).fails(6, words);
     }
-    let printed = train("print").succeeds();
-    assert!(printed.stderr.contains("hello there"), "{}", printed.stderr);
+    for (fault, words) in [
+        ("open", "open(): a plugin has no files but those of granted"),
+        ("path", "open(): a plugin has no files"),
+        ("listdir", "os.listdir(): a plugin has no files"),
+        ("exists", "os.path.exists(): a plugin has no files"),
+        ("glob", "glob.glob(): a plugin has no files"),
+        ("stdin", "sys.stdin: nobody answers a plugin"),
+        ("input", "input(): nobody answers a plugin"),
+        ("time", "time.time(): a plugin has no clock"),
+        ("perf_counter", "time.perf_counter(): a plugin has no clock"),
+        (
+            "localtime",
+            "time.localtime() without a time: a plugin has no",
+        ),
+        ("now", "datetime.datetime.now(): a plugin has no clock"),
+        ("today", "datetime.date.today(): a plugin has no clock"),
+        ("urandom", "os.urandom(): a plugin has no randomness"),
+        ("seed", "random without a seed: a plugin has no randomness"),
+        (
+            "generator",
+            "random without a seed: a plugin has no randomness",
+        ),
+    ] {
+        let asked = format!("    \"{fault}\": lambda");
+        let line = 1 + RAISER
+            .lines()
+            .position(|line| line.starts_with(&asked))
+            .unwrap();
+        let at = format!("(raiser.py, line {line}, in <lambda>)");
+        train(fault).fails(6, &["PermissionError", words, &at]);
+    }
+    let logs = |fault: &str, lines: &[&str]| {
+        let log = train(fault).succeeds().stderr;
+        for line in lines {
+            let has = |said: &str| said.starts_with("[raiser] ") && said.ends_with(line);
+            assert!(log.lines().any(has), "{line} in {log}");
+        }
+    };
+    // A line that `configure` did not end is not part of another one.
+    logs("print", &["info: begun", "info: hello there"]);
+    logs("file", &["info: ['names.txt'] größer"]);
+    logs(
+        "tell",
+        &[
+            "info: formatted ValueError: no such thing",
+            "warn: Traceback (most recent call last):",
+            "warn: ValueError: no such thing",
+            "error: ERROR:root:logged",
+            "error: ValueError: no such thing",
+            "UserWarning: odd",
+            "warn: 1970-01-01 00:00:00,000 early: then",
+            "warn: beside it",
+        ],
+    );
 }

@@ -18,12 +18,13 @@ The same class runs in an ordinary interpreter: `pbg_plugin.testing` has what te
 
 What it raises reaches the user with its message and line, and `print` writes to the host's log.
 
-Rules of the sandbox: no files, no network, no clock. Python's `random` gives the same numbers in
+Rules of the sandbox: no network, no clock, no files but those of granted folders, which `files`
+reads; what asks for more raises a PermissionError. Python's `random` gives the same numbers in
 every run and every pass, so draw from `Rng(grid_pass.seed)`. Packages with compiled code, such as
-numpy, cannot be used.
+numpy, cannot be used. `logging` writes to the host's log, its times are 0.
 """
 
-from . import log, run
+from . import files, log, run
 from .metadata import Metadata, Parameter
 from .loss import Progress, Scores, TracedLoss, export_traced_loss
 from .loss import exp, log as ln, relu, sigmoid, softplus, sqrt
@@ -64,6 +65,7 @@ __all__ = [
     "export_sampler",
     "export_traced_loss",
     "export_traced_operator",
+    "files",
     "ln",
     "log",
     "pick_by_plan",

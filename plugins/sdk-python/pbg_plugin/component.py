@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import operator
 import sys
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn, Tuple, TypeVar
 
-from . import log
+from . import bindings, forbidden, log
 
 if TYPE_CHECKING:
     from .loss import Graph
@@ -15,15 +16,11 @@ if TYPE_CHECKING:
     from .metadata import Parameter
 
 # Both are only in a component.
-Err: Any = None
-wit_metadata: Any = None
-try:
-    from componentize_py_types import Err as _Err
-    from wit_world.exports import metadata as _metadata
+Err: Any = getattr(bindings.found("componentize_py_types"), "Err", None)
+wit_metadata: Any = bindings.found("wit_world.exports.metadata")
 
-    Err, wit_metadata = _Err, _metadata
-except ImportError:
-    pass
+# The folder of the author's modules.
+PROJECT = __file__.rpartition("pbg_plugin/")[0]
 
 T = TypeVar("T")
 
@@ -43,9 +40,8 @@ def call(function: Callable[..., T], *arguments: Any) -> T:
     raised log lines: an exception that left the component would be a trap without words."""
     from . import Refused
 
-    _enter()
     try:
-        return function(*arguments)
+        return _called(function, *arguments)
     except Refused as refused:
         raise Err(str(refused)) from None
     except BaseException as error:
@@ -54,12 +50,22 @@ def call(function: Callable[..., T], *arguments: Any) -> T:
 
 def tell(function: Callable[..., T], *arguments: Any) -> T:
     """Calls the author's code where the host expects no answer: what it raises is a fault."""
-    _enter()
     try:
-        return function(*arguments)
+        return _called(function, *arguments)
     except BaseException as error:
         log.error(_told(error))
         raise
+
+
+def _called(function: Callable[..., T], *arguments: Any) -> T:
+    _enter()
+    try:
+        return function(*arguments)
+    finally:
+        # A line that is not complete is one of this call.
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, _Printed):
+                stream.flush()
 
 
 def whole(number: Any, what: str) -> int:
@@ -83,7 +89,7 @@ def pair(value: Any, what: str, names: Tuple[str, str]) -> Tuple[int, int]:
 
 
 def _told(error: BaseException) -> str:
-    """What was raised, and where: the innermost line that is not the SDK's. The lines on the way
+    """What was raised, and where: the innermost line that is the author's. The lines on the way
     there are logged. Sources cannot be read in the sandbox, so the numbers of lines have to do."""
     frames = []
     trace = error.__traceback__
@@ -98,7 +104,8 @@ def _told(error: BaseException) -> str:
         text = f"it called sys.exit({'' if error.code is None else error.code!r})"
     else:
         text = f"{type(error).__name__}: {error}"
-    return f"{text} ({_place(theirs[-1])})" if theirs else text
+    authors = [frame for frame in theirs if frame[0].startswith(PROJECT)] or theirs
+    return f"{text} ({_place(authors[-1])})" if authors else text
 
 
 def _place(frame: Tuple[str, int, str]) -> str:
@@ -106,12 +113,16 @@ def _place(frame: Tuple[str, int, str]) -> str:
     return f"{path.rpartition('/')[2]}, line {line}, in {function}"
 
 
-class _Printed:
+class _Printed(io.TextIOBase):
     """Standard output or error as log lines: the sandbox has neither."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
         self._write = write
         self._begun = ""
+
+    def writable(self) -> bool:
+        return True
 
     def write(self, text: str) -> int:
         *lines, self._begun = (self._begun + text).split("\n")
@@ -138,31 +149,32 @@ class _Late:
 
 
 def _enter() -> None:
-    """The first call: print and import are replaced. Modules were imported earlier, while the
-    component was built, where both did what they do elsewhere."""
-    if wit_metadata is None or isinstance(sys.stdout, _Printed):
+    """The first call: print, import and what there is not are replaced. Modules were imported
+    earlier, while the component was built, where all of that did what it does elsewhere."""
+    if wit_metadata is None or _Late in sys.meta_path:
         return
-    sys.stdout, sys.stderr = _Printed(log.info), _Printed(log.warn)
-    sys.meta_path = [finder for finder in sys.meta_path if finder is not PathFinder] + [_Late]
+    forbidden.replace()
+    out, err, nobody = _Printed(log.info), _Printed(log.warn), forbidden.NoInput()
+    for name, stream in (("stdout", out), ("stderr", err), ("stdin", nobody)):
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    finders: List[Any] = [finder for finder in sys.meta_path if finder is not PathFinder]
+    sys.meta_path = finders + [_Late]
 
 
 def order_types() -> Any:
     """The bindings of buckets; each world has only its own."""
-    from wit_world.imports import types
-
-    return types
+    return bindings.found("wit_world.imports.types")
 
 
 def sampler_types() -> Any:
     """The bindings of relation samplers."""
-    from wit_world.exports import relation_sampler
-
-    return relation_sampler
+    return bindings.found("wit_world.exports.relation_sampler")
 
 
 def lowered(graph: Graph, update_every: int) -> Any:
     """A graph as the host takes it."""
-    from wit_world.exports import loss_traced as wit
+    wit = bindings.found("wit_world.exports.loss_traced")
 
     def node(op: str, *operands: Any) -> Any:
         if op in ("positive", "negative", "columns"):
@@ -186,7 +198,7 @@ def lowered(graph: Graph, update_every: int) -> Any:
 
 def lowered_operator(formula: Formula) -> Any:
     """A formula as the host takes it."""
-    from wit_world.exports import operator_traced as wit
+    wit = bindings.found("wit_world.exports.operator_traced")
 
     def node(op: str, *operands: Any) -> Any:
         if op in ("component", "parameter", "constant"):
@@ -220,7 +232,9 @@ class Configured:
 
 
 def metadata_of(plugin: Any) -> type:
-    """The class that exports a plugin's metadata."""
+    """The class that exports a plugin's metadata. It is made last of what a component exports."""
+    if wit_metadata is not None:
+        forbidden.find()
 
     def described() -> Any:
         own = plugin.metadata()

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any, List, Tuple
 
-_host: Any = None
-try:
-    from wit_world.imports import log as _bound
+from . import bindings
 
-    _host = _bound
-except ImportError:
-    pass
+_host: Any = bindings.found("wit_world.imports.log")
 
 _lines: List[Tuple[str, str]] = []
 

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-_host: Any = None
-try:
-    from wit_world.imports import run as _bound
+from . import bindings
 
-    _host = _bound
-except ImportError:
-    pass
+_host: Any = bindings.found("wit_world.imports.run")
 
 
 class RunLength(NamedTuple):
