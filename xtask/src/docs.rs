@@ -31,11 +31,18 @@ build-dir = "site"
 default-theme = "light"
 preferred-dark-theme = "navy"
 no-section-label = true
+additional-css = ["site.css"]
+additional-js = ["site.js"]
 
 [output.html.search]
 use-boolean-and = true
 limit-results = 20
 "#;
+
+/// Wide tables have room and wrap.
+const STYLE: &str = include_str!("docs/site.css");
+/// Where names in them may wrap.
+const SCRIPT: &str = include_str!("docs/site.js");
 
 /// Makes the site in target/docs/site and says where it begins.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
@@ -51,6 +58,8 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
     pages::collect(&repo.root, &source)?;
     generated::write(repo, &source)?;
     pages::save(&folder.join("book.toml"), BOOK)?;
+    pages::save(&folder.join("site.css"), STYLE)?;
+    pages::save(&folder.join("site.js"), SCRIPT)?;
     step::announce("making the site");
     let mut make = Command::new(&mdbook);
     step::run(make.arg("build").arg(&folder), "see the message above")?;

@@ -139,6 +139,8 @@ mod tests {
                     path => normal(&folder.join(path)),
                 };
                 let (from, to) = (page.display(), target.display());
+                // The site shows it beside every page, and has none of it.
+                assert_ne!(target, Path::new(CONTENTS), "{from} leads to {to}");
                 assert!(root().join(&target).is_file(), "{from} leads to {to}");
                 if let Some(anchor) = link.anchor {
                     let text = read(&root().join(&target)).unwrap();
