@@ -95,6 +95,73 @@ double tanh(double x) {
     return grown / (grown + 2.0);
 }
 
+/* The bits of 2 / pi behind the point. */
+static const uint32_t TWO_OVER_PI[37] = {
+    0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab,
+    0xdebbc561, 0xb7246e3a, 0x424dd2e0, 0x06492eea, 0x09d1921c, 0xfe1deb1c, 0xb129a73e,
+    0xe88235f5, 0x2ebb4484, 0xe99c7026, 0xb45f7e41, 0x3991d639, 0x835339f4, 0x9c845f8b,
+    0xbdf9283b, 0x1ff897ff, 0xde05980f, 0xef2f118b, 0x5a0a6d1f, 0x6d367ecf, 0x27cb09b7,
+    0x4f463f66, 0x9e5fea2d, 0x7527bac7, 0xebe5f17b, 0x3d0739f7, 0x8a5292ea, 0x6bfb5fb1,
+    0x1f8d5d08, 0x56033046,
+};
+
+/* The quarter turns of a positive angle modulo 4, and the rest of it, which is between -pi / 4 and
+   pi / 4. Bits of 2 / pi that make whole turns are left out, so no angle is too large. */
+static unsigned quarter_turns(double angle, double *rest) {
+    int exponent = (int)(bits_of(angle) >> 52) - 1075;
+    uint64_t whole = (bits_of(angle) & 0xfffffffffffffULL) | 0x10000000000000ULL;
+    int first = exponent < 34 ? 0 : (exponent - 2) / 32;
+    /* The lowest word comes first. */
+    uint32_t product[10] = {0};
+    for (int i = 0; i < 7; i++) {
+        uint64_t word = TWO_OVER_PI[first + 6 - i];
+        uint64_t low = product[i] + word * (uint32_t)whole;
+        uint64_t high = (low >> 32) + product[i + 1] + word * (whole >> 32);
+        product[i] = (uint32_t)low;
+        product[i + 1] = (uint32_t)high;
+        product[i + 2] = (uint32_t)(high >> 32);
+    }
+    int point = 32 * (first + 7) - exponent, at = point / 32, beside = point % 32;
+    uint64_t around = (uint64_t)product[at + 1] << 32 | product[at];
+    unsigned turns = (unsigned)(around >> beside) & 3;
+    uint32_t mask = ((uint32_t)1 << beside) - 1;
+    uint32_t half = beside ? (uint32_t)1 << (beside - 1) : (uint32_t)1 << 31;
+    int above = (product[beside ? at : at - 1] & half) != 0;
+    double part = 0.0;
+    for (uint64_t i = 0, carry = 1; i <= (uint64_t)at; i++) {
+        if (above) carry += (uint32_t)~product[i];
+        uint32_t word = above ? (uint32_t)carry : product[i];
+        carry >>= 32;
+        part = i < (uint64_t)at ? (part + word) * 0x1p-32 : (part + (word & mask)) * power_of_two(-beside);
+    }
+    *rest = (above ? -part : part) * (M_PI / 2.0);
+    return turns + (unsigned)above;
+}
+
+/* The sine of an angle that so many quarter turns are added to. Taylor's series end where a term is
+   below 1e-18. */
+static double turned_sine(double angle, unsigned turns) {
+    double rest = fabs(angle), sum = 0.0;
+    int behind = signbit(angle) && !(turns & 1);
+    if (!isfinite(angle)) return NAN;
+    if (rest > 0.785) turns += quarter_turns(rest, &rest);
+    double square = rest * rest;
+    for (int n = turns & 1 ? 18 : 17; n > 1; n -= 2) sum = -square / (n * (n - 1)) * (1.0 + sum);
+    double found = turns & 1 ? 1.0 + sum : rest + rest * sum;
+    return (turns >> 1 & 1) != (unsigned)behind ? -found : found;
+}
+
+double sin(double x) { return turned_sine(x, 0); }
+double cos(double x) { return turned_sine(x, 1); }
+
+double cbrt(double x) {
+    if (x == 0.0 || !isfinite(x)) return x;
+    double root = exp(log(fabs(x)) / 3.0);
+    /* A step of Newton's, for the logarithm has lost some bits. */
+    root -= (root - fabs(x) / (root * root)) / 3.0;
+    return copysign(root, x);
+}
+
 /* x multiplied by itself. */
 static double multiplied(double x, unsigned times) {
     double product = 1.0;
@@ -127,3 +194,6 @@ float expf(float x) { return (float)exp(x); }
 float logf(float x) { return (float)log(x); }
 float powf(float x, float y) { return (float)pow(x, y); }
 float tanhf(float x) { return (float)tanh(x); }
+float sinf(float x) { return (float)sin(x); }
+float cosf(float x) { return (float)cos(x); }
+float cbrtf(float x) { return (float)cbrt(x); }

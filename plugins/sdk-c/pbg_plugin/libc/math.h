@@ -33,6 +33,9 @@ double log1p(double x);
 double log2(double x);
 double log10(double x);
 double tanh(double x);
+double sin(double x);
+double cos(double x);
+double cbrt(double x);
 /* Whole exponents up to 64 are multiplied out; of others the relative error is below 1e-13. */
 double pow(double x, double y);
 
@@ -46,5 +49,8 @@ float expf(float x);
 float logf(float x);
 float powf(float x, float y);
 float tanhf(float x);
+float sinf(float x);
+float cosf(float x);
+float cbrtf(float x);
 
 #endif
