@@ -122,10 +122,29 @@ const MATH: &str = r#"
             printf(#name "(%g) is %.17g, not %.17g\n", x, a, b); \
     } }
 ONE(exp, -750, 715) ONE(expm1, -40, 40) ONE(log, -1, 1e3) ONE(log1p, -1, 4) ONE(log2, 1e-3, 9) ONE(log10, 1e-3, 9)
-ONE(tanh, -30, 30) ONE(round, -3, 3)
+ONE(tanh, -30, 30) ONE(round, -3, 3) ONE(sin, -50, 50) ONE(cos, -50, 50) ONE(cbrt, -9, 9)
+#define WIDE(name) static void wide_##name(void) { \
+    for (int i = -1070; i < 1024; i++) for (int j = 0; j < 200; j++) { \
+        double x = ldexp(1.0 + j * 0.004987, i), a = pbg_##name(x), b = name(x); \
+        if (!(fabs(a - b) <= 8e-16 * fabs(b) + 1e-307)) \
+            printf(#name "(%a) is %.17g, not %.17g\n", x, a, b); \
+    } }
+WIDE(sin) WIDE(cos) WIDE(cbrt)
 double pbg_pow(double, double);
 int main(void) {
     try_exp(), try_expm1(), try_log(), try_log1p(), try_log2(), try_log10(), try_tanh(), try_round();
+    try_sin(), try_cos(), try_cbrt(), wide_sin(), wide_cos(), wide_cbrt();
+    // Near to whole quarter turns, zeros, and what is no angle.
+    const double hard[] = {0x1.921fb54442d18p+0, 0x1.921fb54442d18p+1, 0.0, -0.0, 1e300};
+    for (int i = 0; i < 5; i++) {
+        double s = pbg_sin(hard[i]), c = pbg_cos(-hard[i]), x = hard[i];
+        if (fabs(s - sin(x)) > 8e-16 * fabs(sin(x)) || fabs(c - cos(x)) > 8e-16 * fabs(cos(x)) || signbit(s) != signbit(sin(x)))
+            printf("sin, cos(%a) are %.17g, %.17g, not %.17g, %.17g\n", x, s, c, sin(x), cos(x));
+    }
+    // No number comes nearer to whole quarter turns; this is the difference, which libraries get wrong.
+    double nearest = pbg_cos(0x1.6ac5b262ca1ffp+849);
+    if (fabs(nearest + 0x1.14ae72e6ba22fp-61) > 8e-16 * 0x1p-61) printf("the nearest is %a\n", nearest);
+    if (!isnan(pbg_sin(INFINITY)) || !isnan(pbg_cos(NAN))) printf("an angle without end\n");
     for (int i = -200; i < 1000; i++) for (int j = -300; j < 300; j++) {
         double x = i * 0.017, y = j * 0.25, a = pbg_pow(x, y), b = pow(x, y);
         if (!(a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-13 * fabs(b)))
@@ -134,6 +153,81 @@ int main(void) {
     return 0;
 }
 "#;
+
+/// Answers that are none, given to the component's glue, which says what is wrong with which.
+const ANSWERS_IN_JAVASCRIPT: &str = r#"
+import { exportOrder, exportSampler } from './component.js';
+import { Order, Pass, Sampler } from './index.js';
+
+let answer;
+class Mine extends Order {
+  plan() { return answer; }
+  pick() { return answer; }
+}
+class Draws extends Sampler {
+  begin() { return { next: () => answer }; }
+}
+const silent = () => {};
+const order = exportOrder(Mine, silent).bucketOrder;
+const draws = exportSampler(Draws, silent).relationSampler.Sampler.create([1], 1, 1);
+const pass = Pass.uniform(2, 2);
+// What the console shows goes to the host's log.
+const say = (call) => {
+  let said;
+  try {
+    said = JSON.stringify(call());
+  } catch (words) {
+    said = words;
+  }
+  process.stdout.write(`${said}\n`);
+};
+const bucket = { lhs: 0, rhs: 1 };
+const plans = [undefined, 7, [bucket, 7], [bucket, { lhs: 0 }], [{ lhs: 1.5, rhs: 0 }], [bucket, { lhs: 0, rhs: -1 }],
+  [{ lhs: 0n, rhs: 0 }], [, bucket], [bucket]];
+for (answer of plans) say(() => order.plan(pass));
+for (answer of [null, 2 ** 32, 1]) say(() => order.pick(pass, [], [bucket]));
+for (answer of ['a', { relation: 0, edges: '1' }, null, { relation: 0, edges: 1 }]) say(() => draws.next());
+"#;
+
+const WHAT_IS_WRONG: &str = "\
+TypeError: plan returned undefined, not an array of buckets
+TypeError: plan returned 7, not an array of buckets
+TypeError: bucket 1 of the plan is 7, not { lhs, rhs }
+TypeError: bucket 1 of the plan is {\"lhs\":0}, not { lhs, rhs }
+TypeError: lhs of bucket 0 of the plan is 1.5, not a whole number
+RangeError: rhs of bucket 1 of the plan is -1, not a number from 0 to 4294967295
+TypeError: lhs of bucket 0 of the plan is 0n, not a whole number
+TypeError: bucket 0 of the plan is undefined, not { lhs, rhs }
+[{\"lhs\":0,\"rhs\":1}]
+TypeError: what pick returned is null, not a whole number
+RangeError: what pick returned is 4294967296, not a number from 0 to 4294967295
+1
+TypeError: a draw is \"a\", not { relation, edges }
+TypeError: edges of a draw is \"1\", not a whole number
+undefined
+{\"relation\":0,\"edges\":1}
+";
+
+/// Files that a test provides, as a plugin in Python reads them.
+const FILES_IN_PYTHON: &str = r#"
+from pbg_plugin import files
+files.provide("a/b.txt", "größer")
+files.provide("c.bin", b"123")
+print(files.read_text("a/b.txt"), files.read("c.bin"))
+print([tuple(entry) for entry in files.entries()], [tuple(entry) for entry in files.entries("a")])
+for read in files.read, files.entries:
+    try:
+        read("d")
+    except OSError as error:
+        print(error)
+"#;
+
+const PROVIDED: &str = "\
+größer b'123'
+[('a', True, 0), ('c.bin', False, 3)] [('b.txt', False, 8)]
+d: no test has provided it
+d: no test has provided anything in it
+";
 
 /// Whether there is a C compiler; says so where there is none.
 fn clang() -> bool {
@@ -195,6 +289,18 @@ fn operators_in_javascript_compute_what_those_in_python_do() {
         assert_eq!(applied, in_python(OPERATOR_IN_PYTHON));
         assert!(applied.ends_with("no sum\n"), "{applied}");
     }
+}
+
+#[test]
+fn javascript_says_which_part_of_an_answer_is_wrong() {
+    if let Some(said) = in_node(ANSWERS_IN_JAVASCRIPT) {
+        assert_eq!(said, WHAT_IS_WRONG);
+    }
+}
+
+#[test]
+fn tests_in_python_provide_files() {
+    assert_eq!(in_python(FILES_IN_PYTHON), PROVIDED);
 }
 
 #[test]

@@ -125,23 +125,47 @@ function passOf(fields) {
 
 // An answer that is not of the interface's type ends the call without a word, so it is looked at before.
 function plan(answer) {
-  if (Array.isArray(answer) && answer.every((b) => isIndex(b?.lhs) && isIndex(b?.rhs))) return answer;
-  throw new TypeError('plan() must give an array of { lhs, rhs }');
+  if (!Array.isArray(answer)) throw new TypeError(`plan returned ${shown(answer)}, not an array of buckets`);
+  return Array.from(answer, (bucket, at) => pair(bucket, `bucket ${at} of the plan`, 'lhs', 'rhs'));
 }
 
 function index(answer) {
-  if (isIndex(answer)) return answer;
-  throw new TypeError('pick() must give an index of the free buckets');
+  return whole(answer, 'what pick returned');
 }
 
 function draw(answer) {
   if (answer === null || answer === undefined) return undefined;
-  if (isIndex(answer.relation) && isIndex(answer.edges)) return answer;
-  throw new TypeError('next() must give { relation, edges }, or null');
+  return pair(answer, 'a draw', 'relation', 'edges');
 }
 
-function isIndex(value) {
-  return Number.isInteger(value) && value >= 0 && value < 2 ** 31;
+// An object with two whole numbers; an error that names `what` where `value` is something else.
+function pair(value, what, first, second) {
+  if (value?.[first] === undefined || value[second] === undefined) {
+    throw new TypeError(`${what} is ${shown(value)}, not { ${first}, ${second} }`);
+  }
+  return {
+    [first]: whole(value[first], `${first} of ${what}`),
+    [second]: whole(value[second], `${second} of ${what}`),
+  };
+}
+
+// A number that the host has room for; an error that names `what` where it is none.
+function whole(number, what) {
+  if (!Number.isInteger(number)) throw new TypeError(`${what} is ${shown(number)}, not a whole number`);
+  if (number < 0 || number >= 2 ** 32) {
+    throw new RangeError(`${what} is ${number}, not a number from 0 to ${2 ** 32 - 1}`);
+  }
+  return number;
+}
+
+// A value as its author would write it.
+function shown(value) {
+  if (typeof value === 'bigint') return `${value}n`;
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return String(value);
+  }
 }
 
 // Parameters by their names.
