@@ -50,7 +50,8 @@ pub struct Figure {
 const COLORS: [&str; 8] = [
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C8C8C", "#B8A900",
 ];
-const DASHES: [&str; 4] = ["solid", "dash", "dot", "dashdot"];
+/// What is dashed is the lower bound.
+const DASHES: [&str; 4] = ["solid", "dot", "dashdot", "longdashdot"];
 const SYMBOLS: [&str; 8] = [
     "circle",
     "square",
@@ -191,7 +192,9 @@ mod tests {
     fn no_series_looks_like_the_bound() {
         let bound = bound_line();
         for index in 0..4 * COLORS.len() {
-            assert_ne!(line(index)["color"], bound["color"], "series {index}");
+            for what in ["color", "dash"] {
+                assert_ne!(line(index)[what], bound[what], "{what} of series {index}");
+            }
         }
     }
 }

@@ -92,7 +92,7 @@ pub fn swaps_by_partitions(comparison: &Comparison) -> Vec<Figure> {
 
 fn caption(against: &str) -> String {
     format!(
-        "Mean over the seeds against {against}; both axes are logarithmic. The dashed line without markers is the lower bound."
+        "Mean over the seeds against {against}; both axes are logarithmic. The dashed line is the lower bound."
     )
 }
 
