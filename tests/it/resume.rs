@@ -255,11 +255,10 @@ fn without_an_interval_it_saves_within_an_epoch() {
         // Without an end of its own, so that it is interrupted in any case.
         let train = ["train", "--set", "num_epochs=1000000", "--progress", "none"];
         let mut run = place.start(train);
-        assert!(
-            run.wait_until(|| !events(&place, "committed").is_empty()),
-            "{}",
-            run.stderr()
-        );
+        let number = |kind| events(&place, kind).len();
+        // At the end of every epoch it saves anyway.
+        let saved_within = || number("committed") > number("epoch_finished") + 1;
+        assert!(run.wait_until(saved_within), "{}", run.stderr());
         if hard {
             run.kill();
         } else {
@@ -268,10 +267,6 @@ fn without_an_interval_it_saves_within_an_epoch() {
             run.signal("INT");
             assert_eq!(run.finish().code(), Some(130));
         }
-        let metrics = place.read("model/metrics.jsonl");
-        let first = |kind| metrics.find(&format!("\"event\":\"{kind}\""));
-        let (saved, epoch) = (first("committed").unwrap(), first("epoch_finished"));
-        assert!(epoch.is_none_or(|epoch| saved < epoch), "{metrics}");
         goes_on_as(&place, &start.copied());
     }
 }
