@@ -79,6 +79,9 @@ pub(crate) struct Args {
     /// Epochs that count, after one that warms up.
     #[arg(long, default_value_t = 1)]
     epochs: u32,
+    /// How often both train, in turn; the run of the median ratio is shown, and how far the others are from it.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: u32,
     /// Hogwild workers of both, of each trainer where there are several.
     #[arg(
         long,
@@ -119,12 +122,42 @@ pub(crate) fn vs_pbg(repo: &Repo, args: &Args) -> Result<()> {
     if let Some(machines) = args.machines {
         return together::compare(repo, &python, args, machines, &folder);
     }
-    step::announce("training with PBG");
-    let pbg = run_pbg(&python, args, &folder)?;
-    step::announce("training with pbg-host");
-    let ours = run_ours(repo, args, &folder)?;
-    print(&pbg, &ours);
+    let mut runs = Vec::new();
+    for run in 1..=args.runs {
+        // Either would go on with what it finds.
+        for model in ["pbg-model", "model"].map(|name| folder.join(name)) {
+            if model.exists() {
+                fs::remove_dir_all(&model)
+                    .with_context(|| format!("cannot remove {}", model.display()))?;
+            }
+        }
+        step::announce(&format!("training with PBG, {run} of {}", args.runs));
+        let pbg = run_pbg(&python, args, &folder)?;
+        step::announce(&format!("training with pbg-host, {run} of {}", args.runs));
+        runs.push((pbg, run_ours(repo, args, &folder)?));
+    }
+    let ratio = |(pbg, ours): &(Speed, Speed)| ours.per_cpu_second / pbg.per_cpu_second;
+    runs.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    let (pbg, ours) = &runs[runs.len() / 2];
+    print(pbg, ours);
+    if let [first, .., last] = &runs[..] {
+        println!(
+            "{} runs in turn: the ratio per CPU-second from {:.1}x to {:.1}x; PBG's speed differs by {:.0} %, \
+             pbg-host's by {:.0} %",
+            runs.len(),
+            ratio(first),
+            ratio(last),
+            spread(runs.iter().map(|(pbg, _)| pbg.per_cpu_second)),
+            spread(runs.iter().map(|(_, ours)| ours.per_cpu_second)),
+        );
+    }
     Ok(())
+}
+
+/// How far the largest is above the smallest, in percent.
+fn spread(speeds: impl Iterator<Item = f64> + Clone) -> f64 {
+    let least = speeds.clone().fold(f64::INFINITY, f64::min);
+    100.0 * (speeds.fold(0.0, f64::max) / least - 1.0)
 }
 
 /// Where the Python is that has PBG, once it is installed.
