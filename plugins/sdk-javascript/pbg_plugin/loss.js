@@ -10,6 +10,8 @@
 // per positive. There is no operation that mixes rows, and no way to look at a value and decide
 // what to compute next: `x.select(a, b)` computes both and takes one.
 
+import { Strategy } from './metadata.js';
+
 const SCALAR = 0;
 const ROW = 1;
 const MATRIX = 2;
@@ -146,17 +148,9 @@ export class Scores {
 }
 
 /** A loss as a formula on the scores of one row. */
-export class TracedLoss {
+export class TracedLoss extends Strategy {
   /** After how many batches `update` is called; 0: never. */
   updateEvery = 0;
-
-  /** Who this is: `{ name, version, summary, parameters }`. */
-  static metadata() {
-    throw new Error('metadata() is missing');
-  }
-
-  /** Takes an object with every declared parameter, already checked. */
-  configure(_parameters) {}
 
   /** Writes the formula down: the loss of each positive. */
   build(_scores) {

@@ -19,6 +19,17 @@ export const parameter = {
   choice: (name, options, doc) => ({ name, doc, type: 'choice', initial: options[0], options }),
 };
 
+/** What every kind of strategy has. */
+export class Strategy {
+  /** Who this is: `{ name, version, summary, parameters }`. */
+  static metadata() {
+    throw new Error('metadata() is missing');
+  }
+
+  /** Takes an object with every declared parameter, already checked. */
+  configure(_parameters) {}
+}
+
 /** The parameters that a plugin gets where a configuration sets nothing. */
 export function defaults(plugin) {
   const declared = plugin.metadata().parameters ?? [];

@@ -19,6 +19,7 @@
 // compute next; `x.select(a, b)` computes both and takes one.
 
 import { Expr, Graph } from './loss.js';
+import { Strategy } from './metadata.js';
 
 // Every value is one number per element, so all have one shape.
 const VECTOR = 0;
@@ -86,15 +87,7 @@ export class Embedding {
 }
 
 /** An operator as a formula on the components of an embedding and the parameters of a relation. */
-export class TracedOperator {
-  /** Who this is: `{ name, version, summary, parameters }`. */
-  static metadata() {
-    throw new Error('metadata() is missing');
-  }
-
-  /** Takes an object with every declared parameter, already checked. */
-  configure(_parameters) {}
-
+export class TracedOperator extends Strategy {
   /** Writes the formula down: what each component becomes, 1, 2 or 4 of them. */
   build(_x) {
     throw new Error('build() is missing');

@@ -1,5 +1,6 @@
 // Bucket orders.
 
+import { Strategy } from './metadata.js';
 import { Rng } from './rng.js';
 import { traffic } from './traffic.js';
 
@@ -112,15 +113,7 @@ export class Pass {
  * arguments: the same pass, the same plan, or a run that was resumed would differ from one that
  * was not stopped.
  */
-export class Order {
-  /** Who this is: `{ name, version, summary, parameters }`. */
-  static metadata() {
-    throw new Error('metadata() is missing');
-  }
-
-  /** Takes an object with every declared parameter, already checked. */
-  configure(_parameters) {}
-
+export class Order extends Strategy {
   /** Every bucket of `pass.grid()` exactly once, in the order of training. */
   plan(_pass) {
     throw new Error('plan() is missing');

@@ -1,5 +1,6 @@
 // Relation samplers.
 
+import { Strategy } from './metadata.js';
 import { Rng } from './rng.js';
 
 /**
@@ -48,15 +49,7 @@ export class Left {
  * Chooses the relation of each batch, where all edges of a batch share one. One instance serves one
  * worker in one bucket: everything random has to come from the share's seed.
  */
-export class Sampler {
-  /** Who this is: `{ name, version, summary, parameters }`. */
-  static metadata() {
-    throw new Error('metadata() is missing');
-  }
-
-  /** Takes an object with every declared parameter, already checked. */
-  configure(_parameters) {}
-
+export class Sampler extends Strategy {
   /**
    * An object with `next()`, which gives `{ relation, edges }`, or null once every edge was drawn,
    * and, if it likes, `observe(relation, meanLoss)`, called after each batch was trained.
