@@ -74,7 +74,7 @@ impl Repo {
         cargo
     }
 
-    /// maturin in the repository, whose Cargo has the same settings, so that it compiles nothing once more.
+    /// maturin in the repository, whose Cargo has the same settings, so that it compiles only its own library once more.
     pub(crate) fn maturin(&self, program: PathBuf, subcommand: &str) -> Command {
         let mut maturin = self.starts_cargo(program, subcommand);
         self.add_settings(&mut maturin);
