@@ -26,6 +26,10 @@ const PACKAGES: [&str; 6] = [
     "h5py",
     "tqdm",
 ];
+/// CPU-seconds of start-up, of those of the epochs that count, at most.
+const START_UP: f64 = 0.05;
+/// However short they are.
+const MOST_EPOCHS: i64 = 1000;
 const SETS: [&str; 3] = ["train", "valid", "test"];
 const SCRIPT: &str = include_str!("bench/pbg.py");
 /// What the scripts that run PBG share.
@@ -76,9 +80,11 @@ pub(crate) struct Args {
     /// [default: a made-up graph of the size of FB15k-237].
     #[arg(long, value_name = "DIR")]
     dataset: Option<PathBuf>,
-    /// Epochs that count, after one that warms up.
-    #[arg(long, default_value_t = 1)]
-    epochs: u32,
+    /// Epochs that count, after one that warms up
+    /// [default: of either side as many as it takes for its start-up to be under 5 % of their CPU-seconds; 1 with
+    /// --rank or --machines].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=MOST_EPOCHS))]
+    epochs: Option<u32>,
     /// How often both train, in turn; the run of the median ratio is shown, and how far the others are from it.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
@@ -100,8 +106,20 @@ pub(crate) struct Args {
     set: Vec<String>,
 }
 
+impl Args {
+    /// Epochs that count, unless each side says how many.
+    fn given_epochs(&self) -> Option<u32> {
+        let one = self.rank || self.machines.is_some();
+        self.epochs.or(one.then_some(1))
+    }
+}
+
 /// Edges per CPU-second, edges per second, bytes at the peak, rank.
 struct Speed {
+    /// That count.
+    epochs: u32,
+    /// In CPU-seconds, of those of the epochs.
+    start_up: f64,
     per_cpu_second: f64,
     per_second: f64,
     peak_bytes: f64,
@@ -255,7 +273,8 @@ fn write_scripts(path: &Path, script: &str) -> Result<()> {
 fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
     let mut config = serde_json::json!({
         "entities": {"all": {"num_partitions": 1}},
-        "global_emb": false, "lr": 0.1, "num_epochs": args.epochs + 1, "eval_fraction": 0,
+        "global_emb": false, "lr": 0.1, "eval_fraction": 0,
+        "num_epochs": args.given_epochs().map_or(MOST_EPOCHS, i64::from) + 1,
     });
     if let (Value::Object(config), Value::Object(rest)) =
         (&mut config, args.config.of_pbg(relations(folder)?))
@@ -268,6 +287,8 @@ fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
     let mut command = Command::new(python);
     command.arg(&script).arg(folder);
     command.arg(args.workers.to_string()).arg(&config_path);
+    let share = args.given_epochs().map_or(START_UP, |_| 0.0);
+    command.arg(share.to_string());
     command.arg(if args.rank { "1" } else { "0" });
     let text = step::output(&mut command, "run the command by hand to see what PBG says")?;
     let line = text.lines().find_map(|line| line.strip_prefix("RESULT "));
@@ -278,6 +299,8 @@ fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
             .with_context(|| format!("PBG gave no {key}"))
     };
     Ok(Speed {
+        epochs: number("epochs")? as u32,
+        start_up: number("start_up_cpu_seconds")? / number("cpu_seconds")?,
         per_cpu_second: number("edges")? / number("cpu_seconds")?,
         per_second: number("edges")? / number("wall_seconds")?,
         peak_bytes: number("peak_bytes")?,
@@ -309,32 +332,46 @@ fn run_ours(repo: &Repo, args: &Args, folder: &Path) -> Result<Speed> {
     import.arg(&config).args(keys(1));
     import.args(edges.iter().flat_map(|edges| ["--edges", edges]));
     step::run(import.stdout(Stdio::null()), "see the message above")?;
-    let mut bench = command("bench");
-    bench.arg("train").arg(&config).args(keys(1));
-    bench.args(["--epochs", &args.epochs.to_string(), "--json"]);
-    let text = step::output(&mut bench, "see the message above")?;
-    let report: Value = serde_json::from_str(&text).context("pbg-host bench gave no JSON")?;
-    let number = |key: &str| {
+    let bench = |epochs: u32| {
+        let mut bench = command("bench");
+        bench.arg("train").arg(&config).args(keys(1));
+        bench.args(["--epochs", &epochs.to_string(), "--json"]);
+        let text = step::output(&mut bench, "see the message above")?;
+        serde_json::from_str::<Value>(&text).context("pbg-host bench gave no JSON")
+    };
+    let number = |report: &Value, key: &str| {
         report[key]
             .as_f64()
             .with_context(|| format!("there is no {key}"))
     };
+    let mut epochs = args.given_epochs().unwrap_or(1);
+    let mut report = bench(epochs)?;
+    if args.given_epochs().is_none() {
+        let wanted = number(&report, "start_up_cpu_seconds")? / START_UP;
+        let enough = (wanted / number(&report, "cpu_seconds")?).ceil();
+        if enough > 1.0 {
+            epochs = (enough as u32).min(MOST_EPOCHS as u32);
+            report = bench(epochs)?;
+        }
+    }
     let mut mrr = None;
     if args.rank {
         let mut train = command("train");
-        train.arg(&config).args(keys(args.epochs + 1));
+        train.arg(&config).args(keys(epochs + 1));
         step::run(train.args(["--progress", "none"]), "see the message above")?;
         let mut eval = command("eval");
-        eval.arg(&config).args(keys(args.epochs + 1));
+        eval.arg(&config).args(keys(epochs + 1));
         eval.args(["--edges", "test", "--filter", "train,valid,test", "--json"]);
         let ranks: Value =
             serde_json::from_str(&step::output(&mut eval, "see the message above")?)?;
         mrr = ranks["filtered"]["mrr"].as_f64();
     }
     Ok(Speed {
-        per_cpu_second: number("edges_per_cpu_second")?,
-        per_second: number("edges_per_second")?,
-        peak_bytes: number("peak_bytes")?,
+        epochs,
+        start_up: number(&report, "start_up_cpu_seconds")? / number(&report, "cpu_seconds")?,
+        per_cpu_second: number(&report, "edges_per_cpu_second")?,
+        per_second: number(&report, "edges_per_second")?,
+        peak_bytes: number(&report, "peak_bytes")?,
         mrr,
     })
 }
@@ -347,6 +384,13 @@ fn print(pbg: &Speed, ours: &Speed) {
     let row = |what: &str, pbg: f64, ours: f64, better: f64| {
         println!("{what:<28} {pbg:>12.1} {ours:>12.1} {better:>7.1}x");
     };
+    println!("{:<28} {:>12} {:>12}", "epochs", pbg.epochs, ours.epochs);
+    println!(
+        "{:<28} {:>10.1} % {:>10.1} %",
+        "start-up, left out",
+        100.0 * pbg.start_up,
+        100.0 * ours.start_up
+    );
     row(
         "edges per CPU-second",
         pbg.per_cpu_second,

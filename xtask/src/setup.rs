@@ -19,7 +19,7 @@ use crate::step;
 
 pub(crate) use javascript::test_programs as test_javascript;
 pub(crate) use nats::test_server as test_nats;
-pub(crate) use python::{environment, maturin, test_python};
+pub(crate) use python::{environment, install, interpreter, maturin, test_python};
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
 
 /// What `pbg-host` and its plugins need.
@@ -38,6 +38,7 @@ pub(crate) fn libtorch(repo: &Repo) -> Result<()> {
 /// What tests need beyond that. Only Python is required; tests say what they skip without the others.
 pub(crate) fn for_tests(repo: &Repo) -> Result<()> {
     python::packages(repo)?;
+    maturin(repo)?;
     javascript::packages(repo)?;
     nats::install(repo)?;
     debian::install();

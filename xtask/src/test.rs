@@ -2,9 +2,10 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::Result;
 
@@ -13,6 +14,8 @@ use crate::step::{self, Times};
 use crate::{build, plugins, setup, wheel};
 
 const SEE_ABOVE: &str = "see the messages above";
+/// The package that has the tests with the program.
+const PROGRAM: &str = "pbg-host";
 
 /// Every step runs in the release profile, so each dependency is compiled once.
 ///
@@ -28,9 +31,32 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
 fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
     times.step("setting up", || {
         setup::run(repo)?;
-        setup::libtorch(repo)?;
-        setup::for_tests(repo)
+        setup::libtorch(repo)
     })?;
+    thread::scope(|scope| {
+        // It waits for the network, and compiling does not.
+        let set_up = scope.spawn(|| {
+            setup::for_tests(repo)?;
+            wheel::environment(repo)
+        });
+        let checked = compile(repo, times).and_then(|()| lint(repo, times));
+        let waited = times.step("waiting for what tests need", || joined(set_up));
+        checked.and(waited)
+    })?;
+    let python = times.step("making and installing the wheel", || {
+        let wheel = wheel::pack(repo)?;
+        wheel::install(repo, &wheel)
+    })?;
+    times.step("running the tests", || all(repo, &python))?;
+    times.step("running the examples in the documentation", || {
+        let mut cargo = repo.cargo("test");
+        // rustdoc does not pass on the linker arguments that let other programs find libtorch.
+        cargo.env("LD_LIBRARY_PATH", with_libtorch(repo));
+        step::run(cargo.args(["--release", "--workspace", "--doc"]), SEE_ABOVE)
+    })
+}
+
+fn compile(repo: &Repo, times: &mut Times) -> Result<()> {
     times.step("checking the format", || {
         let mut cargo = repo.plain_cargo("fmt");
         step::run(
@@ -52,7 +78,10 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
             cargo.args(["--release", "--workspace", "--tests", "--no-run"]),
             SEE_ABOVE,
         )
-    })?;
+    })
+}
+
+fn lint(repo: &Repo, times: &mut Times) -> Result<()> {
     times.step("linting", || {
         let mut cargo = repo.cargo("clippy");
         step::run(
@@ -65,50 +94,42 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
             ]),
             SEE_ABOVE,
         )
-    })?;
-    let python = times.step("making and installing the wheel", || {
-        let wheel = wheel::pack(repo)?;
-        wheel::installed(repo, &wheel)
-    })?;
-    times.step("running the tests, those of Python beside them", || {
-        both(repo, &python)
-    })?;
-    times.step("running the examples in the documentation", || {
-        let mut cargo = repo.cargo("test");
-        // rustdoc does not pass on the linker arguments that let other programs find libtorch.
-        cargo.env("LD_LIBRARY_PATH", with_libtorch(repo));
-        step::run(cargo.args(["--release", "--workspace", "--doc"]), SEE_ABOVE)
     })
 }
 
-/// The tests of the workspace and, in the time that these wait, those of the Python package, whose messages follow.
-fn both(repo: &Repo, python: &Path) -> Result<()> {
+/// What a thread has to say, a panic included.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// The tests with the program and, in the time that these wait, all others, whose messages follow.
+fn all(repo: &Repo, python: &Path) -> Result<()> {
     thread::scope(|scope| {
-        let beside = scope.spawn(|| wheel::test(repo, python));
+        let crates = scope.spawn(|| {
+            let mut cargo = tests(repo);
+            step::output(cargo.args(["--workspace", "--exclude", PROGRAM]), SEE_ABOVE)
+        });
+        let package = scope.spawn(|| wheel::test(repo, python));
         let mut cargo = tests(repo);
-        // Whoever mends one failure wants to know of the others.
-        let rust = step::run(
-            cargo.args(["--release", "--workspace", "--tests", "--no-fail-fast"]),
-            SEE_ABOVE,
-        );
-        step::announce("what the tests of the Python package said");
-        let said = match beside.join() {
-            Ok(said) => said,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        match said {
-            Ok(said) => println!("{said}"),
-            // The first error ends the program with its message; this one would be lost.
-            Err(error) if rust.is_err() => println!("{error:#}"),
-            Err(error) => return Err(error),
+        let mut result = step::run(cargo.args(["--package", PROGRAM]), SEE_ABOVE);
+        for (what, thread) in [("crates", crates), ("Python package", package)] {
+            step::announce(&format!("what the tests of the {what} said"));
+            match joined(thread) {
+                Ok(said) => println!("{said}"),
+                // The first error ends the program with its message; this one would be lost.
+                Err(error) if result.is_err() => println!("{error:#}"),
+                Err(error) => result = Err(error),
+            }
         }
-        rust
+        result
     })
 }
 
 /// `cargo test`, with what tests look for.
 fn tests(repo: &Repo) -> Command {
     let mut cargo = repo.cargo("test");
+    // Whoever mends one failure wants to know of the others.
+    cargo.args(["--release", "--tests", "--no-fail-fast"]);
     cargo.env("PBG_TEST_PYTHON", setup::test_python(repo));
     cargo.env("PBG_TEST_JAVASCRIPT", setup::test_javascript(repo));
     cargo.env("PBG_TEST_NATS", setup::test_nats(repo));
@@ -121,7 +142,7 @@ pub(crate) fn long(repo: &Repo, package: &str, filter: &str, minutes: u64) -> Re
     step::announce(&format!("testing for {minutes} minutes"));
     let mut cargo = tests(repo);
     cargo.env("PBG_TEST_MINUTES", minutes.to_string());
-    cargo.args(["--release", "--package", package, "--tests", "--", filter]);
+    cargo.args(["--package", package, "--", filter]);
     step::run(cargo.arg("--nocapture"), SEE_ABOVE)
 }
 

@@ -35,7 +35,8 @@ pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
         bench::install(repo)?;
     }
     if tested {
-        let python = installed(repo, &wheel)?;
+        environment(repo)?;
+        let python = install(repo, &wheel)?;
         step::announce("testing it");
         print!("{}", test(repo, &python)?);
     }
@@ -89,15 +90,17 @@ fn hand_over(repo: &Repo) -> Result<()> {
 }
 
 const SEE_ABOVE: &str = "see the messages above";
+const FOR_PIP: &str = "install Python 3 with venv and pip, and see the message above";
 
-/// What the tests of the package need besides: the libraries that it works with, and those that check it.
-const FOR_TESTS: [&str; 13] = [
+/// What the tests of the package need besides: what it works with, and what checks it.
+const FOR_TESTS: [&str; 14] = [
     COMPONENTIZE,
     "h5py",
     "ipykernel",
     "matplotlib",
     "mypy",
     "nbclient",
+    "numpy",
     "optuna",
     "pandas",
     "polars",
@@ -107,18 +110,27 @@ const FOR_TESTS: [&str; 13] = [
     "tqdm",
 ];
 
-/// Installs the wheel into a fresh environment, with what its tests need. Gives the Python there.
-pub(crate) fn installed(repo: &Repo, wheel: &Path) -> Result<PathBuf> {
-    let folder = repo.target.join("wheel/environment");
-    step::announce(&format!("installing it into {}", repo.short(&folder)));
-    let wheel = wheel
-        .to_str()
-        .context("the path of the wheel is not Unicode")?;
-    let mut packages = vec![wheel];
-    packages.extend(FOR_TESTS);
-    let what_to_do = "install Python 3 with venv and pip, and see the message above";
-    setup::environment(&folder, &packages, what_to_do)?;
-    Ok(folder.join("bin/python"))
+/// The environment in which the wheel is tested.
+fn folder(repo: &Repo) -> PathBuf {
+    repo.target.join("wheel_test")
+}
+
+/// Makes that environment anew, with what the tests need besides the wheel.
+pub(crate) fn environment(repo: &Repo) -> Result<()> {
+    let folder = folder(repo);
+    step::announce(&format!(
+        "making {} for the tests of the wheel with pip",
+        repo.short(&folder)
+    ));
+    setup::environment(&folder, &FOR_TESTS, FOR_PIP)
+}
+
+/// Installs the wheel there. Gives the Python that has it.
+pub(crate) fn install(repo: &Repo, wheel: &Path) -> Result<PathBuf> {
+    let python = setup::interpreter(&folder(repo));
+    step::announce(&format!("installing it into {}", repo.short(&folder(repo))));
+    setup::install(&python, &[wheel.as_os_str()], FOR_PIP)?;
+    Ok(python)
 }
 
 /// Checks the types of the package with `python`, and runs its tests. Gives what these say.

@@ -1,7 +1,8 @@
 """Trains PyTorch-BigGraph 1.0.0 and says, as one line of JSON, what an epoch cost.
 
-The first epoch warms up and is left out. Usage: pbg.py FOLDER WORKERS CONFIG.json RANK
-where FOLDER has train.txt, valid.txt and test.txt, and RANK is 1 to rank the test edges, too.
+The first epoch warms up and is left out. Usage: pbg.py FOLDER WORKERS CONFIG.json SHARE RANK
+where FOLDER has train.txt, valid.txt and test.txt, and RANK is 1 to rank the test edges, too. Training ends with the
+epochs of the configuration, or as soon as start-up took no more than SHARE of the time of those that count.
 """
 
 import json
@@ -48,25 +49,38 @@ def peak_bytes(pids):
     return total
 
 
+def start_up(marks):
+    """CPU-seconds before the first epoch, which took as long as the others."""
+    counted = marks[-1][1] - marks[0][1]
+    return max(0.0, marks[0][1] - counted / (len(marks) - 1))
+
+
 def main():
-    folder, workers, keys, rank = Path(sys.argv[1]), int(sys.argv[2]), json.loads(Path(sys.argv[3]).read_text()), sys.argv[4] == "1"
+    folder, workers, keys = Path(sys.argv[1]), int(sys.argv[2]), json.loads(Path(sys.argv[3]).read_text())
+    share, rank = float(sys.argv[4]), sys.argv[5] == "1"
     tolerate_new_typing()
     paths = [str(folder / "pbg" / name) for name in SETS]
     config = parse_config(
         dict(keys, entity_path=str(folder / "pbg"), edge_paths=paths[:1], checkpoint_path=str(folder / "pbg-model"), workers=workers)
     )
+    loaded = sum(processes().values())
     convert_input_data(
         config.entities, config.relations, config.entity_path, paths, [folder / f"{name}.txt" for name in SETS],
         lhs_col=0, rel_col=1, rhs_col=2, dynamic_relations=config.dynamic_relations,
     )
     marks = []
     peak = 0
+    converted = sum(processes().values()) - loaded
     for _index, _before, stats, _after in train_and_report_stats(config, subprocess_init=SubprocessInitializer()):
         cpu = processes()
         peak = max(peak, peak_bytes(cpu))
-        marks.append((time.time(), sum(cpu.values()), stats.count))
+        marks.append((time.time(), sum(cpu.values()) - converted, stats.count))
+        if len(marks) > 1 and start_up(marks) <= share * (marks[-1][1] - marks[0][1]):
+            break
     (start, cpu, _), (end, cpu_end, _) = marks[0], marks[-1]
     result = {
+        "epochs": len(marks) - 1,
+        "start_up_cpu_seconds": start_up(marks),
         "edges": sum(count for _, _, count in marks[1:]),
         "cpu_seconds": cpu_end - cpu,
         "wall_seconds": end - start,

@@ -29,7 +29,8 @@ pub(super) fn compare(
         bail!("--rank is for one machine: ranks do not depend on who trains");
     }
     let lines = fs::read_to_string(folder.join("train.txt")).context("cannot read train.txt")?;
-    let edges = lines.lines().count() as f64 * f64::from(args.epochs);
+    let edges = lines.lines().count() as f64;
+    let epochs = args.given_epochs().unwrap_or(1);
     step::announce("importing for both");
     let nats = setup::nats(repo)?;
     let ours = Ours {
@@ -54,20 +55,28 @@ pub(super) fn compare(
         step::announce(&format!(
             "PBG, {machines} trainers, partition servers: {servers}"
         ));
-        let theirs = counting(edges, args, |epochs| pbg.train(epochs, servers))?;
+        let theirs = counting((edges, epochs), |epochs| pbg.train(epochs, servers))?;
         step::announce(&format!("pbg-host, {machines} trainers"));
-        let own = counting(edges, args, |epochs| ours.train(epochs))?;
+        let own = counting((edges, epochs), |epochs| ours.train(epochs))?;
         print(&theirs, &own);
     }
     Ok(())
 }
 
 /// What the epochs behind the first take.
-fn counting(edges: f64, args: &Args, mut train: impl FnMut(u32) -> Result<Taken>) -> Result<Speed> {
+fn counting(
+    (edges, epochs): (f64, u32),
+    mut train: impl FnMut(u32) -> Result<Taken>,
+) -> Result<Speed> {
     let one = train(1)?;
-    let all = train(1 + args.epochs)?;
+    let all = train(1 + epochs)?;
+    let edges = edges * f64::from(epochs);
+    let cpu_seconds = all.cpu_seconds - one.cpu_seconds;
+    let start_up = one.cpu_seconds - cpu_seconds / f64::from(epochs);
     Ok(Speed {
-        per_cpu_second: edges / (all.cpu_seconds - one.cpu_seconds),
+        epochs,
+        start_up: start_up.max(0.0) / cpu_seconds,
+        per_cpu_second: edges / cpu_seconds,
         per_second: edges / (all.seconds - one.seconds),
         peak_bytes: all.peak_bytes.max(one.peak_bytes) as f64,
         mrr: None,

@@ -1,5 +1,6 @@
 //! The Python packages that the tests need.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +20,7 @@ const COMPONENTIZE_PY: &str = "bin/componentize-py";
 
 /// The interpreter that has them.
 pub(crate) fn test_python(repo: &Repo) -> PathBuf {
-    repo.deps.join("python/bin/python")
+    interpreter(&repo.deps.join("python"))
 }
 
 /// Installs them into an environment of this checkout's own.
@@ -84,10 +85,24 @@ pub(crate) fn environment(folder: &Path, packages: &[&str], what_to_do: &str) ->
             .arg(folder),
         what_to_do,
     )?;
+    install(&interpreter(folder), packages, what_to_do)
+}
+
+/// The Python of an environment.
+pub(crate) fn interpreter(folder: &Path) -> PathBuf {
+    folder.join("bin/python")
+}
+
+/// Installs `packages` for `python` with the system's pip.
+pub(crate) fn install(
+    python: &Path,
+    packages: &[impl AsRef<OsStr>],
+    what_to_do: &str,
+) -> Result<()> {
     let mut pip = Command::new("python3");
     pip.env("PIP_ROOT_USER_ACTION", "ignore");
     pip.args(["-m", "pip", "--disable-pip-version-check", "--python"]);
-    pip.arg(folder.join("bin/python"));
+    pip.arg(python);
     pip.args(["install", "--quiet", "--only-binary=:all:"]);
     step::run(pip.args(packages), what_to_do)
 }

@@ -52,6 +52,8 @@ struct Report {
     workers: u32,
     wall_seconds: f64,
     cpu_seconds: f64,
+    /// Of the process, before training began.
+    start_up_cpu_seconds: f64,
     edges_per_cpu_second: f64,
     edges_per_second: f64,
     /// Edges per CPU-second if steps were their matrix products.
@@ -134,6 +136,7 @@ impl Watch {
             workers: self.workers,
             wall_seconds: self.wall,
             cpu_seconds: self.cpu,
+            start_up_cpu_seconds: self.started.map_or(0.0, |(_, cpu)| cpu),
             edges_per_cpu_second: edges / self.cpu,
             edges_per_second: edges / self.wall,
             ceiling,
@@ -155,12 +158,13 @@ fn print_report(out: &mut dyn Write, report: &Report, profile: bool) -> io::Resu
     )?;
     writeln!(
         out,
-        "{} edges in {} with {} workers ({} edges/s), {:.1} CPU-seconds; waited {:.1} s, {} read, {} written",
+        "{} edges in {} with {} workers ({} edges/s), {:.1} CPU-seconds after {:.1} of start-up; waited {:.1} s, {} read, {} written",
         format::count(report.edges as f64),
         format::seconds(report.wall_seconds),
         report.workers,
         rate(report.edges_per_second),
         report.cpu_seconds,
+        report.start_up_cpu_seconds,
         report.io.stood_still(),
         format::bytes(report.io.bytes_read),
         format::bytes(report.io.bytes_written),
