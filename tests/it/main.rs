@@ -24,6 +24,7 @@ mod hostile_plugins;
 mod house;
 mod identity;
 mod index;
+mod initial_operators;
 mod map;
 mod orders;
 mod other_tools;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pbg_core::model::{Comparator, Operator, Precision};
+use pbg_core::model::{Comparator, Operator, Precision, Regularizer};
 use pbg_core::strategy::Loss;
 use pbg_kernels::losses::direct::{Ranking, Softmax};
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
@@ -61,6 +61,8 @@ impl StepCase {
 pub fn step_cases() -> Vec<StepCase> {
     let fb15k = ModelSpec {
         num_uniform_negs: 1000,
+        operator_init_scale: None,
+        regularizer: Regularizer::N3,
         regularization_coef: 1e-3,
         ..spec(true, 400, Operator::ComplexDiagonal, Comparator::Dot)
     };
@@ -123,6 +125,8 @@ fn spec(dynamic: bool, dimension: usize, operator: Operator, comparator: Compara
         bias: false,
         global_emb: false,
         max_norm: None,
+        operator_init_scale: None,
+        regularizer: Regularizer::N3,
         regularization_coef: 0.0,
         relation_prediction: 0.0,
         lr: 0.1,

@@ -91,6 +91,10 @@ pub struct Config {
     #[serde(default = "default::init_scale")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub init_scale: f32,
+    /// Standard deviation of the normal distribution of initial parameters of operators.
+    #[serde(default)]
+    #[schemars(extend("exclusiveMinimum" = 0, "x-unset" = "operators begin as the identity, as in PBG", "x-rule" = "not about operators of plugins, which say it themselves"))]
+    pub operator_init_scale: Option<f32>,
     /// Rows longer than this are scaled back, in place, when they are looked up.
     #[serde(default)]
     #[schemars(extend("exclusiveMinimum" = 0, "x-unset" = "no limit"))]
@@ -129,7 +133,7 @@ pub struct Config {
     pub regularization_coef: f32,
     /// Penalty on embeddings and parameters.
     #[serde(default)]
-    #[schemars(extend("x-rule" = "not with operators `linear` and `affine`"))]
+    #[schemars(extend("x-rule" = "not with operators `linear` and `affine`; `N3_embeddings` not with the comparator `cos`"))]
     pub regularizer: Regularizer,
 
     /// Weight of a further term of the loss, with dynamic relations: the cross entropy of each edge's relation among all

@@ -29,6 +29,7 @@ const SAMPLES: &[(&str, &str)] = &[
         "\"0000000000000000000000000000000000000000000000000000000000000000\"",
     ),
     ("chunk_size", "50"),
+    ("operator_init_scale", "0.001"),
     ("distributed_init_method", "\"file:///shared/rendezvous\""),
     ("distributed.ahead", "true"),
     ("distributed.nats_server", "\"/usr/bin/nats-server\""),

@@ -33,6 +33,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "dynamic_relations",
             "global_emb",
             "init_scale",
+            "operator_init_scale",
             "max_norm",
         ],
     ),

@@ -152,6 +152,9 @@ impl Config {
         if self.relation_prediction == 0.0 {
             remove(decisive, "relation_prediction");
         }
+        if self.operator_init_scale.is_none() {
+            remove(decisive, "operator_init_scale");
+        }
     }
 
     /// The keys that a resumed run must not change, with defaults that depend on other keys filled in.

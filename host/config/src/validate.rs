@@ -6,6 +6,7 @@ use super::key_path::KeyPath;
 use super::node::excerpt;
 use super::{Config, Installed, RelationConfig};
 use pbg_core::graph::Side;
+use pbg_core::model::Operator;
 use pbg_core::nearest::nearest;
 
 mod distributed;
@@ -44,6 +45,7 @@ pub(super) fn complaints(config: &Config, installed: Option<&Installed>) -> Vec<
     rules.featurized();
     rules.dimensions();
     rules.operators();
+    rules.regularizer();
     rules.relation_prediction();
     rules.enumerable();
     rules.negatives();
@@ -81,6 +83,17 @@ impl Config {
             warnings.push(format!(
                 "edge_sets: {name:?} occurs twice: it is trained twice per epoch"
             ));
+        }
+        let drawn = |relation: &RelationConfig| {
+            let operator = Operator::built_in(&relation.operator);
+            operator.is_some_and(|operator| operator != Operator::None)
+        };
+        if self.operator_init_scale.is_some() && !self.relations.iter().any(drawn) {
+            warnings.push(
+                "operator_init_scale: no relation has an operator that it is about: `none` has no \
+                 parameters, and a plugin says itself with what its own begin"
+                    .to_owned(),
+            );
         }
         warnings
     }

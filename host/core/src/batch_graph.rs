@@ -21,7 +21,10 @@ mod step_spec;
 
 pub use dimension::{Dim, Element, Shape, Sizes};
 pub use error::ShapeError;
-pub use graph::{BatchPass, Cluster, Graph, Name, Negatives, Node, Operation, Tensor, TensorLife};
+pub use graph::{
+    BatchPass, Cluster, Graph, Name, Negatives, Node, Operation, RegularizedRows, Tensor,
+    TensorLife,
+};
 pub use infer::parameter_width;
 pub use slice::{Buffer, Keep, Loop, Sliced, Step};
 pub use step_spec::StepSpec;

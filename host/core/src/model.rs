@@ -110,9 +110,18 @@ impl Comparator {
 /// Penalty on embeddings and parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Regularizer {
-    /// Cubed absolute values (Lacroix, Usunier, Obozinski 2018), moduli for `complex_diagonal`.
+    /// Cubed absolute values (Lacroix, Usunier, Obozinski 2018), moduli for `complex_diagonal`: of parameters, and of
+    /// embeddings as they are compared, one side transformed, as in PBG.
     #[default]
     N3,
+    /// The same of parameters and of embeddings as they are looked up, neither side transformed, as in the paper.
+    #[serde(rename = "N3_embeddings")]
+    N3Embeddings,
+}
+
+impl Regularizer {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::N3, Self::N3Embeddings];
 }
 
 /// Where uniform negatives are drawn from.

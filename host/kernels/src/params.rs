@@ -102,8 +102,8 @@ struct OperatorSlot {
 }
 
 impl Params {
-    /// The parameters before any training: operators are the identity, global embeddings zero. What a formula wants
-    /// to be random is drawn from `seed`, each row from its place alone, so that more relations change none.
+    /// The parameters before any training: operators are the identity or random, global embeddings zero. What is random
+    /// is drawn from `seed`, each row from its place alone, so that more relations change none.
     #[must_use]
     pub fn new(spec: &ModelSpec, seed: u64) -> Self {
         let mut params = Self {
@@ -122,7 +122,7 @@ impl Params {
                         relation.operator,
                         dimension,
                         rows,
-                        seed,
+                        (seed, spec.operator_init_scale),
                     );
                 }
             }
@@ -148,7 +148,7 @@ impl Params {
         operator: Operator,
         dimension: usize,
         rows: Option<usize>,
-        seed: u64,
+        (seed, scale): (u64, Option<f32>),
     ) -> Option<OperatorSlot> {
         let first = self.tensors.len();
         let at = [relation as u64, side as u64];
@@ -165,7 +165,7 @@ impl Params {
             let name = format!("relations/{relation}/operator/{side}/{tensor}");
             let shape = rows.into_iter().chain(part.shape.iter().copied()).collect();
             let rows = rows.unwrap_or(1);
-            let draw = |row| part.row(seed, [at[0], at[1], index, row as u64]);
+            let draw = |row| part.row((seed, scale), [at[0], at[1], index, row as u64]);
             let values = (0..rows).flat_map(draw).collect();
             self.tensors
                 .push(ParamTensor::new(name, shape, rows, values));
@@ -263,11 +263,13 @@ enum PartInitial {
 }
 
 impl Part {
-    /// The row at `place`: relation of the specification, side, tensor, row.
-    fn row(&self, seed: u64, place: [u64; 4]) -> Vec<f32> {
-        let (initial, width) = match &self.initial {
-            PartInitial::Values(values) => return values.clone(),
-            PartInitial::Drawn(initial, width) => (*initial, *width),
+    /// The row at `place`: relation of the specification, side, tensor, row. With a `scale`, numbers that no formula is
+    /// about are normally distributed with this standard deviation.
+    fn row(&self, (seed, scale): (u64, Option<f32>), place: [u64; 4]) -> Vec<f32> {
+        let (initial, width) = match (&self.initial, scale) {
+            (PartInitial::Values(values), None) => return values.clone(),
+            (PartInitial::Values(values), Some(scale)) => (Initial::Normal(scale), values.len()),
+            (PartInitial::Drawn(initial, width), _) => (*initial, *width),
         };
         let mut rng = seed::stream(seed, Purpose::Operator, &place);
         let mut row = vec![0.0; width];

@@ -2,7 +2,7 @@
 
 use pbg_core::batch_graph::{Graph, Negatives, StepSpec};
 use pbg_core::graph::Side;
-use pbg_core::model::{Comparator, Operator};
+use pbg_core::model::{Comparator, Operator, Regularizer};
 
 mod error;
 
@@ -45,7 +45,7 @@ impl RelationSpec {
     }
 }
 
-/// Everything that decides what a training step computes.
+/// Everything that decides what a training step computes, and with which parameters the first one begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSpec {
     /// Entity types.
@@ -62,7 +62,11 @@ pub struct ModelSpec {
     pub global_emb: bool,
     /// Looked-up rows are scaled down, in place, to this length at most.
     pub max_norm: Option<f32>,
-    /// Strength of N3; 0 turns it off.
+    /// Standard deviation of the initial parameters of operators; none: operators begin as the identity.
+    pub operator_init_scale: Option<f32>,
+    /// Penalty on embeddings and parameters.
+    pub regularizer: Regularizer,
+    /// Its strength; 0 turns it off.
     pub regularization_coef: f32,
     /// Weight of the loss of relations that are predicted (dynamic relations); 0: they are not.
     pub relation_prediction: f32,
@@ -204,7 +208,7 @@ impl ModelSpec {
                 true => 1,
                 false => self.chunk_size(relation, usize::MAX),
             },
-            regularized: self.regularization_coef > 0.0,
+            regularizer: (self.regularization_coef > 0.0).then_some(self.regularizer),
             predicts_relations: self.relation_prediction > 0.0,
             half,
         }
@@ -234,6 +238,13 @@ impl ModelSpec {
             ));
         }
         self.validate_numbers()?;
+        let regularizes_embeddings =
+            self.regularizer == Regularizer::N3Embeddings && self.regularization_coef > 0.0;
+        if regularizes_embeddings && self.comparator == Comparator::Cos {
+            return Err(SpecError::Conflict(
+                "the regularizer N3_embeddings is not there for the comparator cos, which knows no lengths",
+            ));
+        }
         if self.relation_prediction > 0.0 {
             self.validate_relation_prediction()?;
         }
@@ -289,6 +300,12 @@ impl ModelSpec {
             "relation_prediction",
             not_negative(self.relation_prediction),
             "a number that is not negative",
+        )?;
+        let scale = self.operator_init_scale;
+        number(
+            "operator_init_scale",
+            scale.is_none_or(|x| x.is_finite() && x > 0.0),
+            "a positive number",
         )?;
         let max_norm = self.max_norm.is_none_or(|x| x.is_finite() && x > 0.0);
         number("max_norm", max_norm, "a positive number")?;

@@ -107,6 +107,23 @@ impl Prepared {
         value.f_sum(tch::Kind::Double)
     }
 
+    /// N3 of the first `count` rows before the operator, if there is one: adds its gradient to those of these rows and
+    /// returns its value.
+    pub(super) fn regularize_input(
+        &self,
+        n3: N3,
+        count: i64,
+        gradients: &Tensor,
+    ) -> Result<Option<Tensor>, TchError> {
+        let Some(input) = &self.input else {
+            return Ok(None);
+        };
+        let (value, gradient) = cubes(n3, &input.f_narrow(0, 0, count)?)?;
+        let mut target = gradients.f_narrow(0, 0, count)?;
+        let _same = target.f_add_(&gradient)?;
+        value.f_sum(tch::Kind::Double).map(Some)
+    }
+
     /// Gradients of the rows as they were looked up; those of parameters are added to their sums.
     pub(super) fn back(
         &self,

@@ -6,7 +6,7 @@ mod selection;
 use std::borrow::Cow;
 use std::sync::MutexGuard;
 
-use pbg_core::batch_graph::{Negatives, Operation, StepSpec};
+use pbg_core::batch_graph::{Negatives, Operation, RegularizedRows, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::strategy::{Formula, LossWorker};
 use pbg_kernels::device::{
@@ -315,13 +315,20 @@ impl StepExecutor for DeviceStep<'_> {
         let SliceRows { rows, gradients } = slice;
         let relations = self.relations(at.slice)?;
         for ((side, rows), mut gradients) in Side::BOTH.into_iter().zip(rows).zip(gradients) {
-            if at.stages.scatter[side as usize].regularized {
-                let edges = at.slice.rows.len() as i64;
+            let edges = at.slice.rows.len() as i64;
+            let regularized = at.stages.scatter[side as usize].regularized;
+            if regularized == Some(RegularizedRows::Compared) {
                 let value = rows.regularize(self.n3(), edges, &mut gradients)?;
                 self.sums.add(REGULARIZER, &value)?;
             }
             let selection = self.of_slice(at, side, relations.as_ref())?;
-            self.back(&selection, &rows, gradients)?;
+            let gradients = self.back(&selection, &rows, gradients)?;
+            if regularized == Some(RegularizedRows::LookedUp)
+                && let Some(value) = rows.regularize_input(self.n3(), edges, &gradients)?
+            {
+                self.sums.add(REGULARIZER, &value)?;
+            }
+            self.sum(&selection, &gradients)?;
         }
         Ok(())
     }
@@ -342,7 +349,8 @@ impl StepExecutor for DeviceStep<'_> {
         {
             if let (Some(EntireSide { rows, gradients }), Some((gather, _))) = (entities, stages) {
                 let all = self.all(side, gather.operator)?;
-                self.back(&all, &rows, gradients)?;
+                let gradients = self.back(&all, &rows, gradients)?;
+                self.sum(&all, &gradients)?;
             }
         }
         if stages.regularize_parameters {

@@ -178,6 +178,8 @@ fn model_spec(config: &Config, dataset: &Dataset, layout: &Layout) -> Result<Mod
         bias: config.bias,
         global_emb: config.global_emb.unwrap_or(!config.dynamic_relations),
         max_norm: config.max_norm,
+        operator_init_scale: config.operator_init_scale,
+        regularizer: config.regularizer,
         regularization_coef: config.regularization_coef,
         relation_prediction: config.relation_prediction,
         lr: config.lr,

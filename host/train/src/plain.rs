@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pbg_core::model::{Comparator, Operator};
+use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{ModelSpec, RelationSpec};
 
@@ -22,6 +22,8 @@ pub(crate) fn spec(spec: &ModelSpec, comparator: Option<Comparator>) -> ModelSpe
     ModelSpec {
         relations: (0..spec.entities.len()).map(alike).collect(),
         dynamic_relations: None,
+        operator_init_scale: None,
+        regularizer: Regularizer::N3,
         regularization_coef: 0.0,
         relation_prediction: 0.0,
         comparator: comparator.unwrap_or(spec.comparator),

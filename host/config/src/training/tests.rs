@@ -68,6 +68,11 @@ fn every_other_key_matters() {
         ("max_norm", "1", "max_norm: 1, not unset"),
         ("comparator", "dot", r#"comparator: "dot", not "cos""#),
         ("seed", "1", "seed: 1, not 0"),
+        (
+            "regularizer",
+            "N3_embeddings",
+            r#"regularizer: "N3_embeddings", not "N3""#,
+        ),
         ("storage", "bf16", r#"storage: "bf16", not "f32""#),
         (
             "optimizer",
@@ -113,6 +118,23 @@ fn predicting_relations_matters() {
     assert_ne!(without.training_hash(), with.training_hash());
     let differences = with.training_differences(&without);
     assert_eq!(differences, ["relation_prediction: 0.5, not 0"]);
+}
+
+#[test]
+fn how_operators_begin_matters() {
+    let begun = |set: &[(&str, &str)]| {
+        let set = [&[("relations.0.operator", "diagonal")], set].concat();
+        let set = set
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let set: Vec<_> = set.collect();
+        Config::parse(TEXT, "pbg.toml", &set).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let (identity, random) = (begun(&[]), begun(&[("operator_init_scale", "0.5")]));
+    assert_ne!(identity.training_hash(), random.training_hash());
+    let differences = random.training_differences(&identity);
+    assert_eq!(differences, ["operator_init_scale: 0.5, not unset"]);
+    assert_eq!(random.model_differences(&identity), [""; 0]);
 }
 
 #[test]

@@ -1,10 +1,22 @@
 //! What operators ask of their relations.
 
-use pbg_core::model::Operator;
+use pbg_core::model::{Comparator, Operator, Regularizer};
 
 use super::{Rules, of_entity, of_relation, top};
 
 impl Rules<'_> {
+    pub(super) fn regularizer(&mut self) {
+        if self.config.regularization_coef > 0.0
+            && self.config.regularizer == Regularizer::N3Embeddings
+            && self.config.comparator == Comparator::Cos
+        {
+            self.blame(
+                [top("regularizer"), top("comparator")],
+                "`N3_embeddings` is not there for the comparator `cos`, which knows no lengths; take `N3`, the penalty on the normalised vectors, or another comparator",
+            );
+        }
+    }
+
     pub(super) fn operators(&mut self) {
         for (i, relation) in self.relations() {
             let path = of_relation(i, "operator");

@@ -312,6 +312,7 @@ fn ranges_of_single_keys_are_checked() {
             "1e-60",
             "must be greater than 0, is 1e-60, which rounds to 0",
         ),
+        ("operator_init_scale", "0", "must be greater than 0, is 0"),
         ("max_norm", "inf", "must be a finite number, is inf"),
         ("max_norm", "1e39", "must be at most 3.4028235e38, is 1e39"),
         ("lr", "-.5", "must be at least 0, is -0.5"),

@@ -3,10 +3,10 @@
 use super::builder::{Builder, Prepared};
 use super::dimension::{Dim, Element};
 use super::error::ShapeError;
-use super::graph::{BatchPass, Cluster, Name, Operation};
+use super::graph::{BatchPass, Cluster, Name, Operation, RegularizedRows};
 use super::infer::parameter_width;
 use crate::graph::Side;
-use crate::model::Operator;
+use crate::model::{Operator, Regularizer};
 
 impl Builder {
     pub(super) fn query_gradients(
@@ -137,29 +137,48 @@ impl Builder {
             self.positives_begin(side, gradients);
             gradients = Some(joined);
         }
-        if let (Some(positives), true) = (gradients, self.step_spec().regularized) {
+        let regularized = self.regularized(rows);
+        if let (Some(positives), Some(RegularizedRows::Compared)) = (gradients, regularized) {
+            let operation = Operation::Regularize(RegularizedRows::Compared);
             let inputs = [positives, rows.rows, rows.extras];
-            gradients = Some(self.in_place(name("regularize"), Operation::Regularize, &inputs)?);
+            gradients = Some(self.in_place(name("regularize"), operation, &inputs)?);
         }
         if let Some(gradients) = gradients {
-            self.back(pass, side, rows, gradients)?;
+            let mut gradients = self.back(pass, side, rows, gradients)?;
+            if let (Some(RegularizedRows::LookedUp), Some(input)) = (regularized, rows.input) {
+                let operation = Operation::Regularize(RegularizedRows::LookedUp);
+                gradients = self.in_place(name("regularize"), operation, &[gradients, input])?;
+            }
+            self.sum(side, gradients)?;
         }
         match candidates {
             Some(candidates) if self.step_spec().uniform(side) > 0 => {
-                self.back(pass, side, rows, candidates)
+                let gradients = self.back(pass, side, rows, candidates)?;
+                self.sum(side, gradients)
             }
             _ => Ok(()),
         }
     }
 
-    /// Gradients of rows go back through comparison and operator, and are summed by table row.
+    /// Which positives of a side are regularised. Without an operator, rows are compared as they are looked up.
+    fn regularized(&self, rows: Prepared) -> Option<RegularizedRows> {
+        let looked_up = rows.input.is_some();
+        self.step_spec()
+            .regularizer
+            .map(|regularizer| match regularizer {
+                Regularizer::N3Embeddings if looked_up => RegularizedRows::LookedUp,
+                Regularizer::N3 | Regularizer::N3Embeddings => RegularizedRows::Compared,
+            })
+    }
+
+    /// Gradients of rows go back through comparison and operator.
     pub(super) fn back(
         &mut self,
         pass: BatchPass,
         side: Side,
         rows: Prepared,
         gradients: usize,
-    ) -> Result<(), ShapeError> {
+    ) -> Result<usize, ShapeError> {
         let i = side as usize;
         let name = |what| Name {
             what,
@@ -178,7 +197,17 @@ impl Builder {
         if operator != Operator::None {
             self.parameter_gradients(side, rows.rows);
         }
-        let inputs = [back, self.tables[i]];
+        Ok(back)
+    }
+
+    /// Gradients of rows as they were looked up are summed by table row.
+    pub(super) fn sum(&mut self, side: Side, gradients: usize) -> Result<(), ShapeError> {
+        let i = side as usize;
+        let name = |what| Name {
+            what,
+            side: Some(side),
+        };
+        let inputs = [gradients, self.tables[i]];
         let result = [(name("gradient rows"), self.sums[i])];
         let summed = self.node(name("sum"), Operation::Sum, &inputs, &result)?[0];
         if self.sums[i].is_none() {

@@ -55,7 +55,8 @@ impl Builder {
             if let (Some(prepared), Some(gradients)) =
                 (all[side as usize], candidates[side as usize])
             {
-                self.back(pass, side, prepared, gradients)?;
+                let gradients = self.back(pass, side, prepared, gradients)?;
+                self.sum(side, gradients)?;
             }
         }
         self.regularize_parameters(pass)

@@ -108,8 +108,8 @@ pub enum Operation {
     /// Scores of all relations, their loss and all its gradients: rows before the operator, rows that they are compared
     /// with, parameters, the relations of edges.
     PredictRelations,
-    /// N3 of rows: rows, gradients.
-    Regularize,
+    /// N3 of positives: gradients, rows, biases where rows are compared.
+    Regularize(RegularizedRows),
     /// N3 of an operator's parameters: parameters, gradients.
     RegularizeParameters,
     /// Positives that were candidates have two gradients: positives', candidates'.
@@ -185,7 +185,7 @@ impl Operation {
             | Self::CandidateGradients
             | Self::PositiveGradients
             | Self::PredictRelations => Some(Cluster::Differentiate),
-            Self::Regularize
+            Self::Regularize(_)
             | Self::RegularizeParameters
             | Self::Join
             | Self::Back(_)
@@ -193,6 +193,15 @@ impl Operation {
             Self::UpdateRows | Self::UpdateParameters => Some(Cluster::Update),
         }
     }
+}
+
+/// Where on the way from the table to the comparison positives are regularised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegularizedRows {
+    /// Transformed and prepared.
+    Compared,
+    /// Before the operator.
+    LookedUp,
 }
 
 /// How long a tensor lives, and whose it is.

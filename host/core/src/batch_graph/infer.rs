@@ -66,7 +66,7 @@ pub(super) fn infer(
             operands.rows_of(1, "rows compared with", width, COMPARED)?;
             Ok(Vec::new())
         }
-        Operation::Regularize => like_first(gradients_of(&operands).map(|_| ())),
+        Operation::Regularize(_) => like_first(gradients_of(&operands).map(|_| ())),
         Operation::Join => alone(gradients_of(&operands).map(of_positives)),
         Operation::Sum => alone(summed(&operands)),
         Operation::Back(operator) => like_first(back(&operands, operator)),

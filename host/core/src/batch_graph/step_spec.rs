@@ -3,7 +3,7 @@
 use super::dimension::{Dim, Sizes};
 use super::graph::Negatives;
 use crate::graph::Side;
-use crate::model::{Comparator, Operator};
+use crate::model::{Comparator, Operator, Regularizer};
 
 /// What the step of one relation depends on, but for the sizes of batches and partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub struct StepSpec {
     pub negatives: [Negatives; 2],
     /// Positives that share negatives; 1 with all negatives, which every positive has for itself.
     pub chunk: usize,
-    /// Whether rows and parameters are regularised.
-    pub regularized: bool,
+    /// The penalty on rows and parameters.
+    pub regularizer: Option<Regularizer>,
     /// Whether the relation of each edge is predicted, too; of dynamic relations.
     pub predicts_relations: bool,
     /// Whether products have bf16 factors.
@@ -50,7 +50,7 @@ impl StepSpec {
             Operator::Traced(formula) => formula.has_sized_parameters(),
             _ => true,
         };
-        self.regularized && sized
+        self.regularizer.is_some() && sized
     }
 
     pub(super) fn in_batch(&self, side: Side) -> bool {

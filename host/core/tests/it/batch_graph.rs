@@ -9,7 +9,7 @@ use pbg_core::batch_graph::{
     Cluster, Dim, Graph, Keep, Negatives, Operation, ShapeError, Sliced, StepSpec, TensorLife,
 };
 use pbg_core::graph::Side;
-use pbg_core::model::{Comparator, Operator, Update};
+use pbg_core::model::{Comparator, Operator, Regularizer, Update};
 use proptest::prelude::*;
 
 fn step_spec() -> StepSpec {
@@ -27,7 +27,7 @@ fn step_spec() -> StepSpec {
             uniform: 50,
         }; 2],
         chunk: 50,
-        regularized: false,
+        regularizer: None,
         predicts_relations: false,
         half: false,
     }
@@ -40,7 +40,8 @@ fn refusal(step_spec: &StepSpec) -> ShapeError {
 prop_compose! {
     fn any_step_spec()(
         half_dimension in 1..40_usize,
-        (one_type, bias, regularized, half) in any::<(bool, bool, bool, bool)>(),
+        (one_type, bias, half) in any::<(bool, bool, bool)>(),
+        regularizer in proptest::option::of(prop::sample::select(&Regularizer::ALL[..])),
         featurized in any::<[bool; 2]>(),
         (operator, comparator) in (0..6_usize, 0..4_usize),
         relations in proptest::option::of(1..30_usize),
@@ -66,7 +67,7 @@ prop_compose! {
             relations,
             negatives,
             chunk: if all { 1 } else { chunk },
-            regularized: regularized && !matrix,
+            regularizer: regularizer.filter(|_| !matrix),
             predicts_relations: false,
             half,
         }

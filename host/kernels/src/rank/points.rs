@@ -97,7 +97,7 @@ mod tests {
     use std::sync::Arc;
 
     use pbg_core::graph::Side;
-    use pbg_core::model::Operator;
+    use pbg_core::model::{Operator, Regularizer};
     use proptest::prelude::*;
 
     use super::*;
@@ -127,6 +127,8 @@ mod tests {
             bias,
             global_emb: false,
             max_norm: None,
+            operator_init_scale: None,
+            regularizer: Regularizer::N3,
             regularization_coef: 0.0,
             relation_prediction: 0.0,
             lr: 0.1,

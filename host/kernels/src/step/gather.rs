@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pbg_core::batch_graph::RegularizedRows;
 use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
 
@@ -28,8 +29,8 @@ pub(crate) struct Transform<'a> {
     /// `Operator::None` on the side that is compared as it is.
     pub(crate) operator: Operator,
     pub(crate) parameters: Parameters<'a>,
-    /// What is added to the loss for every positive, prepared.
-    pub(crate) regularizer: Option<N3>,
+    /// What is added to the loss for every positive, and where.
+    pub(crate) regularizer: Option<(N3, RegularizedRows)>,
 }
 
 /// Parameters of an operator for the rows of a slice.

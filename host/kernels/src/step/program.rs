@@ -7,7 +7,7 @@ mod compile;
 
 use std::sync::Arc;
 
-use pbg_core::batch_graph::{BatchPass, Sliced};
+use pbg_core::batch_graph::{BatchPass, RegularizedRows, Sliced};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 
@@ -41,8 +41,8 @@ pub struct Compare {
 pub struct Scatter {
     /// As the side's [`Gather::operator`].
     pub operator: Operator,
-    /// Whether N3 of the positives is added first.
-    pub regularized: bool,
+    /// Of which positives N3 is added.
+    pub regularized: Option<RegularizedRows>,
     /// Whether positives were in-batch negatives, too, whose gradients are joined.
     pub joined: bool,
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pbg_core::batch_graph::RegularizedRows;
 use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
 
@@ -109,22 +110,20 @@ impl Scatterer<'_> {
             let padded = side.slice.padded();
             buffers.positives.ensure(padded, self.transform.dimension);
         }
-        let mut regularizer = 0.0;
+        let mut penalty = 0.0;
         if buffers.positives.started {
             for run in positives(side, self.transform.rows_at_once(side.slice.chunk)) {
-                if let Some(n3) = self.transform.regularizer {
-                    regularizer += self.regularize(n3, buffers, run);
-                }
-                self.run(&buffers.rows, &mut buffers.positives, run)?;
+                penalty += self.positives(buffers, run)?;
             }
         }
         if buffers.candidates.started && side.layout.uniform > 0 {
             let skipped = if joined { side.layout.chunk } else { 0 };
             for run in draws(side, skipped) {
-                self.run(&buffers.rows, &mut buffers.candidates, run)?;
+                self.back(&buffers.rows, &mut buffers.candidates, run)?;
+                self.sum(&buffers.candidates, run);
             }
         }
-        Ok(regularizer)
+        Ok(penalty)
     }
 
     /// The gradients of consecutive entities, all or a share, at the end of a pass.
@@ -144,10 +143,44 @@ impl Scatterer<'_> {
             entity: entities.start,
             edge: 0,
         };
-        self.run(&buffers.rows, &mut buffers.gradients, run)
+        self.back(&buffers.rows, &mut buffers.gradients, run)?;
+        self.sum(&buffers.gradients, run);
+        Ok(())
     }
 
-    /// Adds N3 of some positives to their gradients and returns its value.
+    /// The gradients of a run of positives, with N3, whose value it returns.
+    fn positives(&mut self, buffers: &mut SliceSide, run: Run<'_>) -> Result<f64, StepError> {
+        let n3_of = |rows: RegularizedRows| match self.transform.regularizer {
+            Some((n3, regularized)) if regularized == rows => Some(n3),
+            _ => None,
+        };
+        let (compared, looked_up) = (
+            n3_of(RegularizedRows::Compared),
+            n3_of(RegularizedRows::LookedUp),
+        );
+        let mut penalty = compared.map_or(0.0, |n3| self.regularize(n3, buffers, run));
+        self.back(&buffers.rows, &mut buffers.positives, run)?;
+        if let Some(n3) = looked_up {
+            penalty += self.regularize_input(n3, buffers, run);
+        }
+        self.sum(&buffers.positives, run);
+        Ok(penalty)
+    }
+
+    /// Adds N3 of some positives, as they are before the operator, to their gradients and returns its value.
+    fn regularize_input(&self, n3: N3, buffers: &mut SliceSide, run: Run<'_>) -> f64 {
+        let dimension = self.transform.dimension;
+        let of = |first: usize| first * dimension..(first + run.count) * dimension;
+        let inputs = buffers.rows.input.as_slice()[of(run.first)].chunks_exact(dimension);
+        let gradients = &mut buffers.positives.values.as_mut_slice()[of(run.from)];
+        let gradients = gradients.chunks_exact_mut(dimension);
+        inputs
+            .zip(gradients)
+            .map(|(row, gradient)| n3.add(row, gradient))
+            .sum()
+    }
+
+    /// Adds N3 of some positives, as they are compared, to their gradients and returns its value.
     fn regularize(&self, n3: N3, buffers: &mut SliceSide, run: Run<'_>) -> f64 {
         let (dimension, bias) = (self.transform.dimension, self.transform.comparison.bias);
         let mut value = 0.0;
@@ -169,21 +202,26 @@ impl Scatterer<'_> {
         value
     }
 
-    /// Sends the gradients of a run back through comparison, operator and look-up.
-    fn run(
+    /// Sends the gradients of a run back through comparison and operator.
+    fn back(
         &mut self,
         rows: &PreparedRows,
         gradients: &mut RowGradients,
         run: Run<'_>,
     ) -> Result<(), StepError> {
-        let dimension = self.transform.dimension;
-        let range = run.from * dimension..(run.from + run.count) * dimension;
         if !self.transform.comparison.is_plain() {
             self.undo_preparation(rows, gradients, run);
         }
         if self.transform.transforms() {
             self.undo_operator(rows, &mut gradients.values, run)?;
         }
+        Ok(())
+    }
+
+    /// Adds the gradients of a run to the sums of its table rows.
+    fn sum(&mut self, gradients: &RowGradients, run: Run<'_>) {
+        let dimension = self.transform.dimension;
+        let range = run.from * dimension..(run.from + run.count) * dimension;
         let values = &gradients.values.as_slice()[range];
         for (i, gradient) in values.chunks_exact(dimension).enumerate() {
             if !self.global.is_empty() {
@@ -195,7 +233,6 @@ impl Scatterer<'_> {
             let entity = run.entities.map_or_else(following, |entities| entities[i]);
             self.sums.add(entity, gradient);
         }
-        Ok(())
     }
 
     /// Gradients of prepared rows become those of the rows before.

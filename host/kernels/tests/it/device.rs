@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
 use pbg_core::loss::{Definition, Parameter, TracedLoss};
-use pbg_core::model::{Comparator, Operator, Precision, Update};
+use pbg_core::model::{Comparator, Operator, Precision, Regularizer, Update};
 use pbg_core::strategy::{Loss as _, LossWorker, StrategyId};
 use pbg_kernels::device::{OpenError, Place as _};
 use pbg_kernels::libtorch;
@@ -270,7 +270,8 @@ fn agree(case: &Case, found: &After, expected: &After) {
 
 prop_compose! {
     fn cases()(
-        (dynamic, shared, bias, global, regularized, weighted, by_slice) in any::<(bool, bool, bool, bool, bool, bool, bool)>(),
+        (dynamic, shared, bias, global, weighted, by_slice) in any::<(bool, bool, bool, bool, bool, bool)>(),
+        regularizer in proptest::option::of(prop::sample::select(&Regularizer::ALL[..])),
         (operator, comparator, loss) in (0..10_usize, 0..4_usize, 0..5_usize),
         max_norm in proptest::option::of(0.7_f32..1.2),
         all_negs in prop::bool::weighted(0.2),
@@ -291,11 +292,16 @@ prop_compose! {
         // The distance of an entity to itself is noise, and so is its derivative.
         let shared = shared && (comparator != Comparator::L2 || operator != Operator::None);
         let matrix = matches!(operator, Operator::Linear | Operator::Affine);
+        let is_regularized = regularizer.is_some() && !matrix;
         let mut spec = ModelSpec {
             bias,
             global_emb: global && !dynamic,
             max_norm,
-            regularization_coef: if regularized && !matrix { 0.05 } else { 0.0 },
+            regularizer: match regularizer {
+                Some(regularizer) if comparator != Comparator::Cos => regularizer,
+                _ => Regularizer::N3,
+            },
+            regularization_coef: if is_regularized { 0.05 } else { 0.0 },
             num_batch_negs,
             num_uniform_negs,
             chunk_size,

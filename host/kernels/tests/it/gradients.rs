@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
-use pbg_core::model::{Comparator, Operator};
+use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
 use pbg_kernels::negatives::NegativeDraws;
@@ -66,6 +66,8 @@ pub(crate) fn spec(
         bias: false,
         global_emb: false,
         max_norm: None,
+        operator_init_scale: None,
+        regularizer: Regularizer::N3,
         regularization_coef: 0.0,
         relation_prediction: 0.0,
         // With accumulators of 1e8 a step moves every number by exactly its gradient.
@@ -448,6 +450,15 @@ fn every_kind_of_negatives_in_slices() {
     }
 }
 
+/// Every regulariser with every comparator that it is there for.
+fn regularized() -> impl Iterator<Item = (Regularizer, Comparator)> {
+    let with_all = |regularizer| Comparator::ALL.map(|comparator| (regularizer, comparator));
+    Regularizer::ALL
+        .into_iter()
+        .flat_map(with_all)
+        .filter(|&pair| pair != (Regularizer::N3Embeddings, Comparator::Cos))
+}
+
 #[test]
 fn n3_with_every_operator_it_is_defined_for() {
     for operator in [
@@ -456,14 +467,17 @@ fn n3_with_every_operator_it_is_defined_for() {
         Operator::Translation,
         Operator::ComplexDiagonal,
     ] {
-        for comparator in Comparator::ALL {
+        for (regularizer, comparator) in regularized() {
             for (dynamic, bias) in [(false, false), (false, true), (true, false), (true, true)] {
                 let spec = ModelSpec {
+                    regularizer,
                     regularization_coef: 0.05,
                     bias,
                     ..spec(dynamic, false, operator, comparator)
                 };
-                let name = format!("N3 {operator:?} {comparator:?} dynamic {dynamic} bias {bias}");
+                let name = format!(
+                    "{regularizer:?} {operator:?} {comparator:?} dynamic {dynamic} bias {bias}"
+                );
                 check(&name, &Twin::new(spec, false, 4), LossKind::Logistic, 1);
             }
         }

@@ -277,6 +277,37 @@ fn formulas_train_as_the_operators_written_by_hand() {
 }
 
 #[test]
+fn built_in_operators_begin_at_random_where_asked() {
+    let of = |scale: Option<f32>, relations: usize, seed| {
+        let mut spec = spec(true, false, Operator::ComplexDiagonal, Comparator::Dot);
+        spec.dynamic_relations = Some(relations);
+        spec.operator_init_scale = scale;
+        let tensors = Params::new(&spec, seed);
+        let tensors = tensors.tensors().iter();
+        tensors.map(|tensor| tensor.to_vec()).collect::<Vec<_>>()
+    };
+    let identity = of(None, 500, 1);
+    assert!(identity[0].iter().all(|&x| x == 1.0) && identity[1].iter().all(|&x| x == 0.0));
+    let (random, wider) = (of(Some(0.5), 500, 1), of(Some(1.0), 500, 1));
+    for (tensor, wider) in random.iter().zip(&wider) {
+        let squares: f32 = tensor.iter().map(|x| x * x).sum();
+        let deviation = (squares / tensor.len() as f32).sqrt();
+        assert!((deviation - 0.5).abs() < 0.05, "{deviation}");
+        assert!(tensor.iter().zip(wider).all(|(x, y)| 2.0 * x == *y));
+    }
+    assert_ne!(random[0], random[1], "real and imaginary parts differ");
+    assert_ne!(random[0], random[2], "sides differ");
+    assert_ne!(random, of(Some(0.5), 500, 2));
+    let fewer = of(Some(0.5), 3, 1);
+    assert!(
+        fewer
+            .iter()
+            .zip(&random)
+            .all(|(few, all)| all.starts_with(few))
+    );
+}
+
+#[test]
 fn random_beginnings_follow_the_seed_and_the_place() {
     let of = |relations: usize, seed| {
         let mut spec = spec(true, false, rotate(), Comparator::Dot);

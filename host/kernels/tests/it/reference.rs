@@ -1,7 +1,7 @@
 //! The training loss once more, written plainly in f64, edge by edge and score by score.
 
 use pbg_core::graph::Side;
-use pbg_core::model::{Comparator, Operator};
+use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::spec::ModelSpec;
 
@@ -264,8 +264,14 @@ impl Model {
         for &replaced in directions {
             for (i, &relation) in edges.relations.iter().enumerate() {
                 for side in Side::BOTH {
-                    let x = self.adjusted(side, replaced, relation, edges.sides[side as usize][i]);
-                    total += self.cubes(relation, &self.normalise(&x));
+                    let entity = edges.sides[side as usize][i];
+                    let x = match self.spec.regularizer {
+                        Regularizer::N3 => {
+                            self.normalise(&self.adjusted(side, replaced, relation, entity))
+                        }
+                        Regularizer::N3Embeddings => self.embed(side, relation, entity),
+                    };
+                    total += self.cubes(relation, &x);
                 }
                 let chunk = self
                     .spec

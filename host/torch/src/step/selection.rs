@@ -91,21 +91,28 @@ impl DeviceStep<'_> {
         })
     }
 
-    /// Gradients of prepared rows go back through operators and are summed.
+    /// Gradients of prepared rows become those of rows as they were looked up.
     pub(super) fn back(
         &mut self,
         selection: &Selection<'_>,
         rows: &Prepared,
         gradients: Gradients,
+    ) -> Result<Tensor, TchError> {
+        let operator = self.read.operator(selection.side);
+        rows.back(gradients, &selection.transform, operator)
+    }
+
+    /// Gradients of rows as they were looked up are summed by table row.
+    pub(super) fn sum(
+        &mut self,
+        selection: &Selection<'_>,
+        gradients: &Tensor,
     ) -> Result<(), TchError> {
-        let side = selection.side;
-        let operator = self.read.operator(side);
-        let gradients = rows.back(gradients, &selection.transform, operator)?;
-        if let Some(global) = self.read.global(side) {
+        if let Some(global) = self.read.global(selection.side) {
             let sum = gradients.f_sum_dim_intlist(0_i64, true, None)?;
             let _same = global.gradients.f_add_(&sum)?;
         }
-        self.set.add(&selection.places, &gradients)
+        self.set.add(&selection.places, gradients)
     }
 }
 

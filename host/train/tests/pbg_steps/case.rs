@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pbg_core::model::{Comparator, Operator};
+use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_core::strategy::Loss;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
@@ -105,6 +105,8 @@ impl Case {
             bias: config.bias,
             global_emb: config.global_emb,
             max_norm: config.max_norm,
+            operator_init_scale: None,
+            regularizer: Regularizer::N3,
             regularization_coef: config.regularization_coef,
             relation_prediction: 0.0,
             lr: config.lr,

@@ -1,10 +1,13 @@
 //! Sampled softmax with a temperature, also known as InfoNCE: cross-entropy of the positive among
 //! itself and its negatives, on scores divided by the temperature.
 //!
-//! Low temperatures look at the hardest negatives only, high ones at all of them alike. Source: van den
+//! Low temperatures look at the hardest negatives only, high ones at all of them alike. Negatives may stand for more
+//! entities than there are of them: then what a sample is expected to miss of the sum over all entities is made up for.
+//! Without that, the fewer negatives there are, the more the loss takes a positive for found. Source: van den
 //! Oord et al., "Representation Learning with Contrastive Predictive Coding" (2018), equation 4; the
 //! temperature as in Wu et al., "Unsupervised Feature Learning via Non-Parametric Instance
-//! Discrimination" (2018), equation 2.
+//! Discrimination" (2018), equation 2; the correction as in Jean et al., "On Using Very Large Target Vocabulary for
+//! Neural Machine Translation" (2015), section 3.1, for negatives that are drawn uniformly.
 
 use pbg_plugin_sdk::loss::formula::{Row, Scores, softplus};
 use pbg_plugin_sdk::{Metadata, Parameter, Parameters, Result, TracedLoss, export_traced_loss};
@@ -13,6 +16,7 @@ use pbg_plugin_sdk::{Metadata, Parameter, Parameters, Result, TracedLoss, export
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 pub struct SampledSoftmax {
     temperature: f32,
+    entities: i64,
 }
 
 impl TracedLoss for SampledSoftmax {
@@ -28,6 +32,12 @@ impl TracedLoss for SampledSoftmax {
             1e-3..=1e3,
             "Divides the scores: lower looks at harder negatives.",
         ))
+        .parameter(Parameter::integer(
+            "entities",
+            0,
+            0..=1 << 40,
+            "Entities that the negatives stand for, as all that could be drawn; 0: themselves.",
+        ))
     }
 
     fn configure(&mut self, parameters: &Parameters) -> Result<()> {
@@ -37,7 +47,11 @@ impl TracedLoss for SampledSoftmax {
 
     fn build<'t>(&self, scores: Scores<'t>) -> Result<Row<'t>> {
         let sharpness = 1.0 / self.temperature;
-        let negatives = (sharpness * scores.negatives()).logsumexp();
+        let mut negatives = (sharpness * scores.negatives()).logsumexp();
+        if self.entities > 0 {
+            let entities = self.entities as f32;
+            negatives = negatives - (scores.columns().maximum(1.0) * (1.0 / entities)).log();
+        }
         Ok(softplus(negatives - sharpness * scores.positive()))
     }
 }
@@ -57,12 +71,31 @@ mod tests {
 
     #[test]
     fn is_cross_entropy_on_scores_over_the_temperature() {
-        let loss = SampledSoftmax { temperature: 0.25 };
+        let loss = SampledSoftmax {
+            temperature: 0.25,
+            entities: 0,
+        };
         let found = trace(&loss).unwrap().row(&[], 0.3, &[-0.2, 0.6]);
         let scaled = [0.3_f64, -0.2, 0.6].map(|x| (x / 0.25).exp());
         let total: f64 = scaled.iter().sum();
         assert!((found.loss + (scaled[0] / total).ln()).abs() < 1e-6);
         assert!((found.negative[1] - 4.0 * scaled[2] / total).abs() < 1e-6);
         assert!((found.positive - 4.0 * (scaled[0] / total - 1.0)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn negatives_stand_for_all_entities() {
+        let loss = |entities| SampledSoftmax {
+            temperature: 1.0,
+            entities,
+        };
+        let found = trace(&loss(10)).unwrap().row(&[], 0.3, &[-0.2, 0.6]);
+        let each_five_times = [[-0.2; 5], [0.6; 5]].concat();
+        let all = trace(&loss(0)).unwrap().row(&[], 0.3, &each_five_times);
+        assert!((found.loss - all.loss).abs() < 1e-6);
+        assert!((found.positive - all.positive).abs() < 1e-6);
+        assert!((found.negative[1] - 5.0 * all.negative[9]).abs() < 1e-6);
+        let none = trace(&loss(10)).unwrap().row(&[], 0.3, &[]);
+        assert_eq!((none.loss, none.positive), (0.0, 0.0));
     }
 }

@@ -123,7 +123,8 @@ impl<'b> CoreStep<'b> {
     pub(super) fn scatterer<'s>(&'s mut self, stage: &Scatter, side: Side) -> Scatterer<'s> {
         let (tables, relation, index) = (self.job.tables, self.relation(), side as usize);
         // Of the positives, which are those of all workers.
-        let regularizer = (stage.regularized && self.share.is_first()).then(|| self.n3());
+        let regularizer = stage.regularized.filter(|_| self.share.is_first());
+        let regularizer = regularizer.map(|rows| (self.n3(), rows));
         let Sums {
             values,
             gradients,

@@ -161,11 +161,11 @@ impl<'g> Compiler<'g> {
             }
             let scatter = sides[side as usize].get_or_insert(Scatter {
                 operator: Operator::None,
-                regularized: false,
+                regularized: None,
                 joined: false,
             });
             match node.operation {
-                Operation::Regularize => scatter.regularized = true,
+                Operation::Regularize(rows) => scatter.regularized = Some(rows),
                 Operation::Join => scatter.joined = true,
                 Operation::Back(operator) => scatter.operator = operator,
                 Operation::Sum => {}

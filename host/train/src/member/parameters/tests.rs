@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::shared::lock;
 use pbg_core::cluster::{Answers, Beat, Entry, Heard, NoAnswer, Register, Written};
 use pbg_core::ledger::{Action, Founding, Join, Order, Record, Token, Work};
-use pbg_core::model::{Comparator, Operator};
+use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_kernels::params::Params;
 use pbg_kernels::rows::SharedRows;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
@@ -43,6 +43,8 @@ fn spec() -> ModelSpec {
         bias: false,
         global_emb: true,
         max_norm: None,
+        operator_init_scale: None,
+        regularizer: Regularizer::N3,
         regularization_coef: 0.0,
         relation_prediction: 0.0,
         lr: 0.1,

@@ -1,7 +1,7 @@
 //! Graphs become stages, or no step.
 
-use pbg_core::batch_graph::{Graph, Negatives};
-use pbg_core::model::{Comparator, Update};
+use pbg_core::batch_graph::{Graph, Negatives, RegularizedRows};
+use pbg_core::model::{Comparator, Regularizer, Update};
 
 use super::*;
 use crate::step::cores::CoreStep;
@@ -23,7 +23,7 @@ fn step_spec() -> StepSpec {
         relations: None,
         negatives: [SAMPLED; 2],
         chunk: 4,
-        regularized: false,
+        regularizer: None,
         predicts_relations: false,
         half: false,
     }
@@ -62,7 +62,7 @@ fn stages_say_what_the_nodes_say() {
 fn each_pass_of_dynamic_relations_compares_one_side() {
     let step_spec = StepSpec {
         relations: Some(3),
-        regularized: true,
+        regularizer: Some(Regularizer::N3),
         ..step_spec()
     };
     let program = compiled(&step_spec);
@@ -75,7 +75,8 @@ fn each_pass_of_dynamic_relations_compares_one_side() {
     for pass in &program.passes {
         assert!(!pass.read && pass.regularize_parameters);
         // Positives of both sides are regularised, those that are only there as negatives, too.
-        assert!(pass.scatter.iter().all(|scatter| scatter.regularized));
+        let regularized = pass.scatter.map(|scatter| scatter.regularized);
+        assert_eq!(regularized, [Some(RegularizedRows::Compared); 2]);
         let uniform = pass.gather.map(|gather| gather.uniform);
         assert_eq!(uniform[pass.compare[0].side as usize], 5);
         assert_eq!(uniform[pass.compare[0].side.other() as usize], 0);
