@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::Command;
@@ -111,6 +112,9 @@ fn all(repo: &Repo, python: &Path) -> Result<()> {
         });
         let package = scope.spawn(|| wheel::test(repo, python));
         let mut cargo = tests(repo);
+        // Half of the time its tests wait for programs, locks and leases.
+        let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
+        cargo.env("RUST_TEST_THREADS", threads.to_string());
         let mut result = step::run(cargo.args(["--package", PROGRAM]), SEE_ABOVE);
         for (what, thread) in [("crates", crates), ("Python package", package)] {
             step::announce(&format!("what the tests of the {what} said"));
