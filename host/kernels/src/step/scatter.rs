@@ -1,5 +1,7 @@
 //! From gradients of prepared rows back to the sums of table rows and parameters.
 
+mod runs;
+
 use std::ops::Range;
 
 use pbg_core::batch_graph::RegularizedRows;
@@ -18,6 +20,8 @@ use crate::step::gather::{Parameters, SideOfSlice, Transform};
 use crate::step::operator_gradients::OperatorGradients;
 use crate::table::Table;
 use crate::vector;
+
+use self::runs::{Run, draws, positives};
 
 /// Sums of gradients per table row, for the entities of one side.
 pub(crate) struct RowSums<'a> {
@@ -65,22 +69,6 @@ impl RowSums<'_> {
             }
         }
     }
-}
-
-/// Rows whose gradients go back together.
-#[derive(Clone, Copy)]
-struct Run<'a> {
-    /// First row within the prepared rows.
-    first: usize,
-    /// First row within the gradients.
-    from: usize,
-    /// How many.
-    count: usize,
-    /// Their entities; none: consecutive ones from `entity` on.
-    entities: Option<&'a [u32]>,
-    entity: usize,
-    /// First edge, for parameters per edge.
-    edge: usize,
 }
 
 /// Sends the gradients of one side's rows to their sums.
@@ -342,47 +330,6 @@ impl Scatterer<'_> {
         gradients.as_mut_slice()[range].copy_from_slice(&sums.block.as_slice()[..inner.floats()]);
         Ok(())
     }
-}
-
-/// The positives of a slice, chunk by chunk, as many at a time as are to go back together.
-fn positives<'a>(
-    side: &SideOfSlice<'a>,
-    at_once: usize,
-) -> impl Iterator<Item = Run<'a>> + use<'a> {
-    let SideOfSlice {
-        slice,
-        layout,
-        positives,
-        ..
-    } = *side;
-    (0..slice.chunks).flat_map(move |chunk| {
-        let filled = slice.filled(chunk);
-        (0..filled).step_by(at_once).map(move |row| {
-            let (from, count) = (chunk * slice.chunk + row, at_once.min(filled - row));
-            Run {
-                first: layout.first(chunk) + row,
-                from,
-                count,
-                entities: Some(&positives[from..from + count]),
-                entity: 0,
-                edge: slice.rows.start + from,
-            }
-        })
-    })
-}
-
-/// The uniform negatives of a slice, chunk by chunk; their gradients come after `skipped` of each chunk.
-fn draws<'a>(side: &SideOfSlice<'a>, skipped: usize) -> impl Iterator<Item = Run<'a>> + use<'a> {
-    let side = *side;
-    let layout = side.layout;
-    (0..side.slice.chunks).map(move |chunk| Run {
-        first: layout.first(chunk) + layout.chunk,
-        from: chunk * (skipped + layout.uniform) + skipped,
-        count: layout.uniform,
-        entities: Some(side.drawn(chunk)),
-        entity: 0,
-        edge: 0,
-    })
 }
 
 /// Positives that were also candidates have gradients in two places: joins them.

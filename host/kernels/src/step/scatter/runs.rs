@@ -1,0 +1,63 @@
+//! Which rows of a slice go back together.
+
+use crate::step::gather::SideOfSlice;
+
+/// Rows whose gradients go back together.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'a> {
+    /// First row within the prepared rows.
+    pub(super) first: usize,
+    /// First row within the gradients.
+    pub(super) from: usize,
+    /// How many.
+    pub(super) count: usize,
+    /// Their entities; none: consecutive ones from `entity` on.
+    pub(super) entities: Option<&'a [u32]>,
+    pub(super) entity: usize,
+    /// First edge, for parameters per edge.
+    pub(super) edge: usize,
+}
+
+/// The positives of a slice, chunk by chunk, as many at a time as are to go back together.
+pub(super) fn positives<'a>(
+    side: &SideOfSlice<'a>,
+    at_once: usize,
+) -> impl Iterator<Item = Run<'a>> + use<'a> {
+    let SideOfSlice {
+        slice,
+        layout,
+        positives,
+        ..
+    } = *side;
+    (0..slice.chunks).flat_map(move |chunk| {
+        let filled = slice.filled(chunk);
+        (0..filled).step_by(at_once).map(move |row| {
+            let (from, count) = (chunk * slice.chunk + row, at_once.min(filled - row));
+            Run {
+                first: layout.first(chunk) + row,
+                from,
+                count,
+                entities: Some(&positives[from..from + count]),
+                entity: 0,
+                edge: slice.rows.start + from,
+            }
+        })
+    })
+}
+
+/// The uniform negatives of a slice, chunk by chunk; their gradients come after `skipped` of each chunk.
+pub(super) fn draws<'a>(
+    side: &SideOfSlice<'a>,
+    skipped: usize,
+) -> impl Iterator<Item = Run<'a>> + use<'a> {
+    let side = *side;
+    let layout = side.layout;
+    (0..side.slice.chunks).map(move |chunk| Run {
+        first: layout.first(chunk) + layout.chunk,
+        from: chunk * (skipped + layout.uniform) + skipped,
+        count: layout.uniform,
+        entities: Some(side.drawn(chunk)),
+        entity: 0,
+        edge: 0,
+    })
+}
