@@ -2,6 +2,7 @@
 //! with which power of the size it grows.
 
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -290,12 +291,21 @@ fn grow(all: &[Costs]) {
         return;
     };
     println!("\ngrows with the number of edges to the power of");
+    // What a run takes whatever its size weighs on the small ones: so the exponents from one size to the next, too.
+    let pairs = all.windows(2).filter(|_| all.len() > 2);
+    let pairs = pairs.map(|pair| format!("{} to {}", short(pair[0].edges), short(pair[1].edges)));
+    let columns: Vec<_> = iter::once("all sizes".to_owned()).chain(pairs).collect();
+    let header = columns.iter().map(|column| format!("{column:>16}"));
+    println!("  {:<28}{}", "", header.collect::<String>());
     let print = |name: &str, cost: &dyn Fn(&Costs) -> f64| {
         let points: Vec<_> = all
             .iter()
             .map(|costs| (costs.edges as f64, cost(costs)))
             .collect();
-        println!("  {name:<28} {:.2}", exponent(&points));
+        let exponents = iter::once(&points[..]).chain(points.windows(2));
+        let exponents = exponents.take(columns.len());
+        let shown = exponents.map(|points| format!("{:>16.2}", exponent(points)));
+        println!("  {name:<28}{}", shown.collect::<String>());
     };
     for (at, Measured { name, .. }) in first.steps.iter().enumerate() {
         print(&format!("{name}, CPU-s"), &|costs| {
@@ -303,6 +313,14 @@ fn grow(all: &[Costs]) {
         });
     }
     print("bytes read and written", &|costs| costs.traffic);
+}
+
+/// A number of edges in a few characters.
+fn short(edges: u64) -> String {
+    match edges {
+        0..1_000_000 => format!("{} k", edges / 1_000),
+        _ => format!("{} M", edges / 1_000_000),
+    }
 }
 
 /// The slope of the line through the logarithms of points, by least squares.
