@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Workplace, finish};
 
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 17] = [
     &[],
     &["import"],
     &["train"],
@@ -13,6 +13,7 @@ const COMMANDS: [&[&str]; 16] = [
     &["neighbors"],
     &["score"],
     &["export"],
+    &["combine"],
     &["check"],
     &["config"],
     &["config", "schema"],

@@ -13,6 +13,7 @@ mod bench;
 mod bombs;
 mod bounds;
 mod browser;
+mod combine;
 mod command_line;
 mod crash;
 mod device;

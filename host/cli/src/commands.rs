@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod cluster;
+pub(crate) mod combine;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod eval;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Map(map::Args),
     Score(score::Args),
     Export(export::Args),
+    Combine(combine::Args),
     Check(check::Args),
     #[command(subcommand)]
     Config(config::Command),
@@ -69,6 +71,7 @@ pub(crate) fn run(command: Command, tree: clap::Command, terminal: Terminal) -> 
         Command::Map(args) => map::run(&args, terminal),
         Command::Score(args) => score::run(&args, terminal),
         Command::Export(args) => export::run(&args, terminal),
+        Command::Combine(args) => combine::run(&args, terminal),
         Command::Check(args) => check::run(&args, terminal),
         Command::Config(command) => config::run(&command),
         Command::Plugin(command) => plugin::run(&command, terminal),

@@ -26,6 +26,8 @@ pub struct ParamTensor {
     pub name: String,
     /// Shape in checkpoints.
     pub shape: Vec<usize>,
+    /// Floats of the embeddings that it is for.
+    pub dimension: usize,
     /// Values; a row per relation, or a single row.
     pub values: SharedRows,
     /// Adagrad's accumulators, laid out as the values.
@@ -33,13 +35,19 @@ pub struct ParamTensor {
 }
 
 impl ParamTensor {
-    fn new(name: String, shape: Vec<usize>, rows: usize, values: Vec<f32>) -> Self {
+    fn new(
+        name: String,
+        shape: Vec<usize>,
+        (rows, dimension): (usize, usize),
+        values: Vec<f32>,
+    ) -> Self {
         let width = values.len() / rows.max(1);
         let values = SharedRows::from_vec(values, width);
         let adagrad = SharedRows::zeros(rows, width);
         Self {
             name,
             shape,
+            dimension,
             values,
             adagrad,
         }
@@ -132,9 +140,9 @@ impl Params {
             let global = spec.global_emb.then(|| {
                 let name = format!("entities/{}/global_embedding", entity.name);
                 let zeros = vec![0.0; entity.dimension];
-                params
-                    .tensors
-                    .push(ParamTensor::new(name, vec![entity.dimension], 1, zeros));
+                let shape = vec![entity.dimension];
+                let tensor = ParamTensor::new(name, shape, (1, entity.dimension), zeros);
+                params.tensors.push(tensor);
                 params.tensors.len() - 1
             });
             params.globals.push(global);
@@ -167,8 +175,8 @@ impl Params {
             let rows = rows.unwrap_or(1);
             let draw = |row| part.row((seed, scale), [at[0], at[1], index, row as u64]);
             let values = (0..rows).flat_map(draw).collect();
-            self.tensors
-                .push(ParamTensor::new(name, shape, rows, values));
+            let tensor = ParamTensor::new(name, shape, (rows, dimension), values);
+            self.tensors.push(tensor);
         }
         let count = self.tensors.len() - first;
         (count > 0).then_some(OperatorSlot { first, count })

@@ -36,6 +36,7 @@ pub use manifest::Manifest;
 use manifest::RunInfo;
 use metrics::Metrics;
 pub use partition_files::{PartitionFiles, Writer};
+pub use preserve::preserved_in;
 pub use read::ReadCheckpoint;
 pub use shared::SharedCheckpoint;
 pub use tensors::{

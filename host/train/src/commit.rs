@@ -1,6 +1,7 @@
 //! What a commit says of its run, and what is checked before a run goes on from one.
 
 use pbg_core::event::Resumed;
+use pbg_core::strategy::StrategyId;
 use pbg_kernels::params::{ParamTensor, Params};
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Belongs, Checkpoint, PartitionData, Tensor};
@@ -40,7 +41,7 @@ impl Commits {
         strategies: &Strategies,
         allowed: Allowed,
     ) -> Result<Self, RunError> {
-        let run = run_info(resolved, strategies)?;
+        let run = run_info(resolved, strategies.ids())?;
         Ok(Self { run, allowed })
     }
 
@@ -118,7 +119,10 @@ pub(crate) fn adapt(state: &mut RunState, admitted: &Admitted) {
 }
 
 /// What a commit says of its run, but for where it stands.
-pub(crate) fn run_info(resolved: &Resolved, strategies: &Strategies) -> Result<RunInfo, RunError> {
+pub(crate) fn run_info(
+    resolved: &Resolved,
+    strategies: Vec<StrategyId>,
+) -> Result<RunInfo, RunError> {
     let config = resolved.config();
     let to_toml = config.to_toml();
     Ok(RunInfo {
@@ -128,7 +132,7 @@ pub(crate) fn run_info(resolved: &Resolved, strategies: &Strategies) -> Result<R
         dataset: dictionaries(config, resolved.dataset()),
         ids: Some(resolved.ids()?),
         edges: resolved.edges_read(),
-        strategies: strategies.ids(),
+        strategies,
         storage: config.storage,
         optimizer: config.optimizer,
         within_bucket: false,
@@ -142,11 +146,7 @@ impl Resolved {
     /// # Errors
     /// When the configuration cannot be written.
     pub fn beginning(&self, strategies: &Strategies) -> Result<RunInfo, RunError> {
-        let state = serde_json::to_value(RunState::default());
-        Ok(RunInfo {
-            state: state.map_err(|e| RunError::Unwritable(e.to_string()))?,
-            ..run_info(self, strategies)?
-        })
+        beginning(self, strategies.ids())
     }
 
     /// The parameters with which a run begins, and their accumulators.
@@ -184,6 +184,18 @@ impl Resolved {
             checkpoint.write_rows(entity_type, partition, rows, Belongs::ToNext)
         })?)
     }
+}
+
+/// As [`Resolved::beginning`], where it is known which strategies there were.
+pub(crate) fn beginning(
+    resolved: &Resolved,
+    strategies: Vec<StrategyId>,
+) -> Result<RunInfo, RunError> {
+    let state = serde_json::to_value(RunState::default());
+    Ok(RunInfo {
+        state: state.map_err(|e| RunError::Unwritable(e.to_string()))?,
+        ..run_info(resolved, strategies)?
+    })
 }
 
 /// Parameters and their accumulators.

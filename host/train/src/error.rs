@@ -1,5 +1,6 @@
 //! What can end a run, by kind, so that the terminal can tell the kinds apart.
 
+mod combine;
 mod mismatch;
 mod setting;
 mod unknown;
@@ -19,6 +20,7 @@ use pbg_store::index::IndexError;
 use crate::member::ClusterError;
 use crate::memory::TooLittle;
 
+pub use combine::CombineError;
 pub use mismatch::Mismatch;
 pub use setting::SettingError;
 pub use unknown::UnknownName;
@@ -73,6 +75,9 @@ pub enum RunError {
     /// The checkpoint is sound but not of this configuration, dataset or build.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
+    /// Models do not become one.
+    #[error(transparent)]
+    Combine(#[from] CombineError),
     /// An index cannot be read or written, or is of other embeddings.
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -189,7 +194,9 @@ impl RunError {
             Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,
             Self::Index(IndexError::Busy { .. }) => ErrorKind::Locked,
             Self::Index(e) if e.is_io() => ErrorKind::Io,
-            Self::Checkpoint(_) | Self::Mismatch(_) | Self::Index(_) => ErrorKind::Checkpoint,
+            Self::Checkpoint(_) | Self::Mismatch(_) | Self::Combine(_) | Self::Index(_) => {
+                ErrorKind::Checkpoint
+            }
             Self::Strategy(fault) | Self::Step(StepError::Strategy(fault)) => match fault.cause {
                 Cause::Strategy => ErrorKind::Plugin,
                 Cause::Machine => ErrorKind::Io,

@@ -10,6 +10,7 @@ mod advice;
 mod alone;
 pub mod buffer;
 pub mod check;
+mod combine;
 mod commit;
 mod coordinator;
 pub mod draws;
@@ -51,6 +52,7 @@ mod work;
 mod workers;
 
 pub use check::CheckReport;
+pub use combine::{Combination, combine, last_versions};
 pub use error::{ErrorKind, RunError};
 pub use evaluate::predict::{
     Approach, PredictOptions, Prediction, Predictions, Predictor, Question, Unanswerable,

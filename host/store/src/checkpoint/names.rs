@@ -19,6 +19,12 @@ pub(super) fn preserved(epoch: u32) -> String {
     format!("{PRESERVED}{epoch}")
 }
 
+/// The epoch of whose end a folder of this name is preserved.
+pub(super) fn parse_preserved(name: &str) -> Option<u32> {
+    let epoch = name.strip_prefix(PRESERVED)?.parse().ok()?;
+    (preserved(epoch) == name).then_some(epoch)
+}
+
 /// Name of the preserved checkpoint whose validation was best.
 pub(super) const BEST: &str = "best";
 

@@ -1,8 +1,10 @@
 //! Keeping a version for good, in a folder of its own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::{CheckpointError, MANIFEST, Manifest, SharedCheckpoint, names, partition_files, read};
+use super::{
+    CheckpointError, MANIFEST, Manifest, SharedCheckpoint, is_at, names, partition_files, read,
+};
 use crate::files::{self, FileError};
 
 impl SharedCheckpoint {
@@ -29,6 +31,23 @@ impl SharedCheckpoint {
     pub fn preserve(&self, manifest: &Manifest, epoch: u32) -> Result<(), CheckpointError> {
         preserve(self.path(), manifest, &names::preserved(epoch))
     }
+}
+
+/// The checkpoints that are preserved of ends of epochs in folder `path`, in the order of the epochs.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub fn preserved_in(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let names = names::entries(path)?;
+    let mut epochs: Vec<u32> = names
+        .iter()
+        .filter_map(|n| names::parse_preserved(n))
+        .collect();
+    epochs.sort_unstable();
+    let folders = epochs
+        .into_iter()
+        .map(|epoch| path.join(names::preserved(epoch)));
+    Ok(folders.filter(|folder| is_at(folder)).collect())
 }
 
 /// Makes `name` a checkpoint with the files of `manifest`. The files are links: none is ever written

@@ -45,6 +45,19 @@ pub enum Mismatch {
         /// As in [`Mismatch::Configuration`].
         differences: Vec<Difference>,
     },
+    /// It is of another model than one that it is to become one with.
+    #[error(
+        "{} and {} are not the same model; what differs: {}. Combine those that share these keys",
+        first.display(), checkpoint.display(), joined(differences)
+    )]
+    Models {
+        /// The checkpoint.
+        checkpoint: PathBuf,
+        /// The other one.
+        first: PathBuf,
+        /// What differs.
+        differences: Vec<Difference>,
+    },
     /// It was trained on other edges.
     #[error(
         "{} was trained on other edges: {}; `--allow-data-change` goes on all the same",

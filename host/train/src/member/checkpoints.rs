@@ -214,7 +214,7 @@ impl Member<'_> {
         }
         let state =
             serde_json::to_value(&state).map_err(|e| RunError::Unwritable(e.to_string()))?;
-        let run = commit::run_info(self.machine.resolved, &self.machine.strategies)?;
+        let run = commit::run_info(self.machine.resolved, self.machine.strategies.ids())?;
         Ok(Manifest {
             version: cut.version,
             run: RunInfo { state, ..run },

@@ -1,0 +1,258 @@
+//! One model of several: the mean of versions of a run, or a model whose scores are the sums of theirs.
+//!
+//! Called for the `combine` command. A partition of one model and the one that it becomes a part of are in memory at a
+//! time.
+
+use std::path::{Path, PathBuf};
+
+use pbg_core::model::Optimizer;
+use pbg_kernels::params::Params;
+use pbg_store::checkpoint::{
+    Checkpoint, CheckpointError, PartitionData, ReadCheckpoint, TensorRef, preserved_in,
+};
+
+use crate::commit;
+use crate::error::{CombineError, Mismatch, RunError};
+use crate::layout::TableKey;
+use crate::memory;
+use crate::resolved::Resolved;
+use crate::stored;
+use crate::tables;
+
+mod fit;
+mod joined;
+
+use joined::Joined;
+
+/// How several models become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combination {
+    /// Embeddings and parameters are means. Of versions of one run: Izmailov et al., "Averaging Weights Leads to Wider
+    /// Optima and Better Generalization", 2018.
+    Average,
+    /// Embeddings stand side by side, so that scores are sums. Of runs with seeds of their own: Xu et al., "Multiple Run
+    /// Ensemble Learning with Low-Dimensional Knowledge Graph Embeddings", 2021.
+    Concatenate,
+}
+
+/// Makes the checkpoint in folder `out` of those in `folders`, of which there is at least one; `progress` hears how many
+/// partitions of how many were read.
+///
+/// The new checkpoint has trained nothing: a run that goes on from it begins with the first epoch.
+///
+/// # Errors
+/// When a checkpoint cannot be read, they do not fit each other, `out` has a checkpoint or cannot be written.
+pub fn combine(
+    combination: Combination,
+    folders: &[PathBuf],
+    out: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Resolved, RunError> {
+    let models = Models::open(combination, folders)?;
+    let checkpoint = vacant(out)?;
+    let result = models.result(out)?;
+    memory::require("combining models", models.bytes(&result))?;
+    let types = &result.blueprint().layout.types;
+    let partitions = types.iter().map(|layout| layout.rows.len() as u64);
+    let (mut read, all) = (0, partitions.sum::<u64>() * models.all.len() as u64);
+    for (index, layout) in types.iter().enumerate() {
+        for partition in 0..layout.rows.len() as u32 {
+            let data = models.partition(&result, (index, partition), &mut || {
+                read += 1;
+                progress(read, all);
+            })?;
+            result.write_first(&checkpoint, (&layout.name, partition), data)?;
+        }
+    }
+    let tensors = commit::model(&models.parameters(&result)?);
+    let borrowed: Vec<_> = tensors
+        .iter()
+        .map(|tensor| TensorRef {
+            name: &tensor.name,
+            shape: &tensor.shape,
+            values: &tensor.values,
+        })
+        .collect();
+    checkpoint.write_model(&borrowed)?;
+    let strategies = models.all[0].checkpoint.run().strategies.clone();
+    checkpoint.commit(commit::beginning(&result, strategies)?)?;
+    Ok(result)
+}
+
+/// The last `count` versions that the run in folder `checkpoint` has kept of ends of epochs.
+///
+/// # Errors
+/// When it has fewer, or its folder cannot be read.
+pub fn last_versions(checkpoint: &Path, count: usize) -> Result<Vec<PathBuf>, RunError> {
+    ReadCheckpoint::open(checkpoint)?;
+    let mut versions = preserved_in(checkpoint).map_err(CheckpointError::from)?;
+    let Some(first) = versions.len().checked_sub(count) else {
+        return Err(CombineError::Kept {
+            checkpoint: checkpoint.to_owned(),
+            kept: versions.len(),
+            wanted: count,
+        }
+        .into());
+    };
+    Ok(versions.split_off(first))
+}
+
+/// The checkpoint in `out`, which has no version yet.
+fn vacant(out: &Path) -> Result<Checkpoint, RunError> {
+    let checkpoint = Checkpoint::open(out)?;
+    if checkpoint.run().is_some() {
+        let folder = out.to_owned();
+        return Err(CombineError::Occupied { folder }.into());
+    }
+    checkpoint.sweep()?;
+    Ok(checkpoint)
+}
+
+/// A model that takes part.
+struct Model {
+    checkpoint: ReadCheckpoint,
+    /// The configuration of the first one with the dimensions of this one.
+    resolved: Resolved,
+    params: Params,
+}
+
+/// The models that take part: the same but for their dimensions.
+struct Models {
+    combination: Combination,
+    all: Vec<Model>,
+    /// Into how many components of equal length operators cut an embedding.
+    components: usize,
+}
+
+impl Models {
+    fn open(combination: Combination, folders: &[PathBuf]) -> Result<Self, RunError> {
+        let mut all: Vec<Model> = Vec::new();
+        for folder in folders {
+            let own = stored::trained_config(folder)?;
+            let resolved = match all.first() {
+                None => Resolved::new(own.clone())?,
+                Some(first) => first
+                    .resolved
+                    .with(|config| fit::take_dimensions(config, &own))?,
+            };
+            let checkpoint = ReadCheckpoint::open(folder)?;
+            fit::same_ids(&resolved, folder, checkpoint.run())?;
+            if let Some(first) = all.first() {
+                let dimensions = combination == Combination::Average;
+                fit::same_model(first.resolved.config(), &own, folder, dimensions)?;
+            }
+            let mut params = Params::new(&resolved.blueprint().spec, own.seed);
+            commit::read_model(checkpoint.model()?, &mut params)?;
+            all.push(Model {
+                checkpoint,
+                resolved,
+                params,
+            });
+        }
+        let components = match (combination, all.first()) {
+            (Combination::Concatenate, Some(first)) => {
+                fit::additive(&first.resolved.blueprint().spec)?
+            }
+            _ => 1,
+        };
+        Ok(Self {
+            combination,
+            all,
+            components,
+        })
+    }
+
+    /// What they become, with `out` as its checkpoint.
+    fn result(&self, out: &Path) -> Result<Resolved, RunError> {
+        let configs: Vec<_> = self.all.iter().map(|m| m.resolved.config()).collect();
+        if self.combination == Combination::Concatenate {
+            fit::divisible(&configs, self.components)?;
+        }
+        self.all[0].resolved.with(|config| {
+            config.checkpoint_path = out.to_string_lossy().into_owned();
+            if self.combination == Combination::Concatenate {
+                fit::add_dimensions(config, &configs);
+            }
+        })
+    }
+
+    /// Bytes of memory that the largest partition takes.
+    fn bytes(&self, result: &Resolved) -> u64 {
+        let largest = |resolved: &Resolved| {
+            let types = resolved.blueprint().layout.types.iter();
+            let rows = types.flat_map(|t| t.rows.iter().map(|rows| rows * t.dimension as u64));
+            // Embeddings, and an accumulator of each number.
+            8 * rows.max().unwrap_or(0)
+        };
+        let own = self.all.iter().map(|model| largest(&model.resolved));
+        largest(result) + own.max().unwrap_or(0)
+    }
+
+    /// A partition of the result.
+    fn partition(
+        &self,
+        result: &Resolved,
+        (index, partition): TableKey,
+        read: &mut dyn FnMut(),
+    ) -> Result<PartitionData, RunError> {
+        let layout = &result.blueprint().layout.types[index];
+        let (rows, dim) = (layout.rows[partition as usize] as usize, layout.dimension);
+        let optimizer = match self.combination {
+            Combination::Average => layout.optimizer,
+            // Those of its numbers become the one of a row, where the result wants it, once all are there.
+            Combination::Concatenate => Optimizer::Adagrad,
+        };
+        let joined = |width| Joined::new(self.combination, (rows, width), self.components);
+        let mut embeddings = joined(dim);
+        let mut adagrad = joined(optimizer.accumulators(dim));
+        let mut data = PartitionData::default();
+        for model in &self.all {
+            let own = &model.resolved.blueprint().layout.types[index];
+            let name = &own.name;
+            let stored = &model.checkpoint;
+            if !stored.read_partition_into(name, partition, &mut data)? {
+                return Err(Mismatch::NoPartition {
+                    checkpoint: stored.path().to_owned(),
+                    entity_type: name.clone(),
+                    partition,
+                }
+                .into());
+            }
+            tables::check_shape(own, partition, &data)?;
+            data.convert(optimizer);
+            embeddings.add(&data.embeddings);
+            adagrad.add(&data.adagrad);
+            read();
+        }
+        Ok(PartitionData {
+            rows,
+            dim,
+            embeddings: embeddings.finish(),
+            optimizer,
+            adagrad: adagrad.finish(),
+        })
+    }
+
+    /// Operators and global embeddings of the result.
+    fn parameters(&self, result: &Resolved) -> Result<Params, RunError> {
+        let mut params = Params::new(&result.blueprint().spec, result.config().seed);
+        let mut values = Vec::new();
+        for (index, tensor) in params.tensors().iter().enumerate() {
+            let shape = (tensor.values.rows(), tensor.values.width());
+            // An operator may have one number for several of an embedding.
+            let parts = self.components * shape.1 / tensor.dimension;
+            let mut joined = [(); 2].map(|()| Joined::new(self.combination, shape, parts));
+            for model in &self.all {
+                let own = &model.params.tensors()[index];
+                joined[0].add(&own.to_vec());
+                joined[1].add(&own.adagrad_to_vec());
+            }
+            values.push((tensor.name.clone(), joined.map(Joined::finish)));
+        }
+        for (name, [values, adagrad]) in values {
+            let set = params.set(&name, &values, Some(&adagrad));
+            set.map_err(Mismatch::from)?;
+        }
+        Ok(params)
+    }
+}

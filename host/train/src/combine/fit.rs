@@ -1,0 +1,121 @@
+//! What models have to share to become one, and the configuration of that one.
+
+use std::path::Path;
+
+use pbg_config::Config;
+use pbg_core::model::{Comparator, Operator};
+use pbg_kernels::spec::ModelSpec;
+use pbg_store::checkpoint::manifest::RunInfo;
+
+use crate::error::{CombineError, Mismatch, RunError};
+use crate::resolved::Resolved;
+use crate::state;
+
+/// The most floats that an embedding has.
+const MAX_DIMENSION: u32 = 65536;
+
+/// Whether the ids of the checkpoint in `folder` are those of the dataset, none of which is new.
+pub(super) fn same_ids(resolved: &Resolved, folder: &Path, run: &RunInfo) -> Result<(), RunError> {
+    if run.dataset == state::dictionaries(resolved.config(), resolved.dataset()) {
+        return Ok(());
+    }
+    Err(CombineError::Dataset {
+        checkpoint: folder.to_owned(),
+        dataset: resolved.dataset().path().to_owned(),
+    }
+    .into())
+}
+
+/// Whether a configuration is of the same model as the first one, with or without its dimensions.
+pub(super) fn same_model(
+    first: &Config,
+    own: &Config,
+    folder: &Path,
+    with_dimensions: bool,
+) -> Result<(), Mismatch> {
+    let mut compared = own.clone();
+    if !with_dimensions {
+        take_dimensions(&mut compared, first);
+    }
+    let differences = first.model_differences(&compared);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Mismatch::Models {
+        checkpoint: folder.to_owned(),
+        first: first.checkpoint_path.clone().into(),
+        differences,
+    })
+}
+
+/// Into how many components operators cut an embedding, if scores of concatenated embeddings are sums.
+pub(super) fn additive(spec: &ModelSpec) -> Result<usize, CombineError> {
+    let refuse = |what: String| Err(CombineError::NotAdditive { what });
+    if !matches!(spec.comparator, Comparator::Dot | Comparator::SquaredL2) {
+        return refuse("the comparator is neither `dot` nor `squared_l2`".to_owned());
+    }
+    if spec.bias {
+        return refuse("the first number of an embedding is a bias".to_owned());
+    }
+    let mut components = 1;
+    for relation in &spec.relations {
+        let operator = relation.operator;
+        if matches!(operator, Operator::Linear | Operator::Affine) {
+            return refuse(format!("the operator `{}` is a matrix", operator.name()));
+        }
+        components = least_common_multiple(components, operator.components());
+    }
+    Ok(components)
+}
+
+fn least_common_multiple(a: usize, b: usize) -> usize {
+    let mut multiple = a;
+    while !multiple.is_multiple_of(b) {
+        multiple += a;
+    }
+    multiple
+}
+
+/// Whether every embedding has components of equal length, and those of the result are not too long.
+pub(super) fn divisible(models: &[&Config], components: usize) -> Result<(), CombineError> {
+    let refuse = |what: String| Err(CombineError::NotAdditive { what });
+    for (name, _) in models.iter().flat_map(|config| &config.entities) {
+        let dimensions = models.iter().map(|config| config.entity_dimension(name));
+        let odd = dimensions
+            .clone()
+            .find(|d| !(*d as usize).is_multiple_of(components));
+        if let Some(dimension) = odd {
+            return refuse(format!(
+                "operators cut embeddings into {components} components, and those of `{name}` have {dimension} numbers"
+            ));
+        }
+        let sum = dimensions.map(u64::from).sum::<u64>();
+        if sum > u64::from(MAX_DIMENSION) {
+            return refuse(format!(
+                "embeddings of `{name}` would have {sum} numbers, more than {MAX_DIMENSION}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Gives `config` the dimensions of another one.
+pub(super) fn take_dimensions(config: &mut Config, other: &Config) {
+    config.dimension = other.dimension;
+    for (name, entity) in &mut config.entities {
+        entity.dimension = other.entities.get(name).and_then(|other| other.dimension);
+    }
+}
+
+/// Gives `config` the sums of the dimensions of `models`.
+pub(super) fn add_dimensions(config: &mut Config, models: &[&Config]) {
+    config.dimension = models.iter().map(|model| model.dimension).sum();
+    let all = config.dimension;
+    for (name, entity) in &mut config.entities {
+        let sum = models
+            .iter()
+            .map(|model| model.entity_dimension(name))
+            .sum();
+        entity.dimension = (sum != all).then_some(sum);
+    }
+}

@@ -1,0 +1,128 @@
+//! Rows of several models on their way to those of one.
+
+use super::Combination;
+
+/// Rows that take in those of one model after the other.
+pub(super) struct Joined {
+    combination: Combination,
+    /// Numbers per row.
+    width: usize,
+    /// Into how many parts of equal length a row is cut, each of which has the same part of all models.
+    parts: usize,
+    values: Vec<f32>,
+    /// Models that are in.
+    models: usize,
+    /// Numbers of a row that are.
+    filled: usize,
+}
+
+impl Joined {
+    /// `rows` rows of `width` numbers; with [`Combination::Average`], `parts` is of no account.
+    pub(super) fn new(
+        combination: Combination,
+        (rows, width): (usize, usize),
+        parts: usize,
+    ) -> Self {
+        Self {
+            combination,
+            width,
+            parts,
+            values: vec![0.0; rows * width],
+            models: 0,
+            filled: 0,
+        }
+    }
+
+    /// Takes in the rows of the next model. Those of a mean are as wide as the result; otherwise, widths add up to it.
+    pub(super) fn add(&mut self, rows: &[f32]) {
+        self.models += 1;
+        let count = self.values.len() / self.width.max(1);
+        match self.combination {
+            Combination::Average => {
+                for (sum, value) in self.values.iter_mut().zip(rows) {
+                    *sum += value;
+                }
+            }
+            Combination::Concatenate if count > 0 => self.add_beside(rows, rows.len() / count),
+            Combination::Concatenate => {}
+        }
+    }
+
+    fn add_beside(&mut self, rows: &[f32], own: usize) {
+        let (part, own_part) = (self.width / self.parts, own / self.parts);
+        let first = self.filled / self.parts;
+        let into = self.values.chunks_exact_mut(part);
+        for (into, from) in into.zip(rows.chunks_exact(own_part)) {
+            into[first..][..own_part].copy_from_slice(from);
+        }
+        self.filled += own;
+    }
+
+    pub(super) fn finish(mut self) -> Vec<f32> {
+        if self.combination == Combination::Average {
+            let share = 1.0 / self.models.max(1) as f32;
+            self.values.iter_mut().for_each(|value| *value *= share);
+        }
+        self.values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_mean() {
+        let mut joined = Joined::new(Combination::Average, (2, 2), 1);
+        joined.add(&[1.0, 2.0, 3.0, 4.0]);
+        joined.add(&[3.0, 0.0, -3.0, 4.0]);
+        assert_eq!(joined.finish(), [2.0, 1.0, 0.0, 4.0]);
+    }
+
+    #[test]
+    fn halves_stay_halves() {
+        let mut joined = Joined::new(Combination::Concatenate, (2, 6), 2);
+        joined.add(&[1.0, 2.0, 11.0, 12.0]);
+        joined.add(&[3.0, 4.0, 5.0, 6.0, 13.0, 14.0, 15.0, 16.0]);
+        let expected = [
+            1.0, 3.0, 4.0, 2.0, 5.0, 6.0, 11.0, 13.0, 14.0, 12.0, 15.0, 16.0,
+        ];
+        assert_eq!(joined.finish(), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn inner_products_add_up(
+            parts in 1_usize..4,
+            lengths in proptest::collection::vec(1_usize..4, 1..5),
+            seed in 0_u32..1000,
+        ) {
+            let rows = 3;
+            let widths: Vec<_> = lengths.iter().map(|length| length * parts).collect();
+            let mut number = seed;
+            let mut draw = || {
+                number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (number >> 28) as f32 - 8.0
+            };
+            let models: Vec<Vec<f32>> = widths
+                .iter()
+                .map(|width| (0..rows * width).map(|_| draw()).collect())
+                .collect();
+            let shape = (rows, widths.iter().sum());
+            let mut joined = Joined::new(Combination::Concatenate, shape, parts);
+            models.iter().for_each(|rows| joined.add(rows));
+            let joined = joined.finish();
+            let dot = |values: &[f32], width: usize, a: usize, b: usize| -> f32 {
+                let (a, b) = (&values[a * width..][..width], &values[b * width..][..width]);
+                a.iter().zip(b).map(|(x, y)| x * y).sum()
+            };
+            for (a, b) in [(0, 1), (1, 2), (2, 2)] {
+                let of_all = models.iter().zip(&widths);
+                let sum: f32 = of_all.map(|(values, &width)| dot(values, width, a, b)).sum();
+                prop_assert_eq!(dot(&joined, shape.1, a, b), sum);
+            }
+        }
+    }
+}
