@@ -13,6 +13,7 @@ import pbg_host
 import polars
 import pyarrow as pa
 import pytest
+from conftest import edges
 
 
 @pytest.fixture(scope="module")
@@ -248,3 +249,33 @@ def test_metrics_are_a_table(model: pbg_host.Model) -> None:
             call(model.config["checkpoint_path"], "epoch_finish")
     with pytest.raises(pbg_host.CheckpointError):
         pbg_host.metrics("nowhere")
+
+
+def test_models_become_one(keys: dict[str, Any], tmp_path: Path) -> None:
+    pbg_host.import_edges(keys, edges={"train": edges(1000)})
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for seed, folder in enumerate(folders):
+        own = {"checkpoint_path": folder, "seed": seed, "comparator": "dot"}
+        versions_kept = {"num_epochs": 3, "checkpoint_preservation_interval": 1}
+        pbg_host.train({**keys, **own, **versions_kept}, progress=False)
+    mean = pbg_host.combine("average", folders[0], tmp_path / "mean", last=3)
+    versions = [pbg_host.Model(folders[0] / f"epoch_{epoch}") for epoch in (1, 2, 3)]
+    rows = [model.embeddings("all") for model in versions]
+    found = mean.embeddings("all")
+    np.testing.assert_allclose(found, np.mean(rows, axis=0), rtol=1e-4, atol=1e-6)
+
+    both = pbg_host.combine("concatenate", folders, tmp_path / "both")
+    edge = ("e1", "r0", "e2")
+    expected = sum(pbg_host.Model(folder).score(*edge) for folder in folders)
+    assert both.score(*edge) == pytest.approx(expected, rel=1e-4)
+
+    with pytest.raises(pbg_host.UsageError, match="neither"):
+        pbg_host.combine("sum", folders, tmp_path / "x")  # type: ignore[arg-type]
+    with pytest.raises(pbg_host.UsageError, match="stays as it is"):
+        pbg_host.combine("average", folders[0], tmp_path / "x")
+    with pytest.raises(pbg_host.UsageError, match="one run"):
+        pbg_host.combine("average", folders, tmp_path / "x", last=2)
+    with pytest.raises(pbg_host.CheckpointError, match="keeps 3 versions"):
+        pbg_host.combine("average", folders[0], tmp_path / "x", last=4)
+    with pytest.raises(pbg_host.CheckpointError, match="already"):
+        pbg_host.combine("average", folders, tmp_path / "both")

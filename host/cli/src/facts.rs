@@ -16,12 +16,19 @@ pub(crate) fn of_model(config: &Config, loss: Option<&str>) -> Vec<(String, Stri
     facts.add("dimension", config.dimension);
     let operators = config.relations.iter().map(|r| r.operator.clone());
     facts.add("operator", names(operators));
+    if let Some(scale) = config.operator_init_scale {
+        facts.add("operators begin", format!("at random, {scale}"));
+    }
     facts.add("comparator", name(config.comparator));
     facts.add("loss", loss.unwrap_or(&config.loss_fn));
     facts.add("optimizer", name(config.optimizer));
     facts.add("lr", config.lr);
     if let Some(lr) = config.relation_lr {
         facts.add("lr of relations", lr);
+    }
+    if config.regularization_coef > 0.0 {
+        let (kind, weight) = (name(config.regularizer), config.regularization_coef);
+        facts.add("regularizer", format!("{weight} x {kind}"));
     }
     if config.relation_prediction > 0.0 {
         facts.add("relation prediction", config.relation_prediction);

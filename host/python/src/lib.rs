@@ -4,6 +4,7 @@
 //! package beside this crate (`package/pbg_host`) gives them types and documentation. Python runs on while this works,
 //! and failures are its exceptions ([`errors`]).
 
+mod combine;
 mod config;
 mod edges;
 mod errors;
@@ -39,6 +40,7 @@ pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(front::start, module)?)?;
     module.add_function(wrap_pyfunction!(front::compile_for_parent, module)?)?;
     module.add_function(wrap_pyfunction!(edges::import_edges, module)?)?;
+    module.add_function(wrap_pyfunction!(combine::combine, module)?)?;
     module.add_function(wrap_pyfunction!(orders::compare_orders, module)?)?;
     module.add_function(wrap_pyfunction!(orders::plan_order, module)?)?;
     module.add_class::<function::FunctionOrder>()?;

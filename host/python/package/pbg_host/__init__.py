@@ -17,6 +17,7 @@ from pbg_plugin import Pass
 from . import errors, orders, pbg
 from ._build import build
 from ._check import check
+from ._combine import combine
 from ._config import Config, ConfigLike
 from ._edges import EdgeSource, import_edges
 from ._functions import Finding, PluginLike
@@ -76,6 +77,7 @@ __all__ = [
     "check",
     "check_loss",
     "check_order",
+    "combine",
     "errors",
     "evaluate",
     "import_edges",

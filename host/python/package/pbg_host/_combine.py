@@ -1,0 +1,39 @@
+"""One model of several."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Union, get_args
+
+from . import _native
+from ._arguments import whole_or_none
+from ._model import Model
+from .errors import UsageError
+
+How = Literal["average", "concatenate"]
+Folder = Union[str, "os.PathLike[str]"]
+
+
+def combine(
+    how: How, checkpoints: Folder | Sequence[Folder], /, out: Folder, *, last: int | None = None
+) -> Model:
+    """Makes one model of several, a checkpoint in the folder `out`, and returns it.
+
+    `"average"` takes the mean of embeddings and parameters: of versions of one run, which `checkpoint_preservation_interval`
+    keeps and of which `last` counts those that take part. `"concatenate"` sets embeddings side by side, so that scores are
+    the sums of scores: of models that were trained apart, with seeds of their own.
+
+        pbg_host.combine("average", "model", "mean", last=8)
+        pbg_host.combine("concatenate", ["mean_1", "mean_2", "mean_3"], "sum").evaluate("test")
+    """
+    if how not in get_args(How):
+        raise UsageError(f'combine: {how!r} is neither "average" nor "concatenate"')
+    if isinstance(checkpoints, (str, os.PathLike)):
+        checkpoints = [checkpoints]
+    count = whole_or_none("last", last, 2)
+    if count is not None and len(checkpoints) != 1:
+        raise UsageError("last is for the versions of one run")
+    _native.combine(how == "average", [Path(c) for c in checkpoints], count, Path(out))
+    return Model(os.fspath(out))
