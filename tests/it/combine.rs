@@ -102,7 +102,8 @@ fn the_mean_of_versions_is_one_of_their_numbers() {
     ];
     let said = place.run(last).succeeds();
     assert_eq!(said.stdout, "wrote model/mean: the mean of 3 models\n");
-    place.run(combine("average", &versions, "mean")).succeeds();
+    let again = place.run(combine("average", &versions, "mean")).succeeds();
+    assert_eq!(again.stderr, "");
     assert_eq!(place.committed("mean"), place.committed("model/mean"));
     let means = tensors(&place, "model/mean");
     let all = versions.map(|version| tensors(&place, version));
@@ -117,6 +118,13 @@ fn the_mean_of_versions_is_one_of_their_numbers() {
             );
         }
     }
+    train(&place, "other", &["seed=8"]);
+    let mixed = place.run(combine("average", &["model", "other"], "mixed"));
+    let warned = mixed.succeeds().stderr;
+    assert!(
+        warned.starts_with("warning: ") && warned.contains("different seeds"),
+        "{warned}"
+    );
     // It is a checkpoint like any other: it can be ranked, and trained on; and the run beside it is what it was.
     let eval = ["eval", "model/mean", "--edges", "test", "--json"];
     let ranks = place.run(eval).succeeds();
@@ -211,12 +219,12 @@ fn what_does_not_fit_is_told_in_a_line() {
         &["`linear` is a matrix"],
     );
     fails("concatenate", &["one", "nowhere"], 5, &["nowhere"]);
-    fails("average", &["one"], 2, &["--last"]);
+    fails("average", &["one"], 2, &["`last`"]);
     fails(
         "average",
         &["one", "even", "--last", "2"],
         2,
-        &["--last", "one run"],
+        &["`last`", "one run"],
     );
     fails(
         "average",

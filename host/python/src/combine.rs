@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use pbg_session::{Failure, FailureKind};
-use pbg_train::{Combination, last_versions};
+use pbg_session::combine;
+use pbg_train::Combination;
 use pyo3::prelude::*;
 
 use crate::front::work;
@@ -13,23 +13,17 @@ use crate::front::work;
 pub(crate) fn combine(
     py: Python<'_>,
     average: bool,
-    mut checkpoints: Vec<PathBuf>,
+    checkpoints: Vec<PathBuf>,
     last: Option<u32>,
     out: PathBuf,
 ) -> PyResult<()> {
-    work(py, |_| {
-        if let (Some(last), [run]) = (last, &checkpoints[..]) {
-            checkpoints = last_versions(run, last as usize)?;
-        }
-        if checkpoints.len() < 2 {
-            let text = "one model stays as it is: name several, or last=N versions of a run";
-            return Err(Failure::message(FailureKind::Usage, text));
-        }
-        let combination = match average {
-            true => Combination::Average,
-            false => Combination::Concatenate,
-        };
-        pbg_train::combine(combination, &checkpoints, &out, &mut |_, _| {})?;
+    let combination = match average {
+        true => Combination::Average,
+        false => Combination::Concatenate,
+    };
+    work(py, |front| {
+        let models = combine::models(checkpoints, last)?;
+        combine::combine(combination, &models, &out, front, &mut |_, _| {})?;
         Ok(())
     })
 }

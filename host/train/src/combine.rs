@@ -35,6 +35,15 @@ pub enum Combination {
     Concatenate,
 }
 
+/// What several models became.
+#[derive(Clone, Debug)]
+pub struct Combined {
+    /// The new model.
+    pub resolved: Resolved,
+    /// Whether they began with different seeds.
+    pub other_seeds: bool,
+}
+
 /// Makes the checkpoint in folder `out` of those in `folders`, of which there is at least one; `progress` hears how many
 /// partitions of how many were read.
 ///
@@ -47,7 +56,7 @@ pub fn combine(
     folders: &[PathBuf],
     out: &Path,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Resolved, RunError> {
+) -> Result<Combined, RunError> {
     let models = Models::open(combination, folders)?;
     let checkpoint = vacant(out)?;
     let result = models.result(out)?;
@@ -76,7 +85,11 @@ pub fn combine(
     checkpoint.write_model(&borrowed)?;
     let strategies = models.all[0].checkpoint.run().strategies.clone();
     checkpoint.commit(commit::beginning(&result, strategies)?)?;
-    Ok(result)
+    let first = models.all[0].seed;
+    Ok(Combined {
+        resolved: result,
+        other_seeds: models.all.iter().any(|model| model.seed != first),
+    })
 }
 
 /// The last `count` versions that the run in folder `checkpoint` has kept of ends of epochs.
@@ -113,6 +126,7 @@ struct Model {
     checkpoint: ReadCheckpoint,
     /// The configuration of the first one with the dimensions of this one.
     resolved: Resolved,
+    seed: u64,
     params: Params,
 }
 
@@ -146,6 +160,7 @@ impl Models {
             all.push(Model {
                 checkpoint,
                 resolved,
+                seed: own.seed,
                 params,
             });
         }

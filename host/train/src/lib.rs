@@ -52,7 +52,7 @@ mod work;
 mod workers;
 
 pub use check::CheckReport;
-pub use combine::{Combination, combine, last_versions};
+pub use combine::{Combination, Combined, combine, last_versions};
 pub use error::{ErrorKind, RunError};
 pub use evaluate::predict::{
     Approach, PredictOptions, Prediction, Predictions, Predictor, Question, Unanswerable,

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
-use pbg_train::{Combination, combine, last_versions};
+use pbg_session::combine;
+use pbg_train::Combination;
 
-use crate::failure::{Failure, Result};
-use crate::kind::FailureKind;
+use crate::failure::Result;
 use crate::terminal::{self, Terminal};
 
 /// Make one model of several: the mean of versions of a run, or one whose scores are the sums of theirs.
@@ -60,31 +60,26 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         How::Average => Combination::Average,
         How::Concatenate => Combination::Concatenate,
     };
-    let checkpoints = models(args)?;
+    let models = combine::models(args.checkpoints.clone(), args.last)?;
     let bar = match terminal.interactive {
         true => ProgressBar::new(1),
         false => ProgressBar::hidden(),
     };
-    let combined = combine(combination, &checkpoints, &args.out, &mut |done, of| {
-        bar.set_length(of);
-        bar.set_position(done);
-    });
+    let combined = combine::combine(
+        combination,
+        &models,
+        &args.out,
+        &terminal,
+        &mut |done, of| {
+            bar.set_length(of);
+            bar.set_position(done);
+        },
+    );
     bar.finish_and_clear();
     let dimension = combined?.config().dimension;
-    let (out, count) = (args.out.display(), checkpoints.len());
+    let (out, count) = (args.out.display(), models.len());
     terminal::print(|to| match args.how {
         How::Average => writeln!(to, "wrote {out}: the mean of {count} models"),
         How::Concatenate => writeln!(to, "wrote {out}: {count} models, dimension {dimension}"),
     })
-}
-
-/// The checkpoints that take part.
-fn models(args: &Args) -> Result<Vec<PathBuf>> {
-    let usage = |text| Err(Failure::message(FailureKind::Usage, text));
-    match (args.last, &args.checkpoints[..]) {
-        (Some(last), [run]) => Ok(last_versions(run, last as usize)?),
-        (None, [_, _, ..]) => Ok(args.checkpoints.clone()),
-        (Some(_), _) => usage("--last is for the versions of one run"),
-        (None, _) => usage("one model stays as it is: name several, or --last N versions of a run"),
-    }
 }

@@ -33,7 +33,5 @@ def combine(
     if isinstance(checkpoints, (str, os.PathLike)):
         checkpoints = [checkpoints]
     count = whole_or_none("last", last, 2)
-    if count is not None and len(checkpoints) != 1:
-        raise UsageError("last is for the versions of one run")
     _native.combine(how == "average", [Path(c) for c in checkpoints], count, Path(out))
     return Model(os.fspath(out))
