@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pbg_session::combine;
+use pbg_session::combine as models_as_one;
 use pbg_train::Combination;
 use pyo3::prelude::*;
 
@@ -22,8 +22,8 @@ pub(crate) fn combine(
         false => Combination::Concatenate,
     };
     work(py, |front| {
-        let models = combine::models(checkpoints, last)?;
-        combine::combine(combination, &models, &out, front, &mut |_, _| {})?;
+        let models = models_as_one::models(checkpoints, last)?;
+        models_as_one::combine(combination, &models, &out, front, &mut |_, _| {})?;
         Ok(())
     })
 }
