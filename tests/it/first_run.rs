@@ -21,15 +21,7 @@ fn trained() -> Workplace {
 #[test]
 fn import_reports_what_it_made() {
     let place = Workplace::with_edges(CONFIG);
-    let report = place
-        .run([
-            "import",
-            "--edges",
-            "train=train.tsv",
-            "--edges",
-            "test=test.tsv",
-        ])
-        .succeeds();
+    let report = place.import().succeeds();
     for fact in [
         "edge set train: 324 edges",
         "edge set test: 36 edges",

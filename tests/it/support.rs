@@ -57,16 +57,14 @@ impl Workplace {
     /// A folder with `pbg.toml` and the small graph imported.
     pub(crate) fn with_dataset(config: &str) -> Self {
         let place = Self::with_edges(config);
+        place.import().succeeds();
         place
-            .run([
-                "import",
-                "--edges",
-                "train=train.tsv",
-                "--edges",
-                "test=test.tsv",
-            ])
-            .succeeds();
-        place
+    }
+
+    /// Imports the edge lists `train.tsv` and `test.tsv`.
+    pub(crate) fn import(&self) -> Finished {
+        let edges = ["--edges", "train=train.tsv", "--edges", "test=test.tsv"];
+        self.run(["import"].iter().chain(&edges))
     }
 
     /// Another folder with the same files.

@@ -58,9 +58,9 @@ pub fn combine(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Combined, RunError> {
     let models = Models::open(combination, folders)?;
-    let checkpoint = vacant(out)?;
     let result = models.result(out)?;
     memory::require("combining models", models.bytes(&result))?;
+    let checkpoint = vacant(out)?;
     let types = &result.blueprint().layout.types;
     let partitions = types.iter().map(|layout| layout.rows.len() as u64);
     let (mut read, all) = (0, partitions.sum::<u64>() * models.all.len() as u64);
@@ -74,14 +74,7 @@ pub fn combine(
         }
     }
     let tensors = commit::model(&models.parameters(&result)?);
-    let borrowed: Vec<_> = tensors
-        .iter()
-        .map(|tensor| TensorRef {
-            name: &tensor.name,
-            shape: &tensor.shape,
-            values: &tensor.values,
-        })
-        .collect();
+    let borrowed: Vec<_> = tensors.iter().map(TensorRef::from).collect();
     checkpoint.write_model(&borrowed)?;
     let strategies = models.all[0].checkpoint.run().strategies.clone();
     checkpoint.commit(commit::beginning(&result, strategies)?)?;
@@ -110,7 +103,7 @@ pub fn last_versions(checkpoint: &Path, count: usize) -> Result<Vec<PathBuf>, Ru
     Ok(versions.split_off(first))
 }
 
-/// The checkpoint in `out`, which has no version yet.
+/// The checkpoint in `out`, which has no version yet; once all else is known to fit, so that nothing is left there otherwise.
 fn vacant(out: &Path) -> Result<Checkpoint, RunError> {
     let checkpoint = Checkpoint::open(out)?;
     if checkpoint.run().is_some() {

@@ -344,15 +344,7 @@ impl TableStore for DiskTables {
     }
 
     fn begin(&self, cut: Cut) -> Result<(), RunError> {
-        let tensors: Vec<TensorRef<'_>> = cut
-            .model
-            .iter()
-            .map(|t| TensorRef {
-                name: &t.name,
-                shape: &t.shape,
-                values: &t.values,
-            })
-            .collect();
+        let tensors: Vec<TensorRef<'_>> = cut.model.iter().map(TensorRef::from).collect();
         self.checkpoint.write_model(&tensors)?;
         Ok(self.checkpoint.begin(cut.run, cut.metrics_length)?)
     }

@@ -50,6 +50,16 @@ pub struct Tensor {
     pub values: Vec<f32>,
 }
 
+impl<'a> From<&'a Tensor> for TensorRef<'a> {
+    fn from(tensor: &'a Tensor) -> Self {
+        Self {
+            name: &tensor.name,
+            shape: &tensor.shape,
+            values: &tensor.values,
+        }
+    }
+}
+
 /// A header's entry.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {

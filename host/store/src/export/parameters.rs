@@ -21,14 +21,7 @@ impl Export<'_> {
             _ if tensors.is_empty() => Vec::new(),
             ExportFormat::Npy => self.parameter_arrays(&tensors)?,
             ExportFormat::Safetensors => vec![self.write("parameters.safetensors", |path| {
-                let borrowed: Vec<_> = tensors
-                    .iter()
-                    .map(|t| TensorRef {
-                        name: &t.name,
-                        shape: &t.shape,
-                        values: &t.values,
-                    })
-                    .collect();
+                let borrowed: Vec<_> = tensors.iter().copied().map(TensorRef::from).collect();
                 tensors::write(path, &borrowed, &[])?;
                 Ok(crate::files::sync(path)?)
             })?],

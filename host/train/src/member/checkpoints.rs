@@ -198,14 +198,7 @@ impl Member<'_> {
             files.extend([shared::in_manifest(name, key.1, &file)]);
         }
         let model = commit::model(&self.machine.params);
-        let tensors: Vec<TensorRef<'_>> = model
-            .iter()
-            .map(|t| TensorRef {
-                name: &t.name,
-                shape: &t.shape,
-                values: &t.values,
-            })
-            .collect();
+        let tensors: Vec<TensorRef<'_>> = model.iter().map(TensorRef::from).collect();
         files.extend([tables.files.write_model(cut.version, &tensors)?]);
         let mut state = state_of(record, layout);
         if let Some(loss) = self.machine.strategies.loss.state() {
