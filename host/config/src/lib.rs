@@ -137,7 +137,7 @@ pub struct Config {
     pub regularizer: Regularizer,
 
     /// Weight of a further term of the loss, with dynamic relations: the cross entropy of each edge's relation among all
-    /// relations, as the operators of either side score them; 0 turns it off.
+    /// relations of both directions, as their operators score them; 0 turns it off.
     #[serde(default)]
     #[schemars(range(min = 0), extend("x-rule" = "needs `dynamic_relations`, the comparator `dot` without `bias`, and an operator that works number by number; not on a GPU"))]
     pub relation_prediction: f32,

@@ -73,7 +73,8 @@ impl Builder {
         Ok(output)
     }
 
-    /// The relation of each edge among all, by the operators of this pass; gradients go where those of the edges go.
+    /// The relation of each edge, by the operators of this pass, among all of both directions; gradients go where those
+    /// of the edges go.
     pub(super) fn predict_relations(
         &mut self,
         pass: BatchPass,
@@ -92,19 +93,20 @@ impl Builder {
             what: "predict relations",
             side: Some(side),
         };
-        let parameters = self.parameters[side as usize];
-        let inputs = [input, other.rows, parameters, self.attributes];
+        let [own, opposite] = [side, side.other()].map(|side| self.parameters[side as usize]);
+        let inputs = [input, other.rows, own, opposite, self.attributes];
         self.node(name, Operation::PredictRelations, &inputs, &[])?;
         let width = parameter_width(self.step_spec().operator, self.step_spec().dimension[1]);
         let of_edges = |last| [Dim::Chunks, Dim::Positives, last];
-        let all = [Dim::Relations(relations), Dim::Parameters(width)];
+        let both_ways = Dim::RelationsBothWays(relations);
+        let all = [both_ways, Dim::Parameters(width)];
         for (what, dims) in [
             ("relation features", &of_edges(Dim::Parameters(width))[..]),
             (
                 "relation feature gradients",
                 &of_edges(Dim::Parameters(width)),
             ),
-            ("relation scores", &of_edges(Dim::Relations(relations))),
+            ("relation scores", &of_edges(both_ways)),
             ("all relations", &all),
             ("gradients of all relations", &all),
         ] {

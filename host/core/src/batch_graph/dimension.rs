@@ -32,7 +32,9 @@ pub enum Dim {
     Touched(Side),
     /// Relations that share a template.
     Relations(usize),
-    /// Those of them that occur in a batch, at most.
+    /// Those relations in both directions, which dynamic relations have operators for.
+    RelationsBothWays(usize),
+    /// Those relations that occur in a batch, at most.
     RelationsTouched(usize),
     /// Floats per embedding.
     Embedding(usize),
@@ -94,6 +96,7 @@ impl Sizes {
             Dim::TableRows(side) => self.table_rows[side as usize],
             Dim::Touched(side) => self.touched[side as usize],
             Dim::RelationsTouched(relations) => relations.min(self.edges),
+            Dim::RelationsBothWays(relations) => 2 * relations,
             Dim::Relations(n) | Dim::Embedding(n) | Dim::Parameters(n) | Dim::Count(n) => n,
         }
     }
@@ -163,6 +166,7 @@ impl fmt::Display for Dim {
             Self::TableRows(_) => f.write_str("table rows"),
             Self::Touched(_) => f.write_str("touched rows"),
             Self::Relations(_) => f.write_str("relations"),
+            Self::RelationsBothWays(_) => f.write_str("relations of both directions"),
             Self::RelationsTouched(_) => f.write_str("touched relations"),
             Self::Embedding(n) | Self::Parameters(n) | Self::Count(n) => write!(f, "{n}"),
         }

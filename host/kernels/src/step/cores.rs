@@ -179,9 +179,10 @@ impl StepExecutor for CoreStep<'_> {
         }
         if stages.predict_relations {
             let side = stages.pass.operator_side;
-            let tensors = self.job.params.operator(self.relation(), side);
+            let directions = [side, side.other()]
+                .map(|side| self.job.params.operator(self.relation(), side));
             let relations = self.spec.relation_count();
-            self.sums.relations.begin(tensors, relations);
+            self.sums.relations.begin(directions, relations);
         }
         let dimension = self.plan.dimension;
         for (side, gather, _) in entire(stages) {
@@ -321,8 +322,11 @@ impl StepExecutor for CoreStep<'_> {
         }
         if stages.predict_relations {
             let sums = &mut *self.sums;
-            let operator = &mut sums.gradients.operators[stages.pass.operator_side as usize];
-            sums.relations.finish(operator);
+            let [lhs, rhs] = &mut sums.gradients.operators;
+            sums.relations.finish(match stages.pass.operator_side {
+                Side::Lhs => [lhs, rhs],
+                Side::Rhs => [rhs, lhs],
+            });
         }
         if stages.regularize_parameters && self.share.is_first() {
             let side = stages.pass.operator_side;

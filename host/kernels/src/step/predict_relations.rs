@@ -2,9 +2,11 @@
 //! Prediction as an Auxiliary Training Objective for Improving Multi-Relational Graph Representations", 2021, section 3).
 //!
 //! Either direction of dynamic relations is a model of its own, with operators of its own, and has a term of its own: cross
-//! entropy of the edge's relation among all relations, each scored by its operator between the two entities. An inner
-//! product after an operator that works number by number is linear in the parameters. So what two entities have to do with
-//! each other is one row, and scores of all relations are one matrix product of these rows with the parameters.
+//! entropy of the edge's relation among all relations of both directions, each scored by its operator between the two
+//! entities. So an operator learns that its relation does not hold the other way round, which is how the paper's
+//! reciprocal relations are trained. An inner product after an operator that works number by number is linear in the
+//! parameters. So what two entities have to do with each other is one row, and scores of all relations are one matrix
+//! product of these rows with the parameters.
 
 use std::ops::Range;
 
@@ -22,15 +24,17 @@ use crate::vector;
 /// What a worker keeps for it.
 #[derive(Debug)]
 pub(crate) struct RelationBuffers {
-    /// Parameters of all relations, `[relations, width]`, as the pass began.
+    /// Parameters of all relations, `[2 * relations, width]`, as the pass began: those of its operators, then those of the
+    /// other direction.
     parameters: FloatBuffer,
     /// Their gradients, summed over the slices of a pass.
     gradients: FloatBuffer,
     /// A row for each edge of a slice, `[edges, width]`: its inner product with parameters is a score.
     pub(super) features: FloatBuffer,
     pub(super) feature_gradients: FloatBuffer,
-    /// `[edges, relations]`; then their gradients.
+    /// `[edges, 2 * relations]`; then their gradients.
     scores: FloatBuffer,
+    /// Of one direction.
     relations: usize,
     width: usize,
 }
@@ -71,25 +75,33 @@ impl RelationBuffers {
         all.iter().map(|buffer| 4 * buffer.floats()).sum()
     }
 
-    /// Copies the parameters of `relations` relations; gradients are zero.
-    pub(super) fn begin(&mut self, tensors: &[ParamTensor], relations: usize) {
+    /// Copies the parameters of `relations` relations, those of the pass before those of the other direction; gradients
+    /// are zero.
+    pub(super) fn begin(&mut self, directions: [&[ParamTensor]; 2], relations: usize) {
         self.relations = relations;
-        self.width = tensors.iter().map(|tensor| tensor.values.width()).sum();
-        let floats = self.relations * self.width;
+        self.width = directions[0].iter().map(|t| t.values.width()).sum();
+        let floats = self.classes() * self.width;
         self.parameters.reserve(floats);
         self.gradients.reserve(floats);
-        let rows = self.parameters.as_mut_slice()[..floats].chunks_exact_mut(self.width.max(1));
-        for (relation, row) in rows.enumerate() {
-            operators::read_packed(tensors, relation, row);
+        let mut rows = self.parameters.as_mut_slice()[..floats].chunks_exact_mut(self.width.max(1));
+        for tensors in directions {
+            for (relation, row) in rows.by_ref().take(relations).enumerate() {
+                operators::read_packed(tensors, relation, row);
+            }
         }
         self.gradients.as_mut_slice()[..floats].fill(0.0);
+    }
+
+    /// Among which a relation is predicted.
+    fn classes(&self) -> usize {
+        2 * self.relations
     }
 
     /// Room for `edges` edges. Their rows are the caller's to fill.
     pub(super) fn reserve(&mut self, edges: usize) {
         self.features.reserve(edges * self.width);
         self.feature_gradients.reserve(edges * self.width);
-        self.scores.reserve(edges * self.relations);
+        self.scores.reserve(edges * self.classes());
     }
 
     /// Numbers of a row.
@@ -101,8 +113,8 @@ impl RelationBuffers {
     pub(super) fn differentiate(&mut self, targets: &Targets<'_>) -> Result<f64, StepError> {
         let edges = targets.relations.len();
         let of_edges = Block::one(0, edges, self.width);
-        let of_relations = Block::one(0, self.relations, self.width);
-        let of_scores = Block::one(0, edges, self.relations);
+        let of_relations = Block::one(0, self.classes(), self.width);
+        let of_scores = Block::one(0, edges, self.classes());
         let Self {
             parameters,
             gradients,
@@ -136,12 +148,14 @@ impl RelationBuffers {
         Ok(loss)
     }
 
-    /// Adds the gradients of the pass to the sums of its operator.
-    pub(super) fn finish(&self, sums: &mut OperatorGradients) {
-        let floats = self.relations * self.width;
-        let rows = self.gradients.as_slice()[..floats].chunks_exact(self.width.max(1));
-        for (relation, gradient) in (0..).zip(rows) {
-            vector::add(sums.per_edge.row_mut(relation), gradient);
+    /// Adds the gradients of the pass to the sums of operators, in the order of `begin`.
+    pub(super) fn finish(&self, directions: [&mut OperatorGradients; 2]) {
+        let floats = self.classes() * self.width;
+        let mut rows = self.gradients.as_slice()[..floats].chunks_exact(self.width.max(1));
+        for sums in directions {
+            for (relation, gradient) in (0..).zip(rows.by_ref().take(self.relations)) {
+                vector::add(sums.per_edge.row_mut(relation), gradient);
+            }
         }
     }
 }

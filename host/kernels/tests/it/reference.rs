@@ -240,21 +240,26 @@ impl Model {
         total + f64::from(self.spec.regularization_coef) * self.n3(edges)
     }
 
-    /// Cross entropy of the relation of edge `i` among all, by the operators with which `side` is replaced.
+    /// Cross entropy of the relation of edge `i`, by the operators with which `side` is replaced, among all relations of
+    /// both directions.
     fn relation_loss(&self, edges: &Edges, side: Side, i: usize) -> f64 {
         let weight = f64::from(self.spec.relation_prediction);
         if weight == 0.0 {
             return 0.0;
         }
-        let score = |relation: usize| {
-            let [lhs, rhs] = Side::BOTH
-                .map(|end| self.adjusted(end, side, relation as u32, edges.sides[end as usize][i]));
-            self.compare(&lhs, &rhs)
-        };
-        let relation = edges.relations[i] as usize;
-        let all = 0..self.spec.relation_count();
-        let others: Vec<f64> = all.filter(|&r| r != relation).map(score).collect();
-        weight * row_loss(LossKind::Softmax, score(relation), &others, others.len())
+        let relation = edges.relations[i];
+        let [x, y] = [side.other(), side]
+            .map(|end| self.embed(end, relation, edges.sides[end as usize][i]));
+        let score = |direction, relation| self.compare(&self.operate(direction, relation, &x), &y);
+        let all = Side::BOTH.into_iter().flat_map(|direction| {
+            (0..self.spec.relation_count() as u32).map(move |relation| (direction, relation))
+        });
+        let own = (side.other(), relation);
+        let others: Vec<f64> = all
+            .filter(|class| *class != own)
+            .map(|(direction, relation)| score(direction, relation))
+            .collect();
+        weight * row_loss(LossKind::Softmax, score(own.0, own.1), &others, others.len())
     }
 
     fn n3(&self, edges: &Edges) -> f64 {
