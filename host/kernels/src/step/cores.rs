@@ -179,8 +179,8 @@ impl StepExecutor for CoreStep<'_> {
         }
         if stages.predict_relations {
             let side = stages.pass.operator_side;
-            let directions = [side, side.other()]
-                .map(|side| self.job.params.operator(self.relation(), side));
+            let directions =
+                [side, side.other()].map(|side| self.job.params.operator(self.relation(), side));
             let relations = self.spec.relation_count();
             self.sums.relations.begin(directions, relations);
         }

@@ -248,18 +248,16 @@ impl Model {
             return 0.0;
         }
         let relation = edges.relations[i];
-        let [x, y] = [side.other(), side]
-            .map(|end| self.embed(end, relation, edges.sides[end as usize][i]));
-        let score = |direction, relation| self.compare(&self.operate(direction, relation, &x), &y);
+        let [x, y] =
+            [side.other(), side].map(|end| self.embed(end, relation, edges.sides[end as usize][i]));
+        let score =
+            |(direction, relation)| self.compare(&self.operate(direction, relation, &x), &y);
+        let own = (side.other(), relation);
         let all = Side::BOTH.into_iter().flat_map(|direction| {
             (0..self.spec.relation_count() as u32).map(move |relation| (direction, relation))
         });
-        let own = (side.other(), relation);
-        let others: Vec<f64> = all
-            .filter(|class| *class != own)
-            .map(|(direction, relation)| score(direction, relation))
-            .collect();
-        weight * row_loss(LossKind::Softmax, score(own.0, own.1), &others, others.len())
+        let others: Vec<f64> = all.filter(|class| *class != own).map(score).collect();
+        weight * row_loss(LossKind::Softmax, score(own), &others, others.len())
     }
 
     fn n3(&self, edges: &Edges) -> f64 {

@@ -30,23 +30,14 @@ use pbg_train::{
 use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
 use serde_json::Value;
 
-#[path = "together/faults.rs"]
 mod faults;
-#[path = "together/fixed.rs"]
 mod fixed;
-#[path = "together/grown.rs"]
 mod grown;
-#[path = "together/kept.rs"]
 mod kept;
-#[path = "together/losses.rs"]
 mod losses;
-#[path = "together/memory.rs"]
 mod memory;
-#[path = "together/parameters.rs"]
 mod parameters;
-#[path = "together/ranking.rs"]
 mod ranking;
-#[path = "together/refused.rs"]
 mod refused;
 
 use memory::{Connection, Hub};
