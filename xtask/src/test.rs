@@ -4,8 +4,8 @@ use std::env;
 use std::ffi::OsString;
 use std::num::NonZero;
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::process::Command;
-use std::sync::mpsc::{self, Sender};
 use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::Result;
@@ -40,11 +40,21 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
             setup::for_tests(repo)?;
             wheel::environment(repo)
         });
-        let checked = compile(repo, times);
+        let checked = compile(repo, times).and_then(|()| lint(repo, times));
         let waited = times.step("waiting for what tests need", || joined(set_up));
         checked.and(waited)
     })?;
-    times.step("running the tests, and linting beside them", || all(repo))
+    let python = times.step("making and installing the wheel", || {
+        let wheel = wheel::pack(repo)?;
+        wheel::install(repo, &wheel)
+    })?;
+    times.step("running the tests", || all(repo, &python))?;
+    times.step("running the examples in the documentation", || {
+        let mut cargo = repo.cargo("test");
+        // rustdoc does not pass on the linker arguments that let other programs find libtorch.
+        cargo.env("LD_LIBRARY_PATH", with_libtorch(repo));
+        step::run(cargo.args(["--release", "--workspace", "--doc"]), SEE_ABOVE)
+    })
 }
 
 fn compile(repo: &Repo, times: &mut Times) -> Result<()> {
@@ -72,30 +82,20 @@ fn compile(repo: &Repo, times: &mut Times) -> Result<()> {
     })
 }
 
-/// Clippy, for one package at a time: it takes the time in which tests wait.
-fn lint(repo: &Repo) -> Result<String> {
-    let mut cargo = repo.cargo("clippy");
-    cargo.args(["--release", "--workspace", "--all-targets", "--jobs", "1"]);
-    step::output(cargo.args(["--", "-Dwarnings"]), SEE_ABOVE)
-}
-
-/// The tests of all packages but the program, and the examples in their documentation.
-fn crates(repo: &Repo) -> Result<String> {
-    let mut cargo = tests(repo);
-    let mut said = step::output(cargo.args(["--workspace", "--exclude", PROGRAM]), SEE_ABOVE)?;
-    let mut cargo = repo.cargo("test");
-    // rustdoc does not pass on the linker arguments that let other programs find libtorch.
-    cargo.env("LD_LIBRARY_PATH", with_libtorch(repo));
-    said += &step::output(cargo.args(["--release", "--workspace", "--doc"]), SEE_ABOVE)?;
-    Ok(said)
-}
-
-/// Makes the wheel, says so by dropping `packed`, and runs the tests of what it installs.
-fn package(repo: &Repo, packed: Sender<()>) -> Result<String> {
-    let wheel = wheel::pack(repo)?;
-    drop(packed);
-    let python = wheel::install(repo, &wheel)?;
-    wheel::test(repo, &python)
+fn lint(repo: &Repo, times: &mut Times) -> Result<()> {
+    times.step("linting", || {
+        let mut cargo = repo.cargo("clippy");
+        step::run(
+            cargo.args([
+                "--release",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-Dwarnings",
+            ]),
+            SEE_ABOVE,
+        )
+    })
 }
 
 /// What a thread has to say, a panic included.
@@ -103,29 +103,21 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The tests with the program and, in the time that these wait, all else, whose messages follow.
-fn all(repo: &Repo) -> Result<()> {
+/// The tests with the program and, in the time that these wait, all others, whose messages follow.
+fn all(repo: &Repo, python: &Path) -> Result<()> {
     thread::scope(|scope| {
-        let crates = scope.spawn(|| crates(repo));
-        let (packed, was_packed) = mpsc::channel();
-        let package = scope.spawn(|| package(repo, packed));
-        let lints = scope.spawn(move || {
-            // Nothing is sent: this returns when the sender is dropped. Cargo lets nobody else build while it builds, so
-            // the wheel and the other tests come first.
-            let _ = was_packed.recv();
-            lint(repo)
+        let crates = scope.spawn(|| {
+            let mut cargo = tests(repo);
+            step::output(cargo.args(["--workspace", "--exclude", PROGRAM]), SEE_ABOVE)
         });
+        let package = scope.spawn(|| wheel::test(repo, python));
         let mut cargo = tests(repo);
         // Half of the time its tests wait for programs, locks and leases.
         let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
         cargo.env("RUST_TEST_THREADS", threads.to_string());
         let mut result = step::run(cargo.args(["--package", PROGRAM]), SEE_ABOVE);
-        for (what, thread) in [
-            ("the tests of the crates", crates),
-            ("the tests of the Python package", package),
-            ("the lints", lints),
-        ] {
-            step::announce(&format!("what {what} said"));
+        for (what, thread) in [("crates", crates), ("Python package", package)] {
+            step::announce(&format!("what the tests of the {what} said"));
             match joined(thread) {
                 Ok(said) => println!("{said}"),
                 // The first error ends the program with its message; this one would be lost.
