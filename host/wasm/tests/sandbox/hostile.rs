@@ -2,7 +2,7 @@
 //! names the plugin and the cause, and leaves the sandbox fit for the next plugin.
 
 use crate::support::bounds::bounded;
-use crate::support::{Guest, LOOP, list, load, pass, recorder, sandbox};
+use crate::support::{DEADLINE_MS, Guest, LOOP, list, load, pass, recorder, sandbox};
 use pbg_core::strategy::BucketOrder;
 use pbg_wasm::{Limits, Sandbox};
 
@@ -40,7 +40,7 @@ fn assert_fails_in(sandbox: &Sandbox, bytes: Vec<u8>, reasons: &[&str]) {
 #[test]
 fn loops_without_end_are_stopped_wherever_they_are() {
     let looping = || LOOP.to_owned();
-    let stopped = "took longer than 1000 ms and was stopped";
+    let stopped = format!("took longer than {DEADLINE_MS} ms and was stopped");
     let cases = [
         ("plan", Guest { plan: looping(), ..Guest::default() }),
         ("describe", Guest { describe: looping(), ..Guest::default() }),

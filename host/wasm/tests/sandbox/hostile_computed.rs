@@ -5,7 +5,7 @@ use pbg_wasm::{ComputedLoss, LoadError, LoadedLoss, PluginSource};
 use serde_json::Value;
 
 use crate::support::bounds::bounded;
-use crate::support::{LOOP, encode, own_wit, sandbox};
+use crate::support::{DEADLINE_MS, LOOP, encode, own_wit, sandbox};
 
 /// The functions of a computed loss as WebAssembly text. What a test does not replace answers
 /// losses and gradients that are 0.
@@ -162,7 +162,10 @@ fn loops_without_end_are_stopped_wherever_they_are() {
             },
         ),
     ] {
-        assert_fails(&guest, &format!("{function}: took longer than 1000 ms"));
+        assert_fails(
+            &guest,
+            &format!("{function}: took longer than {DEADLINE_MS} ms"),
+        );
     }
 }
 

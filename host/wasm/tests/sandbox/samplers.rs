@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::bounds::bounded;
 use crate::support::sampler::{Guest, draw, refuse};
-use crate::support::{LOOP, sandbox};
+use crate::support::{DEADLINE_MS, LOOP, sandbox};
 
 fn load(guest: &Guest) -> Result<LoadedSampler, LoadError> {
     let source = PluginSource::Bytes {
@@ -63,7 +63,7 @@ fn a_good_sampler_draws_everything() {
 
 #[test]
 fn loops_without_end_are_stopped_wherever_they_are() {
-    let stopped = |function: &str| format!(": {function}: took longer than 1000 ms");
+    let stopped = |function: &str| format!(": {function}: took longer than {DEADLINE_MS} ms");
     let looping = || LOOP.to_owned();
     let post_return = format!(
         "(func (export \"cabi_post_pbg:plugin/relation-sampler@0.1.0#[method]sampler.next\") (param i32) {LOOP})"
