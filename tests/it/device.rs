@@ -2,6 +2,7 @@
 //! program with libtorch, which does that.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::support::graph::CONFIG;
@@ -94,4 +95,24 @@ fn a_program_that_is_alone_says_what_is_missing() {
             ],
         );
     }
+}
+
+/// Libtorch is found from where it was built, and not from everywhere.
+#[test]
+fn a_copy_that_finds_no_libtorch_says_where_it_is() {
+    let place = Workplace::with_dataset(CONFIG);
+    // Deeper than the repository's own folder of programs.
+    let folder = place.path("opt/pbg/bin");
+    fs::create_dir_all(&folder).unwrap();
+    let built = Path::new(env!("CARGO_BIN_EXE_pbg-host"));
+    for name in ["pbg-host", "pbg-host-torch"] {
+        fs::copy(built.with_file_name(name), folder.join(name)).unwrap();
+    }
+    let mut command = Command::new(folder.join("pbg-host"));
+    command
+        .current_dir(place.path(""))
+        .args(["check", "--set", "execution.precision=bf16"])
+        .env_remove("LD_LIBRARY_PATH");
+    let words = ["execution.precision", "libtorch_cpu.so", "LD_LIBRARY_PATH"];
+    finish(&mut command).fails(8, &words);
 }

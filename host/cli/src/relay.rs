@@ -7,7 +7,7 @@
 use std::env;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
@@ -24,10 +24,25 @@ const WITHOUT: &str = "PBG_HOST_WITHOUT_LIBTORCH";
 /// Goes on with libtorch, which `what` needs; `without` says what does not.
 ///
 /// # Errors
-/// When the other program cannot be started.
+/// When the other program cannot be started, or does not find libtorch.
 pub(crate) fn to_libtorch(what: &str, without: &str) -> Result<()> {
     if pbg_train::has_libtorch() {
         return Ok(());
+    }
+    if let Ok(path) = beside() {
+        let missing = missing_libraries(&path);
+        if !missing.is_empty() {
+            let text = format!(
+                "{what} needs libtorch, which {} does not find: {}",
+                path.display(),
+                missing.join(", ")
+            );
+            let help = format!(
+                "`cargo xtask build` puts libtorch where `target/release/{WITH_LIBTORCH}` finds it; for a copy elsewhere \
+                 name its folder, as in `LD_LIBRARY_PATH=.deps/libtorch/lib`; {without}"
+            );
+            return Err(Failure::message(FailureKind::Io, text).help(help));
+        }
     }
     let (place, error) = match beside() {
         Ok(path) => (
@@ -43,6 +58,19 @@ pub(crate) fn to_libtorch(what: &str, without: &str) -> Result<()> {
     Err(Failure::new(FailureKind::Io, error)
         .context(text)
         .help(help))
+}
+
+/// The libraries that the system's loader does not find for a program, which it is asked for without starting it.
+/// Other loaders start it: without arguments, which prints its help. Then none is missing.
+fn missing_libraries(program: &Path) -> Vec<String> {
+    let mut command = Command::new(program);
+    command.env("LD_TRACE_LOADED_OBJECTS", "1");
+    // That it cannot be started is said by whoever starts it.
+    let said = command.output().map(|output| output.stdout);
+    let said = String::from_utf8_lossy(&said.unwrap_or_default()).into_owned();
+    said.lines()
+        .filter_map(|line| Some(line.trim().strip_suffix("=> not found")?.trim().to_owned()))
+        .collect()
 }
 
 fn beside() -> io::Result<PathBuf> {
