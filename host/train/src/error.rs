@@ -222,4 +222,9 @@ impl RunError {
             | Self::Unwritable(_) => ErrorKind::Internal,
         }
     }
+
+    /// Whether a file of the checkpoint is not there.
+    pub(crate) fn is_missing_file(&self) -> bool {
+        matches!(self, Self::Checkpoint(CheckpointError::File(file)) if file.is_not_found())
+    }
 }

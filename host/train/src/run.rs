@@ -144,7 +144,8 @@ impl Resolved {
         loop {
             let before = (allowed, earlier);
             let mut member = Member::join(self, strategies, cluster, before, stop, emit)?;
-            match train(&mut member, stop) {
+            let ended = train(&mut member, stop).map_err(|error| member.cause(error));
+            match ended {
                 Err(RunError::Cluster(error)) if error.may_rejoin() => {
                     member.tell_lost(&error);
                     in_vain = if member.has_trained() { 0 } else { in_vain + 1 };

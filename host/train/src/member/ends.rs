@@ -76,6 +76,16 @@ impl Member<'_> {
         Ok(Outcome::Finished { version })
     }
 
+    /// What `error` comes of. A trainer that was silent for so long that others have ended its part may miss a file: they
+    /// have trained what it is of, and removed it.
+    pub(crate) fn cause(&self, error: RunError) -> RunError {
+        if !error.is_missing_file() {
+            return error;
+        }
+        // It fails where this trainer takes part no more.
+        self.record().err().unwrap_or(error)
+    }
+
     /// Says that this trainer's part has ended without its doing.
     pub(crate) fn tell_lost(&mut self, error: &ClusterError) {
         let reason = error.to_string();

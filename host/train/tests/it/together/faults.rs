@@ -60,6 +60,60 @@ fn one_that_is_evicted_joins_anew() {
     replays(&world, &config, &hub.history(), &[]);
 }
 
+/// Moves the files of embeddings from one folder to another.
+fn move_embeddings(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let name = entry.expect("an entry").file_name();
+        if name.to_string_lossy().starts_with("embeddings_") {
+            std::fs::rename(from.join(&name), to.join(&name)).expect("one file system");
+        }
+    }
+}
+
+/// What a trainer that was silent for too long still has to read, others may have trained and removed.
+#[test]
+fn one_that_is_evicted_before_it_reads_joins_anew() {
+    let world = World::new();
+    let once = world.config("together", &[("num_epochs", "1")]);
+    let hub = Arc::new(Hub::default());
+    for outcome in train(&once, &[Connection::new(&hub, 0)]) {
+        finished(&outcome);
+    }
+    // It goes on from files alone, so its first lease is of what it has to read.
+    let hub = Arc::new(Hub::default());
+    let config = world.config("together", &[]);
+    let [model, hidden] = ["together", "hidden"].map(|name| world.folder.path().join(name));
+    std::fs::create_dir(&hidden).expect("room on the disk");
+    let (shown_at, hidden_at) = (model.clone(), hidden.clone());
+    let mut is_evicted = false;
+    hub.watch(move |record| {
+        let mut trainers = record.trainers().iter();
+        let (token, _) = trainers.find(|(_, t)| !t.leases.is_empty())?;
+        let evict = || {
+            move_embeddings(&shown_at, &hidden_at);
+            record.order(Order::Evict(*token)).expect("it takes part")
+        };
+        let first = !std::mem::replace(&mut is_evicted, true);
+        first.then(evict)
+    });
+    let (stop, mut rejoined) = (AtomicBool::new(false), 0);
+    let mut watch = |event: Event| {
+        if matches!(event, Event::Rejoining { .. }) {
+            rejoined += 1;
+            move_embeddings(&hidden, &model);
+        }
+    };
+    let connection = Connection::new(&hub, 0);
+    // The ledger would say so first if it were asked for the next lease.
+    let unhurried = Cluster {
+        ahead: Some(false),
+        ..cluster(&connection, 0, 1)
+    };
+    let outcome = join(&config, &unhurried, &stop, &mut watch);
+    finished(&outcome);
+    assert_eq!(rejoined, 1);
+}
+
 #[test]
 fn what_a_dead_trainer_had_is_trained_by_others() {
     let world = World::new();
