@@ -2,7 +2,6 @@
 //! cores. The device's operations are computed in main memory here; `pbg_steps` has those of a GPU.
 
 use std::fmt::Write as _;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,10 +10,10 @@ use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
 use pbg_kernels::device::Place;
 use pbg_store::checkpoint::{PartitionData, ReadCheckpoint};
-use pbg_store::import::{self, ImportOptions};
-use pbg_train::{Allowed, Fallbacks, GuardedLoss, Outcome, Resolved, Strategies};
-use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
-use serde_json::Value;
+use pbg_train::{Allowed, Outcome, Resolved};
+
+use crate::dataset::import_into;
+use crate::strategies::standard;
 
 const ENTITIES: usize = 60;
 const PARTITIONS: u32 = 3;
@@ -68,37 +67,9 @@ fn dataset(folder: &Path, changes: &[(&str, &str)]) -> Config {
     let config = Config::parse(CONFIG, "test", &set).expect("a configuration");
     let list = folder.join("train.tsv");
     std::fs::write(&list, edges()).expect("room on the disk");
-    let sets = [("train".to_owned(), vec![list])];
-    let mut go_on = |_| ControlFlow::Continue(());
-    let options = ImportOptions {
-        target: folder.join("data"),
-        seed: config.seed,
-        ..ImportOptions::default()
-    };
-    import::run(&config.graph_schema(), &sets, &options, &mut go_on).expect("an import");
+    let sets = vec![("train".to_owned(), vec![list])];
+    import_into(folder, &config, &sets, Vec::new());
     config
-}
-
-fn strategies(config: &Config) -> Strategies {
-    let sandbox = Sandbox::new(Limits::default()).expect("the sandbox starts");
-    let open = |name: &str| -> Plugin {
-        let source = PluginSource::resolve(name).expect("a standard plugin");
-        sandbox.open(source).expect("it loads")
-    };
-    let none = Value::Null;
-    let loss = open(&config.loss_fn).into_loss(&none).expect("a loss");
-    let loss = match loss {
-        LoadedLoss::Traced(graph) => pbg_train::traced(graph),
-        LoadedLoss::Computed(loss) => Box::new(loss),
-    };
-    let order = open(&config.bucket_order).into_order(&none);
-    let sampler = open(&config.relation_sampler).into_sampler(&none);
-    Strategies {
-        order: Box::new(order.expect("an order")),
-        sampler: Box::new(sampler.expect("a sampler")),
-        loss: GuardedLoss::new(loss, None),
-        fallbacks: Fallbacks::default(),
-    }
 }
 
 /// What a run said and left.
@@ -135,7 +106,7 @@ fn train(config: &Config, place: Option<Arc<dyn Place>>) -> Ran {
     };
     let stop = AtomicBool::new(false);
     let resolved = Resolved::new(config.clone()).expect("they fit");
-    let (strategies, allowed) = (strategies(config), Allowed::default());
+    let (strategies, allowed) = (standard(config), Allowed::default());
     let outcome = resolved.train_at(strategies, allowed, place, &stop, &mut watch);
     assert!(
         matches!(outcome, Ok(Outcome::Finished { .. })),

@@ -1,6 +1,8 @@
 //! Tests of training through its public interface.
 
+mod dataset;
 mod device_run;
 mod pbg_steps;
+mod strategies;
 mod together;
 mod within;

@@ -25,10 +25,8 @@ use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
 use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_store::import::{self, ImportOptions};
 use pbg_train::{
-    Allowed, Cluster, Fallbacks, GuardedLoss, Outcome, Resolved, RunError, Strategies, SyncLimits,
+    Allowed, Cluster, GuardedLoss, Outcome, Resolved, RunError, Strategies, SyncLimits,
 };
-use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
-use serde_json::Value;
 
 mod faults;
 mod fixed;
@@ -40,6 +38,8 @@ mod parameters;
 mod ranking;
 mod refused;
 
+use crate::dataset::import_into;
+use crate::strategies::standard as strategies;
 use memory::{Connection, Hub};
 
 const ENTITIES: usize = 80;
@@ -135,14 +135,7 @@ impl World {
         let text = text.to_owned();
         let world = Self { folder, text };
         let config = world.config("none", &[]);
-        let options = ImportOptions {
-            target: world.folder.path().join("data"),
-            seed: config.seed,
-            features,
-            ..ImportOptions::default()
-        };
-        let mut go_on = |_| ControlFlow::Continue(());
-        import::run(&config.graph_schema(), &sets, &options, &mut go_on).expect("an import");
+        import_into(world.folder.path(), &config, &sets, features);
         world
     }
 
@@ -156,27 +149,6 @@ impl World {
         set.push(("dataset".to_owned(), path("data")));
         set.push(("checkpoint_path".to_owned(), path(model)));
         Config::parse(&self.text, "test", &set).expect("a configuration")
-    }
-}
-
-fn strategies(config: &Config) -> Strategies {
-    let sandbox = Sandbox::new(Limits::default()).expect("the sandbox starts");
-    let open = |name: &str| -> Plugin {
-        let source = PluginSource::resolve(name).expect("a standard plugin");
-        sandbox.open(source).expect("it loads")
-    };
-    let none = Value::Null;
-    let loss = match open(&config.loss_fn).into_loss(&none).expect("a loss") {
-        LoadedLoss::Traced(graph) => pbg_train::traced(graph),
-        LoadedLoss::Computed(loss) => Box::new(loss),
-    };
-    let order = open(&config.bucket_order).into_order(&none);
-    let sampler = open(&config.relation_sampler).into_sampler(&none);
-    Strategies {
-        order: Box::new(order.expect("an order")),
-        sampler: Box::new(sampler.expect("a sampler")),
-        loss: GuardedLoss::new(loss, None),
-        fallbacks: Fallbacks::default(),
     }
 }
 

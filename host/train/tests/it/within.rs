@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,10 +15,7 @@ use std::sync::{Arc, Mutex};
 use pbg_config::Config;
 use pbg_core::event::{Event, RankStats, Resumed};
 use pbg_core::graph::Bucket;
-use pbg_core::loss::{
-    Binary, Definition, LossState, Node, Parameter, ParameterSchedule, Progress, Reduction,
-    TracedLoss, Unary,
-};
+use pbg_core::loss::{LossState, ParameterSchedule, Progress};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{
     BucketOrder, Draw, Loss, LossWorker, Pass, RelationSampler, SamplerFactory, StrategyError,
@@ -27,11 +23,13 @@ use pbg_core::strategy::{
 };
 use pbg_kernels::device::Place;
 use pbg_store::checkpoint::{Checkpoint, PartitionData, ReadCheckpoint, Tensor};
-use pbg_store::import::{self, ImportOptions};
 use pbg_train::{
     Allowed, ErrorKind, Fallbacks, GuardedLoss, Outcome, Resolved, RunError, Strategies,
 };
 use proptest::prelude::*;
+
+use crate::dataset::import_into;
+use crate::strategies::{id, weighted_logistic};
 
 const CONFIG: &str = r#"
 dataset = "data"
@@ -61,14 +59,6 @@ rhs = "place"
 const RELATIONS: [(&str, usize); 3] = [("next", 41), ("near", 23), ("opposite", 7)];
 const EDGES: u64 = 41 + 23 + 7;
 const EPOCHS: u32 = 3;
-
-fn id(name: &str) -> StrategyId {
-    StrategyId {
-        name: name.to_owned(),
-        version: "1".to_owned(),
-        sha256: String::new(),
-    }
-}
 
 /// The only order of one bucket.
 struct Alone(StrategyId);
@@ -150,34 +140,10 @@ impl ParameterSchedule for Following {
     }
 }
 
-/// The logistic loss with a weight for negatives, which changes after every third batch if it is not 0.
+/// A loss whose parameter changes after every third batch if it is not 0.
 fn logistic(weight: f32) -> Box<dyn Loss> {
-    let changes = weight != 0.0;
-    let definition = Definition {
-        nodes: vec![
-            Node::Positive,
-            Node::Negative,
-            Node::Parameter(0),
-            Node::Unary(Unary::Neg, 0),
-            Node::Unary(Unary::Softplus, 3),
-            Node::Unary(Unary::Softplus, 1),
-            Node::Reduce(Reduction::Mean, 5),
-            Node::Binary(Binary::Mul, 6, 2),
-            Node::Binary(Binary::Add, 4, 7),
-        ],
-        output: 8,
-        parameters: vec![Parameter {
-            name: "weight".to_owned(),
-            value: weight,
-        }],
-        update_every: if changes { 3 } else { 0 },
-    };
-    pbg_train::traced(TracedLoss {
-        id: id("weighted"),
-        graph: definition.check(10).expect("a valid graph"),
-        schedule: changes.then(|| Box::new(Following) as Box<dyn ParameterSchedule>),
-        keep: None,
-    })
+    let following = || (3, Box::new(Following) as Box<dyn ParameterSchedule>);
+    weighted_logistic(weight, (weight != 0.0).then(following))
 }
 
 /// A loss that asks for the end behind so many batches, and counts what is trained.
@@ -239,14 +205,8 @@ impl World {
         std::fs::write(&list, text).expect("room on the disk");
         let world = Self { folder, dynamic };
         let config = world.config("none", &[]);
-        let options = ImportOptions {
-            target: world.folder.path().join("data"),
-            seed: config.seed,
-            ..ImportOptions::default()
-        };
-        let sets = [("train".to_owned(), vec![list])];
-        let mut go_on = |_| ControlFlow::Continue(());
-        import::run(&config.graph_schema(), &sets, &options, &mut go_on).expect("an import");
+        let sets = vec![("train".to_owned(), vec![list])];
+        import_into(world.folder.path(), &config, &sets, Vec::new());
         world
     }
 

@@ -2,11 +2,10 @@
 
 use std::sync::Mutex;
 
-use pbg_core::loss::{
-    Binary, Definition, Node, Parameter, ParameterSchedule, Progress, Reduction, TracedLoss, Unary,
-};
+use pbg_core::loss::{ParameterSchedule, Progress};
 
 use super::*;
+use crate::strategies::weighted_logistic;
 
 type Told = Arc<Mutex<Vec<Progress>>>;
 
@@ -20,44 +19,10 @@ impl ParameterSchedule for Lowering {
     }
 }
 
-/// The logistic loss, with a weight for negatives.
-fn loss(told: &Told) -> GuardedLoss {
-    let definition = Definition {
-        nodes: vec![
-            Node::Positive,
-            Node::Negative,
-            Node::Parameter(0),
-            Node::Unary(Unary::Neg, 0),
-            Node::Unary(Unary::Softplus, 3),
-            Node::Unary(Unary::Softplus, 1),
-            Node::Reduce(Reduction::Mean, 5),
-            Node::Binary(Binary::Mul, 6, 2),
-            Node::Binary(Binary::Add, 4, 7),
-        ],
-        output: 8,
-        parameters: vec![Parameter {
-            name: "weight".to_owned(),
-            value: 1.0,
-        }],
-        update_every: 4,
-    };
-    let id = StrategyId {
-        name: "weighted".to_owned(),
-        version: "1".to_owned(),
-        sha256: String::new(),
-    };
-    let traced = TracedLoss {
-        id,
-        graph: definition.check(10).expect("a valid graph"),
-        schedule: Some(Box::new(Lowering(Arc::clone(told)))),
-        keep: None,
-    };
-    GuardedLoss::new(pbg_train::traced(traced), None)
-}
-
 fn with_loss(config: &Config, told: &Told) -> Strategies {
+    let lowering = Box::new(Lowering(Arc::clone(told)));
     Strategies {
-        loss: loss(told),
+        loss: GuardedLoss::new(weighted_logistic(1.0, Some((4, lowering))), None),
         ..strategies(config)
     }
 }

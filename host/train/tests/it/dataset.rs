@@ -1,0 +1,27 @@
+//! Datasets that several suites train on.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use pbg_config::Config;
+use pbg_store::import::{self, ImportOptions};
+
+/// Files by the name of what they are of.
+pub(crate) type Files<F> = Vec<(String, F)>;
+
+/// Imports edge sets, and features of entity types, into the folder `data` of `folder`.
+pub(crate) fn import_into(
+    folder: &Path,
+    config: &Config,
+    sets: &Files<Vec<PathBuf>>,
+    features: Files<PathBuf>,
+) {
+    let options = ImportOptions {
+        target: folder.join("data"),
+        seed: config.seed,
+        features,
+        ..ImportOptions::default()
+    };
+    let mut go_on = |_| ControlFlow::Continue(());
+    import::run(&config.graph_schema(), sets, &options, &mut go_on).expect("an import");
+}

@@ -1,0 +1,75 @@
+//! Strategies that several suites train with.
+
+use pbg_config::Config;
+use pbg_core::loss::{
+    Binary, Definition, Node, Parameter, ParameterSchedule, Reduction, TracedLoss, Unary,
+};
+use pbg_core::strategy::{Loss, StrategyId};
+use pbg_train::{Fallbacks, GuardedLoss, Strategies};
+use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
+use serde_json::Value;
+
+/// The standard plugins that `config` names.
+pub(crate) fn standard(config: &Config) -> Strategies {
+    let sandbox = Sandbox::new(Limits::default()).expect("the sandbox starts");
+    let open = |name: &str| -> Plugin {
+        let source = PluginSource::resolve(name).expect("a standard plugin");
+        sandbox.open(source).expect("it loads")
+    };
+    let none = Value::Null;
+    let loss = match open(&config.loss_fn).into_loss(&none).expect("a loss") {
+        LoadedLoss::Traced(graph) => pbg_train::traced(graph),
+        LoadedLoss::Computed(loss) => Box::new(loss),
+    };
+    let order = open(&config.bucket_order).into_order(&none);
+    let sampler = open(&config.relation_sampler).into_sampler(&none);
+    Strategies {
+        order: Box::new(order.expect("an order")),
+        sampler: Box::new(sampler.expect("a sampler")),
+        loss: GuardedLoss::new(loss, None),
+        fallbacks: Fallbacks::default(),
+    }
+}
+
+/// What names a strategy of these tests.
+pub(crate) fn id(name: &str) -> StrategyId {
+    StrategyId {
+        name: name.to_owned(),
+        version: "1".to_owned(),
+        sha256: String::new(),
+    }
+}
+
+/// The logistic loss with a weight for negatives, which `schedule` changes after every so many batches.
+pub(crate) fn weighted_logistic(
+    weight: f32,
+    schedule: Option<(u32, Box<dyn ParameterSchedule>)>,
+) -> Box<dyn Loss> {
+    let (update_every, schedule) = schedule.unzip();
+    let update_every = update_every.unwrap_or(0);
+    let definition = Definition {
+        nodes: vec![
+            Node::Positive,
+            Node::Negative,
+            Node::Parameter(0),
+            Node::Unary(Unary::Neg, 0),
+            Node::Unary(Unary::Softplus, 3),
+            Node::Unary(Unary::Softplus, 1),
+            Node::Reduce(Reduction::Mean, 5),
+            Node::Binary(Binary::Mul, 6, 2),
+            Node::Binary(Binary::Add, 4, 7),
+        ],
+        output: 8,
+        parameters: vec![Parameter {
+            name: "weight".to_owned(),
+            value: weight,
+        }],
+        update_every,
+    };
+    pbg_train::traced(TracedLoss {
+        id: id("weighted"),
+        graph: definition.check(10).expect("a valid graph"),
+        schedule,
+        keep: None,
+    })
+}
