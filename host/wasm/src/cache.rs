@@ -1,7 +1,7 @@
 //! Compiled code kept between runs.
 //!
-//! A folder that only the user can read holds one file per component and engine, and a secret
-//! key. A file is an HMAC-SHA256 and the code; the HMAC covers the file's name, which has the
+//! A folder that only the user can read holds one file per component and engine, one per engine
+//! of functions (`functions.rs`), and a secret key. A file is an HMAC-SHA256 and the code; the HMAC covers the file's name, which has the
 //! component's SHA-256 and everything that the engine makes code depend on, so that a file which
 //! was changed, renamed, or brought from elsewhere does not verify. What does not verify is
 //! removed and compiled again.

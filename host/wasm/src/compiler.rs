@@ -2,8 +2,9 @@
 //!
 //! The compiler cannot be interrupted, and what it takes does not follow from a component's size.
 //! So the program starts itself once more: the child gets the component over a socket, limits
-//! itself, compiles, and answers with the code. Nothing else of the child is used, and a plugin
-//! whose code is in the cache starts none.
+//! itself, compiles, and answers with the code, and with functions that the next component may
+//! have, too. Nothing else of the child is used, and a plugin whose code is in the cache starts
+//! none.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -15,6 +16,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::panic;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -29,13 +31,14 @@ use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 
 use crate::engine::{Settings, config};
+use crate::functions::{self, Functions};
 use crate::limits::Limits;
 use crate::program::chain;
 
 /// Bytes that the compiler may hold. CPython and SpiderMonkey, the largest there are, take 600 MiB.
 pub(crate) const MEMORY: u64 = 1 << 30;
-/// Bytes of code that are taken back. That of CPython has 35 MiB.
-const CODE: u64 = 256 << 20;
+/// Bytes of an answer that are taken: the code, which has 35 MiB for CPython, and functions.
+const ANSWER: u64 = (256 << 20) + functions::CAPACITY as u64;
 /// Threads that compile: more of them would share the time of the processor, and each takes
 /// memory.
 const THREADS: &str = "4";
@@ -56,11 +59,20 @@ pub struct Compiler {
 }
 
 /// Code that the child answered with. Only this module makes one.
-pub(crate) struct Compiled(Vec<u8>);
+pub(crate) struct Compiled {
+    code: Vec<u8>,
+    functions: Vec<u8>,
+}
 
 impl Compiled {
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.code
+    }
+
+    /// Functions to give to the next compilation in the place of those that this one was given; empty where these are
+    /// still the ones.
+    pub(crate) fn functions(&self) -> &[u8] {
+        &self.functions
     }
 }
 
@@ -83,6 +95,8 @@ struct Request {
     settings: Settings,
     seconds: u64,
     memory: u64,
+    /// Bytes of functions that come before the component; none where functions are not kept.
+    functions: Option<u64>,
 }
 
 impl Compiler {
@@ -102,7 +116,8 @@ impl Compiler {
         Self::new("/proc/self/exe".into(), vec![Self::ARGUMENT.into()])
     }
 
-    /// The code of the component `bytes`. Setting `stop` ends the child.
+    /// The code of the component `bytes`. Setting `stop` ends the child. `functions` are what the last
+    /// compilation answered with; without, nobody keeps them.
     ///
     /// # Errors
     /// When the child refuses the component or is ended, by its limits or by `stop`.
@@ -111,6 +126,7 @@ impl Compiler {
         settings: &Settings,
         limits: &Limits,
         bytes: &[u8],
+        functions: Option<&[u8]>,
         stop: Option<&AtomicBool>,
     ) -> Result<Compiled, Refusal> {
         let machine = |error: io::Error| {
@@ -125,15 +141,19 @@ impl Compiler {
             settings: settings.clone(),
             seconds: limits.seconds_to_compile(bytes.len()),
             memory: MEMORY,
+            functions: functions.map(|functions| functions.len() as u64),
         };
+        let input = [functions.unwrap_or_default(), bytes];
         // A child that ends early leaves a broken pipe; how it ended says more.
-        let answer = ended_by(stop, &child, || exchange(stream, &request, bytes));
+        let answer = ended_by(stop, &child, || exchange(stream, &request, input));
         if answer.is_err() {
             let _gone = child.kill();
         }
         let status = child.wait().map_err(machine)?;
         match answer.unwrap_or_default().split_first() {
-            Some((&SUCCEEDED, code)) if status.success() => Ok(Compiled(code.to_vec())),
+            Some((&SUCCEEDED, answer)) if status.success() => {
+                compiled(answer).ok_or_else(|| ended(status, request.seconds))
+            }
             Some((&REFUSED, reason)) if status.success() => {
                 Err(Refusal::Unfit(String::from_utf8_lossy(reason).into_owned()))
             }
@@ -170,16 +190,31 @@ impl Compiler {
             .read_until(b'\n', &mut header)?;
         let request: Request = serde_json::from_slice(&header)?;
         confine(&request)?;
+        let functions = match request.functions {
+            Some(length) => {
+                let mut bytes = Vec::new();
+                Read::by_ref(&mut input)
+                    .take(length)
+                    .read_to_end(&mut bytes)?;
+                Some(Arc::new(Functions::read(bytes)))
+            }
+            None => None,
+        };
         let mut bytes = Vec::new();
         input.read_to_end(&mut bytes)?;
-        let compiled = panic::catch_unwind(|| precompile(&request.settings, &bytes));
-        let (kind, answer) = match compiled {
-            Ok(Ok(code)) => (SUCCEEDED, code),
-            Ok(Err(reason)) => (REFUSED, reason.into_bytes()),
-            Err(_) => (REFUSED, b"makes the compiler fail".to_vec()),
-        };
-        (&stream).write_all(&[kind])?;
-        (&stream).write_all(&answer)
+        let compiled =
+            panic::catch_unwind(|| precompile(&request.settings, &bytes, functions.clone()));
+        let answer = |parts: &[&[u8]]| parts.iter().try_for_each(|p| (&stream).write_all(p));
+        match compiled {
+            Ok(Ok(code)) => {
+                let kept = functions.map(|functions| functions.kept());
+                let kept = kept.unwrap_or_default();
+                let length = kept.len() as u64;
+                answer(&[&[SUCCEEDED], &length.to_le_bytes(), &kept, &code])
+            }
+            Ok(Err(reason)) => answer(&[&[REFUSED], reason.as_bytes()]),
+            Err(_) => answer(&[&[REFUSED], b"makes the compiler fail"]),
+        }
     }
 }
 
@@ -207,23 +242,34 @@ fn ended_by<T>(stop: Option<&AtomicBool>, child: &Child, work: impl FnOnce() -> 
     })
 }
 
-/// Sends the component, and reads the answer.
-fn exchange(mut stream: UnixStream, request: &Request, bytes: &[u8]) -> io::Result<Vec<u8>> {
+/// An answer's code and functions.
+fn compiled(answer: &[u8]) -> Option<Compiled> {
+    let (length, rest) = answer.split_first_chunk()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    let (functions, code) = rest.split_at_checked(length)?;
+    Some(Compiled {
+        code: code.to_vec(),
+        functions: functions.to_vec(),
+    })
+}
+
+/// Sends functions and component, and reads the answer.
+fn exchange(mut stream: UnixStream, request: &Request, input: [&[u8]; 2]) -> io::Result<Vec<u8>> {
     let mut header = serde_json::to_vec(request)?;
     header.push(b'\n');
     // The child reads all before it answers, so neither side waits for the other.
     let sent = stream
         .write_all(&header)
-        .and_then(|()| stream.write_all(bytes));
+        .and_then(|()| input.iter().try_for_each(|part| stream.write_all(part)));
     sent.and_then(|()| stream.shutdown(Shutdown::Write))
         .or_else(gone)?;
     let mut answer = Vec::new();
     Read::by_ref(&mut stream)
-        .take(CODE)
+        .take(ANSWER)
         .read_to_end(&mut answer)
         .map(drop)
         .or_else(gone)?;
-    if answer.len() as u64 == CODE {
+    if answer.len() as u64 == ANSWER {
         return Err(io::Error::other("too much code"));
     }
     Ok(answer)
@@ -260,9 +306,18 @@ fn ended(status: ExitStatus, seconds: u64) -> Refusal {
     }
 }
 
-fn precompile(settings: &Settings, bytes: &[u8]) -> Result<Vec<u8>, String> {
+fn precompile(
+    settings: &Settings,
+    bytes: &[u8],
+    functions: Option<Arc<Functions>>,
+) -> Result<Vec<u8>, String> {
     let broken = |error: &dyn Display| format!("cannot be compiled here: {error}");
-    let engine = Engine::new(&config(settings)).map_err(|error| broken(&error))?;
+    let mut config = config(settings);
+    if let Some(functions) = functions {
+        let kept = config.enable_incremental_compilation(functions);
+        kept.map_err(|error| broken(&error))?;
+    }
+    let engine = Engine::new(&config).map_err(|error| broken(&error))?;
     engine
         .precompile_component(bytes)
         .map_err(|error| format!("is no valid component: {}", chain(&error)))

@@ -33,6 +33,7 @@ mod documented;
 mod engine;
 mod error;
 mod fault;
+mod functions;
 mod grants;
 mod guest;
 mod kind;

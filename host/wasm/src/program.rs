@@ -18,6 +18,7 @@ use crate::compiler::{Compiler, Refusal};
 use crate::engine::Runtime;
 use crate::error::LoadError;
 use crate::fault::{self, Fault};
+use crate::functions;
 use crate::grants::Folders;
 use crate::guest::Guest;
 use crate::kind::Slot;
@@ -53,6 +54,9 @@ pub(crate) struct Program {
     /// Set once somebody asks for the end.
     pub(crate) stop: Option<Arc<AtomicBool>>,
 }
+
+/// What functions of earlier components are kept as, in the place of a component's SHA-256.
+const FUNCTIONS: &str = "functions";
 
 /// Where code comes from.
 pub(crate) struct Workshop<'a> {
@@ -216,9 +220,9 @@ impl Workshop<'_> {
         let unfit = |error: wasmtime::Error| {
             Refusal::Unfit(format!("is no valid component: {}", chain(&error)))
         };
-        let keep = |code: &[u8]| {
+        let keep = |name: &str, code: &[u8]| {
             if let Some(cache) = self.cache
-                && let Err(error) = cache.store(engine, sha256, code)
+                && let Err(error) = cache.store(engine, name, code)
             {
                 // It loads all the same, only slower the next time.
                 sink(LogLevel::Debug, "plugins", &error.to_string());
@@ -226,14 +230,24 @@ impl Workshop<'_> {
         };
         match self.compiler {
             Some(compiler) => {
-                let code = compiler.compile(&runtime.settings, limits, bytes, self.stop)?;
-                keep(code.bytes());
+                let cache = self.cache.filter(|_| bytes.len() >= functions::LARGE);
+                let earlier = cache.map(|cache| cache.load(engine, FUNCTIONS));
+                let earlier = earlier.as_ref().map(|kept| match kept {
+                    Some(functions) => functions.bytes(),
+                    None => &[],
+                });
+                let settings = &runtime.settings;
+                let code = compiler.compile(settings, limits, bytes, earlier, self.stop)?;
+                if !code.functions().is_empty() {
+                    keep(FUNCTIONS, code.functions());
+                }
+                keep(sha256, code.bytes());
                 compiled::revive(engine, &Native::Fresh(code)).map_err(unfit)
             }
             None => {
                 let component = Component::new(engine, bytes).map_err(unfit)?;
                 if self.cache.is_some() {
-                    keep(&component.serialize().map_err(unfit)?);
+                    keep(sha256, &component.serialize().map_err(unfit)?);
                 }
                 Ok(component)
             }

@@ -1,6 +1,8 @@
 //! Components that are small and take long to compile or to instantiate. Here they are compiled in
 //! a child of this test program, as the program itself does it.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -141,4 +143,44 @@ fn a_child_that_does_not_answer_is_named() {
         Command::new("true").status().is_ok(),
         "the shell's tools are here"
     );
+}
+
+/// A large component; its functions are the same whatever its data are.
+fn large(filling: char) -> Vec<u8> {
+    let data: String = std::iter::repeat_n(filling, 1 << 20).collect();
+    let guest = Guest {
+        extra: format!("(data (i32.const 65536) \"{data}\")"),
+        memory: "(memory (export \"memory\") 32)",
+        ..Guest::default()
+    };
+    guest.component()
+}
+
+#[test]
+fn functions_of_large_components_are_kept_and_never_used_when_somebody_changed_them() {
+    let place = tempfile::tempdir().expect("a folder");
+    let folder = place.path().join("cache");
+    let plan = |component: Vec<u8>| {
+        let cache = Cache::open(&folder).expect("it opens");
+        let sandbox = contained(Limits::default()).with_cache(cache);
+        let mut order = load(&sandbox, component).expect("it loads");
+        order.plan(&pass(2, 2)).expect("it plans")
+    };
+    let kept = || {
+        let names = fs::read_dir(&folder).expect("the folder exists");
+        let mut paths = names.map(|entry| entry.expect("readable").path());
+        paths.find(|path| path.display().to_string().contains("functions-"))
+    };
+    let expected = plan(Guest::default().component());
+    assert_eq!(kept(), None, "a small one is compiled as fast");
+    assert_eq!(plan(large('a')), expected);
+    let path = kept().expect("functions are kept");
+    let mode = fs::metadata(&path).expect("it is there").permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
+    assert_eq!(plan(large('b')), expected);
+    let mut changed = fs::read(&path).expect("readable");
+    *changed.last_mut().expect("there are functions") ^= 1;
+    fs::write(&path, &changed).expect("writable");
+    assert_eq!(plan(large('c')), expected);
+    assert!(fs::read(&path).expect("written anew") != changed);
 }

@@ -1,0 +1,200 @@
+//! Functions compiled before, for components that have them again.
+//!
+//! A component with an interpreter in it has ten thousand functions, and the next build of its plugin, or another plugin
+//! in the same language, has the same ones over other data. So the child that compiles (`compiler.rs`) is given the
+//! functions of earlier components, each under a SHA-256 of what it is made from and of the compiler's settings, and
+//! answers with those that are worth keeping. `cache.rs` keeps and signs them as it does components.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use wasmtime::CacheStore;
+
+/// Bytes of components that come with an interpreter, or are as large as one: smaller ones are compiled in less time than
+/// it takes to read functions.
+pub(crate) const LARGE: usize = 1 << 20;
+/// Bytes of functions that are kept. Those of CPython have 50 MiB.
+pub(crate) const CAPACITY: usize = 128 << 20;
+/// Bytes of a function's key: a SHA-256.
+const KEY: usize = 32;
+/// Bytes of a function's length.
+const LENGTH: usize = 4;
+
+type Key = [u8; KEY];
+
+/// What one compilation finds and adds.
+#[derive(Debug)]
+pub(crate) struct Functions {
+    /// The file: a key, a length in little-endian bytes, and as many bytes, again and again.
+    bytes: Vec<u8>,
+    earlier: BTreeMap<Key, Earlier>,
+    /// Functions that were compiled just now.
+    new: Mutex<BTreeMap<Key, Vec<u8>>>,
+}
+
+#[derive(Debug)]
+struct Earlier {
+    /// Where it lies in the file.
+    place: Range<usize>,
+    /// Whether this component has it, too.
+    used: AtomicBool,
+}
+
+impl Functions {
+    /// Those of a file that [`Functions::kept`] wrote; what follows a broken entry is left out.
+    pub(crate) fn read(bytes: Vec<u8>) -> Self {
+        let mut earlier = BTreeMap::new();
+        let mut at = 0;
+        while let Some((key, place)) = entry(&bytes, at) {
+            at = place.end;
+            let used = AtomicBool::new(false);
+            earlier.insert(key, Earlier { place, used });
+        }
+        Self {
+            bytes,
+            earlier,
+            new: Mutex::default(),
+        }
+    }
+
+    /// The next file: this component's functions, and as many of the earlier ones as fit behind them. Empty where the last
+    /// file has all of them.
+    pub(crate) fn kept(&self) -> Vec<u8> {
+        let new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = Vec::new();
+        if new.is_empty() {
+            return kept;
+        }
+        let new = new.iter().map(|(key, value)| (key, value.as_slice()));
+        let among = |wanted: bool| {
+            let earlier = self.earlier.iter();
+            let found = earlier.filter(move |(_, f)| f.used.load(Ordering::Relaxed) == wanted);
+            found.map(|(key, f)| (key, &self.bytes[f.place.clone()]))
+        };
+        for (key, value) in among(true).chain(new).chain(among(false)) {
+            let Ok(length) = u32::try_from(value.len()) else {
+                continue;
+            };
+            if kept.len() + KEY + LENGTH + value.len() > CAPACITY {
+                break;
+            }
+            kept.extend_from_slice(key);
+            kept.extend_from_slice(&length.to_le_bytes());
+            kept.extend_from_slice(value);
+        }
+        kept
+    }
+}
+
+impl CacheStore for Functions {
+    fn get(&self, key: &[u8]) -> Option<Cow<'_, [u8]>> {
+        let found = self.earlier.get(key)?;
+        found.used.store(true, Ordering::Relaxed);
+        Some(self.bytes[found.place.clone()].into())
+    }
+
+    fn insert(&self, key: &[u8], value: Vec<u8>) -> bool {
+        let Ok(key) = key.try_into() else {
+            return false;
+        };
+        let mut new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
+        new.insert(key, value);
+        true
+    }
+}
+
+/// The key of the entry at `at`, and where its bytes lie.
+fn entry(bytes: &[u8], at: usize) -> Option<(Key, Range<usize>)> {
+    let (key, rest) = bytes.get(at..)?.split_first_chunk::<KEY>()?;
+    let (length, rest) = rest.split_first_chunk::<LENGTH>()?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let start = at + KEY + LENGTH;
+    (length <= rest.len()).then(|| (*key, start..start + length))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use wasmtime::{Config, Engine};
+
+    use super::*;
+
+    /// Functions that a component brings: those that were there before, and new ones.
+    fn compiled(functions: Functions, text: &str) -> ([usize; 2], Functions) {
+        let functions = Arc::new(functions);
+        let mut config = Config::new();
+        let store = Arc::clone(&functions);
+        let config = config.enable_incremental_compilation(store).unwrap();
+        let component = wat::parse_str(text).unwrap();
+        let engine = Engine::new(config).unwrap();
+        engine.precompile_component(&component).unwrap();
+        drop(engine);
+        let used = functions.earlier.values();
+        let used = used.filter(|f| f.used.load(Ordering::Relaxed)).count();
+        let new = functions.new.lock().unwrap().len();
+        ([used, new], Functions::read(functions.kept()))
+    }
+
+    #[test]
+    fn only_functions_that_changed_are_compiled_again() {
+        let plugin = |data: &str, factor: u32| {
+            format!(
+                r#"(component (core module (memory 1) (data (i32.const 0) "{data}")
+                (func (export "triple") (param i32) (result i32) (i32.mul (local.get 0) (i32.const {factor})))
+                (func (export "shift") (param i32) (result i32) (i32.shl (local.get 0) (i32.const 2)))))"#
+            )
+        };
+        let (first, functions) = compiled(Functions::read(Vec::new()), &plugin("one", 3));
+        assert_eq!((first[0], first[1] >= 2), (0, true), "{first:?}");
+        let all = first[1];
+        let (second, functions) = compiled(functions, &plugin("two", 4));
+        assert_eq!((second[0], second[1]), (all - 1, 1));
+        let (third, _) = compiled(functions, &plugin("three", 3));
+        assert_eq!((third[0], third[1]), (all, 0));
+    }
+
+    fn key(of: u8) -> Key {
+        [of; KEY]
+    }
+
+    #[test]
+    fn what_was_kept_is_found_again() {
+        let first = Functions::read(Vec::new());
+        assert!(first.insert(&key(1), vec![7; 100]) && first.insert(&key(2), Vec::new()));
+        assert!(!first.insert(b"short", vec![1]));
+        let second = Functions::read(first.kept());
+        assert_eq!(second.get(&key(1)).as_deref(), Some([7; 100].as_slice()));
+        assert_eq!(second.get(&key(2)).map(|f| f.len()), Some(0));
+        assert_eq!(second.get(&key(3)), None);
+        assert!(second.kept().is_empty(), "nothing is new");
+    }
+
+    #[test]
+    fn functions_of_the_last_component_stay_where_there_is_no_room_for_all() {
+        let third = CAPACITY / 3;
+        let first = Functions::read(Vec::new());
+        first.insert(&key(1), vec![1; third]);
+        first.insert(&key(2), vec![2; third]);
+        let second = Functions::read(first.kept());
+        second.get(&key(2));
+        second.insert(&key(0), vec![0; third]);
+        let third = Functions::read(second.kept());
+        assert!(third.get(&key(0)).is_some() && third.get(&key(2)).is_some());
+        assert!(third.get(&key(1)).is_none());
+    }
+
+    #[test]
+    fn a_broken_file_has_what_is_whole() {
+        let functions = Functions::read(Vec::new());
+        functions.insert(&key(1), vec![1; 10]);
+        functions.insert(&key(2), vec![2; 10]);
+        let mut bytes = functions.kept();
+        bytes.truncate(bytes.len() - 1);
+        let cut = Functions::read(bytes);
+        assert!(cut.get(&key(1)).is_some() && cut.get(&key(2)).is_none());
+    }
+}
