@@ -134,7 +134,7 @@ fn generate(place: &Workplace, name: &str, entities: u32, edges: u32, seed: u32)
 fn real_runs_stay_below_what_is_announced() {
     let place = Workplace::empty();
     place.write("pbg.toml", LARGE);
-    generate(&place, "train.tsv", 80_000, 400_000, 1);
+    generate(&place, "train.tsv", 80_000, 200_000, 1);
     generate(&place, "valid.tsv", 80_000, 20_000, 2);
     generate(&place, "few.tsv", 80_000, 2_000, 3);
     let edges = [

@@ -11,8 +11,11 @@ use crate::support::{Running, Workplace, with};
 const TIMES: usize = 500;
 
 /// Seconds that an epoch takes where nothing else runs: two stops fall into it, each of them behind the first news
-/// of its progress.
-const LONG: f64 = 2.0;
+/// of its progress, which comes after a fifth of a second.
+const LONG: f64 = 1.2;
+
+/// How often an epoch is measured: the fastest time is the one that others disturbed least.
+const MEASURED: usize = 3;
 
 const TRAIN: [&str; 3] = ["train", "--progress", "json"];
 
@@ -31,10 +34,13 @@ fn static_relations() -> String {
 fn with_long_bucket(config: &str, keys: &[&str]) -> (Workplace, u64) {
     let place = Workplace::with_edges(&whole(config));
     import(&place, TIMES);
-    let measured = [keys, &["num_epochs=1", "checkpoint_path=measured"]].concat();
+    let epochs = format!("num_epochs={MEASURED}");
+    let measured = [keys, &[&epochs, "checkpoint_path=measured"]].concat();
     place.run(with(&TRAIN, &measured)).succeeds();
-    let took = events_of(&place, "measured", "bucket_finished")[0]["seconds"].as_f64();
-    let times = (LONG / took.unwrap()).ceil() as usize * TIMES;
+    let buckets = events_of(&place, "measured", "bucket_finished");
+    let seconds = buckets.iter().map(|bucket| bucket["seconds"].as_f64());
+    let fastest = seconds.map(Option::unwrap).fold(f64::INFINITY, f64::min);
+    let times = (LONG / fastest * TIMES as f64).ceil() as usize;
     let edges = import(&place, times);
     (place, edges)
 }

@@ -67,13 +67,12 @@ fn compile(repo: &Repo, times: &mut Times) -> Result<()> {
     })?;
     times.step("building the standard plugins", || plugins::build(repo))?;
     times.step("building the program and its tests", || {
-        // Tests start both programs; Cargo by itself builds only the one whose package they are in.
+        // Tests start both programs; Cargo by itself builds only the one whose package they are in. The library of the
+        // wheel comes with it, since torch-sys keeps one core busy with its C++ for a while.
         let mut cargo = repo.cargo("build");
-        step::run(
-            cargo.args(["--release", "--workspace", "--bin", "pbg-host-torch"]),
-            SEE_ABOVE,
-        )?;
-        wheel::extension(repo)?;
+        cargo.args(["--release", "--package", "pbg-host-torch"]);
+        cargo.args(["--package", wheel::EXTENSION]);
+        step::run(&mut cargo, SEE_ABOVE)?;
         let mut cargo = repo.cargo("test");
         step::run(
             cargo.args(["--release", "--workspace", "--tests", "--no-run"]),

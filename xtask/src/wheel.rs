@@ -22,6 +22,8 @@ const SDK: &str = "pbg_plugin";
 /// What makes components of them, as `host/python/pyproject.toml` has it.
 const COMPONENTIZE: &str = "componentize-py==0.25.1";
 
+/// The package of the second library, and with it of all that the first one is made of.
+pub(crate) const EXTENSION: &str = "pbg-python-torch";
 /// The second library, by its name in Cargo's build folder and in the package.
 const WITH_TORCH: (&str, &str) = ("libpbg_python_torch.so", "_native_torch.abi3.so");
 
@@ -43,10 +45,10 @@ pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds the native half of the package that has libtorch, and with it all that the other half is made of.
-pub(crate) fn extension(repo: &Repo) -> Result<()> {
+/// Builds the native half of the package that has libtorch.
+fn extension(repo: &Repo) -> Result<()> {
     let mut cargo = repo.cargo("build");
-    cargo.args(["--release", "--package", "pbg-python-torch"]);
+    cargo.args(["--release", "--package", EXTENSION]);
     step::run(&mut cargo, "see the compiler's message above")
 }
 
