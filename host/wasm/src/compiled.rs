@@ -36,5 +36,6 @@ pub(crate) fn revive(engine: &Engine, code: &Native) -> wasmtime::Result<Compone
     // A `Compiled` is made in `compiler.rs` alone, from what a child of this process answered: it
     // runs this very program, or from Python the extension of the same build, nobody else holds an end of the socket
     // between them, and what it answers with is what `precompile_component` returned, which is the same as `serialize`.
+    // Functions of earlier components in it were answered by such a child, too, and came back signed.
     unsafe { Component::deserialize(engine, bytes) }
 }

@@ -16,8 +16,8 @@ use wasmtime::CacheStore;
 /// Bytes of components that come with an interpreter, or are as large as one: smaller ones are compiled in less time than
 /// it takes to read functions.
 pub(crate) const LARGE: usize = 1 << 20;
-/// Bytes of functions that are kept. Those of CPython have 50 MiB.
-pub(crate) const CAPACITY: usize = 128 << 20;
+/// Bytes of functions that are kept. Those of CPython have 33 MiB.
+pub(crate) const CAPACITY: usize = 64 << 20;
 /// Bytes of a function's key: a SHA-256.
 const KEY: usize = 32;
 /// Bytes of a function's length.
