@@ -104,7 +104,7 @@ fn shop_edges(place: &Workplace) {
         });
         lines.collect()
     };
-    place.write("train.tsv", edges(60_000, 7));
+    place.write("train.tsv", edges(40_000, 7));
     place.write("valid.tsv", edges(2_000, 11));
     let words = |shop: usize| format!("w{}\tw{}\tw{}", shop * 10, shop * 10 + 1, shop % 20);
     let features = (0..2_000).map(|shop| format!("s{shop}\t{}\n", words(shop)));

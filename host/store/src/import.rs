@@ -155,9 +155,7 @@ pub fn run(
 ) -> Result<ImportReport, ImportError> {
     check_sets(sets)?;
     let names_in = options.names_in.unwrap_or_else(|| {
-        let files = sets.iter().flat_map(|(_, files)| files);
-        let bytes: u64 = files.filter_map(|path| files::size(path).ok()).sum();
-        match bytes > LARGE && types::only_in_memory(schema).is_none() {
+        match bytes(sets) > LARGE && types::only_in_memory(schema).is_none() {
             true => NamesIn::Files,
             false => NamesIn::Memory,
         }
@@ -169,6 +167,12 @@ pub fn run(
         }
         result => result,
     }
+}
+
+/// Bytes of the files of all edge sets.
+fn bytes(sets: &[(String, Vec<PathBuf>)]) -> u64 {
+    let files = sets.iter().flat_map(|(_, files)| files);
+    files.filter_map(|path| files::size(path).ok()).sum()
 }
 
 fn run_with(
@@ -196,6 +200,7 @@ fn run_with(
         schema,
         options,
         names_in,
+        shards: on_disk::shards(bytes(sets), old.as_ref()),
         types: &types,
         relations: &relations,
         old: old.as_ref(),
@@ -219,6 +224,8 @@ struct ImportJob<'a> {
     schema: &'a Schema,
     options: &'a ImportOptions,
     names_in: NamesIn,
+    /// Files that names on the disk are divided over.
+    shards: usize,
     types: &'a types::Types,
     relations: &'a relations::RelationTable,
     /// The dataset whose ids are kept.

@@ -4,7 +4,7 @@
 //! which work with little.
 
 use super::block::BLOCK_BYTES;
-use super::on_disk::SHARDS;
+use super::on_disk::MOST;
 use super::types::Types;
 use super::{ImportError, ImportOptions};
 
@@ -92,7 +92,7 @@ impl Memory {
     /// Bytes of the buffer of each shard's file: an eighth of the limit for all.
     pub(super) fn shard_buffer(&self) -> usize {
         let buffers = self.limit.unwrap_or(DEFAULT_BUFFERS).min(DEFAULT_BUFFERS) / 8;
-        buffers as usize / SHARDS
+        buffers as usize / MOST
     }
 
     /// Edges that each thread sorts at a time.

@@ -1,7 +1,7 @@
 //! Names that do not fit in memory: they are numbered shard by shard, from files.
 //!
-//! 1. While edges are read, the names of both sides are appended to one of [`SHARDS`] files each, by the upper bits of
-//!    the hash that shuffles entities ([`scatter`], [`Shards`]). Of the edge, only the two shards, relation and weight
+//! 1. While edges are read, the names of both sides are appended to one of up to [`MOST`] files each, by the upper bits
+//!    of the hash that shuffles entities ([`scatter`], [`Shards`]). Of the edge, only the two shards, relation and weight
 //!    stay together.
 //! 2. Each shard by itself fits in memory: its names are counted and sorted by that hash, and a file of one number
 //!    for each occurrence is written ([`number`]). Shards are ranges of the hash, so behind each other they
@@ -30,16 +30,32 @@ use crate::dataset::Dataset;
 use crate::files::{self, SummedFile};
 
 /// Files that names are divided over. So many can be open at once, and Freebase's 86 million names are 340,000 in each.
-pub(super) const SHARDS: usize = 256;
+pub(super) const MOST: usize = 256;
+/// The same where there is little to divide: files take longer to make than to fill.
+const FEW: usize = 16;
+/// Bytes of edges, and of what an earlier dataset has of its entities, that are little, compressed ones included.
+const LITTLE: u64 = 1 << 20;
+
+/// How many files names are divided over, a power of two.
+pub(super) fn shards(edges: u64, old: Option<&Dataset>) -> usize {
+    let known = old.map(|old| old.manifest().entities.values().flat_map(|e| &e.counts));
+    // A name takes some bytes, and its number.
+    let known: u64 = known
+        .into_iter()
+        .flatten()
+        .map(|&n| 16 * u64::from(n))
+        .sum();
+    if edges + known > LITTLE { MOST } else { FEW }
+}
 
 /// Bytes of an edge without its names: both shards, the relation and, with weights, the weight.
 pub(super) fn record(has_weight: bool) -> usize {
     if has_weight { 10 } else { 6 }
 }
 
-/// The shard of a name whose entity is shuffled by `hash`.
-fn shard_of(hash: u64) -> usize {
-    (hash >> 56) as usize
+/// The shard, of `shards`, of a name whose entity is shuffled by `hash`.
+fn shard_of(hash: u64, shards: usize) -> usize {
+    ((hash >> 56) as usize * shards) >> 8
 }
 
 /// The names that were read, by shard, in the order of the files.
@@ -82,7 +98,8 @@ pub(super) fn scatter_known(job: &ImportJob<'_>, old: &Dataset) -> Result<(), Im
         let (mut global, mut result) = (0_u32, Ok(()));
         old.visit_entities(entity_type, &mut |_, name| {
             let name = name.as_bytes();
-            let file = &mut files[shard_of(assign::shuffling_hash(seeds[index], name))];
+            let hash = assign::shuffling_hash(seeds[index], name);
+            let file = &mut files[shard_of(hash, job.shards)];
             let head = names::head(index, name.len());
             let parts: [&[u8]; 3] = [&head, name, &global.to_le_bytes()];
             if result.is_ok() {
@@ -127,7 +144,7 @@ pub(super) fn number_all(
         })?;
         spills.push(joined);
     }
-    join::forget_numbers(job.folder)?;
+    join::forget_numbers(job)?;
     Ok((spills, numbered))
 }
 
@@ -144,7 +161,7 @@ fn create(
     files::create_folder(&folder(job.folder))?;
     let buffer = job.memory.shard_buffer();
     let create = |shard| Ok(SummedFile::with_buffer(&path(job.folder, shard), buffer)?);
-    (0..SHARDS).map(create).collect()
+    (0..job.shards).map(create).collect()
 }
 
 /// The folder of all these files.

@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::super::assign::DROPPED;
 use super::super::spill::{Spill, field};
 use super::super::{ImportError, ImportJob};
-use super::{Numbered, SHARDS, numbers_path, record};
+use super::{Numbered, numbers_path, record};
 use crate::files::{self, FileError, SummedFile};
 
 /// The numbers of all shards, each of which is read once.
@@ -47,7 +47,9 @@ impl Numbers {
                 .collect(),
         };
         Ok(Self {
-            shards: (0..SHARDS).map(open).collect::<Result<_, FileError>>()?,
+            shards: (0..job.shards)
+                .map(open)
+                .collect::<Result<_, FileError>>()?,
             shifts: job.types.names.iter().enumerate().map(shift).collect(),
         })
     }
@@ -105,6 +107,6 @@ pub(super) fn join(
 }
 
 /// Removes the numbers.
-pub(super) fn forget_numbers(folder: &Path) -> Result<(), FileError> {
-    (0..SHARDS).try_for_each(|shard| files::remove(&numbers_path(folder, shard)))
+pub(super) fn forget_numbers(job: &ImportJob<'_>) -> Result<(), FileError> {
+    (0..job.shards).try_for_each(|shard| files::remove(&numbers_path(job.folder, shard)))
 }

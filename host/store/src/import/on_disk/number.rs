@@ -13,7 +13,7 @@ use super::super::assign::{self, DROPPED};
 use super::super::intern::{GROUP, Shard as Names};
 use super::super::{ImportError, ImportJob};
 use super::names::{self, BUFFER, NameFile};
-use super::{SHARDS, counted_path, known_path, names_path, new_path, numbers_path};
+use super::{counted_path, known_path, names_path, new_path, numbers_path};
 use crate::files::{self, SummedFile};
 
 /// The names of one type in one shard, or in all.
@@ -70,7 +70,7 @@ pub(super) fn number(
         let worker = Worker::new(job);
         loop {
             let shard = next.fetch_add(1, Ordering::Relaxed);
-            if shard >= SHARDS || done.send((shard, worker.number(shard))).is_err() {
+            if shard >= job.shards || done.send((shard, worker.number(shard))).is_err() {
                 return;
             }
         }
@@ -206,7 +206,8 @@ impl<'a> Worker<'a> {
         match self.limit {
             Some(limit) if shard.names.size().0 > limit => Err(ImportError::Memory {
                 what: format!(
-                    "one of the {SHARDS} parts that names are sorted in takes more than {} MiB",
+                    "one of the {} parts that names are sorted in takes more than {} MiB",
+                    self.job.shards,
                     limit >> 20
                 ),
             }),

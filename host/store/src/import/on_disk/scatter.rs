@@ -5,7 +5,7 @@ use super::super::assign;
 use super::super::block::EdgeRows;
 use super::super::relations::Resolved;
 use super::names::{self, HEAD};
-use super::{SHARDS, record, shard_of};
+use super::{record, shard_of};
 
 /// What a thread needs to divide names, and the memory that it uses again for every block.
 pub(in super::super) struct Scatter {
@@ -13,6 +13,8 @@ pub(in super::super) struct Scatter {
     seeds: Vec<u64>,
     /// Shard of every name: left and right sides in turn.
     shards: Vec<u8>,
+    /// How many there are.
+    count: usize,
 }
 
 /// The names of a block.
@@ -28,6 +30,7 @@ impl Scatter {
     pub(in super::super) fn new(job: &ImportJob<'_>) -> Self {
         Self {
             seeds: job.shuffling_seeds(),
+            count: job.shards,
             shards: Vec::new(),
         }
     }
@@ -39,7 +42,11 @@ impl Scatter {
         resolved: &[Resolved],
         records: &mut Vec<u8>,
     ) -> Divided {
-        let Self { seeds, shards } = self;
+        let Self {
+            seeds,
+            count,
+            shards,
+        } = self;
         let sides = || {
             let edges = rows.lhs.iter().zip(&rows.rhs).zip(resolved);
             edges.flat_map(|((lhs, rhs), relation)| {
@@ -50,9 +57,9 @@ impl Scatter {
             })
         };
         shards.clear();
-        let mut ends = vec![0; SHARDS];
+        let mut ends = vec![0; *count];
         for (name, of_type) in sides() {
-            let shard = shard_of(assign::shuffling_hash(seeds[of_type], name));
+            let shard = shard_of(assign::shuffling_hash(seeds[of_type], name), *count);
             shards.push(shard as u8);
             ends[shard] += (HEAD + name.len()) as u32;
         }
