@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::num::NonZero;
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::{self, ScopedJoinHandle};
 
@@ -44,16 +44,29 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
         let waited = times.step("waiting for what tests need", || joined(set_up));
         checked.and(waited)
     })?;
-    let python = times.step("making and installing the wheel", || {
-        let wheel = wheel::pack(repo)?;
-        wheel::install(repo, &wheel)
-    })?;
-    times.step("running the tests", || all(repo, &python))?;
-    times.step("running the examples in the documentation", || {
-        let mut cargo = repo.cargo("test");
-        // rustdoc does not pass on the linker arguments that let other programs find libtorch.
-        cargo.env("LD_LIBRARY_PATH", with_libtorch(repo));
-        step::run(cargo.args(["--release", "--workspace", "--doc"]), SEE_ABOVE)
+    let (python, examples) = times.step(
+        "making the wheel, and running the examples in the documentation",
+        || wheel_and_examples(repo),
+    )?;
+    let tests = times.step("running the tests", || all(repo, &python));
+    tests.and(examples)
+}
+
+/// Installs the wheel while the examples in the documentation run: either leaves a core idle most of its time. Gives
+/// the Python that has the wheel, and what became of the examples.
+fn wheel_and_examples(repo: &Repo) -> Result<(PathBuf, Result<()>)> {
+    thread::scope(|scope| {
+        let examples = scope.spawn(|| {
+            let mut cargo = repo.cargo("test");
+            // rustdoc does not pass on the linker arguments that let other programs find libtorch.
+            cargo.env("LD_LIBRARY_PATH", with_libtorch(repo));
+            cargo.args(["--release", "--workspace", "--doc"]);
+            step::output(&mut cargo, SEE_ABOVE)
+        });
+        let python = wheel::pack(repo).and_then(|wheel| wheel::install(repo, &wheel));
+        step::announce("what the examples in the documentation said");
+        let examples = joined(examples).map(|said| println!("{said}"));
+        Ok((python?, examples))
     })
 }
 
