@@ -32,7 +32,7 @@ fn what_cannot_be_compiled_in_time_is_refused_by_name() {
             .run(["plugin", "inspect", "bomb.wasm"])
             .fails(6, &["bomb.wasm", reason]);
     }
-    // The sandbox's own tests compile all of them; here the program says it of one.
+    let mut refused = 0;
     for (name, bytes, _) in below_every_cap(&with_plan(ROW_BY_ROW)) {
         let bomb: Bomb = (name, bytes, None);
         place.write("bomb.wasm", &bomb.1);
@@ -48,9 +48,9 @@ fn what_cannot_be_compiled_in_time_is_refused_by_name() {
             run.stderr
         );
         run.fails(6, &["bomb.wasm"]);
-        return;
+        refused += 1;
     }
-    panic!("nothing was too much");
+    assert!(refused > 0, "nothing was too much");
 }
 
 #[test]
