@@ -1,5 +1,7 @@
 //! Registers that lie, trainers that are evicted or die.
 
+use pbg_core::ledger::Trainer;
+
 use super::*;
 
 #[test]
@@ -26,35 +28,41 @@ fn one_that_is_evicted_joins_anew() {
     let world = World::new();
     let hub = Arc::new(Hub::default());
     let config = world.config("together", &[]);
-    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
-    let mut rejoined = 0;
-    thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            let stop = AtomicBool::new(false);
-            join(&config, &cluster(&connections[1], 1, 2), &stop, &mut |_| ())
-        });
-        let stop = AtomicBool::new(false);
-        let mut trained = 0;
+    let is_evicted = AtomicBool::new(false);
+    // Whoever is the first with three buckets: it has one then that it has not settled.
+    let evict = |rank| {
+        if !is_evicted.swap(true, Ordering::Relaxed) {
+            hub.order(|record| {
+                let me = |(_, t): &(_, &Trainer)| t.rank == Some(rank);
+                let me = record.trainers().iter().find(me);
+                let token = *me.expect("it takes part").0;
+                record.order(Order::Evict(token)).expect("it takes part")
+            });
+        }
+    };
+    let run = |rank| {
+        let (mut trained, mut rejoined) = (0, 0);
         let mut watch = |event: Event| match event {
-            // It has a bucket then that it has not settled.
             Event::BucketFinished { .. } => {
                 trained += 1;
                 if trained == 3 {
-                    hub.order(|record| {
-                        let own = |rank| rank == Some(0);
-                        let me = record.trainers().iter().find(|(_, t)| own(t.rank));
-                        let token = *me.expect("it takes part").0;
-                        record.order(Order::Evict(token)).expect("it takes part")
-                    });
+                    evict(rank);
                 }
             }
             Event::Rejoining { .. } => rejoined += 1,
             _ => {}
         };
-        let outcome = join(&config, &cluster(&connections[0], 0, 2), &stop, &mut watch);
+        let connection = Connection::new(&hub, u64::from(rank));
+        let stop = AtomicBool::new(false);
+        let outcome = join(&config, &cluster(&connection, rank, 2), &stop, &mut watch);
         finished(&outcome);
-        let outcome = other.join().expect("no panic");
-        finished(&outcome);
+        rejoined
+    };
+    let rejoined: u32 = thread::scope(|scope| {
+        let run = &run;
+        let trainers = [0, 1].map(|rank| scope.spawn(move || run(rank)));
+        let rejoined = trainers.map(|t| t.join().expect("no panic"));
+        rejoined.iter().sum()
     });
     assert_eq!(rejoined, 1);
     replays(&world, &config, &hub.history(), &[]);
@@ -119,33 +127,45 @@ fn what_a_dead_trainer_had_is_trained_by_others() {
     let world = World::new();
     let hub = Arc::new(Hub::default());
     let config = world.config("together", &[]);
-    let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
-    let patient = Cluster {
-        lease: Duration::from_secs(2),
-        ..cluster(&connections[0], 0, 2)
-    };
-    let mut lost = Vec::new();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let stop = AtomicBool::new(false);
-            let mut cut = |event: Event| {
-                if matches!(event, Event::BucketFinished { index: 1, .. }) {
-                    connections[1].is_cut.store(true, Ordering::Relaxed);
-                }
-            };
-            let outcome = join(&config, &cluster(&connections[1], 1, 2), &stop, &mut cut);
-            assert!(matches!(outcome, Err(RunError::Cluster(_))), "{outcome:?}");
-        });
-        let stop = AtomicBool::new(false);
-        let mut watch = |event: Event| {
-            if let Event::TrainerLost { name, .. } = event {
-                lost.push(name);
+    let is_dead = AtomicBool::new(false);
+    // Whoever is the first with two buckets dies with the second, which it has not settled.
+    let run = |rank| {
+        let connection = Connection::new(&hub, u64::from(rank));
+        let (mut dies, mut is_told, mut lost) = (false, false, Vec::new());
+        let mut watch = |event: Event| match event {
+            Event::BucketFinished { index: 1, .. } => {
+                dies = !is_dead.swap(true, Ordering::Relaxed);
+                connection.is_cut.fetch_or(dies, Ordering::Relaxed);
             }
+            Event::TrainerLost { name, .. } => lost.push(name),
+            Event::FinishedByOthers { .. } => is_told = true,
+            _ => {}
         };
-        let outcome = join(&config, &patient, &stop, &mut watch);
-        finished(&outcome);
+        let cluster = Cluster {
+            lease: Duration::from_secs(2),
+            patience: Duration::from_secs(1),
+            ..cluster(&connection, rank, 2)
+        };
+        let outcome = join(&config, &cluster, &AtomicBool::new(false), &mut watch);
+        match dies {
+            // It sees in the end that the other has finished, if it has by then.
+            true => assert!(
+                matches!(outcome, Err(RunError::Cluster(_))) || is_told,
+                "{outcome:?}"
+            ),
+            false => finished(&outcome),
+        }
+        (dies.then_some(cluster.name), lost)
+    };
+    let ended = thread::scope(|scope| {
+        let run = &run;
+        let trainers = [0, 1].map(|rank| scope.spawn(move || run(rank)));
+        trainers.map(|t| t.join().expect("no panic"))
     });
-    assert_eq!(lost, ["trainer 1"]);
+    let dead: Vec<_> = ended.iter().filter_map(|(dead, _)| dead.clone()).collect();
+    let lost: Vec<_> = ended.into_iter().flat_map(|(_, lost)| lost).collect();
+    assert_eq!(dead.len(), 1);
+    assert_eq!(lost, dead);
     replays(&world, &config, &hub.history(), &[]);
 }
 

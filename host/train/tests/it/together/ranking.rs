@@ -57,13 +57,14 @@ fn train_all(config: &Config, connections: &[Arc<Connection>]) -> Vec<Ended> {
     train_within(config, connections, Duration::from_secs(60))
 }
 
-/// As [`train_all`]; who is silent for `lease` counts as dead.
+/// As [`train_all`]; who is silent for `lease` counts as dead, and who reaches nobody for half of it ends.
 fn train_within(config: &Config, connections: &[Arc<Connection>], lease: Duration) -> Vec<Ended> {
     let machines = connections.len() as u32;
     let run = |(rank, connection): (u32, &Arc<Connection>)| {
         let (stop, mut events) = (AtomicBool::new(false), Vec::new());
         let cluster = Cluster {
             lease,
+            patience: lease / 2,
             ..cluster(connection, rank, machines)
         };
         let outcome = join(config, &cluster, &stop, &mut |event| events.push(event));
