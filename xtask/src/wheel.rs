@@ -155,6 +155,8 @@ pub(crate) fn test(repo: &Repo, python: &Path) -> Result<String> {
     let programs = python.parent().context("a program is in a folder")?;
     pytest.env("PATH", with_first(programs)?);
     pytest.env("PBG_TEST_LIBTORCH", repo.libtorch.join("lib"));
+    // What the tests with the program have compiled is not compiled again, and the user's own cache stays as it is.
+    pytest.env("PBG_HOST_CACHE", repo.target.join("tmp/compiled"));
     // Where it was installed: by `--pbg`, or for a comparison.
     let pbg = bench::pbg_python(repo);
     if pbg.exists() {
