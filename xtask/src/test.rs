@@ -66,6 +66,10 @@ fn wheel_and_examples(repo: &Repo) -> Result<(PathBuf, Result<()>)> {
         let python = wheel::pack(repo).and_then(|wheel| wheel::install(repo, &wheel));
         step::announce("what the examples in the documentation said");
         let examples = joined(examples).map(|said| println!("{said}"));
+        if let (Err(_), Err(error)) = (&python, &examples) {
+            // The first error ends the program with its message; this one would be lost.
+            println!("{error:#}");
+        }
         Ok((python?, examples))
     })
 }
