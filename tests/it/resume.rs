@@ -201,7 +201,10 @@ fn the_second_ctrl_c_waits_for_a_long_bucket_no_longer_than_it_says_and_the_thir
 
 #[test]
 fn two_ctrl_c_lose_no_bucket_that_ends_soon() {
-    let (place, mut run) = of_long_buckets(4, &["--set", "num_epochs=1000000"]);
+    // Buckets that last longer than it takes to press twice, and much shorter than what is waited for.
+    let long = ["--set", "dimension=100", "--set", "num_uniform_negs=1000"];
+    let endless = ["--set", "num_epochs=1000000"];
+    let (place, mut run) = of_long_buckets(4, &[&long[..], &endless].concat());
     assert!(run.wait_until(|| events(&place, "bucket_finished").len() > 2));
     press_twice(&place, &mut run);
     let finished = run.finish();
@@ -212,7 +215,8 @@ fn two_ctrl_c_lose_no_bucket_that_ends_soon() {
     let trained = finished.len() as u64;
     let epochs = finished[finished.len() - 1]["epoch"].as_u64().unwrap() + 1;
     let epochs = format!("num_epochs={epochs}");
-    let resumed = place.run(["train", "--set", &epochs, "--progress", "json"]);
+    let train = ["train", "--set", &epochs, "--progress", "json"];
+    let resumed = place.run([&train[..], &long].concat());
     let first = resumed.stdout.lines().next().unwrap_or_default().to_owned();
     let first: Value = serde_json::from_str(&first).unwrap();
     let (epoch, done) = (&first["resumed"]["epoch"], &first["resumed"]["done"]);
