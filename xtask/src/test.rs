@@ -10,9 +10,12 @@ use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::Result;
 
+use self::scratch::Scratch;
 use crate::repo::Repo;
 use crate::step::{self, Times};
 use crate::{build, plugins, setup, wheel};
+
+pub(crate) mod scratch;
 
 const SEE_ABOVE: &str = "see the messages above";
 /// The package that has the tests with the program.
@@ -84,15 +87,11 @@ fn compile(repo: &Repo, times: &mut Times) -> Result<()> {
     })?;
     times.step("building the standard plugins", || plugins::build(repo))?;
     times.step("building the program and its tests", || {
-        // Tests start both programs; Cargo by itself builds only the one whose package they are in. The library of the
-        // wheel comes with it, since torch-sys keeps one core busy with its C++ for a while.
+        // The tests start both programs, and the wheel has the library; `cargo test` by itself makes only the program in
+        // whose package they are. In one go, since torch-sys keeps one core busy with its C++ for a while.
         let mut cargo = repo.cargo("build");
-        cargo.args(["--release", "--package", "pbg-host-torch"]);
-        cargo.args(["--package", wheel::EXTENSION]);
-        step::run(&mut cargo, SEE_ABOVE)?;
-        let mut cargo = repo.cargo("test");
         step::run(
-            cargo.args(["--release", "--workspace", "--tests", "--no-run"]),
+            cargo.args(["--release", "--workspace", "--lib", "--bins", "--tests"]),
             SEE_ABOVE,
         )
     })
@@ -121,13 +120,16 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 
 /// The tests with the program and, in the time that these wait, all others, whose messages follow.
 fn all(repo: &Repo, python: &Path) -> Result<()> {
+    let scratch = Scratch::make();
     thread::scope(|scope| {
         let crates = scope.spawn(|| {
             let mut cargo = tests(repo);
+            scratch.is_for(&mut cargo);
             step::output(cargo.args(["--workspace", "--exclude", PROGRAM]), SEE_ABOVE)
         });
-        let package = scope.spawn(|| wheel::test(repo, python));
+        let package = scope.spawn(|| wheel::test(repo, python, &scratch));
         let mut cargo = tests(repo);
+        scratch.is_for(&mut cargo);
         // Half of the time its tests wait for programs, locks and leases.
         let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
         cargo.env("RUST_TEST_THREADS", threads.to_string());

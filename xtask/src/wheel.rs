@@ -13,6 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::repo::Repo;
+use crate::test::scratch::Scratch;
 use crate::{bench, build, setup, step};
 
 /// The package, as Python imports it.
@@ -40,7 +41,7 @@ pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
         environment(repo)?;
         let python = install(repo, &wheel)?;
         step::announce("testing it");
-        print!("{}", test(repo, &python)?);
+        print!("{}", test(repo, &python, &Scratch::make())?);
     }
     Ok(())
 }
@@ -136,7 +137,7 @@ pub(crate) fn install(repo: &Repo, wheel: &Path) -> Result<PathBuf> {
 }
 
 /// Checks the types of the package with `python`, and runs its tests. Gives what these say.
-pub(crate) fn test(repo: &Repo, python: &Path) -> Result<String> {
+pub(crate) fn test(repo: &Repo, python: &Path, scratch: &Scratch) -> Result<String> {
     let tests = repo.root.join("tests/python");
     let both = ["--package", PACKAGE, "--package", SDK];
     let mut said = String::new();
@@ -147,6 +148,7 @@ pub(crate) fn test(repo: &Repo, python: &Path) -> Result<String> {
         said += &step::output(mypy.current_dir(&tests), SEE_ABOVE)?;
     }
     let mut pytest = Command::new(python);
+    scratch.is_for(&mut pytest);
     pytest.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
     // Building components and running notebooks take one core each.
     pytest.args(["--numprocesses", "2", "--dist", "loadfile"]);
