@@ -9,8 +9,6 @@
 mod authoring;
 mod bad_input;
 mod bench;
-#[path = "../../host/wasm/tests/sandbox/support/bombs.rs"]
-mod bombs;
 mod bounds;
 mod browser;
 mod combine;

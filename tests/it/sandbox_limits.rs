@@ -6,10 +6,10 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::bombs::{Bomb, below_every_cap, counted};
 use crate::support::loss::{margin, traced};
 use crate::support::plugin::{ROW_BY_ROW, talkative, with_plan};
 use crate::support::{Finished, Workplace, finish, graph::CONFIG, with};
+use pbg_library_tests::bombs::{Bomb, below_every_cap, counted};
 
 /// A shell in the place that sets `limit` and then runs the program.
 fn limited(place: &Workplace, limit: &str, arguments: &str) -> Finished {

@@ -1,8 +1,5 @@
 //! Graphs as the host executes them: against the plain interpreter, and against losses written by hand.
 
-#[path = "../../../core/tests/it/graphs.rs"]
-mod graphs;
-
 use std::num::NonZeroU32;
 
 use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
@@ -12,6 +9,7 @@ use pbg_core::loss::{
 use pbg_core::strategy::{Loss, LossWorker, MASKED, Scores, StrategyError, StrategyId};
 use pbg_kernels::losses::Traced;
 use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
+use pbg_library_tests::definitions::{definitions, rows};
 use proptest::prelude::*;
 
 fn id() -> StrategyId {
@@ -117,8 +115,8 @@ proptest! {
 
     #[test]
     fn any_graph_gives_what_the_interpreter_gives(
-        definition in graphs::definitions(),
-        (positives, negatives, columns) in graphs::rows(),
+        definition in definitions(),
+        (positives, negatives, columns) in rows(),
     ) {
         let parameters = [definition.parameters[0].value];
         let graph = definition.check(1000).expect("a valid graph");
@@ -153,7 +151,7 @@ proptest! {
 
     #[test]
     fn rows_may_be_cut_anywhere(
-        definition in graphs::definitions(),
+        definition in definitions(),
         seed in any::<u32>(),
         columns in 0_usize..70,
         cut in 0_usize..=90,

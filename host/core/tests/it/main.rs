@@ -1,7 +1,0 @@
-//! The graphs of a step, of a loss and of an operator, from outside.
-
-mod batch_graph;
-mod graphs;
-mod loss_check;
-mod loss_gradients;
-mod operators;

@@ -1,0 +1,90 @@
+//! Operators in the sandbox: formulas that arrive as they were written, and formulas that are none.
+
+use crate::sandbox::support::sandbox;
+use pbg_core::operator::{Formula, Initial};
+use pbg_plugin_sdk::TracedOperator;
+use pbg_plugin_sdk::operator::Initial as Written;
+use pbg_plugin_sdk::testing::operator_with_defaults;
+use pbg_wasm::{Limits, LoadError, PluginSource, Sandbox, Slot};
+use serde_json::{Value, json};
+
+fn loaded(name: &str, parameters: &Value) -> Result<Formula, LoadError> {
+    let source = PluginSource::resolve(name)?;
+    let plugin = sandbox().open(source)?;
+    Ok(plugin.into_operator(parameters)?.formula)
+}
+
+/// The formula that came out of the sandbox is the one that was traced natively.
+fn assert_same<O: TracedOperator>(name: &str) {
+    let (found, expected) = (
+        loaded(name, &Value::Null).expect("it loads"),
+        operator_with_defaults::<O>(),
+    );
+    assert_eq!(found.name(), name);
+    assert_eq!(found.components(), expected.components as usize);
+    for (found, expected) in found.parameters().iter().zip(&expected.parameters) {
+        assert_eq!(found.name, expected.name);
+        let initial = match expected.initial {
+            Written::Zero => Initial::Zero,
+            Written::One => Initial::One,
+            Written::Normal(deviation) => Initial::Normal(deviation),
+            Written::Angle => Initial::Angle,
+        };
+        assert_eq!(found.initial, initial);
+    }
+    let numbers = |count: usize, step: f32| -> Vec<f32> {
+        (0..count).map(|i| (i as f32 * step + 0.2).sin()).collect()
+    };
+    let embedding = numbers(found.components(), 0.7);
+    let values = numbers(found.parameters().len(), 1.3);
+    let vectors: Vec<&[f32]> = values.chunks(1).collect();
+    let wide = |values: &[f32]| values.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+    let made = found.apply(&wide(&embedding), &wide(&values));
+    for (made, expected) in made.into_iter().zip(expected.apply(&embedding, &vectors)) {
+        assert!(
+            (made - f64::from(expected)).abs() < 1e-6,
+            "{name}: {made}, not {expected}"
+        );
+    }
+}
+
+#[test]
+fn standard_formulas_arrive_as_they_were_written() {
+    assert_same::<distmult::DistMult>("distmult");
+    assert_same::<transe::TransE>("transe");
+    assert_same::<rotate::RotatE>("rotate");
+    assert_same::<quate::QuatE>("quate");
+}
+
+#[test]
+fn a_plugin_of_another_kind_is_no_operator() {
+    let error = loaded("softmax", &Value::Null).expect_err("a loss");
+    let LoadError::WrongKind {
+        found, expected, ..
+    } = error
+    else {
+        panic!("{error}");
+    };
+    assert_eq!((found, expected), (Slot::TracedLoss, Slot::TracedOperator));
+    let error = loaded("rotate", &json!({ "angle": 1.0 })).expect_err("no such parameter");
+    assert!(matches!(error, LoadError::Parameters { .. }), "{error}");
+}
+
+#[test]
+fn a_formula_has_the_nodes_that_are_granted() {
+    let limits = Limits {
+        graph_nodes: 3,
+        ..Limits::default()
+    };
+    let source = PluginSource::resolve("rotate").expect("a standard plugin");
+    let sandbox = Sandbox::new(limits).expect("the sandbox starts");
+    let plugin = sandbox.open(source).expect("it opens");
+    let error = plugin
+        .into_operator(&Value::Null)
+        .map(|operator| operator.id);
+    let error = error.expect_err("too many nodes").to_string();
+    assert!(
+        error.contains("build") && error.contains("more than the 3"),
+        "{error}"
+    );
+}
