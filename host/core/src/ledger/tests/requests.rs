@@ -61,11 +61,7 @@ impl Model {
                 return Some(next);
             }
             Err(Refusal::Overtaken { last, .. }) => {
-                let missed = from.missed.take().filter(|(number, _)| *number == last);
-                match missed {
-                    Some((number, action)) => self.acknowledged(&mut next, member, number, &action),
-                    None => next.broken = Some("an applied transaction is unknown to its trainer"),
-                }
+                self.overtaken(&mut next, member, last);
                 return Some(next);
             }
             Err(_) => return None,
@@ -107,17 +103,28 @@ impl Model {
         let mut next = world.clone();
         let record = world.register.as_ref()?;
         let from = &mut next.members[member];
-        let missed = from.missed.clone();
-        let number = missed.as_ref().map_or(u64::MAX, |(number, _)| *number);
-        match (record.fate(from.token?, number, from.after), missed) {
-            (Fate::Applied, Some((number, action))) => {
-                self.acknowledged(&mut next, member, number, &action);
-            }
-            (Fate::Fenced | Fate::SetBack { .. }, _) => from.forget(),
-            (Fate::NotApplied, _) => return None,
-            _ => next.broken = Some("an applied transaction is unknown to its trainer"),
+        let missed = from.missed.as_ref();
+        let number = missed.map_or(u64::MAX, |(number, _)| *number);
+        match record.fate(from.token?, number, from.after) {
+            Fate::Applied => self.overtaken(&mut next, member, number),
+            Fate::Overtaken { last } => self.overtaken(&mut next, member, last),
+            Fate::Fenced | Fate::SetBack { .. } => from.forget(),
+            Fate::NotApplied => return None,
         }
         Some(next)
+    }
+
+    /// The trainer learns that a transaction is applied which it had taken for lost.
+    fn overtaken(&self, world: &mut World, member: usize, last: u64) {
+        let from = &mut world.members[member];
+        match from.missed.take() {
+            Some((number, action)) if number == last => {
+                self.acknowledged(world, member, number, &action);
+            }
+            // One before it has arrived after the register was set back. What it was, a model does not remember.
+            Some(_) => from.forget(),
+            None => world.broken = Some("an applied transaction is unknown to its trainer"),
+        }
     }
 
     /// A trainer without an answer reads the register.
