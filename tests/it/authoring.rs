@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use pbg_core::strategy::{BucketOrder as _, Draw, Pass, SamplerFactory as _};
 use pbg_wasm::{Cache, Limits, Plugin, PluginSource, Sandbox};
@@ -78,6 +78,13 @@ pub(crate) fn in_project(project: &Path, arguments: &[&str]) -> Command {
         command.env("PATH", path);
     }
     command
+}
+
+/// Is held while a project's own Rust tests run: Cargo compiles the examples in its documentation after it has let go of
+/// the build folder, where another project's build may just replace the SDK.
+pub(crate) fn alone_with_the_build_folder() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A new project; `computed` is a kind here.
@@ -274,6 +281,7 @@ fn the_tests_of_new_projects_pass() {
             .args(arguments)
             .current_dir(project)
             .envs(environment);
+        let _alone = (program == "cargo").then(alone_with_the_build_folder);
         finish(&mut command).succeeds();
     };
     let (node, clang) = (has("node"), has("clang"));

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::authoring::alone_with_the_build_folder;
 use crate::support::{COMPILED, Workplace, finish};
 
 /// A fenced block: the words after the fence, and the text.
@@ -54,6 +55,9 @@ fn follow(tutorial: &str, tools: &[PathBuf]) {
             shell.env("CARGO_TARGET_DIR", target);
             shell.env("PBG_HOST_CACHE", COMPILED);
             fs::create_dir_all(place.path("work")).unwrap();
+            let _alone = text
+                .contains("cargo test")
+                .then(alone_with_the_build_folder);
             finish(&mut shell).succeeds();
             commands += 1;
         }

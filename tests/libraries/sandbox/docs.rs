@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-const BEGIN: &str =
-    "<!-- limits: written by `UPDATE_DOCS=1 cargo test -p pbg-wasm`, do not edit -->\n";
+const BEGIN: &str = "<!-- limits: written by `UPDATE_DOCS=1 cargo test --release -p pbg-library-tests`, do not edit -->\n";
 const END: &str = "<!-- end of limits -->\n";
 
 #[test]
@@ -20,6 +19,6 @@ fn the_page_on_safety_lists_the_limits_of_the_code() {
     }
     assert_eq!(
         listed, limits,
-        "write it with `UPDATE_DOCS=1 cargo test -p pbg-wasm --test sandbox docs`"
+        "write it with `UPDATE_DOCS=1 cargo test --release -p pbg-library-tests sandbox::docs`"
     );
 }
