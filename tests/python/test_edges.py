@@ -31,6 +31,16 @@ def file_of(folder: Path) -> Path:
     return path
 
 
+class WithoutBatches:
+    """A lazy frame as polars had it before `collect_batches`."""
+
+    def collect_schema(self) -> polars.Schema:
+        return polars.Schema(dict.fromkeys(COLUMNS, polars.String))
+
+    def collect(self) -> polars.DataFrame:
+        return polars.DataFrame(COLUMNS)
+
+
 SOURCES: dict[str, Callable[[Path], Any]] = {
     "file": file_of,
     "files": lambda folder: [file_of(folder)],
@@ -41,6 +51,9 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "pandas": lambda _: pandas.DataFrame(COLUMNS),
     "categories": lambda _: pandas.DataFrame(COLUMNS).astype({"rel": "category"}),
     "polars": lambda _: polars.DataFrame(COLUMNS),
+    "lazy": lambda _: polars.LazyFrame(COLUMNS),
+    "lazy frames": lambda _: [polars.LazyFrame(COLUMNS)[:300], polars.LazyFrame(COLUMNS)[300:]],
+    "lazy without batches": lambda _: WithoutBatches(),
     "columns": lambda _: COLUMNS,
     "arrays": lambda _: [{name: np.array(column) for name, column in COLUMNS.items()}],
     "tuples": lambda _: iter(EDGES),
@@ -110,6 +123,7 @@ def test_progress_is_heard_and_may_end_it(keys: Keys) -> None:
         ({}, "a table without lhs or rhs"),
         ({"lhs": ["a", "b"], "rhs": ["c"]}, "of different lengths: lhs has 2, rhs has 1"),
         (pa.table({"x": ["a"], "y": ["b"]}), "which of its columns"),
+        (polars.LazyFrame({"x": ["a"], "y": ["b"]}), "which of its columns"),
         ([], "there are none"),
         (iter(()), "there are none"),
         ("none.tsv", "none.tsv"),

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, Union
+from typing import Any, Protocol, Union
 
 from . import _native
 from ._arguments import name as name_of, whole, whole_or_none
@@ -17,17 +17,30 @@ from ._load import as_json
 from ._progress import Bar
 from .errors import DataError, PbgError, UsageError
 
+
+class LazyFrame(Protocol):
+    """A `polars.LazyFrame`."""
+
+    def collect(self) -> Any:
+        """All of its rows as a table."""
+
+    def collect_schema(self) -> Any:
+        """What tells it from others that can collect."""
+
+
 EdgeSource = Union[
     str,
     "os.PathLike[str]",
     "_native.ArrowStream",
     "_native.ArrowBatch",
+    "LazyFrame",
     Mapping[str, Sequence[Any]],
     Iterable[Any],
 ]
 """Where edges come from: a file (TSV, CSV or Parquet, plain or compressed); a table that speaks Arrow's C stream
-(`pyarrow.Table` and `RecordBatchReader`, `pandas.DataFrame`, `polars.DataFrame`, a DuckDB result, ...); a dictionary of
-columns; or an iterable of any of these or of tuples `(lhs, rel, rhs)`, `(lhs, rel, rhs, weight)` or `(lhs, rhs)`."""
+(`pyarrow.Table` and `RecordBatchReader`, `pandas.DataFrame`, `polars.DataFrame`, a DuckDB result, ...); a
+`polars.LazyFrame`; a dictionary of columns; or an iterable of any of these or of tuples `(lhs, rel, rhs)`,
+`(lhs, rel, rhs, weight)` or `(lhs, rhs)`."""
 
 _AT_ONCE = 65536
 """Tuples that are in memory at once."""
@@ -137,7 +150,19 @@ def _columns(columns: str | Mapping[str, str] | Sequence[str] | None) -> str | N
 
 def _is_table(item: object) -> bool:
     speaks_arrow = hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__")
-    return speaks_arrow or isinstance(item, Mapping)
+    return speaks_arrow or _is_lazy(item) or isinstance(item, Mapping)
+
+
+def _is_lazy(item: object) -> bool:
+    return hasattr(item, "collect_schema") and hasattr(item, "collect")
+
+
+def _collected(frame: Any) -> Iterable[Any]:
+    """The rows of a lazy frame: in batches, which need not fit into memory together, where its polars has them."""
+    if hasattr(frame, "collect_batches"):
+        batches: Iterable[Any] = frame.collect_batches()
+        return batches
+    return [frame.collect()]
 
 
 def _files_and_tables(label: str, source: EdgeSource) -> Iterator[Any]:
@@ -160,8 +185,17 @@ def _files_and_tables(label: str, source: EdgeSource) -> Iterator[Any]:
 
 def _spooled(spool: _native.Spool, label: str, items: Iterable[Any]) -> bool:
     """Writes tables and tuples; whether there were any."""
+    any_there = _put_all(spool, label, items)
+    spool.finish()
+    return any_there
+
+
+def _put_all(spool: _native.Spool, label: str, items: Iterable[Any]) -> bool:
     rest, any_there = iter(items), False
     for first in rest:
+        if _is_lazy(first):
+            any_there |= _put_all(spool, label, _collected(first))
+            continue
         any_there = True
         if hasattr(first, "__arrow_c_stream__"):
             spool.put_stream(first)
@@ -171,7 +205,6 @@ def _spooled(spool: _native.Spool, label: str, items: Iterable[Any]) -> bool:
             _put_columns(spool, label, first)
         else:
             _put_tuples(spool, label, list(chain([first], islice(rest, _AT_ONCE - 1))))
-    spool.finish()
     return any_there
 
 
