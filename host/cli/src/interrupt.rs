@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -23,6 +24,9 @@ const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// How long the second press waits for a bucket or batch to end and for all to be saved. Buckets that take longer are as a
 /// rule saved one by one, so that only the one in training is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a line about the first press is waited for: longer than any terminal takes that takes lines.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// What the first press brings to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +72,24 @@ impl Unit {
     }
 }
 
+/// Training that Ctrl-C ends.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// Says that the work is to stop.
+    pub(crate) stop: Arc<AtomicBool>,
+    /// Gets something when the terminal has the line about the first press.
+    promised: Receiver<()>,
+}
+
+impl Watch {
+    /// Work may stop before a thread has said that it will. After this, what became of it can be said.
+    pub(crate) fn wait_for_promise(&self) {
+        if self.stop.load(Ordering::SeqCst) {
+            let _late = self.promised.recv_timeout(MOMENT);
+        }
+    }
+}
+
 /// Watches for Ctrl-C and for requests to terminate; the flag that comes back says that the work
 /// is to stop. At the first press, `announce` gets `promise`, what will happen now; the second ends the program.
 ///
@@ -101,8 +123,9 @@ pub(crate) fn watch_into(
 ///
 /// # Errors
 /// When the system does not let a handler be installed.
-pub(crate) fn watch_training(unit: Unit, announce: Announcer) -> Result<Arc<AtomicBool>> {
+pub(crate) fn watch_training(unit: Unit, announce: Announcer) -> Result<Watch> {
     let stop = Arc::new(AtomicBool::new(false));
+    let (sent, promised) = mpsc::channel();
     let last = Arc::new(AtomicBool::new(false));
     let pressed = Arc::clone(&last);
     let announce = Arc::new(Mutex::new(announce));
@@ -115,7 +138,11 @@ pub(crate) fn watch_training(unit: Unit, announce: Announcer) -> Result<Arc<Atom
         end();
     };
     install(&stop, &last, move |press| match press {
-        1 => say(&announce, unit.promise()),
+        1 => {
+            say(&announce, unit.promise());
+            // Nobody may be waiting.
+            let _unheard = sent.send(());
+        }
         2 => {
             say(
                 &announce,
@@ -137,7 +164,7 @@ pub(crate) fn watch_training(unit: Unit, announce: Announcer) -> Result<Arc<Atom
             ended(&announce);
         }
     })
-    .map(|()| stop)
+    .map(|()| Watch { stop, promised })
     .map_err(|e| Failure::new(FailureKind::Internal, e).context("cannot watch for Ctrl-C"))
 }
 

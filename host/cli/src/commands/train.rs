@@ -67,10 +67,11 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let quiet = matches!(args.progress, Mode::None);
     let faults = Path::new(&config.checkpoint_path).join("faults");
     let mut reporter = progress::reporter(args.progress, terminal);
-    let stop = interrupt::watch_training(Unit::of(&config), reporter.announcer())?;
-    let given = plugins::given_operators(&mut config, &args.plugins, Some(&stop), &terminal)?;
+    let watch = interrupt::watch_training(Unit::of(&config), reporter.announcer())?;
+    let stop = &watch.stop;
+    let given = plugins::given_operators(&mut config, &args.plugins, Some(stop), &terminal)?;
     let named = Given::named(&given);
-    let filled = plugins::fill(&config, named, Some(faults), Some(&stop), &terminal)?;
+    let filled = plugins::fill(&config, named, Some(faults), Some(stop), &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
     advise(&resolved, terminal);
@@ -89,16 +90,16 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             curves.event(&event);
         }
     };
-    let meeting = together::meet(resolved.config(), args.rank, &stop, terminal)?;
+    let meeting = together::meet(resolved.config(), args.rank, stop, terminal)?;
     let shown = meeting.as_ref().zip(board);
     let shown = shown.map(|(meeting, board)| meeting.show(resolved.config(), board));
     let shown = shown.transpose()?;
     let allowed = args.allow.allowed();
     let outcome = match &meeting {
-        None => resolved.train(filled.strategies, allowed, &stop, &mut emit),
+        None => resolved.train(filled.strategies, allowed, stop, &mut emit),
         Some(meeting) => {
             let cluster = meeting.cluster(resolved.config());
-            resolved.train_together(filled.strategies, &cluster, allowed, &stop, &mut emit)
+            resolved.train_together(filled.strategies, &cluster, allowed, stop, &mut emit)
         }
     };
     // What a plugin said last explains its failure.
@@ -106,6 +107,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         reporter.event(&line);
     }
     drop(shown);
+    watch.wait_for_promise();
     reporter.close();
     let checkpoint = &resolved.config().checkpoint_path;
     let outcome = outcome.inspect_err(|error| {

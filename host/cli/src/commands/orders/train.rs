@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         .study
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{}-study", config.checkpoint_path)));
-    let stop =
+    let watch =
         interrupt::watch_training(Unit::of(config), Box::new(move |line| terminal.say(line)))?;
     let runs = runs::Runs {
         resolved: &resolved,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         },
         folder: &folder,
         keep_checkpoints: args.keep_checkpoints,
-        stop: &stop,
+        watch: &watch,
         terminal,
     };
     let mut study = Study {

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use pbg_config::{Config, OnFault, ValidationConfig};
@@ -15,6 +13,7 @@ use pbg_store::files;
 use pbg_train::{Allowed, EvalOptions, Outcome, Resolved};
 
 use crate::failure::{Failure, Result};
+use crate::interrupt::Watch;
 use crate::kind::FailureKind;
 use crate::plugins::{self, Given};
 use crate::terminal::Terminal;
@@ -28,7 +27,7 @@ pub(super) struct Runs<'a> {
     pub(super) allowed: Allowed,
     pub(super) folder: &'a Path,
     pub(super) keep_checkpoints: bool,
-    pub(super) stop: &'a Arc<AtomicBool>,
+    pub(super) watch: &'a Watch,
     pub(super) terminal: Terminal,
 }
 
@@ -153,7 +152,7 @@ impl Runs<'_> {
             config,
             Given::default(),
             None,
-            Some(self.stop),
+            Some(&self.watch.stop),
             &self.terminal,
         )?;
         let log = filled.log;
@@ -167,9 +166,10 @@ impl Runs<'_> {
                 }
             }
         };
-        match resolved.train(filled.strategies, self.allowed, self.stop, &mut emit)? {
+        match resolved.train(filled.strategies, self.allowed, &self.watch.stop, &mut emit)? {
             Outcome::Finished { .. } => {}
             Outcome::Interrupted { .. } => {
+                self.watch.wait_for_promise();
                 self.terminal
                     .say("stopped; the same command goes on from here");
                 return Err(Failure::message(FailureKind::Interrupted, "interrupted"));
@@ -215,7 +215,7 @@ impl Runs<'_> {
             config,
             Given::default(),
             None,
-            Some(self.stop),
+            Some(&self.watch.stop),
             &self.terminal,
         )?;
         let order = filled.strategies.order.id();
