@@ -173,6 +173,14 @@ impl Model {
             }
             Action::GiveUp(buckets) => {
                 of.leases.retain(|lease| !buckets.contains(lease));
+                // It may have trained one since it took this for lost: the file is nobody's, and its copies are read anew.
+                let is_of =
+                    |trained: &mut Settlement| trained.buckets.iter().any(|b| buckets.contains(b));
+                if let Some(dropped) = of.trained.take_if(is_of) {
+                    let groups = dropped.partitions.iter().map(|settled| settled.group);
+                    let indices = groups.filter_map(|group| self.grid.group_index(group));
+                    indices.for_each(|index| drop(of.tables.remove(&index)));
+                }
                 self.load(world, member, &record);
             }
             Action::Leave | Action::LeaveSaved => of.forget(),
