@@ -178,8 +178,10 @@ impl Model {
                     |trained: &mut Settlement| trained.buckets.iter().any(|b| buckets.contains(b));
                 if let Some(dropped) = of.trained.take_if(is_of) {
                     let groups = dropped.partitions.iter().map(|settled| settled.group);
-                    let indices = groups.filter_map(|group| self.grid.group_index(group));
-                    indices.for_each(|index| drop(of.tables.remove(&index)));
+                    let indices: Vec<_> =
+                        groups.map(|group| self.grid.group_index(group)).collect();
+                    of.tables
+                        .retain(|index, _| !indices.contains(&Some(*index)));
                 }
                 self.load(world, member, &record);
             }
