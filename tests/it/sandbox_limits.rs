@@ -4,12 +4,12 @@
 use std::fs;
 use std::process::Command;
 
+use pbg_library_tests::bombs::{Bomb, below_every_cap, counted};
 use serde_json::json;
 
 use crate::support::loss::{margin, traced};
 use crate::support::plugin::{ROW_BY_ROW, talkative, with_plan};
 use crate::support::{Finished, Workplace, finish, graph::CONFIG, with};
-use pbg_library_tests::bombs::{Bomb, below_every_cap, counted};
 
 /// A shell in the place that sets `limit` and then runs the program.
 fn limited(place: &Workplace, limit: &str, arguments: &str) -> Finished {

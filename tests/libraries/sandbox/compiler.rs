@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use pbg_core::strategy::BucketOrder as _;
+use pbg_library_tests::bombs::{below_every_cap, counted};
 use pbg_wasm::{Cache, Compiler, Limits, Sandbox};
 
 use crate::sandbox::support::bounds::{bounded, bounded_in_memory};
 use crate::sandbox::support::{Guest, load, pass, sandbox};
-use pbg_library_tests::bombs::{below_every_cap, counted};
 
 /// Names the child of this program in which [`the_child_that_compiles`] does its work.
 const CHILD: &str = "PBG_SANDBOX_COMPILES";

@@ -2,12 +2,11 @@
 //! over broken bytes, or enter an instance again that failed.
 
 use pbg_core::strategy::BucketOrder as _;
+use pbg_library_tests::bombs;
 use pbg_plugin_sdk::Rng;
 use pbg_wasm::{Limits, Sandbox};
 
 use crate::sandbox::support::bounds::bounded;
-use pbg_library_tests::bombs;
-
 use crate::sandbox::support::{Guest, answer, list, load, pass, sandbox};
 
 /// The text must be refused as no valid component, in time.

@@ -122,8 +122,8 @@ impl Model {
                 self.acknowledged(world, member, number, &action);
             }
             // One before it has arrived after the register was set back. What it was, a model does not remember.
-            Some(_) => from.forget(),
-            None => world.broken = Some("an applied transaction is unknown to its trainer"),
+            Some((number, _)) if last < number => from.forget(),
+            _ => world.broken = Some("an applied transaction is unknown to its trainer"),
         }
     }
 
