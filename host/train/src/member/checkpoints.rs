@@ -5,6 +5,7 @@
 //! it, then it becomes the current one.
 
 use pbg_core::graph::SidePartition;
+use std::sync::Arc;
 use std::time::Instant;
 
 use pbg_core::event::Event;
@@ -16,7 +17,7 @@ use pbg_store::checkpoint::{Manifest, TensorRef, shared};
 use super::ledger::Denied;
 use super::told::in_json;
 use super::work::state_of;
-use super::{Member, is_open};
+use super::{ClusterError, Member, is_open};
 use crate::commit;
 use crate::error::{Mismatch, RunError};
 use crate::layout::TableKey;
@@ -68,6 +69,7 @@ impl Member<'_> {
         let listed = tables.files.list()?;
         let (tellers, signs) = (tables.files.tellers()?, tables.files.signs()?);
         let before = tables.files.newest()?;
+        self.stands(self.record()?)?;
         let record = match self.ledger.submit(Action::Checkpoint) {
             Ok(record) => record,
             Err(Denied::Refused(_) | Denied::GivenUp) => return Ok(false),
@@ -83,6 +85,8 @@ impl Member<'_> {
         self.take_over_told(&record, cut, before.as_ref(), &mut manifest)?;
         // Before the version is there: nobody would keep it if this trainer died behind that.
         let kept_epoch = self.keep(&record, &manifest)?;
+        // It took a while to write its files.
+        self.stands(Arc::clone(&record))?;
         let files = &self.machine.line.buffer.store().files;
         files.publish(&manifest)?;
         self.submit(Action::Committed(cut))?;
@@ -115,6 +119,23 @@ impl Member<'_> {
             self.machine.emit(Event::Preserved { epoch });
         }
         Ok(true)
+    }
+
+    /// Makes sure that the record goes with the newest manifest. If the register was set back to one that does not, files
+    /// that it names may be gone, and a manifest of it must not become the newest.
+    fn stands(&self, mut record: Arc<Record>) -> Result<(), RunError> {
+        loop {
+            let newest = self.machine.line.buffer.store().files.newest()?;
+            let Err(stale) = record.stands(newest.as_ref().map(Manifest::cut)) else {
+                return Ok(());
+            };
+            // Another trainer may have begun a checkpoint since, and written it.
+            let again = self.record()?;
+            if again.revision() == record.revision() {
+                return Err(ClusterError::from(stale).into());
+            }
+            record = again;
+        }
     }
 
     /// Removes what trainers have left that died before they took part. `signs` were there before this checkpoint began.

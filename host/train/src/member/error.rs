@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pbg_core::cluster::NoAnswer;
-use pbg_core::ledger::{Damage, PROTOCOL, Refusal};
+use pbg_core::ledger::{Damage, PROTOCOL, Refusal, Stale};
 
 /// Why a trainer cannot take part, or no more.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,9 @@ pub enum ClusterError {
         /// The record's.
         found: u32,
     },
+    /// The register was set back to a record that does not go with the newest checkpoint.
+    #[error(transparent)]
+    Stale(#[from] Stale),
     /// The record cannot be written or is not of this program.
     #[error(transparent)]
     Damaged(#[from] Damage),
@@ -99,7 +102,7 @@ impl ClusterError {
     pub fn may_rejoin(&self) -> bool {
         matches!(
             self,
-            Self::Fenced(_) | Self::NoRecord | Self::NoManifest { .. }
+            Self::Fenced(_) | Self::NoRecord | Self::NoManifest { .. } | Self::Stale(_)
         )
     }
 }

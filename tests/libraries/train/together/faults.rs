@@ -1,6 +1,7 @@
 //! Registers that lie, trainers that are evicted or die.
 
-use pbg_core::ledger::Trainer;
+use pbg_core::ledger::{Action, Begun, Cut, Join, Token, Trainer, Transaction};
+use pbg_store::checkpoint::SharedCheckpoint;
 
 use super::*;
 
@@ -184,4 +185,72 @@ fn the_sign_of_one_that_died_before_it_took_part_goes() {
     }
     assert!(!sign.exists());
     replays(&world, &config, &hub.history(), &[]);
+}
+
+/// A checkpoint is written that the ledger does not know: it was set back, and what other trainers did since is lost but for
+/// their files. The ledger's own next checkpoint has the number of one that nobody has written.
+fn set_back(hub: &Hub, config: &Config) {
+    let other = Token(1);
+    let folder = SharedCheckpoint::open(Path::new(&config.checkpoint_path), other);
+    let folder = folder.expect("a folder of several");
+    let newest = folder.newest().expect("it can be read");
+    let mut manifest = newest.expect("that of the first epoch");
+    manifest.version += 1;
+    let begun = Begun {
+        incarnation: other,
+        revision: 0,
+        token: other,
+        number: 1,
+    };
+    manifest.cut = Some(Cut {
+        version: manifest.version,
+        begun: Some(begun),
+    });
+    folder.publish(&manifest).expect("the first of its number");
+    folder.make_current(&manifest).expect("it can be written");
+    let action = |number, action| Transaction {
+        token: other,
+        number,
+        after: number - 1,
+        action,
+    };
+    hub.order(|record| {
+        let join = Join {
+            terms: record.terms().clone(),
+            name: "other".to_owned(),
+            rank: None,
+            instead_of: None,
+        };
+        let joined = record.apply(&action(1, Action::Join(Box::new(join))));
+        let begun = joined.and_then(|record| record.apply(&action(2, Action::Checkpoint)));
+        let dead = begun.and_then(|record| record.order(Order::Evict(other)));
+        dead.expect("nothing is refused")
+    });
+}
+
+#[test]
+fn no_checkpoint_is_made_of_a_ledger_that_is_older_than_the_newest() {
+    let world = World::new();
+    let hub = Arc::new(Hub::default());
+    let config = world.config("together", &[]);
+    let (mut trained, mut told) = (0, Vec::new());
+    let mut watch = |event: Event| match event {
+        Event::BucketFinished { .. } => {
+            trained += 1;
+            // In the second epoch, of 16 as the first.
+            if trained == 20 {
+                set_back(&hub, &config);
+            }
+        }
+        Event::Rejoining { reason, .. } => told.push(reason),
+        Event::LedgerReplaced { reason, .. } => told.push(reason),
+        _ => {}
+    };
+    let (connection, stop) = (Connection::new(&hub, 0), AtomicBool::new(false));
+    let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut watch);
+    finished(&outcome);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("does not know checkpoint 2"), "{told:?}");
+    assert_eq!(trained, 3 * 16);
+    assert!(ReadCheckpoint::open(Path::new(&config.checkpoint_path)).is_ok());
 }

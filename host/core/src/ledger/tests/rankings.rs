@@ -64,7 +64,8 @@ impl Model {
             if !is_first {
             } else if any || record.checkpoints.of_pass().is_some() {
                 add(Part::Begin);
-            } else if record.checkpoint_under_way().is_none()
+            } else if self.may_checkpoint(world)
+                && record.checkpoint_under_way().is_none()
                 && !of.writing.as_ref().is_some_and(writes)
             {
                 requests.push(Request::Checkpoint);

@@ -86,6 +86,13 @@ impl Model {
         self.mistake == Some(Mistake::AnyRecordStands) || record.stands(newest).is_ok()
     }
 
+    /// Whether a trainer begins a checkpoint. It holds the record against the newest manifest before: of a register that
+    /// was set back, files may be gone.
+    pub(super) fn may_checkpoint(&self, world: &World) -> bool {
+        self.mistake == Some(Mistake::CheckpointOfAnyRecord)
+            || invariants::standing(self, world).is_some()
+    }
+
     fn steps_of(&self, world: &World, member: usize, steps: &mut Vec<Step>) {
         let of = &world.members[member];
         let Some(record) = &world.register else {
@@ -153,7 +160,9 @@ impl Model {
         }
         requests.extend(self.revocations(world, member, record).map(Request::Revoke));
         match &of.writing {
-            None if world.budget.checkpoints > 0 => requests.push(Request::Checkpoint),
+            None if world.budget.checkpoints > 0 && self.may_checkpoint(world) => {
+                requests.push(Request::Checkpoint);
+            }
             Some(writing) if writing.stage == Stage::Written => {
                 requests.push(Request::Committed(writing.cut));
             }

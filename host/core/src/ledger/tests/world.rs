@@ -60,6 +60,8 @@ pub(super) enum Mistake {
     EagerCollection,
     /// A record is used whatever manifest there is.
     AnyRecordStands,
+    /// A checkpoint begins whatever manifest there is.
+    CheckpointOfAnyRecord,
     /// The ranks of a block are added, whoever has it and however often.
     RankedUnasked,
     /// Any checkpoint is ranked.
