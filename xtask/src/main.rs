@@ -10,6 +10,7 @@ mod bench;
 mod build;
 mod demo;
 mod docs;
+mod gpu;
 mod plugins;
 mod repo;
 mod setup;
@@ -74,6 +75,10 @@ enum Task {
     Crash(Long),
     /// Feeds every reader what is nearly right: configurations, edge lists, datasets, checkpoints, components.
     Fuzz(Long),
+    /// Builds, and asks the GPU of this machine: are steps those of the cores, what do whole runs reach, how fast are they?
+    ///
+    /// It takes some minutes. `--pack` makes an archive for a machine that has a GPU and no compiler.
+    Gpu(gpu::Args),
     /// Compares speeds with those of other programs, measured in turn in one run.
     #[command(subcommand)]
     Bench(Bench),
@@ -131,6 +136,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Test => test::run(&repo),
         Task::Crash(Long { minutes }) => test::long(&repo, "pbg-host", "crash", minutes),
         Task::Fuzz(Long { minutes }) => test::long(&repo, "pbg-fuzz", "", minutes),
+        Task::Gpu(args) => gpu::run(&repo, &args),
         Task::Bench(Bench::VsPbg(args)) => bench::vs_pbg(&repo, &args),
         Task::Bench(Bench::Quality(args)) => bench::quality::run(&repo, &args),
         Task::Bench(Bench::Scale(args)) => bench::scale::run(&repo, &args),

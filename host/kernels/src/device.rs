@@ -78,16 +78,23 @@ pub trait DeviceWorker: fmt::Debug + Send {
     /// As [`Place::worker`].
     fn planner(&self) -> Result<Box<dyn BatchPlanner>, WorkerError>;
 
-    /// As [`DeviceWorker::train`], of a batch that was planned with the same arguments.
+    /// As [`DeviceWorker::train`], of a batch that was planned with the same arguments. The device may still be at it when
+    /// this returns: what it gives is the batch before, if that one was not given yet.
     ///
     /// # Errors
-    /// As [`DeviceWorker::train`], and when another worker's planner has planned it.
+    /// As [`DeviceWorker::train`], of either batch, and when another worker's planner has planned this one.
     fn train_planned(
         &mut self,
         job: &BatchJob<'_>,
         planned: PlannedBatch,
         loss: &mut dyn LossWorker,
-    ) -> Result<BatchStats, StepError>;
+    ) -> Result<Option<BatchStats>, StepError>;
+
+    /// Waits for the last batch that was planned, and gives it if it was not given yet.
+    ///
+    /// # Errors
+    /// As [`DeviceWorker::train`].
+    fn finish(&mut self) -> Result<Option<BatchStats>, StepError>;
 
     /// Brings `params` up to date with the device.
     ///

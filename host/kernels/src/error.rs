@@ -41,9 +41,12 @@ pub enum StepError {
     /// The step cannot be executed here.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// libtorch failed: out of memory, most likely.
+    /// libtorch failed.
     #[error("libtorch: {0}")]
     Tensor(String),
+    /// A GPU has too little memory.
+    #[error("{0}")]
+    Memory(String),
     /// Another worker of the same batch failed.
     #[error("another worker of the batch failed")]
     Abandoned,

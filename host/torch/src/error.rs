@@ -6,8 +6,8 @@ use tch::TchError;
 /// libtorch failed, or what it was given does not fit.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DeviceError {
-    /// libtorch failed: out of memory, most likely.
-    #[error("libtorch: {0}")]
+    /// libtorch failed.
+    #[error("libtorch: {}", said(.0))]
     Tensor(#[from] TchError),
     /// Anything else that ends a step on the cores, too.
     #[error(transparent)]
@@ -17,8 +17,74 @@ pub(super) enum DeviceError {
 impl From<DeviceError> for StepError {
     fn from(error: DeviceError) -> Self {
         match error {
-            DeviceError::Tensor(error) => Self::Tensor(error.to_string()),
+            DeviceError::Tensor(error) => failed(&error),
             DeviceError::Step(error) => error,
         }
+    }
+}
+
+/// Why a step failed, where libtorch did.
+pub(super) fn failed(error: &TchError) -> StepError {
+    let said = said(error);
+    match said.contains("out of memory") {
+        true => StepError::Memory(format!(
+            "{said} A smaller batch_size or execution.slice_bytes, or fewer buffer_partitions, need less; `pbg-host check` \
+             says how much"
+        )),
+        false => StepError::Tensor(said),
+    }
+}
+
+/// What libtorch says, without what it says to those who develop it: where in its source, and how to debug that.
+pub(super) fn said(error: &TchError) -> String {
+    let text = error.to_string();
+    let asides = [
+        "CUDA kernel errors might",
+        "For debugging consider",
+        "Compile with `TORCH_USE_CUDA_DSA`",
+        "Search for `",
+    ];
+    let lines = text.lines().map(str::trim);
+    let lines = lines.take_while(|line| !line.starts_with("Exception raised from"));
+    let is_kept =
+        |line: &&str| !line.is_empty() && !asides.iter().any(|aside| line.starts_with(aside));
+    let said = lines.filter(is_kept).collect::<Vec<_>>().join(" ");
+    // How much its allocator has, and a page about that.
+    let said = said
+        .split(" Of the allocated memory")
+        .next()
+        .unwrap_or(&said);
+    said.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libtorch_says_what_happened_and_no_more() {
+        let text = "CUDA out of memory. Tried to allocate 186.26 GiB. GPU 0 has a total capacity of 139.80 GiB of which 138 \
+                    GiB is free. Of the allocated memory 12.00 MiB is allocated by PyTorch.\n\
+                    Exception raised from malloc at /pytorch/c10/cuda/CUDACachingAllocator.cpp:1 (most recent call \
+                    first):\nframe #0: c10::Error\n";
+        let error = failed(&TchError::Torch(text.to_owned()));
+        let StepError::Memory(said) = error else {
+            panic!("{error}");
+        };
+        assert!(said.contains("Tried to allocate 186.26 GiB."), "{said}");
+        assert!(
+            said.contains("138 GiB is free. A smaller batch_size"),
+            "{said}"
+        );
+        assert!(!said.contains("frame") && !said.contains('\n'), "{said}");
+        let text = "CUDA error: unspecified launch failure\nCUDA kernel errors might be asynchronously reported\n\
+                    For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n";
+        let error = StepError::from(DeviceError::from(TchError::Torch(text.to_owned())));
+        assert!(
+            error
+                .to_string()
+                .ends_with("CUDA error: unspecified launch failure"),
+            "{error}"
+        );
     }
 }

@@ -11,10 +11,12 @@
 //! gradients were finite.
 //!
 //! A loss that is a formula is evaluated there too ([`formula`]); scores for a guest that computes come to
-//! the host and gradients go back.
+//! the host and gradients go back. On a GPU most of what is not a product is a kernel of our own ([`fused`]): the loss, the
+//! operators that need no plugin, the updates.
 
 mod error;
 mod formula;
+mod fused;
 mod half;
 mod library;
 mod operator;
@@ -99,5 +101,5 @@ fn on_this_thread() {
 }
 
 fn failed(error: TchError) -> StepError {
-    StepError::Tensor(error.to_string())
+    error::failed(&error)
 }

@@ -39,6 +39,22 @@ pub(super) fn open() -> Result<(), OpenError> {
     opened().map(|_| ())
 }
 
+/// The folder of the library, which is open.
+pub(super) fn folder() -> Result<PathBuf, TchError> {
+    opened().map_err(|error| TchError::Torch(error.to_string()))?;
+    let folder = folder_of(CUDA);
+    folder.ok_or_else(|| TchError::Torch(format!("the folder of {CUDA} is not known")))
+}
+
+/// That a library of CUDA's cannot be opened.
+pub(super) fn not_found(path: &Path, error: &libloading::Error) -> TchError {
+    TchError::Torch(format!(
+        "{} cannot be opened: {}",
+        path.display(),
+        cause(error)
+    ))
+}
+
 fn opened() -> Result<&'static Library, OpenError> {
     static OPENED: OnceLock<Result<Library, OpenError>> = OnceLock::new();
     OPENED
@@ -67,7 +83,7 @@ pub(super) unsafe fn function<F: Copy>(name: &str) -> Result<F, TchError> {
 
 /// Tries beside the other half of libtorch, then wherever the system looks for libraries.
 fn first_of_all() -> Result<Library, OpenError> {
-    let beside = folder_of_the_other_half();
+    let beside = folder_of(OTHER_HALF);
     let mut tried = String::new();
     for path in candidates(beside.as_deref()) {
         // SAFETY: what runs is libtorch's registration of its kernels, which is made to run as the library
@@ -102,14 +118,13 @@ fn cause(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// The folder that the part of libtorch in this process was loaded from, where the system tells (Linux,
-/// `proc_pid_maps(5)`).
-fn folder_of_the_other_half() -> Option<PathBuf> {
+/// The folder that a library of this process was loaded from, where the system tells (Linux, `proc_pid_maps(5)`).
+fn folder_of(library: &str) -> Option<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let path = maps
         .lines()
         .filter_map(|line| line.find('/').map(|start| &line[start..]))
-        .find(|path| path.ends_with(OTHER_HALF))?;
+        .find(|path| path.ends_with(library))?;
     Path::new(path).parent().map(Path::to_path_buf)
 }
 
@@ -120,7 +135,7 @@ mod tests {
     #[test]
     fn the_folder_of_libtorch_is_where_its_library_is() {
         let _linked = tch::Tensor::from_slice(&[1.0_f32]);
-        let folder = folder_of_the_other_half().expect("libtorch is loaded");
+        let folder = folder_of(OTHER_HALF).expect("libtorch is loaded");
         assert!(folder.join(OTHER_HALF).exists(), "{}", folder.display());
         let paths = candidates(Some(&folder));
         assert_eq!(paths.len(), 2);

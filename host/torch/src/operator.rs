@@ -5,6 +5,7 @@
 use pbg_core::model::Operator;
 use tch::{TchError, Tensor};
 
+use super::fused::{Kernels, Simple};
 use super::parameters::Parameter;
 use super::traced_operator::Given;
 
@@ -17,11 +18,16 @@ pub(super) struct Transform<'a> {
     pub(super) operator: Operator,
     /// The place of each row's relation among those that occur; none: all have the only one.
     pub(super) relations: Option<&'a Tensor>,
+    /// On a GPU.
+    pub(super) kernels: Option<&'a Kernels>,
 }
 
 impl Transform<'_> {
     /// `y = f(x)`, row by row.
     pub(super) fn forward(&self, parameters: &[Parameter], x: &Tensor) -> Result<Tensor, TchError> {
+        if let Some((kernels, operator)) = self.kernel() {
+            return kernels.transform(operator, parameters, self.relations, (x, None));
+        }
         let of = |index: usize| self.rows(&parameters[index].values);
         match self.operator {
             Operator::None => x.f_mul_scalar(1.0),
@@ -38,13 +44,23 @@ impl Transform<'_> {
         }
     }
 
-    /// From the gradient of `y` that of `x`; those of the parameters are added to their sums.
+    /// The kernel for it, if there is one.
+    fn kernel(&self) -> Option<(&Kernels, Simple)> {
+        self.kernels.zip(Simple::of(self.operator))
+    }
+
+    /// From the gradient of `y`, which may become it, that of `x`; those of the parameters are added to their sums.
     pub(super) fn backward(
         &self,
         parameters: &mut [Parameter],
         x: &Tensor,
         gradient: &Tensor,
     ) -> Result<Tensor, TchError> {
+        if let Some((kernels, operator)) = self.kernel() {
+            let rows = (x, None, gradient);
+            kernels.transform_back(operator, parameters, self.relations, rows, None)?;
+            return Ok(gradient.shallow_clone());
+        }
         match self.operator {
             Operator::None => gradient.f_mul_scalar(1.0),
             Operator::Diagonal => {

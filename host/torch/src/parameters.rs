@@ -3,7 +3,9 @@
 use pbg_core::graph::Side;
 use tch::{Kind, TchError, Tensor};
 
+use super::fused::Kernels;
 use super::place::TorchPlace;
+use super::sums::Sums;
 use super::touched::Touched;
 use super::transfer;
 use pbg_kernels::device::EPSILON;
@@ -73,15 +75,38 @@ impl Parameters {
             operators: Default::default(),
             globals: [None, None],
         };
+        let mut selected = Vec::new();
         for side in Side::BOTH {
             for index in params.operator_indices(relation, side) {
                 let values = self.values[index].f_index_select(0, &touched.relations)?;
-                read.operators[side as usize].push(Parameter::new(index, values)?);
+                selected.push((side, index, values));
             }
             if let Some(index) = params.global_index(spec.relations[relation].entity(side)) {
                 let values = self.values[index].f_narrow(0, 0, 1)?;
-                read.globals[side as usize] = Some(Parameter::new(index, values)?);
+                read.globals[side as usize] = Some(Parameter {
+                    index,
+                    gradients: values.f_zeros_like()?,
+                    values,
+                });
             }
+        }
+        // All at once, since each operation costs a GPU's thread as much as a small one's work.
+        let numbers = |(_, _, values): &(Side, usize, Tensor)| values.numel() as i64;
+        let Some((_, _, first)) = selected.first() else {
+            return Ok(read);
+        };
+        let total = selected.iter().map(numbers).sum::<i64>();
+        let zeros = Tensor::f_zeros([total], (first.kind(), first.device()))?;
+        let mut start = 0;
+        for (side, index, values) in selected {
+            let count = values.numel() as i64;
+            let gradients = zeros.f_narrow(0, start, count)?.f_reshape(values.size())?;
+            start += count;
+            read.operators[side as usize].push(Parameter {
+                index,
+                values,
+                gradients,
+            });
         }
         Ok(read)
     }
@@ -94,28 +119,34 @@ impl Parameters {
         touched: &Touched,
         lr: f32,
     ) -> Result<Vec<Tensor>, TchError> {
-        let Read { operators, globals } = read;
         let mut finite = Vec::new();
-        for parameter in operators.into_iter().flatten() {
-            finite.push(self.apply(&parameter, &touched.relations, lr)?);
-        }
-        let [lhs, rhs] = globals;
-        let globals = match (lhs, rhs) {
-            // The same vector on both sides gets one step with the sum.
-            (Some(mut lhs), Some(rhs)) if lhs.index == rhs.index => {
-                let _same = lhs.gradients.f_add_(&rhs.gradients)?;
-                [Some(lhs), None]
-            }
-            both => both.into(),
-        };
-        for parameter in globals.into_iter().flatten() {
-            let first = Tensor::f_zeros([1], (Kind::Int64, parameter.values.device()))?;
-            finite.push(self.apply(&parameter, &first, lr)?);
+        for (parameter, rows) in read.changed(touched)? {
+            finite.push(self.apply_with_libtorch(&parameter, &rows, lr)?);
         }
         Ok(finite)
     }
 
-    fn apply(&mut self, parameter: &Parameter, rows: &Tensor, lr: f32) -> Result<Tensor, TchError> {
+    /// The same on a GPU, unless the loss is not finite.
+    pub(super) fn apply(
+        &mut self,
+        read: Read,
+        touched: &Touched,
+        (lr, kernels, sums): (f32, &Kernels, &Sums),
+    ) -> Result<(), TchError> {
+        for (parameter, rows) in read.changed(touched)? {
+            let index = parameter.index;
+            let all = [&self.values[index], &self.adagrad[index]];
+            kernels.update_parameters(&parameter, &rows, all, lr, sums)?;
+        }
+        Ok(())
+    }
+
+    fn apply_with_libtorch(
+        &mut self,
+        parameter: &Parameter,
+        rows: &Tensor,
+        lr: f32,
+    ) -> Result<Tensor, TchError> {
         let Parameter {
             index,
             values,
@@ -136,24 +167,41 @@ impl Parameters {
 }
 
 impl Read {
+    /// What has gradients, each once, and which rows of the parameter it is.
+    fn changed(self, touched: &Touched) -> Result<Vec<(Parameter, Tensor)>, TchError> {
+        let Self { operators, globals } = self;
+        let mut changed = Vec::new();
+        for parameter in operators.into_iter().flatten() {
+            changed.push((parameter, touched.relations.shallow_clone()));
+        }
+        let [lhs, rhs] = globals;
+        let globals = match (lhs, rhs) {
+            // The same vector on both sides gets one step with the sum.
+            (Some(mut lhs), Some(rhs)) if lhs.index == rhs.index => {
+                let _same = lhs.gradients.f_add_(&rhs.gradients)?;
+                [Some(lhs), None]
+            }
+            both => both.into(),
+        };
+        for parameter in globals.into_iter().flatten() {
+            let first = Tensor::f_zeros([1], (Kind::Int64, parameter.values.device()))?;
+            changed.push((parameter, first));
+        }
+        Ok(changed)
+    }
+
     /// The operator's parameters on `side`.
     pub(super) fn operator(&mut self, side: Side) -> &mut [Parameter] {
         &mut self.operators[side as usize]
     }
 
+    /// Whether there is a global embedding on `side`.
+    pub(super) fn has_global(&self, side: Side) -> bool {
+        self.globals[side as usize].is_some()
+    }
+
     /// The global embedding on `side`.
     pub(super) fn global(&mut self, side: Side) -> Option<&mut Parameter> {
         self.globals[side as usize].as_mut()
-    }
-}
-
-impl Parameter {
-    fn new(index: usize, values: Tensor) -> Result<Self, TchError> {
-        let gradients = values.f_zeros_like()?;
-        Ok(Self {
-            index,
-            values,
-            gradients,
-        })
     }
 }

@@ -8,6 +8,7 @@ use pbg_kernels::device::{BatchPlan, BatchPlanner, PlannedBatch, Program, Progra
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchJob, Execution, StepError, WorkerError};
 
+use super::place::TorchPlace;
 use super::step::DeviceStep;
 use super::touched::{Offsets, Touch};
 
@@ -18,6 +19,8 @@ pub(super) struct TorchPlanner {
     execution: Execution,
     programs: Programs,
     touch: Touch,
+    /// Where what is planned goes.
+    place: TorchPlace,
 }
 
 /// A batch that was planned.
@@ -33,12 +36,17 @@ impl TorchPlanner {
     ///
     /// # Errors
     /// When the step cannot be executed on a device.
-    pub(super) fn new(spec: Arc<ModelSpec>, execution: Execution) -> Result<Self, WorkerError> {
+    pub(super) fn new(
+        spec: Arc<ModelSpec>,
+        execution: Execution,
+        place: TorchPlace,
+    ) -> Result<Self, WorkerError> {
         Ok(Self {
             programs: programs(&spec, &execution)?,
             spec,
             execution,
             touch: Touch::default(),
+            place,
         })
     }
 
@@ -50,7 +58,10 @@ impl TorchPlanner {
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<DeviceStep<'_>>(spec, execution, job)?;
         Ok(Planned {
-            offsets: self.touch.batch(job, &plan),
+            offsets: self
+                .touch
+                .batch(job, &plan, self.place)
+                .map_err(crate::failed)?,
             program,
             plan,
         })

@@ -48,5 +48,5 @@ impl Product for TorchProduct {
 }
 
 fn failed(error: TchError) -> WorkerError {
-    WorkerError::Tensor(error.to_string())
+    WorkerError::Tensor(crate::error::said(&error))
 }

@@ -45,6 +45,19 @@ impl Prepared {
             Operator::None => (rows, None),
             _ => (transform.forward(parameters, &rows)?, Some(rows)),
         };
+        Self::compared(values, input, comparison)
+    }
+
+    /// Prepares rows that are transformed already, and need not be known as they were before.
+    pub(super) fn without_input(values: Tensor, comparison: Comparison) -> Result<Self, TchError> {
+        Self::compared(values, None, comparison)
+    }
+
+    fn compared(
+        values: Tensor,
+        input: Option<Tensor>,
+        comparison: Comparison,
+    ) -> Result<Self, TchError> {
         let mut prepared = Self {
             values,
             input,
@@ -78,10 +91,29 @@ impl Prepared {
 
     /// Zero gradients of these rows.
     pub(super) fn gradients(&self, comparison: Comparison) -> Result<Gradients, TchError> {
+        self.gradients_in(self.values.f_zeros_like()?, comparison)
+    }
+
+    /// Zero gradients of the rows of both sides.
+    pub(super) fn gradients_of(
+        rows: &[Self; 2],
+        comparison: Comparison,
+    ) -> Result<[Gradients; 2], TchError> {
+        let [lhs, rhs] = rows;
+        let [of_lhs, of_rhs] = [lhs, rhs].map(|rows| rows.values.size()[0]);
+        let size = [of_lhs + of_rhs, lhs.values.size()[1]];
+        let zeros = Tensor::f_zeros(size, (lhs.values.kind(), lhs.values.device()))?;
+        Ok([
+            lhs.gradients_in(zeros.f_narrow(0, 0, of_lhs)?, comparison)?,
+            rhs.gradients_in(zeros.f_narrow(0, of_lhs, of_rhs)?, comparison)?,
+        ])
+    }
+
+    fn gradients_in(&self, values: Tensor, comparison: Comparison) -> Result<Gradients, TchError> {
         let count = self.values.size()[0];
         let zeros = || Tensor::f_zeros([count], (self.values.kind(), self.values.device()));
         Ok(Gradients {
-            values: self.values.f_zeros_like()?,
+            values,
             bias: comparison.bias.then(zeros).transpose()?,
             row_factors: comparison.is_distance().then(zeros).transpose()?,
         })

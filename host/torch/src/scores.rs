@@ -6,12 +6,15 @@ use pbg_core::model::Comparator;
 use pbg_core::strategy::MASKED;
 use tch::{Kind, TchError, Tensor};
 
+use super::fused::Kernels;
 use super::rows::{Gradients, Prepared};
 use pbg_kernels::device::Slice;
 use pbg_kernels::device::{Comparison, SMALLEST_SQUARE};
 
 /// One direction of one slice.
 pub(super) struct Direction<'a> {
+    /// On a GPU.
+    pub(super) kernels: Option<&'a Kernels>,
     pub(super) slice: &'a Slice,
     /// Negatives that replace the side.
     pub(super) negatives: Negatives,
@@ -63,6 +66,11 @@ impl Direction<'_> {
     /// positives' small ones.
     fn positive_on_diagonal(&self) -> bool {
         self.sampled().0 && !self.comparison.is_distance()
+    }
+
+    /// Whether scores are inner products and nothing else.
+    fn is_product(&self) -> bool {
+        !self.comparison.is_distance() && !self.comparison.bias
     }
 
     /// Rows of positives as `[chunks, positives, ...]`, padded with zeros.
@@ -144,6 +152,15 @@ impl Direction<'_> {
         }
     }
 
+    /// Adds a product to `sums`, a view of what they are sums of.
+    fn add_product(&self, mut sums: Tensor, a: &Tensor, b: &Tensor) -> Result<(), TchError> {
+        let _same = match self.half {
+            false => sums.f_baddbmm_(a, b)?,
+            true => sums.f_add_(&self.product(a, b)?)?,
+        };
+        Ok(())
+    }
+
     /// Computes positive and negative scores, masks included.
     pub(super) fn score(
         &self,
@@ -213,6 +230,11 @@ impl Direction<'_> {
             self.positives(&queries.values)?,
             self.positives(&candidates.values)?,
         );
+        if let Some(kernels) = self.kernels
+            && self.is_product()
+        {
+            return Ok((kernels.score_positives(&q, &k)?, None));
+        }
         let squares = |apart: &Tensor| apart.f_square()?.f_sum_dim_intlist(1_i64, false, None);
         let (mut scores, distances) = match self.comparison.comparator {
             Comparator::Dot | Comparator::Cos => {
@@ -278,11 +300,23 @@ impl Direction<'_> {
             let among = rows.all.as_deref().unwrap_or(&*rows.candidates);
             let k = self.candidates(&among.values)?;
             let q = self.chunked(&self.positives(&rows.queries.values)?)?;
-            let of_queries = self.flat(&self.product(&factors, &k)?)?;
-            let of_candidates = self.product(&factors.f_transpose(1, 2)?, &q)?;
-            let _same = self.positives(&sums.queries.values)?.f_add_(&of_queries)?;
+            let queries = self.positives(&sums.queries.values)?;
+            match self.slice.padded() == self.slice.rows.len() {
+                true => self.add_product(self.chunked(&queries)?, &factors, &k)?,
+                false => {
+                    let of_queries = self.flat(&self.product(&factors, &k)?)?;
+                    let _same = queries.shallow_clone().f_add_(&of_queries)?;
+                }
+            }
+            let factors = factors.f_transpose(1, 2)?;
             let target = sums.all.as_deref_mut().unwrap_or(&mut *sums.candidates);
-            self.add_candidates(&mut target.values, &of_candidates)?;
+            match self.sampled().0 {
+                false => self.add_product(self.candidates(&target.values)?, &factors, &q)?,
+                true => {
+                    let of_candidates = self.product(&factors, &q)?;
+                    self.add_candidates(&mut target.values, &of_candidates)?;
+                }
+            }
         }
         if !self.positive_on_diagonal() {
             self.differentiate_positives(scores, rows, sums)?;
@@ -330,6 +364,15 @@ impl Direction<'_> {
             self.positives(&rows.queries.values)?,
             self.positives(&rows.candidates.values)?,
         );
+        if let Some(kernels) = self.kernels
+            && self.is_product()
+        {
+            let to = [
+                self.positives(&sums.queries.values)?,
+                self.positives(&sums.candidates.values)?,
+            ];
+            return kernels.differentiate_positives([&q, &k], gradients, [&to[0], &to[1]]);
+        }
         for (sums, other) in [(&*sums.queries, k), (&*sums.candidates, q)] {
             let _same = self.positives(&sums.values)?.f_add_(&other.f_mul(&each)?)?;
             if let Some(bias) = &sums.bias {

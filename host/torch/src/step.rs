@@ -19,11 +19,12 @@ use tch::{Kind, TchError, Tensor};
 
 use super::error::DeviceError;
 use super::formula::{self, Losses};
+use super::fused::Kernels;
 use super::parameters::{Parameters, Read};
 use super::place::TorchPlace;
 use super::rows::{Gradients, Prepared, cubes};
 use super::scores::{Compared, Direction, ScoreTensors};
-use super::sums::{POSITIVE_GRADIENTS, REGULARIZER, Sums};
+use super::sums::{Later, POSITIVE_GRADIENTS, REGULARIZER, Sums};
 use super::tables::TableRows;
 use super::touched::Touched;
 use super::transfer;
@@ -56,6 +57,10 @@ pub(super) struct DeviceStep<'b> {
     /// Where the rows go back to; none of the right side if both are one table.
     pub(super) tables: [Option<MutexGuard<'b, TableRows>>; 2],
     pub(super) parameters: &'b mut Parameters,
+    /// On a GPU.
+    pub(super) kernels: Option<&'b Kernels>,
+    /// Takes what the batch comes to, where a GPU may go on before that is known.
+    pub(super) later: Option<&'b mut Option<Later>>,
 }
 
 /// Every entity of a side, prepared, and their gradients.
@@ -81,7 +86,7 @@ pub(super) struct Scored<'m> {
 /// The same after the loss.
 pub(super) struct ScoreGradients<'m>(Scored<'m>);
 
-impl DeviceStep<'_> {
+impl<'b> DeviceStep<'b> {
     fn comparison(&self) -> Comparison {
         Comparison::of(self.spec)
     }
@@ -93,14 +98,14 @@ impl DeviceStep<'_> {
         }
     }
 
-    fn direction<'s>(
-        &self,
-        at: SliceStages<'s>,
-        stage: &Compare,
-    ) -> Result<Direction<'s>, TchError> {
+    fn direction<'s>(&self, at: SliceStages<'s>, stage: &Compare) -> Result<Direction<'s>, TchError>
+    where
+        'b: 's,
+    {
         let negatives = self.plan.negatives[stage.side as usize];
         let positive_entities = &self.touched.positive_entities[stage.side as usize];
         Ok(Direction {
+            kernels: self.kernels,
             slice: at.slice,
             negatives,
             comparison: self.comparison(),
@@ -135,6 +140,27 @@ impl DeviceStep<'_> {
         }
         let value = values.f_mul(&counts)?.f_sum(Kind::Double)?;
         self.sums.add(REGULARIZER, &value)
+    }
+
+    /// The end of a batch on a GPU, which makes sure by itself that nothing is applied that is not finite. It is waited for
+    /// behind everything, or later.
+    fn update_at_once(mut self, kernels: &Kernels) -> Result<BatchStats, DeviceError> {
+        let (lr, sums) = (self.spec.relation_lr, &self.sums);
+        self.parameters
+            .apply(self.read, &self.touched, (lr, kernels, sums))?;
+        let [lhs, rhs] = &mut self.tables;
+        let tables = [lhs.as_deref_mut(), rhs.as_deref_mut()];
+        let lr = self.spec.lr;
+        self.set
+            .apply_to(tables, &self.touched, (lr, kernels, sums))?;
+        let edges = self.job.batch.len();
+        match self.later {
+            Some(later) => {
+                *later = Some(self.sums.later(edges, kernels)?);
+                Ok(BatchStats::default())
+            }
+            None => self.sums.stats(edges),
+        }
     }
 
     /// What the loss makes of scores, with all weights.
@@ -211,11 +237,7 @@ impl StepExecutor for DeviceStep<'_> {
             self.prepare(&selection)
         };
         let rows = [side(Side::Lhs)?, side(Side::Rhs)?];
-        let comparison = self.comparison();
-        let gradients = [
-            rows[0].gradients(comparison)?,
-            rows[1].gradients(comparison)?,
-        ];
+        let gradients = Prepared::gradients_of(&rows, self.comparison())?;
         Ok(SliceRows { rows, gradients })
     }
 
@@ -261,7 +283,13 @@ impl StepExecutor for DeviceStep<'_> {
         stage: &Compare,
         mut scored: Self::Scored<'m>,
     ) -> Result<Self::ScoreGradients<'m>, DeviceError> {
-        let scores = &mut scored.scores;
+        let (scores, side) = (&mut scored.scores, stage.side as usize);
+        if let (Some(kernels), Some(formula)) = (self.kernels, &self.formula) {
+            let weights = self.weights.as_ref().map(|weights| part(weights, at.slice));
+            let weights = weights.transpose()?;
+            kernels.loss(formula, scores, weights.as_ref(), (&self.sums, side))?;
+            return Ok(ScoreGradients(scored));
+        }
         let above = scores
             .negative
             .f_gt_tensor(&scores.positive.f_unsqueeze(1)?)?;
@@ -271,7 +299,6 @@ impl StepExecutor for DeviceStep<'_> {
             positive,
             negative,
         } = self.losses(at.slice, scores)?;
-        let side = stage.side as usize;
         self.sums.add(side, &loss.f_sum(Kind::Double)?)?;
         self.sums.add(2 + side, &violators)?;
         self.sums
@@ -334,6 +361,11 @@ impl StepExecutor for DeviceStep<'_> {
     }
 
     fn update_rows(&mut self) -> Result<(), DeviceError> {
+        if let Some(kernels) = self.kernels {
+            self.set.apply(kernels, self.spec.lr, &self.sums)?;
+            self.sums.stats(0)?;
+            return Ok(());
+        }
         // Nothing is applied that is not finite.
         self.sums.stats(0)?;
         let finite = self.set.update(self.spec.lr)?;
@@ -364,6 +396,9 @@ impl StepExecutor for DeviceStep<'_> {
     }
 
     fn update(mut self) -> Result<BatchStats, DeviceError> {
+        if let Some(kernels) = self.kernels {
+            return self.update_at_once(kernels);
+        }
         let stats = self.sums.stats(self.job.batch.len())?;
         let lr = self.spec.relation_lr;
         let mut finite = self.parameters.update(self.read, &self.touched, lr)?;

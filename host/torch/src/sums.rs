@@ -1,8 +1,9 @@
 //! What a batch's losses add up to.
 
-use tch::{Kind, TchError, Tensor};
+use tch::{Device, Kind, TchError, Tensor};
 
 use super::error::DeviceError;
+use super::fused::{Copied, Kernels};
 use super::place::TorchPlace;
 use pbg_kernels::step::BatchStats;
 use pbg_kernels::step::StepError;
@@ -11,45 +12,99 @@ use pbg_kernels::step::StepError;
 pub(super) const REGULARIZER: usize = 4;
 /// Where the gradients of positives' scores are, of which one that is not finite shows.
 pub(super) const POSITIVE_GRADIENTS: usize = 5;
+/// How many rows and parameters had gradients that are not finite, where a kernel applied them.
+const NOT_FINITE: usize = 6;
+const COUNT: usize = NOT_FINITE + 1;
 
 /// Sums over the edges of a batch, which stay on the device until they are asked for.
-pub(super) struct Sums([Tensor; 6]);
+pub(super) struct Sums(Tensor);
 
 impl Sums {
     pub(super) fn new(place: TorchPlace) -> Result<Self, TchError> {
-        let zero = || Tensor::f_zeros([1], (Kind::Double, place.device()));
-        Ok(Self([zero()?, zero()?, zero()?, zero()?, zero()?, zero()?]))
+        Ok(Self(Tensor::f_zeros(
+            [COUNT as i64],
+            (Kind::Double, place.device()),
+        )?))
+    }
+
+    /// All of them, as kernels know them.
+    pub(super) fn all(&self) -> &Tensor {
+        &self.0
+    }
+
+    /// What the loss of one side adds to: losses, violators, and gradients of positives' scores.
+    pub(super) fn of_loss(&self, side: usize) -> Result<[Tensor; 3], TchError> {
+        let at = |index| self.0.f_narrow(0, index as i64, 1);
+        Ok([at(side)?, at(2 + side)?, at(POSITIVE_GRADIENTS)?])
     }
 
     /// Adds a number that is on the device.
     pub(super) fn add(&mut self, index: usize, value: &Tensor) -> Result<(), TchError> {
-        let _same = self.0[index].f_add_(&value.f_to_kind(Kind::Double)?)?;
+        let mut sum = self.0.f_narrow(0, index as i64, 1)?;
+        let _same = sum.f_add_(&value.f_to_kind(Kind::Double)?)?;
         Ok(())
     }
 
-    /// Waits for the device. An error if the loss or its gradients are not finite.
+    /// Waits for the device. An error if the loss, its gradients, or what a kernel has applied are not finite.
     pub(super) fn stats(&self, edges: usize) -> Result<BatchStats, DeviceError> {
-        let mut values = [0.0_f64; 6];
-        Tensor::f_cat(&self.0, 0)?.f_copy_data(&mut values, 6)?;
-        let [
-            loss_lhs,
-            loss_rhs,
-            violators_lhs,
-            violators_rhs,
-            reg,
-            gradients,
-        ] = values;
-        if !(loss_lhs + loss_rhs + reg).is_finite() || !gradients.is_finite() {
-            return Err(StepError::NonFinite("loss").into());
-        }
-        Ok(BatchStats {
-            count: edges,
-            loss_lhs,
-            loss_rhs,
-            loss_relations: 0.0,
-            reg,
-            violators_lhs: violators_lhs as u64,
-            violators_rhs: violators_rhs as u64,
+        stats(&self.0, edges)
+    }
+
+    /// The same, later: the device may go on with the next batch meanwhile.
+    pub(super) fn later(&self, edges: usize, kernels: &Kernels) -> Result<Later, TchError> {
+        // To memory of the system's that a GPU writes to by itself.
+        let values = self
+            .0
+            .f_to_device_(Device::Cpu, Kind::Double, true, false)?;
+        let copied = kernels.copied()?;
+        Ok(Later {
+            values,
+            copied,
+            edges,
         })
     }
+}
+
+/// Sums that are on their way.
+pub(super) struct Later {
+    values: Tensor,
+    copied: Copied,
+    edges: usize,
+}
+
+impl Later {
+    /// As [`Sums::stats`].
+    pub(super) fn stats(self) -> Result<BatchStats, DeviceError> {
+        self.copied.wait()?;
+        stats(&self.values, self.edges)
+    }
+}
+
+fn stats(sums: &Tensor, edges: usize) -> Result<BatchStats, DeviceError> {
+    let mut values = [0.0_f64; COUNT];
+    sums.f_copy_data(&mut values, COUNT)?;
+    let [
+        loss_lhs,
+        loss_rhs,
+        violators_lhs,
+        violators_rhs,
+        reg,
+        gradients,
+        not_finite,
+    ] = values;
+    if !(loss_lhs + loss_rhs + reg).is_finite() || !gradients.is_finite() {
+        return Err(StepError::NonFinite("loss").into());
+    }
+    if not_finite > 0.0 {
+        return Err(StepError::NonFinite("gradient").into());
+    }
+    Ok(BatchStats {
+        count: edges,
+        loss_lhs,
+        loss_rhs,
+        loss_relations: 0.0,
+        reg,
+        violators_lhs: violators_lhs as u64,
+        violators_rhs: violators_rhs as u64,
+    })
 }

@@ -87,6 +87,12 @@ impl TableRows {
         ))
     }
 
+    /// Embeddings and accumulators, for a kernel that changes them.
+    pub(super) fn changing(&mut self) -> [&Tensor; 2] {
+        self.changed = true;
+        [&self.embeddings, &self.row_adagrad]
+    }
+
     /// Puts rows and accumulators in the places of the rows `ids`, which are all different.
     pub(super) fn replace(
         &mut self,

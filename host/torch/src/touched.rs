@@ -1,15 +1,23 @@
 //! Which rows of tables a batch touches, each once, and where every edge and draw finds its own.
 
+use std::ops::Range;
+
 use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
-use tch::{TchError, Tensor};
+use tch::{Device, TchError, Tensor};
 
 use super::place::TorchPlace;
 use pbg_kernels::device::BatchPlan;
 use pbg_kernels::step::BatchJob;
 
 const NONE: u32 = u32::MAX;
-/// Columns of [`Touched`].
+/// Columns of [`Touched`], of which most have one per side. Rows come last: they are known when all else is numbered.
+const POSITIVES: usize = 0;
+const DRAWS: usize = 2;
+const ENTITIES: usize = 4;
+const RELATIONS: usize = 6;
+const RELATION_OF_EDGE: usize = 7;
+const ROWS: usize = 8;
 const COLUMNS: usize = 10;
 
 /// Different rows of one table or tensor, numbered in the order in which they were touched.
@@ -33,16 +41,14 @@ impl Numbers {
         }
     }
 
-    fn touch(&mut self, row: u32) {
+    /// The number of a row, which it gets if it has none.
+    fn number(&mut self, row: u32) -> i64 {
         let number = &mut self.of[row as usize];
         if *number == NONE {
             *number = self.rows.len() as u32;
             self.rows.push(i64::from(row));
         }
-    }
-
-    fn of(&self, row: u32) -> i64 {
-        i64::from(self.of[row as usize])
+        i64::from(*number)
     }
 }
 
@@ -51,15 +57,17 @@ impl Numbers {
 pub(super) struct Touch {
     tables: [Numbers; 2],
     relations: Numbers,
+    /// Columns of [`Touched`], one behind the other.
+    columns: Vec<i64>,
 }
 
 /// What one batch touches, on the host.
 #[derive(Debug)]
 pub(super) struct Offsets {
     /// The columns of [`Touched`], one behind the other.
-    columns: Vec<i64>,
-    /// Where each of them ends.
-    ends: [usize; COLUMNS],
+    columns: Tensor,
+    /// Where each of them is.
+    spans: [Range<usize>; COLUMNS],
     /// See [`Touched::relation_counts`].
     relation_counts: Vec<f32>,
 }
@@ -83,45 +91,44 @@ pub(super) struct Touched {
 }
 
 impl Touch {
-    /// Numbers what a batch touches.
-    pub(super) fn batch(&mut self, job: &BatchJob<'_>, plan: &BatchPlan) -> Offsets {
-        self.number(job, plan);
-        let relation_counts = self.number_relations(job, plan);
-        let (mut columns, mut ends) = (Vec::new(), [0; COLUMNS]);
-        for (column, end) in ends.iter_mut().enumerate() {
-            self.column(column, job, plan, &mut columns);
-            *end = columns.len();
+    /// Numbers what a batch touches, in memory from which a GPU at `place` copies without anybody waiting.
+    pub(super) fn batch(
+        &mut self,
+        job: &BatchJob<'_>,
+        plan: &BatchPlan,
+        place: TorchPlace,
+    ) -> Result<Offsets, TchError> {
+        self.columns.clear();
+        let mut spans: [Range<usize>; COLUMNS] = Default::default();
+        self.reset(job, plan);
+        for side in Side::BOTH {
+            let at = side as usize;
+            spans[POSITIVES + at] = self.number(job, side, job.batch.side(side));
+            spans[DRAWS + at] = self.number(job, side, job.draws.side(side));
+            if plan.negatives[at] == Negatives::All {
+                let of = job.batch.side(side).iter().map(|&id| i64::from(id));
+                spans[ENTITIES + at] = extend(&mut self.columns, of);
+            }
         }
-        Offsets {
-            columns,
-            ends,
+        self.follow_the_left_rows();
+        let (relation_counts, of_edges) = self.number_relations(job, plan);
+        spans[RELATION_OF_EDGE] = of_edges;
+        spans[RELATIONS] = extend(&mut self.columns, self.relations.rows.iter().copied());
+        for (table, numbers) in self.tables.iter().enumerate() {
+            spans[ROWS + table] = extend(&mut self.columns, numbers.rows.iter().copied());
+        }
+        let columns = Tensor::f_from_slice(&self.columns)?;
+        Ok(Offsets {
+            columns: match place.device() {
+                Device::Cuda(_) => columns.f_internal_pin_memory(place.device())?,
+                _ => columns,
+            },
+            spans,
             relation_counts,
-        }
+        })
     }
 
-    /// Appends a column of [`Touched`], counted from 0.
-    fn column(&self, column: usize, job: &BatchJob<'_>, plan: &BatchPlan, columns: &mut Vec<i64>) {
-        let side = Side::BOTH[column % 2];
-        let places = |ids: &[u32], columns: &mut Vec<i64>| {
-            columns.extend(ids.iter().map(|&id| self.place(job, side, id)));
-        };
-        match column {
-            0 | 1 => columns.extend_from_slice(&self.tables[column].rows),
-            2 | 3 => places(job.batch.side(side), columns),
-            4 | 5 => places(job.draws.side(side), columns),
-            6 | 7 if plan.negatives[side as usize] == Negatives::All => {
-                columns.extend(job.batch.side(side).iter().map(|&id| i64::from(id)));
-            }
-            6 | 7 => {}
-            8 => columns.extend_from_slice(&self.relations.rows),
-            _ => {
-                let of_edges = job.relations().unwrap_or_default().iter();
-                columns.extend(of_edges.map(|&relation| self.relations.of(relation)));
-            }
-        }
-    }
-
-    fn number(&mut self, job: &BatchJob<'_>, plan: &BatchPlan) {
+    fn reset(&mut self, job: &BatchJob<'_>, plan: &BatchPlan) {
         for side in Side::BOTH {
             let rows = match job.tables.shared() && side == Side::Rhs {
                 true => 0,
@@ -133,62 +140,104 @@ impl Touch {
         for side in Side::BOTH {
             if plan.negatives[side as usize] == Negatives::All {
                 let numbers = &mut self.tables[table_of(job, side)];
-                (0..job.tables.side(side).entities() as u32).for_each(|row| numbers.touch(row));
-            }
-        }
-        for side in Side::BOTH {
-            for &id in job.batch.side(side).iter().chain(job.draws.side(side)) {
-                let (table, row) = locate(job, side, id);
-                self.tables[table].touch(row);
+                for row in 0..job.tables.side(side).entities() as u32 {
+                    numbers.number(row);
+                }
             }
         }
     }
 
-    /// Numbers the relations that occur; returns how often each does.
-    fn number_relations(&mut self, job: &BatchJob<'_>, plan: &BatchPlan) -> Vec<f32> {
-        let Some(relations) = job.relations() else {
+    /// Appends where entities are that are on `side` or replace it: number of the left table's rows, and of the right one's,
+    /// turned round, until it is known how many come before them. Offsets beyond the side's own table count on into the
+    /// other one.
+    fn number(&mut self, job: &BatchJob<'_>, side: Side, ids: &[u32]) -> Range<usize> {
+        let own = table_of(job, side);
+        let rows = match job.tables.shared() {
+            true => u32::MAX,
+            false => job.tables.side(side).entities() as u32,
+        };
+        let tables = &mut self.tables;
+        let number = |&id: &u32| {
+            let (table, row) = match id.checked_sub(rows) {
+                Some(row) => (side.other() as usize, row),
+                None => (own, id),
+            };
+            let number = tables[table].number(row);
+            if table == 0 { number } else { !number }
+        };
+        extend(&mut self.columns, ids.iter().map(number))
+    }
+
+    /// The right table's rows come behind the left one's.
+    fn follow_the_left_rows(&mut self) {
+        let before = self.tables[0].rows.len() as i64;
+        if !self.tables[1].rows.is_empty() {
+            for number in &mut self.columns {
+                *number = if *number < 0 {
+                    before + !*number
+                } else {
+                    *number
+                };
+            }
+        }
+    }
+
+    /// Numbers the relations that occur, and appends those of edges; returns how often each does, too.
+    fn number_relations(
+        &mut self,
+        job: &BatchJob<'_>,
+        plan: &BatchPlan,
+    ) -> (Vec<f32>, Range<usize>) {
+        let Some(of_edges) = job.relations() else {
             self.relations.reset(1);
-            self.relations.touch(0);
-            return vec![plan.parameter_weight as f32];
+            self.relations.number(0);
+            return (vec![plan.parameter_weight as f32], 0..0);
         };
-        self.relations
-            .reset(plan.graph.step_spec().relations.unwrap_or(0));
-        relations
-            .iter()
-            .for_each(|&relation| self.relations.touch(relation));
-        let mut counts = vec![0.0; self.relations.rows.len()];
-        for &relation in relations {
-            counts[self.relations.of(relation) as usize] += 1.0;
-        }
-        counts
+        let relations = &mut self.relations;
+        relations.reset(plan.graph.step_spec().relations.unwrap_or(0));
+        let mut counts = Vec::new();
+        let number = |&relation: &u32| {
+            let number = relations.number(relation);
+            match counts.get_mut(number as usize) {
+                Some(count) => *count += 1.0,
+                None => counts.push(1.0),
+            }
+            number
+        };
+        let span = extend(&mut self.columns, of_edges.iter().map(number));
+        (counts, span)
     }
+}
 
-    fn place(&self, job: &BatchJob<'_>, side: Side, id: u32) -> i64 {
-        let (table, row) = locate(job, side, id);
-        let before = if table == 0 {
-            0
-        } else {
-            self.tables[0].rows.len()
-        };
-        before as i64 + self.tables[table].of(row)
-    }
+/// Appends numbers; returns where they are.
+fn extend(columns: &mut Vec<i64>, numbers: impl Iterator<Item = i64>) -> Range<usize> {
+    let start = columns.len();
+    columns.extend(numbers);
+    start..columns.len()
 }
 
 impl Offsets {
     /// Carries them to the device, in one copy.
     pub(super) fn carry(self, place: TorchPlace) -> Result<Touched, TchError> {
-        let carried = Tensor::f_from_slice(&self.columns)?.f_to_device(place.device())?;
-        let part = |column: usize| {
-            let start = column.checked_sub(1).map_or(0, |before| self.ends[before]);
-            carried.f_narrow(0, start as i64, (self.ends[column] - start) as i64)
+        let carried = match place.device() {
+            device @ Device::Cuda(_) => {
+                let kind = self.columns.kind();
+                self.columns.f_to_device_(device, kind, true, false)?
+            }
+            _ => self.columns,
         };
+        let part = |column: usize| {
+            let Range { start, end } = self.spans[column].clone();
+            carried.f_narrow(0, start as i64, (end - start) as i64)
+        };
+        let sides = |first: usize| Ok::<_, TchError>([part(first)?, part(first + 1)?]);
         Ok(Touched {
-            rows: [part(0)?, part(1)?],
-            positives: [part(2)?, part(3)?],
-            draws: [part(4)?, part(5)?],
-            positive_entities: [part(6)?, part(7)?],
-            relations: part(8)?,
-            relation_of_edge: part(9)?,
+            rows: sides(ROWS)?,
+            positives: sides(POSITIVES)?,
+            draws: sides(DRAWS)?,
+            positive_entities: sides(ENTITIES)?,
+            relations: part(RELATIONS)?,
+            relation_of_edge: part(RELATION_OF_EDGE)?,
             relation_counts: self.relation_counts,
         })
     }
@@ -199,15 +248,5 @@ fn table_of(job: &BatchJob<'_>, side: Side) -> usize {
     match job.tables.shared() {
         true => 0,
         false => side as usize,
-    }
-}
-
-/// The table and the row of an entity that is on `side` or replaces it: offsets beyond the side's own
-/// table count on into the other one.
-fn locate(job: &BatchJob<'_>, side: Side, id: u32) -> (usize, u32) {
-    let own = table_of(job, side);
-    match id.checked_sub(job.tables.side(side).entities() as u32) {
-        Some(row) if !job.tables.shared() => (side.other() as usize, row),
-        _ => (own, id),
     }
 }

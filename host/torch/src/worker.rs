@@ -12,12 +12,13 @@ use pbg_kernels::step::{
 };
 use tch::Tensor;
 
-use super::error::DeviceError;
+use super::error::{DeviceError, said};
+use super::fused::Kernels;
 use super::parameters::Parameters;
 use super::place::TorchPlace;
 use super::planner::{Planned, TorchPlanner};
 use super::step::DeviceStep;
-use super::sums::Sums;
+use super::sums::{Later, Sums};
 use super::tables::{ResidentRows, TableRows};
 use super::transfer;
 use super::working_set::WorkingSet;
@@ -31,7 +32,26 @@ pub(super) struct TorchWorker {
     planner: TorchPlanner,
     /// Resident from the first batch on.
     parameters: Option<Parameters>,
+    /// On a GPU.
+    kernels: Option<Kernels>,
+    /// The last planned batch, if it was not given yet.
+    last: Option<Trained>,
     times: ClusterTimes,
+}
+
+/// What a batch came to.
+enum Trained {
+    Known(BatchStats),
+    Later(Later),
+}
+
+impl Trained {
+    fn stats(self) -> Result<BatchStats, DeviceError> {
+        match self {
+            Self::Known(stats) => Ok(stats),
+            Self::Later(later) => later.stats(),
+        }
+    }
 }
 
 impl TorchWorker {
@@ -46,11 +66,13 @@ impl TorchWorker {
     ) -> Result<Self, WorkerError> {
         spec.validate()?;
         Ok(Self {
-            planner: TorchPlanner::new(Arc::clone(&spec), execution)?,
+            planner: TorchPlanner::new(Arc::clone(&spec), execution, place)?,
             spec,
             execution,
             place,
+            last: None,
             parameters: None,
+            kernels: Kernels::new(place).map_err(|e| WorkerError::Tensor(said(&e)))?,
             times: ClusterTimes::new(),
         })
     }
@@ -66,7 +88,7 @@ impl TorchWorker {
         }
         self.times.start();
         let planned = self.planner.planned(job)?;
-        self.work_as_planned(job, planned, loss, observer)
+        self.work_as_planned(job, planned, loss, (observer, None))
     }
 
     fn work_as_planned(
@@ -78,7 +100,7 @@ impl TorchWorker {
             offsets,
         }: Planned,
         loss: &mut dyn LossWorker,
-        observer: Option<&mut ScoreObserver<'_>>,
+        (observer, later): (Option<&mut ScoreObserver<'_>>, Option<&mut Option<Later>>),
     ) -> Result<BatchStats, DeviceError> {
         crate::on_this_thread();
         let spec = &*self.spec;
@@ -104,6 +126,8 @@ impl TorchWorker {
             touched,
             tables,
             parameters,
+            kernels: self.kernels.as_ref(),
+            later,
         };
         let memory = Memory {
             pass: &mut (),
@@ -132,7 +156,7 @@ impl DeviceWorker for TorchWorker {
     }
 
     fn planner(&self) -> Result<Box<dyn BatchPlanner>, WorkerError> {
-        let planner = TorchPlanner::new(Arc::clone(&self.spec), self.execution)?;
+        let planner = TorchPlanner::new(Arc::clone(&self.spec), self.execution, self.place)?;
         Ok(Box::new(planner))
     }
 
@@ -141,11 +165,19 @@ impl DeviceWorker for TorchWorker {
         job: &BatchJob<'_>,
         planned: PlannedBatch,
         loss: &mut dyn LossWorker,
-    ) -> Result<BatchStats, StepError> {
+    ) -> Result<Option<BatchStats>, StepError> {
         let foreign = |_| StepError::Batch("the batch was planned for another device".to_owned());
         let planned = planned.downcast::<Planned>().map_err(foreign)?;
         self.times.start();
-        Ok(self.work_as_planned(job, *planned, loss, None)?)
+        let mut later = None;
+        let stats = self.work_as_planned(job, *planned, loss, (None, Some(&mut later)))?;
+        let trained = later.map_or(Trained::Known(stats), Trained::Later);
+        let before = self.last.replace(trained);
+        Ok(before.map(Trained::stats).transpose()?)
+    }
+
+    fn finish(&mut self) -> Result<Option<BatchStats>, StepError> {
+        Ok(self.last.take().map(Trained::stats).transpose()?)
     }
 
     fn download(&self, params: &Params) -> Result<(), StepError> {

@@ -2,6 +2,9 @@
 
 use tch::{TchError, Tensor};
 
+use super::fused::{Kernels, Rows, Simple};
+use super::parameters::Parameter;
+use super::sums::Sums;
 use super::tables::TableRows;
 use super::touched::Touched;
 use pbg_kernels::device::EPSILON;
@@ -30,10 +33,10 @@ impl WorkingSet {
                 accumulators.push(accumulated);
             }
         }
-        let rows = Tensor::f_cat(&rows, 0)?;
+        let rows = one_behind_the_other(rows)?;
         Ok(Self {
             sums: rows.f_zeros_like()?,
-            row_adagrad: Tensor::f_cat(&accumulators, 0)?,
+            row_adagrad: one_behind_the_other(accumulators)?,
             rows,
         })
     }
@@ -65,6 +68,30 @@ impl WorkingSet {
         Ok(rows)
     }
 
+    /// What an operator makes of the rows at `places`, by a kernel.
+    pub(super) fn transformed(
+        &self,
+        (kernels, operator): (&Kernels, Simple),
+        places: &Tensor,
+        parameters: &[Parameter],
+        relations: Option<&Tensor>,
+    ) -> Result<Tensor, TchError> {
+        kernels.transform(operator, parameters, relations, (&self.rows, Some(places)))
+    }
+
+    /// Adds the gradients of those to the sums of rows and of parameters.
+    pub(super) fn add_transformed(
+        &mut self,
+        (kernels, operator): (&Kernels, Simple),
+        places: &Tensor,
+        parameters: &mut [Parameter],
+        relations: Option<&Tensor>,
+        gradients: &Tensor,
+    ) -> Result<(), TchError> {
+        let rows = (&self.rows, Some(places), gradients);
+        kernels.transform_back(operator, parameters, relations, rows, Some(&self.sums))
+    }
+
     /// Adds gradients of the rows at `places` to their sums.
     pub(super) fn add(&mut self, places: &Tensor, gradients: &Tensor) -> Result<(), TchError> {
         let _same = self.sums.f_index_add_(0, places, gradients)?;
@@ -91,6 +118,47 @@ impl WorkingSet {
         finite.f_all()
     }
 
+    /// The same on a GPU, unless the loss is not finite.
+    pub(super) fn apply(
+        &mut self,
+        kernels: &Kernels,
+        lr: f32,
+        sums: &Sums,
+    ) -> Result<(), TchError> {
+        let rows = Rows {
+            rows: &self.rows,
+            accumulators: &self.row_adagrad,
+            gradients: &self.sums,
+            to: None,
+        };
+        kernels.update_rows(&rows, lr, sums)
+    }
+
+    /// The same, and puts the rows back where they came from.
+    pub(super) fn apply_to(
+        &self,
+        tables: [Option<&mut TableRows>; 2],
+        touched: &Touched,
+        (lr, kernels, sums): (f32, &Kernels, &Sums),
+    ) -> Result<(), TchError> {
+        let mut start = 0;
+        for (table, ids) in tables.into_iter().zip(&touched.rows) {
+            let count = ids.size()[0];
+            if let Some(table) = table {
+                let part = |of: &Tensor| of.f_narrow(0, start, count);
+                let rows = Rows {
+                    rows: &part(&self.rows)?,
+                    accumulators: &part(&self.row_adagrad)?,
+                    gradients: &part(&self.sums)?,
+                    to: Some((ids, table.changing())),
+                };
+                kernels.update_rows(&rows, lr, sums)?;
+            }
+            start += count;
+        }
+        Ok(())
+    }
+
     /// Puts the rows back where they came from.
     pub(super) fn store(
         &self,
@@ -108,5 +176,13 @@ impl WorkingSet {
             start += count;
         }
         Ok(())
+    }
+}
+
+/// The rows of all tensors; of a single one, which nobody else has, those themselves.
+fn one_behind_the_other(mut tensors: Vec<Tensor>) -> Result<Tensor, TchError> {
+    match tensors.len() {
+        1 => Ok(tensors.remove(0)),
+        _ => Tensor::f_cat(&tensors, 0),
     }
 }

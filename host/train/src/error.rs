@@ -209,7 +209,10 @@ impl RunError {
             | Self::Diverged { .. }
             | Self::NotComparable { .. }
             | Self::Step(StepError::NonFinite(_)) => ErrorKind::Numeric,
-            Self::Thread(_) | Self::Device { .. } | Self::Memory(_) => ErrorKind::Io,
+            Self::Thread(_)
+            | Self::Device { .. }
+            | Self::Memory(_)
+            | Self::Step(StepError::Memory(_)) => ErrorKind::Io,
             Self::Cluster(
                 ClusterError::NotYet { .. } | ClusterError::OneBucket | ClusterError::Beyond { .. },
             ) => ErrorKind::Config,

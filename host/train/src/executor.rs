@@ -64,7 +64,7 @@ impl Executor {
         }
     }
 
-    /// Trains one batch that [`Planning`] has planned.
+    /// Trains one batch that [`Planning`] has planned; gives the one before.
     ///
     /// # Errors
     /// As [`DeviceWorker::train_planned`].
@@ -73,10 +73,21 @@ impl Executor {
         losses: &mut [Box<dyn LossWorker>],
         job: &BatchJob<'_>,
         planned: PlannedBatch,
-    ) -> Result<BatchStats, StepError> {
+    ) -> Result<Option<BatchStats>, StepError> {
         match executors {
             [Self::Device(worker, _)] => worker.train_planned(job, planned, losses[0].as_mut()),
-            _ => Self::train_together(executors, losses, job),
+            _ => Self::train_together(executors, losses, job).map(Some),
+        }
+    }
+
+    /// Gives the last batch that was planned.
+    ///
+    /// # Errors
+    /// As [`DeviceWorker::finish`].
+    pub(crate) fn finish(executors: &mut [Self]) -> Result<Option<BatchStats>, StepError> {
+        match executors {
+            [Self::Device(worker, _)] => worker.finish(),
+            _ => Ok(None),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Batches that the host prepares while a device trains the ones before: a group of the pipeline, whose thread lives
-//! as long as a bucket.
+//! Batches that the host prepares while a device trains the ones before: a group of the pipeline, whose two threads live
+//! as long as a bucket. One draws, one plans: either takes as long as a GPU's work on a small model.
 
 use std::slice::Chunks;
 use std::sync::Arc;
@@ -62,10 +62,10 @@ impl Planning {
         }
     }
 
-    /// Prepares `batches` of a bucket's edges on a thread of its own while `train` takes them; `rng` draws negatives.
+    /// Prepares `batches` of a bucket's edges on threads of its own while `train` takes them; `rng` draws negatives.
     ///
     /// # Errors
-    /// Those of `train`, and when the system gives no thread.
+    /// Those of `train`, and when the system gives no threads.
     pub(crate) fn ahead(
         &mut self,
         work: &Work<'_>,
@@ -74,39 +74,38 @@ impl Planning {
         train: &mut dyn FnMut(&PreparedBatches) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
         let (report, ready) = sync_channel(self.ahead);
-        // All that is not being trained or prepared.
-        let (used, spare) = sync_channel(self.ahead + 2);
+        // All that is not being trained, planned or drawn.
+        let (used, spare) = sync_channel(self.ahead + 4);
+        let (drawn, to_plan) = sync_channel(1);
+        let clock = Arc::clone(&self.clock);
         thread::scope(|scope| {
-            let prepare = move || self.prepare(work, batches, rng, (report, spare));
-            let named = thread::Builder::new().name(PLANNING.to_owned());
-            let planning = named
-                .spawn_scoped(scope, prepare)
-                .map_err(|e| RunError::Thread(e.to_string()))?;
+            let failed = |e: std::io::Error| RunError::Thread(e.to_string());
+            let named = || thread::Builder::new().name(PLANNING.to_owned());
+            let draw = move || draw(work, batches, rng, &clock, (drawn, spare));
+            let drawing = named().spawn_scoped(scope, draw).map_err(failed)?;
+            let plan = move || self.plan(work, &to_plan, &report);
+            let planning = named().spawn_scoped(scope, plan).map_err(failed)?;
             let batches = PreparedBatches { ready, used };
             let trained = train(&batches);
-            // Ends the thread, if training ended early.
+            // Ends the threads, if training ended early.
             drop(batches);
-            let planned = planning.join().unwrap_or(Err(RunError::WorkerPanic));
-            trained.and(planned)
+            let joined = [planning.join(), drawing.join()];
+            let ended = joined.map(|ended| ended.unwrap_or(Err(RunError::WorkerPanic)));
+            let [planned, drawn] = ended;
+            trained.and(planned).and(drawn)
         })
     }
 
-    /// What the group's thread does: it ends when training takes no more.
-    fn prepare(
+    /// What the group's second thread does: it ends when training takes no more.
+    fn plan(
         &mut self,
         work: &Work<'_>,
-        batches: Chunks<'_, u32>,
-        mut rng: Xoshiro256PlusPlus,
-        (report, spare): (
-            SyncSender<PreparedBatch>,
-            Receiver<(Columns, NegativeDraws)>,
-        ),
+        drawn: &Receiver<(Columns, NegativeDraws)>,
+        report: &SyncSender<PreparedBatch>,
     ) -> Result<(), RunError> {
         let tables = work.tables(0)?;
-        for indices in batches {
+        for (columns, draws) in drawn {
             let started = Instant::now();
-            let (mut columns, mut draws) = spare.try_recv().unwrap_or_default();
-            work.prepare(indices, None, &mut columns, &mut draws, &mut rng)?;
             let plan = self.planner.plan(&BatchJob {
                 batch: &columns.batch(None),
                 tables: &tables,
@@ -128,4 +127,27 @@ impl Planning {
         }
         Ok(())
     }
+}
+
+/// What its first thread does: it takes the edges of batches and draws their negatives, until nobody plans them any more.
+fn draw(
+    work: &Work<'_>,
+    batches: Chunks<'_, u32>,
+    mut rng: Xoshiro256PlusPlus,
+    clock: &Clock,
+    (drawn, spare): (
+        SyncSender<(Columns, NegativeDraws)>,
+        Receiver<(Columns, NegativeDraws)>,
+    ),
+) -> Result<(), RunError> {
+    for indices in batches {
+        let started = Instant::now();
+        let (mut columns, mut draws) = spare.try_recv().unwrap_or_default();
+        work.prepare(indices, None, &mut columns, &mut draws, &mut rng)?;
+        clock.worked(started.elapsed());
+        if drawn.send((columns, draws)).is_err() {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -241,7 +241,7 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
     let names: Vec<_> = planned.groups.iter().map(|g| g.name.as_str()).collect();
     assert_eq!(names, [STORAGE, EDGES, PLANNING, TRAINING]);
     let pipe = planned.pipe(PLANNING).expect("a pipe");
-    assert_eq!((pipe.bound, pipe.bytes), (2, 21));
+    assert_eq!((pipe.bound, pipe.bytes), (2, 35));
     assert_eq!(planned.groups[3].devices, [Device::Cpu, Device::Cuda(1)]);
     // The same tasks, in one group.
     let alone = Pipeline::new(

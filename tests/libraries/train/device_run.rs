@@ -224,3 +224,20 @@ fn a_run_goes_on_elsewhere_than_where_it_began() {
     assert_eq!(found.losses.len(), 9);
     compare(&found, &expected);
 }
+
+/// Its partitions may not be in memory.
+#[test]
+fn a_bucket_without_edges_plans_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let changes = [
+        ("dynamic_relations", "true"),
+        ("relations.0.name", "any"),
+        ("execution.device", "\"cuda:0\""),
+        ("eval_fraction", "0"),
+        ("num_edge_chunks", "32"),
+        ("buffer_partitions", "2"),
+    ];
+    let ran = train(&dataset(folder.path(), &changes), main_memory());
+    assert_eq!(ran.losses.len(), 2 * 32 * 9);
+    assert!(ran.losses.contains(&0.0));
+}

@@ -252,8 +252,8 @@ fn besides(machine: &Machine) -> Vec<Beside> {
     ];
     if machine.gpu.is_some() {
         let batches = machine.batches_ahead;
-        // Besides those that wait there is one that is being planned.
-        let bytes = machine.planned_bytes * (batches as u64 + 1);
+        // Besides those that wait there are one that is planned, one that is drawn, and one between the two.
+        let bytes = machine.planned_bytes * (batches as u64 + 3);
         besides.push(Beside {
             pipe: pipe(PLANNING, "planned batches", batches, bytes),
             ahead: batches,

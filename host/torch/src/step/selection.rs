@@ -1,11 +1,13 @@
 //! Rows of the working set that a stage reads, and that their gradients go back to.
 
+use pbg_core::batch_graph::RegularizedRows;
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 use pbg_kernels::device::{Gather, Slice, SliceStages};
 use tch::{Kind, TchError, Tensor};
 
 use super::DeviceStep;
+use crate::fused::{Kernels, Simple};
 use crate::operator::Transform;
 use crate::rows::{Gradients, Prepared};
 
@@ -15,9 +17,11 @@ pub(super) struct Selection<'t> {
     /// Where the working set has them.
     places: Tensor,
     transform: Transform<'t>,
+    /// The kernel that looks them up and transforms them at once, and the other way round.
+    at_once: Option<(&'t Kernels, Simple)>,
 }
 
-impl DeviceStep<'_> {
+impl<'b> DeviceStep<'b> {
     /// The place of each relation of a slice's edges, with dynamic relations.
     pub(super) fn relations(&self, slice: &Slice) -> Result<Option<Tensor>, TchError> {
         match self.job.relations() {
@@ -32,7 +36,15 @@ impl DeviceStep<'_> {
             side,
             places,
             transform,
+            at_once,
         } = selection;
+        if let Some(kernel) = *at_once {
+            let operator = self.read.operator(*side);
+            let values = self
+                .set
+                .transformed(kernel, places, operator, transform.relations)?;
+            return Prepared::without_input(values, self.comparison());
+        }
         let mut rows = self.set.look_up(places, self.spec.max_norm)?;
         if let Some(global) = self.read.global(*side) {
             let _same = rows.f_add_(&global.values)?;
@@ -42,11 +54,7 @@ impl DeviceStep<'_> {
     }
 
     /// Every entity of a side.
-    pub(super) fn all(
-        &self,
-        side: Side,
-        operator: Operator,
-    ) -> Result<Selection<'static>, TchError> {
+    pub(super) fn all(&self, side: Side, operator: Operator) -> Result<Selection<'b>, TchError> {
         let first = match side == Side::Rhs && !self.job.tables.shared() {
             true => self.touched.rows[0].size()[0],
             false => 0,
@@ -56,9 +64,11 @@ impl DeviceStep<'_> {
         Ok(Selection {
             side,
             places: Tensor::f_arange_start(first, first + count, places)?,
+            at_once: self.at_once(side, operator),
             transform: Transform {
                 operator,
                 relations: None,
+                kernels: self.kernels,
             },
         })
     }
@@ -69,7 +79,10 @@ impl DeviceStep<'_> {
         at: SliceStages<'_>,
         side: Side,
         relations: Option<&'t Tensor>,
-    ) -> Result<Selection<'t>, TchError> {
+    ) -> Result<Selection<'t>, TchError>
+    where
+        'b: 't,
+    {
         let (slice, stage) = (at.slice, &at.stages.gather[side as usize]);
         let &Gather {
             uniform, operator, ..
@@ -81,17 +94,27 @@ impl DeviceStep<'_> {
             let draws = self.touched.draws[side as usize].f_narrow(0, first, count)?;
             places = Tensor::f_cat(&[places, draws], 0)?;
         }
+        let looked_up =
+            at.stages.scatter[side as usize].regularized == Some(RegularizedRows::LookedUp);
         Ok(Selection {
             side,
             places,
+            at_once: self.at_once(side, operator).filter(|_| !looked_up),
             transform: Transform {
                 operator,
                 relations,
+                kernels: self.kernels,
             },
         })
     }
 
-    /// Gradients of prepared rows become those of rows as they were looked up.
+    /// The kernel for rows of `side`, where they go through nothing else than `operator`.
+    fn at_once(&self, side: Side, operator: Operator) -> Option<(&'b Kernels, Simple)> {
+        let is_alone = self.spec.max_norm.is_none() && !self.read.has_global(side);
+        self.kernels.zip(Simple::of(operator)).filter(|_| is_alone)
+    }
+
+    /// Gradients of prepared rows become those of rows as they were looked up, or of what a kernel made of these at once.
     pub(super) fn back(
         &mut self,
         selection: &Selection<'_>,
@@ -102,12 +125,20 @@ impl DeviceStep<'_> {
         rows.back(gradients, &selection.transform, operator)
     }
 
-    /// Gradients of rows as they were looked up are summed by table row.
+    /// Those are summed by table row.
     pub(super) fn sum(
         &mut self,
         selection: &Selection<'_>,
         gradients: &Tensor,
     ) -> Result<(), TchError> {
+        if let Some(kernel) = selection.at_once {
+            let relations = selection.transform.relations;
+            let operator = self.read.operator(selection.side);
+            let places = &selection.places;
+            return self
+                .set
+                .add_transformed(kernel, places, operator, relations, gradients);
+        }
         if let Some(global) = self.read.global(selection.side) {
             let sum = gradients.f_sum_dim_intlist(0_i64, true, None)?;
             let _same = global.gradients.f_add_(&sum)?;

@@ -11,7 +11,6 @@ use pbg_core::batching::ByRelation;
 use pbg_core::event::TrainStats;
 use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::{Draw, LossWorker};
-use pbg_kernels::device::PlannedBatch;
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{Batch, BatchJob, BatchStats, StepError};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -123,8 +122,14 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         batches: Chunks<'_, u32>,
         planning: &mut Planning,
     ) -> Result<bool, RunError> {
+        // Partitions of a bucket without edges may not be in memory.
+        if batches.len() == 0 {
+            return Ok(true);
+        }
         let work = self.work;
         let rng = self.rng.clone();
+        // What such a loss observes of a batch changes it for the next one.
+        let waits = work.loss.state().is_some();
         let mut done = false;
         planning.ahead(work, batches, rng, &mut |batches| {
             loop {
@@ -138,17 +143,32 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
                 }) = next
                 else {
                     done = true;
-                    return Ok(());
+                    return self.finish_planned();
                 };
                 if self.halts() {
-                    return Ok(());
+                    return self.finish_planned();
                 }
                 let plan = plan.map_err(|error| self.locate(error))?;
-                self.train_batch(&columns.batch(None), &draws, None, Some(plan))?;
+                let batch = columns.batch(None);
+                let before = self.with_job(&batch, &draws, None, |executors, losses, job| {
+                    Executor::train_planned(executors, losses, job, plan)
+                })?;
+                if let Some(before) = before {
+                    self.account(&before)?;
+                }
+                if waits {
+                    self.finish_planned()?;
+                }
                 batches.give_back(columns, draws);
             }
         })?;
         Ok(done)
+    }
+
+    /// Waits for the last planned batch.
+    fn finish_planned(&mut self) -> Result<(), RunError> {
+        let last = Executor::finish(self.trainers).map_err(|error| self.locate(error))?;
+        last.map_or(Ok(()), |stats| self.account(&stats).map(drop))
     }
 
     /// Single-relation batches. Says whether all are trained.
@@ -229,36 +249,41 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         let (mut columns, mut draws) = (take(&mut self.columns), take(&mut self.draws));
         self.work
             .prepare(indices, relation, &mut columns, &mut draws, &mut self.rng)?;
-        let loss = self.train_batch(&columns.batch(relation), &draws, relation, None)?;
+        let batch = columns.batch(relation);
+        let stats = self.with_job(&batch, &draws, relation, Executor::train_together)?;
+        let loss = self.account(&stats)?;
         (self.columns, self.draws) = (columns, draws);
         Ok(loss)
     }
 
-    /// Trains a batch that is prepared, and planned where it was planned ahead; returns its mean loss.
-    fn train_batch(
+    /// Has executors train a batch that is prepared.
+    fn with_job<T>(
         &mut self,
         batch: &Batch<'_>,
         draws: &NegativeDraws,
         relation: Option<u32>,
-        plan: Option<PlannedBatch>,
-    ) -> Result<f32, RunError> {
+        train: impl FnOnce(
+            &mut [Executor],
+            &mut [Box<dyn LossWorker>],
+            &BatchJob<'_>,
+        ) -> Result<T, StepError>,
+    ) -> Result<T, RunError> {
         let work = self.work;
         let tables = work.tables(relation.unwrap_or(0))?;
-        let gate = work.gate.map(RwLock::read);
+        let _gate = work.gate.map(RwLock::read);
         let job = BatchJob {
             batch,
             tables: &tables,
             params: work.params,
             draws,
         };
-        let stats = match plan {
-            Some(plan) => Executor::train_planned(self.trainers, self.losses, &job, plan),
-            None => Executor::train_together(self.trainers, self.losses, &job),
-        };
-        let stats = stats.map_err(|error| self.locate(error))?;
-        drop(gate);
-        work.loss.observe(stats.count, stats.loss())?;
-        let stats = sums(&stats);
+        train(self.trainers, self.losses, &job).map_err(|error| self.locate(error))
+    }
+
+    /// A batch is trained; returns its mean loss.
+    fn account(&mut self, stats: &BatchStats) -> Result<f32, RunError> {
+        self.work.loss.observe(stats.count, stats.loss())?;
+        let stats = sums(stats);
         self.share.batches += 1;
         self.stats.add(&stats);
         self.unreported.add(&stats);

@@ -1,0 +1,359 @@
+//! Kernels of our own for a GPU: what libtorch would compute in many passes over the same numbers, in one.
+//!
+//! They are compiled when a worker is made, and a loss when it is first evaluated, by the compiler that libtorch brings
+//! along ([`compiler`]). Products and sorting rows into place stay libtorch's. Each computes what the operations beside its
+//! call compute, which main memory has and which are tested there; on a GPU the same tests compare both.
+
+#![expect(
+    unsafe_code,
+    reason = "kernels are started, whose source the compiler does not see"
+)]
+
+mod compiler;
+mod loss_source;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use pbg_core::loss::Derived;
+use pbg_core::model::Operator;
+use pbg_core::strategy::Formula;
+use pbg_kernels::device::EPSILON;
+use tch::{TchError, Tensor};
+
+pub(super) use self::compiler::Copied;
+use self::compiler::{Argument, Gpu, Kernel, Threads};
+use self::loss_source::Cut;
+use super::parameters::Parameter;
+use super::place::TorchPlace;
+use super::scores::ScoreTensors;
+use super::sums::Sums;
+
+/// Threads of a block.
+const BLOCK: u32 = 256;
+const WARP: u32 = 32;
+/// Blocks of a loss: several on every multiprocessor of the largest GPUs.
+const MOST_BLOCKS: i64 = 2048;
+/// Rows of a block of `transform_back`, as `kernels.cu` has it.
+const ROWS: i64 = 16;
+
+/// Kernels of one GPU.
+pub(super) struct Kernels {
+    gpu: Gpu,
+    update_rows: Kernel,
+    update_parameters: Kernel,
+    score_positives: Kernel,
+    differentiate_positives: Kernel,
+    transform: Kernel,
+    transform_back: Kernel,
+    losses: RefCell<Vec<(Arc<Derived>, Cut, Kernel)>>,
+}
+
+/// Rows whose gradients are applied.
+pub(super) struct Rows<'t> {
+    /// `[count, dimension]`, with accumulators and sums of gradients.
+    pub(super) rows: &'t Tensor,
+    pub(super) accumulators: &'t Tensor,
+    pub(super) gradients: &'t Tensor,
+    /// Where they go: rows of a table, and its embeddings and accumulators. Without it, back where they came from.
+    pub(super) to: Option<(&'t Tensor, [&'t Tensor; 2])>,
+}
+
+/// An operator that has a kernel.
+#[derive(Clone, Copy)]
+pub(super) enum Simple {
+    Diagonal,
+    Translation,
+    ComplexDiagonal,
+    None,
+}
+
+impl Simple {
+    /// That of `operator`, if it has one.
+    pub(super) fn of(operator: Operator) -> Option<Self> {
+        match operator {
+            Operator::Diagonal => Some(Self::Diagonal),
+            Operator::Translation => Some(Self::Translation),
+            Operator::ComplexDiagonal => Some(Self::ComplexDiagonal),
+            Operator::None => Some(Self::None),
+            Operator::Linear | Operator::Affine | Operator::Traced(_) => None,
+        }
+    }
+
+    /// Coordinates that a thread computes together, of `dimension`.
+    fn width(self, dimension: i64) -> i64 {
+        match self {
+            Self::ComplexDiagonal => dimension / 2,
+            Self::Diagonal | Self::Translation | Self::None => dimension,
+        }
+    }
+}
+
+/// A thread for each of `count` numbers.
+fn each(count: i64) -> Threads {
+    Threads {
+        blocks: (count + i64::from(BLOCK) - 1) / i64::from(BLOCK),
+        block: [BLOCK, 1],
+    }
+}
+
+/// A warp for each of `count` rows.
+fn warps(count: i64) -> Threads {
+    let rows = BLOCK / WARP;
+    Threads {
+        blocks: (count + i64::from(rows) - 1) / i64::from(rows),
+        block: [WARP, rows],
+    }
+}
+
+fn or_none(tensor: Option<&Tensor>) -> Argument<'_> {
+    tensor.map_or(Argument::None, Argument::Tensor)
+}
+
+impl Kernels {
+    /// Those of the GPU of `place`; none for main memory.
+    ///
+    /// # Errors
+    /// When they cannot be compiled.
+    pub(super) fn new(place: TorchPlace) -> Result<Option<Self>, TchError> {
+        let Some(gpu) = Gpu::new(place)? else {
+            return Ok(None);
+        };
+        let names = [
+            c"update_rows",
+            c"update_parameters",
+            c"score_positives",
+            c"differentiate_positives",
+            c"transform",
+            c"transform_back",
+        ];
+        let [
+            update_rows,
+            update_parameters,
+            score_positives,
+            differentiate_positives,
+            transform,
+            transform_back,
+        ] = gpu.compile(include_str!("fused/kernels.cu"), names)?;
+        Ok(Some(Self {
+            gpu,
+            update_rows,
+            update_parameters,
+            score_positives,
+            differentiate_positives,
+            transform,
+            transform_back,
+            losses: RefCell::default(),
+        }))
+    }
+
+    /// What tells when a GPU has done all that it was asked for on this thread until now.
+    pub(super) fn copied(&self) -> Result<Copied, TchError> {
+        Copied::new(self.gpu)
+    }
+
+    /// Scores become gradients, and what they add up to is added to `sums`.
+    pub(super) fn loss(
+        &self,
+        formula: &Formula,
+        scores: &ScoreTensors,
+        weights: Option<&Tensor>,
+        (sums, side): (&Sums, usize),
+    ) -> Result<(), TchError> {
+        let [rows, columns]: [i64; 2] = [scores.negative.size()[0], scores.negative.size()[1]];
+        let cut = Cut::of(&formula.derived, columns);
+        let kernel = self.of_loss(&formula.derived, cut)?;
+        let at_once = i64::from((BLOCK / 2 / (WARP * cut.warps)).max(1));
+        let threads = Threads {
+            blocks: ((rows + at_once - 1) / at_once).min(MOST_BLOCKS),
+            block: [WARP * cut.warps, at_once as u32],
+        };
+        let [losses, violators, gradients] = sums.of_loss(side)?;
+        let mut arguments = vec![
+            Argument::Tensor(&scores.positive),
+            Argument::Tensor(&scores.negative),
+            or_none(weights),
+            Argument::Count(rows),
+            Argument::Count(columns),
+            Argument::Tensor(&losses),
+            Argument::Tensor(&violators),
+            Argument::Tensor(&gradients),
+        ];
+        arguments.extend(
+            formula
+                .parameters
+                .iter()
+                .map(|&number| Argument::Number(number)),
+        );
+        start(&kernel, threads, &arguments)
+    }
+
+    fn of_loss(&self, derived: &Arc<Derived>, cut: Cut) -> Result<Kernel, TchError> {
+        let mut losses = self.losses.borrow_mut();
+        let known = losses
+            .iter()
+            .find(|(known, of, _)| Arc::ptr_eq(known, derived) && *of == cut);
+        if let Some((_, _, kernel)) = known {
+            return Ok(*kernel);
+        }
+        let source = loss_source::source(derived, cut);
+        let [kernel] = self.gpu.compile(&source, [c"loss"])?;
+        losses.push((Arc::clone(derived), cut, kernel));
+        Ok(kernel)
+    }
+
+    /// Row-Adagrad, unless the loss is not finite.
+    pub(super) fn update_rows(&self, of: &Rows<'_>, lr: f32, sums: &Sums) -> Result<(), TchError> {
+        let [count, dimension]: [i64; 2] = [of.rows.size()[0], of.rows.size()[1]];
+        let (ids, [to_rows, to_accumulators]) = match of.to {
+            Some((ids, to)) => (Some(ids), to),
+            None => (None, [of.rows, of.accumulators]),
+        };
+        let arguments = [
+            Argument::Tensor(of.rows),
+            Argument::Tensor(of.accumulators),
+            Argument::Tensor(of.gradients),
+            Argument::Count(count),
+            Argument::Count(dimension),
+            Argument::Number(lr),
+            Argument::Number(EPSILON),
+            or_none(ids),
+            Argument::Tensor(to_rows),
+            Argument::Tensor(to_accumulators),
+            Argument::Tensor(sums.all()),
+        ];
+        start(&self.update_rows, warps(count), &arguments)
+    }
+
+    /// Adagrad of what a batch has read of a parameter, unless the loss is not finite.
+    pub(super) fn update_parameters(
+        &self,
+        read: &Parameter,
+        ids: &Tensor,
+        [values, accumulators]: [&Tensor; 2],
+        lr: f32,
+        sums: &Sums,
+    ) -> Result<(), TchError> {
+        let [count, width]: [i64; 2] = [read.gradients.size()[0], read.gradients.size()[1]];
+        let arguments = [
+            Argument::Tensor(&read.gradients),
+            Argument::Count(count),
+            Argument::Count(width),
+            Argument::Number(lr),
+            Argument::Number(EPSILON),
+            Argument::Tensor(ids),
+            Argument::Tensor(values),
+            Argument::Tensor(accumulators),
+            Argument::Tensor(sums.all()),
+        ];
+        start(&self.update_parameters, each(count * width), &arguments)
+    }
+
+    /// Inner products of rows with each other.
+    pub(super) fn score_positives(
+        &self,
+        queries: &Tensor,
+        candidates: &Tensor,
+    ) -> Result<Tensor, TchError> {
+        let [count, dimension]: [i64; 2] = [queries.size()[0], queries.size()[1]];
+        let scores = Tensor::f_empty([count], (queries.kind(), queries.device()))?;
+        let arguments = [
+            Argument::Tensor(queries),
+            Argument::Tensor(candidates),
+            Argument::Count(count),
+            Argument::Count(dimension),
+            Argument::Tensor(&scores),
+        ];
+        start(&self.score_positives, warps(count), &arguments)?;
+        Ok(scores)
+    }
+
+    /// The way back: adds the gradients of both to `sums`, those of queries first.
+    pub(super) fn differentiate_positives(
+        &self,
+        [queries, candidates]: [&Tensor; 2],
+        gradients: &Tensor,
+        sums: [&Tensor; 2],
+    ) -> Result<(), TchError> {
+        let [count, dimension]: [i64; 2] = [queries.size()[0], queries.size()[1]];
+        let arguments = [
+            Argument::Tensor(queries),
+            Argument::Tensor(candidates),
+            Argument::Count(count),
+            Argument::Count(dimension),
+            Argument::Tensor(gradients),
+            Argument::Tensor(sums[0]),
+            Argument::Tensor(sums[1]),
+        ];
+        start(&self.differentiate_positives, warps(count), &arguments)
+    }
+
+    /// What an operator makes of rows, which are looked up in `x` first where that is said.
+    pub(super) fn transform(
+        &self,
+        operator: Simple,
+        parameters: &[Parameter],
+        relations: Option<&Tensor>,
+        (x, places): (&Tensor, Option<&Tensor>),
+    ) -> Result<Tensor, TchError> {
+        let dimension = x.size()[1];
+        let count = places.unwrap_or(x).size()[0];
+        let y = Tensor::f_empty([count, dimension], (x.kind(), x.device()))?;
+        let parameter = |index: usize| or_none(parameters.get(index).map(|p| &p.values));
+        let arguments = [
+            Argument::Count(operator as i64),
+            Argument::Tensor(x),
+            or_none(places),
+            Argument::Count(count),
+            Argument::Count(dimension),
+            or_none(relations),
+            parameter(0),
+            parameter(1),
+            Argument::Tensor(&y),
+        ];
+        start(&self.transform, warps(count), &arguments)?;
+        Ok(y)
+    }
+
+    /// The way back: `gradients` of what was made become those of rows, or are added to `of_rows` where these were looked
+    /// up; those of parameters are added to their sums.
+    pub(super) fn transform_back(
+        &self,
+        operator: Simple,
+        parameters: &mut [Parameter],
+        relations: Option<&Tensor>,
+        (x, places, gradients): (&Tensor, Option<&Tensor>, &Tensor),
+        of_rows: Option<&Tensor>,
+    ) -> Result<(), TchError> {
+        let [count, dimension]: [i64; 2] = [gradients.size()[0], x.size()[1]];
+        let width = operator.width(dimension).clamp(1, i64::from(BLOCK));
+        let threads = Threads {
+            blocks: (count + ROWS - 1) / ROWS,
+            block: [width as u32, 1],
+        };
+        let parameter = |index: usize| parameters.get(index);
+        let arguments = [
+            Argument::Count(operator as i64),
+            Argument::Tensor(x),
+            or_none(places),
+            Argument::Count(count),
+            Argument::Count(dimension),
+            or_none(relations),
+            or_none(parameter(0).map(|p| &p.values)),
+            or_none(parameter(1).map(|p| &p.values)),
+            Argument::Tensor(gradients),
+            or_none(of_rows),
+            or_none(parameter(0).map(|p| &p.gradients)),
+            or_none(parameter(1).map(|p| &p.gradients)),
+        ];
+        start(&self.transform_back, threads, &arguments)
+    }
+}
+
+/// Starts a kernel of this file.
+fn start(kernel: &Kernel, threads: Threads, arguments: &[Argument<'_>]) -> Result<(), TchError> {
+    // SAFETY: the functions above give each kernel what its source declares, in that order. All tensors are of the step of
+    // one worker, on its GPU, and as large as the sizes beside them: those are read from tensors of the same rows. They are
+    // the worker's own, or of tables and parameters that it holds, and it goes on with libtorch on this thread.
+    unsafe { kernel.start(threads, arguments) }
+}

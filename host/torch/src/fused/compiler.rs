@@ -1,0 +1,419 @@
+//! CUDA's run-time compiler and what starts the kernels that it makes.
+//!
+//! Both are libraries that libtorch's CUDA half needs itself: the compiler is opened through libtorch's own link to it, the
+//! driver is in the process by then. Names and types are those of `nvrtc.h` and `cuda.h` of CUDA 13; the functions called
+//! here are the same since CUDA 12.
+
+#![expect(
+    unsafe_code,
+    reason = "functions of libraries that are opened at run time, which the compiler cannot check"
+)]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use tch::{Device, TchError, Tensor};
+
+use crate::library;
+use crate::place::TorchPlace;
+
+/// libtorch's link to the compiler, beside its CUDA half.
+const LINK: &str = "libcaffe2_nvrtc.so";
+const DRIVER: &str = "libcuda.so.1";
+
+/// A status of either library: 0 where all went well.
+type Status = c_int;
+type Handle = *mut c_void;
+
+/// An event that takes no time.
+const DISABLE_TIMING: c_uint = 2;
+const MAJOR: c_int = 75;
+const MINOR: c_int = 76;
+
+/// The functions that are called.
+struct Functions {
+    create: unsafe extern "C" fn(
+        *mut Handle,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> Status,
+    compile: unsafe extern "C" fn(Handle, c_int, *const *const c_char) -> Status,
+    destroy: unsafe extern "C" fn(*mut Handle) -> Status,
+    log_size: unsafe extern "C" fn(Handle, *mut usize) -> Status,
+    log: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
+    cubin_size: unsafe extern "C" fn(Handle, *mut usize) -> Status,
+    cubin: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
+    device: unsafe extern "C" fn(*mut c_int, c_int) -> Status,
+    attribute: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> Status,
+    retain_context: unsafe extern "C" fn(*mut Handle, c_int) -> Status,
+    push_context: unsafe extern "C" fn(Handle) -> Status,
+    pop_context: unsafe extern "C" fn(*mut Handle) -> Status,
+    create_event: unsafe extern "C" fn(*mut Handle, c_uint) -> Status,
+    record_event: unsafe extern "C" fn(Handle, Handle) -> Status,
+    wait_for_event: unsafe extern "C" fn(Handle) -> Status,
+    destroy_event: unsafe extern "C" fn(Handle) -> Status,
+    load: unsafe extern "C" fn(*mut Handle, *const c_void) -> Status,
+    function: unsafe extern "C" fn(*mut Handle, Handle, *const c_char) -> Status,
+    launch: unsafe extern "C" fn(
+        Handle,
+        c_uint,
+        c_uint,
+        c_uint,
+        c_uint,
+        c_uint,
+        c_uint,
+        c_uint,
+        Handle,
+        *mut *mut c_void,
+        *mut *mut c_void,
+    ) -> Status,
+}
+
+/// Looks the functions up, once. The libraries are never closed.
+fn functions() -> Result<&'static Functions, TchError> {
+    static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
+    let found = FUNCTIONS.get_or_init(|| look_up().map_err(|error| error.to_string()));
+    found
+        .as_ref()
+        .map_err(|error| TchError::Torch(error.clone()))
+}
+
+fn look_up() -> Result<Functions, TchError> {
+    let open = |path: &std::path::Path| {
+        // SAFETY: both are loaded by libtorch's CUDA half too, at any time and on any thread.
+        unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
+            .map_err(|error| library::not_found(path, &error))
+    };
+    let beside = library::folder()?.join(LINK);
+    let compiler: &Library = Box::leak(Box::new(open(&beside)?));
+    let driver: &Library = Box::leak(Box::new(open(DRIVER.as_ref())?));
+    // SAFETY: the types are those of the functions' declarations.
+    unsafe {
+        Ok(Functions {
+            create: symbol(compiler, "nvrtcCreateProgram")?,
+            compile: symbol(compiler, "nvrtcCompileProgram")?,
+            destroy: symbol(compiler, "nvrtcDestroyProgram")?,
+            log_size: symbol(compiler, "nvrtcGetProgramLogSize")?,
+            log: symbol(compiler, "nvrtcGetProgramLog")?,
+            cubin_size: symbol(compiler, "nvrtcGetCUBINSize")?,
+            cubin: symbol(compiler, "nvrtcGetCUBIN")?,
+            device: symbol(driver, "cuDeviceGet")?,
+            attribute: symbol(driver, "cuDeviceGetAttribute")?,
+            retain_context: symbol(driver, "cuDevicePrimaryCtxRetain")?,
+            push_context: symbol(driver, "cuCtxPushCurrent_v2")?,
+            pop_context: symbol(driver, "cuCtxPopCurrent_v2")?,
+            create_event: symbol(driver, "cuEventCreate")?,
+            record_event: symbol(driver, "cuEventRecord")?,
+            wait_for_event: symbol(driver, "cuEventSynchronize")?,
+            destroy_event: symbol(driver, "cuEventDestroy_v2")?,
+            load: symbol(driver, "cuModuleLoadData")?,
+            function: symbol(driver, "cuModuleGetFunction")?,
+            launch: symbol(driver, "cuLaunchKernel")?,
+        })
+    }
+}
+
+/// # Safety
+/// `F` must be the type of the function, as its library declares it.
+unsafe fn symbol<F: Copy>(library: &'static Library, name: &str) -> Result<F, TchError> {
+    // SAFETY: the caller vouches for the type, and the library is never closed.
+    unsafe { library.get::<F>(name.as_bytes()) }
+        .map(|function| *function)
+        .map_err(|error| TchError::Torch(format!("CUDA's libraries are too old: {error}")))
+}
+
+fn succeeded(name: &str, status: Status) -> Result<(), TchError> {
+    match status {
+        0 => Ok(()),
+        _ => Err(TchError::Torch(format!(
+            "{name} failed with status {status}"
+        ))),
+    }
+}
+
+/// A GPU, for kernels.
+#[derive(Clone, Copy)]
+pub(super) struct Gpu {
+    functions: &'static Functions,
+    /// The context that libtorch works in, too.
+    context: Handle,
+    /// Compute capability.
+    capability: [c_int; 2],
+}
+
+// SAFETY: the context is CUDA's name for what lives as long as the process, and CUDA lets all threads use it.
+unsafe impl Send for Gpu {}
+
+/// A kernel, on one GPU for good.
+#[derive(Clone, Copy)]
+pub(super) struct Kernel {
+    gpu: Gpu,
+    function: Handle,
+}
+
+// SAFETY: as the GPU's context; the module that the function is of is never unloaded.
+unsafe impl Send for Kernel {}
+
+/// What a kernel is started with. All of them are read when it is started, except for what tensors have.
+pub(super) enum Argument<'t> {
+    /// The address of a tensor's numbers, which lie one behind the other.
+    Tensor(&'t Tensor),
+    /// A tensor that is not there.
+    None,
+    Count(i64),
+    Number(f32),
+}
+
+/// How many threads a kernel has.
+#[derive(Clone, Copy)]
+pub(super) struct Threads {
+    pub(super) blocks: i64,
+    /// In two directions.
+    pub(super) block: [u32; 2],
+}
+
+impl Gpu {
+    /// The GPU of `place`; none for main memory.
+    ///
+    /// # Errors
+    /// When the compiler or the driver cannot be opened.
+    pub(super) fn new(place: TorchPlace) -> Result<Option<Self>, TchError> {
+        let Device::Cuda(index) = place.device() else {
+            return Ok(None);
+        };
+        let functions = functions()?;
+        let (mut device, mut context, mut capability) = (0, ptr::null_mut(), [0; 2]);
+        // SAFETY: every pointer is to a place for what is written there.
+        unsafe {
+            succeeded(
+                "cuDeviceGet",
+                (functions.device)(&raw mut device, index as c_int),
+            )?;
+            for (number, which) in capability.iter_mut().zip([MAJOR, MINOR]) {
+                let status = (functions.attribute)(number, which, device);
+                succeeded("cuDeviceGetAttribute", status)?;
+            }
+            // Never released: libtorch keeps it until the process ends, too.
+            let status = (functions.retain_context)(&raw mut context, device);
+            succeeded("cuDevicePrimaryCtxRetain", status)?;
+        }
+        Ok(Some(Self {
+            functions,
+            context,
+            capability,
+        }))
+    }
+
+    /// Compiles `source`, whose kernels have the names that C has.
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub(super) fn compile<const N: usize>(
+        self,
+        source: &str,
+        names: [&CStr; N],
+    ) -> Result<[Kernel; N], TchError> {
+        let image = self.image(source)?;
+        let functions = self.functions;
+        let mut module = ptr::null_mut();
+        // SAFETY: the image is one that the compiler made, and is copied. Every pointer is to a place for what is written.
+        self.within(|| unsafe {
+            let status = (functions.load)(&raw mut module, image.as_ptr().cast());
+            succeeded("cuModuleLoadData", status)
+        })?;
+        let mut kernels = Vec::with_capacity(N);
+        for name in names {
+            let mut function = ptr::null_mut();
+            // SAFETY: the module was just loaded, and the name ends with a zero.
+            self.within(|| unsafe {
+                let status = (functions.function)(&raw mut function, module, name.as_ptr());
+                succeeded("cuModuleGetFunction", status)
+            })?;
+            kernels.push(Kernel {
+                gpu: self,
+                function,
+            });
+        }
+        let wrong = |_| TchError::Torch("a kernel is missing".to_owned());
+        kernels.try_into().map_err(wrong)
+    }
+
+    /// Does something in the GPU's context, and leaves this thread's own as it was.
+    fn within<T>(self, work: impl FnOnce() -> Result<T, TchError>) -> Result<T, TchError> {
+        // SAFETY: the context is retained for good.
+        succeeded("cuCtxPushCurrent", unsafe {
+            (self.functions.push_context)(self.context)
+        })?;
+        let done = work();
+        let mut same = ptr::null_mut();
+        // SAFETY: the context was pushed on this thread, and is written to a place for it.
+        let status = unsafe { (self.functions.pop_context)(&raw mut same) };
+        succeeded("cuCtxPopCurrent", status)?;
+        done
+    }
+
+    /// The machine code of `source` for this GPU.
+    fn image(self, source: &str) -> Result<Vec<u8>, TchError> {
+        let functions = self.functions;
+        let [major, minor] = self.capability;
+        let text = |text: String| CString::new(text).map_err(|e| TchError::Torch(e.to_string()));
+        let options = [
+            text(format!("--gpu-architecture=sm_{major}{minor}"))?,
+            text("--std=c++17".to_owned())?,
+        ];
+        let options = [options[0].as_ptr(), options[1].as_ptr()];
+        let source = text(source.to_owned())?;
+        let mut program = ptr::null_mut();
+        // SAFETY: texts end with a zero and outlive the calls; sizes are asked for before what has them is written; the
+        // program is destroyed once.
+        unsafe {
+            let status = (functions.create)(
+                &raw mut program,
+                source.as_ptr(),
+                c"pbg.cu".as_ptr(),
+                0,
+                ptr::null(),
+                ptr::null(),
+            );
+            succeeded("nvrtcCreateProgram", status)?;
+            let status = (functions.compile)(program, options.len() as c_int, options.as_ptr());
+            let made = match status {
+                0 => read(program, functions.cubin_size, functions.cubin),
+                _ => read(program, functions.log_size, functions.log).and_then(|log| {
+                    let log = String::from_utf8_lossy(&log);
+                    Err(TchError::Torch(format!(
+                        "a kernel cannot be compiled: {}",
+                        log.trim_end_matches('\0')
+                    )))
+                }),
+            };
+            let _destroyed = (functions.destroy)(&raw mut program);
+            made
+        }
+    }
+}
+
+/// What a program has: bytes of a size that it is asked for first.
+///
+/// # Safety
+/// The program must be one of the compiler's, and the functions two that belong together.
+unsafe fn read(
+    program: Handle,
+    size_of: unsafe extern "C" fn(Handle, *mut usize) -> Status,
+    copy: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
+) -> Result<Vec<u8>, TchError> {
+    let mut size = 0;
+    // SAFETY: the caller vouches for both; there is room for what is copied.
+    unsafe {
+        succeeded("nvrtc", size_of(program, &raw mut size))?;
+        let mut bytes = vec![0; size];
+        succeeded("nvrtc", copy(program, bytes.as_mut_ptr().cast()))?;
+        Ok(bytes)
+    }
+}
+
+impl Kernel {
+    /// Starts it, behind what libtorch was asked for before on this thread.
+    ///
+    /// # Safety
+    /// The arguments must be of the kernel's types. Tensors must be on its GPU and have all that it reads or writes there,
+    /// and nobody else may use what it writes until libtorch's next operation on this thread.
+    pub(super) unsafe fn start(
+        &self,
+        threads: Threads,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), TchError> {
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            values.push(match argument {
+                Argument::Tensor(tensor) => {
+                    if !tensor.is_contiguous() {
+                        let message = "a kernel was given numbers that do not lie together";
+                        return Err(TchError::Torch(message.to_owned()));
+                    }
+                    tensor.data_ptr() as u64
+                }
+                Argument::None => 0,
+                Argument::Count(count) => count.cast_unsigned(),
+                Argument::Number(number) => u64::from(number.to_bits()),
+            });
+        }
+        let mut places: Vec<*mut c_void> = values
+            .iter_mut()
+            .map(|value| ptr::from_mut(value).cast())
+            .collect();
+        let blocks = c_uint::try_from(threads.blocks.max(1)).unwrap_or(c_uint::MAX);
+        let [x, y] = threads.block;
+        // SAFETY: each place has eight bytes, of which a kernel reads as many as its parameter has (the lower ones: GPUs and
+        // x86-64 are little-endian). The null stream is the one that libtorch's operations go over on a thread that has
+        // chosen no other. The caller vouches for the rest.
+        self.gpu.within(|| unsafe {
+            let status = (self.gpu.functions.launch)(
+                self.function,
+                blocks,
+                1,
+                1,
+                x,
+                y,
+                1,
+                0,
+                ptr::null_mut(),
+                places.as_mut_ptr(),
+                ptr::null_mut(),
+            );
+            succeeded("cuLaunchKernel", status)
+        })
+    }
+}
+
+/// A moment in what a GPU does for a thread.
+pub(crate) struct Copied {
+    gpu: Gpu,
+    event: Handle,
+}
+
+// SAFETY: the event is CUDA's name for what lives until it is destroyed, and CUDA lets all threads use it.
+unsafe impl Send for Copied {}
+
+impl Copied {
+    /// Comes behind all that libtorch and kernels were asked for on this thread until now.
+    pub(super) fn new(gpu: Gpu) -> Result<Self, TchError> {
+        let mut event = ptr::null_mut();
+        // SAFETY: the event is written to a place for it.
+        gpu.within(|| unsafe {
+            let status = (gpu.functions.create_event)(&raw mut event, DISABLE_TIMING);
+            succeeded("cuEventCreate", status)
+        })?;
+        let copied = Self { gpu, event };
+        // SAFETY: the event was just made; the null stream is that of libtorch's operations.
+        gpu.within(|| unsafe {
+            let status = (gpu.functions.record_event)(copied.event, ptr::null_mut());
+            succeeded("cuEventRecord", status)
+        })?;
+        Ok(copied)
+    }
+
+    /// Waits for it.
+    pub(crate) fn wait(&self) -> Result<(), TchError> {
+        // SAFETY: the event is there until it is dropped.
+        self.gpu.within(|| unsafe {
+            let status = (self.gpu.functions.wait_for_event)(self.event);
+            succeeded("cuEventSynchronize", status)
+        })
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        // SAFETY: the event is destroyed once.
+        let _failed = self.gpu.within(|| unsafe {
+            let status = (self.gpu.functions.destroy_event)(self.event);
+            succeeded("cuEventDestroy", status)
+        });
+    }
+}

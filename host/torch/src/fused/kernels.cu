@@ -1,0 +1,195 @@
+// Kernels of a step that are the same for every model. Rows lie one behind the other; offsets are of rows.
+
+typedef long long Index;
+
+#define WARP 32
+#define ALL 0xffffffffu
+
+// Where a batch's sums are, as `sums.rs` has them: losses of both sides, their violators, the regulariser, gradients of
+// positives' scores, and how many rows had a gradient that is not finite.
+#define LOSS_LHS 0
+#define LOSS_RHS 1
+#define REGULARIZER 4
+#define POSITIVE_GRADIENTS 5
+#define NOT_FINITE 6
+
+__device__ bool is_finite(float x) { return fabsf(x) <= 3.402823466e38f; }
+
+// Whether anything may be applied: the loss and its gradients are finite.
+__device__ bool may_apply(const double* sums) {
+    double loss = sums[LOSS_LHS] + sums[LOSS_RHS] + sums[REGULARIZER];
+    return fabs(loss) <= 1.7976931348623157e308 && fabs(sums[POSITIVE_GRADIENTS]) <= 1.7976931348623157e308;
+}
+
+__device__ float sum_of_warp(float x) {
+    for (int other = WARP / 2; other > 0; other /= 2) x += __shfl_xor_sync(ALL, x, other);
+    return x;
+}
+
+// Row-Adagrad of `count` rows, a warp each. Rows and accumulators are written where `ids` says, or back where they came from;
+// then gradients become zero, for the next slice.
+extern "C" __global__ void update_rows(
+    float* rows, float* accumulators, float* gradients, Index count, Index dimension, float lr, float epsilon,
+    const Index* ids, float* to_rows, float* to_accumulators, double* sums
+) {
+    Index row = (Index)blockIdx.x * blockDim.y + threadIdx.y;
+    if (row >= count || !may_apply(sums)) return;
+    float* of = rows + row * dimension;
+    float* gradient = gradients + row * dimension;
+    float squares = 0.0f;
+    for (Index i = threadIdx.x; i < dimension; i += WARP) squares += gradient[i] * gradient[i];
+    float before = accumulators[row];
+    float after = before + sum_of_warp(squares) / (float)dimension;
+    bool finite = is_finite(after);
+    float step = finite ? -lr / (sqrtf(after) + epsilon) : 0.0f;
+    Index to = ids ? ids[row] : row;
+    float* target = to_rows + to * dimension;
+    for (Index i = threadIdx.x; i < dimension; i += WARP) {
+        // Not even a product with zero, where a gradient is not finite.
+        target[i] = step == 0.0f ? of[i] : of[i] + gradient[i] * step;
+        if (!ids) gradient[i] = 0.0f;
+    }
+    if (threadIdx.x == 0) {
+        to_accumulators[to] = finite ? after : before;
+        if (!finite) atomicAdd(&sums[NOT_FINITE], 1.0);
+    }
+}
+
+// Adagrad of the parameters of `count` relations, `ids` of all.
+extern "C" __global__ void update_parameters(
+    const float* gradients, Index count, Index width, float lr, float epsilon,
+    const Index* ids, float* values, float* accumulators, double* sums
+) {
+    Index at = (Index)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= count * width) return;
+    Index place = ids[at / width] * width + at % width;
+    float gradient = gradients[at];
+    float after = accumulators[place] + gradient * gradient;
+    if (!is_finite(after)) {
+        atomicAdd(&sums[NOT_FINITE], 1.0);
+    } else if (may_apply(sums)) {
+        accumulators[place] = after;
+        values[place] -= lr * gradient / (sqrtf(after) + epsilon);
+    }
+}
+
+// Scores of positives: inner products of `count` rows with each other, a warp each.
+extern "C" __global__ void score_positives(
+    const float* queries, const float* candidates, Index count, Index dimension, float* scores
+) {
+    Index row = (Index)blockIdx.x * blockDim.y + threadIdx.y;
+    if (row >= count) return;
+    float sum = 0.0f;
+    for (Index i = threadIdx.x; i < dimension; i += WARP)
+        sum += queries[row * dimension + i] * candidates[row * dimension + i];
+    sum = sum_of_warp(sum);
+    if (threadIdx.x == 0) scores[row] = sum;
+}
+
+// The way back: gradients of both rows are added to what is there.
+extern "C" __global__ void differentiate_positives(
+    const float* queries, const float* candidates, Index count, Index dimension, const float* gradients,
+    float* of_queries, float* of_candidates
+) {
+    Index row = (Index)blockIdx.x * blockDim.y + threadIdx.y;
+    if (row >= count) return;
+    float gradient = gradients[row];
+    for (Index at = row * dimension + threadIdx.x; at < (row + 1) * dimension; at += WARP) {
+        of_queries[at] += gradient * candidates[at];
+        of_candidates[at] += gradient * queries[at];
+    }
+}
+
+// Rows are looked up at `places`, without which they are taken one after the other, and go through an operator. `relations`
+// has the place of each row's parameters; without it all have the first. Diagonal and translation have one parameter,
+// complex_diagonal has real and imaginary parts.
+
+#define DIAGONAL 0
+#define TRANSLATION 1
+#define COMPLEX_DIAGONAL 2
+#define NONE 3
+
+// A warp for each row.
+extern "C" __global__ void transform(
+    Index kind, const float* x, const Index* places, Index count, Index dimension, const Index* relations,
+    const float* first, const float* second, float* y
+) {
+    Index row = (Index)blockIdx.x * blockDim.y + threadIdx.y;
+    if (row >= count) return;
+    Index half = dimension / 2;
+    Index width = kind == COMPLEX_DIAGONAL ? half : dimension;
+    Index relation = relations ? relations[row] : 0;
+    const float* of = x + (places ? places[row] : row) * dimension;
+    float* to = y + row * dimension;
+    for (Index i = threadIdx.x; i < width; i += WARP) {
+        if (kind == NONE) {
+            to[i] = of[i];
+        } else if (kind == DIAGONAL) {
+            to[i] = of[i] * first[relation * width + i];
+        } else if (kind == TRANSLATION) {
+            to[i] = of[i] + first[relation * width + i];
+        } else {
+            float re = first[relation * width + i], im = second[relation * width + i];
+            to[i] = of[i] * re - of[half + i] * im;
+            to[half + i] = of[i] * im + of[half + i] * re;
+        }
+    }
+}
+
+// The way back, from `gradients` of what was made. Those of parameters are added to their sums, and those of rows to
+// `of_rows` where these were looked up; without it they take the place of `gradients`. A block takes ROWS rows, a thread a
+// coordinate of them; it adds its sum for a parameter where the relation changes.
+#define ROWS 16
+
+__device__ void give(float* gradients, float* of_rows, Index at, Index to, float gradient) {
+    if (of_rows) atomicAdd(&of_rows[to], gradient);
+    else gradients[at] = gradient;
+}
+
+extern "C" __global__ void transform_back(
+    Index kind, const float* x, const Index* places, Index count, Index dimension, const Index* relations,
+    const float* first, const float* second, float* gradients, float* of_rows, float* of_first, float* of_second
+) {
+    Index half = dimension / 2;
+    Index width = kind == COMPLEX_DIAGONAL ? half : dimension;
+    Index start = (Index)blockIdx.x * ROWS;
+    Index end = start + ROWS < count ? start + ROWS : count;
+    for (Index i = threadIdx.x; i < width; i += blockDim.x) {
+        Index parameter = -1;
+        float sum_first = 0.0f, sum_second = 0.0f, re = 0.0f, im = 0.0f;
+        for (Index row = start; row < end; ++row) {
+            Index now = kind == NONE ? -1 : (relations ? relations[row] : 0) * width + i;
+            if (now != parameter) {
+                if (parameter >= 0) {
+                    atomicAdd(&of_first[parameter], sum_first);
+                    if (kind == COMPLEX_DIAGONAL) atomicAdd(&of_second[parameter], sum_second);
+                }
+                parameter = now;
+                sum_first = sum_second = 0.0f;
+                re = first[now];
+                im = kind == COMPLEX_DIAGONAL ? second[now] : 0.0f;
+            }
+            Index at = row * dimension + i, of = (places ? places[row] : row) * dimension + i;
+            float g = gradients[at];
+            if (kind == NONE) {
+                give(gradients, of_rows, at, of, g);
+            } else if (kind == DIAGONAL) {
+                sum_first += g * x[of];
+                give(gradients, of_rows, at, of, g * re);
+            } else if (kind == TRANSLATION) {
+                sum_first += g;
+                give(gradients, of_rows, at, of, g);
+            } else {
+                float h = gradients[at + half];
+                sum_first += g * x[of] + h * x[of + half];
+                sum_second += h * x[of] - g * x[of + half];
+                give(gradients, of_rows, at, of, g * re + h * im);
+                give(gradients, of_rows, at + half, of + half, h * re - g * im);
+            }
+        }
+        if (parameter >= 0) {
+            atomicAdd(&of_first[parameter], sum_first);
+            if (kind == COMPLEX_DIAGONAL) atomicAdd(&of_second[parameter], sum_second);
+        }
+    }
+}

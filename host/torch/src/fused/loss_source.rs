@@ -1,0 +1,353 @@
+//! A loss that is a formula, as a kernel: every node of it is a statement of C.
+//!
+//! A row of scores is one warp's, or one block's where it is long, and stays in registers from the first statement to the
+//! last. What a node has once per row is a variable; what it has per negative is computed again wherever it is needed, for
+//! which nothing has to be kept.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use pbg_core::loss::{Binary, Derived, Node, NodeId, Reduction, Shape, Unary};
+
+/// How a row is shared: the same source serves all rows of up to so many columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// Warps of a row: 1, 8 or 32.
+    pub(super) warps: u32,
+    /// Columns that a thread has of it, a power of two, where they are few enough to be in registers.
+    in_registers: Option<u32>,
+}
+
+/// Columns that a thread may have in registers.
+const MOST_IN_REGISTERS: u32 = 32;
+/// Values per negative that a kernel may compute for each column in registers: the compiler writes them down for each.
+const MOST_VALUES: usize = 32;
+
+impl Cut {
+    /// That of rows of `columns` negatives.
+    pub(super) fn of(derived: &Derived, columns: i64) -> Self {
+        let columns = u32::try_from(columns).unwrap_or(u32::MAX);
+        let cut = [1, 8, 32].into_iter().find_map(|warps| {
+            let each = columns.div_ceil(32 * warps).max(1).next_power_of_two();
+            (each <= MOST_IN_REGISTERS).then_some((warps, each))
+        });
+        let (warps, each) = cut.map_or((32, None), |(warps, each)| (warps, Some(each)));
+        Self {
+            warps,
+            in_registers: each.filter(|_| is_short(derived)),
+        }
+    }
+}
+
+/// Whether a loss is short enough to be written down for every column of a thread.
+fn is_short(derived: &Derived) -> bool {
+    let mut written = Written::new(derived);
+    written.all();
+    let is_long = |node: &Node| {
+        matches!(
+            node,
+            Node::Unary(Unary::Sin | Unary::Cos, _) | Node::Binary(Binary::Pow, ..)
+        )
+    };
+    written.values <= MOST_VALUES && !derived.nodes.iter().any(is_long)
+}
+
+/// The source of the kernel of a loss.
+pub(super) fn source(derived: &Derived, cut: Cut) -> String {
+    let [statements, gradients] = Written::new(derived).all();
+    let parameters = (0..derived.parameters).fold(String::new(), |mut text, index| {
+        let _infallible = write!(text, ", float parameter_{index}");
+        text
+    });
+    include_str!("loss.cu")
+        .replace("STATEMENTS", &statements)
+        .replace("GRADIENTS", &gradients)
+        .replace("NEGATIVE", &value(derived, derived.negative))
+        .replace("POSITIVE", &value(derived, derived.positive))
+        .replace("LOSS", &value(derived, derived.loss))
+        .replace(" PARAMETERS", &parameters)
+        .replace("IN_REGISTERS", &cut.in_registers.unwrap_or(0).to_string())
+        .replace("WARPS", &cut.warps.to_string())
+}
+
+struct Written<'a> {
+    derived: &'a Derived,
+    text: String,
+    /// Nodes whose largest value is known, and those whose sum of exponentials is.
+    extremes: BTreeSet<NodeId>,
+    exponentials: BTreeSet<NodeId>,
+    /// Values per negative so far, as often as they are computed.
+    values: usize,
+}
+
+/// The variable of a node.
+fn value(derived: &Derived, id: NodeId) -> String {
+    match derived.shape(id) {
+        Shape::Matrix => format!("e{id}"),
+        Shape::Scalar | Shape::Row => format!("v{id}"),
+    }
+}
+
+impl<'a> Written<'a> {
+    fn new(derived: &'a Derived) -> Self {
+        Self {
+            derived,
+            text: String::new(),
+            extremes: BTreeSet::new(),
+            exponentials: BTreeSet::new(),
+            values: 0,
+        }
+    }
+
+    /// The statements of a row, and those of the gradient of a negative.
+    fn all(&mut self) -> [String; 2] {
+        for id in 0..self.derived.nodes.len() as NodeId {
+            self.statement(id);
+        }
+        let statements = std::mem::take(&mut self.text);
+        self.elements(self.derived.negative);
+        [statements, std::mem::take(&mut self.text)]
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn value(&self, id: NodeId) -> String {
+        value(self.derived, id)
+    }
+
+    /// What a node has once per row.
+    fn statement(&mut self, id: NodeId) {
+        let node = self.derived.nodes[id as usize];
+        match node {
+            Node::Softmax(x) => self.exponentials(x),
+            Node::Reduce(op, x) => self.reduction(op, x, &format!("v{id}")),
+            _ if self.derived.shape(id) == Shape::Matrix => {}
+            _ => {
+                let line = format!("float v{id} = {};", self.expression(node));
+                self.line(&line);
+            }
+        }
+    }
+
+    fn reduction(&mut self, op: Reduction, x: NodeId, name: &str) {
+        let of = self.value(x);
+        match op {
+            Reduction::Sum => self.sum(x, &of, name),
+            Reduction::Mean => {
+                self.sum(x, &of, &format!("{name}_sum"));
+                self.line(&format!(
+                    "float {name} = {name}_sum / (columns > 0 ? (float)columns : 1.0f);"
+                ));
+            }
+            Reduction::Max => {
+                self.extreme(x);
+                self.line(&format!("float {name} = most{x};"));
+            }
+            Reduction::LogSumExp => {
+                self.exponentials(x);
+                self.line(&format!("float {name} = base{x} + logf(sum{x});"));
+            }
+        }
+    }
+
+    /// The largest of the values of `x` that are not masked.
+    fn extreme(&mut self, x: NodeId) {
+        if self.extremes.insert(x) {
+            self.line(&format!("float most{x} = -INFINITE;"));
+            self.line("EACH {");
+            self.elements(x);
+            let of = self.value(x);
+            self.line(&format!(
+                "if (present) most{x} = larger(most{x}, {of});\n}}"
+            ));
+            self.line(&format!("most{x} = max_of_row(most{x});"));
+        }
+    }
+
+    /// The sum of `e^x` of those, divided by that of the largest.
+    fn exponentials(&mut self, x: NodeId) {
+        if self.exponentials.insert(x) {
+            self.extreme(x);
+            // Where there are none, or one is infinite.
+            self.line(&format!(
+                "float base{x} = fabsf(most{x}) == INFINITE ? 0.0f : most{x};"
+            ));
+            let of = format!("expf({} - base{x})", self.value(x));
+            self.sum(x, &of, &format!("sum{x}"));
+        }
+    }
+
+    /// The sum of what is made of the values of `x` that are not masked.
+    fn sum(&mut self, x: NodeId, of: &str, name: &str) {
+        self.line(&format!("float {name} = 0.0f;"));
+        self.line("EACH {");
+        self.elements(x);
+        self.line(&format!("if (present) {name} += {of};\n}}"));
+        self.line(&format!("{name} = sum_of_row({name});"));
+    }
+
+    /// What a negative's value of `x` is made of.
+    fn elements(&mut self, x: NodeId) {
+        let mut needed = vec![false; self.derived.nodes.len()];
+        let mut open = vec![x];
+        while let Some(id) = open.pop() {
+            if self.derived.shape(id) == Shape::Matrix && !needed[id as usize] {
+                needed[id as usize] = true;
+                open.extend(self.derived.nodes[id as usize].operands());
+            }
+        }
+        for id in (0..needed.len() as NodeId).filter(|id| needed[*id as usize]) {
+            let node = self.derived.nodes[id as usize];
+            let line = match node {
+                Node::Negative => format!("float e{id} = score;"),
+                Node::Softmax(x) => {
+                    let of = self.value(x);
+                    format!("float e{id} = present ? expf({of} - base{x}) / sum{x} : 0.0f;")
+                }
+                _ => format!("float e{id} = {};", self.expression(node)),
+            };
+            self.values += 1;
+            self.line(&line);
+        }
+    }
+
+    fn expression(&self, node: Node) -> String {
+        let of = |id: NodeId| self.value(id);
+        match node {
+            Node::Positive => "positive".to_owned(),
+            Node::Columns => "(float)columns".to_owned(),
+            Node::Constant(number) => number_of(number),
+            Node::Parameter(index) => format!("parameter_{index}"),
+            Node::Unary(op, x) => unary(op, &of(x)),
+            Node::Binary(op, a, b) => binary(op, &of(a), &of(b)),
+            Node::Select(condition, then, otherwise) => {
+                format!(
+                    "{} != 0.0f ? {} : {}",
+                    of(condition),
+                    of(then),
+                    of(otherwise)
+                )
+            }
+            Node::Clamp(x, low, high) => {
+                format!("smaller(larger({}, {}), {})", of(x), of(low), of(high))
+            }
+            // These have statements of their own; a checked loss has no others.
+            Node::Negative
+            | Node::Reduce(..)
+            | Node::Softmax(_)
+            | Node::Component(_)
+            | Node::Gradient(_) => "NOT_A_NUMBER".to_owned(),
+        }
+    }
+}
+
+/// A number, bit by bit.
+fn number_of(number: f32) -> String {
+    format!("__int_as_float({})", number.to_bits().cast_signed())
+}
+
+fn unary(op: Unary, x: &str) -> String {
+    match op {
+        Unary::Neg => format!("-{x}"),
+        Unary::Abs => format!("fabsf({x})"),
+        Unary::Exp => format!("expf({x})"),
+        Unary::Log => format!("logf({x})"),
+        Unary::Sqrt => format!("sqrtf({x})"),
+        Unary::Sigmoid => format!("sigmoid({x})"),
+        Unary::Softplus => format!("softplus({x})"),
+        Unary::Relu => format!("relu({x})"),
+        Unary::StopGradient => x.to_owned(),
+        Unary::Sin => format!("sinf({x})"),
+        Unary::Cos => format!("cosf({x})"),
+    }
+}
+
+fn binary(op: Binary, a: &str, b: &str) -> String {
+    let sign = match op {
+        Binary::Add => "+",
+        Binary::Sub => "-",
+        Binary::Mul => "*",
+        Binary::Div => "/",
+        Binary::Pow => return format!("powf({a}, {b})"),
+        Binary::Min => return format!("smaller({a}, {b})"),
+        Binary::Max => return format!("larger({a}, {b})"),
+        Binary::Less => "<",
+        Binary::LessEqual => "<=",
+        Binary::Greater => ">",
+        Binary::GreaterEqual => ">=",
+        Binary::Equal => "==",
+        Binary::NotEqual => "!=",
+    };
+    format!("(float)({a} {sign} {b})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbg_core::loss::Definition;
+
+    fn derived(nodes: &[Node]) -> Derived {
+        let definition = Definition {
+            nodes: nodes.to_vec(),
+            output: nodes.len() as u32 - 1,
+            ..Definition::default()
+        };
+        Derived::of(&definition.check(1000).expect("a valid graph"))
+    }
+
+    fn softmax() -> Derived {
+        derived(&[
+            Node::Positive,
+            Node::Negative,
+            Node::Reduce(Reduction::LogSumExp, 1),
+            Node::Binary(Binary::Sub, 2, 0),
+            Node::Unary(Unary::Softplus, 3),
+        ])
+    }
+
+    #[test]
+    fn a_row_is_a_warps_or_a_blocks_and_in_registers_where_it_fits() {
+        let cut = |columns| {
+            let Cut {
+                warps,
+                in_registers,
+            } = Cut::of(&softmax(), columns);
+            (warps, in_registers)
+        };
+        assert_eq!(cut(0), (1, Some(1)));
+        assert_eq!(cut(1000), (1, Some(32)));
+        assert_eq!(cut(1025), (8, Some(8)));
+        assert_eq!(cut(14_541), (32, Some(16)));
+        assert_eq!(cut(1 << 20), (32, None));
+        // The compiler would take minutes for it.
+        let long = derived(&[
+            Node::Positive,
+            Node::Negative,
+            Node::Binary(Binary::Pow, 1, 0),
+            Node::Reduce(Reduction::Sum, 2),
+        ]);
+        assert_eq!(Cut::of(&long, 1000).in_registers, None);
+    }
+
+    #[test]
+    fn the_sum_of_exponentials_is_computed_once() {
+        let derived = softmax();
+        let source = source(&derived, Cut::of(&derived, 1000));
+        let count = |part: &str| source.matches(part).count();
+        // For the loss, and once more for the gradient of each negative.
+        assert_eq!(count("expf(e1 - base1)"), 2, "{source}");
+        assert_eq!(count("max_of_row(most1)"), 1, "{source}");
+        for placeholder in [
+            "STATEMENTS",
+            "GRADIENTS",
+            "PARAMETERS",
+            "POSITIVE",
+            "NEGATIVE",
+        ] {
+            assert!(!source.contains(placeholder), "{placeholder}: {source}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What a machine with a GPU is asked (`benches/gpu.sh`), here or on another one that has no compiler.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::repo::Repo;
+use crate::{build, step};
+
+const SCRIPT: &str = "benches/gpu.sh";
+/// Configurations that it trains.
+const CONFIGS: [&str; 3] = [
+    "fb15k237_pbg.toml",
+    "fb15k237_pbg_partitioned.toml",
+    "fb15k237_complex_n3.toml",
+];
+/// Tests that compare a GPU with the cores and with PBG: package, and a name for people.
+const TESTS: [(&str, &str); 3] = [
+    ("pbg-kernels", "kernels"),
+    ("pbg-library-tests", "libraries"),
+    ("pbg-torch", "torch"),
+];
+
+/// Where it runs, and on what.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Pack all of it into this .tar.xz for another machine, in the place of running it here.
+    #[arg(long, value_name = "FILE")]
+    pack: Option<PathBuf>,
+    /// Folder with FB15k-237 as train.tsv.gz, valid.tsv.gz and test.tsv.gz: also train that.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "pack")]
+    fb15k: Option<PathBuf>,
+}
+
+/// Builds, lays out what the script needs in target/gpu, and runs or packs it.
+pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
+    build::run(repo)?;
+    step::announce("building the tests that compare a GPU with the cores");
+    let tests = TESTS.map(|(package, name)| Ok((compiled(repo, package)?, name)));
+    let tests = tests.into_iter().collect::<Result<Vec<_>>>()?;
+    let folder = repo.target.join("gpu");
+    step::announce("laying out target/gpu");
+    lay_out(repo, &folder, &tests)?;
+    match &args.pack {
+        Some(file) => pack(&folder, file),
+        None => {
+            step::announce("asking the GPU");
+            let mut script = Command::new(folder.join("run.sh"));
+            script.args(&args.fb15k);
+            step::run(&mut script, "see what is marked FAILED above")
+        }
+    }
+}
+
+/// The program with a package's tests that name a GPU: of its integration tests if it has some, else of its own.
+fn compiled(repo: &Repo, package: &str) -> Result<PathBuf> {
+    let mut cargo = repo.cargo("test");
+    cargo.args([
+        "--release",
+        "--no-run",
+        "--message-format=json",
+        "-p",
+        package,
+    ]);
+    cargo.args(match package {
+        "pbg-torch" => ["--lib"],
+        _ => ["--tests"],
+    });
+    let said = step::output(&mut cargo, "see the compiler's message above")?;
+    let programs = said.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let is_library = message["target"]["kind"][0] == "lib";
+        let program = message["executable"].as_str()?;
+        (is_library == (package == "pbg-torch")).then(|| PathBuf::from(program))
+    });
+    let program = programs.last();
+    program.with_context(|| format!("Cargo names no tests of {package}"))
+}
+
+fn lay_out(repo: &Repo, folder: &Path, tests: &[(PathBuf, &str)]) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    let program = repo.target.join("release/pbg-host-torch");
+    stripped(&program, &folder.join("bin/pbg-host"))?;
+    for (program, name) in tests {
+        stripped(program, &folder.join("tests").join(name))?;
+    }
+    for config in CONFIGS {
+        copy(
+            &repo.root.join("configs").join(config),
+            &folder.join("configs").join(config),
+        )?;
+    }
+    for set in ["train", "valid", "test"] {
+        let file = format!("{set}.tsv.gz");
+        let edges = repo.root.join("examples/wordnet").join(&file);
+        copy(&edges, &folder.join("edges").join(&file))?;
+    }
+    let vectors = "vectors/pbg_steps.json";
+    copy(
+        &repo.root.join("tests").join(vectors),
+        &folder.join(vectors),
+    )?;
+    copy(
+        &repo.root.join("benches/gpu_speed.toml"),
+        &folder.join("speed.toml"),
+    )?;
+    copy(&repo.root.join(SCRIPT), &folder.join("run.sh"))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let folder = to.parent().context("a file lies in a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let copied = fs::copy(from, to);
+    copied.with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+/// A copy without what debuggers read, which is half of it.
+fn stripped(from: &Path, to: &Path) -> Result<()> {
+    copy(from, to)?;
+    let mut strip = Command::new("strip");
+    step::run(strip.arg(to), "install binutils, as for building")
+}
+
+fn pack(folder: &Path, file: &Path) -> Result<()> {
+    let (parent, name) = (folder.parent(), folder.file_name());
+    let (parent, name) = parent
+        .zip(name)
+        .context("the folder lies in the build folder")?;
+    let mut tar = Command::new("tar");
+    tar.arg("-cJf").arg(file).arg("-C").arg(parent).arg(name);
+    step::run(&mut tar, "tar and xz are needed")?;
+    let bytes = fs::metadata(file).with_context(|| format!("{} is gone", file.display()))?;
+    ensure!(bytes.len() > 0, "{} is empty", file.display());
+    println!(
+        "{}, {} MiB. On the machine with the GPU, which needs Python with torch 2.11.0:\n    tar xf {0} && gpu/run.sh",
+        file.display(),
+        bytes.len() >> 20
+    );
+    Ok(())
+}
