@@ -88,7 +88,7 @@ pid=$!
 sleep 4
 kill -9 $pid 2>/dev/null
 wait $pid 2>/dev/null
-echo "        killed in $(grep -o 'epoch [0-9]*/6' "$work/killed" | tail -n 1)"
+echo "        killed after 4 s: $(tail -n 1 "$work/killed")"
 check 'the same command goes on' "$host" train "$config" "$@" $gpu
 check 'evaluation' "$host" eval "$config" "$@" --edges test --filter train,valid,test
 echo "        filtered MRR $(mrr)"

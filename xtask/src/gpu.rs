@@ -69,13 +69,13 @@ fn compiled(repo: &Repo, package: &str) -> Result<PathBuf> {
         _ => ["--tests"],
     });
     let said = step::output(&mut cargo, "see the compiler's message above")?;
-    let programs = said.lines().filter_map(|line| {
+    let mut programs = said.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         let is_library = message["target"]["kind"][0] == "lib";
         let program = message["executable"].as_str()?;
         (is_library == (package == "pbg-torch")).then(|| PathBuf::from(program))
     });
-    let program = programs.last();
+    let program = programs.next_back();
     program.with_context(|| format!("Cargo names no tests of {package}"))
 }
 

@@ -411,8 +411,7 @@ impl StepExecutor for DeviceStep<'_> {
     }
 }
 
-/// An error unless all gradients were finite. Waits for the device: when a batch has ended, its tables may be carried
-/// over another stream ([`stream`](super::stream)).
+/// An error unless all gradients were finite. Waits for the device.
 fn check(finite: &[Tensor]) -> Result<(), DeviceError> {
     let all = Tensor::f_stack(finite, 0)?.f_all()?;
     match all.f_int64_value(&[])? {

@@ -5,8 +5,8 @@
 //! `torch/csrc/inductor/aoti_torch/c/shim.h` of libtorch 2.11); these are called here.
 //!
 //! Nothing tells one stream to wait for the other, for nothing needs to: whoever carries a table waits
-//! for the copies before the table is handed on, and a batch waits for its kernels before it ends. So
-//! memory that is given back is in use by neither.
+//! for the copies before the table is handed on, and the last batch of a bucket is waited for before the
+//! bucket ends. So memory that is given back is in use by neither.
 
 #![expect(
     unsafe_code,

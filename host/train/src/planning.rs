@@ -25,6 +25,9 @@ pub struct Planning {
     clock: Arc<Clock>,
 }
 
+/// A batch whose negatives are drawn; or the memory of one.
+type Drawn = (Columns, NegativeDraws);
+
 /// A batch that is ready to be trained.
 pub(crate) struct PreparedBatch {
     pub(crate) columns: Columns,
@@ -33,10 +36,10 @@ pub(crate) struct PreparedBatch {
     pub(crate) plan: Result<PlannedBatch, StepError>,
 }
 
-/// The batches that a bucket's thread prepares, in order.
+/// The batches that a bucket's threads prepare, in order.
 pub(crate) struct PreparedBatches {
     ready: Receiver<PreparedBatch>,
-    used: SyncSender<(Columns, NegativeDraws)>,
+    used: SyncSender<Drawn>,
 }
 
 impl PreparedBatches {
@@ -100,7 +103,7 @@ impl Planning {
     fn plan(
         &mut self,
         work: &Work<'_>,
-        drawn: &Receiver<(Columns, NegativeDraws)>,
+        drawn: &Receiver<Drawn>,
         report: &SyncSender<PreparedBatch>,
     ) -> Result<(), RunError> {
         let tables = work.tables(0)?;
@@ -135,10 +138,7 @@ fn draw(
     batches: Chunks<'_, u32>,
     mut rng: Xoshiro256PlusPlus,
     clock: &Clock,
-    (drawn, spare): (
-        SyncSender<(Columns, NegativeDraws)>,
-        Receiver<(Columns, NegativeDraws)>,
-    ),
+    (drawn, spare): (SyncSender<Drawn>, Receiver<Drawn>),
 ) -> Result<(), RunError> {
     for indices in batches {
         let started = Instant::now();
