@@ -10,6 +10,7 @@
 )]
 
 mod compiler;
+mod functions;
 mod loss_source;
 
 use std::cell::RefCell;

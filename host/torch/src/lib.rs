@@ -14,6 +14,7 @@
 //! the host and gradients go back. On a GPU most of what is not a product is a kernel of our own ([`fused`]): the loss, the
 //! operators that need no plugin, the updates.
 
+mod distances;
 mod error;
 mod formula;
 mod fused;

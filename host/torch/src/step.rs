@@ -1,6 +1,7 @@
 //! The stages of a step on a device: each a handful of libtorch's operations.
 
 mod ask;
+mod at_once;
 mod selection;
 
 use std::borrow::Cow;
@@ -24,7 +25,7 @@ use super::parameters::{Parameters, Read};
 use super::place::TorchPlace;
 use super::rows::{Gradients, Prepared, cubes};
 use super::scores::{Compared, Direction, ScoreTensors};
-use super::sums::{Later, POSITIVE_GRADIENTS, REGULARIZER, Sums};
+use super::sums::{Later, POSITIVE_GRADIENTS, REGULARIZER, Sums, all_finite};
 use super::tables::TableRows;
 use super::touched::Touched;
 use super::transfer;
@@ -140,27 +141,6 @@ impl<'b> DeviceStep<'b> {
         }
         let value = values.f_mul(&counts)?.f_sum(Kind::Double)?;
         self.sums.add(REGULARIZER, &value)
-    }
-
-    /// The end of a batch on a GPU, which makes sure by itself that nothing is applied that is not finite. It is waited for
-    /// behind everything, or later.
-    fn update_at_once(mut self, kernels: &Kernels) -> Result<BatchStats, DeviceError> {
-        let (lr, sums) = (self.spec.relation_lr, &self.sums);
-        self.parameters
-            .apply(self.read, &self.touched, (lr, kernels, sums))?;
-        let [lhs, rhs] = &mut self.tables;
-        let tables = [lhs.as_deref_mut(), rhs.as_deref_mut()];
-        let lr = self.spec.lr;
-        self.set
-            .apply_to(tables, &self.touched, (lr, kernels, sums))?;
-        let edges = self.job.batch.len();
-        match self.later {
-            Some(later) => {
-                *later = Some(self.sums.later(edges, kernels)?);
-                Ok(BatchStats::default())
-            }
-            None => self.sums.stats(edges),
-        }
     }
 
     /// What the loss makes of scores, with all weights.
@@ -369,7 +349,7 @@ impl StepExecutor for DeviceStep<'_> {
         // Nothing is applied that is not finite.
         self.sums.stats(0)?;
         let finite = self.set.update(self.spec.lr)?;
-        check(&[finite])
+        all_finite(&[finite])
     }
 
     fn finish(
@@ -406,16 +386,7 @@ impl StepExecutor for DeviceStep<'_> {
         let [lhs, rhs] = &mut self.tables;
         self.set
             .store([lhs.as_deref_mut(), rhs.as_deref_mut()], &self.touched)?;
-        check(&finite)?;
+        all_finite(&finite)?;
         Ok(stats)
-    }
-}
-
-/// An error unless all gradients were finite. Waits for the device.
-fn check(finite: &[Tensor]) -> Result<(), DeviceError> {
-    let all = Tensor::f_stack(finite, 0)?.f_all()?;
-    match all.f_int64_value(&[])? {
-        0 => Err(StepError::NonFinite("gradient").into()),
-        _ => Ok(()),
     }
 }

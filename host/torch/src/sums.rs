@@ -108,3 +108,12 @@ fn stats(sums: &Tensor, edges: usize) -> Result<BatchStats, DeviceError> {
         violators_rhs: violators_rhs as u64,
     })
 }
+
+/// An error unless all gradients were finite. Waits for the device.
+pub(super) fn all_finite(finite: &[Tensor]) -> Result<(), DeviceError> {
+    let all = Tensor::f_stack(finite, 0)?.f_all()?;
+    match all.f_int64_value(&[])? {
+        0 => Err(StepError::NonFinite("gradient").into()),
+        _ => Ok(()),
+    }
+}

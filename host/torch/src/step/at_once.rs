@@ -1,0 +1,30 @@
+//! The end of a batch on a GPU.
+
+use pbg_kernels::step::BatchStats;
+
+use super::DeviceStep;
+use crate::error::DeviceError;
+use crate::fused::Kernels;
+
+impl DeviceStep<'_> {
+    /// The end of a batch on a GPU, which makes sure by itself that nothing is applied that is not finite. It is waited for
+    /// behind everything, or later.
+    pub(super) fn update_at_once(mut self, kernels: &Kernels) -> Result<BatchStats, DeviceError> {
+        let (lr, sums) = (self.spec.relation_lr, &self.sums);
+        self.parameters
+            .apply(self.read, &self.touched, (lr, kernels, sums))?;
+        let [lhs, rhs] = &mut self.tables;
+        let tables = [lhs.as_deref_mut(), rhs.as_deref_mut()];
+        let lr = self.spec.lr;
+        self.set
+            .apply_to(tables, &self.touched, (lr, kernels, sums))?;
+        let edges = self.job.batch.len();
+        match self.later {
+            Some(later) => {
+                *later = Some(self.sums.later(edges, kernels)?);
+                Ok(BatchStats::default())
+            }
+            None => self.sums.stats(edges),
+        }
+    }
+}
