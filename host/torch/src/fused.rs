@@ -162,7 +162,7 @@ impl Kernels {
         (sums, side): (&Sums, usize),
     ) -> Result<(), TchError> {
         let [rows, columns]: [i64; 2] = [scores.negative.size()[0], scores.negative.size()[1]];
-        let cut = Cut::of(&formula.derived, columns);
+        let cut = Cut::of(columns);
         let kernel = self.of_loss(&formula.derived, cut)?;
         let at_once = i64::from((BLOCK / 2 / (WARP * cut.warps)).max(1));
         let threads = Threads {

@@ -54,7 +54,8 @@ OVER_ROW(max_of_row, larger)
 
 // Scores of `rows` positives and of their `columns` negatives become gradients. Losses, violators and gradients of positives
 // are added to `losses`, `violators` and `gradients`.
-extern "C" __global__ void loss(
+// A block has as many threads as `fused.rs` says, for which registers have to suffice.
+extern "C" __global__ void __launch_bounds__(WARPS == 1 ? 128 : 32 * WARPS) loss(
     float* positives, float* negatives, const float* weights, Index rows, Index columns,
     double* losses, double* violators, double* gradients PARAMETERS
 ) {

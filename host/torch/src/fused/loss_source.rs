@@ -25,16 +25,16 @@ const MOST_VALUES: usize = 32;
 
 impl Cut {
     /// That of rows of `columns` negatives.
-    pub(super) fn of(derived: &Derived, columns: i64) -> Self {
+    pub(super) fn of(columns: i64) -> Self {
         let columns = u32::try_from(columns).unwrap_or(u32::MAX);
         let cut = [1, 8, 32].into_iter().find_map(|warps| {
             let each = columns.div_ceil(32 * warps).max(1).next_power_of_two();
             (each <= MOST_IN_REGISTERS).then_some((warps, each))
         });
-        let (warps, each) = cut.map_or((32, None), |(warps, each)| (warps, Some(each)));
+        let (warps, in_registers) = cut.map_or((32, None), |(warps, each)| (warps, Some(each)));
         Self {
             warps,
-            in_registers: each.filter(|_| is_short(derived)),
+            in_registers,
         }
     }
 }
@@ -52,8 +52,9 @@ fn is_short(derived: &Derived) -> bool {
     written.values <= MOST_VALUES && !derived.nodes.iter().any(is_long)
 }
 
-/// The source of the kernel of a loss.
+/// The source of the kernel of a loss. Of a long one rows are not in registers.
 pub(super) fn source(derived: &Derived, cut: Cut) -> String {
+    let in_registers = cut.in_registers.filter(|_| is_short(derived));
     let [statements, gradients] = Written::new(derived).all();
     let parameters = (0..derived.parameters).fold(String::new(), |mut text, index| {
         let _infallible = write!(text, ", float parameter_{index}");
@@ -66,7 +67,7 @@ pub(super) fn source(derived: &Derived, cut: Cut) -> String {
         .replace("POSITIVE", &value(derived, derived.positive))
         .replace("LOSS", &value(derived, derived.loss))
         .replace(" PARAMETERS", &parameters)
-        .replace("IN_REGISTERS", &cut.in_registers.unwrap_or(0).to_string())
+        .replace("IN_REGISTERS", &in_registers.unwrap_or(0).to_string())
         .replace("WARPS", &cut.warps.to_string())
 }
 
@@ -314,7 +315,7 @@ mod tests {
             let Cut {
                 warps,
                 in_registers,
-            } = Cut::of(&softmax(), columns);
+            } = Cut::of(columns);
             (warps, in_registers)
         };
         assert_eq!(cut(0), (1, Some(1)));
@@ -329,13 +330,15 @@ mod tests {
             Node::Binary(Binary::Pow, 1, 0),
             Node::Reduce(Reduction::Sum, 2),
         ]);
-        assert_eq!(Cut::of(&long, 1000).in_registers, None);
+        let cut = Cut::of(1000);
+        assert!(source(&long, cut).contains("#if 0 > 0"));
+        assert!(source(&softmax(), cut).contains("#if 32 > 0"));
     }
 
     #[test]
     fn the_sum_of_exponentials_is_computed_once() {
         let derived = softmax();
-        let source = source(&derived, Cut::of(&derived, 1000));
+        let source = source(&derived, Cut::of(1000));
         let count = |part: &str| source.matches(part).count();
         // For the loss, and once more for the gradient of each negative.
         assert_eq!(count("expf(e1 - base1)"), 2, "{source}");

@@ -7,7 +7,7 @@ use super::super::*;
 use super::invariants::{self, go_on, standing};
 use super::rankings::Part;
 use super::steps::{Request, Step};
-use super::world::{Budget, Model, World};
+use super::world::{Budget, Mistake, Model, World};
 
 fn budget() -> impl Strategy<Value = Budget> {
     let some = || 0..5_u8;
@@ -118,4 +118,52 @@ proptest! {
         }
         prop_assert_eq!(record.phase(), Phase::Finished);
     }
+}
+
+/// A walk of at most 200 steps that a number decides.
+fn walk(model: &Model, mut state: u64) -> Option<&'static str> {
+    let mut world = model.init_states().remove(0);
+    for _ in 0..200 {
+        // Xorshift.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let step = choose(model, &world, (state >> 32) as u32)?;
+        world = model.next_state(&world, step).unwrap_or(world);
+        if let Some(broken) = broken(model, &world) {
+            return Some(broken);
+        }
+    }
+    None
+}
+
+/// A ledger with a mistake, as those of [`broken`](super::broken), that takes too many steps for a checker: the register is set
+/// back twice, or a write arrives behind that, and a trainer of the older history makes a checkpoint of it.
+#[test]
+fn a_checkpoint_of_a_record_that_does_not_stand_is_found() {
+    let budget = Budget {
+        set_back: 2,
+        late: 1,
+        checkpoints: 6,
+        ..Budget::default()
+    };
+    let model = |mistake| Model {
+        passes: 3,
+        collects: true,
+        mistake,
+        ..Model::new(1, 2, false, 3, budget)
+    };
+    // Of 100,000 walks about 15 find it; these are some.
+    let starts = [
+        52_046_356,
+        255_654_937,
+        356_223_886,
+        873_082_669,
+        999_006_496,
+    ];
+    let find = |mistake| starts.map(|start| walk(&model(mistake), start));
+    let found = find(Some(Mistake::CheckpointOfAnyRecord));
+    let is_it = |broken: &str| broken.starts_with("6:");
+    assert!(found.into_iter().flatten().any(is_it), "{found:?}");
+    assert_eq!(find(None), [None; 5]);
 }
