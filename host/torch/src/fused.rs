@@ -2,7 +2,7 @@
 //!
 //! They are compiled when a worker is made, and a loss when it is first evaluated, by the compiler that libtorch brings
 //! along ([`compiler`]). Products and sorting rows into place stay libtorch's. Each computes what the operations beside its
-//! call compute, which main memory has and which are tested there; on a GPU the same tests compare both.
+//! call compute in main memory. Tests compare both: on a GPU, and on a core, for which the same source is compiled as C++.
 
 #![expect(
     unsafe_code,
@@ -12,6 +12,10 @@
 mod compiler;
 mod functions;
 mod loss_source;
+#[cfg(test)]
+mod on_core;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,8 +26,8 @@ use pbg_core::strategy::Formula;
 use pbg_kernels::device::EPSILON;
 use tch::{TchError, Tensor};
 
-pub(super) use self::compiler::Copied;
-use self::compiler::{Argument, Gpu, Kernel, Threads};
+use self::compiler::{Argument, Compiler, Gpu, Kernel, Threads};
+pub(super) use self::compiler::{Copied, open};
 use self::loss_source::Cut;
 use super::parameters::Parameter;
 use super::place::TorchPlace;
@@ -40,7 +44,7 @@ const ROWS: i64 = 16;
 
 /// Kernels of one GPU.
 pub(super) struct Kernels {
-    gpu: Gpu,
+    compiler: Compiler,
     update_rows: Kernel,
     update_parameters: Kernel,
     score_positives: Kernel,
@@ -117,9 +121,12 @@ impl Kernels {
     /// # Errors
     /// When they cannot be compiled.
     pub(super) fn new(place: TorchPlace) -> Result<Option<Self>, TchError> {
-        let Some(gpu) = Gpu::new(place)? else {
-            return Ok(None);
-        };
+        let gpu = Gpu::new(place)?;
+        gpu.map(|gpu| Self::compiled(Compiler::Gpu(gpu)))
+            .transpose()
+    }
+
+    fn compiled(compiler: Compiler) -> Result<Self, TchError> {
         let names = [
             c"update_rows",
             c"update_parameters",
@@ -135,9 +142,9 @@ impl Kernels {
             differentiate_positives,
             transform,
             transform_back,
-        ] = gpu.compile(include_str!("fused/kernels.cu"), names)?;
-        Ok(Some(Self {
-            gpu,
+        ] = compiler.compile(include_str!("fused/kernels.cu"), names)?;
+        Ok(Self {
+            compiler,
             update_rows,
             update_parameters,
             score_positives,
@@ -145,12 +152,18 @@ impl Kernels {
             transform,
             transform_back,
             losses: RefCell::default(),
-        }))
+        })
     }
 
     /// What tells when a GPU has done all that it was asked for on this thread until now.
     pub(super) fn copied(&self) -> Result<Copied, TchError> {
-        Copied::new(self.gpu)
+        match self.compiler {
+            Compiler::Gpu(gpu) => Copied::new(gpu),
+            #[cfg(test)]
+            Compiler::Core => Err(TchError::Torch(
+                "a core does what it is asked for".to_owned(),
+            )),
+        }
     }
 
     /// Scores become gradients, and what they add up to is added to `sums`.
@@ -198,7 +211,7 @@ impl Kernels {
             return Ok(*kernel);
         }
         let source = loss_source::source(derived, cut);
-        let [kernel] = self.gpu.compile(&source, [c"loss"])?;
+        let [kernel] = self.compiler.compile(&source, [c"loss"])?;
         losses.push((Arc::clone(derived), cut, kernel));
         Ok(kernel)
     }

@@ -166,6 +166,18 @@ impl Parameters {
     }
 }
 
+#[cfg(test)]
+impl Parameter {
+    /// With zero gradients.
+    pub(super) fn of(index: usize, values: Tensor) -> Self {
+        Self {
+            index,
+            gradients: values.zeros_like(),
+            values,
+        }
+    }
+}
+
 impl Read {
     /// What has gradients, each once, and which rows of the parameter it is.
     fn changed(self, touched: &Touched) -> Result<Vec<(Parameter, Tensor)>, TchError> {

@@ -9,9 +9,9 @@ use pbg_kernels::step::{Execution, StepError, WorkerError};
 use pbg_kernels::table::Table;
 use tch::{Cuda, Device, Kind};
 
-use super::library;
 use super::tables::ResidentRows;
 use super::worker::TorchWorker;
+use super::{fused, library};
 
 /// A device, opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,10 @@ impl TorchPlace {
         match count {
             0 => Err(OpenError::NoGpu),
             _ if index >= count => Err(OpenError::Index { index, count }),
-            _ => Ok(Self(Device::Cuda(index as usize))),
+            _ => {
+                let place = Self(Device::Cuda(index as usize));
+                fused::open(place).map(|()| place)
+            }
         }
     }
 

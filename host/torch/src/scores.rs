@@ -41,9 +41,9 @@ pub(super) struct ScoreTensors {
     /// `[edges]`
     pub(super) positive: Tensor,
     /// For `l2`: distances of the negatives, `[chunks, positives, columns]`.
-    distances: Option<Tensor>,
+    pub(super) distances: Option<Tensor>,
     /// For `l2`: those of the positives.
-    positive_distances: Option<Tensor>,
+    pub(super) positive_distances: Option<Tensor>,
 }
 
 impl Direction<'_> {

@@ -8,9 +8,11 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
+use pbg_kernels::device::OpenError;
 use tch::{Device, TchError, Tensor};
 
 use super::functions::{Functions, Handle, Status, functions, succeeded};
+use crate::error::said;
 use crate::place::TorchPlace;
 
 /// An event that takes no time.
@@ -32,11 +34,40 @@ pub(super) struct Gpu {
 // SAFETY: the context is CUDA's name for what lives as long as the process, and CUDA lets all threads use it.
 unsafe impl Send for Gpu {}
 
+/// Who compiles kernels.
+#[derive(Clone, Copy)]
+pub(super) enum Compiler {
+    Gpu(Gpu),
+    /// For a core.
+    #[cfg(test)]
+    Core,
+}
+
+impl Compiler {
+    /// As [`Gpu::compile`].
+    pub(super) fn compile<const N: usize>(
+        self,
+        source: &str,
+        names: [&CStr; N],
+    ) -> Result<[Kernel; N], TchError> {
+        match self {
+            Self::Gpu(gpu) => gpu.compile(source, names),
+            #[cfg(test)]
+            Self::Core => Ok(super::on_core::compile(source, names)),
+        }
+    }
+}
+
 /// A kernel, on one GPU for good.
 #[derive(Clone, Copy)]
-pub(super) struct Kernel {
-    gpu: Gpu,
-    function: Handle,
+pub(super) enum Kernel {
+    Gpu {
+        gpu: Gpu,
+        function: Handle,
+    },
+    /// On a core.
+    #[cfg(test)]
+    Core(super::on_core::Entry),
 }
 
 // SAFETY: as the GPU's context; the module that the function is of is never unloaded.
@@ -117,7 +148,7 @@ impl Gpu {
                 let status = (functions.function)(&raw mut function, module, name.as_ptr());
                 succeeded("cuModuleGetFunction", status)
             })?;
-            kernels.push(Kernel {
+            kernels.push(Kernel::Gpu {
                 gpu: self,
                 function,
             });
@@ -230,14 +261,40 @@ impl Kernel {
             .iter_mut()
             .map(|value| ptr::from_mut(value).cast())
             .collect();
+        match *self {
+            Self::Gpu { gpu, function } => {
+                // SAFETY: as the caller vouches.
+                unsafe { gpu.start(function, threads, &mut places) }
+            }
+            #[cfg(test)]
+            Self::Core(entry) => {
+                // SAFETY: as the caller vouches.
+                unsafe { super::on_core::start(entry, threads, &mut places) };
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Gpu {
+    /// Starts a kernel with the places of its arguments.
+    ///
+    /// # Safety
+    /// As [`Kernel::start`]; each place has eight bytes.
+    unsafe fn start(
+        self,
+        function: Handle,
+        threads: Threads,
+        places: &mut [*mut c_void],
+    ) -> Result<(), TchError> {
         let blocks = c_uint::try_from(threads.blocks.max(1)).unwrap_or(c_uint::MAX);
         let [x, y] = threads.block;
         // SAFETY: each place has eight bytes, of which a kernel reads as many as its parameter has (the lower ones: GPUs and
         // x86-64 are little-endian). The null stream is the one that libtorch's operations go over on a thread that has
         // chosen no other. The caller vouches for the rest.
-        self.gpu.within(|| unsafe {
-            let status = (self.gpu.functions.launch)(
-                self.function,
+        self.within(|| unsafe {
+            let status = (self.functions.launch)(
+                function,
                 blocks,
                 1,
                 1,
@@ -252,6 +309,21 @@ impl Kernel {
             succeeded("cuLaunchKernel", status)
         })
     }
+}
+
+/// Opens what compiles and starts kernels on the GPU of `place`.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub(crate) fn open(place: TorchPlace) -> Result<(), OpenError> {
+    let opened = Gpu::new(place).map(drop);
+    opened.map_err(|error| {
+        OpenError::Library(format!(
+            "kernels for GPUs cannot be compiled: {}\n\
+             install torch 2.11.0 with its nvidia libraries (pip install torch==2.11.0)",
+            said(&error)
+        ))
+    })
 }
 
 /// A moment in what a GPU does for a thread.

@@ -2,7 +2,10 @@
 
 typedef long long Index;
 
+// Tests on a core have one lane.
+#ifndef WARP
 #define WARP 32
+#endif
 #define ALL 0xffffffffu
 
 // Where a batch's sums are, as `sums.rs` has them: losses of both sides, their violators, the regulariser, gradients of

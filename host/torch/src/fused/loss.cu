@@ -1,7 +1,11 @@
-// What comes before and behind the statements of a loss, which `loss.rs` writes between them.
+// What comes before and behind the statements of a loss, which `loss_source.rs` writes between them.
 
 typedef long long Index;
 
+// Tests on a core have one lane.
+#ifndef WARP
+#define WARP 32
+#endif
 #define ALL 0xffffffffu
 #define MASKED -1e9f
 #define INFINITE __int_as_float(0x7f800000)
@@ -15,19 +19,19 @@ __device__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
 __device__ float relu(float x) { return x < 0.0f ? 0.0f : x; }
 
-// One number of all threads of a row. There are WARPS of them; each takes every (32 * WARPS)th column.
+// One number of all threads of a row. There are WARPS of them; each takes every (WARP * WARPS)th column.
 #if WARPS == 1
 #define OVER_ROW(name, combine) \
     __device__ float name(float x) { \
-        for (int other = 16; other > 0; other /= 2) x = combine(x, __shfl_xor_sync(ALL, x, other)); \
+        for (int other = WARP / 2; other > 0; other /= 2) x = combine(x, __shfl_xor_sync(ALL, x, other)); \
         return x; \
     }
 #else
 #define OVER_ROW(name, combine) \
     __device__ float name(float x) { \
         __shared__ float of_warps[WARPS]; \
-        for (int other = 16; other > 0; other /= 2) x = combine(x, __shfl_xor_sync(ALL, x, other)); \
-        if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = x; \
+        for (int other = WARP / 2; other > 0; other /= 2) x = combine(x, __shfl_xor_sync(ALL, x, other)); \
+        if (threadIdx.x % WARP == 0) of_warps[threadIdx.x / WARP] = x; \
         __syncthreads(); \
         x = of_warps[0]; \
         for (int warp = 1; warp < WARPS; ++warp) x = combine(x, of_warps[warp]); \
@@ -38,11 +42,13 @@ __device__ float relu(float x) { return x < 0.0f ? 0.0f : x; }
 OVER_ROW(sum_of_row, plus)
 OVER_ROW(max_of_row, larger)
 
+#define KEPT (IN_REGISTERS * (32 / WARP))
+
 // Every column of a thread. Short rows of short losses are in registers, for which loops are written out.
-#define COLUMN (threadIdx.x + (Index)k * (32 * WARPS))
+#define COLUMN (threadIdx.x + (Index)k * (WARP * WARPS))
 #if IN_REGISTERS > 0
 #define EACH \
-    _Pragma("unroll") for (int k = 0; k < IN_REGISTERS; ++k) \
+    _Pragma("unroll") for (int k = 0; k < KEPT; ++k) \
         if (float score = scores[k]; true) \
             if (bool present = score != MASKED; true)
 #else
@@ -55,7 +61,7 @@ OVER_ROW(max_of_row, larger)
 // Scores of `rows` positives and of their `columns` negatives become gradients. Losses, violators and gradients of positives
 // are added to `losses`, `violators` and `gradients`.
 // A block has as many threads as `fused.rs` says, for which registers have to suffice.
-extern "C" __global__ void __launch_bounds__(WARPS == 1 ? 128 : 32 * WARPS) loss(
+extern "C" __global__ void __launch_bounds__(WARPS == 1 ? 4 * WARP : WARP * WARPS) loss(
     float* positives, float* negatives, const float* weights, Index rows, Index columns,
     double* losses, double* violators, double* gradients PARAMETERS
 ) {
@@ -66,8 +72,8 @@ extern "C" __global__ void __launch_bounds__(WARPS == 1 ? 128 : 32 * WARPS) loss
         float* negative = negatives + row * columns;
         float positive = positives[row];
 #if IN_REGISTERS > 0
-        float scores[IN_REGISTERS];
-        _Pragma("unroll") for (int k = 0; k < IN_REGISTERS; ++k)
+        float scores[KEPT];
+        _Pragma("unroll") for (int k = 0; k < KEPT; ++k)
             scores[k] = COLUMN < columns ? negative[COLUMN] : MASKED;
 #endif
         EACH { sum_of_violators += present && score > positive; }
@@ -84,9 +90,9 @@ extern "C" __global__ void __launch_bounds__(WARPS == 1 ? 128 : 32 * WARPS) loss
             sum_of_gradients += gradient;
         }
     }
-    for (int other = 16; other > 0; other /= 2)
+    for (int other = WARP / 2; other > 0; other /= 2)
         sum_of_violators += __shfl_xor_sync(ALL, sum_of_violators, other);
-    if (threadIdx.x % 32 == 0) atomicAdd(violators, (double)sum_of_violators);
+    if (threadIdx.x % WARP == 0) atomicAdd(violators, (double)sum_of_violators);
     if (threadIdx.x == 0) {
         atomicAdd(losses, sum_of_losses);
         atomicAdd(gradients, sum_of_gradients);
