@@ -126,6 +126,12 @@ impl Kernels {
             .transpose()
     }
 
+    /// The same on a core.
+    #[cfg(test)]
+    pub(super) fn on_core() -> Result<Self, TchError> {
+        Self::compiled(Compiler::Core)
+    }
+
     fn compiled(compiler: Compiler) -> Result<Self, TchError> {
         let names = [
             c"update_rows",

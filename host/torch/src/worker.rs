@@ -228,3 +228,6 @@ fn weights(
     };
     Ok(Some(weights.f_mul_scalar(f64::from(relation))?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use pbg_core::model::Operator;
 use pbg_core::strategy::{Formula, MASKED};
 use tch::{Device, Kind, Tensor};
 
-use super::{Compiler, Kernels, Rows};
+use super::{Kernels, Rows};
 use crate::formula::evaluate;
 use crate::operator::Transform;
 use crate::parameters::Parameter;
@@ -16,7 +16,7 @@ use crate::scores::ScoreTensors;
 use crate::sums::Sums;
 
 fn kernels() -> Kernels {
-    Kernels::compiled(Compiler::Core).expect("they are compiled")
+    Kernels::on_core().expect("they are compiled")
 }
 
 /// Numbers between -2 and 2, the same each time.
