@@ -50,7 +50,10 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 echo "$(nproc) cores"
 
 part 'steps on the GPU are those of the cores, and of PBG'
-for tests in "$here"/tests/*; do check "$(basename "$tests"), tests of a GPU" "$tests" gpu; done
+for tests in "$here"/tests/*; do
+    check "$(basename "$tests"), tests of a GPU" "$tests" gpu
+    grep -q '^test result: ok. [1-9]' "$work/said" || { failed=1 && echo 'FAILED  there is none'; }
+done
 
 # whole NAME CONFIG EDGES: trains on the cores and on the GPU, and ranks test edges.
 whole() {
@@ -86,7 +89,7 @@ check 'import in 4 partitions' "$host" import "$config" "$@" \
 "$host" train "$config" "$@" $gpu >"$work/killed" 2>&1 &
 pid=$!
 sleep 4
-kill -9 $pid 2>/dev/null
+kill -9 $pid 2>/dev/null || echo '        it had ended by then'
 wait $pid 2>/dev/null
 echo "        killed after 4 s: $(tail -n 1 "$work/killed")"
 check 'the same command goes on' "$host" train "$config" "$@" $gpu

@@ -82,7 +82,8 @@ pub trait DeviceWorker: fmt::Debug + Send {
     /// this returns: what it gives is the batch before, if that one was not given yet.
     ///
     /// # Errors
-    /// As [`DeviceWorker::train`], of either batch, and when another worker's planner has planned this one.
+    /// As [`DeviceWorker::train`], of either batch, and when another worker's planner has planned this one. If there is one
+    /// before that did not fail, [`DeviceWorker::finish`] gives it.
     fn train_planned(
         &mut self,
         job: &BatchJob<'_>,

@@ -28,8 +28,9 @@ pub(super) fn failed(error: &TchError) -> StepError {
     let said = said(error);
     match said.contains("out of memory") {
         true => StepError::Memory(format!(
-            "{said} A smaller batch_size or execution.slice_bytes, or fewer buffer_partitions, need less; `pbg-host check` \
-             says how much"
+            "{}. A smaller batch_size or execution.slice_bytes, or fewer buffer_partitions, need less; `pbg-host check` \
+             says how much",
+            said.trim_end_matches('.')
         )),
         false => StepError::Tensor(said),
     }

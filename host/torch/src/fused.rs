@@ -2,7 +2,8 @@
 //!
 //! They are compiled when a worker is made, and a loss when it is first evaluated, by the compiler that libtorch brings
 //! along ([`compiler`]). Products and sorting rows into place stay libtorch's. Each computes what the operations beside its
-//! call compute in main memory. Tests compare both: on a GPU, and on a core, for which the same source is compiled as C++.
+//! call compute in main memory. Tests compare both: on a GPU, and on a core, for which the same source is compiled as C++, but
+//! for rows of more than a warp.
 
 #![expect(
     unsafe_code,
@@ -82,6 +83,18 @@ impl Simple {
             Operator::ComplexDiagonal => Some(Self::ComplexDiagonal),
             Operator::None => Some(Self::None),
             Operator::Linear | Operator::Affine | Operator::Traced(_) => None,
+        }
+    }
+
+    /// Relations of `count` rows: those of a slice's edges, which what is drawn and goes through nothing has not.
+    fn relations(self, of_edges: Option<&Tensor>, count: i64) -> Result<Option<&Tensor>, TchError> {
+        let relations = of_edges.filter(|_| !matches!(self, Self::None));
+        match relations {
+            Some(relations) if relations.size()[0] != count => {
+                let message = "every row that goes through an operator has a relation";
+                Err(TchError::Shape(message.to_owned()))
+            }
+            _ => Ok(relations),
         }
     }
 
@@ -318,6 +331,7 @@ impl Kernels {
     ) -> Result<Tensor, TchError> {
         let dimension = x.size()[1];
         let count = places.unwrap_or(x).size()[0];
+        let relations = operator.relations(relations, count)?;
         let y = Tensor::f_empty([count, dimension], (x.kind(), x.device()))?;
         let parameter = |index: usize| or_none(parameters.get(index).map(|p| &p.values));
         let arguments = [
@@ -346,6 +360,7 @@ impl Kernels {
         of_rows: Option<&Tensor>,
     ) -> Result<(), TchError> {
         let [count, dimension]: [i64; 2] = [gradients.size()[0], x.size()[1]];
+        let relations = operator.relations(relations, count)?;
         let width = operator.width(dimension).clamp(1, i64::from(BLOCK));
         let threads = Threads {
             blocks: (count + ROWS - 1) / ROWS,

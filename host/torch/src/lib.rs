@@ -8,7 +8,8 @@
 //! own ([`stream`]). A batch works on a copy of the rows that it touches, each once ([`working_set`]),
 //! found by offsets that are computed on the host ([`touched`]); at its end they go back to their tables.
 //! A GPU itself sees to it that nothing is applied that is not finite. The host waits for what a batch came
-//! to, and of batches that were planned ahead for the one before: the GPU goes on meanwhile.
+//! to, and of batches that were planned ahead for the one before: the GPU goes on meanwhile. It also waits
+//! where it carries numbers that nobody carried ahead (weights, counts of relations).
 //!
 //! A loss that is a formula is evaluated there too ([`formula`]); scores for a guest that computes come to
 //! the host and gradients go back. On a GPU most of what is not a product is a kernel of our own ([`fused`]): the loss, the

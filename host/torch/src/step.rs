@@ -200,7 +200,7 @@ impl StepExecutor for DeviceStep<'_> {
     ) -> Result<Self::Entities<'m>, DeviceError> {
         let mut side = |side: Side| match &stages.entities[side as usize] {
             Some((gather, _)) => {
-                let all = self.all(side, gather.operator)?;
+                let all = self.all(side, gather.operator, stages.update_rows)?;
                 let rows = self.prepare(&all)?;
                 let gradients = rows.gradients(self.comparison())?;
                 Ok(Some(EntireSide { rows, gradients }))
@@ -357,10 +357,11 @@ impl StepExecutor for DeviceStep<'_> {
         stages: &PassStages,
         entities: [Option<EntireSide>; 2],
     ) -> Result<(), DeviceError> {
+        let changes = stages.update_rows;
         for ((side, entities), stages) in Side::BOTH.into_iter().zip(entities).zip(&stages.entities)
         {
             if let (Some(EntireSide { rows, gradients }), Some((gather, _))) = (entities, stages) {
-                let all = self.all(side, gather.operator)?;
+                let all = self.all(side, gather.operator, changes)?;
                 let gradients = self.back(&all, &rows, gradients)?;
                 self.sum(&all, &gradients)?;
             }

@@ -170,10 +170,25 @@ impl DeviceWorker for TorchWorker {
         let planned = planned.downcast::<Planned>().map_err(foreign)?;
         self.times.start();
         let mut later = None;
-        let stats = self.work_as_planned(job, *planned, loss, (None, Some(&mut later)))?;
-        let trained = later.map_or(Trained::Known(stats), Trained::Later);
-        let before = self.last.replace(trained);
-        Ok(before.map(Trained::stats).transpose()?)
+        let trained = self.work_as_planned(job, *planned, loss, (None, Some(&mut later)));
+        let trained = trained.map(|stats| later.map_or(Trained::Known(stats), Trained::Later));
+        let before = self.last.take().map(Trained::stats).transpose();
+        match (before, trained) {
+            (Ok(before), Ok(trained)) => {
+                self.last = Some(trained);
+                Ok(before)
+            }
+            // `finish` gives the one before, which is at its end.
+            (Ok(before), Err(error)) => {
+                self.last = before.map(Trained::Known);
+                Err(error.into())
+            }
+            (Err(error), trained) => {
+                // The device may not be at it when its tables go.
+                let _also = trained.map(Trained::stats);
+                Err(error.into())
+            }
+        }
     }
 
     fn finish(&mut self) -> Result<Option<BatchStats>, StepError> {

@@ -107,7 +107,7 @@ impl Planning {
         report: &SyncSender<PreparedBatch>,
     ) -> Result<(), RunError> {
         let tables = work.tables(0)?;
-        for (columns, draws) in drawn {
+        while let Ok((columns, draws)) = self.clock.waits_for_input(|| drawn.recv()) {
             let started = Instant::now();
             let plan = self.planner.plan(&BatchJob {
                 batch: &columns.batch(None),

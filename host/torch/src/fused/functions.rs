@@ -120,9 +120,13 @@ unsafe fn symbol<F: Copy>(library: &'static Library, name: &str) -> Result<F, Tc
         .map_err(|error| TchError::Torch(format!("CUDA's libraries are too old: {error}")))
 }
 
+/// The driver's status where a GPU has too little memory.
+const OUT_OF_MEMORY: Status = 2;
+
 pub(super) fn succeeded(name: &str, status: Status) -> Result<(), TchError> {
     match status {
         0 => Ok(()),
+        OUT_OF_MEMORY => Err(TchError::Torch(format!("{name}: out of memory"))),
         _ => Err(TchError::Torch(format!(
             "{name} failed with status {status}"
         ))),

@@ -121,7 +121,7 @@ extern "C" __global__ void transform(
     if (row >= count) return;
     Index half = dimension / 2;
     Index width = kind == COMPLEX_DIAGONAL ? half : dimension;
-    Index relation = relations ? relations[row] : 0;
+    Index relation = kind != NONE && relations ? relations[row] : 0;
     const float* of = x + (places ? places[row] : row) * dimension;
     float* to = y + row * dimension;
     for (Index i = threadIdx.x; i < width; i += WARP) {

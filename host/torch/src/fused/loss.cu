@@ -83,6 +83,10 @@ extern "C" __global__ void __launch_bounds__(WARPS == 1 ? 4 * WARP : WARP * WARP
             GRADIENTS
             if (COLUMN < columns) negative[COLUMN] = present ? NEGATIVE * weight : 0.0f;
         }
+#if WARPS > 1
+        // Not all may have read it.
+        __syncthreads();
+#endif
         if (threadIdx.x == 0) {
             float gradient = POSITIVE * weight;
             positives[row] = gradient;

@@ -1,7 +1,7 @@
 //! A loss that is a formula, as a kernel: every node of it is a statement of C.
 //!
-//! A row of scores is one warp's, or one block's where it is long, and stays in registers from the first statement to the
-//! last. What a node has once per row is a variable; what it has per negative is computed again wherever it is needed, for
+//! A row of scores is one warp's, or one block's where it is long. It stays in registers from the first statement to the
+//! last, unless it is very long or the loss is. What a node has once per row is a variable; what it has per negative is computed again wherever it is needed, for
 //! which nothing has to be kept.
 
 use std::collections::BTreeSet;

@@ -53,8 +53,14 @@ impl<'b> DeviceStep<'b> {
         Prepared::new(rows, transform, self.read.operator(*side), comparison)
     }
 
-    /// Every entity of a side.
-    pub(super) fn all(&self, side: Side, operator: Operator) -> Result<Selection<'b>, TchError> {
+    /// Every entity of a side. Rows that change between slices have to be known as they were when they went through an
+    /// operator.
+    pub(super) fn all(
+        &self,
+        side: Side,
+        operator: Operator,
+        changes: bool,
+    ) -> Result<Selection<'b>, TchError> {
         let first = match side == Side::Rhs && !self.job.tables.shared() {
             true => self.touched.rows[0].size()[0],
             false => 0,
@@ -64,7 +70,7 @@ impl<'b> DeviceStep<'b> {
         Ok(Selection {
             side,
             places: Tensor::f_arange_start(first, first + count, places)?,
-            at_once: self.at_once(side, operator),
+            at_once: self.at_once(side, operator).filter(|_| !changes),
             transform: Transform {
                 operator,
                 relations: None,

@@ -199,6 +199,23 @@ fn cases() -> Vec<(&'static str, ModelSpec, bool)> {
         ),
         ("uniform", with(&|spec| spec.num_batch_negs = 0), true),
         (
+            "all, static",
+            ModelSpec {
+                num_batch_negs: 0,
+                num_uniform_negs: 0,
+                regularization_coef: 0.0,
+                relations: vec![RelationSpec {
+                    lhs: 0,
+                    rhs: 0,
+                    operator: Operator::ComplexDiagonal,
+                    weight: 1.0,
+                    all_negs: true,
+                }],
+                ..spec(Operator::ComplexDiagonal, false)
+            },
+            true,
+        ),
+        (
             "all",
             with(&|spec| {
                 spec.relations[0].all_negs = true;

@@ -24,6 +24,9 @@ use crate::layout::TableKey;
 use crate::state::RunState;
 use crate::tables::with_data;
 
+/// How often a record that others change meanwhile is held against the newest manifest.
+const ATTEMPTS: usize = 100;
+
 impl Member<'_> {
     /// Version of the newest checkpoint; 0 before the first.
     pub(super) fn newest_version(&self) -> Result<u64, RunError> {
@@ -85,8 +88,11 @@ impl Member<'_> {
         self.take_over_told(&record, cut, before.as_ref(), &mut manifest)?;
         // Before the version is there: nobody would keep it if this trainer died behind that.
         let kept_epoch = self.keep(&record, &manifest)?;
-        // It took a while to write its files.
-        self.stands(Arc::clone(&record))?;
+        // It took a while to write its files: another trainer may have taken over.
+        let now = self.stands(Arc::clone(&record))?;
+        if now.checkpoint_under_way() != Some((self.token(), cut)) {
+            return Ok(false);
+        }
         let files = &self.machine.line.buffer.store().files;
         files.publish(&manifest)?;
         self.submit(Action::Committed(cut))?;
@@ -122,16 +128,19 @@ impl Member<'_> {
     }
 
     /// Makes sure that the record goes with the newest manifest. If the register was set back to one that does not, files
-    /// that it names may be gone, and a manifest of it must not become the newest.
-    fn stands(&self, mut record: Arc<Record>) -> Result<(), RunError> {
+    /// that it names may be gone, and a manifest of it must not become the newest. Gives the record that does go with it:
+    /// another trainer may have changed it since.
+    fn stands(&self, mut record: Arc<Record>) -> Result<Arc<Record>, RunError> {
+        let mut attempts = 0;
         loop {
             let newest = self.machine.line.buffer.store().files.newest()?;
             let Err(stale) = record.stands(newest.as_ref().map(Manifest::cut)) else {
-                return Ok(());
+                return Ok(record);
             };
             // Another trainer may have begun a checkpoint since, and written it.
             let again = self.record()?;
-            if again.revision() == record.revision() {
+            attempts += 1;
+            if again.revision() == record.revision() || attempts == ATTEMPTS {
                 return Err(ClusterError::from(stale).into());
             }
             record = again;

@@ -153,6 +153,10 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
                 let before = self.with_job(&batch, &draws, None, |executors, losses, job| {
                     Executor::train_planned(executors, losses, job, plan)
                 })?;
+                let before = before.or_else(|error| {
+                    self.finish_planned()?;
+                    Err(self.locate(error))
+                })?;
                 if let Some(before) = before {
                     self.account(&before)?;
                 }
@@ -251,6 +255,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             .prepare(indices, relation, &mut columns, &mut draws, &mut self.rng)?;
         let batch = columns.batch(relation);
         let stats = self.with_job(&batch, &draws, relation, Executor::train_together)?;
+        let stats = stats.map_err(|error| self.locate(error))?;
         let loss = self.account(&stats)?;
         (self.columns, self.draws) = (columns, draws);
         Ok(loss)
@@ -267,7 +272,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             &mut [Box<dyn LossWorker>],
             &BatchJob<'_>,
         ) -> Result<T, StepError>,
-    ) -> Result<T, RunError> {
+    ) -> Result<Result<T, StepError>, RunError> {
         let work = self.work;
         let tables = work.tables(relation.unwrap_or(0))?;
         let _gate = work.gate.map(RwLock::read);
@@ -277,7 +282,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             params: work.params,
             draws,
         };
-        train(self.trainers, self.losses, &job).map_err(|error| self.locate(error))
+        Ok(train(self.trainers, self.losses, &job))
     }
 
     /// A batch is trained; returns its mean loss.
