@@ -16,7 +16,7 @@ mod loss_source;
 #[cfg(test)]
 mod on_core;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -96,6 +96,27 @@ impl Simple {
             }
             _ => Ok(relations),
         }
+    }
+
+    /// What kernels are given first, in either direction.
+    fn arguments<'t>(
+        self,
+        (x, places): (&'t Tensor, Option<&'t Tensor>),
+        count: i64,
+        relations: Option<&'t Tensor>,
+        parameters: &'t [Parameter],
+    ) -> Vec<Argument<'t>> {
+        let values = |index: usize| or_none(parameters.get(index).map(|p| &p.values));
+        vec![
+            Argument::Count(self as i64),
+            Argument::Tensor(x),
+            or_none(places),
+            Argument::Count(count),
+            Argument::Count(x.size()[1]),
+            or_none(relations),
+            values(0),
+            values(1),
+        ]
     }
 
     /// Coordinates that a thread computes together, of `dimension`.
@@ -333,18 +354,8 @@ impl Kernels {
         let count = places.unwrap_or(x).size()[0];
         let relations = operator.relations(relations, count)?;
         let y = Tensor::f_empty([count, dimension], (x.kind(), x.device()))?;
-        let parameter = |index: usize| or_none(parameters.get(index).map(|p| &p.values));
-        let arguments = [
-            Argument::Count(operator as i64),
-            Argument::Tensor(x),
-            or_none(places),
-            Argument::Count(count),
-            Argument::Count(dimension),
-            or_none(relations),
-            parameter(0),
-            parameter(1),
-            Argument::Tensor(&y),
-        ];
+        let mut arguments = operator.arguments((x, places), count, relations, parameters);
+        arguments.push(Argument::Tensor(&y));
         start(&self.transform, warps(count), &arguments)?;
         Ok(y)
     }
@@ -366,21 +377,14 @@ impl Kernels {
             blocks: (count + ROWS - 1) / ROWS,
             block: [width as u32, 1],
         };
-        let parameter = |index: usize| parameters.get(index);
-        let arguments = [
-            Argument::Count(operator as i64),
-            Argument::Tensor(x),
-            or_none(places),
-            Argument::Count(count),
-            Argument::Count(dimension),
-            or_none(relations),
-            or_none(parameter(0).map(|p| &p.values)),
-            or_none(parameter(1).map(|p| &p.values)),
+        let sums = |index: usize| or_none(parameters.get(index).map(|p| &p.gradients));
+        let mut arguments = operator.arguments((x, places), count, relations, parameters);
+        arguments.extend([
             Argument::Tensor(gradients),
             or_none(of_rows),
-            or_none(parameter(0).map(|p| &p.gradients)),
-            or_none(parameter(1).map(|p| &p.gradients)),
-        ];
+            sums(0),
+            sums(1),
+        ]);
         start(&self.transform_back, threads, &arguments)
     }
 }

@@ -300,13 +300,7 @@ mod tests {
     }
 
     fn softmax() -> Derived {
-        derived(&[
-            Node::Positive,
-            Node::Negative,
-            Node::Reduce(Reduction::LogSumExp, 1),
-            Node::Binary(Binary::Sub, 2, 0),
-            Node::Unary(Unary::Softplus, 3),
-        ])
+        derived(&crate::fused::tests::softmax())
     }
 
     #[test]

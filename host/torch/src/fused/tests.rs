@@ -43,15 +43,19 @@ fn sums() -> Sums {
     Sums::new(TorchPlace::MAIN_MEMORY).expect("room")
 }
 
-/// Losses with every kind of node.
-fn formulas() -> Vec<Formula> {
-    let softmax = vec![
+/// PBG's softmax.
+pub(crate) fn softmax() -> Vec<Node> {
+    vec![
         Node::Positive,
         Node::Negative,
         Node::Reduce(Reduction::LogSumExp, 1),
         Node::Binary(Binary::Sub, 2, 0),
         Node::Unary(Unary::Softplus, 3),
-    ];
+    ]
+}
+
+/// Losses with every kind of node.
+fn formulas() -> Vec<Formula> {
     let ranking = vec![
         Node::Positive,
         Node::Negative,
@@ -108,7 +112,7 @@ fn formulas() -> Vec<Formula> {
             parameters: vec![0.6],
         }
     };
-    [softmax, ranking, many].map(formula).into()
+    [softmax(), ranking, many].map(formula).into()
 }
 
 #[test]

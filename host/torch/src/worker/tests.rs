@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pbg_core::loss::{Binary, Definition, Node, Reduction, TracedLoss, Unary};
+use pbg_core::loss::{Definition, TracedLoss};
 use pbg_core::model::{Comparator, Operator, Regularizer, Update};
 use pbg_core::strategy::{Loss as _, StrategyId};
 use pbg_kernels::device::{DeviceWorker as _, Place as _};
@@ -65,13 +65,7 @@ fn spec(operator: Operator, is_dynamic: bool) -> ModelSpec {
 
 fn softmax() -> Traced {
     let definition = Definition {
-        nodes: vec![
-            Node::Positive,
-            Node::Negative,
-            Node::Reduce(Reduction::LogSumExp, 1),
-            Node::Binary(Binary::Sub, 2, 0),
-            Node::Unary(Unary::Softplus, 3),
-        ],
+        nodes: crate::fused::tests::softmax(),
         output: 4,
         ..Definition::default()
     };
