@@ -16,6 +16,7 @@ use crate::support::graph::CONFIG;
 mod evaluating;
 mod faults;
 mod killed;
+mod paused;
 mod refused;
 mod validating;
 

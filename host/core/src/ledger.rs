@@ -10,6 +10,11 @@
 //! also names the last transaction of its trainer that is known to be applied (`after`). Where the record has another
 //! one, either an answer was lost or the register lost writes; [`Record::fate`] tells them apart.
 //!
+//! **What it was decided on.** A trainer decides by a record that it has seen, and may stand still for any time before
+//! its transaction. So every [`Action`] names what the decision depended on, and is refused where that has changed:
+//! buckets by their pass, blocks by their ranking, checkpoints by the newest manifest, joining by the record that was
+//! judged, and the end of a silent trainer by its last transaction.
+//!
 //! **Which record counts.** A checkpoint begins with a transaction that makes a [`Cut`]: the work of that revision is
 //! what the manifest says, and the manifest names the cut. A record stands ([`Record::stands`]) as long as it knows the
 //! cut of the newest manifest. One that does not is older than the manifest, or of another history; it is dropped, and
@@ -52,10 +57,10 @@ pub use error::{Damage, Refusal};
 pub use file::{File, FileId, Partition, Stamp, Token, WrongToken};
 pub use membership::{Join, MAX_NAME, MAX_TRAINERS, Trainer};
 pub use passes::plan_digest;
-pub use ranking::{BlockTotals, MAX_BLOCKS, Ranking, Validated, Validation};
+pub use ranking::{BlockTotals, MAX_BLOCKS, Ranking, RankingId, Validated, Validation};
 pub use record::{Founding, PROTOCOL, Phase, Progress, Record, Sums, Work};
 pub use terms::{Difference, Grid, MAX_BUCKETS, MAX_TABLES, Plugin, Terms};
 pub use told::{Finished, Told};
-pub use transaction::{Action, Fate, Order, Transaction};
+pub use transaction::{Action, Fate, Order, Silent, Transaction};
 pub use turns::Guide;
 pub use work::{MAX_LEASES, Settled, Settlement};

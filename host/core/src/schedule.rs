@@ -22,7 +22,9 @@ pub struct Extent {
 }
 
 /// One walk over the grid of buckets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct PassId {
     /// Epoch, from 0.
     pub epoch: u32,

@@ -173,6 +173,8 @@ impl<'a> Simulation<'a> {
                 name: String::new(),
                 rank: None,
                 instead_of: None,
+                incarnation: simulation.record.incarnation(),
+                newest: None,
             };
             simulation.must(token, Action::Join(Box::new(join)))?;
         }
@@ -271,7 +273,8 @@ impl<'a> Simulation<'a> {
         let bucket = *free
             .get(picked)
             .ok_or("the order picks a bucket that is not free")?;
-        if let Err(refusal) = self.act(token, Action::Lease(bucket)) {
+        let pass = PassId::default();
+        if let Err(refusal) = self.act(token, Action::Lease { pass, bucket }) {
             return Err(refusal.to_string());
         }
         self.load(token, bucket);

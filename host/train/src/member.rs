@@ -186,6 +186,13 @@ impl Member<'_> {
         record.trainers().keys().next() == Some(&self.token())
     }
 
+    /// The pass that this trainer trains; the first before it has begun one.
+    fn current_pass(&self) -> PassId {
+        self.pass
+            .as_ref()
+            .map_or_else(PassId::default, |(id, _)| *id)
+    }
+
     fn asked_to_stop(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -242,7 +249,7 @@ impl<'a> Coordinator<'a> for Member<'a> {
             let pass = record.work().pass;
             self.tell_ranks(&record)?;
             if self.leads(&record) && self.epoch_is_uncommitted(&record)? {
-                if !self.checkpoint()? {
+                if !self.checkpoint(pass)? {
                     self.wait()?;
                 }
                 continue;
@@ -342,7 +349,7 @@ impl<'a> Coordinator<'a> for Member<'a> {
         self.watch.trained(&trained, parameters);
         self.turns
             .trained(Duration::try_from_secs_f64(trained.seconds).unwrap_or_default());
-        let pass = self.pass.as_ref().map_or_else(PassId::default, |p| p.0);
+        let pass = self.current_pass();
         let index = self.totals.0;
         self.totals.0 += 1;
         self.totals.1 += trained.stats.count;

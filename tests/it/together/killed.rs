@@ -18,10 +18,10 @@ use crate::support::{Workplace, with};
 const BUCKETS: usize = 16;
 
 /// Numbers that look random, the same in every run.
-struct Draws(u64);
+pub(super) struct Draws(pub(super) u64);
 
 impl Draws {
-    fn below(&mut self, most: u64) -> u64 {
+    pub(super) fn below(&mut self, most: u64) -> u64 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -31,7 +31,7 @@ impl Draws {
 }
 
 /// A model without shared parameters, which keeps the end of every epoch.
-fn meeting() -> Option<Meeting> {
+pub(super) fn meeting() -> Option<Meeting> {
     let nats = nats_server()?;
     let config = CONFIG
         .replace("num_partitions = 3", "num_partitions = 4")
@@ -80,7 +80,7 @@ fn what_killed_trainers_have_committed_is_repeated_by_one_machine() {
     repeats(&meeting.place);
 }
 
-fn end(meeting: &Meeting, trainers: &mut [Trainer; 2]) {
+pub(super) fn end(meeting: &Meeting, trainers: &mut [Trainer]) {
     let method = meeting.place.path("rendezvous").display().to_string();
     let method = format!("distributed_init_method=\"file://{method}\"");
     let stop = ["cluster", "stop", "--set", &method];

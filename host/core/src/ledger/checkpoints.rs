@@ -1,6 +1,7 @@
 //! Checkpoints: where one begins, which one is the last, which record goes with it, and which files nobody needs.
 
 use crate::graph::SidePartition;
+use crate::schedule::PassId;
 use serde::{Deserialize, Serialize};
 
 use super::{FileId, Phase, Record, Refusal, Token};
@@ -174,7 +175,17 @@ impl Record {
 
     /// None begins while edges are ranked: the checkpoint that they are ranked with stays the newest one meanwhile, and
     /// nothing changes that another one could hold.
-    pub(super) fn begin_checkpoint(&mut self, token: Token, number: u64) -> Result<(), Refusal> {
+    ///
+    /// `newest` is the manifest that the new one follows: if another checkpoint has been written since, this one would
+    /// follow the wrong one.
+    pub(super) fn begin_checkpoint(
+        &mut self,
+        (token, number): (Token, u64),
+        pass: PassId,
+        newest: Option<Cut>,
+    ) -> Result<(), Refusal> {
+        self.of_pass(pass)?;
+        self.stands(newest)?;
         if self.ranking.is_some() {
             let phase = Phase::Ranking;
             return Err(Refusal::Phase { phase });

@@ -1,6 +1,6 @@
 //! Why a transaction is refused, and why a record is not used.
 
-use super::{Cut, Difference, Phase, Stamp, Token};
+use super::{Cut, Difference, Phase, RankingId, Stale, Stamp, Token};
 use crate::graph::{Bucket, Side, SidePartition};
 use crate::schedule::PassId;
 
@@ -181,6 +181,33 @@ pub enum Refusal {
     NotFinite {
         /// What.
         what: &'static str,
+    },
+    /// The record was made anew since it was checked.
+    #[error("the ledger is of history {current}, not of {asked}")]
+    Incarnation {
+        /// The record's history.
+        current: Token,
+        /// The one that was checked.
+        asked: Token,
+    },
+    /// The record does not go with the newest manifest that was read.
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    /// A trainer that was taken for silent has written something since.
+    #[error("trainer {token} lives: its last transaction is {last}, not {seen}")]
+    Alive {
+        /// The trainer.
+        token: Token,
+        /// Its last transaction.
+        last: u64,
+        /// The last one that was seen while it was silent.
+        seen: u64,
+    },
+    /// The ranking is another one than the transaction's, or none.
+    #[error("{asked} is not under way")]
+    Ranking {
+        /// What was asked for.
+        asked: RankingId,
     },
     /// Nobody to revoke.
     #[error("there is no trainer {token}")]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BucketState, Record, Refusal, Terms, Token};
+use super::{BucketState, Cut, Record, Refusal, Silent, Terms, Token};
 use crate::graph::Bucket;
 
 /// Most trainers of a run.
@@ -42,11 +42,20 @@ pub struct Join {
     pub rank: Option<u32>,
     /// An earlier token of the same trainer, which ends with this.
     pub instead_of: Option<Token>,
+    /// History of the record that the trainer has checked ([`Record::incarnation`]).
+    pub incarnation: Token,
+    /// The newest manifest that it has held against that record; none before the first.
+    pub newest: Option<Cut>,
 }
 
 impl Record {
     /// A trainer that has drawn `token` begins to take part.
     pub(super) fn join(&mut self, token: Token, join: &Join) -> Result<(), Refusal> {
+        let (current, asked) = (self.incarnation, join.incarnation);
+        if current != asked {
+            return Err(Refusal::Incarnation { current, asked });
+        }
+        self.stands(join.newest)?;
         self.terms.agree(&join.terms)?;
         let (found, most) = (join.name.len(), MAX_NAME);
         if found > most {
@@ -94,6 +103,19 @@ impl Record {
         match self.trainers.len() > 1 || self.is_saved() {
             true => self.remove(token),
             false => Err(Refusal::NotSaved),
+        }
+    }
+
+    /// As [`Record::remove`], unless the trainer has written something since it was silent.
+    pub(super) fn remove_silent(&mut self, silent: Silent) -> Result<(), Refusal> {
+        let Silent { token, last } = silent;
+        match Silent::of(self, token) {
+            Some(now) if now != silent => Err(Refusal::Alive {
+                token,
+                last: now.last,
+                seen: last,
+            }),
+            _ => self.remove(token),
         }
     }
 

@@ -72,11 +72,19 @@ impl Record {
         }
     }
 
-    pub(super) fn in_pass(&self, asked: PassId, expected: Phase) -> Result<(), Refusal> {
-        let (current, phase) = (self.work.pass, self.phase());
-        if current != asked {
-            return Err(Refusal::Pass { current, asked });
+    /// Refuses what was decided in another pass.
+    pub(super) fn of_pass(&self, asked: PassId) -> Result<(), Refusal> {
+        let current = self.work.pass;
+        match current == asked {
+            true => Ok(()),
+            false => Err(Refusal::Pass { current, asked }),
         }
+    }
+
+    /// Refuses what was decided in another pass or phase.
+    pub(super) fn in_pass(&self, asked: PassId, expected: Phase) -> Result<(), Refusal> {
+        self.of_pass(asked)?;
+        let phase = self.phase();
         match phase == expected {
             true => Ok(()),
             false => Err(Refusal::Phase { phase }),

@@ -47,6 +47,26 @@ pub struct Ranking {
     pub blocks: Vec<Option<BlockTotals>>,
 }
 
+/// The ranking that a transaction is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RankingId {
+    /// Epochs that are trained.
+    pub epochs: u32,
+    /// The checkpoint that is ranked.
+    pub version: u64,
+}
+
+impl fmt::Display for RankingId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { epochs, version } = self;
+        write!(
+            f,
+            "the ranking of checkpoint {version} after epoch {epochs}"
+        )
+    }
+}
+
 /// What a ranking has found.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,6 +78,15 @@ pub struct Validated {
 }
 
 impl Ranking {
+    /// Which ranking it is.
+    #[must_use]
+    pub const fn id(&self) -> RankingId {
+        RankingId {
+            epochs: self.epochs,
+            version: self.version,
+        }
+    }
+
     /// The sums of all blocks in their order; none before every block is ranked.
     #[must_use]
     pub fn totals(&self) -> Option<BlockTotals> {
@@ -142,10 +171,10 @@ impl Record {
     pub(super) fn lease_block(
         &mut self,
         token: Token,
-        epochs: u32,
+        ranking: RankingId,
         block: u32,
     ) -> Result<(), Refusal> {
-        self.in_pass(end_of(epochs), Phase::Ranking)?;
+        self.in_ranking(ranking)?;
         if !self.free_blocks().contains(&block) {
             let ranking = self.ranking.as_ref();
             let exists = ranking.is_some_and(|r| (block as usize) < r.blocks.len());
@@ -163,7 +192,13 @@ impl Record {
         Ok(())
     }
 
-    pub(super) fn give_up_block(&mut self, token: Token, block: u32) -> Result<(), Refusal> {
+    pub(super) fn give_up_block(
+        &mut self,
+        token: Token,
+        ranking: RankingId,
+        block: u32,
+    ) -> Result<(), Refusal> {
+        self.in_ranking(ranking)?;
         let leased = &mut self.trainer(token)?.block;
         if *leased != Some(block) {
             return Err(Refusal::BlockNotLeased { token, block });
@@ -175,10 +210,11 @@ impl Record {
     pub(super) fn ranked(
         &mut self,
         token: Token,
+        ranking: RankingId,
         block: u32,
         totals: &BlockTotals,
     ) -> Result<(), Refusal> {
-        self.give_up_block(token, block)?;
+        self.give_up_block(token, ranking, block)?;
         if !totals.iter().all(RankTotals::is_possible) {
             return Err(Refusal::Totals { block });
         }
@@ -194,9 +230,9 @@ impl Record {
         }
     }
 
-    pub(super) fn end_ranking(&mut self, epochs: u32) -> Result<(), Refusal> {
+    pub(super) fn end_ranking(&mut self, ranking: RankingId) -> Result<(), Refusal> {
         let phase = Phase::Ranking;
-        self.in_pass(end_of(epochs), phase)?;
+        self.in_ranking(ranking)?;
         let (Some(ranking), Some(validation)) = (&self.ranking, &self.terms.validation) else {
             return Err(Refusal::Phase { phase });
         };
@@ -210,6 +246,15 @@ impl Record {
         self.validated = Some(validated);
         self.ranking = None;
         Ok(())
+    }
+
+    /// Refuses what was decided in another ranking.
+    fn in_ranking(&self, asked: RankingId) -> Result<(), Refusal> {
+        self.in_pass(end_of(asked.epochs), Phase::Ranking)?;
+        match self.ranking.as_ref().map(Ranking::id) == Some(asked) {
+            true => Ok(()),
+            false => Err(Refusal::Ranking { asked }),
+        }
     }
 
     /// The run ends: what is ranked so far is of no use.

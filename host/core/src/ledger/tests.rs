@@ -5,7 +5,11 @@
 //! [`steps`] says what can happen next, [`requests`] what a transaction and its answer do, [`faults`] what goes
 //! wrong, [`rankings`] what happens between epochs, [`invariants`] what must hold, [`canonical`] which worlds are the
 //! same.
+//!
+//! A trainer decides by the record that it has read. Its transaction may follow at once, or after any number of others:
+//! then it has stood still in between ([`steps::Step::Decide`]).
 
+mod asked;
 mod broken;
 mod canonical;
 mod checked;

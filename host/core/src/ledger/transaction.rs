@@ -2,11 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BlockTotals, Cut, Join, Record, Refusal, Settlement, Token};
+use super::{BlockTotals, Cut, Join, RankingId, Record, Refusal, Settlement, Token};
 use crate::graph::Bucket;
 use crate::schedule::PassId;
 
-/// What is asked for.
+/// A change of the record that a trainer asks for.
+///
+/// Between a trainer's decision and its transaction, any number of other transactions may come: the trainer's process
+/// may have stood still. So an action names what it was decided on (the pass, the ranking, the newest checkpoint, the
+/// last transaction of a silent trainer), and is refused where that has changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -22,13 +26,23 @@ pub enum Action {
         empty: Vec<Bucket>,
     },
     /// A bucket to train.
-    Lease(Bucket),
+    Lease {
+        /// The pass that it is trained in.
+        pass: PassId,
+        /// The bucket.
+        bucket: Bucket,
+    },
     /// To mark trained buckets as done, with the files that they are in, and to lease the next.
     Settle(Box<Settlement>),
-    /// To give these buckets back untrained.
-    GiveUp(Vec<Bucket>),
-    /// To end the part of a trainer that is silent, or that a person wants gone.
-    Revoke(Token),
+    /// To give buckets back untrained.
+    GiveUp {
+        /// The pass that they were leased in.
+        pass: PassId,
+        /// The buckets.
+        buckets: Vec<Bucket>,
+    },
+    /// To end the part of a trainer that is silent.
+    Revoke(Silent),
     /// To take part no more; what the asker has is to do again.
     Leave,
     /// The same, but not as the last one while something that is trained is in no checkpoint.
@@ -49,27 +63,36 @@ pub enum Action {
     },
     /// A block of edges to rank.
     LeaseBlock {
-        /// Epochs that are trained.
-        epochs: u32,
+        /// The ranking that it is a block of.
+        ranking: RankingId,
         /// The block.
         block: u32,
     },
-    /// To give this block back unranked.
-    GiveUpBlock(u32),
+    /// To give a block back unranked.
+    GiveUpBlock {
+        /// The ranking that it was leased in.
+        ranking: RankingId,
+        /// The block.
+        block: u32,
+    },
     /// To add the ranks of a block.
     Ranked {
+        /// The ranking that it was leased in.
+        ranking: RankingId,
         /// The block.
         block: u32,
         /// Sums over them.
         totals: Box<BlockTotals>,
     },
     /// To draw the conclusions, when every block is ranked.
-    EndRanking {
-        /// Epochs that are trained.
-        epochs: u32,
-    },
+    EndRanking(RankingId),
     /// To write a checkpoint of this revision.
-    Checkpoint,
+    Checkpoint {
+        /// The pass that it is due in.
+        pass: PassId,
+        /// The newest manifest, which the new one follows; none before the first.
+        newest: Option<Cut>,
+    },
     /// A checkpoint's manifest is durable.
     Committed(Cut),
     /// To end the run: no bucket is given out any more.
@@ -101,11 +124,33 @@ pub struct Transaction {
     pub action: Action,
 }
 
-/// What a person asks for from outside the run. It needs no token: done twice, it is refused the second time.
+/// A trainer that has not been heard for the time of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Silent {
+    /// Its token.
+    pub token: Token,
+    /// Number of its last transaction. A later one shows that it lives.
+    pub last: u64,
+}
+
+impl Silent {
+    /// The trainer of `token` as `record` has it; none if it does not take part.
+    #[must_use]
+    pub fn of(record: &Record, token: Token) -> Option<Self> {
+        let last = record.trainers.get(&token)?.last;
+        Some(Self { token, last })
+    }
+}
+
+/// A change of the record that is asked for from outside the run. It needs no token: done twice, it is refused the
+/// second time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// To end the part of a trainer (`cluster evict`).
+    /// To end the part of a trainer that a person wants gone (`cluster evict`).
     Evict(Token),
+    /// To end the part of a trainer that is silent.
+    EvictSilent(Silent),
     /// To end the run (`cluster stop`).
     Stop,
 }
@@ -185,6 +230,7 @@ impl Record {
         let mut next = self.clone();
         match order {
             Order::Evict(token) => next.remove(token)?,
+            Order::EvictSilent(silent) => next.remove_silent(silent)?,
             Order::Stop => next.stop()?,
         }
         next.revision += 1;
@@ -195,10 +241,10 @@ impl Record {
         match action {
             Action::Join(_) => Err(Refusal::TokenTaken { token }),
             Action::Open { pass, plan, empty } => self.open(*pass, *plan, empty),
-            Action::Lease(bucket) => self.lease(token, *bucket),
+            Action::Lease { pass, bucket } => self.lease(token, *pass, *bucket),
             Action::Settle(settlement) => self.settle(token, settlement),
-            Action::GiveUp(buckets) => self.give_up(token, buckets),
-            Action::Revoke(other) => self.remove(*other),
+            Action::GiveUp { pass, buckets } => self.give_up(token, *pass, buckets),
+            Action::Revoke(silent) => self.remove_silent(*silent),
             Action::Leave => self.remove(token),
             Action::LeaveSaved => self.leave_saved(token),
             Action::Advance { from } => self.advance(*from),
@@ -207,11 +253,17 @@ impl Record {
                 version,
                 blocks,
             } => self.begin_ranking(*epochs, *version, *blocks),
-            Action::LeaseBlock { epochs, block } => self.lease_block(token, *epochs, *block),
-            Action::GiveUpBlock(block) => self.give_up_block(token, *block),
-            Action::Ranked { block, totals } => self.ranked(token, *block, totals),
-            Action::EndRanking { epochs } => self.end_ranking(*epochs),
-            Action::Checkpoint => self.begin_checkpoint(token, number),
+            Action::LeaseBlock { ranking, block } => self.lease_block(token, *ranking, *block),
+            Action::GiveUpBlock { ranking, block } => self.give_up_block(token, *ranking, *block),
+            Action::Ranked {
+                ranking,
+                block,
+                totals,
+            } => self.ranked(token, *ranking, *block, totals),
+            Action::EndRanking(ranking) => self.end_ranking(*ranking),
+            Action::Checkpoint { pass, newest } => {
+                self.begin_checkpoint((token, number), *pass, *newest)
+            }
             Action::Committed(cut) => self.committed(*cut),
             Action::Stop => self.stop(),
         }

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::graph::{Bucket, SidePartition};
 use crate::loss::LossState;
+use crate::schedule::PassId;
 
 /// Most buckets that a trainer has at once.
 pub const MAX_LEASES: usize = 32;
@@ -43,6 +44,8 @@ impl Settled {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settlement {
+    /// The pass that they were trained in.
+    pub pass: PassId,
     /// The buckets.
     pub buckets: Vec<Bucket>,
     /// New files of every partition that they need. Nothing else was trained into them.
@@ -81,11 +84,13 @@ impl Record {
             .collect()
     }
 
-    pub(super) fn lease(&mut self, token: Token, bucket: Bucket) -> Result<(), Refusal> {
-        let phase = self.phase();
-        if phase != Phase::Training {
-            return Err(Refusal::Phase { phase });
-        }
+    pub(super) fn lease(
+        &mut self,
+        token: Token,
+        pass: PassId,
+        bucket: Bucket,
+    ) -> Result<(), Refusal> {
+        self.in_pass(pass, Phase::Training)?;
         match self.state(bucket) {
             None => return Err(Refusal::NoBucket { bucket }),
             Some(BucketState::ToDo) => {}
@@ -113,7 +118,13 @@ impl Record {
         Ok(())
     }
 
-    pub(super) fn give_up(&mut self, token: Token, buckets: &[Bucket]) -> Result<(), Refusal> {
+    pub(super) fn give_up(
+        &mut self,
+        token: Token,
+        pass: PassId,
+        buckets: &[Bucket],
+    ) -> Result<(), Refusal> {
+        self.of_pass(pass)?;
         let had_tree = tree::holds(self);
         for &bucket in buckets {
             self.release(token, bucket, BucketState::ToDo)?;
@@ -123,6 +134,7 @@ impl Record {
 
     pub(super) fn settle(&mut self, token: Token, settlement: &Settlement) -> Result<(), Refusal> {
         let Settlement {
+            pass,
             buckets,
             partitions,
             next,
@@ -130,6 +142,7 @@ impl Record {
             loss,
             told,
         } = settlement;
+        self.of_pass(*pass)?;
         let had_tree = tree::holds(self);
         for &bucket in buckets {
             self.release(token, bucket, BucketState::Done)?;
@@ -154,7 +167,7 @@ impl Record {
         self.tell(token, *told);
         self.changed = self.revision + 1;
         next.iter()
-            .try_for_each(|bucket| self.lease(token, *bucket))
+            .try_for_each(|bucket| self.lease(token, *pass, *bucket))
     }
 
     /// Takes a leased bucket from its trainer.

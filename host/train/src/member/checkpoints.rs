@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use pbg_core::event::Event;
 use pbg_core::ledger::{Action, Cut, FileId, Record, Token};
+use pbg_core::schedule::PassId;
 use pbg_core::strategy::Loss as _;
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Manifest, TensorRef, shared};
@@ -56,24 +57,24 @@ impl Member<'_> {
             return Ok(());
         }
         self.last_checkpoint = Instant::now();
-        let record = self.seen()?;
+        let record = self.record()?;
         match self.leads(&record) && is_open(&record) {
-            true => self.checkpoint().map(|_| ()),
+            true => self.checkpoint(record.work().pass).map(|_| ()),
             false => Ok(()),
         }
     }
 
-    /// Writes a checkpoint of the ledger as it is now. Says whether it did: if not, another trainer writes one, or edges
-    /// are ranked with the newest.
-    pub(super) fn checkpoint(&mut self) -> Result<bool, RunError> {
+    /// Writes a checkpoint of the ledger as it is now, which is due in `pass`. Returns whether it did: if not, another
+    /// trainer writes one or has written it, the run has gone on to another pass, or edges are ranked with the newest.
+    pub(super) fn checkpoint(&mut self, pass: PassId) -> Result<bool, RunError> {
         let started = Instant::now();
         self.exchange_parameters();
         let tables = self.machine.line.buffer.store();
         let listed = tables.files.list()?;
         let (tellers, signs) = (tables.files.tellers()?, tables.files.signs()?);
-        let before = tables.files.newest()?;
-        self.stands(self.record()?)?;
-        let record = match self.ledger.submit(Action::Checkpoint) {
+        let (_, before) = self.stands(self.record()?)?;
+        let newest = before.as_ref().map(Manifest::cut);
+        let record = match self.ledger.submit(Action::Checkpoint { pass, newest }) {
             Ok(record) => record,
             Err(Denied::Refused(_) | Denied::GivenUp) => return Ok(false),
             Err(Denied::Ended(error)) => return Err(error.into()),
@@ -89,7 +90,7 @@ impl Member<'_> {
         // Before the version is there: nobody would keep it if this trainer died behind that.
         let kept_epoch = self.keep(&record, &manifest)?;
         // It took a while to write its files: another trainer may have taken over.
-        let now = self.stands(Arc::clone(&record))?;
+        let (now, _) = self.stands(Arc::clone(&record))?;
         if now.checkpoint_under_way() != Some((self.token(), cut)) {
             return Ok(false);
         }
@@ -128,14 +129,14 @@ impl Member<'_> {
     }
 
     /// Makes sure that the record goes with the newest manifest. If the register was set back to one that does not, files
-    /// that it names may be gone, and a manifest of it must not become the newest. Gives the record that does go with it:
-    /// another trainer may have changed it since.
-    fn stands(&self, mut record: Arc<Record>) -> Result<Arc<Record>, RunError> {
+    /// that it names may be gone, and a manifest of it must not become the newest. Returns the record that does go with it,
+    /// which another trainer may have changed since, and that manifest.
+    fn stands(&self, mut record: Arc<Record>) -> Result<(Arc<Record>, Option<Manifest>), RunError> {
         let mut attempts = 0;
         loop {
             let newest = self.machine.line.buffer.store().files.newest()?;
             let Err(stale) = record.stands(newest.as_ref().map(Manifest::cut)) else {
-                return Ok(record);
+                return Ok((record, newest));
             };
             // Another trainer may have begun a checkpoint since, and written it.
             let again = self.record()?;

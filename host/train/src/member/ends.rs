@@ -39,7 +39,8 @@ impl Member<'_> {
         loop {
             match self.ledger.submit(Action::LeaveSaved) {
                 Err(Denied::Refused(Refusal::NotSaved)) => {
-                    if !self.checkpoint()? {
+                    let pass = self.record()?.work().pass;
+                    if !self.checkpoint(pass)? {
                         self.cluster.live.wait(LONGEST_WAIT);
                     }
                 }

@@ -5,7 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_core::event::Event;
-use pbg_core::ledger::{Action, Cut, Founding, Join, Record, Refusal, Terms, Token, Work};
+use pbg_core::ledger::{
+    Action, Cut, Founding, Join, Record, Refusal, Silent, Terms, Token, Trainer, Work,
+};
 use pbg_store::checkpoint::{Manifest, SharedCheckpoint};
 
 use super::checkpoints::stored_state;
@@ -41,6 +43,16 @@ pub(super) struct Finding<'a> {
     pub(super) other_validation: bool,
 }
 
+/// A record that goes with the newest checkpoint.
+pub(super) struct Found {
+    /// Its history.
+    pub(super) incarnation: Token,
+    /// The newest manifest that it was held against; none before the first.
+    pub(super) newest: Option<Cut>,
+    /// What differs from the checkpoint that it was made from; none if it was there already.
+    pub(super) changes: Option<Admitted>,
+}
+
 /// What becomes of the record that the register has.
 enum Verdict {
     /// It goes on.
@@ -54,12 +66,11 @@ enum Verdict {
 }
 
 impl Finding<'_> {
-    /// Sees to it that the register has a record that goes with the newest checkpoint. If it was made from that one here,
-    /// gives what was not as it had been.
+    /// Makes sure that the register has a record that goes with the newest checkpoint, and returns which one it is.
     ///
     /// # Errors
     /// When no answer comes, or the checkpoint cannot be read.
-    pub(super) fn find(&self, sink: &mut dyn FnMut(Event)) -> Result<Option<Admitted>, RunError> {
+    fn find(&self, sink: &mut dyn FnMut(Event)) -> Result<Found, RunError> {
         for _ in 0..ATTEMPTS {
             let record = self.ledger.refresh()?;
             if let Some(record) = &record
@@ -70,16 +81,23 @@ impl Finding<'_> {
             let newest = self.files.newest()?;
             let cut = newest.as_ref().map(Manifest::cut);
             let verdict = record.as_ref().map(|record| self.judge(record, cut));
+            let found = |record: &Record, changes| Found {
+                incarnation: record.incarnation(),
+                newest: cut,
+                changes,
+            };
             if let (Some(Verdict::Dropped(_)), Some(record)) = (&verdict, &record)
                 && self.others_go_on(record)?
             {
                 continue;
             }
+            if let (Some(Verdict::Stands), Some(record)) = (&verdict, &record) {
+                return Ok(found(record, None));
+            }
             let ((mut work, admitted), base, replaced) = match verdict {
-                Some(Verdict::Stands) => return Ok(None),
                 Some(Verdict::Extended(work, base)) => ((*work, None), base, None),
                 Some(Verdict::Dropped(reason)) => (self.work(newest.as_ref())?, cut, Some(reason)),
-                Some(Verdict::Renewed) | None => (self.work(newest.as_ref())?, cut, None),
+                _ => (self.work(newest.as_ref())?, cut, None),
             };
             let plateau = &mut work.progress.plateau;
             if self.other_validation {
@@ -103,7 +121,7 @@ impl Finding<'_> {
                     let version = cut.map_or(0, |cut| cut.version);
                     sink(Event::LedgerReplaced { reason, version });
                 }
-                return Ok(admitted);
+                return Ok(found(&made, admitted));
             }
         }
         Err(ClusterError::NoRecord.into())
@@ -201,9 +219,11 @@ impl Finding<'_> {
             }
             thread::sleep(self.cluster.heartbeat.min(lease / 20));
         }
-        for &token in record.trainers().keys() {
-            self.ledger.evict(token)?;
-            self.files.forget(token)?;
+        for (&token, trainer) in record.trainers() {
+            let last = trainer.last;
+            if self.ledger.evict(Silent { token, last })? {
+                self.files.forget(token)?;
+            }
         }
         Ok(true)
     }
@@ -248,7 +268,7 @@ impl Finding<'_> {
     ///
     /// # Errors
     /// When one has not.
-    pub(super) fn is_shared(&self) -> Result<(), ClusterError> {
+    fn is_shared(&self) -> Result<(), ClusterError> {
         let record = self.ledger.seen();
         for (token, trainer) in record.iter().flat_map(|record| record.trainers()) {
             let started = Instant::now();
@@ -262,21 +282,55 @@ impl Finding<'_> {
         Ok(())
     }
 
-    /// Joins. An earlier trainer of the same rank that is silent is waited for until it counts as dead: it was stopped or
-    /// died, and the same command was given again.
+    /// Finds or makes the record, and joins it. Returns the record, and what differs from the checkpoint if the record
+    /// was made from it here.
     ///
     /// # Errors
     /// Why the run does not take this trainer.
-    pub(super) fn take_part(
+    pub(super) fn join(
+        &self,
+        instead_of: Option<Token>,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<(Arc<Record>, Option<Admitted>), RunError> {
+        let mut changes = None;
+        for _ in 0..ATTEMPTS {
+            let found = self.find(sink)?;
+            changes = found.changes.or(changes);
+            self.is_shared()?;
+            let join = Join {
+                terms: self.terms.clone(),
+                name: self.cluster.name.clone(),
+                rank: self.cluster.rank,
+                instead_of,
+                incarnation: found.incarnation,
+                newest: found.newest,
+            };
+            if let Some(record) = self.take_part(join, sink)? {
+                return Ok((record, changes));
+            }
+        }
+        Err(ClusterError::NoRecord.into())
+    }
+
+    /// Joins; none if the record is not the one that was found, or does not go with the newest checkpoint any more. An
+    /// earlier trainer of the same rank that is silent is waited for until it counts as dead: it was stopped or died, and
+    /// the same command was given again.
+    ///
+    /// # Errors
+    /// Why the run does not take this trainer.
+    fn take_part(
         &self,
         join: Join,
         sink: &mut dyn FnMut(Event),
-    ) -> Result<Arc<Record>, RunError> {
+    ) -> Result<Option<Arc<Record>>, RunError> {
         loop {
             let refusal = match self.ledger.submit(Action::Join(Box::new(join.clone()))) {
                 Ok(record) => {
                     self.files.sign(self.ledger.token())?;
-                    return Ok(record);
+                    return Ok(Some(record));
+                }
+                Err(Denied::Refused(Refusal::Incarnation { .. } | Refusal::Stale(_))) => {
+                    return Ok(None);
                 }
                 Err(Denied::Refused(refusal)) => refusal,
                 Err(denied) => return Err(denied.ended().into()),
@@ -287,7 +341,7 @@ impl Finding<'_> {
                 Refusal::RankTaken { rank, .. } => trainers.find(|(_, t)| t.rank == Some(rank)),
                 _ => None,
             };
-            let Some((&holder, _)) = holder else {
+            let Some((&holder, &Trainer { last, .. })) = holder else {
                 return Err(ClusterError::Refused(Box::new(refusal)).into());
             };
             sink(Event::RankHeld {
@@ -306,8 +360,10 @@ impl Finding<'_> {
                 }
                 thread::sleep(self.cluster.heartbeat.min(self.cluster.lease / 20));
             }
-            self.ledger.evict(holder)?;
-            self.files.forget(holder)?;
+            let token = holder;
+            if self.ledger.evict(Silent { token, last })? {
+                self.files.forget(token)?;
+            }
         }
     }
 }

@@ -18,13 +18,15 @@ impl Member<'_> {
     pub(super) fn lease(&mut self, pass: &Pass) -> Result<Option<Acquired>, RunError> {
         let mut record = self.seen()?;
         loop {
-            let id = self.pass.as_ref().map(|(id, _)| *id);
+            let Some(id) = self.pass.as_ref().map(|(id, _)| *id) else {
+                return Ok(None);
+            };
             let own = record.trainers().get(&self.token());
             let is_full = own.is_none_or(|own| own.leases.len() >= MAX_LEASES);
             let free = record.free(self.token());
             let (token, buffer) = (self.ledger.token(), pass.buffer_partitions);
             let free = self.turns.offer(&record, token, free, buffer);
-            if free.is_empty() || Some(record.work().pass) != id || is_full {
+            if free.is_empty() || record.work().pass != id || is_full {
                 // What was seen may be old.
                 let newest = self.record()?;
                 if newest.revision() == record.revision() {
@@ -34,14 +36,16 @@ impl Member<'_> {
                 continue;
             }
             let bucket = self.pick(pass, &record, &free)?;
-            match self.ledger.submit(Action::Lease(bucket)) {
+            match self.ledger.submit(Action::Lease { pass: id, bucket }) {
                 Ok(record) => {
                     self.turns.leased();
                     self.leased_at.insert(bucket, record.revision());
                     let position = self.machine.line.buffer.extend_plan(bucket);
                     return Ok(Some(Acquired { bucket, position }));
                 }
-                Err(Denied::Refused(Refusal::Phase { .. })) => return Ok(None),
+                Err(Denied::Refused(Refusal::Phase { .. } | Refusal::Pass { .. })) => {
+                    return Ok(None);
+                }
                 Err(Denied::Refused(_) | Denied::GivenUp) => record = self.seen()?,
                 Err(Denied::Ended(error)) => return Err(error.into()),
             }

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pbg_core::cluster::{Entry, Live, NoAnswer, Register, Written};
-use pbg_core::ledger::{Action, Order, Partition, Record, Refusal, Settlement, Stamp, Token};
+use pbg_core::ledger::{
+    Action, Order, Partition, Record, Refusal, Settlement, Silent, Stamp, Token,
+};
 
 use super::error::{ClusterError, unreachable};
 use entry::{Patience, decode, encode};
@@ -190,23 +192,26 @@ impl Ledger {
         Ok(seen.is_some_and(|seen| seen.record.incarnation() == record.incarnation()))
     }
 
-    /// Ends the part of `token`, from outside the run. One that takes part no more is fine.
+    /// Ends the part of a trainer that was silent, from outside the run, unless it has written something since. Returns
+    /// whether it takes part no more.
     ///
     /// # Errors
     /// When no answer comes.
-    pub(crate) fn evict(&self, token: Token) -> Result<(), ClusterError> {
+    pub(crate) fn evict(&self, silent: Silent) -> Result<bool, ClusterError> {
         let (_alone, mut patience) = (self.lock(), Patience::new(self.patience));
         for attempt in 0.. {
             let before = self.known.before();
             let seen = self.newest(before)?;
             self.takes_part(before, seen.as_ref())?;
             let Some(Seen { revision, record }) = seen else {
-                return Ok(());
+                return Ok(true);
             };
-            let Ok(next) = record.order(Order::Evict(token)) else {
-                break;
+            let next = match record.order(Order::EvictSilent(silent)) {
+                Ok(next) => next,
+                Err(Refusal::Alive { .. }) => return Ok(false),
+                Err(_) => break,
             };
-            let id = format!("{}-evicts-{token}-{attempt}", self.token);
+            let id = format!("{}-evicts-{}-{attempt}", self.token, silent.token);
             let no = match self.register.write(Some(revision), &encode(&next)?, &id) {
                 // Read again, so that it is known.
                 Ok(Written::As(_)) => continue,
@@ -219,7 +224,7 @@ impl Ledger {
             patience.wait();
         }
         self.live.wake();
-        Ok(())
+        Ok(true)
     }
 
     /// Applies a transaction.

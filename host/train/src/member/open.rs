@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use pbg_core::event::{Event, IoStats, Resumed};
-use pbg_core::ledger::{Join, Record, Sums, Validation};
+use pbg_core::ledger::{Record, Sums, Validation};
 use pbg_core::schedule::{Extent, PassId};
 use pbg_core::strategy::Loss as _;
 use pbg_kernels::device::Place;
@@ -75,16 +75,7 @@ impl<'a> Member<'a> {
             allowed,
             other_validation,
         };
-        let join = Join {
-            terms: terms.clone(),
-            name: cluster.name.clone(),
-            rank: cluster.rank,
-            instead_of: earlier.map(|earlier| earlier.token),
-        };
-        let joined = finding.find(sink).and_then(|changes| {
-            finding.is_shared()?;
-            Ok((finding.take_part(join, sink)?, changes))
-        });
+        let joined = finding.join(earlier.map(|earlier| earlier.token), sink);
         // The sign of one that does not take part is nobody's.
         let (record, changes) = joined.inspect_err(|_| drop(files.forget(token)))?;
         if let Some(earlier) = earlier {

@@ -184,7 +184,7 @@ impl Member<'_> {
             return self.wait();
         }
         let Some(version) = record.checkpoints().of_pass() else {
-            return match self.checkpoint()? {
+            return match self.checkpoint(record.work().pass)? {
                 true => Ok(()),
                 false => self.wait(),
             };
@@ -246,7 +246,12 @@ impl Member<'_> {
             let part = start..(start + size).min(parts.len());
             let sums = parts.sums(tables, part, &mut |_, _| ())?;
             let totals = Box::new(sums.map(|side| side.filtered));
-            if !self.submit(Action::Ranked { block, totals })? {
+            let ranked = Action::Ranked {
+                ranking: ranking.id(),
+                block,
+                totals,
+            };
+            if !self.submit(ranked)? {
                 break;
             }
         }
@@ -255,7 +260,7 @@ impl Member<'_> {
 
     /// Leases a block that is free; none when there is none.
     fn lease_block(&self, ranking: &Ranking) -> Result<Option<u32>, RunError> {
-        let epochs = ranking.epochs;
+        let ranking = ranking.id();
         loop {
             let record = self.record()?;
             let trainers = record.trainers();
@@ -266,7 +271,7 @@ impl Member<'_> {
             let Some(&block) = free.get(place) else {
                 return Ok(None);
             };
-            match self.ledger.submit(Action::LeaseBlock { epochs, block }) {
+            match self.ledger.submit(Action::LeaseBlock { ranking, block }) {
                 Ok(_) => return Ok(Some(block)),
                 Err(Denied::Refused(Refusal::BlockTaken { .. })) => {}
                 Err(Denied::Refused(_) | Denied::GivenUp) => return Ok(None),
@@ -323,8 +328,7 @@ impl Member<'_> {
                 return Err(error.into());
             }
         }
-        let epochs = ranking.epochs;
-        self.submit(Action::EndRanking { epochs })?;
+        self.submit(Action::EndRanking(ranking.id()))?;
         Ok(())
     }
 }

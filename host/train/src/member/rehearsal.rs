@@ -156,7 +156,10 @@ impl Rehearsal<'_, '_> {
             tree_init: self.scene.tree_init,
             ..Terms::of_one_pass(Grid::of(&self.scene.pass))
         };
-        while self.ledger.refresh()?.is_none() {
+        let incarnation = loop {
+            if let Some(record) = self.ledger.refresh()? {
+                break record.incarnation();
+            }
             let founding = Founding {
                 work: Work::none(&terms.grid),
                 terms: terms.clone(),
@@ -167,12 +170,14 @@ impl Rehearsal<'_, '_> {
             };
             let record = Record::found(founding).map_err(ClusterError::from)?;
             self.ledger.found(None, &record)?;
-        }
+        };
         let join = Join {
             terms,
             name: String::new(),
             rank: None,
             instead_of: None,
+            incarnation,
+            newest: None,
         };
         self.submit(Action::Join(Box::new(join))).map(drop)
     }
@@ -288,7 +293,8 @@ impl Rehearsal<'_, '_> {
             let held = others_hold(&record, token);
             let picked = self.actor.order.pick(&pass, &held, &free)?;
             let bucket = free.get(picked).copied().unwrap_or(free[0]);
-            if self.submit(Action::Lease(bucket))? {
+            let pass = PassId::default();
+            if self.submit(Action::Lease { pass, bucket })? {
                 self.turns.leased();
                 self.to_train.push(bucket);
                 return Ok(Some(bucket));

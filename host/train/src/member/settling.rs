@@ -21,11 +21,13 @@ impl Member<'_> {
             return Ok(());
         }
         self.ledger.begin_settlement();
+        let pass = self.current_pass();
         let written = self.machine.line.buffer.unsaved();
         self.sums.io.add(&written);
         self.totals.2.add(&written);
         self.handed_on.add(&written);
         let trained = Trained {
+            pass,
             buckets: std::mem::take(&mut self.unsettled),
             sums: std::mem::take(&mut self.sums),
             loss: self.parameters.as_ref().and_then(Parameters::own_loss),
@@ -68,9 +70,10 @@ impl Member<'_> {
     pub(super) fn give_up(&mut self) -> Result<(), RunError> {
         let buckets: Vec<Bucket> = self.leased.drain(..).map(|a| a.bucket).collect();
         self.leased_at.retain(|bucket, _| !buckets.contains(bucket));
-        match buckets.is_empty() {
-            true => Ok(()),
-            false => self.submit(Action::GiveUp(buckets)).map(|_| ()),
+        if buckets.is_empty() {
+            return Ok(());
         }
+        let pass = self.current_pass();
+        self.submit(Action::GiveUp { pass, buckets }).map(|_| ())
     }
 }

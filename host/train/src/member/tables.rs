@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::ledger::{File, Grid, Settled, Settlement, Sums};
 use pbg_core::loss::LossState;
+use pbg_core::schedule::PassId;
 use pbg_kernels::table::{Features, Table};
 use pbg_store::checkpoint::{Manifest, SharedCheckpoint, shared};
 
@@ -20,6 +21,8 @@ use crate::tables::{self, Initial};
 /// Buckets that are trained and are to be settled with the tables that are written meanwhile.
 #[derive(Debug)]
 pub(crate) struct Trained {
+    /// The pass that they were trained in.
+    pub(crate) pass: PassId,
     pub(crate) buckets: Vec<Bucket>,
     pub(crate) sums: Sums,
     pub(crate) loss: Option<LossState>,
@@ -216,6 +219,7 @@ impl TableStore for SharedTables {
     /// The files are durable: the ledger learns of them. The number is the record's.
     fn go_on(&self) -> Result<Option<u64>, RunError> {
         let Some(Trained {
+            pass,
             buckets,
             sums,
             loss,
@@ -226,6 +230,7 @@ impl TableStore for SharedTables {
         };
         let partitions = self.settled(&buckets);
         let settlement = Settlement {
+            pass,
             buckets,
             partitions,
             next: Vec::new(),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pbg_core::cluster::{Beat, Live, State};
 use pbg_core::event::Event;
 use pbg_core::graph::Bucket;
-use pbg_core::ledger::{Action, Record, Token};
+use pbg_core::ledger::{Action, Record, Silent, Token};
 
 use super::Cluster;
 use super::ledger::Ledger;
@@ -173,7 +173,10 @@ impl Watcher {
             }
             // A ledger that answers late must not end the part of one that has spoken since.
             let is_silent = || self.hears_itself() && self.silent(*token) >= self.lease;
-            let revoke = Action::Revoke(*token);
+            let revoke = Action::Revoke(Silent {
+                token: *token,
+                last: trainer.last,
+            });
             // Another trainer may have been faster.
             if self.ledger.submit_while(revoke, &is_silent).is_ok() {
                 lock(&self.shared.ended).push(*token);

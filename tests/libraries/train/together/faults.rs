@@ -220,9 +220,15 @@ fn set_back(hub: &Hub, config: &Config) {
             name: "other".to_owned(),
             rank: None,
             instead_of: None,
+            incarnation: record.incarnation(),
+            newest: record.checkpoints().base(),
+        };
+        let checkpoint = Action::Checkpoint {
+            pass: record.work().pass,
+            newest: record.checkpoints().base(),
         };
         let joined = record.apply(&action(1, Action::Join(Box::new(join))));
-        let begun = joined.and_then(|record| record.apply(&action(2, Action::Checkpoint)));
+        let begun = joined.and_then(|record| record.apply(&action(2, checkpoint)));
         let dead = begun.and_then(|record| record.order(Order::Evict(other)));
         dead.expect("nothing is refused")
     });

@@ -123,3 +123,21 @@ fn a_ranking_without_some_of_its_blocks_is_found() {
 fn a_ranking_of_an_older_checkpoint_is_found() {
     assert!(breaks(validating(Mistake::AnyCheckpointRanked), "11") > 0);
 }
+
+#[test]
+fn a_bucket_of_the_next_pass_that_is_trained_as_one_of_this_is_found() {
+    let paused = Budget {
+        paused: 1,
+        ..Budget::default()
+    };
+    let model = |mistake, budget| Model {
+        passes: 2,
+        mistake,
+        ..Model::new(1, 2, false, 2, budget)
+    };
+    let mistake = Some(Mistake::LeaseOfAnyPass);
+    assert!(breaks(model(mistake, paused), "3, 5") > 0);
+    // It takes a trainer that stands still between its decision and its transaction.
+    super::checked::holds(model(mistake, Budget::default()), 15);
+    super::checked::holds(model(None, paused), 50);
+}

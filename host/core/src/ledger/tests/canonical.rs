@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::super::*;
-use super::world::{Content, Manifest, Member, Model, Name, World};
+use super::world::{Content, Decision, Manifest, Member, Model, Name, World};
 
 /// Tokens from here on stand for files whose writer makes no difference.
 const WRITERS: u64 = 1000;
@@ -117,6 +117,10 @@ fn role(member: &Member) -> u64 {
         member.trained.is_some(),
         asks(&member.waiting),
         asks(&member.missed),
+        member
+            .decided
+            .as_ref()
+            .map(|decision| std::mem::discriminant(&decision.action)),
     );
     hash(&(
         at,
@@ -164,20 +168,25 @@ fn walk_member(model: &Model, member: &mut Member, with: &mut impl Walk) {
         with.number(name, number);
         walk_action(model, action, with);
     }
+    if let Some(Decision { action, listed, .. }) = &mut member.decided {
+        walk_action(model, action, with);
+        for (index, id) in listed {
+            with.file(*index, id, false);
+        }
+    }
     for (index, table) in &mut member.tables {
         walk_stamp(*index, &mut table.stamp, with);
     }
     if let Some(trained) = &mut member.trained {
         walk_settlement(model, trained, with);
     }
-    if let Some((listed, record)) = &mut member.cutting {
-        listed
-            .iter_mut()
-            .for_each(|(index, id)| with.file(*index, id, false));
-        walk_record(Arc::make_mut(record), with);
-    }
-    if let Some(writing) = &mut member.writing {
+    let writings = [&mut member.cutting, &mut member.writing];
+    for writing in writings.into_iter().flatten() {
         walk_cut(&mut writing.cut, with);
+        writing
+            .before
+            .iter_mut()
+            .for_each(|cut| walk_cut(cut, with));
         writing
             .listed
             .iter_mut()
@@ -189,12 +198,19 @@ fn walk_member(model: &Model, member: &mut Member, with: &mut impl Walk) {
 fn walk_action(model: &Model, action: &mut Action, with: &mut impl Walk) {
     match action {
         Action::Settle(settlement) => walk_settlement(model, settlement, with),
-        Action::Revoke(token) => with.token(token),
+        Action::Revoke(silent) => {
+            with.number(silent.token, &mut silent.last);
+            with.token(&mut silent.token);
+        }
         Action::Committed(cut) => walk_cut(cut, with),
-        Action::Join(join) => join
-            .instead_of
-            .iter_mut()
-            .for_each(|token| with.token(token)),
+        Action::Checkpoint { newest, .. } => newest.iter_mut().for_each(|cut| walk_cut(cut, with)),
+        Action::Join(join) => {
+            join.instead_of
+                .iter_mut()
+                .for_each(|token| with.token(token));
+            with.token(&mut join.incarnation);
+            join.newest.iter_mut().for_each(|cut| walk_cut(cut, with));
+        }
         _ => {}
     }
 }

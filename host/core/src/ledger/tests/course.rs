@@ -1,6 +1,7 @@
 //! The course of a run, transaction by transaction: it gathers, goes from pass to pass, commits and ends.
 
 use super::super::*;
+use super::asked::{to_checkpoint, to_lease, to_revoke};
 use super::refusals::{ONE, TWO, act, model, open, opened, settle};
 use super::world::{Budget, Model};
 use crate::graph::Bucket;
@@ -18,22 +19,22 @@ fn a_run_gathers_ends_on_request_and_goes_on() {
         base: None,
     };
     let mut record = Record::found(founding).unwrap();
-    record = act(&record, ONE, model.join(None)).unwrap();
+    record = act(&record, ONE, model.join(&record, None)).unwrap();
     assert_eq!(record.phase(), Phase::Gathering(2));
-    record = act(&record, TWO, model.join(None)).unwrap();
+    record = act(&record, TWO, model.join(&record, None)).unwrap();
     assert_eq!(record.phase(), Phase::Opening);
     record = open(&record, &[]);
-    record = act(&record, ONE, Action::Lease(Bucket::new(0, 0))).unwrap();
+    record = act(&record, ONE, to_lease(&record, Bucket::new(0, 0))).unwrap();
     record = record.order(Order::Stop).unwrap();
     record.order(Order::Stop).unwrap_err();
     assert!(record.free(TWO).is_empty());
     let phase = Phase::Stopping;
     assert_eq!(
-        act(&record, TWO, Action::Lease(Bucket::new(1, 1))).unwrap_err(),
+        act(&record, TWO, to_lease(&record, Bucket::new(1, 1))).unwrap_err(),
         Refusal::Phase { phase }
     );
     assert_eq!(
-        act(&record, Token(3), model.join(None)).unwrap_err(),
+        act(&record, Token(3), model.join(&record, None)).unwrap_err(),
         Refusal::Phase { phase }
     );
     let trained = model.settlement(&record, ONE, Bucket::new(0, 0));
@@ -44,7 +45,7 @@ fn a_run_gathers_ends_on_request_and_goes_on() {
         record.order(Order::Evict(TWO)).unwrap_err(),
         Refusal::NoTrainer { token: TWO }
     );
-    record = act(&record, Token(3), model.join(None)).unwrap();
+    record = act(&record, Token(3), model.join(&record, None)).unwrap();
     assert_eq!(record.phase(), Phase::Training);
     assert_eq!(record.state(Bucket::new(0, 0)), Some(BucketState::Done));
 }
@@ -56,7 +57,7 @@ fn a_pass_is_left_once_and_from_where_it_is() {
         ..Model::new(1, 1, true, 0, Budget::default())
     };
     let mut record = model.found(None, 7);
-    record = act(&record, ONE, model.join(None)).unwrap();
+    record = act(&record, ONE, model.join(&record, None)).unwrap();
     let advance = |edge_chunk| {
         let from = PassId {
             edge_chunk,
@@ -71,7 +72,7 @@ fn a_pass_is_left_once_and_from_where_it_is() {
         Refusal::Phase { phase }
     );
     let bucket = Bucket::new(0, 0);
-    record = act(&record, ONE, Action::Lease(bucket)).unwrap();
+    record = act(&record, ONE, to_lease(&record, bucket)).unwrap();
     record = settle(&record, &model.settlement(&record, ONE, bucket)).unwrap();
     assert!(matches!(
         act(&record, ONE, advance(1)).unwrap_err(),
@@ -85,10 +86,11 @@ fn a_pass_is_left_once_and_from_where_it_is() {
 
 #[test]
 fn one_trainer_writes_a_checkpoint_and_anyone_may_end_it() {
-    let record = act(&opened(&model()), ONE, Action::Checkpoint).unwrap();
+    let first = opened(&model());
+    let record = act(&first, ONE, to_checkpoint(&first)).unwrap();
     let (token, cut) = record.checkpoint_under_way().unwrap();
     assert_eq!((token, cut.version), (ONE, 1));
-    let busy = act(&record, TWO, Action::Checkpoint).unwrap_err();
+    let busy = act(&record, TWO, to_checkpoint(&record)).unwrap_err();
     assert_eq!(
         busy,
         Refusal::CheckpointUnderWay {
@@ -96,9 +98,9 @@ fn one_trainer_writes_a_checkpoint_and_anyone_may_end_it() {
             version: 1
         }
     );
-    let gone = act(&record, TWO, Action::Revoke(ONE)).unwrap();
+    let gone = act(&record, TWO, to_revoke(&record, ONE)).unwrap();
     assert_eq!(gone.checkpoint_under_way(), None);
-    let again = act(&gone, TWO, Action::Checkpoint).unwrap();
+    let again = act(&gone, TWO, to_checkpoint(&gone)).unwrap();
     let second = again.checkpoint_under_way().unwrap().1;
     assert_eq!(second.version, 2, "the first one may still be written");
     let first = act(&again, TWO, Action::Committed(cut)).unwrap();
@@ -126,14 +128,14 @@ fn the_last_one_leaves_when_everything_is_saved() {
     let model = model();
     let mut record = opened(&model);
     assert!(record.is_saved());
-    record = act(&record, ONE, Action::Lease(Bucket::new(0, 0))).unwrap();
+    record = act(&record, ONE, to_lease(&record, Bucket::new(0, 0))).unwrap();
     record = settle(&record, &model.settlement(&record, ONE, Bucket::new(0, 0))).unwrap();
     assert!(!record.is_saved());
     // The other one can still save it.
     let left = act(&record, TWO, Action::LeaveSaved).unwrap();
     let denied = act(&left, ONE, Action::LeaveSaved).unwrap_err();
     assert_eq!(denied, Refusal::NotSaved);
-    record = act(&left, ONE, Action::Checkpoint).unwrap();
+    record = act(&left, ONE, to_checkpoint(&left)).unwrap();
     let (_, cut) = record.checkpoint_under_way().unwrap();
     assert!(cut.is_of(&record) && !cut.is_of(&left));
     assert!(!record.is_saved());
@@ -142,9 +144,9 @@ fn the_last_one_leaves_when_everything_is_saved() {
     let empty = act(&record, ONE, Action::LeaveSaved).unwrap();
     assert!(empty.trainers().is_empty());
     // What is settled while a checkpoint is written is not in it.
-    record = act(&left, ONE, Action::Checkpoint).unwrap();
+    record = act(&left, ONE, to_checkpoint(&left)).unwrap();
     let (_, cut) = record.checkpoint_under_way().unwrap();
-    record = act(&record, ONE, Action::Lease(Bucket::new(1, 1))).unwrap();
+    record = act(&record, ONE, to_lease(&record, Bucket::new(1, 1))).unwrap();
     record = settle(&record, &model.settlement(&record, ONE, Bucket::new(1, 1))).unwrap();
     record = act(&record, ONE, Action::Committed(cut)).unwrap();
     assert!(!record.is_saved());
@@ -155,7 +157,7 @@ fn what_is_told_counts_until_a_checkpoint_has_it() {
     let model = model();
     let mut record = opened(&model);
     let train = |record: &Record, bucket, told| {
-        let record = act(record, ONE, Action::Lease(bucket)).unwrap();
+        let record = act(record, ONE, to_lease(record, bucket)).unwrap();
         let settlement = Settlement {
             told,
             ..model.settlement(&record, ONE, bucket)
@@ -166,7 +168,7 @@ fn what_is_told_counts_until_a_checkpoint_has_it() {
     assert!(record.told().is_empty());
     record = train(&record, Bucket::new(0, 1), 100);
     assert_eq!(record.told()[&ONE].bytes, 100);
-    record = act(&record, TWO, Action::Checkpoint).unwrap();
+    record = act(&record, TWO, to_checkpoint(&record)).unwrap();
     let (_, cut) = record.checkpoint_under_way().unwrap();
     // It stays as long as the trainer may tell more.
     let committed = act(&record, TWO, Action::Committed(cut)).unwrap();

@@ -22,6 +22,7 @@ const NONE: Budget = Budget {
     given_up: 0,
     left: 0,
     checkpoints: 0,
+    paused: 0,
 };
 
 /// A revoked trainer finds out at once. That it may at any later moment is checked where the states allow it, and makes
@@ -348,4 +349,55 @@ fn blocks_are_ranked_whatever_happens() {
     }
     let model = wakes_at_once(two_sided(1, 1, 2, set_back));
     holds(Model { blocks: 2, ..model }, 10_500);
+}
+
+/// A trainer stands still between a decision and its transaction, and anything else happens meanwhile.
+#[test]
+fn trainers_pause_between_a_decision_and_its_transaction() {
+    let paused = Budget { paused: 1, ..NONE };
+    let evicted = Budget {
+        evictions: 1,
+        ..paused
+    };
+    let passes = |model| Model { passes: 2, ..model };
+    holds(
+        passes(two_sided(1, 2, 2, Budget { paused: 2, ..NONE })),
+        200,
+    );
+    holds(passes(wakes_at_once(two_sided(1, 2, 2, evicted))), 300);
+    holds(wakes_at_once(shared(3, 2, paused)), 22_000);
+    let gone = Budget {
+        crashes: 1,
+        given_up: 1,
+        left: 1,
+        ..paused
+    };
+    for (budget, worlds) in [
+        (
+            Budget {
+                set_back: 1,
+                ..paused
+            },
+            750,
+        ),
+        (Budget { lost: 1, ..evicted }, 280),
+        (Budget { late: 1, ..paused }, 520),
+        (gone, 1000),
+    ] {
+        holds(wakes_at_once(two_sided(1, 2, 2, budget)), worlds);
+    }
+    let checkpoint = Budget {
+        checkpoints: 1,
+        ..evicted
+    };
+    let model = wakes_at_once(two_sided(1, 2, 2, checkpoint));
+    holds(
+        Model {
+            collects: true,
+            ..model
+        },
+        25_000,
+    );
+    let model = two_sided(1, 1, 2, evicted);
+    holds(Model { blocks: 2, ..model }, 100);
 }

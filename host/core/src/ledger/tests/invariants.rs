@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use stateright::Property;
 
 use super::super::*;
+use super::asked::{to_lease, to_revoke};
 use super::rankings;
 use super::world::{Content, Model, World};
 use crate::schedule::PassId;
@@ -158,7 +159,7 @@ pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<R
         })
     };
     if !record.trainers.contains_key(&token) {
-        record = act(&record, model.join(None))?;
+        record = act(&record, model.join(&record, None))?;
     }
     let others: Vec<Token> = record
         .trainers
@@ -167,7 +168,7 @@ pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<R
         .filter(|t| *t != token)
         .collect();
     for other in others {
-        record = act(&record, Action::Revoke(other))?;
+        record = act(&record, to_revoke(&record, other))?;
     }
     let pass = record.work.pass;
     match record.phase() {
@@ -186,7 +187,7 @@ pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<R
                 phase: Phase::Training,
             };
             let bucket = *record.free(token).first().ok_or(none)?;
-            record = act(&record, Action::Lease(bucket))?;
+            record = act(&record, to_lease(&record, bucket))?;
             let settlement = model.settlement(&record, token, bucket);
             act(&record, Action::Settle(Box::new(settlement)))
         }

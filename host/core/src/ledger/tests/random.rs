@@ -12,8 +12,9 @@ use super::world::{Budget, Mistake, Model, World};
 fn budget() -> impl Strategy<Value = Budget> {
     let some = || 0..5_u8;
     let more = (some(), some(), some(), some());
-    ((some(), some(), some(), some()), more, some(), 0..6_u8).prop_map(
-        |(first, second, left, checkpoints)| {
+    let last = (some(), 0..6_u8, some());
+    ((some(), some(), some(), some()), more, last).prop_map(
+        |(first, second, (left, checkpoints, paused))| {
             let (crashes, evictions, lost, late) = first;
             let (doubled, set_back, wiped, given_up) = second;
             Budget {
@@ -27,6 +28,7 @@ fn budget() -> impl Strategy<Value = Budget> {
                 given_up,
                 left,
                 checkpoints,
+                paused,
             }
         },
     )
@@ -72,7 +74,7 @@ fn choose(model: &Model, world: &World, choice: u32) -> Option<Step> {
             )
         };
         !matches!(step, Step::Fault(_))
-            && !matches!(step, Step::Send(_, request, _) if undoes(request))
+            && !matches!(step, Step::Send(_, request, _) | Step::Decide(_, request) if undoes(request))
     };
     let (work, rest): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(is_work);
     let of = if rest.is_empty() || !choice.is_multiple_of(8) && !work.is_empty() {
@@ -153,17 +155,11 @@ fn a_checkpoint_of_a_record_that_does_not_stand_is_found() {
         mistake,
         ..Model::new(1, 2, false, 3, budget)
     };
-    // Of 100,000 walks about 15 find it; these are some.
-    let starts = [
-        52_046_356,
-        255_654_937,
-        356_223_886,
-        873_082_669,
-        999_006_496,
-    ];
+    // A few of 100,000 walks find it; this is one.
+    let starts = [954_140_164];
     let find = |mistake| starts.map(|start| walk(&model(mistake), start));
     let found = find(Some(Mistake::CheckpointOfAnyRecord));
     let is_it = |broken: &str| broken.starts_with("6:");
     assert!(found.into_iter().flatten().any(is_it), "{found:?}");
-    assert_eq!(find(None), [None; 5]);
+    assert_eq!(find(None), [None]);
 }

@@ -1,6 +1,7 @@
 //! Rankings, transaction by transaction: how one goes, what is refused, and what follows from the ranks.
 
 use super::super::*;
+use super::asked::{ranking_id, to_checkpoint, to_lease, to_revoke};
 use super::rankings::{totals, validation};
 use super::refusals::{ONE, TWO, act, open, settle};
 use super::world::{Budget, Model};
@@ -29,7 +30,7 @@ fn joined(epochs: u32, interval: u32, rules: Rules) -> Record {
     });
     let terms = record.terms.clone();
     for token in [ONE, TWO] {
-        let Action::Join(mut join) = model().join(None) else {
+        let Action::Join(mut join) = model().join(&record, None) else {
             unreachable!()
         };
         join.terms = terms.clone();
@@ -42,14 +43,14 @@ fn joined(epochs: u32, interval: u32, rules: Rules) -> Record {
 fn trained(record: &Record) -> Record {
     let mut record = open(record, &[]);
     let bucket = Bucket::new(0, 0);
-    record = act(&record, ONE, Action::Lease(bucket)).unwrap();
+    record = act(&record, ONE, to_lease(&record, bucket)).unwrap();
     record = settle(&record, &model().settlement(&record, ONE, bucket)).unwrap();
     let from = record.work.pass;
     act(&record, ONE, Action::Advance { from }).unwrap()
 }
 
 fn committed(record: &Record) -> Record {
-    let record = act(record, ONE, Action::Checkpoint).unwrap();
+    let record = act(record, ONE, to_checkpoint(record)).unwrap();
     let cut = record.checkpoint_under_way().unwrap().1;
     act(&record, ONE, Action::Committed(cut)).unwrap()
 }
@@ -75,8 +76,8 @@ pub(super) fn ranking() -> Record {
 }
 
 pub(super) fn lease(record: &Record, token: Token, block: u32) -> Result<Record, Refusal> {
-    let epochs = record.work.pass.epoch;
-    act(record, token, Action::LeaseBlock { epochs, block })
+    let ranking = ranking_id(record);
+    act(record, token, Action::LeaseBlock { ranking, block })
 }
 
 fn ranked(
@@ -85,13 +86,16 @@ fn ranked(
     block: u32,
     totals: BlockTotals,
 ) -> Result<Record, Refusal> {
-    let totals = Box::new(totals);
-    act(record, token, Action::Ranked { block, totals })
+    let ranked = Action::Ranked {
+        ranking: ranking_id(record),
+        block,
+        totals: Box::new(totals),
+    };
+    act(record, token, ranked)
 }
 
 fn end(record: &Record) -> Result<Record, Refusal> {
-    let epochs = record.work.pass.epoch;
-    act(record, TWO, Action::EndRanking { epochs })
+    act(record, TWO, Action::EndRanking(ranking_id(record)))
 }
 
 /// Ranks one block for each mean reciprocal rank, and draws the conclusions.
@@ -146,11 +150,12 @@ fn a_block_is_its_holders_until_that_gives_it_up_or_is_gone() {
     let record = lease(&ranking(), ONE, 1).unwrap();
     let (token, block) = (TWO, 1);
     let others = Refusal::BlockNotLeased { token, block };
+    let give_up = Action::GiveUpBlock {
+        ranking: ranking_id(&record),
+        block,
+    };
     assert_eq!(ranked(&record, TWO, 1, totals(1)).unwrap_err(), others);
-    assert_eq!(
-        act(&record, TWO, Action::GiveUpBlock(1)).unwrap_err(),
-        others
-    );
+    assert_eq!(act(&record, TWO, give_up.clone()).unwrap_err(), others);
     assert!(matches!(
         lease(&record, ONE, 0).unwrap_err(),
         Refusal::TooMany { most: 1, .. }
@@ -160,8 +165,8 @@ fn a_block_is_its_holders_until_that_gives_it_up_or_is_gone() {
         Refusal::NoBlock { block: 3 }
     );
     for free in [
-        act(&record, ONE, Action::GiveUpBlock(1)),
-        act(&record, TWO, Action::Revoke(ONE)),
+        act(&record, ONE, give_up),
+        act(&record, TWO, to_revoke(&record, ONE)),
         act(&record, ONE, Action::Leave),
         record.order(Order::Evict(ONE)),
     ] {
@@ -200,7 +205,7 @@ fn only_the_checkpoint_of_the_end_of_the_epoch_is_ranked() {
         Refusal::Phase { phase }
     );
     // Begun, and not at its end.
-    let begun = act(&record, ONE, Action::Checkpoint).unwrap();
+    let begun = act(&record, ONE, to_checkpoint(&record)).unwrap();
     assert!(matches!(
         begin(&begun, BLOCKS).unwrap_err(),
         Refusal::NotOfEpoch { version: 2 }
@@ -219,11 +224,18 @@ fn only_the_checkpoint_of_the_end_of_the_epoch_is_ranked() {
         begin(&record, BLOCKS).unwrap_err(),
         Refusal::Phase { phase }
     );
-    let checkpoint = act(&record, TWO, Action::Checkpoint).unwrap_err();
+    let checkpoint = act(&record, TWO, to_checkpoint(&record)).unwrap_err();
     assert_eq!(checkpoint, Refusal::Phase { phase });
-    let epochs = 2;
-    let later = act(&record, TWO, Action::LeaseBlock { epochs, block: 0 }).unwrap_err();
+    let lease = |change: fn(&mut RankingId)| {
+        let mut ranking = ranking_id(&record);
+        change(&mut ranking);
+        act(&record, TWO, Action::LeaseBlock { ranking, block: 0 })
+    };
+    let later = lease(|ranking| ranking.epochs = 2).unwrap_err();
     assert!(matches!(later, Refusal::Pass { .. }));
+    let older = lease(|ranking| ranking.version = 1).unwrap_err();
+    assert!(matches!(older, Refusal::Ranking { .. }));
+    lease(|_| ()).unwrap();
 }
 
 #[test]
@@ -283,15 +295,15 @@ fn a_run_that_ends_on_request_drops_the_ranking_and_makes_it_anew() {
     record.check().unwrap();
     assert_eq!(record.phase(), Phase::Stopping);
     assert!(record.ranking().is_none());
-    let (token, block) = (ONE, 0);
+    let phase = Phase::Stopping;
     assert_eq!(
         ranked(&record, ONE, 0, totals(0)).unwrap_err(),
-        Refusal::BlockNotLeased { token, block }
+        Refusal::Phase { phase }
     );
     let mut record = act(&record, ONE, Action::Leave).unwrap();
     record = act(&record, TWO, Action::Leave).unwrap();
     let terms = record.terms.clone();
-    let Action::Join(mut join) = model().join(None) else {
+    let Action::Join(mut join) = model().join(&record, None) else {
         unreachable!()
     };
     join.terms = terms;
@@ -313,7 +325,7 @@ fn who_goes_on_from_the_checkpoint_ranks_it() {
     };
     let again = Record::found(founding).unwrap();
     assert_eq!(again.phase(), Phase::Gathering(1));
-    let Action::Join(mut join) = model().join(None) else {
+    let Action::Join(mut join) = model().join(&again, None) else {
         unreachable!()
     };
     join.terms = record.terms;
@@ -327,7 +339,7 @@ fn who_goes_on_from_the_checkpoint_ranks_it() {
 fn a_trainer_that_validates_otherwise_is_refused() {
     let refused = |change: fn(&mut Terms)| {
         let record = ranking();
-        let Action::Join(mut join) = model().join(None) else {
+        let Action::Join(mut join) = model().join(&record, None) else {
             unreachable!()
         };
         join.terms = record.terms.clone();

@@ -6,6 +6,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::super::*;
+use super::asked::{ranking_id, to_checkpoint};
 use super::invariants::standing;
 use super::steps::Request;
 use super::world::{Budget, Member, Mistake, Model, Stage, World};
@@ -99,6 +100,7 @@ impl Model {
         part: Part,
     ) -> Option<Action> {
         let epochs = record.work.pass.epoch;
+        let ranking = ranking_id(record);
         Some(match part {
             Part::Begin => Action::BeginRanking {
                 epochs,
@@ -108,17 +110,18 @@ impl Model {
                 },
                 blocks: self.blocks,
             },
-            Part::Lease(block) => Action::LeaseBlock { epochs, block },
+            Part::Lease(block) => Action::LeaseBlock { ranking, block },
             Part::GiveUp(block) => {
                 budget.given_up -= 1;
-                Action::GiveUpBlock(block)
+                Action::GiveUpBlock { ranking, block }
             }
             Part::Rank(block) if of.block == Some(block) => Action::Ranked {
+                ranking,
                 block,
                 totals: Box::new(totals(block)),
             },
             Part::Rank(_) => return None,
-            Part::End => Action::EndRanking { epochs },
+            Part::End => Action::EndRanking(ranking),
         })
     }
 }
@@ -132,7 +135,7 @@ pub(super) fn go_on(
     let epochs = record.work.pass.epoch;
     if record.ranking.is_none() {
         if record.checkpoints.of_pass().is_none() {
-            record = act(&record, Action::Checkpoint)?;
+            record = act(&record, to_checkpoint(&record))?;
             let cut = record.checkpoint_under_way().unwrap().1;
             record = act(&record, Action::Committed(cut))?;
         }
@@ -147,12 +150,17 @@ pub(super) fn go_on(
             },
         );
     }
+    let ranking = ranking_id(&record);
     let Some(&block) = record.free_blocks().first() else {
-        return act(&record, Action::EndRanking { epochs });
+        return act(&record, Action::EndRanking(ranking));
     };
-    record = act(&record, Action::LeaseBlock { epochs, block })?;
-    let totals = Box::new(totals(block));
-    act(&record, Action::Ranked { block, totals })
+    record = act(&record, Action::LeaseBlock { ranking, block })?;
+    let ranked = Action::Ranked {
+        ranking,
+        block,
+        totals: Box::new(totals(block)),
+    };
+    act(&record, ranked)
 }
 
 /// Each block's sums are its own, and those of a whole ranking have every block once.
@@ -205,7 +213,7 @@ pub(super) fn is_about(mistake: Mistake, action: &Action) -> bool {
         (mistake, action),
         (Mistake::RankedUnasked, Action::Ranked { .. })
             | (Mistake::AnyCheckpointRanked, Action::BeginRanking { .. })
-            | (Mistake::EarlyConclusion, Action::EndRanking { .. })
+            | (Mistake::EarlyConclusion, Action::EndRanking(_))
     )
 }
 
@@ -217,7 +225,7 @@ pub(super) fn apply_wrongly(record: &Record, tx: &Transaction) -> Result<Record,
     };
     let mut next = record.clone();
     match &tx.action {
-        Action::Ranked { block, totals } => {
+        Action::Ranked { block, totals, .. } => {
             let ranking = next.ranking.as_mut().ok_or(refused)?;
             let found = &mut ranking.blocks[*block as usize];
             let found = found.get_or_insert_default();
@@ -236,7 +244,7 @@ pub(super) fn apply_wrongly(record: &Record, tx: &Transaction) -> Result<Record,
                 blocks: vec![None; blocks as usize],
             });
         }
-        Action::EndRanking { .. } => {
+        Action::EndRanking(_) => {
             let ranking = next.ranking.as_mut().ok_or(refused)?;
             for block in &mut ranking.blocks {
                 block.get_or_insert_default();

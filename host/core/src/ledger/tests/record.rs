@@ -1,6 +1,7 @@
 //! The record as it lies in the register: how large it gets, and what is refused when it is read.
 
 use super::super::*;
+use super::asked::{to_checkpoint, to_lease};
 use super::world::{Budget, Model};
 use crate::graph::{Bucket, Side, SidePartition};
 use crate::loss::LossState;
@@ -53,11 +54,11 @@ fn in_the_middle() -> Record {
     let model = Model::new(3, 3, true, 0, Budget::default());
     let (one, two) = (Token(1), Token(2));
     let mut record = model.found(None, 7);
-    record = act(&record, one, model.join(None)).unwrap();
-    record = act(&record, two, model.join(None)).unwrap();
+    record = act(&record, one, model.join(&record, None)).unwrap();
+    record = act(&record, two, model.join(&record, None)).unwrap();
     record = open(&record, two);
     let bucket = Bucket::new(0, 1);
-    record = act(&record, one, Action::Lease(bucket)).unwrap();
+    record = act(&record, one, to_lease(&record, bucket)).unwrap();
     let settled = |(count, p)| {
         let group = (Side::Lhs, p);
         let from = Partition::default().stamp();
@@ -74,7 +75,7 @@ fn in_the_middle() -> Record {
         ..Settlement::default()
     };
     record = act(&record, one, Action::Settle(Box::new(settlement))).unwrap();
-    act(&record, two, Action::Checkpoint).unwrap()
+    act(&record, two, to_checkpoint(&record)).unwrap()
 }
 
 #[test]
@@ -90,7 +91,7 @@ fn a_large_record_is_small_enough_for_the_register() {
         let groups: Vec<SidePartition> = model.grid.groups().collect();
         for trainer in 0..64_u64 {
             let token = Token(u64::MAX - trainer);
-            let Action::Join(mut join) = model.join(None) else {
+            let Action::Join(mut join) = model.join(&record, None) else {
                 unreachable!()
             };
             join.name = "n".repeat(MAX_NAME);
@@ -101,7 +102,7 @@ fn a_large_record_is_small_enough_for_the_register() {
             }
             let own = [2 * trainer as u32, 2 * trainer as u32 + 1];
             for bucket in own.iter().flat_map(|l| own.map(|r| Bucket::new(*l, r))) {
-                record = act(&record, token, Action::Lease(bucket)).unwrap();
+                record = act(&record, token, to_lease(&record, bucket)).unwrap();
             }
             let trainer = record.trainers.get_mut(&token).unwrap();
             (trainer.last, trainer.files) = (1 << 40, 1 << 40);
@@ -116,7 +117,7 @@ fn a_large_record_is_small_enough_for_the_register() {
             ..LossState::default()
         });
         for _ in 0..MAX_CUTS {
-            record = act(&record, Token(u64::MAX), Action::Checkpoint).unwrap();
+            record = act(&record, Token(u64::MAX), to_checkpoint(&record)).unwrap();
         }
         record.check().unwrap();
         let text = serde_json::to_string(&record).unwrap();

@@ -1,8 +1,10 @@
 //! Why single transactions of trainers are refused, and that they name it.
 
 use super::super::*;
+use super::asked::{to_checkpoint, to_give_up, to_lease};
 use super::world::{Budget, Model};
 use crate::graph::{Bucket, Side};
+use crate::schedule::PassId;
 
 pub(super) const ONE: Token = Token(1);
 pub(super) const TWO: Token = Token(2);
@@ -33,7 +35,7 @@ pub(super) fn open(record: &Record, empty: &[Bucket]) -> Record {
 pub(super) fn opened(model: &Model) -> Record {
     let mut record = model.found(None, 7);
     for token in [ONE, TWO] {
-        record = act(&record, token, model.join(None)).unwrap();
+        record = act(&record, token, model.join(&record, None)).unwrap();
     }
     open(&record, &[])
 }
@@ -42,12 +44,18 @@ pub(super) fn settle(record: &Record, settlement: &Settlement) -> Result<Record,
     act(record, ONE, Action::Settle(Box::new(settlement.clone())))
 }
 
+/// The same, and the first trainer has `bucket`.
+fn leased(model: &Model, bucket: Bucket) -> Record {
+    let record = opened(model);
+    act(&record, ONE, to_lease(&record, bucket)).unwrap()
+}
+
 #[test]
 fn the_first_difference_of_a_trainer_is_named() {
     let model = model();
     let record = model.found(None, 7);
     let refused = |change: fn(&mut Join)| {
-        let Action::Join(mut join) = model.join(None) else {
+        let Action::Join(mut join) = model.join(&record, None) else {
             unreachable!()
         };
         change(&mut join);
@@ -97,17 +105,17 @@ fn the_first_difference_of_a_trainer_is_named() {
 fn a_rank_that_lives_is_taken_until_its_trainer_comes_again() {
     let model = model();
     let mut record = model.found(None, 7);
-    let join = |instead_of| {
-        let Action::Join(mut join) = model.join(instead_of) else {
+    let join = |record: &Record, instead_of| {
+        let Action::Join(mut join) = model.join(record, instead_of) else {
             unreachable!()
         };
         (join.rank, join.name) = (Some(0), "node-a".to_owned());
         Action::Join(join)
     };
-    record = act(&record, ONE, join(None)).unwrap();
-    let refused = act(&record, TWO, join(None)).unwrap_err();
+    record = act(&record, ONE, join(&record, None)).unwrap();
+    let refused = act(&record, TWO, join(&record, None)).unwrap_err();
     assert_eq!(refused.to_string(), "rank 0 is taken by the trainer node-a");
-    record = act(&record, TWO, join(Some(ONE))).unwrap();
+    record = act(&record, TWO, join(&record, Some(ONE))).unwrap();
     assert_eq!(record.trainers.keys().collect::<Vec<_>>(), [&TWO]);
 }
 
@@ -115,7 +123,7 @@ fn a_rank_that_lives_is_taken_until_its_trainer_comes_again() {
 fn a_transaction_counts_once_and_only_after_what_its_trainer_knows() {
     let record = opened(&model());
     let send = |number, after| {
-        let action = Action::Lease(Bucket::new(0, 1));
+        let action = to_lease(&record, Bucket::new(0, 1));
         record.apply(&Transaction {
             token: TWO,
             number,
@@ -158,7 +166,7 @@ fn a_transaction_counts_once_and_only_after_what_its_trainer_knows() {
     );
     let fenced = act(&record, Token(3), Action::Leave).unwrap_err();
     assert_eq!(fenced, Refusal::Fenced { token: Token(3) });
-    let join = act(&record, TWO, model().join(None)).unwrap_err();
+    let join = act(&record, TWO, model().join(&record, None)).unwrap_err();
     assert_eq!(join, Refusal::TokenTaken { token: TWO });
 }
 
@@ -166,7 +174,7 @@ fn a_transaction_counts_once_and_only_after_what_its_trainer_knows() {
 fn a_settlement_replaces_all_partitions_of_its_buckets_and_no_others() {
     let model = model();
     let bucket = Bucket::new(0, 1);
-    let record = act(&opened(&model), ONE, Action::Lease(bucket)).unwrap();
+    let record = leased(&model, bucket);
     let good = model.settlement(&record, ONE, bucket);
     let refused = |change: fn(&mut Settlement)| {
         let mut settlement = good.clone();
@@ -209,7 +217,7 @@ fn a_settlement_replaces_all_partitions_of_its_buckets_and_no_others() {
         refused(|s| s.next = vec![Bucket::new(0, 9)]),
         Refusal::NoBucket { .. }
     ));
-    let held = act(&record, TWO, Action::Lease(Bucket::new(1, 2))).unwrap_err();
+    let held = act(&record, TWO, to_lease(&record, Bucket::new(1, 2))).unwrap_err();
     assert_eq!(
         held,
         Refusal::Held {
@@ -224,7 +232,7 @@ fn a_settlement_replaces_all_partitions_of_its_buckets_and_no_others() {
 fn a_name_of_a_file_is_never_settled_again() {
     let model = model();
     let bucket = Bucket::new(0, 1);
-    let record = act(&opened(&model), ONE, Action::Lease(bucket)).unwrap();
+    let record = leased(&model, bucket);
     let good = model.settlement(&record, ONE, bucket);
     let settled = settle(
         &record,
@@ -250,29 +258,29 @@ fn in_the_first_pass_a_bucket_hangs_on_one_that_was_given_out() {
         tree_init: true,
         ..model()
     };
-    let record = act(&opened(&model), ONE, Action::Lease(Bucket::new(0, 0))).unwrap();
+    let record = leased(&model, Bucket::new(0, 0));
     let bucket = Bucket::new(1, 2);
     assert_eq!(
-        act(&record, TWO, Action::Lease(bucket)).unwrap_err(),
+        act(&record, TWO, to_lease(&record, bucket)).unwrap_err(),
         Refusal::Tree { bucket }
     );
     assert!(
         record.free(TWO).is_empty(),
         "only what has partition 0, which is held"
     );
-    let given_up = act(&record, ONE, Action::GiveUp(vec![Bucket::new(0, 0)])).unwrap();
-    act(&given_up, TWO, Action::Lease(bucket)).unwrap();
+    let given_up = act(&record, ONE, to_give_up(&record, vec![Bucket::new(0, 0)])).unwrap();
+    act(&given_up, TWO, to_lease(&given_up, bucket)).unwrap();
     let trained = model.settlement(&record, ONE, Bucket::new(0, 0));
     let record = settle(&record, &trained).unwrap();
-    act(&record, TWO, Action::Lease(bucket)).unwrap_err();
-    let record = act(&record, TWO, Action::Lease(Bucket::new(0, 2))).unwrap();
-    let record = act(&record, TWO, Action::Lease(bucket)).unwrap();
-    let first = Action::GiveUp(vec![Bucket::new(0, 2)]);
+    act(&record, TWO, to_lease(&record, bucket)).unwrap_err();
+    let record = act(&record, TWO, to_lease(&record, Bucket::new(0, 2))).unwrap();
+    let record = act(&record, TWO, to_lease(&record, bucket)).unwrap();
+    let first = to_give_up(&record, vec![Bucket::new(0, 2)]);
     assert!(matches!(
         act(&record, TWO, first).unwrap_err(),
         Refusal::Tree { .. }
     ));
-    act(&record, TWO, Action::GiveUp(vec![bucket])).unwrap();
+    act(&record, TWO, to_give_up(&record, vec![bucket])).unwrap();
 }
 
 #[test]
@@ -282,15 +290,94 @@ fn buckets_without_edges_are_done_and_connect() {
         ..model()
     };
     let mut record = model.found(None, 7);
-    record = act(&record, ONE, model.join(None)).unwrap();
+    record = act(&record, ONE, model.join(&record, None)).unwrap();
     let grid = (0..9).map(|index| model.grid.bucket(index));
     let empty: Vec<Bucket> = grid.filter(|bucket| bucket.lhs != bucket.rhs).collect();
     record = open(&record, &empty);
     for p in 0..3 {
         let bucket = Bucket::new(p, p);
         assert_eq!(record.free(ONE).first(), Some(&bucket));
-        record = act(&record, ONE, Action::Lease(bucket)).unwrap();
+        record = act(&record, ONE, to_lease(&record, bucket)).unwrap();
         record = settle(&record, &model.settlement(&record, ONE, bucket)).unwrap();
     }
     assert_eq!(record.phase(), Phase::PassDone);
+}
+
+/// Each action names what it was decided on, and changes nothing once that is another one.
+#[test]
+fn what_was_decided_on_another_record_is_refused() {
+    let model = Model {
+        passes: 2,
+        ..model()
+    };
+    let bucket = Bucket::new(0, 1);
+    let record = leased(&model, bucket);
+    let next = PassId {
+        edge_chunk: 1,
+        ..PassId::default()
+    };
+    let settlement = Settlement {
+        pass: next,
+        ..model.settlement(&record, ONE, bucket)
+    };
+    for of_next_pass in [
+        Action::Lease {
+            pass: next,
+            bucket: Bucket::new(2, 2),
+        },
+        Action::GiveUp {
+            pass: next,
+            buckets: vec![bucket],
+        },
+        Action::Settle(Box::new(settlement)),
+        Action::Advance { from: next },
+        Action::Open {
+            pass: next,
+            plan: 1,
+            empty: Vec::new(),
+        },
+        Action::Checkpoint {
+            pass: next,
+            newest: None,
+        },
+    ] {
+        let refused = act(&record, ONE, of_next_pass).unwrap_err();
+        assert!(matches!(refused, Refusal::Pass { .. }), "{refused}");
+    }
+    // A trainer that has written something since it was taken for silent lives.
+    let silent = Silent::of(&record, ONE).unwrap();
+    let spoken = act(&record, ONE, to_give_up(&record, vec![bucket])).unwrap();
+    let last = silent.last + 1;
+    for refused in [
+        act(&spoken, TWO, Action::Revoke(silent)),
+        spoken.order(Order::EvictSilent(silent)),
+    ] {
+        let (token, seen) = (ONE, silent.last);
+        assert_eq!(refused.unwrap_err(), Refusal::Alive { token, last, seen });
+    }
+    spoken
+        .order(Order::EvictSilent(Silent { last, ..silent }))
+        .unwrap();
+    // A checkpoint follows the one that was the newest when it was due, a trainer joins the record that it has checked.
+    let begun = act(&record, ONE, to_checkpoint(&record)).unwrap();
+    let cut = begun.checkpoint_under_way().unwrap().1;
+    let committed = act(&begun, ONE, Action::Committed(cut)).unwrap();
+    let join = |newest, incarnation| {
+        let Action::Join(mut join) = model.join(&record, None) else {
+            unreachable!()
+        };
+        (join.newest, join.incarnation) = (newest, incarnation);
+        act(&committed, Token(3), Action::Join(join))
+    };
+    for refused in [
+        act(&committed, TWO, to_checkpoint(&record)),
+        join(None, committed.incarnation),
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Refusal::Stale(_)), "{refused}");
+    }
+    let refused = join(Some(cut), Token(8)).unwrap_err();
+    assert!(matches!(refused, Refusal::Incarnation { .. }), "{refused}");
+    act(&committed, TWO, to_checkpoint(&committed)).unwrap();
+    join(Some(cut), committed.incarnation).unwrap();
 }

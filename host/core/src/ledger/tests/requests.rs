@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::super::*;
 use super::invariants::standing;
 use super::rankings;
-use super::world::{Flight, Member, Mistake, Model, Stage, Table, World, Writing};
+use super::world::{
+    Budget, Decision, Flight, Member, Mistake, Model, Stage, Table, Thread, World, Writing,
+};
 use crate::graph::Bucket;
 
 /// How a transaction and its answer travel.
@@ -20,19 +22,52 @@ pub(super) enum Mode {
     Doubled,
 }
 
+impl Budget {
+    /// Takes what a transaction costs that travels by `mode`.
+    pub(super) const fn pay(&mut self, mode: Mode) {
+        match mode {
+            Mode::Answered => {}
+            Mode::Unanswered => self.lost -= 1,
+            Mode::Late => self.late -= 1,
+            Mode::Doubled => self.doubled -= 1,
+        }
+    }
+}
+
 impl Model {
-    /// A trainer joins with a new token; its answer comes.
-    pub(super) fn join_now(&self, world: &World, member: usize) -> World {
+    /// A trainer finds the record and joins it at once; its answer comes.
+    pub(super) fn join_now(&self, world: &World, member: usize) -> Option<World> {
+        let Action::Join(join) = self.decide_to_join(world, member)? else {
+            return None;
+        };
+        self.send_join(world, member, join)
+    }
+
+    /// How `member` joins the record that there is now.
+    pub(super) fn decide_to_join(&self, world: &World, member: usize) -> Option<Action> {
+        let record = standing(self, world)?;
+        let Action::Join(mut join) = self.join(record, world.members[member].token) else {
+            return None;
+        };
+        if self.mistake != Some(Mistake::AnyRecordStands) {
+            join.newest = world.newest().map(|manifest| manifest.cut);
+        }
+        Some(Action::Join(join))
+    }
+
+    /// A trainer joins with a new token; none if the record is not the one that it has found.
+    pub(super) fn send_join(&self, world: &World, member: usize, join: Box<Join>) -> Option<World> {
         let mut next = world.clone();
-        let token = world.next_token();
-        let member_of = &mut next.members[member];
-        let earlier = member_of.token.take();
-        *member_of = Member {
-            token: Some(token),
+        next.members[member] = Member {
+            token: Some(world.next_token()),
             ..Member::default()
         };
-        self.send(&next, member, self.join(earlier), Mode::Answered)
-            .unwrap_or(next)
+        let decision = Decision {
+            thread: Thread::Training,
+            action: Action::Join(join),
+            listed: Vec::new(),
+        };
+        self.send(&next, member, decision, Mode::Answered)
     }
 
     /// A transaction of `member`; none if the record refuses it without telling the trainer anything new.
@@ -40,9 +75,10 @@ impl Model {
         &self,
         world: &World,
         member: usize,
-        action: Action,
+        decision: Decision,
         mode: Mode,
     ) -> Option<World> {
+        let Decision { action, listed, .. } = decision;
         let mut next = world.clone();
         let record = world.register.as_ref()?;
         let from = &mut next.members[member];
@@ -66,11 +102,16 @@ impl Model {
             }
             Err(_) => return None,
         };
-        let action = transaction.action;
-        if action == Action::Checkpoint {
-            let listed = world.disk.keys().copied().collect();
-            from.cutting = Some((listed, Arc::clone(&to)));
+        if let Action::Checkpoint { newest, .. } = transaction.action {
+            from.cutting = to.checkpoints.cuts.last().map(|cut| Writing {
+                cut: *cut,
+                record: Arc::clone(&to),
+                listed,
+                before: newest,
+                stage: Stage::Begun,
+            });
         }
+        let action = transaction.action;
         if mode != Mode::Late {
             next.watch(self, record, &transaction.token, &action);
             next.register = Some(Arc::clone(&to));
@@ -152,8 +193,9 @@ impl Model {
         of.after = number;
         (of.waiting, of.missed) = (None, None);
         match action {
-            Action::Lease(bucket) => {
+            Action::Lease { pass, bucket } => {
                 of.leases.push(*bucket);
+                of.pass = pass.edge_chunk;
                 self.load(world, member, &record);
             }
             Action::Settle(settlement) => {
@@ -171,7 +213,7 @@ impl Model {
                 }
                 self.load(world, member, &record);
             }
-            Action::GiveUp(buckets) => {
+            Action::GiveUp { buckets, .. } => {
                 of.leases.retain(|lease| !buckets.contains(lease));
                 // It may have trained one since it took this for lost: the file is nobody's, and its copies are read anew.
                 let is_of =
@@ -187,18 +229,10 @@ impl Model {
             }
             Action::Leave | Action::LeaveSaved => of.forget(),
             Action::LeaseBlock { block, .. } => of.block = Some(*block),
-            Action::GiveUpBlock(_) | Action::Ranked { .. } => of.block = None,
-            Action::Checkpoint => {
+            Action::GiveUpBlock { .. } | Action::Ranked { .. } => of.block = None,
+            Action::Checkpoint { .. } => {
                 // Another trainer may have written since: the cut is what this one has sent.
-                of.writing = of.cutting.take().map(|(listed, record)| {
-                    let cut = *record.checkpoints.cuts.last().unwrap();
-                    Writing {
-                        cut,
-                        record,
-                        listed,
-                        stage: Stage::Begun,
-                    }
-                });
+                of.writing = of.cutting.take();
             }
             Action::Committed(_) => {
                 if let Some(writing) = &mut of.writing {
@@ -213,10 +247,9 @@ impl Model {
     fn load(&self, world: &mut World, member: usize, record: &Record) {
         let stands = standing(self, world).is_some();
         let of = &mut world.members[member];
-        of.pass = match of.leases.is_empty() {
-            true => 0,
-            false => record.work.pass.edge_chunk,
-        };
+        if of.leases.is_empty() {
+            of.pass = 0;
+        }
         let groups = of.leases.iter().flat_map(|bucket| self.grid.needs(*bucket));
         let held: Vec<usize> = groups
             .filter_map(|group| self.grid.group_index(group))
@@ -273,7 +306,15 @@ impl Model {
                 next.work.partitions[index] = record.work.partitions[index].clone();
                 Ok(next)
             }
-            (Some(Mistake::NobodyHolds), Action::Lease(bucket)) => {
+            (Some(Mistake::LeaseOfAnyPass), Action::Lease { bucket, .. }) => {
+                let pass = record.work.pass;
+                let bucket = *bucket;
+                record.apply(&Transaction {
+                    action: Action::Lease { pass, bucket },
+                    ..transaction.clone()
+                })
+            }
+            (Some(Mistake::NobodyHolds), Action::Lease { bucket, .. }) => {
                 let to_do = record.state(*bucket) == Some(BucketState::ToDo);
                 let trainer = changed
                     .trainers
@@ -288,7 +329,7 @@ impl Model {
                 Ok(changed)
             }
             (Some(Mistake::LeasesStay), Action::Revoke(other)) => {
-                changed.trainers.remove(other);
+                changed.trainers.remove(&other.token);
                 Ok(changed)
             }
             (Some(Mistake::EarlyAdvance), Action::Advance { .. }) => {

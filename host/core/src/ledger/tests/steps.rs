@@ -7,21 +7,28 @@ use stateright::Property;
 use super::super::*;
 use super::rankings::Part;
 use super::requests::Mode;
-use super::world::{Manifest, Mistake, Model, Stage, World};
+use super::world::{Decision, Manifest, Mistake, Model, Stage, Thread, World};
 use super::{canonical, invariants};
 use crate::graph::{Bucket, SidePartition};
+use crate::schedule::PassId;
 
 /// A step.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
-    /// A trainer writes to the register.
+    /// A trainer decides and writes to the register at once.
     Send(usize, Request, Mode),
+    /// A trainer decides, and stands still before it writes.
+    Decide(usize, Request),
+    /// A trainer that stood still writes what it had decided on.
+    Act(usize, Mode),
     /// A trainer that has got no answer reads the register.
     ReadAgain(usize),
     /// Another trainer reads the register, and finds its entry changed.
     Look(usize),
     /// A trainer that does not take part, or no more, joins.
     Join(usize),
+    /// The same, but it stands still after it has found the record.
+    DecideToJoin(usize),
     /// A trainer trains a bucket and writes its partitions.
     Train(usize),
     /// A trainer writes the manifest of its checkpoint.
@@ -46,6 +53,37 @@ pub(super) enum Request {
     Checkpoint,
     Committed(Cut),
     Ranking(Part),
+}
+
+impl Request {
+    /// The thread of a trainer that asks for it.
+    const fn thread(&self) -> Thread {
+        match self {
+            Self::Settle(_) => Thread::Storage,
+            Self::Revoke(_) => Thread::Watch,
+            _ => Thread::Training,
+        }
+    }
+
+    /// Whether others do it if this trainer does not.
+    const fn is_anybodys(&self) -> bool {
+        matches!(
+            self,
+            Self::Open | Self::Advance | Self::Revoke(_) | Self::Ranking(Part::Begin | Part::End)
+        )
+    }
+}
+
+/// As [`Request::is_anybodys`].
+const fn is_anybodys(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::Open { .. }
+            | Action::Advance { .. }
+            | Action::Revoke(_)
+            | Action::BeginRanking { .. }
+            | Action::EndRanking(_)
+    )
 }
 
 impl stateright::Model for Model {
@@ -99,7 +137,10 @@ impl Model {
             return;
         };
         if !of.is_member() {
-            return steps.push(Step::Join(member));
+            return match of.decided {
+                Some(_) => steps.push(Step::Act(member, Mode::Answered)),
+                None => self.ways_to_join(world, member, steps),
+            };
         }
         if of.waiting.is_some() {
             return steps.push(Step::ReadAgain(member));
@@ -107,10 +148,24 @@ impl Model {
         if self.may_learn(world, member) {
             steps.push(Step::Look(member));
         }
+        let still = of.decided.as_ref().map(|decision| decision.thread);
         for request in self.requests(world, member, record) {
-            for mode in self.modes(world, &request) {
+            if still == Some(request.thread()) {
+                continue;
+            }
+            if still.is_none() && world.budget.paused > 0 {
+                steps.push(Step::Decide(member, request.clone()));
+            }
+            for mode in self.modes(world, request.is_anybodys()) {
                 steps.push(Step::Send(member, request.clone(), mode));
             }
+        }
+        if let Some(Decision { action, .. }) = &of.decided {
+            let modes = self.modes(world, is_anybodys(action)).into_iter();
+            steps.extend(modes.map(|mode| Step::Act(member, mode)));
+        }
+        if still == Some(Thread::Training) {
+            return;
         }
         if of.trained.is_none() && !of.leases.is_empty() {
             steps.push(Step::Train(member));
@@ -119,6 +174,16 @@ impl Model {
             Some(Stage::Begun) => steps.push(Step::WriteManifest(member)),
             Some(Stage::Committed) if self.collects => steps.push(Step::Collect(member)),
             _ => {}
+        }
+    }
+
+    fn ways_to_join(&self, world: &World, member: usize, steps: &mut Vec<Step>) {
+        // One that finds a record that does not stand makes a new one first.
+        if invariants::standing(self, world).is_some() {
+            steps.push(Step::Join(member));
+            if world.budget.paused > 0 {
+                steps.push(Step::DecideToJoin(member));
+            }
         }
     }
 
@@ -194,15 +259,10 @@ impl Model {
             .into_iter()
     }
 
-    fn modes(&self, world: &World, request: &Request) -> Vec<Mode> {
+    /// How a transaction may travel; one that is anybody's is repeated by others if it is lost.
+    fn modes(&self, world: &World, is_anybodys: bool) -> Vec<Mode> {
         let mut modes = vec![Mode::Answered];
-        if matches!(
-            request,
-            Request::Open
-                | Request::Advance
-                | Request::Revoke(_)
-                | Request::Ranking(Part::Begin | Part::End)
-        ) {
+        if is_anybodys {
             return modes;
         }
         let flies = world.flight.is_some();
@@ -219,9 +279,28 @@ impl Model {
     pub(super) fn step(&self, world: &World, step: Step) -> Option<World> {
         match step {
             Step::Send(member, request, mode) => self.request(world, member, request, mode),
+            Step::Decide(member, request) => {
+                let mut next = world.clone();
+                next.budget.paused -= 1;
+                let decision = self.decide(&mut next, member, request)?;
+                next.members[member].decided = Some(decision);
+                Some(next)
+            }
+            Step::Act(member, mode) => self.act(world, member, mode),
             Step::ReadAgain(member) => self.read_again(world, member),
             Step::Look(member) => self.look(world, member),
-            Step::Join(member) => Some(self.join_now(world, member)),
+            Step::Join(member) => self.join_now(world, member),
+            Step::DecideToJoin(member) => {
+                let mut next = world.clone();
+                next.budget.paused -= 1;
+                let action = self.decide_to_join(world, member)?;
+                next.members[member].decided = Some(Decision {
+                    thread: Thread::Training,
+                    action,
+                    listed: Vec::new(),
+                });
+                Some(next)
+            }
             Step::Train(member) => self.train(world, member),
             Step::WriteManifest(member) => self.write_manifest(world, member),
             Step::Collect(member) => self.collect(world, member),
@@ -235,16 +314,37 @@ impl Model {
         }
     }
 
+    /// A decision and its transaction, between which nothing happens.
     fn request(&self, world: &World, member: usize, request: Request, mode: Mode) -> Option<World> {
-        let record = world.register.as_ref()?;
         let mut next = world.clone();
-        let (budget, member_of) = (&mut next.budget, &world.members[member]);
-        match mode {
-            Mode::Answered => {}
-            Mode::Unanswered => budget.lost -= 1,
-            Mode::Late => budget.late -= 1,
-            Mode::Doubled => budget.doubled -= 1,
+        next.budget.pay(mode);
+        let decision = self.decide(&mut next, member, request)?;
+        self.send(&next, member, decision, mode)
+    }
+
+    /// The transaction of what `member` decided on earlier. Where it is refused, the trainer decides anew.
+    fn act(&self, world: &World, member: usize, mode: Mode) -> Option<World> {
+        let mut next = world.clone();
+        let decision = next.members[member].decided.take()?;
+        if let Action::Join(join) = &decision.action {
+            return self.send_join(&next, member, join.clone()).or(Some(next));
         }
+        let mut paid = next.clone();
+        paid.budget.pay(mode);
+        self.send(&paid, member, decision, mode).or(Some(next))
+    }
+
+    /// What `member` asks for, by the record as it is now.
+    fn decide(&self, world: &mut World, member: usize, request: Request) -> Option<Decision> {
+        let record = world.register.clone()?;
+        let newest = world.newest().map(|manifest| manifest.cut);
+        let thread = request.thread();
+        let listed = match request {
+            Request::Checkpoint => world.disk.keys().copied().collect(),
+            _ => Vec::new(),
+        };
+        let of = &world.members[member];
+        let budget = &mut world.budget;
         let pass = record.work.pass;
         let action = match request {
             Request::Open => Action::Open {
@@ -253,16 +353,17 @@ impl Model {
                 empty: Vec::new(),
             },
             Request::Advance => Action::Advance { from: pass },
-            Request::Ranking(part) => self.ranking_action(budget, record, member_of, part)?,
-            Request::Lease(bucket) => Action::Lease(bucket),
+            Request::Ranking(part) => self.ranking_action(budget, &record, of, part)?,
+            Request::Lease(bucket) => Action::Lease { pass, bucket },
             Request::Settle(bucket) => {
-                let mut settlement = world.members[member].trained.clone()?;
+                let mut settlement = of.trained.clone()?;
                 settlement.next = bucket.into_iter().collect();
                 Action::Settle(Box::new(settlement))
             }
             Request::GiveUp(bucket) => {
                 budget.given_up -= 1;
-                Action::GiveUp(vec![bucket])
+                let buckets = vec![bucket];
+                Action::GiveUp { pass, buckets }
             }
             Request::Leave => {
                 budget.left -= 1;
@@ -271,16 +372,29 @@ impl Model {
             Request::Revoke(token) => {
                 let mut lives = world.members.iter().filter(|m| m.is_member());
                 budget.evictions -= u8::from(lives.any(|m| m.token == Some(token)));
-                Action::Revoke(token)
+                Action::Revoke(Silent::of(&record, token)?)
             }
             Request::Checkpoint => {
                 // The one that a ranking waits for is free.
                 budget.checkpoints = budget.checkpoints.saturating_sub(1);
-                Action::Checkpoint
+                Action::Checkpoint {
+                    pass,
+                    newest: match self.mistake {
+                        // As if it went with whatever there is.
+                        Some(Mistake::CheckpointOfAnyRecord | Mistake::AnyRecordStands) => {
+                            record.checkpoints.base
+                        }
+                        _ => newest,
+                    },
+                }
             }
             Request::Committed(cut) => Action::Committed(cut),
         };
-        self.send(&next, member, action, mode)
+        Some(Decision {
+            thread,
+            action,
+            listed,
+        })
     }
 
     /// Trains the oldest lease into copies of its tables, and writes them as files with new names.
@@ -316,7 +430,12 @@ impl Model {
                 files,
             });
         }
+        let pass = PassId {
+            edge_chunk: of.pass,
+            ..PassId::default()
+        };
         of.trained = Some(Settlement {
+            pass,
             buckets: vec![bucket],
             partitions,
             ..Settlement::default()
@@ -358,13 +477,15 @@ impl Model {
         let mut next = world.clone();
         let writing = next.members[member].writing.take()?;
         let groups: Vec<SidePartition> = self.grid.groups().collect();
-        for (index, id) in writing.listed {
+        for &(index, id) in &writing.listed {
             let group = groups[index];
+            // Manifests that others have written since it does not know of.
             let kept = |manifest: &Manifest| {
-                manifest.work.partitions[index]
-                    .files
-                    .iter()
-                    .any(|f| f.id == id)
+                [Some(writing.cut), writing.before].contains(&Some(manifest.cut))
+                    && manifest.work.partitions[index]
+                        .files
+                        .iter()
+                        .any(|f| f.id == id)
             };
             let is_garbage = match self.mistake {
                 Some(Mistake::EagerCollection) => !world.register.as_ref()?.names(group, 0, id),

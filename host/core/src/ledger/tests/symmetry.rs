@@ -188,21 +188,26 @@ impl Places<'_> {
             .trained
             .iter_mut()
             .for_each(|trained| self.settlement(trained));
-        for (_, action) in member.waiting.iter_mut().chain(&mut member.missed) {
+        let asked = member.waiting.iter_mut().chain(&mut member.missed);
+        let decided = member.decided.iter_mut();
+        for action in asked
+            .map(|(_, action)| action)
+            .chain(decided.map(|decision| &mut decision.action))
+        {
             match action {
-                Action::Lease(bucket) => self.bucket(bucket),
-                Action::GiveUp(buckets) => buckets.iter_mut().for_each(|b| self.bucket(b)),
+                Action::Lease { bucket, .. } => self.bucket(bucket),
+                Action::GiveUp { buckets, .. } => {
+                    buckets.iter_mut().for_each(|b| self.bucket(b));
+                }
                 Action::Settle(settlement) => self.settlement(settlement),
                 _ => {}
             }
         }
-        if let Some((listed, record)) = &mut member.cutting {
-            listed
-                .iter_mut()
-                .for_each(|name| name.0 = self.index(name.0));
-            self.record(Arc::make_mut(record));
+        for name in member.decided.iter_mut().flat_map(|d| &mut d.listed) {
+            name.0 = self.index(name.0);
         }
-        if let Some(writing) = &mut member.writing {
+        let writings = [&mut member.cutting, &mut member.writing];
+        for writing in writings.into_iter().flatten() {
             writing
                 .listed
                 .iter_mut()

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::turns::Rounds;
 use super::super::*;
+use super::asked::to_lease;
 use super::world::{Budget, Model};
 use crate::graph::{Bucket, SidePartition};
 
@@ -25,7 +26,7 @@ pub(super) fn opened(lhs: u32, rhs: u32, shared: bool, tree_init: bool, trainers
     model.tree_init = tree_init;
     let mut record = model.found(None, 7);
     for token in (1..=trainers).map(Token) {
-        record = act(&record, token, model.join(None));
+        record = act(&record, token, model.join(&record, None));
     }
     let open = Action::Open {
         pass: record.work.pass,
@@ -96,7 +97,7 @@ fn what_is_held_comes_first_and_what_would_leave_others_over_never() {
     for token in 1..=4 {
         let bucket = turn(&record, token)[0];
         assert!(first.contains(&bucket));
-        record = act(&record, Token(token), Action::Lease(bucket));
+        record = act(&record, Token(token), to_lease(&record, bucket));
         first.retain(|b| *b != bucket && *b != mirror(bucket));
         let held: BTreeSet<SidePartition> = record.grid().needs(bucket).collect();
         let rest = turn(&record, token);
@@ -122,7 +123,7 @@ fn nobody_waits_where_nobody_trains_nor_where_partitions_are_plenty() {
     let held = act(
         &record,
         Token(2),
-        Action::Lease(record.in_turn(Token(2), &late)[0]),
+        to_lease(&record, record.in_turn(Token(2), &late)[0]),
     );
     let waits = held
         .free(Token(1))
@@ -143,7 +144,7 @@ fn a_tree_grows_by_a_partition_with_each_bucket() {
         let free = record.free(Token(1));
         let first = record.in_turn(Token(1), &free);
         assert!(first.iter().all(|b| b.lhs != b.rhs), "{first:?}");
-        record = act(&record, Token(1), Action::Lease(first[0]));
+        record = act(&record, Token(1), to_lease(&record, first[0]));
         let free = record.free(Token(1));
         assert!(free.contains(&mirror(first[0])));
         let second = record.in_turn(Token(1), &free);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::walks::{Pair, Walks};
 use super::super::*;
+use super::asked::{to_give_up, to_lease};
 use super::turns::{act, opened};
 use crate::graph::Bucket;
 
@@ -75,7 +76,7 @@ fn whoever_takes_something_else_ends_all_walks() {
     assert_eq!(first[0], Bucket::new(first[1].rhs, first[1].lhs));
     // Whoever begins takes the first walk, and the next one the second.
     assert_eq!(turn(&record, Token(2)), first);
-    let begun = act(&record, Token(2), Action::Lease(first[0]));
+    let begun = act(&record, Token(2), to_lease(&record, first[0]));
     assert!(turn(&begun, Token(2)).contains(&first[1]));
     let second = turn(&begun, Token(1));
     assert_eq!(second.len(), 2);
@@ -83,10 +84,10 @@ fn whoever_takes_something_else_ends_all_walks() {
     let other = begun.free(Token(1)).into_iter().find(|bucket| {
         bucket.lhs != bucket.rhs && !first.contains(bucket) && !second.contains(bucket)
     });
-    let astray = act(&begun, Token(1), Action::Lease(other.unwrap()));
+    let astray = act(&begun, Token(1), to_lease(&begun, other.unwrap()));
     assert_eq!(turn(&astray, Token(2)), [first[1]]);
     // The mirror image comes first still; whoever has none takes anything.
-    let settled = act(&astray, Token(2), Action::GiveUp(vec![first[0]]));
+    let settled = act(&astray, Token(2), to_give_up(&astray, vec![first[0]]));
     assert_eq!(turn(&settled, Token(2)), settled.free(Token(2)));
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Budget {
     pub(super) left: u8,
     /// Checkpoints that begin. No fault, but as costly.
     pub(super) checkpoints: u8,
+    /// A trainer stands still between a decision and its transaction, while anything else happens.
+    pub(super) paused: u8,
 }
 
 /// A ledger with a mistake that the invariants must find.
@@ -68,6 +70,8 @@ pub(super) enum Mistake {
     AnyCheckpointRanked,
     /// Conclusions are drawn before every block is ranked.
     EarlyConclusion,
+    /// A bucket is leased in whatever pass the run is.
+    LeaseOfAnyPass,
 }
 
 /// What is modelled.
@@ -115,6 +119,8 @@ pub(super) struct Writing {
     pub(super) record: Arc<Record>,
     /// Files that were there before.
     pub(super) listed: Vec<Name>,
+    /// The manifest that it follows.
+    pub(super) before: Option<Cut>,
     pub(super) stage: Stage,
 }
 
@@ -132,6 +138,24 @@ pub(super) struct Table {
     pub(super) content: Content,
 }
 
+/// A thread of a trainer: each takes one decision at a time, and carries it out before the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Thread {
+    Training,
+    Storage,
+    Watch,
+}
+
+/// A decision whose transaction is still to come.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Decision {
+    /// Who has taken it.
+    pub(super) thread: Thread,
+    pub(super) action: Action,
+    /// Files that were there: for a checkpoint.
+    pub(super) listed: Vec<Name>,
+}
+
 /// A trainer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Member {
@@ -145,18 +169,20 @@ pub(super) struct Member {
     pub(super) waiting: Option<(u64, Action)>,
     /// A transaction that was taken for lost, though it may still arrive.
     pub(super) missed: Option<(u64, Action)>,
+    /// What one of its threads has decided on and not asked for yet.
+    pub(super) decided: Option<Decision>,
     pub(super) leases: Vec<Bucket>,
     /// The block of a ranking that it has.
     pub(super) block: Option<u32>,
-    /// The pass that the leases are of, as an edge chunk.
+    /// The pass that the trainer takes its leases to be of, as an edge chunk.
     pub(super) pass: u32,
     pub(super) tables: BTreeMap<usize, Table>,
     /// What is trained and written, but not settled.
     pub(super) trained: Option<Settlement>,
     /// Files that it has named.
     pub(super) files: u64,
-    /// Files that were there before the checkpoint that it asked for last, and the record that this makes.
-    pub(super) cutting: Option<(Vec<Name>, Arc<Record>)>,
+    /// The checkpoint that it asked for last, before it knows whether it has begun.
+    pub(super) cutting: Option<Writing>,
     pub(super) writing: Option<Writing>,
 }
 
@@ -217,12 +243,15 @@ impl Model {
         }
     }
 
-    pub(super) fn join(&self, instead_of: Option<Token>) -> Action {
+    /// Joins `record`, which was found to go with its own checkpoint.
+    pub(super) fn join(&self, record: &Record, instead_of: Option<Token>) -> Action {
         Action::Join(Box::new(Join {
             terms: self.terms(),
             name: String::new(),
             rank: None,
             instead_of,
+            incarnation: record.incarnation,
+            newest: record.checkpoints.base,
         }))
     }
 
@@ -253,7 +282,8 @@ impl Model {
         };
         for _ in 0..self.trainers {
             let member = world.members.iter().position(|m| !m.is_member()).unwrap();
-            world = super::canonical::of(self, self.join_now(&world, member));
+            let joined = self.join_now(&world, member);
+            world = super::canonical::of(self, joined.expect("the record stands"));
         }
         world
     }
@@ -274,6 +304,7 @@ impl Model {
             Settled { group, from, files }
         };
         Settlement {
+            pass: record.work.pass,
             buckets: vec![bucket],
             partitions: self.grid.needs(bucket).map(settled).collect(),
             ..Settlement::default()
@@ -319,29 +350,42 @@ pub(super) fn hash_record(record: &Record, state: &mut impl Hasher) {
     super::rankings::hash(record, state);
 }
 
-fn hash_action(action: &(u64, Action), state: &mut impl Hasher) {
-    action.0.hash(state);
-    match &action.1 {
-        Action::Join(_) => 0.hash(state),
-        Action::Lease(bucket) => (1, bucket).hash(state),
-        Action::Settle(s) => (2, &s.buckets, &s.next).hash(state),
-        Action::GiveUp(buckets) => (3, buckets).hash(state),
-        Action::Leave | Action::LeaveSaved => 4.hash(state),
-        Action::Checkpoint => 5.hash(state),
-        Action::Committed(cut) => (6, cut).hash(state),
-        Action::Revoke(token) => (7, token).hash(state),
-        _ => 8.hash(state),
+fn hash_action(action: &Action, state: &mut impl Hasher) {
+    std::mem::discriminant(action).hash(state);
+    match action {
+        Action::Join(join) => (join.instead_of, join.incarnation, join.newest).hash(state),
+        Action::Open { pass, .. } | Action::Advance { from: pass } => pass.hash(state),
+        Action::Lease { pass, bucket } => (pass, bucket).hash(state),
+        Action::Settle(s) => (&s.pass, &s.buckets, &s.next).hash(state),
+        Action::GiveUp { pass, buckets } => (pass, buckets).hash(state),
+        Action::Checkpoint { pass, newest } => (pass, newest).hash(state),
+        Action::Committed(cut) => cut.hash(state),
+        Action::Revoke(silent) => (silent.token, silent.last).hash(state),
+        Action::BeginRanking {
+            epochs, version, ..
+        } => (epochs, version).hash(state),
+        Action::LeaseBlock { ranking, block }
+        | Action::GiveUpBlock { ranking, block }
+        | Action::Ranked { ranking, block, .. } => (ranking, block).hash(state),
+        Action::EndRanking(ranking) => ranking.hash(state),
+        Action::Leave | Action::LeaveSaved | Action::Stop => {}
     }
 }
 
 impl Hash for Member {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.token, self.after, self.number, self.files).hash(state);
-        for action in [&self.waiting, &self.missed] {
-            match action {
-                Some(action) => hash_action(action, state),
-                None => 9.hash(state),
+        for asked in [&self.waiting, &self.missed] {
+            asked.is_some().hash(state);
+            if let Some((number, action)) = asked {
+                number.hash(state);
+                hash_action(action, state);
             }
+        }
+        self.decided.is_some().hash(state);
+        if let Some(decision) = &self.decided {
+            (decision.thread, &decision.listed).hash(state);
+            hash_action(&decision.action, state);
         }
         (&self.leases, self.pass, &self.tables, self.block).hash(state);
         if let Some(trained) = &self.trained {
@@ -350,12 +394,8 @@ impl Hash for Member {
                 (settled.group, settled.from, settled.files.first()).hash(state);
             }
         }
-        if let Some((listed, record)) = &self.cutting {
-            listed.hash(state);
-            hash_record(record, state);
-        }
-        if let Some(writing) = &self.writing {
-            (writing.cut, &writing.listed, writing.stage).hash(state);
+        for writing in [&self.cutting, &self.writing].into_iter().flatten() {
+            (writing.cut, &writing.listed, writing.before, writing.stage).hash(state);
             hash_record(&writing.record, state);
         }
     }

@@ -115,11 +115,14 @@ fn joined(wire: &Arc<Wire>, token: u64) -> Ledger {
         let record = Record::found(founding).unwrap();
         assert!(ledger.found(None, &record).unwrap());
     }
+    let record = ledger.seen().expect("a record");
     let join = Join {
         terms: terms(),
         name: token.to_string(),
         rank: None,
         instead_of: None,
+        incarnation: record.incarnation(),
+        newest: None,
     };
     ledger.submit(Action::Join(Box::new(join))).unwrap();
     ledger
@@ -136,6 +139,12 @@ fn two() -> (Arc<Wire>, Ledger, Ledger) {
     };
     one.submit(open).unwrap();
     (wire, one, two)
+}
+
+/// A lease of the first pass.
+fn lease(bucket: Bucket) -> Action {
+    let pass = PassId::default();
+    Action::Lease { pass, bucket }
 }
 
 const GROUP: SidePartition = (Side::Lhs, 0);
@@ -167,7 +176,7 @@ fn settlement(ledger: &Ledger, bucket: Bucket) -> Settlement {
 fn a_copy_is_of_what_was_settled_and_not_of_what_others_settled_since() {
     let (wire, one, two) = two();
     let bucket = Bucket::new(0, 0);
-    one.submit(Action::Lease(bucket)).unwrap();
+    one.submit(lease(bucket)).unwrap();
     let settled = settlement(&one, bucket);
     let expected = settled.partitions[0].stamp();
     let again = move |_: &Wire| {
@@ -193,7 +202,7 @@ fn a_copy_is_of_what_was_settled_and_not_of_what_others_settled_since() {
 fn a_copy_is_current_though_another_thread_sees_its_settlement_first() {
     let (wire, one, _two) = two();
     let bucket = Bucket::new(0, 0);
-    one.submit(Action::Lease(bucket)).unwrap();
+    one.submit(lease(bucket)).unwrap();
     one.loaded(GROUP, one.partition(GROUP).stamp());
     let settled = settlement(&one, bucket);
     let one = Arc::new(one);
@@ -209,6 +218,30 @@ fn a_copy_is_current_though_another_thread_sees_its_settlement_first() {
     assert!(was_current.load(Ordering::Relaxed) && one.is_current(GROUP));
 }
 
+/// A trainer chooses a bucket and stands still. Meanwhile others end the pass and open the next one, in which the bucket
+/// is free again.
+#[test]
+fn a_bucket_of_a_pass_that_has_ended_is_not_leased() {
+    let (wire, one, two) = two();
+    let record = two.refresh().unwrap().unwrap();
+    let mut work = record.work().clone();
+    work.pass.edge_chunk += 1;
+    let mut text = serde_json::to_value(&*record).unwrap();
+    text["work"] = serde_json::to_value(&work).unwrap();
+    text["terms"]["extent"]["edge_chunks"] = 2.into();
+    let value = serde_json::to_vec(&text).unwrap();
+    let revision = wire.value.lock().unwrap().0;
+    wire.write(Some(revision), &value, "two").unwrap();
+    let refused = one.submit(lease(Bucket::new(0, 0)));
+    let is_refused = matches!(refused, Err(Denied::Refused(Refusal::Pass { .. })));
+    assert!(is_refused, "{refused:?}");
+    let next = Action::Lease {
+        pass: work.pass,
+        bucket: Bucket::new(0, 0),
+    };
+    one.submit(next).unwrap();
+}
+
 /// Of several that were given up, the first to arrive is the one that the register takes.
 #[test]
 fn what_was_given_up_may_still_arrive() {
@@ -218,11 +251,15 @@ fn what_was_given_up_may_still_arrive() {
         let tries = AtomicU64::new(0);
         // It has a reason once, and none any more when it is tried again.
         let wanted = || tries.fetch_add(1, Ordering::Relaxed) == 0;
-        let given_up = one.submit_while(Action::GiveUp(Vec::new()), &wanted);
+        let nothing = Action::GiveUp {
+            pass: PassId::default(),
+            buckets: Vec::new(),
+        };
+        let given_up = one.submit_while(nothing, &wanted);
         assert!(matches!(given_up, Err(Denied::GivenUp)), "{given_up:?}");
     }
     wire.deliver();
-    one.submit(Action::Lease(Bucket::new(0, 0))).unwrap();
+    one.submit(lease(Bucket::new(0, 0))).unwrap();
     let record = two.refresh().unwrap().unwrap();
     assert_eq!(record.trainers()[&one.token()].leases, [Bucket::new(0, 0)]);
     one.refresh().unwrap();

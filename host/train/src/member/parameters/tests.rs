@@ -138,12 +138,14 @@ impl Trainer {
         );
         let patience = Duration::from_secs(5);
         let ledger = Ledger::new(register, Arc::clone(&live), Token(token), patience);
-        ledger.refresh().unwrap();
+        let record = ledger.refresh().unwrap().expect("a record");
         let join = Join {
             terms: terms(),
             name: token.to_string(),
             rank: None,
             instead_of: None,
+            incarnation: record.incarnation(),
+            newest: None,
         };
         ledger.submit(Action::Join(Box::new(join))).unwrap();
         let (ledger, params) = (Arc::new(ledger), params());
