@@ -17,6 +17,7 @@ mod crash;
 mod device;
 mod documents;
 mod first_run;
+mod formulas;
 mod golden;
 mod growth;
 mod hostile_plugins;

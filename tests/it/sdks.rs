@@ -230,7 +230,7 @@ d: no test has provided anything in it
 ";
 
 /// Whether there is a C compiler; says so where there is none.
-fn clang() -> bool {
+pub(crate) fn clang() -> bool {
     let found = Command::new("clang").arg("--version").output().is_ok();
     if !found {
         eprintln!("skipped: there is no clang");
@@ -245,7 +245,7 @@ fn folder(sdk: &str) -> PathBuf {
 }
 
 /// What a script prints that has the SDK for JavaScript beside it; nothing where there is no Node.
-fn in_node(script: &str) -> Option<String> {
+pub(crate) fn in_node(script: &str) -> Option<String> {
     if Command::new("node").arg("--version").output().is_err() {
         eprintln!("skipped: there is no node");
         return None;
@@ -263,7 +263,7 @@ fn in_node(script: &str) -> Option<String> {
 }
 
 /// What a script prints that imports the SDK for Python.
-fn in_python(script: &str) -> String {
+pub(crate) fn in_python(script: &str) -> String {
     let mut python = Command::new("python3");
     python
         .args(["-B", "-c", script])

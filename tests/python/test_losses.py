@@ -156,6 +156,10 @@ def test_what_they_do_wrong_is_told_with_its_line(graph: Keys) -> None:
         return scores.positive if scores.positive > 0 else -scores.positive
 
     @pbg_host.loss
+    def compares(scores: Any) -> Any:
+        return scores.positive if scores.positive == 0 else -scores.positive
+
+    @pbg_host.loss
     def long(scores: Any) -> Any:
         total = scores.positive
         for step in range(2000):
@@ -165,10 +169,13 @@ def test_what_they_do_wrong_is_told_with_its_line(graph: Keys) -> None:
     for loss, said in (
         (fails, r"ValueError: no such thing \(test_losses.py, line \d+, in fails\)"),
         (decides, "scores are not known while the formula is written down"),
+        (compares, "scores are not known while the formula is written down"),
         (long, "nodes"),
         (pbg_host.loss(lambda scores: scores.negatives, name="odd"), "one number per positive"),
         (pbg_host.loss(lambda scores: 1.0, name="one"), "one number per positive"),
         (pbg_host.loss(lambda scores: (1 / scores.positive), name="div"), "finite: zeros"),
+        (pbg_host.loss(lambda scores: scores.positive, name="up"), "direction: the loss rises with the score"),
+        (pbg_host.loss(lambda scores: -scores.positive, name="half"), "no gradient reaches the negatives"),
     ):
         with pytest.raises(pbg_host.PluginError, match=said):
             pbg_host.check_loss(loss)

@@ -1,5 +1,6 @@
 //! The promises of a loss.
 
+mod direction;
 mod update;
 
 use std::num::NonZeroU32;
@@ -10,6 +11,7 @@ use pbg_core::strategy::{Loss, LossWorker, MASKED, Scores, StrategyError};
 
 use crate::finding::Report;
 use crate::timing::{Timing, time};
+use direction::Directions;
 
 /// What is to be known of a loss that is a formula; nothing of one that is code.
 #[derive(Clone, Debug, Default)]
@@ -56,12 +58,20 @@ struct Found {
 pub fn check_loss(loss: &dyn Loss, formula: &Formula) -> Report {
     let mut report = Report::default();
     check_rows(&mut report, loss.worker().as_mut(), formula);
-    if report.broken() == 0
-        && let Some(every) = formula.update_every
-    {
-        let updates = update::tried(loss, &formula.parameters, every);
-        report.promise("update", updates);
+    if report.broken() > 0 {
+        return report;
     }
+    let mut directions = Directions::default();
+    let mut tried = directions.add(loss.worker().as_mut());
+    if let Some(every) = formula.update_every {
+        let updates = update::tried(loss, &formula.parameters, every);
+        let is_sound = updates.is_ok();
+        report.promise("update", updates);
+        if is_sound {
+            tried = tried.and_then(|()| directions.add(loss.worker().as_mut()));
+        }
+    }
+    report.promise("direction", tried.and_then(|()| directions.judged()));
     report
 }
 

@@ -50,6 +50,7 @@ pub fn check_operator(formula: &Formula, executed: &mut dyn Executed) -> Report 
     } else {
         report.promise("gradient", gradient(formula, executed, ordinary));
     }
+    report.promise("embedding", reached(executed, ordinary));
     report.promise("parameters", used(formula, executed, ordinary));
     report
 }
@@ -280,6 +281,20 @@ fn compare(
         false => Err(format!(
             "the gradient is {claimed}, finite differences give {least} to {most}; of {}",
             of()
+        )),
+    }
+}
+
+/// Whether what is made depends on the embedding: one that no gradient reaches is never trained by a relation's edges.
+fn reached(executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
+    let weights = numbers(case.embeddings.len(), 9);
+    let [_, gradients, _] = run(executed, case, &weights);
+    let reached = gradients.iter().filter(|gradient| **gradient != 0.0);
+    match reached.count() {
+        0 => Err("no gradient reaches the embedding, so edges would never train it".to_owned()),
+        some => Ok(format!(
+            "{some} of {} elements have a gradient",
+            gradients.len()
         )),
     }
 }

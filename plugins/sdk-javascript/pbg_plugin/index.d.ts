@@ -204,6 +204,8 @@ type Operand = Expr | number;
 
 /** A value of a formula. */
 export class Expr {
+  /** Throws: it has no value while the formula is written down. */
+  [Symbol.toPrimitive](hint: string): never;
   add(other: Operand): this;
   sub(other: Operand): this;
   mul(other: Operand): this;
@@ -216,6 +218,7 @@ export class Expr {
   greater(other: Operand): this;
   greaterEqual(other: Operand): this;
   equal(other: Operand): this;
+  notEqual(other: Operand): this;
   neg(): this;
   abs(): this;
   exp(): this;

@@ -30,6 +30,7 @@ const BINARY = {
   greater: (a, b) => Number(a > b),
   'greater-equal': (a, b) => Number(a >= b),
   equal: (a, b) => Number(a === b),
+  'not-equal': (a, b) => Number(a !== b),
 };
 
 const sum = (row) => row.reduce((total, x) => total + x, 0);

@@ -9,6 +9,10 @@
 // `positive` has one number per positive, `negatives` one per negative; the result must have one
 // per positive. There is no operation that mixes rows, and no way to look at a value and decide
 // what to compute next: `x.select(a, b)` computes both and takes one.
+//
+// `x > 0`, `Math.max(x, 0)` and everything else that asks a value for its number throws. JavaScript
+// takes every object for true without asking, so `if (x)` and `x && y` cannot throw; a comparison
+// that nothing uses, which is what `if (x.greater(0))` leaves behind, is refused in `trace`.
 
 import { Strategy } from './metadata.js';
 
@@ -37,6 +41,40 @@ export class Graph {
   }
 }
 
+const COMPARISONS = ['less', 'less-equal', 'greater', 'greater-equal', 'equal', 'not-equal'];
+
+/** A number that a formula can have as a constant; throws for everything else. */
+export function constant(value) {
+  const number = ['number', 'boolean', 'bigint'].includes(typeof value) ? Number(value) : NaN;
+  if (Number.isFinite(number)) return number;
+  if (value instanceof Expr) throw new TypeError('a constant is a number, not a value of the formula');
+  const shown = typeof value === 'string' ? `the text '${value}'` : String(value);
+  throw new TypeError(`a formula takes finite numbers and its own values, not ${shown}`);
+}
+
+/** Throws where a comparison is written down that none of `outputs` depends on. */
+export function assertComparisonsUsed(nodes, outputs) {
+  const used = new Set();
+  const open = [...outputs];
+  while (open.length > 0) {
+    const at = open.pop();
+    if (used.has(at)) continue;
+    used.add(at);
+    const { tag, val } = nodes[at];
+    if (['unary', 'reduce'].includes(tag)) open.push(val.x);
+    else if (tag === 'binary') open.push(val.left, val.right);
+    else if (tag === 'select') open.push(val.condition, val.then, val.otherwise);
+    else if (tag === 'clamp') open.push(val.x, val.low, val.high);
+    else if (tag === 'softmax') open.push(val);
+  }
+  const unused = nodes.findIndex(({ val }, at) => COMPARISONS.includes(val?.op) && !used.has(at));
+  if (unused < 0) return;
+  throw new TypeError(
+    `the formula does not use the result of ${nodes[unused].val.op} (node ${unused}): \`if\`, \`? :\`, ` +
+      '`&&`, `||` and `!` take every value of a formula for true; use select, or leave the comparison out',
+  );
+}
+
 /** A value of a formula. */
 export class Expr {
   constructor(graph, at) {
@@ -44,12 +82,22 @@ export class Expr {
     this.at = at;
   }
 
+  /** Throws: JavaScript asks for a number or a text where a formula has neither yet. */
+  [Symbol.toPrimitive]() {
+    throw new TypeError(
+      'scores and embeddings have no value while the formula is written down, so `<`, `>`, `+`, `Math` and the ' +
+        'like cannot look at them; use less, greater, add, minimum, maximum and select',
+    );
+  }
+
   get shape() {
     return this.graph.shapes[this.at];
   }
 
   #operand(other) {
-    return other instanceof Expr ? other : this.graph.push(SCALAR, 'constant', Number(other));
+    if (!(other instanceof Expr)) return this.graph.push(SCALAR, 'constant', constant(other));
+    if (other.graph !== this.graph) throw new TypeError('a value of another formula: every build() makes its own');
+    return other;
   }
 
   #unary(op) {
@@ -84,6 +132,7 @@ export class Expr {
   greater = (other) => this.#binary('greater', other);
   greaterEqual = (other) => this.#binary('greater-equal', other);
   equal = (other) => this.#binary('equal', other);
+  notEqual = (other) => this.#binary('not-equal', other);
   neg = () => this.#unary('neg');
   abs = () => this.#unary('abs');
   exp = () => this.#unary('exp');
@@ -138,12 +187,12 @@ export class Scores {
 
   /** A number. */
   constant(value) {
-    return this.#graph.push(SCALAR, 'constant', value);
+    return this.#graph.push(SCALAR, 'constant', constant(value));
   }
 
   /** A number that `update` may change later. */
   parameter(name, value) {
-    return this.#graph.parameter(SCALAR, { name, value });
+    return this.#graph.parameter(SCALAR, { name, value: constant(value) });
   }
 }
 
@@ -172,5 +221,7 @@ export function trace(loss) {
     throw new TypeError('a loss is one number per positive: reduce it over the negatives');
   }
   const { nodes, parameters } = graph;
+  if (result.graph !== graph) throw new TypeError('build() returned a value of another formula');
+  assertComparisonsUsed(nodes, [result.at]);
   return { nodes, output: result.at, parameters, updateEvery: loss.updateEvery };
 }

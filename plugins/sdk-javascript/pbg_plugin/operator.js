@@ -18,7 +18,7 @@
 // there is no operation that mixes elements, and no way to look at a value and decide what to
 // compute next; `x.select(a, b)` computes both and takes one.
 
-import { Expr, Graph } from './loss.js';
+import { Expr, Graph, assertComparisonsUsed, constant } from './loss.js';
 import { Strategy } from './metadata.js';
 
 // Every value is one number per element, so all have one shape.
@@ -82,7 +82,7 @@ export class Embedding {
 
   /** A number, the same in all elements. */
   constant(value) {
-    return this.#formula.push(VECTOR, 'constant', Number(value));
+    return this.#formula.push(VECTOR, 'constant', constant(value));
   }
 }
 
@@ -101,6 +101,11 @@ export function traceOperator(operator) {
   if (!Array.isArray(made) || !made.every((output) => output instanceof Vector)) {
     throw new TypeError('build() must give an array: what each component becomes');
   }
+  if (!made.every(({ graph }) => graph === formula)) {
+    throw new TypeError('build() returned a value of another formula');
+  }
   const { nodes, parameters } = formula;
-  return { components: made.length, parameters, nodes, outputs: made.map(({ at }) => at) };
+  const outputs = made.map(({ at }) => at);
+  assertComparisonsUsed(nodes, outputs);
+  return { components: made.length, parameters, nodes, outputs };
 }

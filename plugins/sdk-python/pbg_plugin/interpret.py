@@ -35,6 +35,7 @@ _OTHERS: Dict[str, Callable[..., float]] = {
     "greater": lambda a, b: float(a > b),
     "greater_equal": lambda a, b: float(a >= b),
     "equal": lambda a, b: float(a == b),
+    "not_equal": lambda a, b: float(a != b),
     "select": lambda condition, then, otherwise: then if condition else otherwise,
     "clamp": lambda x, low, high: min(max(x, low), high),
 }

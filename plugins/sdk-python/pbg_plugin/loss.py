@@ -14,7 +14,8 @@ count are left out of sums, means, maxima and the like by themselves.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Tuple, Type, Union
+import math
+from typing import Any, Dict, List, NamedTuple, NoReturn, Tuple, Type, Union
 
 from . import component
 from .metadata import Metadata
@@ -63,13 +64,25 @@ class Scores:
 
     def constant(self, value: float) -> Expr:
         """A number."""
-        return self._graph.push(_SCALAR, "constant", float(value))
+        return self._graph.push(_SCALAR, "constant", constant(value))
 
     def parameter(self, name: str, value: float) -> Expr:
         """A number that `update` may change later."""
-        self._graph.parameters.setdefault(name, float(value))
+        self._graph.parameters.setdefault(name, constant(value))
         index = list(self._graph.parameters).index(name)
         return self._graph.push(_SCALAR, "parameter", index)
+
+
+def constant(value: Any) -> float:
+    """A number that a formula can have as a constant; raises where `value` is something else."""
+    if isinstance(value, Expr):
+        raise TypeError("a constant is a number, not a value of the formula")
+    if isinstance(value, str):
+        raise TypeError(f"a formula takes numbers and its own values, not the text {value!r}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"a formula takes finite numbers, not {number}")
+    return number
 
 
 class Expr:
@@ -80,9 +93,11 @@ class Expr:
         self._at = at
 
     def _operand(self, other: Operand) -> Expr:
-        if isinstance(other, Expr):
-            return other
-        return self._graph.push(_SCALAR, "constant", float(other))
+        if not isinstance(other, Expr):
+            return self._graph.push(_SCALAR, "constant", constant(other))
+        if other._graph is not self._graph:
+            raise TypeError("a value of another formula: every call of build makes its own")
+        return other
 
     def _unary(self, op: str) -> Expr:
         return self._graph.push(self._graph.shapes[self._at], op, self._at)
@@ -145,11 +160,30 @@ class Expr:
     def __ge__(self, other: Operand) -> Expr:
         return self._joined("greater_equal", other)
 
-    def __bool__(self) -> bool:
+    # Without these two, Python would answer whether both are the same object.
+    def __eq__(self, other: Operand) -> Expr:  # type: ignore[override]
+        return self._joined("equal", other)
+
+    def __ne__(self, other: Operand) -> Expr:  # type: ignore[override]
+        return self._joined("not_equal", other)
+
+    __hash__ = object.__hash__
+
+    def _unknown(self) -> NoReturn:
         raise TypeError(
-            "scores are not known while the formula is written down, so `if`, `and`, `or`, `min` "
-            "and `max` cannot look at them; use select, minimum or maximum"
+            "scores are not known while the formula is written down, so `if`, `and`, `or`, `in`, "
+            "`min`, `max` and `math` cannot look at them; use select, minimum, maximum, exp and the "
+            "other methods of a score"
         )
+
+    def __bool__(self) -> bool:
+        self._unknown()
+
+    def __float__(self) -> float:
+        self._unknown()
+
+    def __int__(self) -> int:
+        self._unknown()
 
     def exp(self) -> Expr:
         """e to the power of it."""
@@ -190,6 +224,10 @@ class Expr:
     def equal(self, other: Operand) -> Expr:
         """1 where they are equal, 0 elsewhere."""
         return self._joined("equal", other)
+
+    def not_equal(self, other: Operand) -> Expr:
+        """1 where they differ, 0 elsewhere."""
+        return self._joined("not_equal", other)
 
     def clamp(self, low: Operand, high: Operand) -> Expr:
         """min(max(x, low), high)"""
@@ -291,6 +329,8 @@ def trace(loss: TracedLoss) -> Graph:
     result = loss.build(Scores(graph))
     if not isinstance(result, Expr) or graph.shapes[result._at] != _ROW:
         raise TypeError("a loss is one number per positive: reduce it over the negatives")
+    if result._graph is not graph:
+        raise TypeError("build returned a value of another formula")
     graph.output = result._at
     return graph
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence, Tuple, Type, Union
 
 from . import component
-from .loss import Expr, Graph
+from .loss import Expr, Graph, constant
 from .metadata import Metadata
 
 # In the terms of losses: a parameter is the same for all rows, a component differs.
@@ -91,7 +91,7 @@ class Embedding:
 
     def constant(self, value: float) -> Vector:
         """A number, the same in all elements."""
-        return self._formula.push(_PARAMETER, "constant", float(value))
+        return self._formula.push(_PARAMETER, "constant", constant(value))
 
 
 def sin(x: Expr) -> Expr:
@@ -126,6 +126,8 @@ def trace_operator(operator: TracedOperator) -> Formula:
     outputs = operator.build(Embedding(formula))
     if isinstance(outputs, Expr) or not all(isinstance(output, Expr) for output in outputs):
         raise TypeError("build returns a list: what each component becomes")
+    if not all(output._graph is formula for output in outputs):
+        raise TypeError("build returned a value of another formula")
     formula.outputs = [output._at for output in outputs]
     return formula
 

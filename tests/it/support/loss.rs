@@ -56,6 +56,16 @@ pub(crate) const ZEROS: &str = "
 /// `update` has this body and is called after every five batches; `$step`, `$mean` and `$values`
 /// are what it is told.
 pub(crate) fn traced(update: &str) -> Vec<u8> {
+    traced_as(update, 6)
+}
+
+/// A traced loss that is the score of the positive, whatever those of the negatives are.
+pub(crate) fn positive_alone() -> Vec<u8> {
+    traced_as(&margin("(f32.const 0.5)"), 0)
+}
+
+/// The formula of [`traced`], of which node `output` is the loss.
+fn traced_as(update: &str, output: u32) -> Vec<u8> {
     // Which case, and three words: scores, the margin, t - s, + m, relu, their sum.
     let nodes: [(u8, [u32; 3]); 7] = [
         (0, [0; 3]),
@@ -87,7 +97,7 @@ pub(crate) fn traced(update: &str) -> Vec<u8> {
                 (f32.store (i32.const 2072) (f32.const 0.5))
                 (i32.store (i32.const 160) (i32.const 0))
                 (i32.store (i32.const 164) (i32.const 1024)) (i32.store (i32.const 168) (i32.const 7))
-                (i32.store (i32.const 172) (i32.const 6))
+                (i32.store (i32.const 172) (i32.const {output}))
                 (i32.store (i32.const 176) (i32.const 2064)) (i32.store (i32.const 180) (i32.const 1))
                 (i32.store (i32.const 184) (i32.const 5))
                 (i32.const 160))

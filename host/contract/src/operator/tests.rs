@@ -105,3 +105,14 @@ fn a_parameter_that_nothing_trains_is_found() {
     let report = checked(formula(&[&LEAVES[..], &more].concat(), 5), 1.0);
     assert_eq!(broken(&report), ["parameters"], "{report:?}");
 }
+
+#[test]
+fn an_embedding_that_nothing_trains_is_found() {
+    let more = [
+        Node::Unary(Unary::StopGradient, 0),
+        Node::Binary(Binary::Mul, 3, 1),
+        Node::Binary(Binary::Add, 4, 2),
+    ];
+    let report = checked(formula(&[&LEAVES[..], &more].concat(), 5), 1.0);
+    assert_eq!(broken(&report), ["embedding"], "{report:?}");
+}

@@ -97,7 +97,8 @@ def loss(
 
 def check_loss(loss: LossFunction, /) -> list[Finding]:
     """Tries on ordinary and extreme scores what is asked of every loss, as `pbg-host plugin check` does: that loss and
-    gradient are finite, that rows do not see each other, and that the gradient is that of the loss. Raises `PluginError` with
-    the first case in which it is not so."""
+    gradient are finite, that rows do not see each other, that the gradient is that of the loss, and that training with it
+    raises the scores of positives and lowers those of negatives. Raises `PluginError` with the first case in which it is not
+    so."""
     checked = wanted(loss, LossFunction)
     return findings(checked.name, _native.check_loss(checked.native()))

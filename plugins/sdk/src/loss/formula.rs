@@ -160,6 +160,18 @@ impl<'t> Scores<'t> {
 /// let found = row(|s| (2.0 * s.positive() - 1.0) / 4.0, 3.0, &[]);
 /// assert_eq!((found.loss, found.positive), (1.25, 0.5));
 /// ```
+///
+/// It has no number while the formula is written down, so it cannot be compared, and `if` on it does not compile:
+///
+/// ```compile_fail,E0369
+/// use pbg_plugin_sdk::loss::formula::row;
+/// row(|s| if s.positive() > 0.0 { s.negatives().mean() } else { s.positive() }, 3.0, &[]);
+/// ```
+///
+/// ```compile_fail,E0369
+/// use pbg_plugin_sdk::loss::formula::row;
+/// row(|s| if s.positive() == s.positive() { s.negatives().mean() } else { s.positive() }, 3.0, &[]);
+/// ```
 #[derive(Debug)]
 pub struct Expr<'t, S> {
     trace: &'t Trace,

@@ -146,6 +146,13 @@ impl<'t> Embedding<'t> {
 /// let half = formula(|x| vec![0.5 * x.component(0) + x.parameter("shift", Initial::Zero) - 1.0]);
 /// assert_eq!(half.apply(&[4.0], &[&[0.25]]), [1.25]);
 /// ```
+///
+/// It has no number while the formula is written down, so it cannot be compared, and `if` on it does not compile:
+///
+/// ```compile_fail,E0369
+/// use pbg_plugin_sdk::operator::formula::formula;
+/// formula(|x| vec![if x.component(0) > x.component(0) { x.component(0) } else { -x.component(0) }]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Vector<'t> {
     trace: &'t Trace,
