@@ -97,14 +97,7 @@ impl Config {
     /// The keys that differ, of those that a resumed run must not change. Empty exactly when the hashes are equal.
     #[must_use]
     pub fn training_differences(&self, other: &Self) -> Vec<Difference> {
-        let mut differences = Vec::new();
-        compare(
-            &self.decisive(),
-            &other.decisive(),
-            &KeyPath::default(),
-            &mut differences,
-        );
-        differences
+        self.differences_between(other, |decisive| decisive)
     }
 
     /// Those of [`Config::training_differences`] that are not about which strategies train.
@@ -130,14 +123,45 @@ impl Config {
     }
 
     fn differences_of(&self, keys: &[&str], other: &Self) -> Vec<Difference> {
+        self.differences_between(other, |decisive| only(&decisive, keys))
+    }
+
+    /// The keys that differ in what `part` takes of the decisive ones.
+    fn differences_between(&self, other: &Self, part: impl Fn(Json) -> Json) -> Vec<Difference> {
         let mut differences = Vec::new();
         compare(
-            &only(&self.decisive(), keys),
-            &only(&other.decisive(), keys),
+            &part(self.decisive()),
+            &part(other.decisive()),
             &KeyPath::default(),
             &mut differences,
         );
+        self.leave_out_consequences(other, &mut differences);
         differences
+    }
+
+    /// Leaves out keys that neither sets and that differ only since the key that they take their default from does, which
+    /// is among the differences as well.
+    fn leave_out_consequences(&self, other: &Self, differences: &mut Vec<Difference>) {
+        let mut follow = Vec::new();
+        if self.global_emb.is_none() && other.global_emb.is_none() {
+            follow.push(("global_emb".to_owned(), "dynamic_relations"));
+        }
+        if self.relation_lr.is_none() && other.relation_lr.is_none() {
+            follow.push(("relation_lr".to_owned(), "lr"));
+        }
+        for (name, entity) in &self.entities {
+            let also = other.entities.get(name);
+            if entity.dimension.is_none() && also.is_some_and(|also| also.dimension.is_none()) {
+                let key = KeyPath::from(["entities", name.as_str(), "dimension"]);
+                follow.push((key.to_string(), "dimension"));
+            }
+        }
+        let differ: Vec<String> = differences.iter().map(|found| found.key.clone()).collect();
+        let follows = |key: &str| {
+            let mut known = follow.iter();
+            known.any(|(of, cause)| of == key && differ.iter().any(|differs| differs == cause))
+        };
+        differences.retain(|found| !follows(&found.key));
     }
 
     /// Keys that came after [`FORM`] count only where they are not what there was before them: so checkpoints from then
