@@ -53,6 +53,12 @@ pub enum DatasetError {
         /// What is wrong with it.
         what: String,
     },
+    /// Another import has put a new dataset in the place of the one that was opened.
+    #[error("{}", replaced(path))]
+    Replaced {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
@@ -178,7 +184,7 @@ impl Dataset {
     /// # Errors
     /// When there is none of this name or its file is damaged.
     pub fn edge_set(&self, name: &str) -> Result<EdgeSet, DatasetError> {
-        EdgeSet::open(self, name)
+        self.explained(EdgeSet::open(self, name))
     }
 
     /// The names of all entities of a type; reads the whole dictionary.
@@ -186,7 +192,7 @@ impl Dataset {
     /// # Errors
     /// When there is no such type or its file is damaged.
     pub fn dictionary(&self, entity_type: &str) -> Result<Dictionary, DatasetError> {
-        Dictionary::read(self, entity_type)
+        self.explained(Dictionary::read(self, entity_type))
     }
 
     /// Calls `visit` with the place and the name of every entity of a type, in global order, without
@@ -199,7 +205,7 @@ impl Dataset {
         entity_type: &str,
         visit: &mut dyn FnMut(EntityId, &str),
     ) -> Result<(), DatasetError> {
-        dictionary::read_names(self, entity_type, visit)
+        self.explained(dictionary::read_names(self, entity_type, visit))
     }
 
     /// Names of all entities of a type in global order: by partition, then by offset.
@@ -245,7 +251,21 @@ impl Dataset {
     /// # Errors
     /// When there is no such type, it has no features, or its file is damaged.
     pub fn features(&self, entity_type: &str) -> Result<Features, DatasetError> {
-        Features::read(self, entity_type)
+        self.explained(Features::read(self, entity_type))
+    }
+
+    /// What was read, or why not: a file that does not fit or is gone may be one of a dataset that was imported since.
+    fn explained<T>(&self, read: Result<T, DatasetError>) -> Result<T, DatasetError> {
+        read.map_err(|error| match error {
+            DatasetError::Damaged { .. } | DatasetError::File(_)
+                if is_replaced(&self.path, &self.identity) =>
+            {
+                DatasetError::Replaced {
+                    path: self.path.clone(),
+                }
+            }
+            other => other,
+        })
     }
 
     pub(crate) fn unknown_type(&self, name: &str) -> DatasetError {
@@ -255,6 +275,21 @@ impl Dataset {
             known: list(self.manifest.entities.keys()),
         }
     }
+}
+
+/// Whether folder `path` holds another dataset than the one of this identity.
+fn is_replaced(path: &Path, identity: &str) -> bool {
+    let now = sealed::read::<Manifest>(&path.join(MANIFEST), manifest::FORMAT);
+    now.is_ok_and(|now| now.crc32 != identity)
+}
+
+/// What is said of a dataset that is not the one that was opened any more.
+fn replaced(path: &Path) -> String {
+    format!(
+        "the dataset {} was imported anew after it was opened, and its files are others now: open it again, and the model \
+         that asked for it, too",
+        path.display()
+    )
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {

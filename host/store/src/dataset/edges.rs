@@ -33,6 +33,12 @@ pub enum ReadError {
         /// What is wrong.
         what: String,
     },
+    /// Another import has put a new dataset in the place of the one that was opened.
+    #[error("{}", super::replaced(path))]
+    Replaced {
+        /// The dataset's folder.
+        path: PathBuf,
+    },
     /// More edges were asked for than there are.
     #[error("bucket {bucket} of {} has {len} edges, no rows {}..{}", path.display(), rows.start, rows.end)]
     OutOfRange {
@@ -51,6 +57,8 @@ pub enum ReadError {
 #[derive(Debug)]
 pub struct EdgeSet {
     path: PathBuf,
+    /// Folder and identity of the dataset.
+    dataset: (PathBuf, String),
     file: File,
     info: EdgeSetInfo,
     buckets: HashMap<Bucket, BucketBatches>,
@@ -125,6 +133,7 @@ impl EdgeSet {
         let schema = schema(info.has_weight);
         Ok(Self {
             path,
+            dataset: (dataset.path().to_owned(), dataset.identity().to_owned()),
             file,
             info,
             buckets,
@@ -230,11 +239,7 @@ impl EdgeSet {
     }
 
     fn read_batch(&self, batch: &Batch) -> Result<RecordBatch, ReadError> {
-        let damaged = |what: &str| ReadError::Damaged {
-            path: self.path.clone(),
-            bucket: batch.bucket,
-            what: what.to_owned(),
-        };
+        let damaged = |what: &str| self.damaged(batch.bucket, what);
         let mut buffer = MutableBuffer::from_len_zeroed(batch.length as usize);
         files::read_exact_at(&self.file, &self.path, buffer.as_slice_mut(), batch.offset)?;
         if crc32fast::hash(buffer.as_slice()) != batch.crc32 {
@@ -266,11 +271,25 @@ impl EdgeSet {
         if edges.lhs.iter().zip(&edges.rhs).zip(&edges.rel).all(within) {
             return Ok(());
         }
-        Err(ReadError::Damaged {
-            path: self.path.clone(),
+        Err(self.damaged(
             bucket,
-            what: "an edge has an entity or relation that does not exist".to_owned(),
-        })
+            "an edge has an entity or relation that does not exist",
+        ))
+    }
+
+    /// That the edges of a bucket are not as they were written, or not those of the dataset that was opened.
+    fn damaged(&self, bucket: Bucket, what: &str) -> ReadError {
+        let (folder, identity) = &self.dataset;
+        match super::is_replaced(folder, identity) {
+            true => ReadError::Replaced {
+                path: folder.clone(),
+            },
+            false => ReadError::Damaged {
+                path: self.path.clone(),
+                bucket,
+                what: what.to_owned(),
+            },
+        }
     }
 }
 

@@ -152,7 +152,7 @@ impl Dataset {
             return Ok(());
         }
         let mut visit = |at: super::EntityId, name: &str| visit(at.partition, at.offset, name);
-        super::dictionary::read_names(self, entity_type, &mut visit)
+        self.visit_entities(entity_type, &mut visit)
     }
 
     /// Checksums of the first `counts[p]` names of each partition.

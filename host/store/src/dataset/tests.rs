@@ -13,19 +13,30 @@ use crate::import::{self, ImportOptions};
 /// A folder with a small dataset that has a file of each kind.
 fn dataset() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
+    import(
+        folder.path(),
+        "a,r,b,0.5\nb,s,c,1\nc,r,a,2\nn,of,a,1\n",
+        false,
+    );
+    folder
+}
+
+/// Imports edges into the dataset in `folder`; `fresh` forgets what was there.
+fn imported(folder: &Path, edges: &str, fresh: bool) {
     let text = "dataset = 'd'\ncheckpoint_path = 'c'\ndimension = 2\nentities.e.num_partitions = 2\n\
                 entities.f = { num_partitions = 1, featurized = true }\n\
                 relations = [{ name = 'of', lhs = 'f', rhs = 'e' }, { name = '*', lhs = 'e', rhs = 'e' }]";
     let config = Config::parse(text, "pbg.toml", &[]).unwrap();
     let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
+        let path = folder.join(name);
         fs::write(&path, text).unwrap();
         path
     };
-    let edges = "lhs,rel,rhs,weight\na,r,b,0.5\nb,s,c,1\nc,r,a,2\nn,of,a,1\n";
-    let sets = [("train".to_owned(), vec![file("edges.csv", edges)])];
+    let edges = format!("lhs,rel,rhs,weight\n{edges}");
+    let sets = [("train".to_owned(), vec![file("edges.csv", &edges)])];
     let options = ImportOptions {
-        target: folder.path().join("data"),
+        target: folder.join("data"),
+        fresh,
         features: vec![("f".to_owned(), file("words.tsv", "n\tx y\n"))],
         ..ImportOptions::default()
     };
@@ -33,7 +44,6 @@ fn dataset() -> TempDir {
         ControlFlow::Continue(())
     })
     .unwrap();
-    folder
 }
 
 fn read_all(path: &Path) -> Result<Vec<Edges>, String> {
@@ -149,6 +159,39 @@ fn manifests_that_lie() {
         forge(&data, lie);
         assert!(read_all(&data).is_err(), "lie {at}");
     }
+}
+
+/// What was opened before another import says that, and not that a sound dataset is damaged.
+#[test]
+fn a_dataset_that_was_imported_anew_is_not_damaged() {
+    let folder = dataset();
+    let data = folder.path().join("data");
+    let opened = Dataset::open(&data).unwrap();
+    let read = |edges: &EdgeSet| -> Result<(), ReadError> {
+        let (lhs, rhs) = edges.grid();
+        let buckets = (0..lhs).flat_map(|l| (0..rhs).map(move |r| Bucket::new(l, r)));
+        let mut buckets = buckets.map(|bucket| edges.read(bucket, 0..edges.bucket_len(bucket)));
+        buckets.try_for_each(|read| read.map(drop))
+    };
+    let edges = opened.edge_set("train").unwrap();
+    // Names and edges of the same sizes.
+    import(
+        folder.path(),
+        "x,r,y,5.5\ny,s,z,3\nz,r,x,4\nn,of,x,7\n",
+        true,
+    );
+    let error = opened.entity_names("e").unwrap_err();
+    assert!(matches!(error, DatasetError::Replaced { .. }), "{error}");
+    let other = match opened.edge_set("train") {
+        Ok(edges) => read(&edges).unwrap_err().to_string(),
+        Err(error) => error.to_string(),
+    };
+    for said in [error.to_string(), other] {
+        let expected = format!("the dataset {} was imported anew", data.display());
+        assert!(said.starts_with(&expected), "{said}");
+    }
+    // What was open stays readable.
+    read(&edges).unwrap();
 }
 
 #[test]
