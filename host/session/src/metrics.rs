@@ -5,6 +5,7 @@ use std::path::Path;
 
 use pbg_core::event::{Event, Line};
 use pbg_core::nearest::nearest;
+use pbg_store::checkpoint::{CheckpointError, MANIFEST};
 use pbg_store::files::{self, FileError};
 
 use crate::failure::{Failure, Result};
@@ -21,7 +22,8 @@ const FILE_BYTES: u64 = 1 << 30;
 /// # Errors
 /// When the file cannot be read, is no regular file or too large, or a line is no event.
 pub fn read(path: &Path) -> Result<Vec<Line>> {
-    let size = files::size(path).map_err(unreadable)?;
+    let size =
+        files::size(path).map_err(|error| missing(path).unwrap_or_else(|| unreadable(error)))?;
     if size > FILE_BYTES {
         let text = format!("{}: {size} bytes are no events of a run", path.display());
         return Err(Failure::message(FailureKind::Checkpoint, text));
@@ -76,6 +78,24 @@ fn event(line: &[u8], path: &Path, number: usize) -> Result<Line> {
         let place = format!("{}, line {number}: no event of a run", path.display());
         Failure::new(FailureKind::Checkpoint, error).context(place)
     })
+}
+
+/// That there are no events since there is no checkpoint, or one that keeps none; nothing if they are there.
+fn missing(path: &Path) -> Option<Failure> {
+    let folder = path.parent().filter(|_| !path.exists())?;
+    if !folder.join(MANIFEST).exists() {
+        let path = folder.to_owned();
+        return Some(Failure::new(
+            FailureKind::Checkpoint,
+            CheckpointError::Missing { path },
+        ));
+    }
+    let text = format!(
+        "{} has no events: it is a version that a run has kept",
+        folder.display()
+    );
+    let failure = Failure::message(FailureKind::Checkpoint, text);
+    Some(failure.help("name the folder of the run, which is the one above"))
 }
 
 fn unreadable(error: FileError) -> Failure {

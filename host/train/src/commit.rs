@@ -61,11 +61,8 @@ impl Commits {
         };
         let admitted = identity::admit(resolved, checkpoint.path(), &run, &purpose)?;
         read_model(checkpoint.model()?, params)?;
-        let mut state: RunState =
-            serde_json::from_value(run.state.clone()).map_err(|e| Mismatch::Position {
-                checkpoint: checkpoint.path().to_owned(),
-                what: e.to_string(),
-            })?;
+        let mut state: RunState = serde_json::from_value(run.state.clone())
+            .map_err(|e| Mismatch::position(checkpoint.path(), e))?;
         let mut resumed = Resumed {
             pass: state.schedule.pass(),
             done: state.schedule.done() as u64,

@@ -78,10 +78,7 @@ impl<'a> Course<'a> {
 
     /// What the checkpoint says of the bucket cannot be.
     fn damaged(&self, what: impl ToString) -> RunError {
-        RunError::Mismatch(Mismatch::Position {
-            checkpoint: self.checkpoint.to_owned(),
-            what: what.to_string(),
-        })
+        Mismatch::position(self.checkpoint, what).into()
     }
 }
 

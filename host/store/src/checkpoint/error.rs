@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::MANIFEST;
+use super::preserve::kept_in;
 use crate::files::FileError;
 use crate::sealed::SealError;
 
@@ -31,6 +32,18 @@ pub enum CheckpointError {
         /// The folder.
         path: PathBuf,
     },
+    /// Its manifest is gone, and there are files that one named.
+    #[error(
+        "{} is no checkpoint: it has no {MANIFEST}, but files of one, such as {file}; {instead}", path.display()
+    )]
+    Lost {
+        /// The folder.
+        path: PathBuf,
+        /// One of the files.
+        file: String,
+        /// What to do.
+        instead: String,
+    },
     /// It is a file, a pipe or a device.
     #[error(
         "{} is no checkpoint: it is no folder; name the folder that `pbg-host train` writes to", path.display()
@@ -40,15 +53,14 @@ pub enum CheckpointError {
         path: PathBuf,
     },
     /// A file is not as it was written.
-    #[error(
-        "{} is damaged: {what}; put the files of a preserved `epoch_N` in its place, or delete \
-         the folder to start anew", path.display()
-    )]
+    #[error("{} is damaged: {what}; {instead}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
+        /// What to do.
+        instead: String,
     },
     /// The folder was made by something else, or by another version.
     #[error("{error}; choose another `checkpoint_path`")]
@@ -90,6 +102,15 @@ impl CheckpointError {
         Self::Damaged {
             path: path.to_owned(),
             what: what.into(),
+            instead: instead_of(path.parent().unwrap_or(path)),
+        }
+    }
+
+    pub(super) fn lost(folder: &Path, file: &str) -> Self {
+        Self::Lost {
+            path: folder.to_owned(),
+            file: file.to_owned(),
+            instead: instead_of(folder),
         }
     }
 
@@ -102,8 +123,21 @@ impl From<SealError> for CheckpointError {
     fn from(error: SealError) -> Self {
         match error {
             SealError::File(error) => Self::File(error),
-            SealError::Damaged { path, what } => Self::Damaged { path, what },
+            SealError::Damaged { path, what } => Self::damaged(&path, what),
             SealError::Format { .. } => Self::Format { error },
         }
+    }
+}
+
+/// What to do about a damaged checkpoint in `folder`: take a version that is kept of it, or else begin another one.
+#[must_use]
+pub fn instead_of(folder: &Path) -> String {
+    match kept_in(folder) {
+        Some(kept) => format!(
+            "put the files of {} in its place, or choose another `checkpoint_path`",
+            kept.display()
+        ),
+        None => "no version of it is kept, so choose another `checkpoint_path` to train again"
+            .to_owned(),
     }
 }

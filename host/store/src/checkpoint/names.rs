@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pbg_core::ledger::Token;
 
-use super::{CheckpointError, MANIFEST};
+use super::CheckpointError;
 use crate::files::{FileError, STAGED_SUFFIX};
 
 /// Key of the parameters.
@@ -184,10 +184,7 @@ pub(super) fn begin_first(folder: &Path) -> Result<(), CheckpointError> {
         .find(|name| parse(name).is_some_and(|name| name.version > 1))
     {
         None => Ok(crate::files::mark(&marker)?),
-        Some(name) => {
-            let what = format!("it is missing, and there is `{name}`");
-            Err(CheckpointError::damaged(&folder.join(MANIFEST), what))
-        }
+        Some(name) => Err(CheckpointError::lost(folder, name)),
     }
 }
 

@@ -33,6 +33,33 @@ impl SharedCheckpoint {
     }
 }
 
+/// The version that a run has kept as its best.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Best {
+    /// Its folder, a checkpoint of its own.
+    pub path: PathBuf,
+    /// Its version.
+    pub version: u64,
+    /// The version that the run committed last.
+    pub last_version: u64,
+    /// Whether both are the same model.
+    pub is_last: bool,
+}
+
+/// The best version that the run in folder `path` has kept; none where it has none that can be read.
+#[must_use]
+pub fn best_in(path: &Path) -> Option<Best> {
+    let folder = path.join(names::BEST);
+    let kept = read::manifest_if_any(&folder).ok()??;
+    let last = read::manifest_if_any(path).ok().flatten();
+    Some(Best {
+        path: folder,
+        version: kept.version,
+        last_version: last.as_ref().map_or(0, |last| last.version),
+        is_last: last.is_some_and(|last| last.files == kept.files),
+    })
+}
+
 /// The checkpoints that are preserved of ends of epochs in folder `path`, in the order of the epochs.
 ///
 /// # Errors
@@ -48,6 +75,13 @@ pub fn preserved_in(path: &Path) -> Result<Vec<PathBuf>, FileError> {
         .into_iter()
         .map(|epoch| path.join(names::preserved(epoch)));
     Ok(folders.filter(|folder| is_at(folder)).collect())
+}
+
+/// A version that is kept in folder `path` as a checkpoint of its own: that of the last epoch, or else the best.
+pub(super) fn kept_in(path: &Path) -> Option<PathBuf> {
+    let epochs = preserved_in(path).unwrap_or_default();
+    let best = path.join(names::BEST);
+    epochs.into_iter().last().or(is_at(&best).then_some(best))
 }
 
 /// Makes `name` a checkpoint with the files of `manifest`. The files are links: none is ever written

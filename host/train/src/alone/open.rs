@@ -107,10 +107,7 @@ fn check_state(
 ) -> Result<(), RunError> {
     let checkpoint = || PathBuf::from(&resolved.config().checkpoint_path);
     let fits = state.check(extent, &resolved.blueprint().layout);
-    fits.map_err(|what| Mismatch::Position {
-        checkpoint: checkpoint(),
-        what,
-    })?;
+    fits.map_err(|what| Mismatch::position(checkpoint(), what))?;
     if let Some(remembered) = &state.loss {
         let restored = strategies.loss.restore(remembered);
         restored.map_err(|reason| Mismatch::Loss {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use pbg_config::Difference;
 use pbg_kernels::params::ParamError;
 use pbg_kernels::table::FeaturesError;
+use pbg_store::checkpoint::instead_of;
 
 /// What of a checkpoint does not fit. The path is the checkpoint's.
 #[derive(Debug, thiserror::Error)]
@@ -140,16 +141,14 @@ pub enum Mismatch {
         problems: String,
     },
     /// The position in its manifest is none of this run.
-    #[error(
-        "{}/manifest.json is damaged or of another run: {what}; choose another checkpoint_path, or put a preserved \
-         `epoch_N` in its place",
-        checkpoint.display()
-    )]
+    #[error("{}/manifest.json is damaged or of another run: {what}; {instead}", checkpoint.display())]
     Position {
         /// The checkpoint.
         checkpoint: PathBuf,
         /// What does not fit.
         what: String,
+        /// What to do.
+        instead: String,
     },
     /// What its loss remembered is not what this one takes.
     #[error("{}: its loss does not fit: {reason}", checkpoint.display())]
@@ -159,6 +158,18 @@ pub enum Mismatch {
         /// The loss's words.
         reason: String,
     },
+}
+
+impl Mismatch {
+    /// That the position in the manifest of a checkpoint is none of this run.
+    pub(crate) fn position(checkpoint: impl Into<PathBuf>, what: impl ToString) -> Self {
+        let checkpoint = checkpoint.into();
+        Self::Position {
+            instead: instead_of(&checkpoint),
+            what: what.to_string(),
+            checkpoint,
+        }
+    }
 }
 
 fn joined(differences: &[Difference]) -> String {

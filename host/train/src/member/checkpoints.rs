@@ -274,9 +274,5 @@ fn is_between_epochs(record: &Record) -> bool {
 /// Where the run of a manifest stands.
 pub(super) fn stored_state(manifest: &Manifest, checkpoint: &str) -> Result<RunState, RunError> {
     let state = serde_json::from_value(manifest.run.state.clone());
-    state.map_err(|e| {
-        let checkpoint = checkpoint.into();
-        let what = e.to_string();
-        Mismatch::Position { checkpoint, what }.into()
-    })
+    state.map_err(|e| Mismatch::position(checkpoint, e).into())
 }

@@ -71,6 +71,30 @@ fn truncated_and_missing_files() {
 }
 
 #[test]
+fn advice_names_what_is_there() {
+    let folder = committed();
+    let damage = || {
+        fs::write(folder.path().join(MANIFEST), "no manifest").unwrap();
+        read_all(folder.path()).unwrap_err().to_string()
+    };
+    let manifest = fs::read(folder.path().join(MANIFEST)).unwrap();
+    let error = damage();
+    assert!(
+        error.ends_with(
+            "no version of it is kept, so choose another `checkpoint_path` to train again"
+        ),
+        "{error}"
+    );
+    for kept in ["best", "epoch_3", "epoch_12"] {
+        fs::create_dir(folder.path().join(kept)).unwrap();
+        fs::write(folder.path().join(kept).join(MANIFEST), &manifest).unwrap();
+        let (error, kept) = (damage(), folder.path().join(kept));
+        let advice = format!("put the files of {} in its place", kept.display());
+        assert!(error.contains(&advice), "{error}");
+    }
+}
+
+#[test]
 fn a_lost_manifest_does_not_cost_the_embeddings() {
     let folder = committed();
     let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
@@ -82,7 +106,9 @@ fn a_lost_manifest_does_not_cost_the_embeddings() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("manifest.json is damaged: it is missing"),
+        error.contains(
+            "is no checkpoint: it has no manifest.json, but files of one, such as embeddings_e_0.v2"
+        ),
         "{error}"
     );
     assert!(folder.path().join("embeddings_e_0.v2.safetensors").exists());
