@@ -81,12 +81,15 @@ pub struct EvalReport {
     pub raw_rhs: RankStats,
     /// Both sides, raw.
     pub raw: RankStats,
-    /// Ranks of left sides, filtered.
-    pub filtered_lhs: RankStats,
+    /// Ranks of left sides, filtered; none where no edge set was filtered out, since those would be the raw ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filtered_lhs: Option<RankStats>,
     /// Ranks of right sides, filtered.
-    pub filtered_rhs: RankStats,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filtered_rhs: Option<RankStats>,
     /// Both sides, filtered.
-    pub filtered: RankStats,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filtered: Option<RankStats>,
     /// The same by relation or entity type, if that was asked for; those of the most edges first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by: Vec<RanksOf>,
@@ -98,6 +101,14 @@ pub struct EvalReport {
     pub without_embedding: u64,
     /// Seconds.
     pub seconds: f64,
+}
+
+impl EvalReport {
+    /// The ranks of both sides: filtered where edge sets were filtered out, raw otherwise.
+    #[must_use]
+    pub fn ranks(&self) -> &RankStats {
+        self.filtered.as_ref().unwrap_or(&self.raw)
+    }
 }
 
 impl Resolved {
@@ -240,12 +251,15 @@ pub(crate) fn rank(
     let sums = parts.sums(tables, 0..parts.len(), progress)?;
     let mut report = report(options, &sums);
     report.without_embedding = parts.without_embedding();
-    report.by = parts.breakdown.map_or(Vec::new(), |by| by.report(view));
+    report.by = parts
+        .breakdown
+        .map_or(Vec::new(), |by| by.report(view, !options.filter.is_empty()));
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }
 
 fn report(options: &EvalOptions, [lhs, rhs]: &[RankSums; 2]) -> EvalReport {
+    let is_filtered = !options.filter.is_empty();
     EvalReport {
         edges: options.edges.clone(),
         filter: options.filter.clone(),
@@ -257,9 +271,9 @@ fn report(options: &EvalOptions, [lhs, rhs]: &[RankSums; 2]) -> EvalReport {
         raw_lhs: lhs.raw.means(),
         raw_rhs: rhs.raw.means(),
         raw: RankTotals::of_both(&lhs.raw, &rhs.raw),
-        filtered_lhs: lhs.filtered.means(),
-        filtered_rhs: rhs.filtered.means(),
-        filtered: RankTotals::of_both(&lhs.filtered, &rhs.filtered),
+        filtered_lhs: is_filtered.then(|| lhs.filtered.means()),
+        filtered_rhs: is_filtered.then(|| rhs.filtered.means()),
+        filtered: is_filtered.then(|| RankTotals::of_both(&lhs.filtered, &rhs.filtered)),
         by: Vec::new(),
         missing: Missing::default(),
         without_embedding: 0,

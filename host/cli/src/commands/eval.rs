@@ -195,21 +195,14 @@ fn table(report: &EvalReport) -> Table {
         "mean rank",
         "AUC",
     ]);
-    let raw = [
-        ("left", &report.raw_lhs),
-        ("right", &report.raw_rhs),
-        ("both", &report.raw),
-    ];
-    for (side, stats) in raw {
-        table.add_row(row("raw", side, stats));
-    }
-    let filtered = [
-        ("left", &report.filtered_lhs),
-        ("right", &report.filtered_rhs),
-        ("both", &report.filtered),
-    ];
-    for (side, stats) in filtered.into_iter().filter(|_| !report.filter.is_empty()) {
-        table.add_row(row("filtered", side, stats));
+    let raw = [&report.raw_lhs, &report.raw_rhs, &report.raw].map(Some);
+    let filtered = [&report.filtered_lhs, &report.filtered_rhs, &report.filtered];
+    for (ranks, sides) in [("raw", raw), ("filtered", filtered.map(Option::as_ref))] {
+        for (side, stats) in ["left", "right", "both"].into_iter().zip(sides) {
+            if let Some(stats) = stats {
+                table.add_row(row(ranks, side, stats));
+            }
+        }
     }
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);

@@ -72,7 +72,7 @@ impl Alone<'_> {
             self.machine.config().seed,
             &mut |_, _| (),
         )?;
-        Ok(report.filtered)
+        Ok(*report.ranks())
     }
 
     /// Whether validation has not got better for too long.

@@ -30,12 +30,15 @@ pub struct RanksOf {
     pub raw_rhs: RankStats,
     /// Both sides, raw; `count` are edges of a relation, and ranks of a type.
     pub raw: RankStats,
-    /// Ranks of left sides, filtered.
-    pub filtered_lhs: RankStats,
+    /// Ranks of left sides, filtered; none where no edge set was filtered out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filtered_lhs: Option<RankStats>,
     /// Ranks of right sides, filtered.
-    pub filtered_rhs: RankStats,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filtered_rhs: Option<RankStats>,
     /// Both sides, filtered; `count` as of `raw`.
-    pub filtered: RankStats,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filtered: Option<RankStats>,
 }
 
 /// Sums by relation or type, as ranks come in.
@@ -83,8 +86,8 @@ impl Breakdown {
         }
     }
 
-    /// The means, those of the most edges first.
-    pub(super) fn report(&self, view: &View<'_>) -> Vec<RanksOf> {
+    /// The means, those of the most edges first; filtered ones if edge sets were filtered out.
+    pub(super) fn report(&self, view: &View<'_>, is_filtered: bool) -> Vec<RanksOf> {
         let name = |key: u32| match self.by {
             By::Relation => &view.blueprint.relation_names[key as usize],
             By::EntityType => &view.blueprint.layout.types[key as usize].name,
@@ -98,9 +101,9 @@ impl Breakdown {
             raw_lhs: lhs.raw.means(),
             raw_rhs: rhs.raw.means(),
             raw: both(&lhs.raw, &rhs.raw),
-            filtered_lhs: lhs.filtered.means(),
-            filtered_rhs: rhs.filtered.means(),
-            filtered: both(&lhs.filtered, &rhs.filtered),
+            filtered_lhs: is_filtered.then(|| lhs.filtered.means()),
+            filtered_rhs: is_filtered.then(|| rhs.filtered.means()),
+            filtered: is_filtered.then(|| both(&lhs.filtered, &rhs.filtered)),
         };
         let mut report: Vec<RanksOf> = self.sums.iter().map(entry).collect();
         report.sort_by(|a, b| b.raw.count.cmp(&a.raw.count).then(a.name.cmp(&b.name)));

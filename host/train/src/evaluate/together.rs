@@ -78,7 +78,9 @@ impl Resolved {
             }
         }
         let mut report = report(options, &sums);
-        report.by = by.map_or(Vec::new(), |by| by.report(&view));
+        report.by = by.map_or(Vec::new(), |by| {
+            by.report(&view, !options.filter.is_empty())
+        });
         report.without_embedding = parts.without_embedding();
         report.version = model.checkpoint.version();
         report.missing = model.missing.clone();

@@ -114,7 +114,7 @@ fn evaluated(config: &Config, folder: &Path) -> RankStats {
     };
     let resolved = Resolved::new(config).expect("they fit");
     let report = resolved.evaluate(&options, &mut |_, _| ());
-    report.expect("ranks").filtered
+    *report.expect("ranks").ranks()
 }
 
 fn folder(config: &Config, name: &str) -> PathBuf {

@@ -56,24 +56,30 @@ pub(super) fn table(report: &EvalReport, by: ByArg) -> Table {
         "Hits@10 right",
         "mean rank",
     ]);
-    let filtered = !report.filter.is_empty();
     for of in &report.by {
-        let ranks = match filtered {
-            true => [&of.filtered, &of.filtered_lhs, &of.filtered_rhs],
-            false => [&of.raw, &of.raw_lhs, &of.raw_rhs],
-        };
+        let filtered = [&of.filtered, &of.filtered_lhs, &of.filtered_rhs];
+        let ranks = filtered_or(filtered, [&of.raw, &of.raw_lhs, &of.raw_rhs]);
         table.add_row(row(&of.name, ranks[0].count, ranks));
     }
-    let all = match filtered {
-        true => [&report.filtered, &report.filtered_lhs, &report.filtered_rhs],
-        false => [&report.raw, &report.raw_lhs, &report.raw_rhs],
-    };
+    let filtered = [&report.filtered, &report.filtered_lhs, &report.filtered_rhs];
+    let all = filtered_or(filtered, [&report.raw, &report.raw_lhs, &report.raw_rhs]);
     let sides = if by == ByArg::Relation { 1 } else { 2 };
     table.add_row(row("all", sides * all[0].count, all));
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
+}
+
+/// The filtered ranks where there are any, otherwise the raw ones.
+fn filtered_or<'r>(
+    filtered: [&'r Option<RankStats>; 3],
+    raw: [&'r RankStats; 3],
+) -> [&'r RankStats; 3] {
+    match filtered.map(Option::as_ref) {
+        [Some(both), Some(left), Some(right)] => [both, left, right],
+        _ => raw,
+    }
 }
 
 /// Both sides, left and right; a side on which nothing is has no numbers.

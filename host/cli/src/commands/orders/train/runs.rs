@@ -175,7 +175,8 @@ impl Runs<'_> {
                 return Err(Failure::message(FailureKind::Interrupted, "interrupted"));
             }
         }
-        let ranks = resolved.evaluate(self.ranking, &mut |_, _| ())?.filtered;
+        let report = resolved.evaluate(self.ranking, &mut |_, _| ())?;
+        let ranks = report.ranks();
         let path = Path::new(&config.checkpoint_path).join(METRICS);
         let lines = metrics::read(&path)?;
         let events = lines.iter().map(|line| &line.event);
