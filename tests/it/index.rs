@@ -295,7 +295,7 @@ fn a_damaged_index_is_refused_by_name() {
         .map(|name| name.into_string().unwrap())
         .collect();
     assert_eq!(names.len(), 4);
-    let ask = ["neighbors", "pbg.toml", "e7", "--index"];
+    let ask = ["neighbors", "pbg.toml", "e7", "--index", "--width", "128"];
     for name in names {
         let path = folder.join(&name);
         let whole = fs::read(&path).unwrap();

@@ -35,6 +35,7 @@ mod plugin_rights;
 mod predict;
 mod python_faults;
 mod ranks_by;
+mod recall;
 mod related;
 mod relation_prediction;
 mod resume;

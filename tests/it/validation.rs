@@ -60,6 +60,37 @@ fn training_ends_when_validation_gets_no_better_and_the_best_is_kept() {
     let eval: Value = serde_json::from_str(&place.run(eval).succeeds().stdout).unwrap();
     assert_eq!(eval["filtered"]["mrr"].as_f64().unwrap(), best);
 
+    // One word uses it, and what uses the last one says so.
+    let eval = [
+        "eval",
+        "--json",
+        "--edges",
+        "test",
+        "--filter",
+        "train,test",
+    ];
+    let of_best = place.run(eval.iter().chain(&["--best"])).succeeds();
+    assert!(!of_best.stderr.contains("--best"), "{}", of_best.stderr);
+    let of_best: Value = serde_json::from_str(&of_best.stdout).unwrap();
+    assert_eq!(of_best["filtered"]["mrr"].as_f64().unwrap(), best);
+    for model in [&["pbg.toml"][..], &["model"], &["--checkpoint", "model"]] {
+        let of_last = place.run(eval.iter().chain(model)).succeeds();
+        let said = &of_last.stderr;
+        assert!(
+            said.contains("this is the last model of ") && said.contains("`--best` uses that one"),
+            "{model:?}: {said}"
+        );
+        let of_last: Value = serde_json::from_str(&of_last.stdout).unwrap();
+        assert!(
+            of_last["filtered"]["mrr"].as_f64().unwrap() < best,
+            "{of_last}"
+        );
+        let of_best = place.run(eval.iter().chain(model).chain(&["--best"]));
+        assert!(!of_best.succeeds().stderr.contains("`--best`"));
+    }
+    let twice = place.run(eval.iter().chain(&["model/best", "--best"]));
+    twice.fails(5, &["model/best", "has kept no best model", "early_stop"]);
+
     // The same command trains nothing more, a more patient one does.
     let again = place.run(with(&train, &["validation.early_stop=3"]));
     let again = again.succeeds().stdout;

@@ -28,5 +28,5 @@ pub(crate) fn trained(
     terminal: Terminal,
 ) -> Result<Config> {
     let (checkpoint, overrides) = (options.checkpoint.as_deref(), &options.overrides.set);
-    load::trained(named, checkpoint, overrides, &terminal)
+    load::trained(named, checkpoint, options.best, overrides, &terminal)
 }

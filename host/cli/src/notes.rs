@@ -1,7 +1,7 @@
 //! What several commands have to say about a model beside their results.
 
 use pbg_train::trained::Missing;
-use pbg_train::{Approach, Resolved, Width};
+use pbg_train::{AllInstead, Approach, Resolved, Width};
 
 use crate::format;
 use crate::terminal::Terminal;
@@ -22,45 +22,40 @@ pub(crate) fn missing(missing: &Missing, resolved: &Resolved, terminal: Terminal
 
 /// What was said of answers that an index was asked for.
 #[derive(Default)]
-pub(crate) struct Told {
-    widths: Vec<Width>,
-    all_instead: bool,
-}
+pub(crate) struct Told(Vec<String>);
 
 impl Told {
-    /// Says how so many questions are answered, where it was not said before.
+    /// Says how questions are answered, where it was not said before; `around` keeps lines from disturbing a display.
     pub(crate) fn approach(
         &mut self,
         approach: &Approach<'_>,
-        questions: usize,
-        mut say: impl FnMut(String),
+        terminal: Terminal,
+        around: impl Fn(&dyn Fn()),
     ) {
-        if approach.all_instead && !self.all_instead {
-            let questions = format::plural(questions as u64, "question");
-            say(format!(
-                "exact: for {questions} at once, a look at all entities takes less than the index, which `--width` insists on"
-            ));
-            self.all_instead = true;
-        }
-        for width in approach.widths.values() {
-            if !self.widths.contains(width) {
-                say(approximate(width));
-                self.widths.push(*width);
+        let instead = approach.all_instead.iter().copied().map(Err);
+        for how in approach.widths.values().copied().map(Ok).chain(instead) {
+            let text = told_of(&how);
+            if !self.0.contains(&text) {
+                around(&|| index_use(&how, terminal));
+                self.0.push(text);
             }
         }
     }
 }
 
-/// That answers come by an index, and how many of the nearest such answers had when it was built.
-pub(crate) fn approximate(width: &Width) -> String {
-    let in_view = width.width;
-    match width.recall {
-        Some(recall) => format!(
-            "approximate, by the index: recall@10 {recall:.3} measured when it was built, with {in_view} in view"
-        ),
-        None => format!(
-            "approximate, by the index: nothing was measured with {in_view} in view when it was built"
-        ),
+fn told_of(how: &Result<Width, AllInstead>) -> String {
+    match how {
+        Ok(width) => width.to_string(),
+        Err(instead) => instead.to_string(),
+    }
+}
+
+/// Says what an index did for answers; a warning where they miss much, or where it did nothing since it finds too little.
+pub(crate) fn index_use(how: &Result<Width, AllInstead>, terminal: Terminal) {
+    match how {
+        Ok(width) if !width.is_poor() => terminal.say(width),
+        Err(AllInstead::Cheaper) => terminal.say(AllInstead::Cheaper),
+        Ok(_) | Err(_) => terminal.warn(told_of(how)),
     }
 }
 

@@ -38,6 +38,10 @@ pub(crate) struct TrainedOptions {
     /// trained it.
     #[arg(long, value_name = "FOLDER", display_order = 899)]
     pub(crate) checkpoint: Option<PathBuf>,
+    /// Use the model with the highest validation MRR, which `validation.early_stop` keeps in the folder `best`, instead of
+    /// the last one.
+    #[arg(long, display_order = 899)]
+    pub(crate) best: bool,
     /// Options that change the configuration.
     #[command(flatten)]
     pub(crate) overrides: Overrides,
@@ -73,7 +77,8 @@ pub(crate) struct IndexArgs {
     #[arg(long)]
     index: bool,
     /// Entities that a walk over the index keeps in view in each partition: more find more, slowly [default: as many as
-    /// found 95 % when the index was built]. With it the index is walked in any case.
+    /// found 95 % when the index was built; where none did, all entities are looked at]. With it the index is walked in
+    /// any case.
     #[arg(long, value_name = "N", requires = "index", value_parser = clap::value_parser!(u32).range(1..))]
     width: Option<u32>,
 }

@@ -31,7 +31,9 @@ impl Preset {
         Self::ALL.into_iter().find(|preset| preset.name() == name)
     }
 
-    const fn name(self) -> &'static str {
+    /// What `pbg-host config new --preset` calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Complex => "complex",
             Self::Distmult => "distmult",

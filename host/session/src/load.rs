@@ -1,5 +1,6 @@
 //! The configuration that somebody names: read, changed by overrides, checked.
 
+mod best;
 mod values;
 
 use std::fs;
@@ -54,20 +55,22 @@ pub fn of_values(overrides: &Overrides, front: &dyn Front) -> Result<Config> {
 }
 
 /// The configuration with which a trained model is asked: that of its checkpoint, changed by what
-/// the overrides and the configuration that is named set. `checkpoint` takes the place of the configuration's own.
+/// the overrides and the configuration that is named set. `checkpoint` takes the place of the configuration's own; with
+/// `best` it is the model that validation found best, not the last of the run.
 ///
 /// # Errors
 /// As [`config()`], and when a checkpoint is named that cannot be read.
 pub fn trained(
     named: Option<&Path>,
     checkpoint: Option<&Path>,
+    best: bool,
     overrides: &Overrides,
     front: &dyn Front,
 ) -> Result<Config> {
     let folder = named.filter(|path| path.is_dir());
     match (named, folder, checkpoint) {
         (None, _, Some(folder)) | (_, Some(folder), None) => {
-            return of_checkpoint(folder, overrides, front);
+            return of_checkpoint(&best::chosen(folder, best, front)?, overrides, front);
         }
         (_, Some(folder), Some(other)) => {
             let text = format!(
@@ -85,25 +88,28 @@ pub fn trained(
         let help = "name the folder of a checkpoint, or the configuration of the run that made it";
         return Err(Failure::message(FailureKind::Config, text).help(help));
     }
-    as_trained(&read(named)?, checkpoint, overrides, front)
+    as_trained(&read(named)?, checkpoint, best, overrides, front)
 }
 
 /// As [`trained`], with the configuration that `overrides` alone make.
 ///
 /// # Errors
 /// As [`trained`].
-pub fn trained_of_values(overrides: &Overrides, front: &dyn Front) -> Result<Config> {
-    as_trained(&Text::none(), None, overrides, front)
+pub fn trained_of_values(best: bool, overrides: &Overrides, front: &dyn Front) -> Result<Config> {
+    as_trained(&Text::none(), None, best, overrides, front)
 }
 
 fn as_trained(
     text: &Text,
     checkpoint: Option<&Path>,
+    best: bool,
     overrides: &Overrides,
     front: &dyn Front,
 ) -> Result<Config> {
     let mut config = parse(text, overrides, None, front)?;
-    if let Some(folder) = checkpoint.and_then(Path::to_str) {
+    let folder = checkpoint.unwrap_or(config.checkpoint_path.as_ref());
+    let folder = best::chosen(folder, best, front)?;
+    if let Some(folder) = folder.to_str() {
         folder.clone_into(&mut config.checkpoint_path);
     }
     // Without a checkpoint the command says so when it opens it.

@@ -7,6 +7,7 @@
 mod build;
 pub(crate) mod needs;
 mod part;
+mod width;
 
 use std::path::PathBuf;
 
@@ -16,30 +17,20 @@ use pbg_store::index::{self, GraphFile, IndexError, Manifest, TypeIndex};
 
 use crate::error::RunError;
 use crate::layout::TableKey;
+use crate::resolved::Resolved;
 use crate::trained::Trained;
 
 pub use build::{BuiltType, IndexOptions, IndexReport, Linking};
 pub use part::WalkKind;
 pub(crate) use part::{Part, Walks};
+pub use width::{AllInstead, Width};
 
 /// Answers with the help of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WithIndex {
     /// Entities that a walk keeps in view in each partition; if `None`, as many as found 95 % of the nearest when the
-    /// index was built.
+    /// index was built, or all entities are looked at where no width did.
     pub width: Option<u32>,
-}
-
-/// What is expected of walks whose width nobody chose.
-const GOOD: f64 = 0.95;
-
-/// What a walk keeps in view, and what share of the nearest it found when that was measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Width {
-    /// Entities in view in each partition.
-    pub width: u32,
-    /// Share of the ten nearest, if it was measured with this width.
-    pub recall: Option<f64>,
 }
 
 /// An index of the embeddings that a checkpoint has.
@@ -71,6 +62,18 @@ impl Index {
             }
         }
         Ok(opened)
+    }
+
+    /// Whether predictions by the index of a checkpoint look at all entities, since walks do not find enough of some type
+    /// and nobody chose their width. An index that is not there is refused later.
+    pub(crate) fn looks_at_all(resolved: &Resolved, with: WithIndex) -> bool {
+        let name = name_of(resolved.blueprint().spec.comparator);
+        let folder = index::folder(resolved.config().checkpoint_path.as_ref(), name);
+        let Ok(Some(manifest)) = index::read(&folder) else {
+            return false;
+        };
+        let mut types = manifest.types.values();
+        types.any(|of| !Width::of(&of.recall, WalkKind::Predictions, with).suffices(with))
     }
 
     /// One that is being built.
@@ -133,26 +136,7 @@ impl Index {
         kind: WalkKind,
         with: WithIndex,
     ) -> Result<Width, IndexError> {
-        let of_type = self.of_type(name)?;
-        let measured = of_type.recall.iter();
-        let mut measured = measured.map(|recall| Width {
-            width: recall.width,
-            recall: kind.of(recall),
-        });
-        let good = |width: &Width| width.recall.is_some_and(|recall| recall >= GOOD);
-        Ok(match with.width {
-            Some(width) => measured.find(|at| at.width == width).unwrap_or(Width {
-                width,
-                recall: None,
-            }),
-            None => {
-                let last = measured.clone().next_back();
-                measured.find(good).or(last).unwrap_or(Width {
-                    width: 128,
-                    recall: None,
-                })
-            }
-        })
+        Ok(Width::of(&self.of_type(name)?.recall, kind, with))
     }
 
     /// A partition, to be walked.

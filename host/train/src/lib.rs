@@ -60,7 +60,7 @@ pub use evaluate::predict::{
 pub use evaluate::{By, Candidates, EvalOptions, EvalReport, RanksOf};
 pub use executor::has_libtorch;
 pub use identity::Allowed;
-pub use index::{BuiltType, IndexOptions, IndexReport, Linking, Width, WithIndex};
+pub use index::{AllInstead, BuiltType, IndexOptions, IndexReport, Linking, Width, WithIndex};
 pub use losses::{GuardedLoss, traced};
 pub use member::{Actor, Cluster, ClusterError, Rehearsed, Scene, SyncLimits, rehearse};
 pub use memory::{

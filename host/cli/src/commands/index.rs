@@ -87,6 +87,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     bar.finish_and_clear();
     let report = built?;
     notes::missing(&report.missing, &resolved, terminal);
+    let advice = report.advice();
+    advice.iter().for_each(|text| terminal.warn(text));
     if args.json {
         return terminal::print_json(&report);
     }

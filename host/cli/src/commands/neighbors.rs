@@ -104,9 +104,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let found = match args.index.chosen() {
         None => model.neighbors(name, count, entity_type, comparator)?,
         Some(with) => {
-            let (found, width) =
+            let (found, how) =
                 model.neighbors_by_index(name, count, entity_type, comparator, with)?;
-            terminal.say(notes::approximate(&width));
+            notes::index_use(&how, terminal);
             found
         }
     };

@@ -170,8 +170,8 @@ fn answer_all(
             let Unanswerable { question, error } = unanswerable;
             questions.blame(Failure::from(*error), &block, question)
         })?;
-        told.approach(&predictor.approach(&asked)?, asked.len(), |line| {
-            bar.suspend(|| terminal.say(line));
+        told.approach(&predictor.approach(&asked)?, terminal, |say| {
+            bar.suspend(say);
         });
         let progress = &mut |share: f64| bar.set_position((share * 100.0) as u64);
         let found = predictor.answer(&asked, stop, progress);

@@ -67,7 +67,8 @@ fn of_run(event: &Event, tracker: &Tracker) -> Option<String> {
             best_epoch,
             best_mrr,
         } => Some(format!(
-            "stopped early after {}: MRR was highest after {} ({best_mrr:.4}); that checkpoint is in the folder `best`",
+            "stopped early after {}: MRR was highest after {} ({best_mrr:.4}); that checkpoint is in the folder `best`; \
+             `--best` uses it",
             format::plural(u64::from(*epochs), "epoch"),
             format::plural(u64::from(*best_epoch), "epoch"),
         )),

@@ -11,12 +11,12 @@ use pbg_store::dataset::EntityId;
 
 use super::{Model, Neighbor, keep};
 use crate::error::RunError;
-use crate::index::{Index, WalkKind, Walks, Width, WithIndex};
+use crate::index::{AllInstead, Index, WalkKind, Walks, Width, WithIndex};
 use crate::plain;
 
 impl Model<'_> {
     /// As [`Model::neighbors`], as far as walks over an index find them; their scores are the same. Says how the walks
-    /// were made.
+    /// were made, or why all entities were looked at.
     ///
     /// # Errors
     /// As [`Model::neighbors`], and when there is no index for the comparator, it is damaged or of other embeddings.
@@ -27,7 +27,7 @@ impl Model<'_> {
         entity_type: Option<&str>,
         comparator: Option<Comparator>,
         with: WithIndex,
-    ) -> Result<(Vec<Neighbor>, Width), RunError> {
+    ) -> Result<(Vec<Neighbor>, Result<Width, AllInstead>), RunError> {
         let (type_index, id) = self.find(name, entity_type)?;
         let trained = &self.trained;
         let spec = plain::spec(&trained.blueprint.spec, comparator);
@@ -35,6 +35,10 @@ impl Model<'_> {
         let index = Index::open(trained, spec.comparator)?;
         let layout = &trained.blueprint.layout.types[type_index];
         let width = index.width(&layout.name, WalkKind::Neighbors, with)?;
+        if !width.suffices(with) {
+            let found = self.neighbors(name, k, entity_type, comparator)?;
+            return Ok((found, Err(AllInstead::Unproven(width))));
+        }
         // Without operators, and with one entity type per relation.
         let replacement = Replacement {
             side: Side::Lhs,
@@ -65,6 +69,6 @@ impl Model<'_> {
             });
             keep(&mut best, k, found.filter(|(_, other)| *other != id));
         }
-        Ok((self.name_all(type_index, best)?, width))
+        Ok((self.name_all(type_index, best)?, Ok(width)))
     }
 }

@@ -58,9 +58,8 @@ pub(super) fn run(
     {
         return Err(Failure::from(first));
     }
-    notes::Told::default().approach(&predictor.approach(&asked)?, asked.len(), |line| {
-        terminal.say(line);
-    });
+    let approach = predictor.approach(&asked)?;
+    notes::Told::default().approach(&approach, terminal, |say| say());
     let stop = interrupt::watch("stopping", Box::new(move |line: &str| terminal.say(line)))?;
     let found = predictor.answer(&asked, &stop, &mut |_| ())?;
     let answers = || questions.iter().zip(found.iter());

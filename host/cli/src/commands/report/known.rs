@@ -53,7 +53,7 @@ impl Ask {
         if self.map.is_none() && self.neighbors.is_empty() && self.questions.is_none() {
             return Ok(known);
         }
-        let resolved = Resolved::new(load::trained(Some(run), None, &[], &terminal)?)?;
+        let resolved = Resolved::new(load::trained(Some(run), None, false, &[], &terminal)?)?;
         let mut model = resolved.query()?;
         notes::missing(model.missing(), &resolved, terminal);
         if let Some(file) = &self.map {

@@ -5,7 +5,7 @@ use crate::error::RunError;
 use crate::evaluate::EDGES;
 use crate::evaluate::block::PART;
 use crate::evaluate::needs::{answer_bytes, relations, thread_bytes, widest};
-use crate::index::needs as index;
+use crate::index::{Index, needs as index};
 use crate::memory;
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
@@ -60,6 +60,11 @@ impl Resolved {
         &self,
         options: &PredictOptions,
     ) -> Result<(Vec<(String, u64)>, bool), RunError> {
+        if let Some(with) = options.index
+            && Index::looks_at_all(self, with)
+        {
+            return Ok((self.needs_of(options, true)?, true));
+        }
         let walks = self.needs_of(options, false)?;
         let few = options.questions.is_some_and(|questions| questions <= FEW);
         if options.index.is_none() || few {

@@ -8,7 +8,7 @@ use pbg_core::graph::Side;
 use super::{Asked, Indexed, Predictor, view};
 use crate::error::RunError;
 use crate::evaluate::block::relation_alone;
-use crate::index::Width;
+use crate::index::{AllInstead, Width};
 
 /// How the candidates of a block are come by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub(super) enum Way {
 pub struct Approach<'p> {
     /// What walks keep in view, by the name of the entity type that they are among; nothing without walks.
     pub widths: BTreeMap<&'p str, Width>,
-    /// An index was to be asked, and a look at all candidates takes less.
-    pub all_instead: bool,
+    /// Why a look at all candidates is made although an index was to be asked.
+    pub all_instead: Option<AllInstead>,
 }
 
 /// What is asked of the entities of a type.
@@ -83,8 +83,9 @@ impl Predictor<'_> {
             return Ok(Approach::default());
         }
         if self.way(questions)? == Way::All {
+            let unproven = self.unproven(questions)?.map(AllInstead::Unproven);
             return Ok(Approach {
-                all_instead: true,
+                all_instead: Some(unproven.unwrap_or(AllInstead::Cheaper)),
                 ..Approach::default()
             });
         }
@@ -95,8 +96,22 @@ impl Predictor<'_> {
         };
         Ok(Approach {
             widths: types.into_iter().map(width).collect::<Result<_, _>>()?,
-            all_instead: false,
+            all_instead: None,
         })
+    }
+
+    /// The width of a type among which walks do not find enough, and whose width nobody chose.
+    fn unproven(&self, questions: &[Asked]) -> Result<Option<Width>, RunError> {
+        let Some(Indexed { with, .. }) = &self.index else {
+            return Ok(None);
+        };
+        for of in self.open_types(questions) {
+            let width = self.width(of)?;
+            if !width.suffices(*with) {
+                return Ok(Some(width));
+            }
+        }
+        Ok(None)
     }
 
     /// Entity types that are asked for.
@@ -115,6 +130,9 @@ impl Predictor<'_> {
         let Some(Indexed { index, with, .. }) = &self.index else {
             return Ok(Way::All);
         };
+        if self.unproven(questions)?.is_some() {
+            return Ok(Way::All);
+        }
         let (view, blueprint) = (view(&self.trained), &self.trained.blueprint);
         let mut loads = Vec::new();
         for of in self.open_types(questions) {

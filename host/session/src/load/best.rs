@@ -1,0 +1,38 @@
+//! Which of a run's models is used: the last, or the one with the highest validation MRR.
+
+use std::path::{Path, PathBuf};
+
+use pbg_store::checkpoint::best_in;
+
+use crate::failure::{Failure, Result};
+use crate::front::Front;
+use crate::kind::FailureKind;
+
+/// Returns the folder of the model that is used of the run in `folder`: with `best` the one that validation found best,
+/// otherwise the last one, with a warning where that is another model.
+///
+/// # Errors
+/// When the best is asked for and none was kept.
+pub(super) fn chosen(folder: &Path, best: bool, front: &dyn Front) -> Result<PathBuf> {
+    match (best_in(folder), best) {
+        (Some(kept), true) => Ok(kept.path),
+        (None, true) => {
+            let text = format!("{} has kept no best model", folder.display());
+            let help = "a run keeps the model with the highest validation MRR, in the folder `best`, where its \
+                        configuration has `validation.edges` and `validation.early_stop`; without `--best` the last model is used";
+            Err(Failure::message(FailureKind::Checkpoint, text).help(help))
+        }
+        (Some(kept), false) if !kept.is_last && kept.last_version > 0 => {
+            front.warn(&format_args!(
+                "this is the last model of {}, version {}, and not the one with the highest validation MRR, version {} in {}; \
+                 `--best` uses that one",
+                folder.display(),
+                kept.last_version,
+                kept.version,
+                kept.path.display()
+            ));
+            Ok(folder.to_owned())
+        }
+        _ => Ok(folder.to_owned()),
+    }
+}

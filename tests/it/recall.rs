@@ -1,0 +1,109 @@
+//! Indexes that find too little of the best: they are not used unless a width is asked for, and that is said.
+
+use std::fmt::Write as _;
+
+use pbg_fuzz::Dice;
+use serde_json::Value;
+
+use crate::index::{MODELS, trained};
+use crate::support::Workplace;
+
+const NEAR: [&str; 4] = ["neighbors", "pbg.toml", "e7", "--json"];
+const PREDICTED: [&str; 6] = ["predict", "--json", "--head", "e7", "--relation", "r1"];
+
+/// What both commands print and say.
+fn asked(place: &Workplace, options: &[&str]) -> [(String, String); 2] {
+    [&NEAR[..], &PREDICTED].map(|command| {
+        let finished = place.run(command.iter().chain(options)).succeeds();
+        (finished.stdout, finished.stderr)
+    })
+}
+
+#[test]
+fn an_index_that_was_not_measured_is_not_trusted() {
+    let place = trained(MODELS[2]);
+    let exact = asked(&place, &[]);
+    place.run(["index", "--recall-queries", "0"]).succeeds();
+    for ((exact, _), (found, said)) in exact.iter().zip(asked(&place, &["--index"])) {
+        assert_eq!(*exact, found);
+        assert!(
+            said.contains(
+                "warning: exact: what walks find was not measured when the index was built"
+            ),
+            "{said}"
+        );
+    }
+    for (_, said) in asked(&place, &["--index", "--width", "64"]) {
+        assert!(
+            said.contains("nothing was measured with 64 in view"),
+            "{said}"
+        );
+        assert!(!said.contains("warning"), "{said}");
+    }
+    // Its memory is what a look at all takes.
+    let check = PREDICTED.iter().chain(&["--index", "--check"]);
+    let needs = place
+        .run(check.filter(|word| **word != "--json"))
+        .succeeds();
+    assert!(
+        needs.stdout.contains("largest partition"),
+        "{}",
+        needs.stdout
+    );
+}
+
+/// Embeddings in all directions, which few links lead to few of.
+fn scattered() -> Workplace {
+    let place = Workplace::empty();
+    place.write(
+        "pbg.toml",
+        "dataset = \"data\"\ncheckpoint_path = \"model\"\ndimension = 48\nlr = 0.001\nworkers = 1\nnum_epochs = 1\n\
+         eval_fraction = 0\n[entities.place]\nnum_partitions = 1\n[[relations]]\nname = \"*\"\nlhs = \"place\"\n\
+         rhs = \"place\"\noperator = \"translation\"\n",
+    );
+    let mut dice = Dice::new(3);
+    let mut edges = String::new();
+    for at in 0..9000 {
+        writeln!(edges, "e{at}\tr{}\te{}", at % 3, dice.from(0, 8999)).unwrap();
+    }
+    place.write("edges.tsv", edges);
+    place
+        .run(["import", "--edges", "train=edges.tsv"])
+        .succeeds();
+    place.run(["train", "--progress", "none"]).succeeds();
+    place
+}
+
+#[test]
+fn an_index_that_finds_too_little_is_a_warning() {
+    let place = scattered();
+    let exact = asked(&place, &[]);
+    let build = "index --json --links 4 --build-width 4 --recall-queries 40";
+    let built = place.run(build.split(' ')).succeeds();
+    let report: Value = serde_json::from_str(&built.stdout).unwrap();
+    let best = report["types"][0]["recall"].as_array().unwrap().last();
+    for kind in ["neighbors", "predictions"] {
+        let recall = best.unwrap()[kind].as_f64().unwrap();
+        assert!(recall < 0.9, "{kind}: the graph is too easy: {recall}");
+        let warning = format!("warning: {kind} of place: walks find {recall:.3} of the ten best");
+        assert!(built.stderr.contains(&warning), "{}", built.stderr);
+    }
+    for ((exact, _), (found, said)) in exact.iter().zip(asked(&place, &["--index"])) {
+        assert_eq!(*exact, found);
+        assert!(
+            said.contains("warning: exact: when the index was built, walks found 0."),
+            "{said}"
+        );
+        assert!(said.contains("`--width 512` walks all the same"), "{said}");
+    }
+    // What a smaller width would find is no more.
+    for width in ["512", "100"] {
+        for (_, said) in asked(&place, &["--index", "--width", width]) {
+            assert!(
+                said.contains("warning: approximate, by the index: recall@10"),
+                "{said}"
+            );
+            assert!(said.contains("leave out `--width`"), "{said}");
+        }
+    }
+}
