@@ -78,8 +78,11 @@ def test_presets_start_a_configuration(tmp_path: Path) -> None:
     config = pbg_host.Config(pbg_host.Config.preset("complex"), dataset=tmp_path, dimension=10)
     assert config["relations"][0]["operator"] == "complex_diagonal"
     assert config["dataset"] == str(tmp_path)
-    with pytest.raises(pbg_host.UsageError, match="there are complex, distmult"):
+    with pytest.raises(pbg_host.UsageError, match="there are complex, distmult, transe, rotate, pbg"):
         pbg_host.Config.preset("nope")
+    with pytest.raises(pbg_host.UsageError, match="did you mean `complex`"):
+        pbg_host.Config.preset("ComplEx")
+    assert pbg_host.Config.preset("rotate")["relations"][0]["operator"] == "rotate"
 
 
 def test_everything_that_is_wrong_is_told_as_the_program_does(keys: Keys, tmp_path: Path) -> None:

@@ -95,6 +95,39 @@ def test_weights_numbers_and_other_names(keys: Keys) -> None:
     assert report["kept_edge_sets"] == ["train"] and report["entity_types"][0]["entities"] == 4
 
 
+def test_a_dictionary_is_what_a_table_of_its_columns_is(tmp_path: Path) -> None:
+    """What `columns` says is true of either, and what it leaves out is not read."""
+    columns: dict[str, Any] = {
+        "x": ["a", "b"], "kind": ["r", "s"], "y": ["b", "c"], "since": [None, object()], "w": [0.5, 2],
+        "lhs": ["not", "meant"],
+    }
+    ways: list[Any] = [
+        {"lhs": "x", "rel": "kind", "rhs": "y", "weight": "w"},
+        "lhs=x,rel=kind,rhs=y,weight=w",
+        ["lhs", "rel", "rhs", "-", "weight", "-"],
+    ]
+    found = set()
+    for at, given in enumerate(ways):
+        for kind in ("table", "dictionary"):
+            keys = keys_in(tmp_path / f"{kind}{at}")
+            source = {**columns, "since": [None, "then"]}
+            table = pandas.DataFrame(source) if kind == "table" else columns
+            pbg_host.import_edges(keys, edges={"train": table}, columns=given)
+            found.add(identity(keys["dataset"]))
+    assert len(found) == 1
+    with pytest.raises(pbg_host.DataError, match="edges.'train'.: it has no column `z` but x, kind"):
+        pbg_host.import_edges(keys, edges={"train": columns}, columns={"lhs": "z", "rhs": "y"})
+
+
+def test_a_fourth_column_is_said_to_be_a_weight(keys: Keys, tmp_path: Path) -> None:
+    file = tmp_path / "train.tsv"
+    file.write_text("a\tr\tb\t0.5\nb\tr\tc\t2\n")
+    with pytest.raises(pbg_host.DataError, match="columns=.lhs,rel,rhs,weight") as raised:
+        pbg_host.import_edges(keys, edges={"train": file})
+    assert "--columns" not in str(raised.value)
+    pbg_host.import_edges(keys, edges={"train": file}, columns="lhs,rel,rhs,weight")
+
+
 def test_progress_is_heard_and_may_end_it(keys: Keys) -> None:
     heard = []
     pbg_host.import_edges(
@@ -119,8 +152,14 @@ def test_progress_is_heard_and_may_end_it(keys: Keys) -> None:
         ([1, 2], "an edge is a tuple"),
         ([("a", "r", None)], "names are text"),
         ([("a", "r", "b", "much")], "weights are numbers, not 'much'"),
-        ({"x": ["a"], "y": ["b"]}, "lack lhs or rhs"),
-        ({}, "a table without lhs or rhs"),
+        ({"x": ["a"], "y": ["b"]}, "which of its columns x, y are the entities"),
+        ({}, "a table without columns"),
+        ({"head": ["a"], "relation": ["r"], "predicate": ["s"], "tail": ["b"]}, "`relation` or `predicate`"),
+        (
+            pandas.DataFrame({"head": ["a"], "relation": ["r"], "predicate": ["s"], "tail": ["b"]}),
+            "`relation` or `predicate`",
+        ),
+        ({"lhs": ["a"], "rhs": ["b"], "source": ["c"]}, "`lhs` or `source`"),
         ({"lhs": ["a", "b"], "rhs": ["c"]}, "of different lengths: lhs has 2, rhs has 1"),
         (pa.table({"x": ["a"], "y": ["b"]}), "which of its columns"),
         (polars.LazyFrame({"x": ["a"], "y": ["b"]}), "which of its columns"),

@@ -162,6 +162,34 @@ def test_what_a_function_cannot_do_is_told(
         pbg_host.build(zigzag)
 
 
+class Scales(pbg_plugin.TracedOperator):
+    """An operator."""
+
+    def build(self, x: Any) -> Any:
+        return [x.component(0) * x.parameter("scale", "one")]
+
+
+class Draws(pbg_plugin.Sampler):
+    """A relation sampler."""
+
+
+@pytest.mark.parametrize(
+    ("plugin", "is_one"),
+    [(Scales, "an operator"), (Scales(), "an operator"), (Draws, "a relation sampler")],
+)
+def test_what_only_a_component_can_be_is_told(keys: Keys, plugin: Any, is_one: str) -> None:
+    calls: list[Any] = [
+        lambda: pbg_host.train(keys, plugins=[plugin]),
+        lambda: pbg_host.check(keys, plugins=[plugin]),
+        lambda: pbg_host.build(plugin),
+    ]
+    for call in calls:
+        with pytest.raises(pbg_host.UsageError, match=f" is {is_one}, and ") as raised:
+            call()
+        kind = is_one.rpartition(" ")[2]
+        assert f"`pbg-host plugin new mine --kind {kind} --lang python`" in str(raised.value)
+
+
 def test_a_component_goes_on_with_what_its_function_began(
     keys: Keys, built: Path, tmp_path: Path
 ) -> None:

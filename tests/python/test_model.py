@@ -61,6 +61,78 @@ def test_answers_are_those_of_the_program(model: pbg_host.Model) -> None:
     assert pbg_host.evaluate(folder, "test")["raw"] == ranked["raw"]
 
 
+def test_ranks_are_filtered_by_all_edge_sets_unless_others_are_named(model: pbg_host.Model) -> None:
+    by_all = model.evaluate("test", filter=["train", "test"])
+    default = model.evaluate("test")
+    assert default["filter"] == ["test", "train"] and default["filtered"] == by_all["filtered"]
+    assert default["filtered"]["mrr"] > default["raw"]["mrr"] == by_all["raw"]["mrr"]
+    assert model.evaluate("test", filter=["test"])["filtered"] != by_all["filtered"]
+    # What was not filtered is not called so.
+    raw = model.evaluate("test", filter=[], by="relation")
+    assert not [name for name in raw if name.startswith("filtered")] and raw["raw"] == default["raw"]
+    assert not [name for name in raw["by"][0] if name.startswith("filtered")]
+    folder = model.config["checkpoint_path"]
+    assert "filtered" not in program("eval", folder, "--edges", "test", "--json")
+
+
+def test_what_is_no_edge_set_is_not_ranked(model: pbg_host.Model) -> None:
+    asked: Any = [("e1", "r0", "e2")]
+    for call in (model.evaluate, lambda edges: pbg_host.evaluate(model.config, edges)):
+        with pytest.raises(pbg_host.UsageError, match="the name of an edge set is wanted") as raised:
+            call(asked)
+        assert "score_all" in str(raised.value) and "[('e1', 'r0', 'e2')]" in str(raised.value)
+    with pytest.raises(pbg_host.DataError, match="no edge set `nope`; it has `test`, `train`"):
+        model.evaluate("nope")
+
+
+def test_a_model_says_that_its_dataset_was_imported_anew(keys: dict[str, Any]) -> None:
+    pbg_host.import_edges(keys, edges={"train": edges(2000), "test": edges(100, 2)})
+    pbg_host.train(keys, num_epochs=1, progress=False)
+    open_before, also = pbg_host.Model(keys), pbg_host.Model(keys)
+    before = open_before.neighbors("e1").names
+    others = [(f"x{lhs[1:]}", rel, f"x{rhs[1:]}") for lhs, rel, rhs in edges(2000)]
+    pbg_host.import_edges(keys, edges={"train": others, "test": others[:100]}, fresh=True)
+    calls: list[Any] = [
+        also.names,
+        also.to_frame,
+        lambda: also.neighbors("e1"),
+        lambda: also.score("e1", "r0", "e2"),
+        lambda: also.predict(head="e1", relation="r0"),
+        lambda: also.evaluate("test"),
+    ]
+    for call in calls:
+        with pytest.raises(pbg_host.DataError, match="was imported anew after it was opened"):
+            call()
+    # Names that were read before are those of the model.
+    assert open_before.neighbors("e1").names == before
+    with pytest.raises(pbg_host.CheckpointError, match="trained on another dataset"):
+        pbg_host.Model(keys)
+
+
+def test_a_folder_without_manifest_is_no_checkpoint(
+    trained: pbg_host.Config, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    config = pbg_host.Config(trained, checkpoint_path=folder)
+    pbg_host.train(config, progress=False)
+    asked = pbg_host.Model(config)
+    (folder / "manifest.json").unlink()
+    calls: list[Any] = [
+        lambda: pbg_host.Model(folder),
+        lambda: pbg_host.Model(config),
+        lambda: asked.neighbors("e1"),
+        lambda: asked.parameters(),
+        lambda: pbg_host.train(config, num_epochs=3, progress=False),
+        lambda: pbg_host.train(folder, progress=False),
+        lambda: pbg_host.combine("average", [folder, folder], tmp_path / "out"),
+        lambda: pbg_host.metrics(tmp_path / "nowhere"),
+        lambda: pbg_host.evaluate(config),
+    ]
+    for call in calls:
+        with pytest.raises(pbg_host.CheckpointError, match="is no checkpoint: it has no manifest.json"):
+            call()
+
+
 def test_an_index_finds_what_a_look_at_all_finds(model: pbg_host.Model) -> None:
     with pytest.raises(pbg_host.CheckpointError, match="there is no index"):
         model.neighbors("e1", 4, comparator="cos", index=True)
@@ -229,8 +301,12 @@ def test_edges_to_score_may_be_a_table(model: pbg_host.Model) -> None:
         np.array(edges),
     ):
         assert model.score_all(table).tolist() == expected
-    with pytest.raises(pbg_host.UsageError, match="columns a, tail lack lhs and rel"):
+    with pytest.raises(pbg_host.UsageError, match="one column each for head, relation and tail is wanted, and there are a, tail"):
         model.score_all(pandas.DataFrame({"a": ["e1"], "tail": ["e2"]}))
+    twice = {**columns, "predicate": columns["relation"]}
+    for table in (twice, pandas.DataFrame(twice)):
+        with pytest.raises(pbg_host.UsageError, match="there are head, relation, tail, predicate"):
+            model.score_all(table)
     for wrong in (["e1"], [("e1", "e2")], [5]):
         with pytest.raises(pbg_host.UsageError, match=r"tuples \(head, relation, tail\), not"):
             model.score_all(wrong)

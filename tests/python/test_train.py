@@ -145,6 +145,61 @@ def test_a_second_ctrl_c_waits_no_longer_than_2_seconds(graph: Keys, tmp_path: P
     assert not (tmp_path / "planned").exists(), "nobody waited for it"
 
 
+def test_a_log_file_gets_lines_unless_it_is_to_get_none(graph: Keys, capfd: Any) -> None:
+    """As of a batch job, whose standard error is no terminal; tqdm is installed here."""
+    pbg_host.train(graph)
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 2 and lines[1].startswith("epoch 2/2: 4k edges in "), lines
+    pbg_host.train(graph, num_epochs=3, progress=False)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_long_epoch_tells_of_itself_on_the_way(
+    graph: Keys, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setattr("pbg_host._progress._INTERVAL", 0.0)
+    pbg_host.train(graph, num_epochs=1)
+    lines = capfd.readouterr().err.splitlines()
+    assert any(re.match(r"epoch 1/1: \d+(\.\d+)?k? of 4k edges in ", line) for line in lines), lines
+    assert lines[-1].startswith("epoch 1/1: 4k edges in ")
+
+
+def test_what_early_stopping_kept_is_one_word_away(graph: Keys, capfd: Any) -> None:
+    pbg_host.import_edges(graph, edges={"valid": edges(200, 3)})
+    rules: dict[str, Any] = {"edges": "valid", "filter": ["train", "valid"], "early_stop": 2}
+    assert pbg_host.train(graph, num_epochs=200, validation=rules).finished
+    assert re.search(r"stopped early after \d+ epochs: .*Model\(..., best=True\)", capfd.readouterr().err)
+    folder = Path(graph["checkpoint_path"])
+    validated = pbg_host.metrics(folder, "validated", frame="pandas")
+    highest = validated["ranks.mrr"].max()
+    for source in (folder, pbg_host.Config(folder), str(folder)):
+        with pytest.warns(pbg_host.PbgWarning, match="not the one with the highest validation MRR.*`best=True` uses that one"):
+            last = pbg_host.Model(source)
+        best = pbg_host.Model(source, best=True)
+        ranks = [m.evaluate("valid", filter=rules["filter"])["filtered"]["mrr"] for m in (best, last)]
+        assert ranks[0] == pytest.approx(highest) and ranks[1] < highest
+    assert best.metrics("validated").shape == validated.shape
+    ranked = pbg_host.evaluate(folder, "valid", best=True, filter=rules["filter"])["filtered"]["mrr"]
+    assert ranked == pytest.approx(highest)
+    with pytest.raises(pbg_host.CheckpointError, match="has kept no best model"):
+        pbg_host.Model(folder / "best", best=True)
+
+
+def test_one_changed_key_is_reported_once(graph: Keys) -> None:
+    pbg_host.train(graph)
+    for keys, differs in (
+        ({"dimension": 4}, "dimension: 4, not 8"),
+        ({"lr": 0.5}, "lr: 0.5, not 0.01"),
+        ({"dynamic_relations": True}, None),
+    ):
+        with pytest.raises(pbg_host.CheckpointError) as raised:
+            pbg_host.train(graph, num_epochs=3, **keys)
+        said = str(raised.value)
+        if differs is not None:
+            assert f"what differs: {differs}. Set" in said, said
+        assert "global_emb" not in said and said.count(next(iter(keys))) == 1, said
+
+
 def test_without_tqdm_there_are_lines(graph: Keys, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     pbg_host.train(graph, progress=True)

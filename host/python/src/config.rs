@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pbg_core::model::Precision;
+use pbg_core::nearest::nearest;
 use pbg_session::load::{self, overrides};
 use pbg_session::{Failure, FailureKind, Result};
 use pyo3::prelude::*;
@@ -34,20 +35,22 @@ impl Config {
         Ok(Self { config })
     }
 
-    /// As `read`, of a model that was trained: what is left open is as it was trained.
+    /// As `read`, of a model that was trained: what is left open is as it was trained. With `best` it is the model that
+    /// validation found best.
     #[staticmethod]
     fn trained(
         py: Python<'_>,
         path: Option<PathBuf>,
         checkpoint: Option<PathBuf>,
+        best: bool,
         values: &str,
         alone: bool,
     ) -> PyResult<Self> {
         let config = work(py, |front| {
             let (path, checkpoint) = (path.as_deref(), checkpoint.as_deref());
             match alone && checkpoint.is_none() {
-                true => load::trained_of_values(&changes(values)?, front),
-                false => load::trained(path, checkpoint, &changes(values)?, front),
+                true => load::trained_of_values(best, &changes(values)?, front),
+                false => load::trained(path, checkpoint, best, &changes(values)?, front),
             }
         })?;
         Ok(Self { config })
@@ -67,11 +70,7 @@ impl Config {
     fn preset(py: Python<'_>, name: &str) -> PyResult<&'static str> {
         work(py, |_| match pbg_config::Preset::named(name) {
             Some(preset) => Ok(preset.text()),
-            None => {
-                let text = format!("there is no preset {name:?}");
-                let help = "there are complex, distmult, transe and pbg";
-                Err(Failure::message(FailureKind::Usage, text).help(help))
-            }
+            None => Err(no_preset(name)),
         })
     }
 
@@ -93,6 +92,19 @@ impl Config {
         let execution = &self.config.execution;
         execution.precision == Precision::Bf16 || execution.device != "cpu"
     }
+}
+
+/// That there is no preset of this name, and which there are.
+fn no_preset(name: &str) -> Failure {
+    let known = pbg_config::Preset::ALL.map(pbg_config::Preset::name);
+    let lower = name.to_lowercase();
+    let meant = match nearest(&lower, known.into_iter()) {
+        Some(near) => format!("did you mean `{near}`? "),
+        None => String::new(),
+    };
+    let text = format!("there is no preset {name:?}");
+    let help = format!("{meant}there are {}", known.join(", "));
+    Failure::message(FailureKind::Usage, text).help(help)
 }
 
 /// A value as JSON.

@@ -9,7 +9,8 @@ use arrow_array::RecordBatch;
 use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::PyArrowType;
 use pbg_session::{Failure, FailureKind, Result};
-use pbg_store::import::spool::{EdgeColumns, EdgeSpool};
+use pbg_store::import::columns::{self, Role};
+use pbg_store::import::spool::{EdgeSpool, Values};
 use pbg_store::import::{self, ImportOptions, ImportProgress};
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -80,22 +81,20 @@ impl Spool {
         work(py, |_| self.put(|spool| Ok(spool.put(&batch.0)?)))
     }
 
-    /// Adds edges by columns of names and weights.
+    /// Adds edges by columns: the name of each with its names, its weights, or neither where it is not read.
     fn put_columns(
         &self,
         py: Python<'_>,
-        lhs: Vec<String>,
-        rel: Option<Vec<String>>,
-        rhs: Vec<String>,
-        weight: Option<Vec<f32>>,
+        columns: Vec<(String, Option<Vec<String>>, Option<Vec<f32>>)>,
+        rows: usize,
     ) -> PyResult<()> {
-        let edges = EdgeColumns {
-            lhs,
-            rel,
-            rhs,
-            weight,
-        };
-        work(py, |_| self.put(|spool| Ok(spool.put_columns(edges)?)))
+        let columns = columns.into_iter().map(|column| match column {
+            (name, Some(names), _) => (name, Values::Names(names)),
+            (name, None, Some(weights)) => (name, Values::Weights(weights)),
+            (name, None, None) => (name, Values::Unread(rows)),
+        });
+        let columns = columns.collect();
+        work(py, |_| self.put(|spool| Ok(spool.put_columns(columns)?)))
     }
 
     /// Completes the file.
@@ -120,6 +119,35 @@ impl Spool {
             None => Err(usage("no file was begun")),
         }
     }
+}
+
+/// The roles of a table's columns in their order: `lhs`, `rel`, `rhs`, `weight`, or `-` for one that is not read.
+#[pyfunction]
+pub(crate) fn column_roles(
+    py: Python<'_>,
+    given: Option<&str>,
+    header: Vec<String>,
+) -> PyResult<Vec<&'static str>> {
+    work(py, |_| {
+        let given = given.map(parsed).transpose()?;
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        let roles = columns::roles(given.as_ref(), &header);
+        let roles = roles.map_err(|what| Failure::message(FailureKind::Data, what))?;
+        let word = |role| match role {
+            Role::Lhs => "lhs",
+            Role::Rel => "rel",
+            Role::Rhs => "rhs",
+            Role::Weight => "weight",
+            Role::Ignored => "-",
+        };
+        Ok(roles.into_iter().map(word).collect())
+    })
+}
+
+/// What the user says about columns.
+fn parsed(text: &str) -> Result<import::Columns> {
+    let columns = text.parse();
+    columns.map_err(|what: String| usage(format!("columns: {what}")))
 }
 
 /// What an import is told, as the package writes it.
@@ -174,11 +202,10 @@ pub(crate) fn import_edges(
 }
 
 fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportOptions> {
-    let columns = given.columns.map(|text| text.parse()).transpose();
     Ok(ImportOptions {
         target: PathBuf::from(&config.dataset),
         seed: config.seed,
-        columns: columns.map_err(|what: String| usage(format!("columns: {what}")))?,
+        columns: given.columns.as_deref().map(parsed).transpose()?,
         threads: given.threads,
         memory: given.memory,
         names_memory: pbg_train::memory_for_names(),

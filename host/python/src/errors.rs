@@ -15,15 +15,23 @@ pub(crate) fn raised(py: Python<'_>, failure: Failure) -> PyErr {
 }
 
 /// What the program says, and what Python says instead.
-const SPELLINGS: [(&str, &str); 11] = [
+const SPELLINGS: [(&str, &str); 16] = [
     ("`--allow-plugin-change`", "`allow_plugin_change=True`"),
     ("`--allow-data-change`", "`allow_data_change=True`"),
     (
         "`--columns lhs=NAME,rel=NAME,rhs=NAME`",
         "`columns={\"lhs\": NAME, \"rel\": NAME, \"rhs\": NAME}`",
     ),
+    (
+        "`--columns lhs,rel,rhs,weight`",
+        "`columns=\"lhs,rel,rhs,weight\"`",
+    ),
     ("`--dictionary`", "`dictionary=`"),
     ("`--fresh`", "`fresh=True`"),
+    ("`--best`", "`best=True`"),
+    ("`--links`", "`links=`"),
+    ("`--build-width`", "`build_width=`"),
+    ("`--width`", "`width=`"),
     ("`--memory`", "`memory=`"),
     ("`--set dataset=FOLDER`", "`dataset=FOLDER`"),
     ("`--checkpoint` is for", "`checkpoint=` is for"),
@@ -42,6 +50,8 @@ pub(crate) fn spelled(text: &str) -> String {
         Some(format!("{before}`features={{\"{named}\": FILE}}`{after}"))
     });
     let text = features.unwrap_or_else(|| text.to_owned());
+    // With its value, as in `--width 128`.
+    let text = text.replace("`--width ", "`width=");
     SPELLINGS.iter().fold(text, |text, (program, python)| {
         text.replace(program, python)
     })

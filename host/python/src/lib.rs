@@ -40,6 +40,7 @@ pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(front::start, module)?)?;
     module.add_function(wrap_pyfunction!(front::compile_for_parent, module)?)?;
     module.add_function(wrap_pyfunction!(edges::import_edges, module)?)?;
+    module.add_function(wrap_pyfunction!(edges::column_roles, module)?)?;
     module.add_function(wrap_pyfunction!(combine::combine, module)?)?;
     module.add_function(wrap_pyfunction!(orders::compare_orders, module)?)?;
     module.add_function(wrap_pyfunction!(orders::plan_order, module)?)?;

@@ -15,7 +15,7 @@ use pyo3::types::PyBytes;
 use serde::Deserialize;
 
 use crate::config::{Config, json};
-use crate::errors::{raised, usage};
+use crate::errors::{raised, spelled, usage};
 use crate::front::work;
 use crate::index;
 use crate::question::{self, Asked};
@@ -39,7 +39,8 @@ pub(crate) struct Model {
 #[serde(deny_unknown_fields)]
 struct Evaluation {
     edges: String,
-    filter: Vec<String>,
+    /// Edge sets whose edges are no wrong answers; all of the dataset where it is unset.
+    filter: Option<Vec<String>>,
     candidates: Option<u32>,
     limit: Option<usize>,
     by: Option<String>,
@@ -47,7 +48,7 @@ struct Evaluation {
 }
 
 impl Evaluation {
-    fn options(self) -> Result<EvalOptions> {
+    fn options(self, resolved: &Resolved) -> Result<EvalOptions> {
         let by = match self.by.as_deref() {
             None => None,
             Some("relation") => Some(By::Relation),
@@ -59,7 +60,7 @@ impl Evaluation {
         };
         Ok(EvalOptions {
             edges: self.edges,
-            filter: self.filter,
+            filter: self.filter.unwrap_or_else(|| question::edge_sets(resolved)),
             candidates: self.candidates.map_or(Candidates::All, Candidates::Sample),
             threads: self.threads,
             limit: self.limit,
@@ -114,7 +115,7 @@ impl Model {
         })
     }
 
-    /// The entities that are nearest to one, with their scores.
+    /// The entities that are nearest to one, with their scores, and what Python warns of.
     fn neighbors(
         &self,
         py: Python<'_>,
@@ -123,33 +124,34 @@ impl Model {
         entity_type: Option<String>,
         comparator: Option<String>,
         index: Option<(Option<u32>,)>,
-    ) -> PyResult<Vec<(String, f32)>> {
+    ) -> PyResult<(Vec<(String, f32)>, Option<String>)> {
         self.ask(py, move |resolved, model| {
             let comparator = index::comparator(comparator)?;
             let model = opened(resolved, model)?;
             let entity_type = entity_type.as_deref();
-            let found = match index {
-                None => model.neighbors(&name, k, entity_type, comparator)?,
+            let (found, warning) = match index {
+                None => (model.neighbors(&name, k, entity_type, comparator)?, None),
                 Some((width,)) => {
                     let with = WithIndex { width };
-                    model
-                        .neighbors_by_index(&name, k, entity_type, comparator, with)?
-                        .0
+                    let (found, how) =
+                        model.neighbors_by_index(&name, k, entity_type, comparator, with)?;
+                    (found, question::index_warning(&how))
                 }
             };
-            Ok(found
-                .into_iter()
-                .map(|near| (near.name, near.score))
-                .collect())
+            let found = found.into_iter().map(|near| (near.name, near.score));
+            Ok((found.collect(), warning))
         })
     }
 
-    /// Builds the index; options and report are JSON.
-    fn build_index(&self, py: Python<'_>, options: &str) -> PyResult<String> {
+    /// Builds the index, and gives what Python warns of beside the report; options and report are JSON.
+    fn build_index(&self, py: Python<'_>, options: &str) -> PyResult<(String, Vec<String>)> {
         let options: index::Options = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         let stop = Arc::clone(&self.stop);
         self.ask(py, move |resolved, _| {
-            json(&resolved.build_index(&options.options()?, &stop, &|_| ())?)
+            let report = resolved.build_index(&options.options()?, &stop, &|_| ())?;
+            let advice = report.advice();
+            let advice = advice.iter().map(|text| spelled(text)).collect();
+            Ok((json(&report)?, advice))
         })
     }
 
@@ -166,7 +168,7 @@ impl Model {
     fn evaluate(&self, py: Python<'_>, options: &str) -> PyResult<String> {
         let options: Evaluation = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         self.ask(py, move |resolved, _| {
-            json(&resolved.evaluate(&options.options()?, &mut |_, _| ())?)
+            json(&resolved.evaluate(&options.options(resolved)?, &mut |_, _| ())?)
         })
     }
 
@@ -232,10 +234,14 @@ pub(crate) fn handed(py: Python<'_>, tensors: Vec<Tensor>) -> Tensors<'_> {
     handed.collect()
 }
 
-/// The dataset's folder and its manifest as JSON.
+/// The dataset's folder, its manifest, and what tells it from others, as JSON.
 pub(crate) fn manifest(resolved: &Resolved) -> Result<String> {
     let dataset = resolved.dataset();
-    json(&serde_json::json!({ "path": dataset.path(), "manifest": dataset.manifest() }))
+    json(&serde_json::json!({
+        "path": dataset.path(),
+        "manifest": dataset.manifest(),
+        "identity": dataset.identity(),
+    }))
 }
 
 impl Model {

@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use pbg_core::graph::Side;
 use pbg_session::{Failure, Result};
-use pbg_train::{PredictOptions, Question, Resolved, RunError, WithIndex};
+use pbg_train::{AllInstead, PredictOptions, Question, Resolved, RunError, Width, WithIndex};
 use serde::{Deserialize, Serialize};
 
-use crate::errors::usage;
+use crate::errors::{spelled, usage};
 
 /// Questions that are asked together.
 #[derive(Deserialize)]
@@ -34,9 +34,16 @@ struct Edge {
     tail: Option<String>,
 }
 
+/// Answers in the order of their questions, and what Python warns of.
+#[derive(Default, Serialize)]
+pub(crate) struct Answers {
+    answers: Vec<Answer>,
+    warnings: Vec<String>,
+}
+
 /// The best answers to a question.
 #[derive(Serialize)]
-pub(crate) struct Answer {
+struct Answer {
     left_out: u64,
     names: Vec<String>,
     scores: Vec<f32>,
@@ -57,14 +64,17 @@ impl Edge {
     }
 }
 
+/// The names of all edge sets of the dataset.
+pub(crate) fn edge_sets(resolved: &Resolved) -> Vec<String> {
+    let sets = resolved.dataset().manifest().edge_sets.keys();
+    sets.cloned().collect()
+}
+
 /// Answers all questions, as many at once as the predictor likes; none where `stop` is set on the way.
-pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Result<Vec<Answer>> {
-    let sets = &resolved.dataset().manifest().edge_sets;
+pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Result<Answers> {
     let options = PredictOptions {
         count: asked.k,
-        filter: asked
-            .filter
-            .unwrap_or_else(|| sets.keys().cloned().collect()),
+        filter: asked.filter.unwrap_or_else(|| edge_sets(resolved)),
         loops: asked.loops,
         threads: asked.threads,
         questions: Some(asked.questions.len()),
@@ -73,7 +83,10 @@ pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Re
     let questions = asked.questions.into_iter().map(Edge::question);
     let questions: Vec<Question> = questions.collect::<Result<_>>()?;
     let predictor = resolved.predictor(&options)?;
-    let mut answers = Vec::with_capacity(questions.len());
+    let Answers {
+        mut answers,
+        mut warnings,
+    } = Answers::default();
     for block in questions.chunks(predictor.at_once().0.max(1)) {
         let first = answers.len();
         let blame = |error: RunError, at: usize| {
@@ -81,6 +94,11 @@ pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Re
         };
         let found = predictor.find(block);
         let found = found.map_err(|no| blame(*no.error, no.question))?;
+        let approach = predictor.approach(&found)?;
+        let instead = approach.all_instead.into_iter().map(Err);
+        for how in approach.widths.into_values().map(Ok).chain(instead) {
+            warnings.extend(index_warning(&how).filter(|text| !warnings.contains(text)));
+        }
         let found = predictor.answer(&found, stop, &mut |_| ());
         let found = found.map_err(|error| match error {
             RunError::NotComparable { question } => blame(error, question),
@@ -98,5 +116,15 @@ pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Re
             }
         }));
     }
-    Ok(answers)
+    Ok(Answers { answers, warnings })
+}
+
+/// What Python warns of where an index was asked for: answers by it that miss much, or none by it, since it finds too
+/// little.
+pub(crate) fn index_warning(how: &std::result::Result<Width, AllInstead>) -> Option<String> {
+    match how {
+        Ok(width) => width.is_poor().then(|| spelled(&width.to_string())),
+        Err(AllInstead::Cheaper) => None,
+        Err(unproven @ AllInstead::Unproven(_)) => Some(spelled(&unproven.to_string())),
+    }
 }

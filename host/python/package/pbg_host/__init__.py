@@ -6,7 +6,7 @@
     pbg_host.import_edges(config, edges={"train": "train.tsv.gz", "test": "test.tsv.gz"})
     pbg_host.train(config)
     model = pbg_host.Model("model")
-    model.evaluate("test", filter=["train", "test"])["filtered"]["mrr"]
+    model.evaluate("test")["filtered"]["mrr"]
     model.predict(head="asp.n.02", relation="hypernym")
 
 Everything here calls what the program `pbg-host` calls; docs/python.md is the tour.

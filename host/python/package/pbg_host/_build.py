@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from . import _native
-from ._functions import Function, Kind, _called
+from ._functions import Function, Kind, _called, as_component, component_only
 from ._sources import module_of
 from .errors import PluginError, UsageError
 
@@ -31,6 +31,11 @@ def build(function: Function, /, path: str | os.PathLike[str] | None = None) -> 
     with compiled code, such as NumPy, are not in the sandbox. What the decorator says is in it: name, version, and
     parameters as defaults. Needs componentize-py 0.25.1 (`pip install 'pbg-host[build]'`).
     """
+    if only := component_only(function):
+        raise UsageError(
+            f"{_called(function)} is {only[0]}, and build makes components of orders and losses",
+            help=as_component(only[1]),
+        )
     if not isinstance(function, Function):
         raise UsageError(
             f"{_called(function)} is no order and no loss",

@@ -51,17 +51,19 @@ class Config(Mapping[str, Any]):
         /,
         *,
         checkpoint: str | os.PathLike[str] | None = None,
+        best: bool = False,
         **keys: Any,
     ) -> Config:
         """The configuration by which a trained model is asked: what `source` leaves open is as it was trained.
-        `checkpoint` takes the place of its `checkpoint_path`, or of `source` where there is none."""
+        `checkpoint` takes the place of its `checkpoint_path`, or of `source` where there is none. With `best` it is the model
+        that validation found best, which early stopping keeps, not the last of the run."""
         if source is None or isinstance(source, (str, os.PathLike)):
             alone = _are_alone(source, keys)
-            return cls._of(_native.Config.trained(source, checkpoint, as_json(keys), alone))
+            return cls._of(_native.Config.trained(source, checkpoint, best, as_json(keys), alone))
         values = _merged(source, keys)
         if checkpoint is not None:
             values["checkpoint_path"] = os.fspath(checkpoint)
-        return cls._of(_native.Config.trained(None, None, as_json(values), True))
+        return cls._of(_native.Config.trained(None, None, best, as_json(values), True))
 
     @staticmethod
     def preset(name: str) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def import_edges(
                 spool.append(_native.Spool(native))
             path = spool[0].begin(f"{len(spooled)}.parquet")
             spooled[os.fspath(path)] = label
-            if _spooled(spool[0], label, item):
+            if _Spooled(spool[0], label, given).put_all_of(item):
                 yield path
 
     def all_of(name: str, source: EdgeSource) -> list[_native.Path]:
@@ -104,9 +104,10 @@ def import_edges(
             raise DataError(f"edges[{name!r}]: there are none")
         return found
 
+    given = _columns(columns)
     sets = [(name, all_of(name, source)) for name, source in edges.items()]
     options = {
-        "columns": _columns(columns),
+        "columns": given,
         "entity_min_count": whole("entity_min_count", entity_min_count, 0),
         "relation_min_count": whole("relation_min_count", relation_min_count, 0),
         "dictionary": dictionary,
@@ -183,95 +184,73 @@ def _files_and_tables(label: str, source: EdgeSource) -> Iterator[Any]:
         raise UsageError(f"{label}: {type(source).__name__} is neither a file nor a table nor an iterable")
 
 
-def _spooled(spool: _native.Spool, label: str, items: Iterable[Any]) -> bool:
-    """Writes tables and tuples; whether there were any."""
-    any_there = _put_all(spool, label, items)
-    spool.finish()
-    return any_there
+class _Spooled:
+    """What is handed in as edges `label`, on its way to a file; `given` says what its columns are."""
 
+    def __init__(self, spool: _native.Spool, label: str, given: str | None) -> None:
+        self._spool = spool
+        self._label = label
+        self._given = given
 
-def _put_all(spool: _native.Spool, label: str, items: Iterable[Any]) -> bool:
-    rest, any_there = iter(items), False
-    for first in rest:
-        if _is_lazy(first):
-            any_there |= _put_all(spool, label, _collected(first))
-            continue
-        any_there = True
-        if hasattr(first, "__arrow_c_stream__"):
-            spool.put_stream(first)
-        elif hasattr(first, "__arrow_c_array__"):
-            spool.put_batch(first)
-        elif isinstance(first, Mapping):
-            _put_columns(spool, label, first)
-        else:
-            _put_tuples(spool, label, list(chain([first], islice(rest, _AT_ONCE - 1))))
-    return any_there
+    def put_all_of(self, items: Iterable[Any]) -> bool:
+        """Writes tables and tuples; whether there were any."""
+        any_there = self._put_all(items)
+        self._spool.finish()
+        return any_there
 
+    def _put_all(self, items: Iterable[Any]) -> bool:
+        rest, any_there = iter(items), False
+        for first in rest:
+            if _is_lazy(first):
+                any_there |= self._put_all(_collected(first))
+                continue
+            any_there = True
+            if hasattr(first, "__arrow_c_stream__"):
+                self._spool.put_stream(first)
+            elif hasattr(first, "__arrow_c_array__"):
+                self._spool.put_batch(first)
+            elif isinstance(first, Mapping):
+                self._put_columns(first)
+            else:
+                self._put_tuples(list(chain([first], islice(rest, _AT_ONCE - 1))))
+        return any_there
 
-_ROLES = {
-    "lhs": ("lhs", "head", "source", "src", "subject", "from"),
-    "rel": ("rel", "relation", "predicate", "label", "type"),
-    "rhs": ("rhs", "tail", "target", "dst", "destination", "object", "to"),
-    "weight": ("weight",),
-}
+    def _put_columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        if not columns:
+            raise DataError(f"{self._label}: a table without columns")
+        try:
+            roles = _native.column_roles(self._given, list(map(str, columns)))
+        except DataError as error:
+            raise DataError(f"{self._label}: {error.message}") from None
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+            raise DataError(f"{self._label}: columns of different lengths: {shown}")
+        self._put(zip(map(str, columns), roles, columns.values()), next(iter(lengths.values())))
 
+    def _put_tuples(self, rows: list[Any]) -> None:
+        try:
+            widths = {len(row) for row in rows}
+        except TypeError:
+            raise DataError(
+                f"{self._label}: an edge is a tuple (lhs, rel, rhs), with a weight if it has one"
+            ) from None
+        if len(widths) > 1 or not widths <= {2, 3, 4}:
+            shown = ", ".join(str(width) for width in sorted(widths))
+            raise DataError(f"{self._label}: tuples of {shown} where all have 2, 3 or 4 are wanted")
+        roles = ("lhs", "rhs") if widths == {2} else ("lhs", "rel", "rhs", "weight")
+        self._put(zip(roles, roles, zip(*rows)), len(rows))
 
-def names_of_roles(names: Iterable[object]) -> dict[str, Any]:
-    """Which of a table's columns has which role, by its name."""
-    known = {str(name).lower(): name for name in names}
-    return {
-        role: known[usual]
-        for role, names_of_role in _ROLES.items()
-        if (usual := next((name for name in names_of_role if name in known), None)) is not None
-    }
+    def _put(self, columns: Iterable[tuple[str, str, Sequence[Any]]], rows: int) -> None:
+        """Writes columns with their names and roles."""
+        self._spool.put_columns([self._column(*column) for column in columns], rows)
 
-
-def _put_columns(
-    spool: _native.Spool, label: str, columns: Mapping[str, Sequence[Any]]
-) -> None:
-    found = {role: columns[name] for role, name in names_of_roles(columns).items()}
-    if "lhs" not in found or "rhs" not in found:
-        shown = f"columns {', '.join(map(str, columns))} lack" if columns else "a table without"
-        raise DataError(f"{label}: {shown} lhs or rhs")
-    lengths = {role: len(column) for role, column in found.items()}
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{role} has {length}" for role, length in lengths.items())
-        raise DataError(f"{label}: columns of different lengths: {shown}")
-    _put(spool, label, found["lhs"], found.get("rel"), found["rhs"], found.get("weight"))
-
-
-def _put_tuples(spool: _native.Spool, label: str, rows: list[Any]) -> None:
-    try:
-        widths = {len(row) for row in rows}
-    except TypeError:
-        raise DataError(
-            f"{label}: an edge is a tuple (lhs, rel, rhs), with a weight if it has one"
-        ) from None
-    if len(widths) > 1 or not widths <= {2, 3, 4}:
-        shown = ", ".join(str(width) for width in sorted(widths))
-        raise DataError(f"{label}: tuples of {shown} where all have 2, 3 or 4 are wanted")
-    columns = list(zip(*rows))
-    if len(columns) == 2:
-        _put(spool, label, columns[0], None, columns[1], None)
-    else:
-        weight = columns[3] if len(columns) == 4 else None
-        _put(spool, label, columns[0], columns[1], columns[2], weight)
-
-
-def _put(
-    spool: _native.Spool,
-    label: str,
-    lhs: Sequence[Any],
-    rel: Sequence[Any] | None,
-    rhs: Sequence[Any],
-    weight: Sequence[Any] | None,
-) -> None:
-    spool.put_columns(
-        _names(label, lhs),
-        None if rel is None else _names(label, rel),
-        _names(label, rhs),
-        None if weight is None else [_weight(label, value) for value in weight],
-    )
+    def _column(
+        self, name: str, role: str, values: Sequence[Any]
+    ) -> tuple[str, list[str] | None, list[float] | None]:
+        if role == "weight":
+            return name, None, [_weight(self._label, value) for value in values]
+        return name, None if role == "-" else _names(self._label, values), None
 
 
 def _names(label: str, values: Sequence[Any]) -> list[str]:

@@ -128,7 +128,29 @@ def undecorated(thing: Any, kind: Kind) -> UsageError:
     help = f"decorate it with @pbg_host.{kind}" if callable(thing) else None
     if isinstance(thing, Function):
         help = None
+    if only := component_only(thing):
+        help = as_component(only[1])
     return UsageError(f"{_called(thing)} is no {kind}", help=help)
+
+
+_ONLY_COMPONENTS = {
+    pbg_plugin.TracedOperator: ("an operator", "operator"),
+    pbg_plugin.Sampler: ("a relation sampler", "sampler"),
+}
+
+
+def component_only(thing: Any) -> tuple[str, str] | None:
+    """What `thing` is if it runs as a component alone, not in the process of Python: in words, and as `plugin new` calls it."""
+    kind = thing if isinstance(thing, type) else type(thing)
+    return next((names for base, names in _ONLY_COMPONENTS.items() if issubclass(kind, base)), None)
+
+
+def as_component(kind: str) -> str:
+    """How a component of this kind is made of a class."""
+    return (
+        f"make a component of it: `pbg-host plugin new mine --kind {kind} --lang python`, put the class into mine/mine.py, "
+        "`pbg-host plugin build mine`, and name the file: plugins=['mine/mine.wasm']"
+    )
 
 
 def sorted_out(
@@ -149,6 +171,11 @@ def sorted_out(
             functions[plugin.kind] = plugin
         elif isinstance(plugin, (str, os.PathLike)):
             named.append(os.fspath(plugin))
+        elif only := component_only(plugin):
+            raise UsageError(
+                f"plugins: {_called(plugin)} is {only[0]}, and of what Python defines only orders and losses run in its process",
+                help=as_component(only[1]),
+            )
         else:
             raise UsageError(
                 f"plugins: {_called(plugin)} is neither a file nor a name",

@@ -12,12 +12,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from . import _native
 from ._arguments import name, whole, whole_or_none
 from ._config import Config, ConfigLike
-from ._edges import names_of_roles
+from ._dataset import names_in
 from ._frames import Frame, frame_of, rows_frame
 from ._load import as_json, native_for
-from .errors import DataError, UsageError
+from .errors import DataError, UsageError, _warn
 
 Floats = npt.NDArray[np.float32]
 Halves = npt.NDArray[np.uint16]
@@ -73,6 +74,9 @@ class Model:
     trained. A model keeps the tables that questions needed in memory. Each answer is of the version of the checkpoint that
     is current when it is asked: training that goes on meanwhile changes answers.
 
+    With `best` it is the model with the highest validation MRR, which a run with `validation.early_stop` keeps beside its last
+    one; without it, a model that has a better one beside it says so.
+
         model = pbg_host.Model("model")
         model.neighbors("piano.n.01", k=5)
         model.predict(head="asp.n.02", relation="hypernym", k=3)
@@ -84,15 +88,16 @@ class Model:
         /,
         *,
         checkpoint: str | os.PathLike[str] | None = None,
+        best: bool = False,
         **keys: Any,
     ) -> None:
-        self.config: Config = Config.trained(source, checkpoint=checkpoint, **keys)
+        self.config: Config = Config.trained(source, checkpoint=checkpoint, best=best, **keys)
         """The configuration by which it is asked."""
+        self._is_best = best
         module, native = native_for(self.config._native)
         self._native = module.Model(native)
-        about = json.loads(self._native.manifest())
-        self._dataset = Path(about["path"])
-        self._manifest: dict[str, Any] = about["manifest"]
+        self._opened: dict[str, Any] = json.loads(self._native.manifest())
+        self._manifest: dict[str, Any] = self._opened["manifest"]
 
     @property
     def entity_types(self) -> list[str]:
@@ -138,7 +143,9 @@ class Model:
             raise UsageError("asked: a side of a relation, which is not given")
         _check_comparator(comparator)
         by = (whole_or_none("width", width),) if index else None
-        found = self._native.neighbors(name, whole("k", k), entity_type, comparator, by)
+        found, warning = self._native.neighbors(name, whole("k", k), entity_type, comparator, by)
+        if warning is not None:
+            _warn(warning)
         return Scored([near for near, _ in found], _floats(score for _, score in found))
 
     def _neighbors_by(
@@ -173,7 +180,10 @@ class Model:
             "recall_queries": whole("recall_queries", recall_queries, 0),
             "threads": whole_or_none("threads", threads),
         }
-        report: dict[str, Any] = json.loads(self._native.build_index(as_json(options)))
+        text, warnings = self._native.build_index(as_json(options))
+        for warning in warnings:
+            _warn(warning)
+        report: dict[str, Any] = json.loads(text)
         return report
 
     def predict(
@@ -228,7 +238,10 @@ class Model:
             "index": index,
             "width": whole_or_none("width", width),
         }
-        answers = json.loads(self._native.predict(as_json(asked)))
+        answered = json.loads(self._native.predict(as_json(asked)))
+        for warning in answered["warnings"]:
+            _warn(warning)
+        answers = answered["answers"]
         return [Scored(a["names"], _floats(a["scores"]), a["left_out"]) for a in answers]
 
     def evaluate(
@@ -236,21 +249,27 @@ class Model:
         edges: str = "test",
         /,
         *,
-        filter: Sequence[str] = (),
+        filter: Sequence[str] | None = None,
         candidates: int | None = None,
         limit: int | None = None,
         by: Literal["relation", "entity_type"] | None = None,
         threads: int | None = None,
     ) -> dict[str, Any]:
         """How well the edges of a set are ranked, each side among all entities or a sample of `candidates`: the report
-        that `pbg-host eval --json` prints. `report["raw"]` and, without the other true edges of the sets `filter`,
-        `report["filtered"]` have `mrr`, `hits_at_1`, `hits_at_10`, `mean_rank`, `auc` and so on. `by` adds the ranks of each
-        relation or entity type."""
+        that `pbg-host eval --json` prints. `report["raw"]` and, without the other true edges of the sets `filter`, by
+        default of all, `report["filtered"]` have `mrr`, `hits_at_1`, `hits_at_10`, `mean_rank`, `auc` and so on; with
+        `filter=[]` there is no `"filtered"`. `by` adds the ranks of each relation or entity type."""
+        if not isinstance(edges, str):
+            raise UsageError(
+                f"evaluate: the name of an edge set is wanted, such as 'test', not {_shortened(edges)}",
+                help="import edges as a set of their own, as import_edges(config, edges={'mine': ...}) does, or score them "
+                "with score_all",
+            )
         if isinstance(filter, str):
             raise UsageError("filter: a list of edge sets is wanted")
         options = {
             "edges": edges,
-            "filter": list(filter),
+            "filter": None if filter is None else list(filter),
             "candidates": whole_or_none("candidates", candidates),
             "limit": whole_or_none("limit", limit),
             "by": by,
@@ -311,10 +330,11 @@ class Model:
         }
 
     def metrics(self, kind: str | None = None, /, *, frame: Frame | None = None) -> Any:
-        """As `pbg_host.metrics` of its checkpoint."""
+        """As `pbg_host.metrics` of its run."""
         from ._metrics import metrics
 
-        return metrics(self.config["checkpoint_path"], kind, frame=frame)
+        folder = Path(self.config["checkpoint_path"])
+        return metrics(folder.parent if self._is_best else folder, kind, frame=frame)
 
     def _type(self, entity_type: str | None) -> str:
         if entity_type is not None:
@@ -327,7 +347,7 @@ class Model:
         """Names of the rows that the checkpoint has: the dataset may have more by now."""
         name = self._type(entity_type)
         rows = [place[1] for place in self._native.places(name)]
-        return names_in(self._dataset, self._manifest, name, rows)
+        return names_in(self._opened, name, rows)
 
     def __repr__(self) -> str:
         return f"<pbg_host.Model in {self.config['checkpoint_path']!r}>"
@@ -350,37 +370,6 @@ def _check_comparator(comparator: str | None) -> None:
         raise UsageError(f"comparator: one of {wanted} is wanted, not {comparator!r}")
 
 
-def names_in(
-    dataset: Path, manifest: dict[str, Any], entity_type: str, rows: Sequence[int] | None = None
-) -> Any:
-    """The names of a type in a dataset, as an array of Arrow: by partition, of each the first `rows`."""
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise ImportError(f"names are read with pyarrow (pip install pyarrow): {error}") from error
-    about = manifest["entities"][entity_type]
-    features = about.get("features")
-    file = features["names_file"] if features else about["file"]
-    counts = [features["count"]] if features else about["counts"]
-    every = pa.ipc.open_file(pa.memory_map(str(dataset / file))).read_all()["name"]
-    parts, start = [], 0
-    for count, wanted in zip(counts, counts if rows is None else rows):
-        parts.extend(every.slice(start, wanted).chunks)
-        start += count
-    return pa.chunked_array(parts, type=pa.string())
-
-
-def relations_in(dataset: Path) -> list[str]:
-    """The names of the relations in a dataset, by id."""
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise ImportError(f"names are read with pyarrow (pip install pyarrow): {error}") from error
-    file = pa.memory_map(str(dataset / "relations.arrow"))
-    names: list[str] = pa.ipc.open_file(file).read_all()["name"].to_pylist()
-    return names
-
-
 def _triple(edge: Any) -> tuple[str, str, str]:
     """An edge whose parts are names, or whole numbers as names."""
     try:
@@ -396,10 +385,15 @@ def _triples(edges: Any) -> list[tuple[str, str, str]]:
         names = list(edges)
     if names is None:
         return [_triple(edge) for edge in edges]
-    roles = names_of_roles(names)
-    if missing := {"lhs", "rel", "rhs"} - set(roles):
-        shown = ", ".join(map(str, names))
-        raise UsageError(f"edges: columns {shown} lack {' and '.join(sorted(missing))}")
+    shown = list(map(str, names))
+    try:
+        roles = dict(zip(_native.column_roles(None, shown), names))
+    except DataError:
+        roles = {}
+    if not {"lhs", "rel", "rhs"} <= set(roles):
+        raise UsageError(
+            f"edges: one column each for head, relation and tail is wanted, and there are {', '.join(shown)}"
+        )
     columns = [list(edges[roles[role]]) for role in ("lhs", "rel", "rhs")]
     return [_triple(edge) for edge in zip(*columns)]
 
@@ -413,15 +407,20 @@ def _question(question: Any) -> dict[str, Any]:
     return {part: None if of is None else name(part, of) for part, of in parts}
 
 
+def _shortened(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."
+
+
 def _floats(values: Iterable[float]) -> Floats:
     return np.asarray(list(values), dtype=np.float32)
 
 
 def evaluate(
-    source: ConfigLike | None = None, edges: str = "test", /, **options: Any
+    source: ConfigLike | None = None, edges: str = "test", /, *, best: bool = False, **options: Any
 ) -> dict[str, Any]:
-    """As `Model(source).evaluate(edges, ...)`."""
-    return Model(source).evaluate(edges, **options)
+    """As `Model(source, best=best).evaluate(edges, ...)`."""
+    return Model(source, best=best).evaluate(edges, **options)
 
 
 def breakdown(report: dict[str, Any], *, frame: Frame | None = None) -> Any:

@@ -1,4 +1,5 @@
-"""What is shown of work that takes long: bars by tqdm, in the terminal and in notebooks; lines where it is not installed."""
+"""What is shown of work that takes long: bars by tqdm, in the terminal and in notebooks; lines in log files, and where it is
+not installed."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ import time
 from typing import Any
 
 
+_INTERVAL = 30.0
+"""Seconds between two lines about the same phase."""
+
+
 def _bars() -> Any:
+    if not is_watched():
+        return _Line
     try:
         from tqdm.auto import tqdm
     except ImportError:
@@ -16,21 +23,28 @@ def _bars() -> Any:
 
 
 class _Line:
-    """Takes the place of a bar: one line for each phase, once it is done."""
+    """Takes the place of a bar: one line for each phase, once it is done, and some on the way where it takes long."""
 
     def __init__(self, *, total: int, desc: str, unit: str, unit_scale: bool) -> None:
         self.n = 0
         self._total, self._phase, self._unit = total, desc, unit
         self._notes: dict[str, str] = {}
-        self._begin = time.monotonic()
+        self._begin = self._told = time.monotonic()
 
     def update(self, more: int) -> None:
         self.n += more
+        now = time.monotonic()
+        if now - self._told >= _INTERVAL and self.n < self._total:
+            self._told = now
+            self._say()
 
     def set_postfix(self, values: dict[str, str], refresh: bool) -> None:
         self._notes.update(values)
 
     def close(self) -> None:
+        self._say()
+
+    def _say(self) -> None:
         seconds = time.monotonic() - self._begin
         # What has no unit is only counted to see it move.
         part = "" if self.n >= self._total else f" of {_short(self._total)}"
@@ -71,6 +85,11 @@ class Bar:
         if self._bar is not None:
             self._bar.set_postfix(values, refresh=False)
 
+    def say(self, text: str) -> None:
+        """A line beside the bar, where there is one at all."""
+        if self._make is not None:
+            say(text)
+
     def close(self) -> None:
         """Leaves the bar as it is."""
         if self._bar is not None:
@@ -79,7 +98,8 @@ class Bar:
 
 
 def is_watched() -> bool:
-    """Whether somebody sees a bar: in a terminal or a notebook."""
+    """Whether somebody sees a bar, in a terminal or a notebook. Elsewhere, as in the log file of a batch job, there are
+    lines."""
     return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 

@@ -186,7 +186,7 @@ def train(
     /,
     *,
     plugins: Sequence[PluginLike] = (),
-    progress: bool | None = None,
+    progress: bool = True,
     on_event: Callable[[Event], object] | None = None,
     allow_plugin_change: bool = False,
     allow_data_change: bool = False,
@@ -197,16 +197,16 @@ def train(
         pbg_host.train("pbg.toml", num_epochs=10, plugins=["my_order.wasm"])
 
     `plugins` are what takes the place of the standard ones: files or names of components, and functions that `pbg_host.order`
-    or `pbg_host.loss` decorates. `progress` shows a bar by tqdm, or a
-    line per epoch where that is not installed; by default where somebody sees it. `on_event` hears every event; where it returns `False`, the run commits and ends.
+    or `pbg_host.loss` decorates. `progress` shows a bar by tqdm in terminals and notebooks; elsewhere, as in log files, and
+    without tqdm, a line for each epoch and every half minute. `progress=False` shows nothing. `on_event` hears every event;
+    where it returns `False`, the run commits and ends.
 
     Ctrl-C finishes the bucket that is being trained, or, where the graph has one partition, the batches, commits, and raises
     `KeyboardInterrupt`: the same call goes on from there. A second Ctrl-C waits no longer than 2 seconds for that, a third
     not at all: the bucket is then committed only if Python lives on until it is trained. No more than it is lost.
     """
-    shown = is_watched() if progress is None else progress
     # The bar comes first: what it imports takes its time, and Ctrl-C is to find a run that it can end.
-    with contextlib.closing(Bar(shown, unit=" edges")) as bar:
+    with contextlib.closing(Bar(progress, unit=" edges")) as bar:
         training = Training(
             config,
             plugins=plugins,
@@ -225,7 +225,7 @@ def train(
             training.interrupt()
             bar.close()
             with contextlib.suppress(KeyboardInterrupt):
-                _settle([training], shown)
+                _settle([training], progress)
             raise
     return training.wait()
 
@@ -304,6 +304,12 @@ class _Display:
             self._draw(0)
         elif kind == "validated":
             self._bar.note(mrr=f"{event['ranks']['mrr']:.4f}")
+        elif kind == "stopped_early":
+            self._bar.close()
+            self._bar.say(
+                f"stopped early after {event['epochs']} epochs: MRR was highest after {event['best_epoch']} "
+                f"({event['best_mrr']:.4f}); Model(..., best=True) is the model of then"
+            )
 
     def _draw(self, edges: int) -> None:
         phase = f"epoch {self._epoch + 1}/{self._epochs}"

@@ -23,8 +23,9 @@ import numpy as np
 
 from . import _native
 from ._config import Config
+from ._dataset import dataset_file, names_in, relations_in
 from ._edges import import_edges
-from ._model import Floats, Model, names_in, partition_at, relations_in
+from ._model import Floats, Model, partition_at
 from ._pbg_config import ours_of, read_config, theirs_of
 from .errors import CheckpointError, DataError, _warn
 
@@ -164,7 +165,7 @@ def _read_checkpoint(config: Config, graph: _Graph, folder: Path) -> None:
     version = int((folder / "checkpoint_version.txt").read_text())
     numbers = _native.Numbers(config._native)
     about = json.loads(numbers.manifest())
-    data, manifest = Path(about["path"]), about["manifest"]
+    manifest = about["manifest"]
     for name, partitions in graph.types.items():
         # A file of all rows in our order takes PBG's partitions one by one.
         counts = manifest["entities"][name]["counts"]
@@ -172,7 +173,7 @@ def _read_checkpoint(config: Config, graph: _Graph, folder: Path) -> None:
         scratch = Path(config["checkpoint_path"]) / f".pbg-{name}.tmp"
         try:
             rows = np.memmap(scratch, "<f4", "w+", shape=(max(sum(counts), 1), dim + 1))
-            ours = names_in(data, manifest, name).to_pylist()
+            ours = names_in(about, name).to_pylist()
             places = {entity: at for at, entity in enumerate(ours)}
             for partition in range(partitions):
                 where = [places.get(entity, -1) for entity in graph.names(name, partition)]
@@ -189,7 +190,7 @@ def _read_checkpoint(config: Config, graph: _Graph, folder: Path) -> None:
         finally:
             scratch.unlink(missing_ok=True)
     with h5py.File(folder / f"model.v{version}.h5", "r") as source:
-        numbers.write_parameters(_parameters(source, numbers, graph, relations_in(data)))
+        numbers.write_parameters(_parameters(source, numbers, graph, relations_in(about)))
     numbers.commit()
 
 
@@ -282,7 +283,7 @@ def write(model: Model, folder: str | os.PathLike[str], /, *, edge_sets: Sequenc
     for path in (entities, checkpoint):
         path.mkdir(parents=True, exist_ok=True)
     trained = list(dict.fromkeys(model.config["edge_sets"]))
-    relations = relations_in(model._dataset)
+    relations = relations_in(model._opened)
     theirs = theirs_of(model.config, relations)
     theirs["num_epochs"] += 1
     # PBG has a version for every pass over an edge set.
@@ -374,13 +375,12 @@ def _write_state(file: Any, sums: list[Floats], lr: float, *, rows: bool) -> Non
 
 def _write_edges(model: Model, name: str, folder: Path) -> None:
     import h5py
-    import pyarrow as pa
 
     folder.mkdir(parents=True, exist_ok=True)
     about = model._manifest["edge_sets"].get(name)
     if about is None:
         raise DataError(f"there is no edge set {name!r}")
-    reader = pa.ipc.open_file(pa.memory_map(str(model._dataset / about["file"])))
+    reader = dataset_file(model._opened, about["file"])
     columns = ["lhs", "rel", "rhs"] + (["weight"] if about["has_weight"] else [])
     for left in range(about["lhs_partitions"]):
         for right in range(about["rhs_partitions"]):

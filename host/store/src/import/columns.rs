@@ -88,6 +88,25 @@ impl Columns {
     }
 }
 
+/// The roles of the columns of a table whose columns have the names of `header`, in their order, as an import of a file
+/// with this header tells them apart.
+///
+/// # Errors
+/// When it is not clear which columns are the entities, or which of several is a role's.
+pub fn roles(columns: Option<&Columns>, header: &[&str]) -> Result<Vec<Role>, String> {
+    let layout = ColumnLayout::with_header(columns, header)?;
+    let mut roles = vec![Role::Ignored; header.len()];
+    roles[layout.lhs] = Role::Lhs;
+    roles[layout.rhs] = Role::Rhs;
+    if let Some(rel) = layout.rel {
+        roles[rel] = Role::Rel;
+    }
+    if let Some(weight) = layout.weight {
+        roles[weight] = Role::Weight;
+    }
+    Ok(roles)
+}
+
 /// Where the columns of a file are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ColumnLayout {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
-use arrow_array::{ArrayRef, Float32Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Float32Array, NullArray, RecordBatch, StringArray};
 
 use crate::export::parquet;
 use crate::files::{FileError, SummedFile};
@@ -19,17 +19,15 @@ pub struct EdgeSpool {
     rows: u64,
 }
 
-/// Edges column by column, all of one length.
-#[derive(Clone, Debug, Default)]
-pub struct EdgeColumns {
-    /// Left entities.
-    pub lhs: Vec<String>,
-    /// Relations, where there are any.
-    pub rel: Option<Vec<String>>,
-    /// Right entities.
-    pub rhs: Vec<String>,
-    /// Weights, where there are any.
-    pub weight: Option<Vec<f32>>,
+/// What a column of edges has, a value for each edge.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// Names of entities or relations.
+    Names(Vec<String>),
+    /// Weights.
+    Weights(Vec<f32>),
+    /// So many values that an import does not read.
+    Unread(usize),
 }
 
 /// Why edges that were handed in are not taken.
@@ -88,22 +86,22 @@ impl EdgeSpool {
         Ok(())
     }
 
-    /// Adds edges.
+    /// Adds edges column by column, each with its name.
     ///
     /// # Errors
-    /// When their columns have different lengths or are others than before, or they cannot be written.
-    pub fn put_columns(&mut self, edges: EdgeColumns) -> Result<(), SpoolError> {
-        let text = |texts: Vec<String>| Arc::new(StringArray::from(texts)) as ArrayRef;
-        let columns = [
-            Some(("lhs", text(edges.lhs))),
-            edges.rel.map(|names| ("rel", text(names))),
-            Some(("rhs", text(edges.rhs))),
-            edges.weight.map(|weights| {
-                let weights: ArrayRef = Arc::new(Float32Array::from(weights));
-                ("weight", weights)
-            }),
-        ];
-        let batch = RecordBatch::try_from_iter(columns.into_iter().flatten());
+    /// When the columns have different lengths or are others than before, or they cannot be written.
+    pub fn put_columns(&mut self, columns: Vec<(String, Values)>) -> Result<(), SpoolError> {
+        let columns = columns.into_iter().map(|(name, values)| {
+            let array: ArrayRef = match values {
+                Values::Names(names) => Arc::new(StringArray::from(names)),
+                Values::Weights(weights) => Arc::new(Float32Array::from(weights)),
+                Values::Unread(count) => Arc::new(NullArray::new(count)),
+            };
+            (name, array)
+        });
+        let batch = RecordBatch::try_from_iter_with_nullable(
+            columns.map(|(name, array)| (name, array, true)),
+        );
         let batch = batch.map_err(|error| SpoolError::Batch {
             after: self.rows,
             what: error.to_string(),
@@ -137,13 +135,17 @@ fn columns(batch: &RecordBatch) -> String {
 mod tests {
     use super::*;
 
-    fn edges(weights: bool) -> EdgeColumns {
-        EdgeColumns {
-            lhs: vec!["a".to_owned(), "b".to_owned()],
-            rhs: vec!["b".to_owned(), "c".to_owned()],
-            rel: None,
-            weight: weights.then(|| vec![1.0, 0.5]),
+    fn edges(weights: bool) -> Vec<(String, Values)> {
+        let names = |names: [&str; 2]| Values::Names(names.map(str::to_owned).to_vec());
+        let mut columns = vec![
+            ("lhs".to_owned(), names(["a", "b"])),
+            ("since".to_owned(), Values::Unread(2)),
+            ("rhs".to_owned(), names(["b", "c"])),
+        ];
+        if weights {
+            columns.push(("weight".to_owned(), Values::Weights(vec![1.0, 0.5])));
         }
+        columns
     }
 
     #[test]
@@ -155,7 +157,7 @@ mod tests {
         spool.put_columns(edges(true)).unwrap();
         spool.finish().unwrap();
         let header = super::super::table::parquet_header(&path).unwrap();
-        assert_eq!(header, ["lhs", "rhs", "weight"]);
+        assert_eq!(header, ["lhs", "since", "rhs", "weight"]);
     }
 
     #[test]
@@ -166,7 +168,7 @@ mod tests {
         let error = spool.put_columns(edges(true)).unwrap_err().to_string();
         assert!(error.starts_with("edges after the first 2: "), "{error}");
         let mut uneven = edges(false);
-        uneven.lhs.pop();
+        uneven[1].1 = Values::Unread(1);
         assert!(spool.put_columns(uneven).is_err());
     }
 }

@@ -65,10 +65,12 @@ impl Parser<'_> {
     fn finish_line(&self, found: usize, rows: &mut EdgeRows) -> Result<(), Wrong> {
         let expected = self.layout.count;
         if found != expected {
-            let hint = if found == 1 && self.fields[0].of(self.text).contains(&b' ') {
-                "; columns are separated by tabs, not by spaces"
-            } else {
-                ""
+            let hint = match (expected, found) {
+                (_, 1) if self.fields[0].of(self.text).contains(&b' ') => {
+                    "; columns are separated by tabs, not by spaces"
+                }
+                (3, 4) => "; `--columns lhs,rel,rhs,weight` reads the fourth as a weight",
+                _ => "",
             };
             return Err(self.wrong(format!(
                 "{expected} columns are expected, and {found} found{hint}"
