@@ -10,9 +10,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 host=$here/bin/pbg-host
 export XDG_CACHE_HOME="$work/cache" PBG_TEST_VECTORS="$here/vectors/pbg_steps.json" PBG_TEST_CUDA=1
-if [ -z "${LD_LIBRARY_PATH:-}" ]; then
-    LD_LIBRARY_PATH=$(python3 -c 'import os, torch; print(os.path.join(os.path.dirname(torch.__file__), "lib"))') || exit 8
-    export LD_LIBRARY_PATH
+# The libraries of the installed torch go before whatever else is searched.
+torch=$(python3 -c 'import os, torch; print(os.path.join(os.path.dirname(torch.__file__), "lib"))') || exit 8
+export LD_LIBRARY_PATH="$torch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+# With every symbol looked up at once, so that another version of torch shows here and not in some later line.
+if ! LD_BIND_NOW=1 "$host" --version >"$work/said" 2>&1; then
+    echo "FAILED  the program does not start with the libraries in $LD_LIBRARY_PATH"
+    cat "$work/said"
+    exit 8
 fi
 failed=0
 gpu='--set execution.device="cuda:0"'

@@ -19,6 +19,7 @@ mod documents;
 mod first_run;
 mod formulas;
 mod golden;
+mod gpu_script;
 mod growth;
 mod hostile_plugins;
 mod house;
