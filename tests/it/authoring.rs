@@ -12,6 +12,7 @@ use pbg_wasm::{Cache, Limits, Plugin, PluginSource, Sandbox};
 use serde_json::Value;
 
 use crate::support::{COMPILED, Workplace, finish, graph::CONFIG};
+use crate::tools::without;
 
 /// An environment with componentize-py, which `cargo xtask test` installs.
 pub(crate) fn python_tools() -> Option<PathBuf> {
@@ -121,23 +122,27 @@ fn in_every_language(place: &Workplace, kind: &str) -> Vec<PathBuf> {
     if has_wasm_target() {
         components.push(built(place, kind, "rust"));
     } else {
-        eprintln!("without Rust: the compiler has no wasm32-unknown-unknown");
+        without("wasm", "the compiler has no wasm32-unknown-unknown");
     }
     if has("clang") && has("wasm-ld") {
         components.push(built(place, kind, "c"));
     } else {
-        eprintln!("without C: there is no clang with wasm-ld");
+        without("clang", "there is no clang with wasm-ld");
     }
     if python_tools().is_some() {
         components.push(built(place, kind, "python"));
     } else {
-        eprintln!("without Python: PBG_TEST_PYTHON names no environment with componentize-py");
+        without(
+            "python",
+            "PBG_TEST_PYTHON names no environment with componentize-py",
+        );
     }
     if javascript_tools().is_some() {
         components.push(built(place, kind, "js"));
     } else {
-        eprintln!(
-            "without JavaScript: PBG_TEST_JAVASCRIPT names no folder with a componentize-qjs that starts"
+        without(
+            "node",
+            "PBG_TEST_JAVASCRIPT names no folder with a componentize-qjs that starts",
         );
     }
     components
@@ -301,10 +306,10 @@ fn the_tests_of_new_projects_pass() {
         }
     }
     if !node {
-        eprintln!("without JavaScript: there is no node");
+        without("node", "there is no node");
     }
     if !clang {
-        eprintln!("without C: there is no clang");
+        without("clang", "there is no clang");
     }
 }
 
@@ -353,7 +358,7 @@ fn what_cannot_be_built_says_why() {
     place.write("mine/src/lib.rs", "fn half(");
     let build = || finish(&mut in_project(&project, &["plugin", "build"]));
     if !has_wasm_target() {
-        eprintln!("skipped: the compiler has no wasm32-unknown-unknown");
+        without("wasm", "the compiler has no wasm32-unknown-unknown");
         return;
     }
     // What the compiler says passes through.

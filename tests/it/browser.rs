@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::{Workplace, finish, graph::CONFIG};
+use crate::tools::without;
 
 /// The name of an installed browser that runs without a screen.
 fn browser() -> Option<&'static str> {
@@ -32,7 +33,7 @@ fn opened(browser: &str, place: &Workplace, page: &Path) -> (String, String) {
 #[test]
 fn reports_draw_their_figures_in_a_browser() {
     let Some(browser) = browser() else {
-        eprintln!("skipped: there is no Chromium");
+        without("chromium", "there is no Chromium");
         return;
     };
     let place = Workplace::with_dataset(CONFIG);

@@ -233,6 +233,26 @@ fn whatever_is_built_shares_what_is_compiled() {
     }
 }
 
+/// So that `PBG_REQUIRE` makes a failure of it.
+#[test]
+fn tests_are_skipped_in_one_way() {
+    let mut open = vec![root().join("tests"), root().join("host")];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                open.push(path);
+            } else if name.ends_with(".rs") && !["tools.rs", "house.rs"].contains(&&*name) {
+                let text = fs::read_to_string(&path).unwrap();
+                // A GPU is no tool that a machine can install; `PBG_TEST_CUDA=1` requires one.
+                let says = text.contains("\"skipped") && !text.contains("PBG_TEST_CUDA");
+                assert!(!says, "{} skips without `tools::without`", path.display());
+            }
+        }
+    }
+}
+
 /// Macros and build scripts are made of the same packages as the program.
 #[test]
 fn each_package_is_compiled_once() {

@@ -48,6 +48,8 @@ mod stops;
 mod stored;
 mod support;
 mod together;
+#[path = "../tools.rs"]
+mod tools;
 mod tutorials;
 mod validation;
 mod worlds;

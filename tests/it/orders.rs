@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::support::graph::CONFIG;
 use crate::support::{Workplace, finish};
+use crate::tools::without;
 
 /// Swaps after the first fill, from reference simulations: partitions, buffer, lower bound, then
 /// the orders of [`EXACT`].
@@ -549,7 +550,10 @@ fn a_run_is_reported_in_the_terminal_and_for_tensorboard() {
 #[test]
 fn a_browser_draws_every_page_without_a_complaint() {
     let Some(browser) = browser() else {
-        eprintln!("skipped: there is no chromium here (the Debian package `chromium` has one)");
+        without(
+            "chromium",
+            "there is none here (the Debian package `chromium` has one)",
+        );
         return;
     };
     let place = Workplace::with_dataset(CONFIG);

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::support::{Workplace, finish, graph::CONFIG};
+use crate::tools::without;
 
 /// Python with pyarrow, safetensors and numpy; where the variable is not set, there is none.
 const PYTHON: &str = "PBG_TEST_PYTHON";
@@ -138,7 +139,8 @@ fn python() -> Option<std::ffi::OsString> {
     // The variable is the only way to tell the tests which interpreter has the packages.
     let python = std::env::var_os(PYTHON);
     if python.is_none() {
-        eprintln!("skipped: {PYTHON} names no Python with numpy, pyarrow and safetensors");
+        let why = format!("{PYTHON} names no Python with numpy, pyarrow and safetensors");
+        without("python", &why);
     }
     python
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::support::graph::{CONFIG, name};
 use crate::support::world::World;
 use crate::support::{Workplace, finish, with};
+use crate::tools::without;
 
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 
@@ -406,7 +407,7 @@ fn many_questions_are_answered_block_by_block() {
 #[test]
 fn a_table_has_a_row_per_predicted_edge() {
     let Some(python) = std::env::var_os("PBG_TEST_PYTHON") else {
-        eprintln!("skipped: PBG_TEST_PYTHON names no Python with pyarrow");
+        without("python", "PBG_TEST_PYTHON names no Python with pyarrow");
         return;
     };
     let place = trained();

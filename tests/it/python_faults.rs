@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::authoring::{in_project, new_project, python_tools};
 use crate::support::graph::CONFIG;
 use crate::support::{Workplace, finish};
+use crate::tools::without;
 
 /// An order that fails as its parameter says.
 const RAISER: &str = r#"
@@ -121,7 +122,10 @@ fn build(project: &Path) -> crate::support::Finished {
 #[test]
 fn authors_in_python_read_what_went_wrong_and_where() {
     if python_tools().is_none() {
-        eprintln!("skipped: PBG_TEST_PYTHON names no environment with componentize-py");
+        without(
+            "python",
+            "PBG_TEST_PYTHON names no environment with componentize-py",
+        );
         return;
     }
     let place = Workplace::with_dataset(CONFIG);

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::authoring::{has, has_wasm_target, in_project, javascript_tools, opened, python_tools};
 use crate::support::{Workplace, finish, graph, graph::CONFIG};
+use crate::tools::without;
 
 /// The same loss in every language: its margin is the share of the run that is over, and nothing where it begins, since the
 /// host asks for the formula before there is a run.
@@ -132,16 +133,16 @@ fn built(place: &Workplace, language: &str) -> PathBuf {
 /// A component in every language that this machine has the tools of.
 fn in_every_language(place: &Workplace) -> Vec<PathBuf> {
     let languages = [
-        ("rust", has_wasm_target()),
-        ("c", has("clang") && has("wasm-ld")),
-        ("python", python_tools().is_some()),
-        ("js", javascript_tools().is_some()),
+        ("rust", "wasm", has_wasm_target()),
+        ("c", "clang", has("clang") && has("wasm-ld")),
+        ("python", "python", python_tools().is_some()),
+        ("js", "node", javascript_tools().is_some()),
     ];
     let mut components = Vec::new();
-    for (language, there) in languages {
+    for (language, tool, there) in languages {
         match there {
             true => components.push(built(place, language)),
-            false => eprintln!("without {language}: its tools are not there"),
+            false => without(tool, &format!("the tools for {language} are not there")),
         }
     }
     components
@@ -232,7 +233,7 @@ fn a_loss_follows_the_length_of_the_run() {
 #[test]
 fn with_a_relation_per_batch_and_edges_held_out_the_length_is_a_bound() {
     if !has_wasm_target() {
-        eprintln!("skipped: the compiler has no wasm32-unknown-unknown");
+        without("wasm", "the compiler has no wasm32-unknown-unknown");
         return;
     }
     let config = CONFIG.replace("dynamic_relations = true", "");

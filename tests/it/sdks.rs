@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Workplace, finish};
+use crate::tools::without;
 
 /// Swaps and loads of the row-by-row plan of grids with so many partitions and so large a buffer: published figures,
 /// and those of two entity types with one partition in the buffer, an empty bucket and a side that stays in memory.
@@ -233,7 +234,7 @@ d: no test has provided anything in it
 pub(crate) fn clang() -> bool {
     let found = Command::new("clang").arg("--version").output().is_ok();
     if !found {
-        eprintln!("skipped: there is no clang");
+        without("clang", "there is no clang");
     }
     found
 }
@@ -247,7 +248,7 @@ fn folder(sdk: &str) -> PathBuf {
 /// What a script prints that has the SDK for JavaScript beside it; nothing where there is no Node.
 pub(crate) fn in_node(script: &str) -> Option<String> {
     if Command::new("node").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no node");
+        without("node", "there is no node");
         return None;
     }
     let place = tempfile::tempdir().unwrap();

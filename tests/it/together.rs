@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::support::Workplace;
 use crate::support::graph::CONFIG;
+use crate::tools::without;
 
 mod evaluating;
 mod faults;
@@ -29,7 +30,8 @@ pub(crate) fn nats_server() -> Option<PathBuf> {
     let program = env::var_os("PBG_TEST_NATS").map_or_else(|| installed.into(), PathBuf::from);
     let exists = program.is_file();
     if !exists {
-        eprintln!("skipped: there is no nats-server ({})", program.display());
+        let why = format!("there is no nats-server ({})", program.display());
+        without("nats", &why);
     }
     exists.then_some(program)
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::authoring::alone_with_the_build_folder;
 use crate::support::{COMPILED, Workplace, finish};
+use crate::tools::without;
 
 /// A fenced block: the words after the fence, and the text.
 type Block = (String, String);
@@ -68,7 +69,7 @@ fn follow(tutorial: &str, tools: &[PathBuf]) {
 #[test]
 fn the_tutorial_for_rust() {
     if !crate::authoring::has_wasm_target() {
-        eprintln!("skipped: the compiler has no wasm32-unknown-unknown");
+        without("wasm", "the compiler has no wasm32-unknown-unknown");
         return;
     }
     follow("tutorial-rust.md", &[]);
@@ -77,7 +78,10 @@ fn the_tutorial_for_rust() {
 #[test]
 fn the_tutorial_for_python() {
     let Some(python) = std::env::var_os("PBG_TEST_PYTHON") else {
-        eprintln!("skipped: PBG_TEST_PYTHON names no environment with componentize-py");
+        without(
+            "python",
+            "PBG_TEST_PYTHON names no environment with componentize-py",
+        );
         return;
     };
     let folder = Path::new(&python).parent().unwrap().to_owned();
@@ -95,7 +99,10 @@ fn the_tutorial_for_javascript() {
     let has = |program: &Path| Command::new(program).arg("--help").output().is_ok();
     match tools.filter(|folder| has(&folder.join("componentize-qjs")) && has(Path::new("node"))) {
         Some(folder) => follow("tutorial-javascript.md", &[folder]),
-        None => eprintln!("skipped: PBG_TEST_JAVASCRIPT names no folder with componentize-qjs"),
+        None => without(
+            "node",
+            "PBG_TEST_JAVASCRIPT names no folder with componentize-qjs",
+        ),
     }
 }
 
@@ -105,6 +112,6 @@ fn the_tutorial_for_c() {
     if has("clang") && has("wasm-ld") {
         follow("tutorial-c.md", &[]);
     } else {
-        eprintln!("skipped: there is no clang with lld");
+        without("clang", "there is no clang with lld");
     }
 }

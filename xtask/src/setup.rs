@@ -4,6 +4,7 @@ mod compiler;
 mod debian;
 mod javascript;
 mod libtorch;
+mod missing;
 mod nats;
 mod python;
 mod wasm_target;
@@ -18,6 +19,7 @@ use crate::repo::Repo;
 use crate::step;
 
 pub(crate) use javascript::test_programs as test_javascript;
+pub(crate) use missing::Missing;
 pub(crate) use nats::test_server as test_nats;
 pub(crate) use python::{environment, install, interpreter, maturin, test_python};
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
@@ -35,19 +37,27 @@ pub(crate) fn libtorch(repo: &Repo) -> Result<()> {
     libtorch::install(repo)
 }
 
-/// What tests need beyond that. Only Python is required; tests say what they skip without the others.
-pub(crate) fn for_tests(repo: &Repo) -> Result<()> {
+/// What tests need beyond that. Only Python is needed in any case; tests skip what needs the others, which are returned
+/// where they are missing.
+///
+/// # Errors
+/// When Python or its packages are missing, or something that `PBG_REQUIRE` names.
+pub(crate) fn for_tests(repo: &Repo) -> Result<Vec<Missing>> {
     python::packages(repo)?;
     maturin(repo)?;
-    javascript::packages(repo)?;
-    nats::install(repo)?;
-    debian::install();
-    Ok(())
+    let mut missing = debian::install();
+    missing.extend(javascript::packages(repo)?);
+    missing.extend(nats::install(repo)?);
+    missing.iter().for_each(Missing::tell);
+    missing::admit(&missing)?;
+    Ok(missing)
 }
 
 /// The server by which several trainers meet.
 pub(crate) fn nats(repo: &Repo) -> Result<PathBuf> {
-    nats::install(repo)?;
+    if let Some(missing) = nats::install(repo)? {
+        missing.tell();
+    }
     Ok(nats::test_server(repo))
 }
 

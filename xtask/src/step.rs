@@ -35,6 +35,12 @@ pub(crate) fn output(command: &mut Command, what_to_do: &str) -> Result<String> 
         .with_context(|| format!("`{}` printed something that is not UTF-8", shown(command)))
 }
 
+/// What an error and its causes say, the last cause at the end, for [`output`]'s have what the program said first.
+pub(crate) fn lines_of(error: &anyhow::Error) -> String {
+    let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+    causes.join("\n")
+}
+
 /// Whether `command` can be started and succeeds; its output is not shown.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())

@@ -37,11 +37,12 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
         setup::run(repo)?;
         setup::libtorch(repo)
     })?;
-    thread::scope(|scope| {
+    let missing = thread::scope(|scope| {
         // It waits for the network, and compiling does not.
         let set_up = scope.spawn(|| {
-            setup::for_tests(repo)?;
-            wheel::environment(repo)
+            let missing = setup::for_tests(repo)?;
+            wheel::environment(repo)?;
+            Ok(missing)
         });
         let checked = compile(repo, times).and_then(|()| lint(repo, times));
         let waited = times.step("waiting for what tests need", || joined(set_up));
@@ -52,6 +53,8 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
         || wheel_and_examples(repo),
     )?;
     let tests = times.step("running the tests", || all(repo, &python));
+    // Once more at the end, where it is read.
+    missing.iter().for_each(setup::Missing::tell);
     tests.and(examples)
 }
 

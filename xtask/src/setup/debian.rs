@@ -2,58 +2,72 @@
 
 use std::process::Command;
 
+use super::missing::Missing;
 use crate::step;
 
-/// Programs, and the packages that have them.
-const TOOLS: [(&[&str], &[&str], &str); 2] = [
-    (
-        &["clang", "wasm-ld"],
-        &["clang", "lld"],
-        "plugins in C are not built",
-    ),
-    (
-        &["chromium"],
-        &["chromium"],
-        "reports are not opened in a browser",
-    ),
+/// Programs that tests need.
+struct Tool {
+    /// What `PBG_REQUIRE` calls them.
+    name: &'static str,
+    programs: &'static [&'static str],
+    /// What has them.
+    packages: &'static [&'static str],
+    /// What is not tested without them.
+    consequence: &'static str,
+}
+
+const TOOLS: [Tool; 2] = [
+    Tool {
+        name: "clang",
+        programs: &["clang", "wasm-ld"],
+        packages: &["clang", "lld"],
+        consequence: "plugins in C are not built in tests",
+    },
+    Tool {
+        name: "chromium",
+        programs: &["chromium"],
+        packages: &["chromium"],
+        consequence: "reports are not opened in a browser in tests",
+    },
 ];
 
-/// Installs what is missing if this is root on Debian; else, or where that fails, says which tests do without.
-pub(crate) fn install() {
+/// Installs what is missing if this is root on Debian. Gives what tests do without otherwise, or where that fails.
+pub(super) fn install() -> Vec<Missing> {
     let missing = || {
-        TOOLS
-            .iter()
-            .filter(|(programs, ..)| !programs.iter().all(|program| starts(program)))
+        let lacks = |tool: &&Tool| !tool.programs.iter().all(|program| starts(program));
+        TOOLS.iter().filter(lacks)
     };
-    let packages: Vec<&str> = missing()
-        .flat_map(|(_, packages, _)| *packages)
-        .copied()
-        .collect();
+    let packages: Vec<&str> = missing().flat_map(|tool| tool.packages).copied().collect();
     if packages.is_empty() {
-        return;
+        return Vec::new();
     }
+    let mut said = None;
     if is_root() && starts("apt-get") {
         step::announce(&format!(
             "installing the Debian packages {} for tests",
             packages.join(", ")
         ));
-        apt_get(&["update", "--quiet"]);
         let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
-        apt_get(&[&install[..], &packages].concat());
+        let installed = apt_get(&["update", "--quiet"])
+            .and_then(|()| apt_get(&[&install[..], &packages].concat()));
+        said = installed.err().map(|error| step::lines_of(&error));
     }
-    for (_, packages, consequence) in missing() {
-        step::announce(&format!(
-            "{consequence}: as root `apt-get install {}` gets what that needs",
-            packages.join(" ")
-        ));
-    }
+    let told = |tool: &Tool| Missing {
+        tool: tool.name,
+        notice: format!(
+            "{}: as root `apt-get install {}` gets what that needs",
+            tool.consequence,
+            tool.packages.join(" ")
+        ),
+        said: said.clone(),
+    };
+    missing().map(told).collect()
 }
 
-/// What fails is told as what is missing afterwards.
-fn apt_get(arguments: &[&str]) {
+fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
     let mut apt = Command::new("apt-get");
     apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-    step::succeeds(&mut apt);
+    step::output(&mut apt, "read what apt-get says above").map(drop)
 }
 
 fn starts(program: &str) -> bool {

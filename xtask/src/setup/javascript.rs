@@ -1,13 +1,16 @@
 //! The npm package with which tests build plugins in JavaScript.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::Context as _;
 
 use crate::repo::Repo;
 use crate::step;
 
 use super::lock;
+use super::missing::Missing;
 
 /// The version that new projects depend on. It names its native part by version as well.
 const PACKAGE: &str = "componentize-qjs@0.4.5";
@@ -17,40 +20,81 @@ pub(crate) fn test_programs(repo: &Repo) -> PathBuf {
     repo.deps.join("javascript/node_modules/.bin")
 }
 
-/// Installs it, or says that tests do without.
-pub(crate) fn packages(repo: &Repo) -> anyhow::Result<()> {
+/// Installs it. Gives what tests do without where that fails.
+pub(super) fn packages(repo: &Repo) -> anyhow::Result<Option<Missing>> {
     let _lock = lock(repo)?;
-    let starts = || {
-        let program = test_programs(repo).join("componentize-qjs");
-        step::succeeds(Command::new(program).arg("--help"))
-    };
-    if starts() {
-        return Ok(());
+    let program = test_programs(repo).join("componentize-qjs");
+    if step::succeeds(Command::new(&program).arg("--help")) {
+        return Ok(None);
     }
     let folder = repo.deps.join("javascript");
-    let has_npm = step::succeeds(Command::new("npm").arg("--version"));
-    if has_npm && fs::create_dir_all(&folder).is_ok() {
-        step::announce(&format!(
-            "installing {PACKAGE} into {} with npm (13 MB, 38 on the disk)",
-            repo.short(&folder)
-        ));
-        let mut npm = Command::new("npm");
-        npm.args(["install", "--save-exact", "--no-audit", "--no-fund"]);
-        npm.args(["--silent", "--fetch-retries=1", "--prefix"]);
-        step::succeeds(npm.arg(&folder).arg(PACKAGE));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let shown = repo.short(&folder).to_string();
+    step::announce(&format!(
+        "installing {PACKAGE} into {shown} with npm (13 MB, 38 on the disk)"
+    ));
+    Ok(installed("npm", (&folder, &shown), &program).err())
+}
+
+/// Installs the package into a folder, which messages show as the second of `folder`, and starts its `program`.
+fn installed(npm: &str, folder: (&Path, &str), program: &Path) -> Result<(), Missing> {
+    let (folder, shown) = folder;
+    let missing = |reason: String, said| Missing {
+        tool: "node",
+        notice: format!("plugins in JavaScript are not built in tests: {reason}"),
+        said,
+    };
+    if !step::succeeds(Command::new(npm).arg("--version")) {
+        let reason = format!("there is no npm; install Node with npm, then {PACKAGE} into {shown}");
+        return Err(missing(reason, None));
     }
-    if !starts() {
-        step::announce(&format!(
-            "plugins in JavaScript are not built: install Node with npm, then {PACKAGE} into {}",
-            repo.short(&folder)
-        ));
-    }
-    Ok(())
+    let mut command = Command::new(npm);
+    command.args(["install", "--save-exact", "--no-audit", "--no-fund"]);
+    command.args(["--loglevel=error", "--fetch-retries=1", "--prefix"]);
+    command.arg(folder).arg(PACKAGE);
+    step::output(&mut command, "read what npm says above").map_err(|error| {
+        let reason = format!("npm could not install {PACKAGE} into {shown}; it said:");
+        missing(reason, Some(step::lines_of(&error)))
+    })?;
+    let started = step::output(Command::new(program).arg("--help"), "see above");
+    started.map(drop).map_err(|error| {
+        let reason = format!("{PACKAGE} was installed into {shown} and does not start:");
+        missing(reason, Some(step::lines_of(&error)))
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    /// Why it failed is what npm said, not that Node had to be installed.
+    #[test]
+    fn what_npm_said_is_told() {
+        let place = tempfile::tempdir().expect("a folder");
+        let npm = place.path().join("npm");
+        let said = |text: &str| {
+            fs::write(&npm, format!("#!/bin/sh\n{text}\n")).expect("room");
+            fs::set_permissions(&npm, fs::Permissions::from_mode(0o755)).expect("it is ours");
+            let program = place.path().join("program");
+            let npm = npm.to_str().expect("UTF-8");
+            let missing = installed(npm, (place.path(), "here"), &program).expect_err("it fails");
+            (missing.notice, missing.said.unwrap_or_default())
+        };
+        let version = "[ \"$1\" = --version ] && exit 0";
+        let (notice, lines) = said(&format!(
+            "{version}\necho 'npm error code E403' >&2\nexit 1"
+        ));
+        assert!(notice.contains("npm could not install"), "{notice}");
+        assert!(!notice.contains("install Node"), "{notice}");
+        assert!(lines.contains("npm error code E403"), "{lines}");
+        let (notice, lines) = said("exit 0");
+        assert!(notice.contains("does not start"), "{notice}");
+        assert!(lines.contains("cannot start"), "{lines}");
+        let (notice, _) = said("exit 1");
+        assert!(notice.contains("install Node with npm"), "{notice}");
+    }
 
     #[test]
     fn new_projects_depend_on_what_tests_build_with() {

@@ -62,7 +62,7 @@ pub(crate) fn install(repo: &Repo) -> Result<()> {
 
     let wheels = repo.deps.join("wheels");
     step::announce("downloading libtorch 2.11.0 with pip (0.6 GB)");
-    download(&WHEELS, &wheels)?;
+    download(&WHEELS, &wheels, step::run)?;
     step::announce(&format!(
         "unpacking libtorch into {} (0.5 GB)",
         repo.short(to)

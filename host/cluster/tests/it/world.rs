@@ -2,7 +2,6 @@
 
 use std::env;
 use std::fs;
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -23,9 +22,8 @@ pub(crate) fn program() -> Option<PathBuf> {
     if program.is_file() {
         return Some(program);
     }
-    let reason =
-        "PBG_TEST_NATS names no nats-server, and the set-up of the tests has installed none";
-    writeln!(std::io::stderr(), "skipped: {reason}").expect("a terminal");
+    let why = "PBG_TEST_NATS names no nats-server, and the set-up of the tests has installed none";
+    crate::tools::without("nats", why);
     None
 }
 

@@ -1,0 +1,42 @@
+//! Tools that tests need and that a machine may lack. Packages of tests include this file.
+
+use std::env;
+use std::io::Write as _;
+
+/// What `PBG_REQUIRE` may name.
+const TOOLS: [&str; 6] = ["nats", "clang", "chromium", "python", "node", "wasm"];
+
+/// Says that a test does without `tool`, and why.
+///
+/// # Panics
+/// Where `PBG_REQUIRE`, a list of tools separated by commas, names this one: the test has failed then.
+pub(crate) fn without(tool: &str, why: &str) {
+    let required = env::var("PBG_REQUIRE").unwrap_or_default();
+    assert!(
+        !is_required(&required, tool),
+        "PBG_REQUIRE names {tool}: {why}"
+    );
+    // Past what the test runner keeps of tests that pass.
+    let said = writeln!(std::io::stderr(), "skipped for want of {tool}: {why}");
+    said.expect("a terminal");
+}
+
+fn is_required(required: &str, tool: &str) -> bool {
+    let names = required.split(',').map(str::trim);
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    for name in names.iter().chain([&tool]) {
+        assert!(
+            TOOLS.contains(name),
+            "there is no tool {name:?}: PBG_REQUIRE names some of {TOOLS:?}"
+        );
+    }
+    names.contains(&tool)
+}
+
+#[test]
+fn what_is_required_is_named() {
+    assert!(is_required("nats, clang", "clang"));
+    assert!(!is_required("nats,clang", "node"));
+    assert!(!is_required("", "node"));
+    std::panic::catch_unwind(|| is_required("nuts", "nats")).expect_err("there is no such tool");
+}
