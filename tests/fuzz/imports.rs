@@ -120,6 +120,32 @@ fn comma_separated_edges() {
 }
 
 #[test]
+fn edges_with_other_separators() {
+    let marked = |separator: &str| {
+        let text = EDGES.replace("d e", "d_e").replace('\t', separator);
+        format!("# edges\n5\n{text}")
+    };
+    for (name, separator) in [
+        ("edges_with_semicolons", "; "),
+        ("edges_with_pipes", "|"),
+        ("edges_with_blanks", "  "),
+    ] {
+        disturbed(name, "edges.csv", marked(separator).as_bytes(), None);
+    }
+}
+
+#[test]
+fn edges_as_n_triples() {
+    let term = |cell: &str| format!("<{cell}>");
+    let line = |line: &str| {
+        let terms: Vec<String> = line.split('\t').map(term).collect();
+        format!("{} .\n", terms.join(" "))
+    };
+    let text: String = EDGES.lines().map(line).collect();
+    disturbed("edges_as_n_triples", "edges.nt", text.as_bytes(), None);
+}
+
+#[test]
 fn parquet_edges() {
     let column = |at: usize| -> ArrayRef {
         let cells = EDGES.lines().map(|line| line.split('\t').nth(at));

@@ -50,7 +50,11 @@ fn pipes_and_devices_are_refused_and_not_waited_for() {
         let both = ["eval", "pbg.toml", "--checkpoint", checkpoint];
         place.run(both).fails(5, &[checkpoint, "it is no folder"]);
     }
-    for input in ["pipe", "/dev/zero"] {
+    // Edges may come through a pipe, if somebody writes into it.
+    for (input, what) in [
+        ("pipe", "no program has it open to write into it"),
+        ("/dev/zero", what),
+    ] {
         let edges = format!("train={input}");
         let set = ["--set", "dataset=other"];
         place

@@ -24,6 +24,7 @@ mod growth;
 mod hostile_plugins;
 mod house;
 mod identity;
+mod import_files;
 mod index;
 mod initial_operators;
 mod map;

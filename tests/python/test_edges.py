@@ -12,6 +12,7 @@ import pandas
 import pbg_host
 import polars
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from conftest import Keys, edges, keys_in
 
@@ -142,6 +143,37 @@ def test_progress_is_heard_and_may_end_it(keys: Keys) -> None:
     with pytest.raises(RuntimeError, match="enough"):
         pbg_host.import_edges(keys, edges={"train": EDGES[:10]}, progress=stop)
     assert identity(keys["dataset"]) == before, "as it was"
+
+
+def test_files_are_read_for_what_is_in_them(keys: Keys, tmp_path: Path) -> None:
+    path = tmp_path / "edges.tsv"
+    path.write_text("a,r,b\nc,s,d\nbad\n")
+    with pytest.raises(pbg_host.DataError, match="a header or an edge") as raised:
+        pbg_host.import_edges(keys, edges={"train": path}, on_bad_line="skip")
+    assert "`header=True`" in str(raised.value) and "`header=False`" in str(raised.value)
+    report = pbg_host.import_edges(
+        keys, edges={"train": path}, header=False, separator="comma", on_bad_line="skip"
+    )
+    (said,) = report["read_as"]
+    assert said.endswith("separated by commas, no header; read as: head=a, relation=r, tail=b")
+    assert report["edge_sets"][0]["edges"] == 2
+    assert report["edge_sets"][0]["skipped"]["lines"] == 1
+    path.write_text("note\n#a\tr\tb\n")
+    with pytest.raises(pbg_host.DataError, match='`comment="none"` for edges'):
+        pbg_host.import_edges(keys, edges={"train": path}, skip_lines=1)
+    report = pbg_host.import_edges(keys, edges={"train": path}, skip_lines=1, comment="none")
+    assert "1 line skipped" in report["read_as"][0]
+    for wrong in ({"separator": "::"}, {"comment": "ab"}, {"header": "yes"}, {"on_bad_line": "pass"}):
+        with pytest.raises(pbg_host.UsageError, match=next(iter(wrong))):
+            pbg_host.import_edges(keys, edges={"train": path}, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("compression", ["brotli", "lz4", "zstd", "none"])
+def test_parquet_in_all_compressions(keys: Keys, tmp_path: Path, compression: str) -> None:
+    path = tmp_path / "edges"
+    pq.write_table(pa.table(COLUMNS), path, compression=compression)
+    report = pbg_host.import_edges(keys, edges={"train": path})
+    assert report["edge_sets"][0]["edges"] == len(EDGES)
 
 
 @pytest.mark.parametrize(

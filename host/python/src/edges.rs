@@ -3,6 +3,7 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Mutex;
 
 use arrow_array::RecordBatch;
@@ -11,7 +12,7 @@ use arrow_pyarrow::PyArrowType;
 use pbg_session::{Failure, FailureKind, Result};
 use pbg_store::import::columns::{self, Role};
 use pbg_store::import::spool::{EdgeSpool, Values};
-use pbg_store::import::{self, ImportOptions, ImportProgress};
+use pbg_store::import::{self, ImportOptions, ImportProgress, TextOptions};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use tempfile::TempDir;
@@ -129,7 +130,7 @@ pub(crate) fn column_roles(
     header: Vec<String>,
 ) -> PyResult<Vec<&'static str>> {
     work(py, |_| {
-        let given = given.map(parsed).transpose()?;
+        let given: Option<import::Columns> = parsed("columns", given.map(str::to_owned))?;
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         let roles = columns::roles(given.as_ref(), &header);
         let roles = roles.map_err(|what| Failure::message(FailureKind::Data, what))?;
@@ -144,17 +145,16 @@ pub(crate) fn column_roles(
     })
 }
 
-/// What the user says about columns.
-fn parsed(text: &str) -> Result<import::Columns> {
-    let columns = text.parse();
-    columns.map_err(|what: String| usage(format!("columns: {what}")))
-}
-
 /// What an import is told, as the package writes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Options {
     columns: Option<String>,
+    header: Option<bool>,
+    separator: Option<String>,
+    comment: Option<String>,
+    skip_lines: u64,
+    on_bad_line: String,
     entity_min_count: u32,
     relation_min_count: u32,
     dictionary: Option<PathBuf>,
@@ -202,10 +202,18 @@ pub(crate) fn import_edges(
 }
 
 fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportOptions> {
+    let text = TextOptions {
+        header: given.header,
+        separator: parsed("separator", given.separator)?,
+        comment: parsed("comment", given.comment)?,
+        skip_lines: given.skip_lines,
+    };
     Ok(ImportOptions {
         target: PathBuf::from(&config.dataset),
         seed: config.seed,
-        columns: given.columns.as_deref().map(parsed).transpose()?,
+        columns: parsed("columns", given.columns)?,
+        text,
+        on_bad_line: parsed("on_bad_line", Some(given.on_bad_line))?.unwrap_or_default(),
         threads: given.threads,
         memory: given.memory,
         names_memory: pbg_train::memory_for_names(),
@@ -218,9 +226,19 @@ fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportO
     })
 }
 
+/// An argument that is a text, as what it says.
+fn parsed<T: FromStr<Err = String>>(argument: &str, text: Option<String>) -> Result<Option<T>> {
+    let parsed = text.map(|text| text.parse()).transpose();
+    parsed.map_err(|what| usage(format!("{argument}: {what}")))
+}
+
 /// Phase, done and total.
 fn shown(progress: ImportProgress) -> (String, u64, u64) {
     match progress {
+        ImportProgress::Spooling { path, bytes } => {
+            (format!("copying {}", path.display()), bytes, 0)
+        }
+        ImportProgress::ReadAs { what } => (what, 0, 0),
         ImportProgress::Reading {
             set,
             bytes,

@@ -52,9 +52,39 @@ pub(crate) fn spelled(text: &str) -> String {
     let text = features.unwrap_or_else(|| text.to_owned());
     // With its value, as in `--width 128`.
     let text = text.replace("`--width ", "`width=");
+    let text = text
+        .replace("`--header yes`", "`header=True`")
+        .replace("`--header no`", "`header=False`");
+    let text = WITH_A_TEXT
+        .iter()
+        .fold(text, |text, option| with_a_text(&text, option));
     SPELLINGS.iter().fold(text, |text, (program, python)| {
         text.replace(program, python)
     })
+}
+
+/// Options of an import that have a text, which are arguments of the same names.
+const WITH_A_TEXT: [&str; 3] = ["separator", "comment", "columns"];
+
+/// A text with `--option VALUE` as an argument of Python.
+fn with_a_text(text: &str, option: &str) -> String {
+    let mut parts = text.split(&format!("`--{option}"));
+    let mut spelled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('`') {
+            // That of the columns by name is a dictionary, which `SPELLINGS` has.
+            Some((value, rest)) if !value.contains("NAME") => {
+                // A shell needs quotes of its own.
+                let value = match value.trim().trim_matches('\'') {
+                    "" => String::new(),
+                    value => format!("\"{value}\""),
+                };
+                spelled.push_str(&format!("`{option}={value}`{rest}"));
+            }
+            _ => spelled.push_str(&format!("`--{option}{part}")),
+        }
+    }
+    spelled
 }
 
 fn exception(py: Python<'_>, failure: Failure) -> PyResult<PyErr> {

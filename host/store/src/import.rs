@@ -22,12 +22,19 @@ mod block;
 mod bucketize;
 mod cast;
 pub mod columns;
+mod csv;
+mod detect;
 mod error;
 mod features;
+mod format;
+mod inputs;
 mod intern;
 mod memory;
+mod ntriples;
 mod on_disk;
 mod pipeline;
+mod pipes;
+mod reading;
 mod relations;
 mod report;
 mod source;
@@ -41,8 +48,11 @@ mod worker;
 
 pub use columns::Columns;
 pub use error::ImportError;
+pub use format::{Comments, OnBadLine, Separator, TextOptions};
 pub use memory::LEAST as LEAST_MEMORY;
-pub use report::{ImportReport, MOST_OVER_MEAN, SetReport, TypeReport};
+pub use report::{ImportReport, MOST_OVER_MEAN, SetReport, SkippedLines, TypeReport};
+
+use inputs::Inputs;
 
 /// Where an import writes, and how it works.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +64,10 @@ pub struct ImportOptions {
     /// What the columns of the files are. Default: the names of tables with a header; `lhs, rel,
     /// rhs` for those without.
     pub columns: Option<Columns>,
+    /// How text is written. Default: as its first lines show.
+    pub text: TextOptions,
+    /// What to do about lines that are not edges.
+    pub on_bad_line: OnBadLine,
     /// Worker threads. Default: one per core.
     pub threads: Option<usize>,
     /// Bytes that names and buffers may take together, at least [`LEAST_MEMORY`]. Names that do not fit are sorted on the
@@ -91,6 +105,18 @@ pub const LARGE: u64 = 256 << 20;
 /// How far an import is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImportProgress {
+    /// What comes through a pipe is copied to a file.
+    Spooling {
+        /// The pipe.
+        path: PathBuf,
+        /// Bytes copied so far.
+        bytes: u64,
+    },
+    /// What files are read as. This comes before anything is read.
+    ReadAs {
+        /// The files, how their edges are written, and the first edge of the first file.
+        what: String,
+    },
     /// Edges are read.
     Reading {
         /// Edge set.
@@ -154,31 +180,38 @@ pub fn run(
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
     check_sets(sets)?;
+    let inputs = Inputs::find(sets, options, progress)?;
+    let mut read_as = Vec::new();
+    let mut progress = |event: ImportProgress| {
+        if let ImportProgress::ReadAs { what } = &event {
+            // Reading that begins anew tells it once more.
+            if read_as.contains(what) {
+                return ControlFlow::Continue(());
+            }
+            read_as.push(what.clone());
+        }
+        progress(event)
+    };
     let names_in = options.names_in.unwrap_or_else(|| {
-        match bytes(sets) > LARGE && types::only_in_memory(schema).is_none() {
+        match inputs.bytes() > LARGE && types::only_in_memory(schema).is_none() {
             true => NamesIn::Files,
             false => NamesIn::Memory,
         }
     });
-    match run_with(names_in, schema, sets, options, progress) {
+    let report = match run_with(names_in, schema, &inputs, options, &mut progress) {
         Err(ImportError::Names { what }) if types::only_in_memory(schema).is_none() => {
-            tell(progress, ImportProgress::NamesToDisk { why: what })?;
-            run_with(NamesIn::Files, schema, sets, options, progress)
+            tell(&mut progress, ImportProgress::NamesToDisk { why: what })?;
+            run_with(NamesIn::Files, schema, &inputs, options, &mut progress)
         }
         result => result,
-    }
-}
-
-/// Bytes of the files of all edge sets.
-fn bytes(sets: &[(String, Vec<PathBuf>)]) -> u64 {
-    let files = sets.iter().flat_map(|(_, files)| files);
-    files.filter_map(|path| files::size(path).ok()).sum()
+    }?;
+    Ok(ImportReport { read_as, ..report })
 }
 
 fn run_with(
     names_in: NamesIn,
     schema: &Schema,
-    sets: &[(String, Vec<PathBuf>)],
+    inputs: &Inputs,
     options: &ImportOptions,
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
@@ -199,8 +232,9 @@ fn run_with(
     let job = ImportJob {
         schema,
         options,
+        inputs,
         names_in,
-        shards: on_disk::shards(bytes(sets), old.as_ref()),
+        shards: on_disk::shards(inputs.bytes(), old.as_ref()),
         types: &types,
         relations: &relations,
         old: old.as_ref(),
@@ -210,8 +244,8 @@ fn run_with(
     };
     memory.check_names(&types)?;
 
-    let (spills, numbered) = job.read(sets, progress)?;
-    let (manifest, report) = job.write(spills, numbered.as_ref(), progress)?;
+    let (edges, numbered) = job.read(progress)?;
+    let (manifest, report) = job.write(edges, numbered.as_ref(), progress)?;
     target::complete(staging, target, &manifest)?;
     Ok(ImportReport {
         path: target.clone(),
@@ -223,6 +257,7 @@ fn run_with(
 struct ImportJob<'a> {
     schema: &'a Schema,
     options: &'a ImportOptions,
+    inputs: &'a Inputs,
     names_in: NamesIn,
     /// Files that names on the disk are divided over.
     shards: usize,
@@ -239,20 +274,20 @@ impl ImportJob<'_> {
     /// Reads all edges, and numbers names on the disk.
     fn read(
         &self,
-        sets: &[(String, Vec<PathBuf>)],
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
-    ) -> Result<(Vec<spill::Spill>, Option<on_disk::Numbered>), ImportError> {
+    ) -> Result<(pipeline::Edges, Option<on_disk::Numbered>), ImportError> {
         if self.names_in == NamesIn::Memory {
-            let spills = pipeline::read_all(self, sets, None, progress)?;
-            return Ok((spills, None));
+            let edges = pipeline::read_all(self, None, progress)?;
+            return Ok((edges, None));
         }
         if let Some(old) = self.old {
             on_disk::scatter_known(self, old)?;
         }
         let mut shards = on_disk::Shards::create(self)?;
-        let unnamed = pipeline::read_all(self, sets, Some(&mut shards), progress)?;
-        let (spills, numbered) = on_disk::number_all(self, unnamed, shards, progress)?;
-        Ok((spills, Some(numbered)))
+        let edges = pipeline::read_all(self, Some(&mut shards), progress)?;
+        let (spills, numbered) = on_disk::number_all(self, edges.spills, shards, progress)?;
+        let skipped = edges.skipped;
+        Ok((pipeline::Edges { spills, skipped }, Some(numbered)))
     }
 
     /// What the hashes that shuffle entities begin with, by type.
@@ -265,7 +300,7 @@ impl ImportJob<'_> {
     /// Everything after reading: places, dictionaries, relations, sorted edges.
     fn write(
         &self,
-        spills: Vec<spill::Spill>,
+        edges: pipeline::Edges,
         numbered: Option<&on_disk::Numbered>,
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
     ) -> Result<(Manifest, ImportReport), ImportError> {
@@ -292,13 +327,14 @@ impl ImportJob<'_> {
         if numbered.is_some() {
             on_disk::forget(self)?;
         }
-        for spill in spills {
+        for (spill, skipped) in edges.spills.into_iter().zip(edges.skipped) {
             let dropped_from = spill.edges;
             let (info, summary) = bucketize::run(self, &spill, &places, progress)?;
             report.sets.push(SetReport {
                 name: spill.set.clone(),
                 edges: info.edges,
                 dropped: dropped_from - info.edges,
+                skipped,
             });
             manifest.files.insert(info.file.clone(), summary);
             manifest.edge_sets.insert(spill.set.clone(), info);
@@ -430,11 +466,6 @@ fn check_sets(sets: &[(String, Vec<PathBuf>)]) -> Result<(), ImportError> {
             return Err(ImportError::usage(format!(
                 "the edge set `{name}` has no file"
             )));
-        }
-        let distinct: BTreeSet<_> = files.iter().collect();
-        if distinct.len() < files.len() {
-            let what = format!("a file is named twice for the edge set `{name}`");
-            return Err(ImportError::usage(what));
         }
     }
     Ok(())

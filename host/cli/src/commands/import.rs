@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use pbg_store::import::{
-    self, Columns, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY, NamesIn,
+    self, Columns, Comments, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY, NamesIn,
+    OnBadLine, Separator, TextOptions,
 };
 
 use crate::failure::Result;
@@ -18,8 +19,9 @@ use crate::{format, interrupt, load};
 
 /// Turn edge lists (TSV, CSV, Parquet) into the dataset that a configuration names.
 ///
-/// Reads files of edges, plain or compressed with gzip or Zstandard, one edge per line or row. The
-/// configuration says which entity types there are, into how many partitions they are split, and which
+/// Reads files of edges, plain or compressed with gzip or Zstandard, one edge per line or row. What separates columns,
+/// whether there is a header, comments and compression are found out from the first lines of each file, whatever its name,
+/// and are printed with its first edge; where that is not sure, it asks for an option that says so. The configuration says which entity types there are, into how many partitions they are split, and which
 /// types the sides of a relation have. Edge sets (`train`, `valid`, `test`) have names of their own;
 /// training uses those in `edge_sets`, evaluation any.
 ///
@@ -32,19 +34,28 @@ Examples:
   pbg-host import pbg.toml --edges train=part-1.tsv.gz --edges train=part-2.tsv.gz
   pbg-host import pbg.toml --edges train=edges.csv --columns lhs,rhs,weight
   pbg-host import pbg.toml --edges train=edges.parquet --columns lhs=head,rel=relation,rhs=tail
+  pbg-host import pbg.toml --edges train=part-files/ --edges 'test=parts/test-*.csv'
+  pbg-host import pbg.toml --edges train=<(bzcat edges.tsv.bz2)
+  pbg-host import pbg.toml --edges train=edges.txt --separator space --comment '#' --header no
   pbg-host import pbg.toml --edges train=edges.tsv --entity-min-count 5
   pbg-host import pbg.toml --edges train=edges.tsv --memory 1G")]
 pub(crate) struct Args {
     /// Which configuration.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Name of an edge set and a file of its edges; can be repeated, also for the same set.
+    /// Name of an edge set and a file of its edges, a folder of such files, a pattern that their names match, or a pipe;
+    /// can be repeated, also for the same set.
     #[arg(long, value_name = "NAME=FILE", required = true, value_parser = named_file)]
     edges: Vec<(String, PathBuf)>,
     /// What the columns are: `lhs`, `rel`, `rhs`, `weight` by position, `-` for one to ignore; or
     /// `lhs=HEADER,...` for files with a header [default: lhs,rel,rhs].
     #[arg(long, value_name = "COLUMNS")]
     columns: Option<Columns>,
+    #[command(flatten)]
+    text: TextArgs,
+    /// What to do about a line that is not an edge [default: error].
+    #[arg(long, value_name = "error|skip", value_parser = str::parse::<OnBadLine>, hide_possible_values = true)]
+    on_bad_line: Option<OnBadLine>,
     /// Leave out entities that are in fewer edges than this, with their edges.
     #[arg(long, value_name = "N", default_value_t = 0)]
     entity_min_count: u32,
@@ -78,6 +89,43 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// How text files of edges are written, where that is not to be found out from their first lines.
+#[derive(Debug, clap::Args)]
+struct TextArgs {
+    /// Whether the first line of text files names the columns.
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
+    header: Option<bool>,
+    /// What separates the columns of text files: tab, comma, semicolon, pipe, space (any number of blanks), ntriples, or
+    /// one character.
+    #[arg(long, value_name = "SEPARATOR")]
+    separator: Option<Separator>,
+    /// The character that comments in text files begin with, or `none`.
+    #[arg(long, value_name = "CHARACTER")]
+    comment: Option<Comments>,
+    /// Lines to skip at the beginning of each text file.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip_lines: u64,
+}
+
+impl TextArgs {
+    fn options(&self) -> TextOptions {
+        TextOptions {
+            header: self.header,
+            separator: self.separator,
+            comment: self.comment,
+            skip_lines: self.skip_lines,
+        }
+    }
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(format!("`{text}` is neither `yes` nor `no`")),
+    }
+}
+
 fn memory(text: &str) -> Result<u64, String> {
     match options::bytes(text)? {
         bytes if bytes < LEAST_MEMORY => Err(format!(
@@ -107,6 +155,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         target: PathBuf::from(&config.dataset),
         seed: config.seed,
         columns: args.columns.clone(),
+        text: args.text.options(),
+        on_bad_line: args.on_bad_line.unwrap_or_default(),
         threads: args.threads.map(|n| n as usize),
         entity_min_count: args.entity_min_count,
         relation_min_count: args.relation_type_min_count,
@@ -179,6 +229,13 @@ impl Display {
 
     fn show(&self, progress: &ImportProgress) {
         match progress {
+            ImportProgress::Spooling { path, bytes } => {
+                let text = format!("{}: {} so far", path.display(), format::bytes(*bytes));
+                self.step(0, 1, text);
+            }
+            ImportProgress::ReadAs { what } => {
+                self.bar.suspend(|| self.terminal.say(what));
+            }
             ImportProgress::Reading {
                 set,
                 bytes,
@@ -243,6 +300,18 @@ fn print_report(out: &mut dyn Write, report: &ImportReport, time: Duration) -> i
     for set in &report.sets {
         let dropped = remark(set.dropped, "left out by the minimum counts");
         writeln!(out, "  edge set {}: {} edges{dropped}", set.name, set.edges)?;
+        if let Some(first) = &set.skipped.first {
+            let lines = if set.skipped.count == 1 {
+                "line"
+            } else {
+                "lines"
+            };
+            writeln!(
+                out,
+                "    {} bad {lines} skipped, the first: {first}",
+                set.skipped.count
+            )?;
+        }
     }
     for name in &report.kept_sets {
         writeln!(out, "  edge set {name}: kept as it was")?;

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, Protocol, Union
+from typing import Any, Literal, Protocol, Union
 
 from . import _native
 from ._arguments import name as name_of, whole, whole_or_none
@@ -37,10 +37,10 @@ EdgeSource = Union[
     Mapping[str, Sequence[Any]],
     Iterable[Any],
 ]
-"""Where edges come from: a file (TSV, CSV or Parquet, plain or compressed); a table that speaks Arrow's C stream
-(`pyarrow.Table` and `RecordBatchReader`, `pandas.DataFrame`, `polars.DataFrame`, a DuckDB result, ...); a
-`polars.LazyFrame`; a dictionary of columns; or an iterable of any of these or of tuples `(lhs, rel, rhs)`,
-`(lhs, rel, rhs, weight)` or `(lhs, rhs)`."""
+"""Where edges come from: a file (text or Parquet, plain or compressed), a folder of files or a pattern of their names;
+a table that speaks Arrow's C stream (`pyarrow.Table` and `RecordBatchReader`, `pandas.DataFrame`, `polars.DataFrame`, a
+DuckDB result, ...); a `polars.LazyFrame`; a dictionary of columns; or an iterable of any of these or of tuples
+`(lhs, rel, rhs)`, `(lhs, rel, rhs, weight)` or `(lhs, rhs)`."""
 
 _AT_ONCE = 65536
 """Tuples that are in memory at once."""
@@ -52,6 +52,11 @@ def import_edges(
     *,
     edges: Mapping[str, EdgeSource],
     columns: str | Mapping[str, str] | Sequence[str] | None = None,
+    header: bool | None = None,
+    separator: str | None = None,
+    comment: str | None = None,
+    skip_lines: int = 0,
+    on_bad_line: Literal["error", "skip"] = "error",
     entity_min_count: int = 0,
     relation_min_count: int = 0,
     dictionary: str | os.PathLike[str] | None = None,
@@ -71,6 +76,10 @@ def import_edges(
 
     `columns` says what the columns are: `{"lhs": "head", "rhs": "tail"}` by name, or `["lhs", "-", "rhs"]` by position;
     columns of tables that are called `lhs`, `rel`, `rhs`, `weight`, `head`, `relation`, `tail` and the like are known.
+    How a text file is written is found out from its first lines, whatever its name; `header`, `separator` ("tab", "comma",
+    "semicolon", "pipe", "space", "ntriples" or a character), `comment` (a character, or "none") and `skip_lines` say it.
+    What files were read as, with the first edge, is in the report under `read_as`. `on_bad_line="skip"` goes on without
+    lines that are not edges, and counts them in the report.
     `entity_min_count` and `relation_min_count` leave out what is in fewer edges. The ids of the dataset that is there are
     kept, or those of `dictionary`; `fresh` forgets them. `features` has files with the features of featurized types.
     `memory` bounds names and buffers, in bytes. `progress` is `True` for a bar (with tqdm), or a function that gets what
@@ -108,6 +117,11 @@ def import_edges(
     sets = [(name, all_of(name, source)) for name, source in edges.items()]
     options = {
         "columns": given,
+        "header": _yes_or_no("header", header),
+        "separator": separator,
+        "comment": comment,
+        "skip_lines": whole("skip_lines", skip_lines, 0),
+        "on_bad_line": on_bad_line,
         "entity_min_count": whole("entity_min_count", entity_min_count, 0),
         "relation_min_count": whole("relation_min_count", relation_min_count, 0),
         "dictionary": dictionary,
@@ -121,24 +135,33 @@ def import_edges(
         with _named(spooled):
             told = _native.import_edges(native, sets, as_json(options), heard)
     report: dict[str, Any] = json.loads(told)
+    report["read_as"] = [_of(spooled, line) for line in report["read_as"]]
     return report
 
 
 @contextlib.contextmanager
 def _named(spooled: Mapping[str, str]) -> Iterator[None]:
     """Errors name what was handed in, and not the files that it was written to meanwhile."""
-
-    def of(text: str) -> str:
-        for path, label in spooled.items():
-            text = re.sub(f"{re.escape(path)}:(\\d+)", f"{label}, row \\1", text)
-            text = text.replace(path, label)
-        return text
-
     try:
         yield
     except PbgError as error:
-        error.message, error.causes = of(error.message), tuple(map(of, error.causes))
+        error.message = _of(spooled, error.message)
+        error.causes = tuple(_of(spooled, cause) for cause in error.causes)
         raise
+
+
+def _of(spooled: Mapping[str, str], text: str) -> str:
+    """A text that names what was handed in instead of the files."""
+    for path, label in spooled.items():
+        text = re.sub(f"{re.escape(path)}:(\\d+)", f"{label}, row \\1", text)
+        text = text.replace(path, label)
+    return text
+
+
+def _yes_or_no(argument: str, value: Any) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    raise UsageError(f"{argument} is True, False or None, not {value!r}")
 
 
 def _columns(columns: str | Mapping[str, str] | Sequence[str] | None) -> str | None:

@@ -1,10 +1,11 @@
 //! What travels from the reader to the workers and on to the collector.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::ImportError;
 use super::columns::ColumnLayout;
+use super::format::{OnBadLine, TextFormat};
+use super::inputs::Input;
 use super::on_disk::Divided;
 
 /// Bytes of text in a block, and the longest line.
@@ -16,10 +17,31 @@ pub(super) const MAX_NAME: usize = 32 << 10;
 /// A file of edges.
 #[derive(Debug)]
 pub(super) struct InputFile {
-    pub(super) path: PathBuf,
+    pub(super) file: Input,
     /// Number of the file in the import.
     pub(super) index: usize,
+    pub(super) format: EdgeFormat,
     pub(super) layout: ColumnLayout,
+    pub(super) on_bad_line: OnBadLine,
+}
+
+/// How the edges of a file are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EdgeFormat {
+    /// A line per edge.
+    Text(TextFormat),
+    /// Parquet.
+    Parquet,
+}
+
+impl InputFile {
+    /// Lines before the first edge.
+    pub(super) fn preamble(&self) -> u64 {
+        match self.format {
+            EdgeFormat::Text(format) => format.preamble,
+            EdgeFormat::Parquet => 0,
+        }
+    }
 }
 
 /// A part of a name in a buffer.
@@ -57,6 +79,26 @@ impl EdgeRows {
         self.lines.clear();
     }
 
+    /// Lengths of all lists, for [`Self::truncate`].
+    pub(super) fn lengths(&self) -> [usize; 5] {
+        [
+            self.lhs.len(),
+            self.rel.len(),
+            self.rhs.len(),
+            self.weight.len(),
+            self.lines.len(),
+        ]
+    }
+
+    /// Takes back what was pushed since the lists had these lengths.
+    pub(super) fn truncate(&mut self, [lhs, rel, rhs, weight, lines]: [usize; 5]) {
+        self.lhs.truncate(lhs);
+        self.rel.truncate(rel);
+        self.rhs.truncate(rhs);
+        self.weight.truncate(weight);
+        self.lines.truncate(lines);
+    }
+
     pub(super) fn line(&self, row: usize) -> u64 {
         self.lines
             .get(row)
@@ -73,14 +115,15 @@ pub(super) struct Block {
 }
 
 pub(super) enum Content {
-    /// Whole lines.
-    Text(Vec<u8>),
-    /// Rows of a table, their names in the buffer, the lines they take, and what is wrong with
+    /// Whole lines, and how they are read.
+    Text(Vec<u8>, TextFormat),
+    /// Rows of a table, their names in the buffer, the lines they take, those that were skipped, and what is wrong with
     /// the last of them.
     EdgeRows {
         buffer: Vec<u8>,
         rows: EdgeRows,
         lines: u64,
+        bad: BadLines,
         wrong: Option<Wrong>,
     },
 }
@@ -90,6 +133,28 @@ pub(super) struct Wrong {
     /// Counted from the start of the block.
     pub(super) line: u64,
     pub(super) what: String,
+}
+
+/// Lines of a block that are not edges and were skipped.
+#[derive(Default)]
+pub(super) struct BadLines {
+    pub(super) count: u64,
+    pub(super) first: Option<Wrong>,
+}
+
+impl BadLines {
+    /// Counts a bad line.
+    ///
+    /// # Errors
+    /// With the line, where it ends the import.
+    pub(super) fn refuse(&mut self, on_bad_line: OnBadLine, wrong: Wrong) -> Result<(), Wrong> {
+        if on_bad_line == OnBadLine::Error {
+            return Err(wrong);
+        }
+        self.count += 1;
+        self.first.get_or_insert(wrong);
+        Ok(())
+    }
 }
 
 /// What a worker made of a block.
@@ -104,6 +169,7 @@ pub(super) struct Done {
     pub(super) edges: u64,
     pub(super) lines: u64,
     pub(super) disk_bytes: u64,
+    pub(super) bad: BadLines,
     pub(super) wrong: Option<Wrong>,
 }
 

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use super::relations::shorten;
+
 /// What the user says about the columns: `lhs,rel,rhs,weight` by position (`-` for one to ignore),
 /// or `lhs=NAME,rhs=NAME,...` by the names of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,20 +121,53 @@ pub(super) struct ColumnLayout {
 }
 
 impl ColumnLayout {
-    /// The layout of a file without header.
-    pub(super) fn without_header(columns: Option<&Columns>) -> Result<Self, String> {
-        match columns {
-            None => Self::positions(&[Role::Lhs, Role::Rel, Role::Rhs]),
-            Some(Columns::Positions(roles)) => Self::positions(roles),
-            Some(Columns::Names(_)) => {
-                Err("its columns have no names: give their roles by position".to_owned())
-            }
+    /// The layout of a file without header, whose lines mostly have `width` columns. `relation` is that of edges that
+    /// name none.
+    pub(super) fn without_header(
+        columns: Option<&Columns>,
+        width: usize,
+        relation: Option<&str>,
+    ) -> Result<Self, String> {
+        match (columns, width) {
+            (Some(Columns::Positions(roles)), _) => Self::positions(roles),
+            (Some(Columns::Names(_)), _) => Err(
+                "it has no header, so its columns have no names: give their roles by position, as in `--columns \
+                 lhs,rel,rhs`"
+                    .to_owned(),
+            ),
+            (None, 2) if relation.is_some() => Self::positions(&[Role::Lhs, Role::Rhs]),
+            (None, 2) => Err(
+                "it has 2 columns, so no column of relations, and the configuration has not exactly one"
+                    .to_owned(),
+            ),
+            (None, 3) => Self::positions(&[Role::Lhs, Role::Rel, Role::Rhs]),
+            (None, width) => Err(format!(
+                "it has {width} columns and no header: say which is which by position, as in `--columns \
+                 lhs,rel,rhs,weight`, with `-` for each that is to be ignored"
+            )),
         }
+    }
+
+    /// What the cells of an edge are read as. `relation` is that of edges that name none.
+    pub(super) fn shown(&self, cells: &[String], relation: Option<&str>) -> String {
+        let cell = |at: usize| shorten(cells.get(at).map_or("", String::as_str));
+        let relation = match (self.rel, relation) {
+            (Some(at), _) => cell(at),
+            (None, Some(name)) => format!("{} (constant)", shorten(name)),
+            (None, None) => "none".to_owned(),
+        };
+        let weight = self.weight.map(|at| format!(", weight={}", cell(at)));
+        format!(
+            "head={}, relation={relation}, tail={}{}",
+            cell(self.lhs),
+            cell(self.rhs),
+            weight.unwrap_or_default()
+        )
     }
 
     /// The layout of a table whose columns have these names.
     pub(super) fn with_header(columns: Option<&Columns>, header: &[&str]) -> Result<Self, String> {
-        let names: Vec<(Role, &[&str])> = match columns {
+        match columns {
             Some(Columns::Positions(roles)) if roles.len() == header.len() => {
                 return Self::positions(roles);
             }
@@ -143,21 +178,27 @@ impl ColumnLayout {
                 ));
             }
             Some(Columns::Names(names)) => return Self::named(names, header),
-            None => DEFAULT_NAMES.to_vec(),
-        };
+            None => {}
+        }
         let mut roles = vec![Role::Ignored; header.len()];
-        for (role, known) in names {
-            let is_known = |name: &&str| known.iter().any(|k| k.eq_ignore_ascii_case(name.trim()));
-            match header
-                .iter()
-                .enumerate()
-                .filter(|(_, name)| is_known(name))
-                .collect::<Vec<_>>()[..]
-            {
+        for (role, words) in WORDS {
+            let called = |words: &[&str]| -> Vec<usize> {
+                let known = |at: &usize| words.contains(&&*plain(header[*at]));
+                (0..header.len()).filter(known).collect()
+            };
+            // `source` goes before `source_id`.
+            let found = words
+                .map(called)
+                .into_iter()
+                .find(|found| !found.is_empty());
+            match found.unwrap_or_default()[..] {
                 [] => {}
-                [(at, _)] => roles[at] = role,
-                [(_, first), (_, second), ..] => {
-                    return Err(format!("`{first}` or `{second}`? {CHOOSE}"));
+                [at] => roles[at] = role,
+                [first, second, ..] => {
+                    return Err(format!(
+                        "`{}` or `{}`? {CHOOSE}",
+                        header[first], header[second]
+                    ));
                 }
             }
         }
@@ -180,6 +221,12 @@ impl ColumnLayout {
         Self::positions(&roles)
     }
 
+    /// The columns that are read.
+    pub(super) fn used(&self) -> Vec<usize> {
+        let columns = [Some(self.lhs), self.rel, Some(self.rhs), self.weight];
+        columns.into_iter().flatten().collect()
+    }
+
     fn positions(roles: &[Role]) -> Result<Self, String> {
         let at = |role| roles.iter().position(|&r| r == role);
         let (Some(lhs), Some(rhs)) = (at(Role::Lhs), at(Role::Rhs)) else {
@@ -197,29 +244,97 @@ impl ColumnLayout {
 
 const CHOOSE: &str = "say so with `--columns lhs=NAME,rel=NAME,rhs=NAME`";
 
-const DEFAULT_NAMES: [(Role, &[&str]); 4] = [
+/// What columns are called, in small letters: the usual words, and those that count where there is none of them.
+const WORDS: [(Role, [&[&str]; 2]); 4] = [
     (
         Role::Lhs,
-        &["lhs", "head", "source", "src", "subject", "from"],
+        [
+            &["lhs", "head", "source", "src", "subject", "from"],
+            &[
+                "sourceid",
+                "headid",
+                "subjectid",
+                "fromid",
+                "fromnodeid",
+                "fromnode",
+                "sourcenode",
+                "startid",
+                "node1",
+                "entity1",
+                "headentity",
+                "sourceentity",
+            ],
+        ],
     ),
     (
         Role::Rel,
-        &["rel", "relation", "predicate", "label", "type"],
+        [
+            &["rel", "relation", "predicate", "label", "type"],
+            &[
+                "relationid",
+                "predicateid",
+                "relationtype",
+                "reltype",
+                "relationship",
+                "edgetype",
+                "metaedge",
+                "property",
+            ],
+        ],
     ),
     (
         Role::Rhs,
-        &[
-            "rhs",
-            "tail",
-            "target",
-            "dst",
-            "destination",
-            "object",
-            "to",
+        [
+            &[
+                "rhs",
+                "tail",
+                "target",
+                "dst",
+                "destination",
+                "object",
+                "to",
+            ],
+            &[
+                "targetid",
+                "tailid",
+                "objectid",
+                "toid",
+                "tonodeid",
+                "tonode",
+                "targetnode",
+                "endid",
+                "node2",
+                "entity2",
+                "tailentity",
+                "targetentity",
+            ],
         ],
     ),
-    (Role::Weight, &["weight"]),
+    (Role::Weight, [&["weight"], &["weights", "edgeweight"]]),
 ];
+
+/// The name of a column in small letters, without what stands between its words; of Neo4j's `id:START_ID(Group)` it is the
+/// part between.
+fn plain(name: &str) -> String {
+    let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
+    let name = name.split_once('(').map_or(name, |(name, _)| name);
+    let words = name
+        .trim()
+        .chars()
+        .filter(|c| !matches!(c, '_' | '-' | ' '));
+    words.flat_map(char::to_lowercase).collect()
+}
+
+impl Role {
+    /// What a column of this name holds, if that is known.
+    pub(super) fn of_name(name: &str) -> Option<Self> {
+        let name = plain(name);
+        let found = WORDS
+            .iter()
+            .find(|(_, words)| words.concat().contains(&&*name));
+        found.map(|&(role, _)| role)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -228,7 +343,7 @@ mod tests {
     #[test]
     fn positions_and_names() {
         let columns: Columns = "-,rhs,lhs,weight".parse().unwrap();
-        let layout = ColumnLayout::without_header(Some(&columns)).unwrap();
+        let layout = ColumnLayout::without_header(Some(&columns), 4, None).unwrap();
         assert_eq!(
             layout,
             ColumnLayout {
@@ -279,7 +394,9 @@ mod tests {
         assert!(ColumnLayout::with_header(None, &["a", "b", "c"]).is_err());
         assert!(ColumnLayout::with_header(None, &["head", "lhs", "tail"]).is_err());
         let named: Columns = "lhs=a,rhs=b".parse().unwrap();
-        assert!(ColumnLayout::without_header(Some(&named)).is_err());
+        assert!(ColumnLayout::without_header(Some(&named), 3, None).is_err());
+        assert!(ColumnLayout::without_header(None, 2, None).is_err());
+        assert!(ColumnLayout::without_header(None, 4, Some("r")).is_err());
         assert!(ColumnLayout::with_header(Some(&named), &["a", "c"]).is_err());
     }
 }

@@ -1,10 +1,10 @@
 //! Features of the entities of featurized types.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 
 use super::assign::{DROPPED, Places};
 use super::block::MAX_NAME;
+use super::inputs::Input;
 use super::intern::Interner;
 use super::relations::shorten;
 use super::source::Source;
@@ -25,22 +25,17 @@ pub(super) fn import(
 ) -> Result<Option<FeatureInfo>, ImportError> {
     let names = &job.types.names[index];
     let entity_type = &names.entity_type;
-    let Some((_, path)) = job
-        .options
-        .features
-        .iter()
-        .find(|(of, _)| of == entity_type)
-    else {
+    let Some((_, file)) = job.inputs.features.iter().find(|(of, _)| of == entity_type) else {
         return Ok(None);
     };
     let mut bags = Bags::new(places.order().len());
     let known = bags.keep(job.old, entity_type)?;
-    report.unused_features += bags.read(path, &names.interner, places)?;
+    report.unused_features += bags.read(file, &names.interner, places)?;
     if let Some(missing) = bags.ranges.iter().position(|range| range.1 == 0) {
         let names = names.interner.read();
         let name = shorten(names.name(places.order()[missing]));
         let what = format!("it has no features of `{name}`, which is in the edges");
-        return Err(ImportError::input(path, what));
+        return Err(ImportError::input(&file.path, what));
     }
     let count = known.len() as u32;
     let placed = assign::place(
@@ -108,8 +103,14 @@ impl Bags {
 
     /// Reads lines of a name, a tab, and features separated by tabs or spaces. Gives the number
     /// of entities that are in no edge.
-    fn read(&mut self, path: &Path, names: &Interner, places: &Places) -> Result<u64, ImportError> {
-        let mut reader = BufReader::new(Source::open(path)?.reader);
+    fn read(
+        &mut self,
+        file: &Input,
+        names: &Interner,
+        places: &Places,
+    ) -> Result<u64, ImportError> {
+        let path = &file.path;
+        let mut reader = BufReader::new(Source::open(file)?.reader);
         let mut unused = 0;
         let mut line = Vec::new();
         for number in 1.. {
@@ -119,7 +120,7 @@ impl Bags {
                 break;
             }
             let wrong = |what: String| ImportError::Line {
-                path: path.to_owned(),
+                path: path.clone(),
                 line: number,
                 what,
             };

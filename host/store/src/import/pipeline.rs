@@ -6,56 +6,71 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::block::{BLOCK_BYTES, Block, Content, Done, InputFile, Numbered};
+use super::block::{BLOCK_BYTES, Block, Content, Done, EdgeFormat, InputFile, Numbered, Wrong};
+use super::detect::{self, Said};
+use super::format::TextFormat;
+use super::inputs::Input;
 use super::on_disk::Shards;
-use super::source::{self, EdgeFormat, Source};
+use super::reading::{self, Reading};
+use super::report::SkippedLines;
+use super::source::Source;
 use super::spill::Spill;
 use super::table::{self, Sink};
 use super::worker::Worker;
-use super::{ImportError, ImportJob, ImportProgress};
-use crate::files::{self, FileError, SummedFile};
+use super::{ImportError, ImportJob, ImportProgress, csv};
+use crate::files::{FileError, SummedFile};
 
 type Progress<'p> = dyn FnMut(ImportProgress) -> ControlFlow<()> + 'p;
+
+/// What was read: edges in one spill file for each set, and the lines that were skipped of each.
+pub(super) struct Edges {
+    pub(super) spills: Vec<Spill>,
+    pub(super) skipped: Vec<SkippedLines>,
+}
 
 /// Reads all sets; their edges end up in one spill file each, their names, if there are `shards`, in those.
 pub(super) fn read_all(
     job: &ImportJob<'_>,
-    sets: &[(String, Vec<PathBuf>)],
     mut shards: Option<&mut Shards>,
     progress: &mut Progress<'_>,
-) -> Result<Vec<Spill>, ImportError> {
+) -> Result<Edges, ImportError> {
     let mut inputs = Vec::new();
-    let mut total_bytes = 0;
-    for (set, paths) in sets {
-        let opened = paths
-            .iter()
-            .enumerate()
-            .map(|(index, path)| open(job, path, index));
-        let opened = opened.collect::<Result<Vec<_>, _>>()?;
+    for (set, files) in &job.inputs.sets {
+        let mut opened = Vec::with_capacity(files.len());
+        let mut readings = Vec::with_capacity(files.len());
+        for (index, file) in files.iter().enumerate() {
+            let (file, reading) = open(job, file, index)?;
+            opened.push(file);
+            readings.push(reading);
+        }
         check_weights(set, &opened)?;
-        total_bytes += paths
-            .iter()
-            .filter_map(|path| files::size(path).ok())
-            .sum::<u64>();
+        let read_as: Vec<_> = opened.iter().map(|file| &**file).zip(readings).collect();
+        for what in reading::lines(&read_as, job.relations.single_name().as_deref()) {
+            super::tell(progress, ImportProgress::ReadAs { what })?;
+        }
         inputs.push((set, opened));
     }
     let mut meter = Meter {
         progress,
         bytes: 0,
-        total_bytes,
+        total_bytes: job.inputs.bytes(),
         edges: 0,
     };
-    inputs
-        .into_iter()
-        .map(|(set, opened)| {
-            let shards = shards.as_deref_mut();
-            read_set(job, (set, &opened), shards, &mut meter)
-        })
-        .collect()
+    let mut edges = Edges {
+        spills: Vec::new(),
+        skipped: Vec::new(),
+    };
+    for (set, opened) in inputs {
+        let shards = shards.as_deref_mut();
+        let (spill, skipped) = read_set(job, (set, &opened), shards, &mut meter)?;
+        edges.spills.push(spill);
+        edges.skipped.push(skipped);
+    }
+    Ok(edges)
 }
 
 struct Meter<'a, 'p> {
@@ -65,17 +80,30 @@ struct Meter<'a, 'p> {
     edges: u64,
 }
 
-fn open(job: &ImportJob<'_>, path: &Path, index: usize) -> Result<Arc<InputFile>, ImportError> {
-    let layout = source::layout(path, job.options.columns.as_ref())?;
-    if layout.rel.is_none() && job.relations.single().is_none() {
+fn open(
+    job: &ImportJob<'_>,
+    input: &Input,
+    index: usize,
+) -> Result<(Arc<InputFile>, Reading), ImportError> {
+    let relation = job.relations.single_name();
+    let said = Said {
+        columns: job.options.columns.as_ref(),
+        text: &job.options.text,
+        relation: relation.as_deref(),
+    };
+    let found = detect::detect(input, said)?;
+    if found.layout.rel.is_none() && relation.is_none() {
         let what = "it has no column of relations, and the configuration has not exactly one";
-        return Err(ImportError::input(path, what));
+        return Err(ImportError::input(&input.path, what));
     }
-    Ok(Arc::new(InputFile {
-        path: path.to_owned(),
+    let file = InputFile {
+        file: input.clone(),
         index,
-        layout,
-    }))
+        format: found.format,
+        layout: found.layout,
+        on_bad_line: job.options.on_bad_line,
+    };
+    Ok((Arc::new(file), found.reading))
 }
 
 fn check_weights(set: &str, inputs: &[Arc<InputFile>]) -> Result<(), ImportError> {
@@ -87,7 +115,7 @@ fn check_weights(set: &str, inputs: &[Arc<InputFile>]) -> Result<(), ImportError
         None => Ok(()),
         Some(other) => {
             let what = format!("only some files of the edge set `{set}` have weights");
-            Err(ImportError::input(&other.path, what))
+            Err(ImportError::input(&other.file.path, what))
         }
     }
 }
@@ -97,7 +125,7 @@ fn read_set(
     (set, inputs): (&str, &[Arc<InputFile>]),
     shards: Option<&mut Shards>,
     meter: &mut Meter<'_, '_>,
-) -> Result<Spill, ImportError> {
+) -> Result<(Spill, SkippedLines), ImportError> {
     let path = job.folder.join(format!("edges_{set}.spill"));
     let threads = job.memory.reading_threads();
     let (free_in, free_out) = channel();
@@ -107,7 +135,7 @@ fn read_set(
     let (block_in, block_out) = channel();
     let (done_in, done_out) = channel();
     let block_out = Mutex::new(block_out);
-    let edges = std::thread::scope(|scope| {
+    let (edges, skipped) = std::thread::scope(|scope| {
         scope.spawn(move || {
             Reader {
                 blocks: block_in,
@@ -127,7 +155,7 @@ fn read_set(
         // Leaving drops both ends that the collector held: reader and workers end by themselves.
     })?;
     let has_weight = inputs[0].layout.weight.is_some();
-    Ok(Spill::open(&path, set, edges, has_weight)?)
+    Ok((Spill::open(&path, set, edges, has_weight)?, skipped))
 }
 
 fn work(
@@ -162,10 +190,12 @@ impl Reader {
                 reader: &mut self,
                 file,
             };
-            let result = match EdgeFormat::of(&file.path) {
-                EdgeFormat::Lines => read_lines(file, &mut sink),
-                EdgeFormat::Csv => table::read_csv(file, &mut sink),
+            let result = match file.format {
                 EdgeFormat::Parquet => table::read_parquet(file, &mut sink),
+                EdgeFormat::Text(format) => match format.separator.quotable() {
+                    Some(delimiter) => csv::read(file, (format, delimiter), &mut sink),
+                    None => read_lines(file, format, &mut sink),
+                },
             };
             if let Err(error) = result {
                 self.send(Err(error));
@@ -202,17 +232,18 @@ impl Sink for FileSink<'_> {
     }
 }
 
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
 /// Reads text in blocks of whole lines.
-fn read_lines(file: &InputFile, sink: &mut dyn Sink) -> Result<(), ImportError> {
+fn read_lines(
+    file: &InputFile,
+    format: TextFormat,
+    sink: &mut dyn Sink,
+) -> Result<(), ImportError> {
     let Source {
         mut reader,
         disk_bytes,
-    } = Source::open(&file.path)?;
+    } = Source::open_behind(&file.file, format.preamble)?;
     let mut rest = Vec::new();
     let mut told = 0;
-    let mut is_first = true;
     loop {
         let Some(mut buffer) = sink.buffer() else {
             return Ok(());
@@ -220,10 +251,7 @@ fn read_lines(file: &InputFile, sink: &mut dyn Sink) -> Result<(), ImportError> 
         buffer.append(&mut rest);
         let wanted = (BLOCK_BYTES - buffer.len()) as u64;
         let read = reader.by_ref().take(wanted).read_to_end(&mut buffer);
-        let read = read.map_err(|e| FileError::new("read", &file.path, e))?;
-        if std::mem::take(&mut is_first) && buffer.starts_with(BYTE_ORDER_MARK) {
-            buffer.drain(..BYTE_ORDER_MARK.len());
-        }
+        let read = read.map_err(|e| FileError::new("read", &file.file.path, e))?;
         let at_end = (read as u64) < wanted;
         if at_end {
             if buffer.last().is_some_and(|&byte| byte != b'\n') {
@@ -234,7 +262,7 @@ fn read_lines(file: &InputFile, sink: &mut dyn Sink) -> Result<(), ImportError> 
             buffer.truncate(newline + 1);
         }
         let bytes = disk_bytes.load(std::sync::atomic::Ordering::Relaxed);
-        if !sink.take(Content::Text(buffer), bytes - told) || at_end {
+        if !sink.take(Content::Text(buffer, format), bytes - told) || at_end {
             return Ok(());
         }
         told = bytes;
@@ -256,6 +284,7 @@ struct Collector<'a> {
     lines: u64,
     current: usize,
     edges: Vec<u64>,
+    skipped: SkippedLines,
 }
 
 impl<'a> Collector<'a> {
@@ -274,9 +303,10 @@ impl<'a> Collector<'a> {
             shards: None,
             waiting: BTreeMap::new(),
             next: 0,
-            lines: 0,
+            lines: inputs.first().map_or(0, |file| file.preamble()),
             current: 0,
             edges: vec![0; inputs.len()],
+            skipped: SkippedLines::default(),
         })
     }
 
@@ -284,7 +314,7 @@ impl<'a> Collector<'a> {
         &mut self,
         done: &Receiver<Numbered<Done>>,
         meter: &mut Meter<'_, '_>,
-    ) -> Result<u64, ImportError> {
+    ) -> Result<(u64, SkippedLines), ImportError> {
         for Numbered { number, item } in done {
             self.waiting.insert(number, item);
             while let Some(item) = self.waiting.remove(&self.next) {
@@ -294,28 +324,30 @@ impl<'a> Collector<'a> {
         }
         if let Some(empty) = self.edges.iter().position(|&edges| edges == 0) {
             return Err(ImportError::input(
-                &self.inputs[empty].path,
+                &self.inputs[empty].file.path,
                 "it has no edges",
             ));
         }
         if let Some(file) = self.file.take() {
             file.finish(false)?;
         }
-        Ok(self.edges.iter().sum())
+        Ok((self.edges.iter().sum(), std::mem::take(&mut self.skipped)))
     }
 
     fn take(&mut self, done: Done, meter: &mut Meter<'_, '_>) -> Result<(), ImportError> {
         if done.file.index != self.current {
-            (self.current, self.lines) = (done.file.index, 0);
+            (self.current, self.lines) = (done.file.index, done.file.preamble());
         }
+        let lines = self.lines;
+        let named = |wrong: Wrong| ImportError::Line {
+            path: done.file.file.path.clone(),
+            line: lines + wrong.line + 1,
+            what: wrong.what,
+        };
         if let Some(wrong) = done.wrong {
-            let line = self.lines + wrong.line + 1;
-            return Err(ImportError::Line {
-                path: done.file.path.clone(),
-                line,
-                what: wrong.what,
-            });
+            return Err(named(wrong));
         }
+        self.skipped.add(done.bad.count, done.bad.first.map(named));
         if let (Some(shards), Some(names)) = (&mut self.shards, &done.names) {
             shards.put(names)?;
         }

@@ -121,6 +121,15 @@ impl RelationTable {
         self.single
     }
 
+    /// Its name.
+    pub(super) fn single_name(&self) -> Option<String> {
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        let single = self
+            .single
+            .and_then(|single| found.list.get(single.id as usize));
+        single.map(|relation| relation.name.clone())
+    }
+
     fn resolve(&self, name: &str) -> Result<Resolved, String> {
         let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(&id) = found.ids.get(name) {

@@ -4,11 +4,15 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
+use super::ImportError;
+
 /// What an import made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
     /// The dataset.
     pub path: PathBuf,
+    /// What the files were read as, a line for each way.
+    pub read_as: Vec<String>,
     /// Edge sets imported, in order.
     pub sets: Vec<SetReport>,
     /// Edge sets of the dataset before that are still there.
@@ -30,7 +34,7 @@ impl ImportReport {
         let sets = self
             .sets
             .iter()
-            .map(|s| json!({ "name": s.name, "edges": s.edges, "dropped": s.dropped }));
+            .map(|s| json!({ "name": s.name, "edges": s.edges, "dropped": s.dropped, "skipped": s.skipped.as_json() }));
         let types = self.types.iter().map(|t| {
             json!({
                 "name": t.name, "entities": t.entities, "known": t.known, "absent": t.absent, "dropped": t.dropped,
@@ -39,6 +43,7 @@ impl ImportReport {
         });
         json!({
             "dataset": self.path,
+            "read_as": self.read_as,
             "edge_sets": sets.collect::<Vec<_>>(),
             "kept_edge_sets": self.kept_sets,
             "entity_types": types.collect::<Vec<_>>(),
@@ -58,6 +63,30 @@ pub struct SetReport {
     pub edges: u64,
     /// Edges left out with their entities or relation.
     pub dropped: u64,
+    /// Lines that are not edges.
+    pub skipped: SkippedLines,
+}
+
+/// Lines that an import skipped because they are not edges.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SkippedLines {
+    /// How many.
+    pub count: u64,
+    /// The first, and what is wrong with it.
+    pub first: Option<String>,
+}
+
+impl SkippedLines {
+    pub(super) fn add(&mut self, count: u64, first: Option<ImportError>) {
+        self.count += count;
+        if self.first.is_none() {
+            self.first = first.map(|error| error.to_string());
+        }
+    }
+
+    fn as_json(&self) -> serde_json::Value {
+        json!({ "lines": self.count, "first": self.first })
+    }
 }
 
 /// What an import made of an entity type.

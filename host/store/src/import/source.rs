@@ -1,96 +1,249 @@
-//! Opening files of edges: what they are, and what is in their columns.
+//! Opening files: what they are by their first bytes, and the decompressed bytes of text.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::columns::{ColumnLayout, Columns};
-use super::{ImportError, table};
+use super::ImportError;
+use super::inputs::Input;
 use crate::files::{self, FileError};
 
-/// How the edges of a file are written down.
+/// What a file is by its first bytes, whatever its name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EdgeFormat {
-    /// A line per edge, columns separated by tabs.
-    Lines,
-    /// Comma-separated values with a header.
-    Csv,
-    /// Parquet.
+pub(super) enum FileKind {
+    Text,
+    Gzip,
+    Zstandard,
     Parquet,
 }
 
-impl EdgeFormat {
-    /// By the ending of the name, without that of a compression; text unless it says otherwise.
-    pub(super) fn of(path: &Path) -> Self {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .to_lowercase();
-        let name = [".gz", ".zst"]
-            .iter()
-            .find_map(|end| name.strip_suffix(end))
-            .unwrap_or(&name);
-        if name.ends_with(".csv") {
-            Self::Csv
-        } else if name.ends_with(".parquet") {
-            Self::Parquet
-        } else {
-            Self::Lines
+impl FileKind {
+    /// The word for it where it is worth one.
+    pub(super) fn compression(self) -> Option<&'static str> {
+        match self {
+            Self::Gzip => Some("gzip"),
+            Self::Zstandard => Some("Zstandard"),
+            Self::Text | Self::Parquet => None,
         }
     }
 }
 
-/// The decompressed bytes of a file, and how many bytes of the disk they took so far.
+/// First bytes of kinds of files that are not read, the kind, and the program that makes text of them.
+const NOT_READ: [(&[u8], &str, &str); 10] = [
+    (b"\xfd7zXZ\0", "compressed with xz", "xzcat"),
+    (b"\x5d\0\0", "compressed with LZMA", "xzcat"),
+    (
+        b"PK\x03\x04",
+        "a zip archive (or a spreadsheet, which is one)",
+        "unzip -p",
+    ),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "7z x -so"),
+    (b"\x04\x22\x4d\x18", "compressed with LZ4", "lz4cat"),
+    (b"\x1f\x9d", "compressed with compress", "zcat"),
+    (b"ARROW1\0\0", "an Arrow file", ""),
+    (b"\x93NUMPY", "a NumPy array", ""),
+    (b"\xff\xfe", "UTF-16 text", "iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "UTF-16 text", "iconv -f UTF-16 -t UTF-8"),
+];
+
+/// Endings of names that say what a file is, and the kind that it has to be then.
+const ENDINGS: [(&str, Option<FileKind>); 7] = [
+    ("gz", Some(FileKind::Gzip)),
+    ("zst", Some(FileKind::Zstandard)),
+    ("parquet", Some(FileKind::Parquet)),
+    ("bz2", None),
+    ("xz", None),
+    ("lz4", None),
+    ("zip", None),
+];
+
+/// Opens a file, finds out what it is, and refuses what is not read.
+fn open(input: &Input) -> Result<(File, FileKind), ImportError> {
+    let path = &input.path;
+    let named = |error: FileError| FileError {
+        path: path.clone(),
+        ..error
+    };
+    let file = files::open(&input.source).map_err(|error| match error.cause.kind() {
+        io::ErrorKind::IsADirectory => {
+            ImportError::input(path, "it is a folder, and a file is expected")
+        }
+        _ => named(error).into(),
+    })?;
+    let mut magic = [0; 8];
+    let read = read_first(&file, &mut magic).map_err(|e| FileError::new("read", path, e))?;
+    if read == 0 {
+        return Err(ImportError::input(path, "it is empty"));
+    }
+    let kind = kind(path, &file, &magic[..read])?;
+    Ok((file, kind))
+}
+
+/// Fills as much of `buffer` as the file has.
+fn read_first(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// What a file is that begins with `magic`.
+fn kind(path: &Path, file: &File, magic: &[u8]) -> Result<FileKind, ImportError> {
+    refuse_by_name(path, magic)?;
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    let kind = match *magic {
+        [0x1f, 0x8b, ..] => FileKind::Gzip,
+        // A file may begin with a frame to skip.
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => FileKind::Zstandard,
+        // A text may begin so, too, but does not end so.
+        [b'P', b'A', b'R', b'1', ..] if ending == "parquet" || ends_as_parquet(file) => {
+            FileKind::Parquet
+        }
+        _ => FileKind::Text,
+    };
+    let told = ENDINGS
+        .iter()
+        .find(|(known, _)| ending.eq_ignore_ascii_case(known));
+    match told {
+        Some(&(known, expected)) if expected != Some(kind) => {
+            let what =
+                format!("it is no {known} file, as its name says: fetch it again, or rename it");
+            Err(ImportError::input(path, what))
+        }
+        _ => Ok(kind),
+    }
+}
+
+fn ends_as_parquet(file: &File) -> bool {
+    let size = file.metadata().map_or(0, |found| found.len());
+    let mut last = [0; 4];
+    let read = file.read_at(&mut last, size.saturating_sub(4));
+    read.is_ok_and(|read| read == 4) && last == *b"PAR1"
+}
+
+/// Refuses what is known and not read.
+fn refuse_by_name(path: &Path, magic: &[u8]) -> Result<(), ImportError> {
+    let known = NOT_READ.iter().find(|(first, ..)| magic.starts_with(first));
+    let (what, program) = match known {
+        Some(&(_, what, program)) => (what, program),
+        // A digit stands between both.
+        None if magic.starts_with(b"BZh") && magic.ends_with(b"1AY&") => {
+            ("compressed with bzip2", "bzcat")
+        }
+        None => return Ok(()),
+    };
+    let advice = match program {
+        "" => "save it as Parquet or as text".to_owned(),
+        program => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            format!("give its text as a file, or through a pipe: `NAME=<({program} {name})`")
+        }
+    };
+    let what = format!("it is {what}, which is not read; {advice}");
+    Err(ImportError::input(path, what))
+}
+
+/// What a file is.
+pub(super) fn kind_of(input: &Input) -> Result<FileKind, ImportError> {
+    open(input).map(|(_, kind)| kind)
+}
+
+/// The decompressed bytes of a text, and how many bytes of the disk they took so far.
 pub(super) struct Source {
     pub(super) reader: Box<dyn Read + Send>,
     pub(super) disk_bytes: Arc<AtomicU64>,
 }
 
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 impl Source {
-    pub(super) fn open(path: &Path) -> Result<Self, ImportError> {
-        let file = files::open(path).map_err(|error| match error.cause.kind() {
-            io::ErrorKind::IsADirectory => {
-                ImportError::input(path, "it is a folder, and files are imported")
-            }
-            // Files are read more than once, which a pipe cannot be, and to their end.
-            io::ErrorKind::InvalidData => ImportError::input(
-                path,
-                "it is no regular file but a pipe or a device; write the edges to a file first",
-            ),
-            _ => error.into(),
-        })?;
-        let mut magic = [0; 4];
-        if file.read_at(&mut magic, 0).unwrap_or(0) == 0 {
-            return Err(ImportError::input(path, "it is empty"));
-        }
+    /// Opens a text at its beginning, behind the byte order mark that it may have.
+    pub(super) fn open(input: &Input) -> Result<Self, ImportError> {
+        let path = &input.path;
+        let (file, kind) = open(input)?;
         let disk_bytes = Arc::new(AtomicU64::new(0));
         let counted = Counted {
             file,
             bytes: Arc::clone(&disk_bytes),
         };
         let broken = |e| ImportError::File(FileError::new("read", path, e));
-        let reader: Box<dyn Read + Send> = match magic {
-            [0x1f, 0x8b, ..] => {
+        let reader: Box<dyn Read + Send> = match kind {
+            FileKind::Gzip => {
                 let buffered = io::BufReader::with_capacity(128 << 10, counted);
                 Box::new(Decompressed(flate2::bufread::MultiGzDecoder::new(buffered)))
             }
-            [0x28, 0xb5, 0x2f, 0xfd] => {
+            FileKind::Zstandard => {
                 let decoder = zstd::stream::read::Decoder::new(counted).map_err(broken)?;
                 Box::new(Decompressed(decoder))
             }
-            _ => {
-                let ending = path.extension().unwrap_or_default().to_string_lossy();
-                if matches!(&*ending, "gz" | "zst") {
-                    return Err(ImportError::input(path, format!("it is no {ending} file")));
-                }
-                Box::new(counted)
+            FileKind::Text => Box::new(counted),
+            FileKind::Parquet => {
+                return Err(ImportError::input(
+                    path,
+                    "it is a Parquet file, and text is expected",
+                ));
             }
         };
-        Ok(Self { reader, disk_bytes })
+        let mut source = Self { reader, disk_bytes };
+        let mut first = Vec::new();
+        let read = source.reader.by_ref().take(8).read_to_end(&mut first);
+        if read.map_err(broken)? == 0 {
+            return Err(ImportError::input(path, "it is empty"));
+        }
+        if kind != FileKind::Text {
+            // A file may have been compressed twice.
+            refuse_by_name(path, &first)?;
+        }
+        if first.starts_with(BYTE_ORDER_MARK) {
+            first.drain(..BYTE_ORDER_MARK.len());
+        }
+        source.put_back(first);
+        Ok(source)
+    }
+
+    /// Puts bytes in front of those that are still to be read.
+    fn put_back(&mut self, first: Vec<u8>) {
+        let reader = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        self.reader = Box::new(Cursor::new(first).chain(reader));
+    }
+
+    /// Opens a text behind its first lines.
+    pub(super) fn open_behind(input: &Input, lines: u64) -> Result<Self, ImportError> {
+        let mut source = Self::open(input)?;
+        source
+            .skip(lines)
+            .map_err(|e| FileError::new("read", &input.path, e))?;
+        Ok(source)
+    }
+
+    /// Passes over lines.
+    fn skip(&mut self, mut lines: u64) -> io::Result<()> {
+        let mut block = Vec::new();
+        while lines > 0 {
+            block.clear();
+            let read = self.reader.by_ref().take(1 << 16).read_to_end(&mut block)?;
+            if read == 0 {
+                break;
+            }
+            for end in memchr::memchr_iter(b'\n', &block) {
+                lines -= 1;
+                if lines == 0 {
+                    let rest = block.split_off(end + 1);
+                    self.put_back(rest);
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -121,27 +274,5 @@ impl<R: Read> Read for Decompressed<R> {
             );
             io::Error::new(io::ErrorKind::InvalidData, what)
         })
-    }
-}
-
-/// Finds out what the columns of a file are. Files are looked at before the first is read, so
-/// that the last one's mistake does not take hours to show.
-pub(super) fn layout(path: &Path, columns: Option<&Columns>) -> Result<ColumnLayout, ImportError> {
-    let wrong = |what| ImportError::input(path, what);
-    match EdgeFormat::of(path) {
-        EdgeFormat::Lines => {
-            Source::open(path)?;
-            ColumnLayout::without_header(columns).map_err(wrong)
-        }
-        EdgeFormat::Csv => {
-            let header = table::csv_header(path)?;
-            let header: Vec<&str> = header.iter().map(String::as_str).collect();
-            ColumnLayout::with_header(columns, &header).map_err(wrong)
-        }
-        EdgeFormat::Parquet => {
-            let header = table::parquet_header(path)?;
-            let header: Vec<&str> = header.iter().map(String::as_str).collect();
-            ColumnLayout::with_header(columns, &header).map_err(wrong)
-        }
     }
 }

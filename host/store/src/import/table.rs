@@ -1,19 +1,17 @@
-//! Reading tables with named columns: CSV and Parquet.
-
-use std::path::Path;
-use std::sync::atomic::Ordering;
+//! Reading Parquet files.
 
 use arrow_array::{Array, Float32Array, RecordBatch, StringArray};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::ImportError;
-use super::block::{BLOCK_BYTES, Content, EdgeRows, InputFile, Span, Wrong};
-use super::cast;
+use super::block::{BadLines, Content, EdgeFormat, EdgeRows, InputFile, Span, Wrong};
 use super::columns::ColumnLayout;
-use super::source::Source;
-use super::text::{check_name, check_weight, parse_weight};
+use super::detect::{Detected, Said};
+use super::inputs::Input;
+use super::reading::{Head, Reading};
+use super::text::{check_name, check_weight};
+use super::{ImportError, cast};
 use crate::files;
 
 /// What takes the content of a file; false when no more is wanted.
@@ -24,103 +22,8 @@ pub(super) trait Sink {
     fn take(&mut self, content: Content, disk_bytes: u64) -> bool;
 }
 
-fn csv_reader(source: Source) -> csv::Reader<Box<dyn std::io::Read + Send>> {
-    csv::ReaderBuilder::new()
-        .flexible(true)
-        .buffer_capacity(256 << 10)
-        .from_reader(source.reader)
-}
-
-fn csv_error(path: &Path, error: csv::Error) -> ImportError {
-    match error.into_kind() {
-        csv::ErrorKind::Io(e) => files::FileError::new("read", path, e).into(),
-        other => ImportError::input(path, csv::Error::from(io_error(&other)).to_string()),
-    }
-}
-
-fn io_error(kind: &csv::ErrorKind) -> std::io::Error {
-    std::io::Error::other(format!("{kind:?}"))
-}
-
-/// Names of the columns.
-pub(super) fn csv_header(path: &Path) -> Result<Vec<String>, ImportError> {
-    let mut reader = csv_reader(Source::open(path)?);
-    let header = reader.byte_headers().map_err(|e| csv_error(path, e))?;
-    let text = |field: &[u8]| {
-        let text = std::str::from_utf8(field).map(|t| t.trim_start_matches('\u{feff}').to_owned());
-        text.map_err(|_| ImportError::input(path, "its header is not UTF-8 text"))
-    };
-    header.iter().map(text).collect()
-}
-
-/// Reads a CSV file, record by record: a quoted name may hold line ends, so it cannot be cut.
-pub(super) fn read_csv(file: &InputFile, sink: &mut dyn Sink) -> Result<(), ImportError> {
-    let source = Source::open(&file.path)?;
-    let disk = std::sync::Arc::clone(&source.disk_bytes);
-    let mut reader = csv_reader(source);
-    let mut record = csv::ByteRecord::new();
-    let mut told = 0;
-    let mut first_line = 1;
-    let mut at_end = false;
-    while !at_end {
-        let Some(mut buffer) = sink.buffer() else {
-            return Ok(());
-        };
-        let mut rows = EdgeRows::default();
-        let mut wrong = None;
-        while buffer.len() < BLOCK_BYTES / 2 && wrong.is_none() {
-            at_end = !reader
-                .read_byte_record(&mut record)
-                .map_err(|e| csv_error(&file.path, e))?;
-            if at_end {
-                break;
-            }
-            let line = record.position().map_or(first_line, csv::Position::line) - first_line;
-            rows.lines.push(line as u32);
-            let result = push_record(&record, &file.layout, &mut buffer, &mut rows);
-            wrong = result.err().map(|what| Wrong { line, what });
-        }
-        let next_line = reader.position().line();
-        let disk_bytes = disk.load(Ordering::Relaxed);
-        let content = Content::EdgeRows {
-            buffer,
-            rows,
-            lines: next_line - first_line,
-            wrong,
-        };
-        if !sink.take(content, disk_bytes - told) {
-            return Ok(());
-        }
-        (told, first_line) = (disk_bytes, next_line);
-    }
-    Ok(())
-}
-
-fn push_record(
-    record: &csv::ByteRecord,
-    layout: &ColumnLayout,
-    buffer: &mut Vec<u8>,
-    rows: &mut EdgeRows,
-) -> Result<(), String> {
-    if record.len() != layout.count {
-        let (expected, found) = (layout.count, record.len());
-        return Err(format!(
-            "{expected} columns are expected, and {found} found"
-        ));
-    }
-    let mut name = |column: usize| push_name(&record[column], column, buffer);
-    rows.lhs.push(name(layout.lhs)?);
-    rows.rhs.push(name(layout.rhs)?);
-    if let Some(rel) = layout.rel {
-        rows.rel.push(name(rel)?);
-    }
-    if let Some(weight) = layout.weight {
-        rows.weight.push(parse_weight(&record[weight])?);
-    }
-    Ok(())
-}
-
-fn push_name(name: &[u8], column: usize, buffer: &mut Vec<u8>) -> Result<Span, String> {
+/// Appends a name to `buffer`.
+pub(super) fn push_name(name: &[u8], column: usize, buffer: &mut Vec<u8>) -> Result<Span, String> {
     check_name(name, column)?;
     if std::str::from_utf8(name).is_err() {
         return Err(format!("column {} is not UTF-8 text", column + 1));
@@ -134,13 +37,11 @@ fn push_name(name: &[u8], column: usize, buffer: &mut Vec<u8>) -> Result<Span, S
 }
 
 fn parquet_reader(
-    path: &Path,
+    input: &Input,
 ) -> Result<ParquetRecordBatchReaderBuilder<std::fs::File>, ImportError> {
-    let size = files::size(path)?;
-    if size == 0 {
-        return Err(ImportError::input(path, "it is empty"));
-    }
-    let file = files::open(path)?;
+    let path = &input.path;
+    let size = files::size(&input.source)?;
+    let file = files::open(&input.source)?;
     let not_whole = |what| ImportError::input(path, format!("it is no whole Parquet file: {what}"));
     let builder = ParquetRecordBatchReaderBuilder::try_new(file);
     let builder = builder.map_err(|e| not_whole(e.to_string()))?;
@@ -163,15 +64,50 @@ fn lies_elsewhere(metadata: &ParquetMetaData, size: u64) -> Option<String> {
     lies_elsewhere.map(|column| column.column_path().string())
 }
 
-/// Names of the columns.
-pub(super) fn parquet_header(path: &Path) -> Result<Vec<String>, ImportError> {
-    let reader = parquet_reader(path)?;
-    Ok(reader
-        .schema()
-        .fields()
-        .iter()
-        .map(|field| field.name().clone())
-        .collect())
+/// Finds out what the columns of a Parquet file are.
+pub(super) fn detect(input: &Input, said: Said<'_>) -> Result<Detected, ImportError> {
+    let reader = parquet_reader(input)?;
+    let fields = reader.schema().fields().iter();
+    let names: Vec<String> = fields.map(|field| field.name().clone()).collect();
+    let header: Vec<&str> = names.iter().map(String::as_str).collect();
+    let layout = ColumnLayout::with_header(said.columns, &header);
+    let layout = layout.map_err(|what| ImportError::input(&input.path, what))?;
+    // What cannot be decoded is told by the reading, with its row.
+    let first = first_row(reader, &layout, names.len());
+    Ok(Detected {
+        format: EdgeFormat::Parquet,
+        layout,
+        reading: Reading {
+            head: Head::Columns(names),
+            first,
+            ..Reading::default()
+        },
+    })
+}
+
+/// The cells of the first row that are read, and nothing in place of the others.
+fn first_row(
+    builder: ParquetRecordBatchReaderBuilder<std::fs::File>,
+    layout: &ColumnLayout,
+    columns: usize,
+) -> Option<Vec<String>> {
+    let used = layout.used();
+    let mask = ProjectionMask::roots(builder.parquet_schema(), used.iter().copied());
+    let mut reader = builder
+        .with_projection(mask)
+        .with_batch_size(1)
+        .build()
+        .ok()?;
+    let batch = reader.next()?.ok()?;
+    let mut cells = vec![String::new(); columns];
+    let table = TableColumns::new(&batch, layout, &used).ok()?;
+    for (column, array) in [&table.lhs, &table.rhs].into_iter().chain(&table.rel) {
+        cells[*column] = array.iter().next().flatten().unwrap_or_default().to_owned();
+    }
+    if let (Some(column), Some(weights)) = (layout.weight, &table.weight) {
+        cells[column] = weights.iter().next().flatten()?.to_string();
+    }
+    Some(cells)
 }
 
 /// Rows decoded at a time: a block's worth of names.
@@ -179,22 +115,14 @@ const PARQUET_ROWS: usize = 8192;
 
 /// Reads a Parquet file, batch by batch, decoding only the columns that are needed.
 pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), ImportError> {
-    let path = &file.path;
+    let path = &file.file.path;
     let wrong = |e: String| ImportError::input(path, format!("it cannot be decoded: {e}"));
-    let builder = parquet_reader(path)?;
+    let builder = parquet_reader(&file.file)?;
     let layout = &file.layout;
-    let used: Vec<usize> = [
-        Some(layout.lhs),
-        layout.rel,
-        Some(layout.rhs),
-        layout.weight,
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let used = layout.used();
     let mask = ProjectionMask::roots(builder.parquet_schema(), used.iter().copied());
     let rows_total = builder.metadata().file_metadata().num_rows().max(1) as u64;
-    let size = files::size(path)?;
+    let size = file.file.bytes();
     let reader = builder
         .with_projection(mask)
         .with_batch_size(PARQUET_ROWS)
@@ -206,13 +134,15 @@ pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), 
             return Ok(());
         };
         let mut rows = EdgeRows::default();
+        let mut bad = BadLines::default();
         let columns = TableColumns::new(&batch, layout, &used).map_err(wrong)?;
         let result = (0..batch.num_rows()).try_for_each(|row| {
-            rows.lines.push(row as u32);
-            let result = columns.push(row, &mut buffer, &mut rows);
-            result.map_err(|what| Wrong {
-                line: row as u64,
-                what,
+            let (lengths, bytes) = (rows.lengths(), buffer.len());
+            columns.push(row, &mut buffer, &mut rows).or_else(|what| {
+                rows.truncate(lengths);
+                buffer.truncate(bytes);
+                let line = row as u64;
+                bad.refuse(file.on_bad_line, Wrong { line, what })
             })
         });
         rows_done += batch.num_rows() as u64;
@@ -222,6 +152,7 @@ pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), 
             buffer,
             rows,
             lines,
+            bad,
             wrong: result.err(),
         };
         if !sink.take(content, disk_bytes.saturating_sub(told)) {
@@ -288,6 +219,7 @@ impl TableColumns {
             };
             rows.weight.push(check_weight(number)?);
         }
+        rows.lines.push(row as u32);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 mod bad_input;
 mod formats;
 mod on_disk;
+mod reading;
 mod round_trip;
 mod stable_ids;
 

@@ -1,20 +1,47 @@
-//! Parsing lines whose columns are separated by tabs.
+//! Parsing lines of text whose columns are not quoted.
 
-use super::block::{BLOCK_BYTES, EdgeRows, MAX_NAME, Span, Wrong};
+use super::block::{BLOCK_BYTES, BadLines, EdgeRows, InputFile, MAX_NAME, Span, Wrong};
 use super::columns::ColumnLayout;
+use super::format::{CommentRule, OnBadLine, Separator, TextFormat};
+use super::ntriples;
 use super::relations::shorten;
+
+/// How the lines of a block are parsed.
+pub(super) struct HowToParse<'a> {
+    pub(super) format: TextFormat,
+    pub(super) layout: &'a ColumnLayout,
+    pub(super) on_bad_line: OnBadLine,
+}
+
+impl<'a> HowToParse<'a> {
+    pub(super) fn of(file: &'a InputFile, format: TextFormat) -> Self {
+        Self {
+            format,
+            layout: &file.layout,
+            on_bad_line: file.on_bad_line,
+        }
+    }
+}
 
 /// Parses whole lines into `rows`; gives the number of lines. Blank lines carry nothing and are
 /// passed over.
-pub(super) fn parse(text: &[u8], layout: &ColumnLayout, rows: &mut EdgeRows) -> Result<u64, Wrong> {
+pub(super) fn parse(
+    text: &[u8],
+    how: &HowToParse<'_>,
+    rows: &mut EdgeRows,
+    bad: &mut BadLines,
+) -> Result<u64, Wrong> {
     rows.clear();
-    if let Err(e) = std::str::from_utf8(text) {
-        let line = memchr::memchr_iter(b'\n', &text[..e.valid_up_to()]).count() as u64;
-        return Err(Wrong {
-            line,
-            what: "it is not UTF-8 text".to_owned(),
-        });
-    }
+    let is_utf8 = match std::str::from_utf8(text) {
+        Err(e) if how.on_bad_line == OnBadLine::Error => {
+            let line = memchr::memchr_iter(b'\n', &text[..e.valid_up_to()]).count() as u64;
+            return Err(Wrong {
+                line,
+                what: NOT_UTF8.to_owned(),
+            });
+        }
+        checked => checked.is_ok(),
+    };
     if text.last().is_some_and(|&byte| byte != b'\n') {
         let line = memchr::memchr_iter(b'\n', text).count() as u64;
         let what = format!("the line is longer than {BLOCK_BYTES} bytes");
@@ -22,86 +49,199 @@ pub(super) fn parse(text: &[u8], layout: &ColumnLayout, rows: &mut EdgeRows) -> 
     }
     let mut parser = Parser {
         text,
-        layout,
-        fields: vec![Span::default(); layout.count],
+        how,
+        comment: how.format.comment,
+        is_utf8,
+        fields: vec![Span::default(); how.layout.count],
         line: 0,
+        bad,
     };
-    let mut start = 0;
-    let mut field = 0;
-    for at in memchr::memchr2_iter(b'\t', b'\n', text) {
-        let is_end = text[at] == b'\n';
-        let end = if is_end && at > start && text[at - 1] == b'\r' {
-            at - 1
-        } else {
-            at
-        };
-        if let Some(slot) = parser.fields.get_mut(field) {
-            *slot = Span {
-                start: start as u32,
-                end: end as u32,
-            };
-        }
-        field += 1;
-        start = at + 1;
-        if is_end {
-            if field > 1 || parser.fields[0].start < parser.fields[0].end {
-                parser.finish_line(field, rows)?;
-            }
-            field = 0;
-            parser.line += 1;
-        }
+    match how.format.separator {
+        Separator::Character(separator) => parser.separated_by(separator, rows)?,
+        separator => parser.split_line_by_line(separator, rows)?,
     }
     Ok(parser.line)
 }
 
+const NOT_UTF8: &str = "it is not UTF-8 text";
+
 struct Parser<'a> {
     text: &'a [u8],
-    layout: &'a ColumnLayout,
+    how: &'a HowToParse<'a>,
+    comment: Option<CommentRule>,
+    /// Whether the whole block is UTF-8. If not, every line is looked at.
+    is_utf8: bool,
     fields: Vec<Span>,
     line: u64,
+    bad: &'a mut BadLines,
 }
 
 impl Parser<'_> {
-    fn finish_line(&self, found: usize, rows: &mut EdgeRows) -> Result<(), Wrong> {
-        let expected = self.layout.count;
-        if found != expected {
-            let hint = match (expected, found) {
-                (_, 1) if self.fields[0].of(self.text).contains(&b' ') => {
-                    "; columns are separated by tabs, not by spaces"
-                }
-                (3, 4) => "; `--columns lhs,rel,rhs,weight` reads the fourth as a weight",
-                _ => "",
+    fn separated_by(&mut self, separator: u8, rows: &mut EdgeRows) -> Result<(), Wrong> {
+        let text = self.text;
+        let mut line_start = 0;
+        let mut start = 0;
+        let mut field = 0;
+        for at in memchr::memchr2_iter(separator, b'\n', text) {
+            let is_end = text[at] == b'\n';
+            let end = if is_end && at > start && text[at - 1] == b'\r' {
+                at - 1
+            } else {
+                at
             };
-            return Err(self.wrong(format!(
-                "{expected} columns are expected, and {found} found{hint}"
-            )));
+            if let Some(slot) = self.fields.get_mut(field) {
+                *slot = Span {
+                    start: start as u32,
+                    end: end as u32,
+                };
+            }
+            field += 1;
+            start = at + 1;
+            if is_end {
+                if field > 1 || self.fields[0].start < self.fields[0].end {
+                    self.take_line(field, (line_start, end), rows)?;
+                }
+                field = 0;
+                self.line += 1;
+                line_start = start;
+            }
         }
-        rows.lhs.push(self.name(self.layout.lhs)?);
-        rows.rhs.push(self.name(self.layout.rhs)?);
-        if let Some(rel) = self.layout.rel {
+        Ok(())
+    }
+
+    fn split_line_by_line(
+        &mut self,
+        separator: Separator,
+        rows: &mut EdgeRows,
+    ) -> Result<(), Wrong> {
+        let text = self.text;
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', text) {
+            let line = &text[start..end];
+            let mut found = 0;
+            let mut take = |from: usize, to: usize| {
+                if let Some(slot) = self.fields.get_mut(found) {
+                    *slot = Span {
+                        start: (start + from) as u32,
+                        end: (start + to) as u32,
+                    };
+                }
+                found += 1;
+            };
+            let split = match separator {
+                Separator::NTriples => ntriples::split(line, &mut take),
+                _ => {
+                    split_blanks(line, &mut take);
+                    Ok(())
+                }
+            };
+            match split {
+                Err(what) => self.refuse(what)?,
+                Ok(()) if found > 0 => self.take_line(found, (start, end), rows)?,
+                Ok(()) => {}
+            }
+            self.line += 1;
+            start = end + 1;
+        }
+        Ok(())
+    }
+
+    /// Takes the line at `start..end`, in which `found` columns are.
+    fn take_line(
+        &mut self,
+        found: usize,
+        (start, end): (usize, usize),
+        rows: &mut EdgeRows,
+    ) -> Result<(), Wrong> {
+        if let Some(comment) = self.comment {
+            match comment.skips(self.text.get(start)) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(what) => return self.refuse(what),
+            }
+        }
+        if !self.is_utf8 && std::str::from_utf8(&self.text[start..end]).is_err() {
+            return self.refuse(NOT_UTF8.to_owned());
+        }
+        let before = rows.lengths();
+        let pushed = self.push_line(found, rows);
+        pushed.or_else(|what| {
+            rows.truncate(before);
+            self.refuse(what)
+        })
+    }
+
+    fn push_line(&self, found: usize, rows: &mut EdgeRows) -> Result<(), String> {
+        let layout = self.how.layout;
+        if found != layout.count {
+            let separator = self.how.format.separator;
+            return Err(wrong_count(layout.count, found, separator));
+        }
+        rows.lhs.push(self.name(layout.lhs)?);
+        rows.rhs.push(self.name(layout.rhs)?);
+        if let Some(rel) = layout.rel {
             rows.rel.push(self.name(rel)?);
         }
-        if let Some(weight) = self.layout.weight {
+        if let Some(weight) = layout.weight {
             let text = self.fields[weight].of(self.text);
-            rows.weight
-                .push(parse_weight(text).map_err(|what| self.wrong(what))?);
+            rows.weight.push(parse_weight(text)?);
         }
         // A number per row costs less than finding the line of a row again would.
         rows.lines.push(self.line as u32);
         Ok(())
     }
 
-    fn name(&self, column: usize) -> Result<Span, Wrong> {
-        let span = self.fields[column];
-        check_name(span.of(self.text), column).map_err(|what| self.wrong(what))?;
+    fn name(&self, column: usize) -> Result<Span, String> {
+        let mut span = self.fields[column];
+        if self.how.format.separator.trims() {
+            span = trimmed(self.text, span);
+        }
+        check_name(span.of(self.text), column)?;
         Ok(span)
     }
 
-    fn wrong(&self, what: String) -> Wrong {
-        Wrong {
-            line: self.line,
-            what,
+    /// Ends with a bad line, or counts it.
+    fn refuse(&mut self, what: String) -> Result<(), Wrong> {
+        let line = self.line;
+        self.bad.refuse(self.how.on_bad_line, Wrong { line, what })
+    }
+}
+
+/// A part of a text without the blanks around it.
+fn trimmed(text: &[u8], span: Span) -> Span {
+    let start = span.of(text).trim_ascii_start();
+    let whole = start.trim_ascii_end();
+    let end = span.end - (start.len() - whole.len()) as u32;
+    Span {
+        start: end - whole.len() as u32,
+        end,
+    }
+}
+
+/// Says that a line has another number of columns than expected.
+pub(super) fn wrong_count(expected: usize, found: usize, separator: Separator) -> String {
+    let hint = match (expected, found) {
+        (3, 4) => "; `--columns lhs,rel,rhs,weight` reads the fourth as a weight",
+        _ => "",
+    };
+    format!("{expected} columns are expected, and {found} found ({separator}){hint}")
+}
+
+/// Calls `take` with the beginning and the end of each run of other bytes than blanks.
+pub(super) fn split_blanks(line: &[u8], take: &mut dyn FnMut(usize, usize)) {
+    let mut start = None;
+    for (at, byte) in line.iter().enumerate() {
+        match (matches!(byte, b' ' | b'\t' | b'\r'), start) {
+            (false, None) => start = Some(at),
+            (true, Some(from)) => {
+                take(from, at);
+                start = None;
+            }
+            _ => {}
         }
+    }
+    if let Some(from) = start {
+        take(from, line.len());
     }
 }
 

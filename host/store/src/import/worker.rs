@@ -1,11 +1,12 @@
 //! A worker: from a block of text to records of provisional ids.
 
-use super::block::{Block, Content, Done, EdgeRows, Wrong};
+use super::block::{BadLines, Block, Content, Done, EdgeRows, Wrong};
 use super::intern::{Interner, SHARDS};
 use super::on_disk::Scatter;
 use super::relations::{RelationCache, Resolved};
+use super::text::{self, HowToParse};
 use super::types::Types;
-use super::{ImportError, ImportJob, NamesIn, text};
+use super::{ImportError, ImportJob, NamesIn};
 
 /// A worker and the memory that it uses again for every block.
 pub(super) struct Worker<'a> {
@@ -43,9 +44,11 @@ impl<'a> Worker<'a> {
 
     /// Parses a block and gives its names their numbers.
     pub(super) fn process(&mut self, block: Block) -> Result<Done, ImportError> {
+        let mut bad = BadLines::default();
         let (buffer, lines, mut wrong) = match block.content {
-            Content::Text(buffer) => {
-                match text::parse(&buffer, &block.file.layout, &mut self.rows) {
+            Content::Text(buffer, format) => {
+                let how = HowToParse::of(&block.file, format);
+                match text::parse(&buffer, &how, &mut self.rows, &mut bad) {
                     Ok(lines) => (buffer, lines, None),
                     Err(wrong) => (buffer, 0, Some(wrong)),
                 }
@@ -54,9 +57,11 @@ impl<'a> Worker<'a> {
                 buffer,
                 rows,
                 lines,
+                bad: skipped,
                 wrong,
             } => {
                 self.rows = rows;
+                bad = skipped;
                 (buffer, lines, wrong)
             }
         };
@@ -84,6 +89,7 @@ impl<'a> Worker<'a> {
             edges,
             lines,
             disk_bytes: block.disk_bytes,
+            bad,
             wrong,
         })
     }

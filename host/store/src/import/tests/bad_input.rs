@@ -32,7 +32,12 @@ fn lines() {
         "a\tr\tb\n\na\tr\tb\tc\n",
         &["a.tsv:3:", "4 found"],
     );
-    fails(&any, "a.tsv", "a r b\n", &["a.tsv:1:", "tabs"]);
+    fails(
+        &any,
+        "a.tsv",
+        "a\tr\tb\na\tr\tc\na r b\n",
+        &["a.tsv:3:", "separated by tabs", "1 found"],
+    );
     fails(
         &any,
         "a.tsv",
@@ -145,11 +150,10 @@ fn files() {
         error.contains("cannot open") && error.contains("missing.tsv"),
         "{error}"
     );
-    let error = any
-        .import(&[("train", &[any.folder.path()])])
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("folder"), "{error}");
+    let folder = any.path("folder");
+    fs::create_dir(&folder).unwrap();
+    let error = any.import(&[("train", &[&folder])]).unwrap_err();
+    assert!(error.to_string().contains("folder"), "{error}");
 }
 
 #[test]

@@ -39,6 +39,12 @@ fn text_of_all_kinds() {
         // Two members, and a name that does not tell.
         ("c.tsv", [gzip(&TEXT[..6]), gzip(&TEXT[6..])].concat()),
         ("a.csv", b"rel,rhs,lhs\nr,b,a\ns,c,b\n\nr,a,c".to_vec()),
+        ("a.csv", TEXT.replace('\t', ";").into_bytes()),
+        ("b.csv", TEXT.as_bytes().to_vec()),
+        ("a.tsv", TEXT.replace('\t', ",").into_bytes()),
+        ("b.tsv", TEXT.replace('\t', "|").into_bytes()),
+        ("b.txt", TEXT.replace('\t', "  ").into_bytes()),
+        ("c.txt", format!("# edges\n3\n{TEXT}").into_bytes()),
         (
             "b.csv.gz",
             gzip("Head,x,Relation,Tail\n\"a\",,r,b\r\nb,1,s,\"c\"\r\nc,2,r,a\r\n"),
@@ -74,7 +80,9 @@ fn parquet_with_integers_and_weights() {
     let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
-    workshop.import(&[("train", &[&path])]).unwrap();
+    let report = workshop.import(&[("train", &[&path])]).unwrap();
+    let read_as = "edges.parquet: Parquet; read as: head=a, relation=r, tail=7, weight=0.5";
+    assert!(report.read_as[0].ends_with(read_as), "{report:?}");
     let dataset = workshop.dataset();
     let weighted = |(lhs, rel, rhs, _): NamedEdge, w: f32| (lhs, rel, rhs, Some(w.to_bits()));
     assert_eq!(
@@ -86,6 +94,42 @@ fn parquet_with_integers_and_weights() {
         ]
     );
     assert!(dataset.edge_set("train").unwrap().has_weight());
+}
+
+#[test]
+fn parquet_in_all_compressions() {
+    use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
+    use parquet::file::properties::WriterProperties;
+    let column = |at: usize| -> ArrayRef {
+        let cells = TEXT.lines().map(|line| line.split('\t').nth(at));
+        Arc::new(StringArray::from_iter(cells))
+    };
+    let batch =
+        RecordBatch::try_from_iter([("lhs", column(0)), ("rel", column(1)), ("rhs", column(2))]);
+    let batch = batch.unwrap();
+    for compression in [
+        Compression::UNCOMPRESSED,
+        Compression::SNAPPY,
+        Compression::GZIP(GzipLevel::default()),
+        Compression::BROTLI(BrotliLevel::default()),
+        Compression::LZ4,
+        Compression::LZ4_RAW,
+        Compression::ZSTD(ZstdLevel::default()),
+    ] {
+        let workshop = Workshop::new(2);
+        // What it is called does not matter.
+        let path = workshop.path("edges.tsv");
+        let file = fs::File::create(&path).unwrap();
+        let properties = WriterProperties::builder().set_compression(compression);
+        let mut writer =
+            parquet::arrow::ArrowWriter::try_new(file, batch.schema(), Some(properties.build()))
+                .unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        workshop.import(&[("train", &[&path])]).unwrap();
+        let edges = named_edges(&workshop.dataset(), "train");
+        assert_eq!(edges, expected(), "{compression}");
+    }
 }
 
 /// Imports a Parquet file with one edge per row, whose names of heads are `heads`.

@@ -1,0 +1,221 @@
+//! Whether the first line of a text names its columns.
+
+use std::collections::HashSet;
+
+use super::super::columns::{ColumnLayout, Columns, Role};
+use super::super::format::Separator;
+use super::records::Record;
+
+/// What the first record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Names of columns.
+    Header,
+    /// An edge.
+    Edge,
+    /// It can be both.
+    Unsure,
+}
+
+/// Says what the record `first` is, which `rest` follow.
+///
+/// It is a header where it has a word for either side of an edge, or where columns are numbers in all other records and not
+/// in this one. It is an edge where one of its cells comes again, or is a number. Where nothing says either, it is an
+/// edge, but for commas and semicolons: tables with those mostly have a header.
+pub(super) fn verdict(
+    first: &[String],
+    rest: &[Record],
+    separator: Separator,
+    columns: Option<&Columns>,
+) -> Verdict {
+    if separator == Separator::NTriples {
+        return Verdict::Edge;
+    }
+    if let Some(Columns::Names(_)) = columns {
+        // If it is none, the names are not found in it, which is the error then.
+        return Verdict::Header;
+    }
+    let comes_again = comes_again(first, rest);
+    if names_both_sides(first) {
+        return match comes_again {
+            true => Verdict::Unsure,
+            false => Verdict::Header,
+        };
+    }
+    if comes_again || first.iter().any(|cell| is_number(cell)) {
+        return Verdict::Edge;
+    }
+    let numbers = (0..first.len())
+        .filter(|&at| is_column_of_numbers(rest, at))
+        .count();
+    if numbers == first.len() || numbers > 0 && rest.len() > 1 {
+        return Verdict::Header;
+    }
+    let is_marked = first
+        .iter()
+        .any(|cell| matches!(Role::of_name(cell), Some(Role::Lhs | Role::Rhs)));
+    match is_marked || is_initials(first) || separator.quotable().is_some() {
+        true => Verdict::Unsure,
+        false => Verdict::Edge,
+    }
+}
+
+/// Whether a cell of either side, or of any column if none is known to be one, is in another record.
+fn comes_again(first: &[String], rest: &[Record]) -> bool {
+    let known = names_both_sides(first);
+    let is_meant = |cell: &&String| {
+        let is_side = matches!(Role::of_name(cell), Some(Role::Lhs | Role::Rhs));
+        !cell.is_empty() && (is_side || !known)
+    };
+    let cells: HashSet<&String> = first.iter().filter(is_meant).collect();
+    let mut others = rest.iter().flat_map(|record| &record.cells);
+    others.any(|cell| cells.contains(cell))
+}
+
+/// Whether all records have a number in a column.
+fn is_column_of_numbers(records: &[Record], at: usize) -> bool {
+    let is_number = |record: &Record| record.cells.get(at).is_some_and(|cell| is_number(cell));
+    !records.is_empty() && records.iter().all(is_number)
+}
+
+/// Whether a cell is a number as data has them; `nan` and `inf` are names.
+fn is_number(cell: &str) -> bool {
+    let cell = cell.trim();
+    cell.parse::<f64>().is_ok() && cell.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// The letters that papers call head, relation and tail, or subject, predicate and object. They are names of entities as
+/// well.
+fn is_initials(cells: &[String]) -> bool {
+    let cells: Vec<String> = cells
+        .iter()
+        .map(|cell| cell.trim().to_lowercase())
+        .collect();
+    let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
+    matches!(
+        cells[..],
+        ["h", "r", "t"] | ["s", "p", "o"] | ["h", "t", "r"] | ["h", "t"]
+    )
+}
+
+/// Whether there is a word for the left side of an edge and one for the right.
+pub(super) fn names_both_sides(cells: &[String]) -> bool {
+    let has = |role| cells.iter().any(|cell| Role::of_name(cell) == Some(role));
+    has(Role::Lhs) && has(Role::Rhs)
+}
+
+/// Whether the user named columns, and these are among the cells.
+pub(super) fn has_all(cells: &[String], columns: Option<&Columns>) -> bool {
+    match columns {
+        Some(Columns::Names(names)) => {
+            let has = |name: &String| cells.iter().any(|cell| cell.trim() == name);
+            names.iter().all(|(_, name)| has(name))
+        }
+        _ => false,
+    }
+}
+
+/// The layout of a table without what only says whether edges have a direction, as Gephi's column `Type` does: that is not a
+/// relation.
+pub(super) fn without_direction(
+    layout: ColumnLayout,
+    names: &[&str],
+    records: &[Record],
+) -> ColumnLayout {
+    let Some(rel) = layout.rel else {
+        return layout;
+    };
+    let is_direction = |record: &Record| {
+        let cell = record.cells.get(rel).map(|cell| cell.to_lowercase());
+        matches!(cell.as_deref(), Some("directed" | "undirected" | "mixed"))
+    };
+    let is_called_type = names[rel].trim().eq_ignore_ascii_case("type");
+    if is_called_type && !records.is_empty() && records.iter().all(is_direction) {
+        return ColumnLayout {
+            rel: None,
+            ..layout
+        };
+    }
+    layout
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn said(separator: Separator, lines: &[&str]) -> Verdict {
+        let record = |line: &&str| Record {
+            line: 0,
+            cells: line.split(' ').map(str::to_owned).collect(),
+        };
+        let records: Vec<Record> = lines.iter().map(record).collect();
+        verdict(&records[0].cells, &records[1..], separator, None)
+    }
+
+    #[test]
+    fn headers_and_edges() {
+        use Verdict::{Edge, Header, Unsure};
+        for (lines, tab, comma) in [
+            (&["source metaedge target", "a r b"][..], Header, Header),
+            (&[":START_ID :END_ID :TYPE", "a b r"], Header, Header),
+            (
+                &["Source Target Type Id Weight", "1 2 Undirected 0 1.0"],
+                Header,
+                Header,
+            ),
+            (&["0 4", "4 2", "2 3"], Edge, Edge),
+            (&["0 4", "1 2"], Edge, Edge),
+            (&["a r b", "b r c"], Edge, Edge),
+            (&["a r b", "c s d"], Edge, Unsure),
+            (&["a r b 1", "c s d 2"], Edge, Edge),
+            (&["drug disease score", "a b 0.5", "c d 1"], Header, Header),
+            (&["x y", "1 2"], Header, Header),
+            // A number of one record says nothing.
+            (&["a r b", "c s 5"], Edge, Unsure),
+            // Words of the graph itself.
+            (
+                &["source hypernym target", "target hypernym thing"],
+                Unsure,
+                Unsure,
+            ),
+            (&["head part body", "neck part body"], Edge, Edge),
+            (&["head part body", "hand belongs arm"], Unsure, Unsure),
+            (&["h r t", "a r2 b"], Unsure, Unsure),
+            (&["a type b", "c kind d"], Edge, Unsure),
+            (&["a r b"], Edge, Unsure),
+            (&["a nan b", "c nan d"], Edge, Edge),
+        ] {
+            assert_eq!(said(Separator::TAB, lines), tab, "{lines:?} with tabs");
+            assert_eq!(
+                said(Separator::COMMA, lines),
+                comma,
+                "{lines:?} with commas"
+            );
+        }
+    }
+
+    proptest! {
+        /// Of a graph whose entities recur, the first line is an edge, whatever they are called.
+        #[test]
+        fn an_edge_whose_entity_comes_again_is_not_taken_for_a_header(
+            names in prop::collection::vec("[a-z]{3,9}|[0-9]{1,4}", 3..9),
+            picks in prop::collection::vec((0..9_usize, 0..9_usize), 2..30),
+        ) {
+            let edge = |(at, &(from, to)): (usize, &(usize, usize))| Record {
+                line: 0,
+                cells: vec![names[from % names.len()].clone(), format!("r_{at}"), names[to % names.len()].clone()],
+            };
+            let records: Vec<Record> = picks.iter().enumerate().map(edge).collect();
+            let first = &records[0].cells;
+            prop_assume!(!names_both_sides(first));
+            let recurs = |record: &Record| [0, 2].iter().any(|&at| [&first[0], &first[2]].contains(&&record.cells[at]));
+            prop_assume!(records[1..].iter().any(recurs));
+            for separator in [Separator::TAB, Separator::COMMA] {
+                let verdict = verdict(&records[0].cells, &records[1..], separator, None);
+                prop_assert_eq!(verdict, Verdict::Edge);
+            }
+        }
+    }
+}

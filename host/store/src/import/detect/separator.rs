@@ -1,0 +1,150 @@
+//! Which character separates the columns of a text.
+
+use super::super::columns::Columns;
+use super::super::format::Separator;
+use super::records::{self, Record};
+use super::{Said, header, shortened};
+
+/// Finds what separates the columns of `body`.
+///
+/// Tabs go first: names have other separators in them more often than tabs. Of the others, that one is taken by which every
+/// line has as many columns.
+///
+/// # Errors
+/// When two are possible, or none is.
+pub(super) fn detect(body: &[&str], mark: Option<u8>, said: Said<'_>) -> Result<Separator, String> {
+    if is_ntriples(body, mark) {
+        return Ok(Separator::NTriples);
+    }
+    let tried = |separator| Tried::new(body, separator, mark);
+    let tab = tried(Separator::TAB);
+    let blanks = tried(Separator::Blanks);
+    if tab.separates_most() {
+        // Columns that are aligned with tabs and spaces.
+        if blanks.is_steady() && tab.has_blanks_around() {
+            return Err(unsure(&tab, &blanks));
+        }
+        return Ok(tab.separator);
+    }
+    let characters = [Separator::COMMA, Separator::SEMICOLON, Separator::PIPE].map(tried);
+    let mut steady: Vec<&Tried> = characters.iter().filter(|t| t.is_steady()).collect();
+    if let Some(Columns::Positions(roles)) = said.columns {
+        keep_if_any(&mut steady, |t| t.width == roles.len());
+    }
+    keep_if_any(&mut steady, Tried::has_a_header);
+    match steady[..] {
+        [] => {}
+        [one] if blanks.is_steady() && one.has_blanks_within() => return Err(unsure(one, &blanks)),
+        [one] => return Ok(one.separator),
+        [one, other, ..] => return Err(unsure(one, other)),
+    }
+    let mut all = vec![&tab];
+    all.extend(&characters);
+    let usual = all.into_iter().rev().max_by_key(|t| t.agreeing);
+    let usual = usual.filter(|t| t.agreeing * 2 > t.records.len());
+    match usual {
+        Some(usual) if blanks.is_steady() => Err(unsure(usual, &blanks)),
+        Some(usual) => Ok(usual.separator),
+        None if blanks.agreeing * 2 > blanks.records.len() => Ok(blanks.separator),
+        None => Err(
+            "no tab, comma, semicolon, `|` or blank separates its lines into equally many columns; say what does with \
+             `--separator`"
+                .to_owned(),
+        ),
+    }
+}
+
+fn keep_if_any(tried: &mut Vec<&Tried>, keep: impl Fn(&Tried) -> bool) {
+    if tried.iter().any(|t| keep(t)) {
+        tried.retain(|t| keep(t));
+    }
+}
+
+/// Whether all lines look like terms and a dot.
+fn is_ntriples(body: &[&str], mark: Option<u8>) -> bool {
+    let lines = body.iter().map(|line| line.trim());
+    let mut lines = lines.filter(|line| {
+        !line.is_empty()
+            && !line.starts_with('#')
+            && (mark.is_none() || line.bytes().next() != mark)
+    });
+    let mut any = false;
+    let all = lines.all(|line| {
+        any = true;
+        (line.starts_with('<') || line.starts_with("_:"))
+            && line.ends_with('.')
+            && line.contains('>')
+    });
+    any && all
+}
+
+/// What a separator makes of the lines.
+struct Tried {
+    separator: Separator,
+    records: Vec<Record>,
+    /// How many columns most records have.
+    width: usize,
+    /// How many records have as many, where they are separated at all.
+    agreeing: usize,
+}
+
+impl Tried {
+    fn new(body: &[&str], separator: Separator, mark: Option<u8>) -> Self {
+        let records = records::of(body, separator, mark, false);
+        let width = records::usual_width(&records);
+        let agreeing = match width {
+            0 | 1 => 0,
+            _ => records.iter().filter(|r| r.cells.len() == width).count(),
+        };
+        Self {
+            separator,
+            records,
+            width,
+            agreeing,
+        }
+    }
+
+    /// Whether all records have equally many columns, and more than one.
+    fn is_steady(&self) -> bool {
+        self.agreeing > 0 && self.agreeing == self.records.len()
+    }
+
+    fn separates_most(&self) -> bool {
+        let separated = self.records.iter().filter(|r| r.cells.len() > 1).count();
+        separated * 2 > self.records.len()
+    }
+
+    fn has_a_header(&self) -> bool {
+        let first = self.records.first();
+        first.is_some_and(|record| header::names_both_sides(&record.cells))
+    }
+
+    fn has_blanks_within(&self) -> bool {
+        let mut cells = self.records.iter().flat_map(|r| &r.cells);
+        cells.any(|cell| cell.trim().contains([' ', '\t']))
+    }
+
+    fn has_blanks_around(&self) -> bool {
+        let mut cells = self.records.iter().flat_map(|r| &r.cells);
+        cells.any(|cell| cell.trim() != cell)
+    }
+
+    fn first_shown(&self) -> String {
+        let cells = self.records.first().map_or(&[][..], |r| &r.cells);
+        let cells: Vec<String> = cells
+            .iter()
+            .map(|cell| format!("`{}`", shortened(cell)))
+            .collect();
+        cells.join(", ")
+    }
+}
+
+fn unsure(one: &Tried, other: &Tried) -> String {
+    let (word, other_word) = (one.separator.word(), other.separator.word());
+    format!(
+        "what separates its columns? With `--separator {word}` its first line is {}, with `--separator {other_word}` it is \
+         {}",
+        one.first_shown(),
+        other.first_shown()
+    )
+}

@@ -1,0 +1,222 @@
+//! How a text of edges is written: what the user says of it, and what it is read as.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What the user says of the text files of an import. What is left open is detected in each file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextOptions {
+    /// Whether the first line names the columns.
+    pub header: Option<bool>,
+    /// What separates columns.
+    pub separator: Option<Separator>,
+    /// Which lines are comments.
+    pub comment: Option<Comments>,
+    /// Lines to skip at the beginning of each file.
+    pub skip_lines: u64,
+}
+
+/// What separates the columns of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Separator {
+    /// One ASCII character. Commas and semicolons do not separate within double quotes.
+    Character(u8),
+    /// Any number of spaces and tabs; those at the ends of a line do not count.
+    Blanks,
+    /// The grammar of N-Triples: three terms and a dot.
+    NTriples,
+}
+
+impl Separator {
+    pub(super) const TAB: Self = Self::Character(b'\t');
+    pub(super) const COMMA: Self = Self::Character(b',');
+    pub(super) const SEMICOLON: Self = Self::Character(b';');
+    pub(super) const PIPE: Self = Self::Character(b'|');
+
+    /// The word for it on the command line.
+    pub(super) fn word(self) -> String {
+        match self {
+            Self::TAB => "tab".to_owned(),
+            Self::COMMA => "comma".to_owned(),
+            Self::SEMICOLON => "semicolon".to_owned(),
+            Self::PIPE => "pipe".to_owned(),
+            Self::Character(character) => char::from(character).to_string(),
+            Self::Blanks => "space".to_owned(),
+            Self::NTriples => "ntriples".to_owned(),
+        }
+    }
+
+    /// The character, where fields may be quoted as RFC 4180 says.
+    pub(super) fn quotable(self) -> Option<u8> {
+        match self {
+            Self::COMMA | Self::SEMICOLON => Some(self.character()?),
+            _ => None,
+        }
+    }
+
+    /// Whether blanks around a name are not part of it.
+    pub(super) fn trims(self) -> bool {
+        matches!(self, Self::COMMA | Self::SEMICOLON | Self::PIPE)
+    }
+
+    fn character(self) -> Option<u8> {
+        match self {
+            Self::Character(character) => Some(character),
+            Self::Blanks | Self::NTriples => None,
+        }
+    }
+}
+
+impl fmt::Display for Separator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TAB => f.write_str("separated by tabs"),
+            Self::COMMA => f.write_str("separated by commas"),
+            Self::SEMICOLON => f.write_str("separated by semicolons"),
+            Self::Character(character) => write!(f, "separated by `{}`", char::from(character)),
+            Self::Blanks => f.write_str("separated by blanks"),
+            Self::NTriples => f.write_str("N-Triples"),
+        }
+    }
+}
+
+impl FromStr for Separator {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "tab" | "\t" | "\\t" => Ok(Self::TAB),
+            "comma" => Ok(Self::COMMA),
+            "semicolon" => Ok(Self::SEMICOLON),
+            "pipe" => Ok(Self::PIPE),
+            "space" | " " => Ok(Self::Blanks),
+            "ntriples" => Ok(Self::NTriples),
+            _ => single_character(text).map(Self::Character).ok_or_else(|| {
+                format!(
+                    "`{text}` does not separate columns: use tab, comma, semicolon, pipe, space (any number of \
+                     blanks), ntriples, or one ASCII character that is not a letter, a digit or a quote"
+                )
+            }),
+        }
+    }
+}
+
+/// Which lines of a text are comments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comments {
+    /// None: every line is an edge.
+    Nothing,
+    /// Those that begin with this ASCII character.
+    After(u8),
+}
+
+impl FromStr for Comments {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match single_character(text) {
+            _ if text == "none" => Ok(Self::Nothing),
+            Some(mark) => Ok(Self::After(mark)),
+            None => Err(format!(
+                "`{text}` does not mark comments: use one ASCII character that is not a letter, a digit or a quote, \
+                 as in `#`, or `none`"
+            )),
+        }
+    }
+}
+
+fn single_character(text: &str) -> Option<u8> {
+    match *text.as_bytes() {
+        [byte @ (1..=0x1f | 0x21..0x7f)]
+            if !byte.is_ascii_alphanumeric() && !b"\"'\r\n".contains(&byte) =>
+        {
+            Some(byte)
+        }
+        _ => None,
+    }
+}
+
+/// What an import does about a line that is not an edge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnBadLine {
+    /// It ends.
+    #[default]
+    Error,
+    /// It goes on without the line, and counts it.
+    Skip,
+}
+
+impl FromStr for OnBadLine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "error" => Ok(Self::Error),
+            "skip" => Ok(Self::Skip),
+            _ => Err(format!("`{text}` is neither `error` nor `skip`")),
+        }
+    }
+}
+
+/// How the lines of a file are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TextFormat {
+    pub(super) separator: Separator,
+    /// Lines before the first edge: those to skip, comments, a count, a header.
+    pub(super) preamble: u64,
+    pub(super) comment: Option<CommentRule>,
+}
+
+/// The rule for lines that begin with the mark of comments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CommentRule {
+    pub(super) mark: u8,
+    /// Whether the user said that they are comments. If not, they could be edges, and are refused.
+    pub(super) said: bool,
+}
+
+impl CommentRule {
+    /// Whether a line that begins with `first` is passed over.
+    ///
+    /// # Errors
+    /// When that is not sure.
+    pub(super) fn skips(self, first: Option<&u8>) -> Result<bool, String> {
+        match first == Some(&self.mark) {
+            true if !self.said => {
+                let mark = char::from(self.mark);
+                Err(format!(
+                    "the line begins with `{mark}`, as the comments at the beginning of the file do: is it a comment \
+                     or an edge? Say `--comment '{mark}'` for comments, `--comment none` for edges"
+                ))
+            }
+            begins => Ok(begins),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_characters() {
+        assert_eq!("tab".parse(), Ok(Separator::TAB));
+        assert_eq!(",".parse(), Ok(Separator::COMMA));
+        assert_eq!("|".parse(), Ok(Separator::PIPE));
+        assert_eq!("space".parse(), Ok(Separator::Blanks));
+        assert_eq!("\u{1}".parse(), Ok(Separator::Character(1)));
+        for wrong in ["", "::", "a", "7", "\"", "\n", "ä"] {
+            assert!(wrong.parse::<Separator>().is_err(), "{wrong}");
+            assert!(wrong.parse::<Comments>().is_err(), "{wrong}");
+        }
+        for separator in [
+            Separator::TAB,
+            Separator::Blanks,
+            Separator::Character(b':'),
+        ] {
+            assert_eq!(separator.word().parse(), Ok(separator));
+        }
+        assert_eq!("none".parse(), Ok(Comments::Nothing));
+        assert_eq!("%".parse(), Ok(Comments::After(b'%')));
+    }
+}

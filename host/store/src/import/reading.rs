@@ -1,0 +1,96 @@
+//! What the files of an import are read as, in words.
+
+use std::fmt::Write as _;
+
+use super::block::InputFile;
+use super::format::Separator;
+
+/// What a file is read as.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reading {
+    pub(super) compression: Option<&'static str>,
+    /// What separates columns; nothing in Parquet.
+    pub(super) separator: Option<Separator>,
+    /// Lines that the user said to skip.
+    pub(super) skipped: u64,
+    /// Comments in front of the first edge.
+    pub(super) comments: usize,
+    /// The number of edges that the file begins with.
+    pub(super) count: Option<String>,
+    pub(super) head: Head,
+    /// The cells of the first edge.
+    pub(super) first: Option<Vec<String>>,
+}
+
+/// Where columns have their names from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Head {
+    /// They have none.
+    #[default]
+    None,
+    /// The first line, or the schema.
+    Columns(Vec<String>),
+    /// The last comment in front of the first edge.
+    Comment(Vec<String>),
+}
+
+impl Reading {
+    /// What is the same in all files that are read in the same way.
+    fn way(&self) -> String {
+        let mut text = String::new();
+        if let Some(compression) = self.compression {
+            let _ = write!(text, "{compression}, ");
+        }
+        let Some(separator) = self.separator else {
+            text.push_str("Parquet");
+            return text;
+        };
+        let _ = write!(text, "{separator}");
+        let lines = |count: u64| if count == 1 { "line" } else { "lines" };
+        if self.skipped > 0 {
+            let _ = write!(text, ", {} {} skipped", self.skipped, lines(self.skipped));
+        }
+        if self.comments > 0 {
+            let count = self.comments as u64;
+            let _ = write!(text, ", {count} {} of comments", lines(count));
+        }
+        if let Some(count) = &self.count {
+            let _ = write!(text, ", the count {count}");
+        }
+        text.push_str(match self.head {
+            Head::None => ", no header",
+            Head::Columns(_) => ", with a header",
+            Head::Comment(_) => ", with a comment as header",
+        });
+        text
+    }
+}
+
+/// A line for each way in which files of an edge set are read, with the first edge of the first file.
+pub(super) fn lines(files: &[(&InputFile, Reading)], relation: Option<&str>) -> Vec<String> {
+    let mut ways: Vec<(String, usize, u64)> = Vec::new();
+    for (at, (file, reading)) in files.iter().enumerate() {
+        let way = reading.way();
+        let same = |(known, first, _): &&mut (String, usize, u64)| {
+            *known == way && files[*first].0.layout == file.layout
+        };
+        match ways.iter_mut().find(same) {
+            Some((.., more)) => *more += 1,
+            None => ways.push((way, at, 0)),
+        }
+    }
+    let line = |(way, first, more): (String, usize, u64)| {
+        let (file, reading) = &files[first];
+        let mut line = file.file.path.display().to_string();
+        if more > 0 {
+            let files = if more == 1 { "file" } else { "files" };
+            let _ = write!(line, " and {more} {files} more");
+        }
+        let _ = write!(line, ": {way}");
+        if let Some(cells) = &reading.first {
+            let _ = write!(line, "; read as: {}", file.layout.shown(cells, relation));
+        }
+        line
+    };
+    ways.into_iter().map(line).collect()
+}
