@@ -13,7 +13,7 @@ use crate::import::{self, ImportOptions};
 /// A folder with a small dataset that has a file of each kind.
 fn dataset() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    import(
+    imported(
         folder.path(),
         "a,r,b,0.5\nb,s,c,1\nc,r,a,2\nn,of,a,1\n",
         false,
@@ -175,7 +175,7 @@ fn a_dataset_that_was_imported_anew_is_not_damaged() {
     };
     let edges = opened.edge_set("train").unwrap();
     // Names and edges of the same sizes.
-    import(
+    imported(
         folder.path(),
         "x,r,y,5.5\ny,s,z,3\nz,r,x,4\nn,of,x,7\n",
         true,
