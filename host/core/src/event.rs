@@ -252,6 +252,11 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Events that trainers have told of are not in their files any more, or cannot be read: reports lack them.
+    EventsLost {
+        /// Bytes.
+        bytes: u64,
+    },
     /// Others have finished the run while this trainer did not take part.
     FinishedByOthers {
         /// Version of their last checkpoint.

@@ -43,6 +43,7 @@ pub use tensors::{
     CONVERSION_BYTES, CopyRows, EmbeddingPlace, EmbeddingRows, PartitionData, PartitionRows,
     Tensor, TensorRef, row_sum,
 };
+pub use told::{MetricsOfVersion, ToldLines};
 
 /// Name of the manifest in its folder.
 pub const MANIFEST: &str = "manifest.json";

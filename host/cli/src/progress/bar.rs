@@ -103,6 +103,7 @@ impl Reporter for Bar {
             | Event::TrainerLost { .. }
             | Event::LedgerReplaced { .. }
             | Event::Rejoining { .. }
+            | Event::EventsLost { .. }
             | Event::FinishedByOthers { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. } => self.draw(),

@@ -31,6 +31,7 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
         | Event::TrainerLost { .. }
         | Event::LedgerReplaced { .. }
         | Event::Rejoining { .. }
+        | Event::EventsLost { .. }
         | Event::FinishedByOthers { .. } => of_trainers(event),
         Event::BucketStarted { .. }
         | Event::Progress { .. }
@@ -197,6 +198,11 @@ fn of_trainers(event: &Event) -> Option<String> {
             }
         )),
         Event::Rejoining { reason } => Some(format!("{}; joining anew", escaped_lines(reason))),
+        Event::EventsLost { bytes } => Some(format!(
+            "{} of the trainers' events cannot be read, and are missing in metrics.jsonl and in reports; the model is not \
+             affected",
+            format::bytes(*bytes)
+        )),
         Event::FinishedByOthers { version } => Some(format!(
             "the ledger does not answer any more, and checkpoint version {version} has the end of the run: the others \
              have finished it"

@@ -108,6 +108,7 @@ impl Tracker {
             | Event::TrainerLost { .. }
             | Event::LedgerReplaced { .. }
             | Event::Rejoining { .. }
+            | Event::EventsLost { .. }
             | Event::FinishedByOthers { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. }

@@ -3,18 +3,18 @@
 //! The ledger says how far each file counts. A checkpoint writes `metrics.jsonl` anew, as the last version left it and
 //! with what was told since behind it, under a name of its own; it replaces the last one together with the manifest.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _};
-use std::path::Path;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Take};
+use std::path::{Path, PathBuf};
 
 use pbg_core::ledger::{Begun, Cut, Token};
 
 use super::shared::SharedCheckpoint;
 use super::{CheckpointError, Manifest, metrics, names};
-use crate::files::{self, FileError};
+use crate::files::{self, FileError, SummedFile};
 
-/// Most bytes that are taken over from one file at once. What a trainer tells of a bucket are some hundred.
-const MOST: u64 = 64 << 20;
+/// Bytes that are copied at a time.
+const PIECE: usize = 256 << 10;
 
 impl SharedCheckpoint {
     /// Adds lines to this trainer's file of events, durably. Gives how long it is then.
@@ -37,24 +37,30 @@ impl SharedCheckpoint {
         Ok(before + lines.len() as u64)
     }
 
-    /// The lines in bytes `from..to` of the file of events of `token`. Lines that are not there are lost to reports, and
-    /// to nothing else.
+    /// The lines in bytes `from..to` of the file of events of `token`, as far as they are there.
     ///
     /// # Errors
     /// When the file is there and cannot be read.
-    pub fn told(&self, token: Token, from: u64, to: u64) -> Result<Vec<u8>, CheckpointError> {
+    pub fn told(&self, token: Token, from: u64, to: u64) -> Result<ToldLines, CheckpointError> {
         let path = self.path().join(names::events(token));
         let length = match files::size(&path) {
             Ok(length) => length.min(to),
-            Err(error) if error.is_not_found() => return Ok(Vec::new()),
+            Err(error) if error.is_not_found() => 0,
             Err(error) => return Err(error.into()),
         };
-        let count = length.saturating_sub(from).min(MOST);
-        let mut lines = vec![0; count as usize];
-        files::read_exact_at(&files::open(&path)?, &path, &mut lines, from)?;
-        let whole = lines.iter().rposition(|byte| *byte == b'\n');
-        lines.truncate(whole.map_or(0, |at| at + 1));
-        Ok(lines)
+        let mut source = None;
+        if length > from {
+            let mut file = files::open(&path)?;
+            let sought = file.seek(SeekFrom::Start(from));
+            sought.map_err(|e| FileError::new("read", &path, e))?;
+            source = Some(BufReader::new(file.take(length - from)));
+        }
+        Ok(ToldLines {
+            path,
+            source,
+            line: Vec::new(),
+            lost: to.saturating_sub(length.max(from)),
+        })
     }
 
     /// Trainers whose files of events are in the folder.
@@ -75,25 +81,87 @@ impl SharedCheckpoint {
         Ok(files::remove(&self.path().join(names::events(token)))?)
     }
 
-    /// Writes `metrics.jsonl` of the version `cut`, durably: that of `before`, and `lines`. Gives its length.
+    /// Begins `metrics.jsonl` of the version `cut` with that of `before`.
     ///
     /// # Errors
     /// When it cannot be read or written.
-    pub fn write_metrics(
+    pub fn begin_metrics(
         &self,
         cut: Cut,
         before: Option<&Manifest>,
-        lines: &[u8],
-    ) -> Result<u64, CheckpointError> {
+    ) -> Result<MetricsOfVersion, CheckpointError> {
         let path = self.path().join(names::metrics_of(cut.version, self.token));
-        let mut bytes = match before {
-            Some(before) => read_metrics(self.path(), before)?,
-            None => Vec::new(),
+        let mut file = SummedFile::create(&path)?;
+        if let Some(before) = before {
+            copy_metrics(self.path(), before, &mut file)?;
+        }
+        Ok(MetricsOfVersion { path, file })
+    }
+}
+
+/// Events that a trainer has told of, line by line.
+#[derive(Debug)]
+pub struct ToldLines {
+    path: PathBuf,
+    source: Option<BufReader<Take<File>>>,
+    line: Vec<u8>,
+    lost: u64,
+}
+
+impl ToldLines {
+    /// The next line, with its end; none behind the last whole one.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn next_line(&mut self) -> Result<Option<&[u8]>, CheckpointError> {
+        let Some(source) = &mut self.source else {
+            return Ok(None);
         };
-        bytes.extend_from_slice(lines);
-        files::write(&path, &bytes)?;
-        files::sync_folder_of(&path)?;
-        Ok(bytes.len() as u64)
+        self.line.clear();
+        let read = source.read_until(b'\n', &mut self.line);
+        read.map_err(|e| FileError::new("read", &self.path, e))?;
+        match self.line.last() {
+            Some(b'\n') => Ok(Some(&self.line)),
+            Some(_) => {
+                self.lost += self.line.len() as u64;
+                self.source = None;
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Bytes that the trainer has told of and that are not in its file, of those that were asked for.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+/// `metrics.jsonl` of a version that is being written.
+#[derive(Debug)]
+pub struct MetricsOfVersion {
+    path: PathBuf,
+    file: SummedFile,
+}
+
+impl MetricsOfVersion {
+    /// Adds lines.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn put(&mut self, lines: &[u8]) -> Result<(), CheckpointError> {
+        Ok(self.file.put(lines)?)
+    }
+
+    /// Makes it durable. Gives its length.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(self) -> Result<u64, CheckpointError> {
+        let summary = self.file.finish(true)?;
+        files::sync_folder_of(&self.path)?;
+        Ok(summary.size)
     }
 }
 
@@ -116,20 +184,23 @@ pub(super) fn append_metrics(
     files::append(&mut file, &path, lines)
 }
 
-/// The events that belong to a version.
-fn read_metrics(folder: &Path, manifest: &Manifest) -> Result<Vec<u8>, FileError> {
+/// Copies the events that belong to a version.
+fn copy_metrics(folder: &Path, manifest: &Manifest, to: &mut SummedFile) -> Result<(), FileError> {
     let staged = staged(manifest).map(|name| folder.join(name));
     let staged = staged.filter(|path| fs::exists(path).unwrap_or(false));
     let path = staged.unwrap_or_else(|| folder.join(metrics::NAME));
-    let mut bytes = Vec::new();
-    match files::open(&path) {
-        Ok(file) => {
-            let read = file.take(manifest.metrics_length).read_to_end(&mut bytes);
-            read.map_err(|e| FileError::new("read", &path, e))?;
-            Ok(bytes)
+    let mut file = match files::open(&path) {
+        Ok(file) => file.take(manifest.metrics_length),
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut piece = vec![0; PIECE];
+    loop {
+        let read = file.read(&mut piece);
+        match read.map_err(|e| FileError::new("read", &path, e))? {
+            0 => return Ok(()),
+            read => to.put(&piece[..read])?,
         }
-        Err(error) if error.is_not_found() => Ok(bytes),
-        Err(error) => Err(error),
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{FileError, Summary, step, synced};
 
 /// A buffered file being written that sums up what passes through it.
+#[derive(Debug)]
 pub struct SummedFile {
     path: PathBuf,
     file: File,

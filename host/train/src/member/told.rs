@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pbg_core::event::{Event, Line};
 use pbg_core::ledger::{Cut, Record, Token};
-use pbg_store::checkpoint::Manifest;
+use pbg_store::checkpoint::{Manifest, ToldLines};
 
 use super::Member;
 use super::checkpoints::stored_state;
@@ -73,18 +73,20 @@ impl Member<'_> {
         before: Option<&Manifest>,
         manifest: &mut Manifest,
     ) -> Result<(), RunError> {
-        let mut lines = Vec::new();
+        let files = &self.machine.line.buffer.store().files;
+        let mut tellers = Vec::new();
         for (&token, told) in record.told() {
             let from = before.and_then(|before| before.told.get(&token));
-            let files = &self.machine.line.buffer.store().files;
-            let bytes = files.told(token, from.copied().unwrap_or(0), told.bytes)?;
+            let lines = files.told(token, from.copied().unwrap_or(0), told.bytes)?;
             manifest.told.insert(token, told.bytes);
-            // A trainer of the run wrote them; what it wrote wrong is left out.
-            let new = bytes.split(|byte| *byte == b'\n');
-            lines.extend(new.filter_map(|line| serde_json::from_slice::<Line>(line).ok()));
+            tellers.push(Teller::new(lines));
         }
-        // Buckets that need a partition in common follow each other in the order of their leases.
-        lines.sort_by_key(|line| line.revision);
+        let mut metrics = files.begin_metrics(cut, before)?;
+        let lost = merge(&mut tellers, &mut |line| Ok(metrics.put(line)?))?;
+        if lost > 0 {
+            self.report(Event::EventsLost { bytes: lost }, None);
+        }
+        let mut lines = Vec::new();
         let folder = &self.machine.config().checkpoint_path;
         let stood = before.map(|before| stored_state(before, folder));
         let stood = stood.transpose()?;
@@ -96,8 +98,8 @@ impl Member<'_> {
                 ..self.line(event, Some(record.revision()))
             });
         }
-        let files = &self.machine.line.buffer.store().files;
-        manifest.metrics_length = files.write_metrics(cut, before, &in_json(&lines)?)?;
+        metrics.put(&in_json(&lines)?)?;
+        manifest.metrics_length = metrics.finish()?;
         Ok(())
     }
 
@@ -122,6 +124,64 @@ impl Member<'_> {
         }
         Ok(())
     }
+}
+
+/// What one trainer has told, read up to its next line.
+struct Teller {
+    lines: ToldLines,
+    /// The revision of the next line, and the line.
+    next: Option<(Option<u64>, Vec<u8>)>,
+    /// Bytes of lines that are none of ours.
+    unreadable: u64,
+}
+
+impl Teller {
+    const fn new(lines: ToldLines) -> Self {
+        Self {
+            lines,
+            next: None,
+            unreadable: 0,
+        }
+    }
+
+    /// Goes on to the next line.
+    fn step(&mut self) -> Result<(), RunError> {
+        self.next = None;
+        while let Some(line) = self.lines.next_line()? {
+            match serde_json::from_slice::<Line>(line) {
+                Ok(Line { revision, .. }) => {
+                    self.next = Some((revision, line.to_vec()));
+                    break;
+                }
+                Err(_) => self.unreadable += line.len() as u64,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts what all have told in the order of the ledger's revisions: buckets that need a partition in common follow each
+/// other in the order of their leases. One line of each is in memory. Gives how many bytes could not be read.
+fn merge(
+    tellers: &mut [Teller],
+    put: &mut dyn FnMut(&[u8]) -> Result<(), RunError>,
+) -> Result<u64, RunError> {
+    for teller in tellers.iter_mut() {
+        teller.step()?;
+    }
+    loop {
+        let waiting = tellers.iter_mut().filter(|teller| teller.next.is_some());
+        let first = waiting.min_by_key(|teller| teller.next.as_ref().map(|(at, _)| *at));
+        let Some(teller) = first else {
+            break;
+        };
+        if let Some((_, line)) = &teller.next {
+            put(line)?;
+        }
+        teller.step()?;
+    }
+    let lost = tellers.iter().map(|t| t.lines.lost() + t.unreadable);
+    Ok(lost.sum())
 }
 
 /// A line of JSON for each.

@@ -137,9 +137,13 @@ fn what_is_known_behind_a_version_is_no_part_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
     let mut first = manifest(1, &[]);
-    first.metrics_length = trainer
-        .write_metrics(first.cut.unwrap(), None, b"a\n")
-        .unwrap();
+    let write = |manifest: &Manifest, before: Option<&Manifest>, lines: &[u8]| {
+        let cut = manifest.cut.unwrap();
+        let mut metrics = trainer.begin_metrics(cut, before).unwrap();
+        metrics.put(lines).unwrap();
+        metrics.finish().unwrap()
+    };
+    first.metrics_length = write(&first, None, b"a\n");
     trainer.publish(&first).unwrap();
     trainer.make_current(&first).unwrap();
     trainer.append_metrics(&first, b"b\n").unwrap();
@@ -148,12 +152,42 @@ fn what_is_known_behind_a_version_is_no_part_of_it() {
     let metrics = || fs::read_to_string(folder.path().join("metrics.jsonl")).unwrap();
     assert_eq!(metrics(), "a\nb\n");
     let mut second = manifest(2, &[]);
-    let lines = b"b\nc\n";
-    second.metrics_length = trainer
-        .write_metrics(second.cut.unwrap(), Some(&first), lines)
-        .unwrap();
+    second.metrics_length = write(&second, Some(&first), b"b\nc\n");
     trainer.publish(&second).unwrap();
     trainer.make_current(&second).unwrap();
     trainer.append_metrics(&first, b"x\n").unwrap();
     assert_eq!(metrics(), "a\nb\nc\n");
+}
+
+/// Events of a long run without a checkpoint: a reader that stops somewhere drops the rest.
+#[test]
+fn all_that_was_told_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
+    let line = [&[b'x'; 8191][..], b"\n"].concat();
+    let megabyte = line.repeat(128);
+    let first = trainer.tell(b"first\n").unwrap();
+    for _ in 0..70 {
+        trainer.tell(&megabyte).unwrap();
+    }
+    let all = trainer.tell(b"last\n").unwrap();
+    assert!(all > 70 << 20);
+    let read = |from, to| {
+        let mut told = trainer.told(Token(1), from, to).unwrap();
+        let (mut count, mut last) = (0, Vec::new());
+        while let Some(line) = told.next_line().unwrap() {
+            count += 1;
+            last = line.to_vec();
+        }
+        (count, last, told.lost())
+    };
+    let lines = 70 * 128 + 1;
+    assert_eq!(read(0, all), (lines + 1, b"last\n".to_vec(), 0));
+    assert_eq!(read(first, all), (lines, b"last\n".to_vec(), 0));
+    assert_eq!(read(all, all), (0, Vec::new(), 0));
+    // What the ledger knows of and the file has not, in whole lines.
+    assert_eq!(read(first, all + 9).2, 9);
+    assert_eq!(read(all - 3, all - 1).2, 2);
+    let none = trainer.told(Token(2), 5, 8).unwrap();
+    assert_eq!(none.lost(), 3);
 }
