@@ -37,6 +37,7 @@ mod plugin_rights;
 mod predict;
 mod python_faults;
 mod ranks_by;
+mod reading;
 mod recall;
 mod related;
 mod relation_prediction;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -227,6 +228,43 @@ def test_a_model_answers_of_the_version_that_is_current(
     assert after != before
     assert after == fresh.neighbors("e1", 4).scores.tolist()
     assert asked.score("e1", "r0", "e2") == fresh.score("e1", "r0", "e2")
+
+
+def test_a_model_is_read_beside_a_run_that_commits(trained: pbg_host.Config, tmp_path: Path) -> None:
+    """Every call reads one version, whatever is committed meanwhile."""
+    folder, file = tmp_path / "model", tmp_path / "pbg.toml"
+    config = pbg_host.Config(
+        trained, checkpoint_path=folder, num_epochs=1_000_000, checkpoint_interval=0
+    )
+    file.write_text(config.to_toml())
+
+    def version() -> int:
+        manifest: dict[str, int] = json.loads((folder / "manifest.json").read_text())
+        return manifest["version"]
+
+    with subprocess.Popen(["pbg-host", "train", str(file), "--progress", "none"]) as run:
+        try:
+            while not (folder / "manifest.json").exists():
+                assert run.poll() is None
+                time.sleep(0.01)
+            asked, first = pbg_host.Model(folder), version()
+            for _ in range(10):
+                parts = asked.partitions()
+                rows = np.concatenate([part.rows for part in parts])
+                assert rows.shape == asked.embeddings().shape
+                assert asked.to_arrow().num_rows == len(asked.names()) == len(rows)
+                assert len(asked.to_frame(frame="pandas")) == len(rows)
+                assert asked.parameters()
+                assert len(asked.neighbors("e1", 4).names) == 4
+                assert np.isfinite(asked.score("e1", "r0", "e2"))
+                assert asked.predict(head="e1", relation="r0", k=3).names
+                assert asked.evaluate("test")["version"] >= first
+                assert pbg_host.Model(folder).neighbors("e1", 4).names
+            asked.build_index(recall_queries=20)
+            assert run.poll() is None
+            assert version() > first + 10, "commits came between"
+        finally:
+            run.kill()
 
 
 def test_whole_types_are_tables(model: pbg_host.Model) -> None:

@@ -46,13 +46,15 @@ impl Config {
         values: &str,
         alone: bool,
     ) -> PyResult<Self> {
-        let config = work(py, |front| {
+        let asked = work(py, |front| {
             let (path, checkpoint) = (path.as_deref(), checkpoint.as_deref());
             match alone && checkpoint.is_none() {
                 true => load::trained_of_values(best, &changes(values)?, front),
                 false => load::trained(path, checkpoint, best, &changes(values)?, front),
             }
         })?;
+        // Python opens the version that is current when the model is asked.
+        let config = asked.config;
         Ok(Self { config })
     }
 

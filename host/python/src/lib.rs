@@ -17,6 +17,7 @@ mod numbers;
 mod orders;
 mod question;
 mod training;
+mod version;
 
 use pyo3::prelude::*;
 
@@ -36,6 +37,7 @@ pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<edges::Spool>()?;
     module.add_class::<training::Training>()?;
     module.add_class::<model::Model>()?;
+    module.add_class::<version::Version>()?;
     module.add_class::<numbers::Numbers>()?;
     module.add_function(wrap_pyfunction!(front::start, module)?)?;
     module.add_function(wrap_pyfunction!(front::compile_for_parent, module)?)?;

@@ -6,12 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use pbg_core::model::Storage;
 use pbg_session::{Failure, FailureKind, Result};
-use pbg_store::checkpoint::{ReadCheckpoint, Tensor};
+use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_train::{By, Candidates, EvalOptions, Resolved, WithIndex, query};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use serde::Deserialize;
 
 use crate::config::{Config, json};
@@ -19,6 +17,7 @@ use crate::errors::{raised, spelled, usage};
 use crate::front::work;
 use crate::index;
 use crate::question::{self, Asked};
+use crate::version::Version;
 
 /// How often a question that is being answered looks whether Python still wants it.
 const GRAIN: Duration = Duration::from_millis(50);
@@ -68,10 +67,6 @@ impl Evaluation {
         })
     }
 }
-
-/// Where the numbers of a partition lie: file, rows, numbers per row; whether embeddings are bfloat16, and bytes before them;
-/// bytes before the accumulators, and how many a row has.
-type Place = (String, usize, usize, (bool, u64), (u64, usize));
 
 #[pymethods]
 impl Model {
@@ -172,66 +167,21 @@ impl Model {
         })
     }
 
-    /// Where the embeddings of a type lie, by partition; those that have none are left out.
-    fn places(&self, py: Python<'_>, entity_type: &str) -> PyResult<Vec<Place>> {
+    /// The version of the checkpoint that is current, held open.
+    fn version(&self, py: Python<'_>) -> PyResult<Version> {
         work(py, |_| {
-            let entity = self.resolved.dataset().manifest().entities.get(entity_type);
-            let Some(entity) = entity else {
-                let what = format!("there is no entity type {entity_type:?}");
-                return Err(Failure::message(FailureKind::Data, what));
-            };
-            let checkpoint = checkpoint(&self.resolved)?;
-            let mut places = Vec::new();
-            for partition in 0..entity.num_partitions {
-                let place = checkpoint.embedding_place(entity_type, partition);
-                let place = place.map_err(pbg_train::RunError::from)?;
-                places.extend(place.map(|place| {
-                    let path = place.path.display().to_string();
-                    let embeddings = (place.storage == Storage::Bf16, place.embeddings);
-                    let width = place.optimizer.accumulators(place.dim);
-                    (
-                        path,
-                        place.rows,
-                        place.dim,
-                        embeddings,
-                        (place.adagrad, width),
-                    )
-                }));
-            }
-            Ok(places)
+            let entities = &self.resolved.dataset().manifest().entities;
+            Ok(Version {
+                checkpoint: checkpoint(&self.resolved)?,
+                types: entities.keys().cloned().collect(),
+            })
         })
-    }
-
-    /// The parameters of operators and global embeddings: name, shape and bytes of `float32`.
-    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Tensors<'py>> {
-        let model = || {
-            Ok(checkpoint(&self.resolved)?
-                .model()
-                .map_err(pbg_train::RunError::from)?)
-        };
-        Ok(handed(py, work(py, |_| model())?))
     }
 
     /// What there is, as JSON: the dataset's folder and its manifest.
     fn manifest(&self, py: Python<'_>) -> PyResult<String> {
         work(py, |_| manifest(&self.resolved))
     }
-}
-
-/// Names, shapes and bytes of `float32`.
-pub(crate) type Tensors<'py> = Vec<(String, Vec<usize>, Bound<'py, PyBytes>)>;
-
-/// Tensors as Python gets them.
-pub(crate) fn handed(py: Python<'_>, tensors: Vec<Tensor>) -> Tensors<'_> {
-    let bytes = |values: &[f32]| -> Vec<u8> {
-        values
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect()
-    };
-    let tensors = tensors.into_iter();
-    let handed = tensors.map(|t| (t.name, t.shape, PyBytes::new(py, &bytes(&t.values))));
-    handed.collect()
 }
 
 /// The dataset's folder, its manifest, and what tells it from others, as JSON.
@@ -288,13 +238,14 @@ fn checkpoint(resolved: &Resolved) -> Result<ReadCheckpoint> {
 }
 
 fn serve(resolved: &Resolved, jobs: &Receiver<Request>) {
-    let (mut model, mut version) = (None, None);
+    let mut model: Option<query::Model<'_>> = None;
     for job in jobs {
         // What is kept in memory is of one version; every answer is of the one that is current.
-        let current = checkpoint(resolved).ok().map(|found| found.version());
-        if current != version {
-            (model, version) = (None, current);
-        }
+        let current = checkpoint(resolved).ok();
+        model = model.filter(|model| {
+            let held = model.version();
+            current.is_some_and(|current| current.manifest() == held.manifest())
+        });
         job(resolved, &mut model);
     }
 }

@@ -13,7 +13,8 @@ use pyo3::prelude::*;
 use crate::config::Config;
 use crate::errors::usage;
 use crate::front::work;
-use crate::model::{Tensors, handed, manifest};
+use crate::model::manifest;
+use crate::version::{Tensors, handed};
 
 /// A checkpoint of a run that has trained nothing yet, and whose numbers are from elsewhere.
 #[pyclass(frozen)]

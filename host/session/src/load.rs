@@ -6,10 +6,13 @@ mod values;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pbg_config::Config;
 use pbg_core::model::{Operator, Precision};
+use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_store::dataset::Dataset;
+use pbg_train::{Resolved, Stored};
 
 use crate::failure::{Failure, Result};
 use crate::front::Front;
@@ -41,7 +44,7 @@ struct Text {
 /// When there is none, it cannot be read, or anything in it is wrong.
 pub fn config(path: Option<&Path>, overrides: &Overrides, front: &dyn Front) -> Result<Config> {
     if let Some(folder) = path.filter(|path| path.is_dir()) {
-        return of_checkpoint(folder, overrides, front);
+        return Ok(of_checkpoint(folder, overrides, front)?.config);
     }
     parse(&read(path)?, overrides, None, front)
 }
@@ -52,6 +55,31 @@ pub fn config(path: Option<&Path>, overrides: &Overrides, front: &dyn Front) -> 
 /// When anything in it is wrong.
 pub fn of_values(overrides: &Overrides, front: &dyn Front) -> Result<Config> {
     parse(&Text::none(), overrides, None, front)
+}
+
+/// A trained model as somebody names it: the configuration with which it is asked, and the version of its checkpoint that
+/// the configuration is of, held open.
+#[derive(Debug)]
+pub struct Asked {
+    /// The configuration.
+    pub config: Config,
+    version: Option<Arc<ReadCheckpoint>>,
+}
+
+impl Asked {
+    /// The version of the checkpoint, where there is one.
+    #[must_use]
+    pub fn version(&self) -> Option<Arc<ReadCheckpoint>> {
+        self.version.clone()
+    }
+
+    /// Opens its dataset. All that is read of its checkpoint then is of the version that is held.
+    ///
+    /// # Errors
+    /// As [`Resolved::new`].
+    pub fn resolve(self) -> Result<Resolved> {
+        Ok(Resolved::holding(self.config, self.version)?)
+    }
 }
 
 /// The configuration with which a trained model is asked: that of its checkpoint, changed by what
@@ -66,7 +94,7 @@ pub fn trained(
     best: bool,
     overrides: &Overrides,
     front: &dyn Front,
-) -> Result<Config> {
+) -> Result<Asked> {
     let folder = named.filter(|path| path.is_dir());
     match (named, folder, checkpoint) {
         (None, _, Some(folder)) | (_, Some(folder), None) => {
@@ -95,7 +123,7 @@ pub fn trained(
 ///
 /// # Errors
 /// As [`trained`].
-pub fn trained_of_values(best: bool, overrides: &Overrides, front: &dyn Front) -> Result<Config> {
+pub fn trained_of_values(best: bool, overrides: &Overrides, front: &dyn Front) -> Result<Asked> {
     as_trained(&Text::none(), None, best, overrides, front)
 }
 
@@ -105,7 +133,7 @@ fn as_trained(
     best: bool,
     overrides: &Overrides,
     front: &dyn Front,
-) -> Result<Config> {
+) -> Result<Asked> {
     let mut config = parse(text, overrides, None, front)?;
     let folder = checkpoint.unwrap_or(config.checkpoint_path.as_ref());
     let folder = best::chosen(folder, best, front)?;
@@ -113,17 +141,19 @@ fn as_trained(
         folder.clone_into(&mut config.checkpoint_path);
     }
     // Without a checkpoint the command says so when it opens it.
-    if let Ok(trained) = pbg_train::trained_config(Path::new(&config.checkpoint_path)) {
+    let mut version = None;
+    if let Ok(stored) = Stored::open(Path::new(&config.checkpoint_path)) {
         let checkpoint = config.checkpoint_path;
-        config = parse(text, overrides, Some(&trained), front)?;
+        config = parse(text, overrides, Some(&stored.config), front)?;
         config.checkpoint_path = checkpoint;
+        version = Some(stored.version);
     }
-    Ok(config)
+    Ok(Asked { config, version })
 }
 
 /// The configuration that trained the checkpoint in `folder`, changed by `overrides`.
-fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Result<Config> {
-    let trained = pbg_train::trained_config(folder).map_err(|error| {
+fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Result<Asked> {
+    let stored = Stored::open(folder).map_err(|error| {
         let inside = folder.join(DEFAULT_NAME);
         let failure = Failure::from(error);
         match inside.is_file() {
@@ -131,7 +161,8 @@ fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Res
             false => failure,
         }
     })?;
-    let text = trained
+    let text = stored
+        .config
         .to_toml()
         .map_err(|error| Failure::new(FailureKind::Checkpoint, error))?;
     let origin = format!("the configuration in {}", folder.display());
@@ -144,7 +175,8 @@ fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Res
     // What the overrides say is complained of where it is opened.
     let named = overrides.iter().any(|(key, _)| key == "dataset");
     if named || Dataset::is_at(Path::new(&config.dataset)) {
-        return Ok(config);
+        let version = Some(stored.version);
+        return Ok(Asked { config, version });
     }
     let text = format!(
         "the dataset that {} was trained on is neither beside it nor at {}",

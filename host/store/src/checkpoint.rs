@@ -30,13 +30,13 @@ mod told;
 
 pub use commit::Belongs;
 use commit::Versions;
-pub use error::{CheckpointError, instead_of};
+pub use error::CheckpointError;
 use lock::{Lock, With};
 pub use manifest::Manifest;
 use manifest::RunInfo;
 use metrics::Metrics;
 pub use partition_files::{PartitionFiles, Writer};
-pub use preserve::{Best, best_in, preserved_in};
+pub use preserve::{Best, best_in, preserved_in, way_out};
 pub use read::ReadCheckpoint;
 pub use shared::SharedCheckpoint;
 pub use tensors::{

@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 pub(crate) mod faults;
 mod lock;
+mod reading;
 mod summed;
 
 pub use self::lock::{FolderLock, lock_folder};
+pub use self::reading::{open_held, remove_unread};
 use self::summed::BUFFER_BYTES;
 pub use self::summed::SummedFile;
 

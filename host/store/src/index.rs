@@ -16,10 +16,12 @@ use crate::sealed::{self, Format, SealError};
 
 mod error;
 mod graph;
+mod opened;
 
 pub use error::IndexError;
 pub use graph::GraphFile;
 use graph::put;
+pub use opened::Opened;
 
 /// Name and version of the format.
 pub const FORMAT: Format = Format {
@@ -244,7 +246,8 @@ impl Building {
             if let Some(name) = name.to_str().filter(|name| is_graph(name))
                 && !named.contains(name)
             {
-                files::remove(&self.folder.join(name))?;
+                // One that is being read stays for the next build.
+                files::remove_unread(&self.folder.join(name))?;
             }
         }
         Ok(())

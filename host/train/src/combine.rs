@@ -4,6 +4,7 @@
 //! time.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pbg_core::model::Optimizer;
 use pbg_kernels::params::Params;
@@ -16,7 +17,7 @@ use crate::error::{CombineError, Mismatch, RunError};
 use crate::layout::TableKey;
 use crate::memory;
 use crate::resolved::Resolved;
-use crate::stored;
+use crate::stored::Stored;
 use crate::tables;
 
 mod fit;
@@ -116,7 +117,7 @@ fn vacant(out: &Path) -> Result<Checkpoint, RunError> {
 
 /// A model that takes part.
 struct Model {
-    checkpoint: ReadCheckpoint,
+    checkpoint: Arc<ReadCheckpoint>,
     /// The configuration of the first one with the dimensions of this one.
     resolved: Resolved,
     seed: u64,
@@ -135,14 +136,16 @@ impl Models {
     fn open(combination: Combination, folders: &[PathBuf]) -> Result<Self, RunError> {
         let mut all: Vec<Model> = Vec::new();
         for folder in folders {
-            let own = stored::trained_config(folder)?;
+            let Stored {
+                config: own,
+                version: checkpoint,
+            } = Stored::open(folder)?;
             let resolved = match all.first() {
                 None => Resolved::new(own.clone())?,
                 Some(first) => first
                     .resolved
                     .with(|config| fit::take_dimensions(config, &own))?,
             };
-            let checkpoint = ReadCheckpoint::open(folder)?;
             fit::same_ids(&resolved, folder, checkpoint.run())?;
             if let Some(first) = all.first() {
                 let dimensions = combination == Combination::Average;

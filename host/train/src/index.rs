@@ -9,11 +9,11 @@ pub(crate) mod needs;
 mod part;
 mod width;
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use pbg_core::model::Comparator;
 use pbg_store::checkpoint::row_sum;
-use pbg_store::index::{self, GraphFile, IndexError, Manifest, TypeIndex};
+use pbg_store::index::{self, Building, IndexError, Opened, TypeIndex};
 
 use crate::error::RunError;
 use crate::layout::TableKey;
@@ -34,10 +34,8 @@ pub struct WithIndex {
 }
 
 /// An index of the embeddings that a checkpoint has.
-pub(crate) struct Index {
-    folder: PathBuf,
-    manifest: Manifest,
-}
+#[derive(Clone)]
+pub(crate) struct Index(Arc<Opened>);
 
 impl Index {
     /// The index of `trained` for `comparator`.
@@ -47,17 +45,17 @@ impl Index {
     pub(crate) fn open(trained: &Trained<'_>, comparator: Comparator) -> Result<Self, RunError> {
         let name = name_of(comparator);
         let folder = index::folder(trained.checkpoint.path(), name);
-        let Some(manifest) = index::read(&folder)? else {
+        let Some(opened) = Opened::find(&folder)? else {
             let how = match comparator == trained.blueprint.spec.comparator {
                 true => String::new(),
                 false => format!(" with `--comparator {name}`"),
             };
             return Err(IndexError::Missing { path: folder, how }.into());
         };
-        let opened = Self { folder, manifest };
+        let opened = Self(Arc::new(opened));
         for type_index in 0..trained.blueprint.layout.types.len() {
             let name = &trained.blueprint.layout.types[type_index].name;
-            if let Some(of_type) = opened.manifest.types.get(name) {
+            if let Some(of_type) = opened.0.manifest().types.get(name) {
                 opened.compare(trained, type_index, of_type)?;
             }
         }
@@ -77,8 +75,9 @@ impl Index {
     }
 
     /// One that is being built.
-    fn unfinished(folder: PathBuf, manifest: Manifest) -> Self {
-        Self { folder, manifest }
+    fn unfinished(building: &Building) -> Result<Self, IndexError> {
+        let manifest = building.manifest().clone();
+        Ok(Self(Arc::new(Opened::of(building.folder(), manifest)?)))
     }
 
     /// Whether the graphs of a type are of the embeddings that there are.
@@ -91,7 +90,7 @@ impl Index {
         let name = &trained.blueprint.layout.types[type_index].name;
         let partitions = trained.partitions(type_index);
         let stale = |partition: u32| IndexError::Stale {
-            path: self.folder.clone(),
+            path: self.0.folder().to_owned(),
             what: format!("partition {partition} of `{name}`"),
         };
         if of_type.graphs.len() != partitions as usize
@@ -111,10 +110,10 @@ impl Index {
 
     fn of_type(&self, name: &str) -> Result<&TypeIndex, IndexError> {
         let missing = || IndexError::Missing {
-            path: self.folder.clone(),
+            path: self.0.folder().to_owned(),
             how: format!("; it has no `{name}`: `--entity-type {name}` adds it"),
         };
-        self.manifest.types.get(name).ok_or_else(missing)
+        self.0.manifest().types.get(name).ok_or_else(missing)
     }
 
     /// Links that an entity of a type has at most.
@@ -151,11 +150,11 @@ impl Index {
         let name = &trained.blueprint.layout.types[type_index].name;
         let graphs = &self.of_type(name)?.graphs;
         let missing = || IndexError::Missing {
-            path: self.folder.clone(),
+            path: self.0.folder().to_owned(),
             how: String::new(),
         };
         let info = graphs.get(partition as usize).ok_or_else(missing)?;
-        let graph = GraphFile::open(&self.folder, info)?;
+        let graph = self.0.graph(info).ok_or_else(missing)?;
         let rows = trained.checkpoint.rows(name, partition)?;
         let features = trained.features()[type_index].as_ref();
         Part::new(graph, rows.ok_or_else(missing)?, features)

@@ -71,5 +71,5 @@ pub use pbg_kernels::executed;
 pub use query::{Chosen, Entity, Model, Neighbor};
 pub use resolved::Resolved;
 pub use run::{Fallbacks, Outcome, Strategies};
-pub use stored::trained_config;
+pub use stored::Stored;
 pub use within::stops_within_buckets;

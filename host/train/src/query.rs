@@ -11,6 +11,7 @@ use pbg_core::model::Comparator;
 use pbg_kernels::rank::{self, Candidates, Queries, Ranker, Replacement};
 use pbg_kernels::step::Relations;
 use pbg_kernels::table::Table;
+use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_store::dataset::EntityId;
 use serde::Serialize;
 
@@ -56,6 +57,12 @@ impl Resolved {
 }
 
 impl Model<'_> {
+    /// The version of its checkpoint.
+    #[must_use]
+    pub fn version(&self) -> &ReadCheckpoint {
+        &self.trained.checkpoint
+    }
+
     /// What the dataset has and the model has no embedding of.
     #[must_use]
     pub fn missing(&self) -> &Missing {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pbg_config::Config;
 use pbg_core::schedule::Extent;
 use pbg_kernels::spec::ModelSpec;
+use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_store::dataset::{Dataset, EdgeSet};
 
 use crate::error::RunError;
@@ -22,6 +23,8 @@ pub struct Resolved {
     dataset: Arc<Dataset>,
     blueprint: Blueprint,
     settings: Settings,
+    /// The version of its checkpoint that every part of a command reads; the one that is current then where none is held.
+    held: Option<Arc<ReadCheckpoint>>,
 }
 
 impl Resolved {
@@ -32,6 +35,18 @@ impl Resolved {
     pub fn new(config: Config) -> Result<Self, RunError> {
         let dataset = Dataset::open(Path::new(&config.dataset))?;
         Self::on(config, Arc::new(dataset))
+    }
+
+    /// As [`Resolved::new`], for a command that asks a trained model: all that it reads of the checkpoint of `config` is of
+    /// `version`, where that is one of it.
+    ///
+    /// # Errors
+    /// As [`Resolved::new`].
+    pub fn holding(config: Config, version: Option<Arc<ReadCheckpoint>>) -> Result<Self, RunError> {
+        let path = Path::new(&config.checkpoint_path);
+        let held = version.filter(|version| version.path() == path);
+        let resolved = Self::new(config)?;
+        Ok(Self { held, ..resolved })
     }
 
     /// As this one, with keys changed: for a series of runs on one dataset, which is not opened
@@ -56,7 +71,21 @@ impl Resolved {
             dataset,
             blueprint,
             settings,
+            held: None,
         })
+    }
+
+    /// The version of the checkpoint that is read: the one that is held, otherwise the last one.
+    ///
+    /// # Errors
+    /// When there is none, or it is damaged or incomplete.
+    pub(crate) fn version(&self) -> Result<Arc<ReadCheckpoint>, CheckpointError> {
+        match &self.held {
+            Some(held) => Ok(Arc::clone(held)),
+            None => Ok(Arc::new(ReadCheckpoint::open(Path::new(
+                &self.config.checkpoint_path,
+            ))?)),
+        }
     }
 
     /// The configuration.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use pbg_config::{Config, DEFAULT_SAMPLER};
 use pbg_store::checkpoint::ReadCheckpoint;
@@ -9,39 +10,58 @@ use pbg_store::dataset::Dataset;
 
 use crate::error::{Mismatch, RunError};
 
-/// The configuration that trained the checkpoint in `folder`, with that folder as its
-/// `checkpoint_path` and its dataset where it is found now: beside the checkpoint as it was then,
-/// otherwise where the configuration says.
-///
-/// # Errors
-/// When there is no checkpoint, it is damaged, or this version cannot read its configuration.
-pub fn trained_config(folder: &Path) -> Result<Config, RunError> {
-    let checkpoint = ReadCheckpoint::open(folder)?;
-    let run = checkpoint.run();
-    let origin = format!("the configuration in {}", folder.display());
-    let mut config =
-        Config::parse(&run.config, &origin, &[]).map_err(|problems| Mismatch::Version {
-            checkpoint: folder.to_owned(),
-            problems: problems.to_string(),
-        })?;
-    if let Some(path) = &run.dataset_path {
-        // A preserved version lies one folder deeper than the checkpoint that it is of.
-        let beside = [folder.join(path), folder.join("..").join(path)];
-        let found = beside.iter().find(|path| Dataset::is_at(path));
-        if let Some(found) = found.and_then(|path| path.to_str()) {
-            config.dataset = found.to_owned();
+/// A version of a checkpoint, held open, and the configuration that trained it.
+#[derive(Debug)]
+pub struct Stored {
+    /// The configuration, with the checkpoint's folder as its `checkpoint_path` and its dataset where it is found now:
+    /// beside the checkpoint as it was then, otherwise where the configuration says.
+    pub config: Config,
+    /// The version.
+    pub version: Arc<ReadCheckpoint>,
+}
+
+impl Stored {
+    /// Opens the last commit of the checkpoint in `folder`.
+    ///
+    /// # Errors
+    /// When there is no checkpoint, it is damaged, or this version of the program cannot read its configuration.
+    pub fn open(folder: &Path) -> Result<Self, RunError> {
+        let version = Arc::new(ReadCheckpoint::open(folder)?);
+        let config = Self::config_of(&version)?;
+        Ok(Self { config, version })
+    }
+
+    /// The configuration that trained `version`.
+    ///
+    /// # Errors
+    /// When this version of the program cannot read it.
+    pub fn config_of(version: &ReadCheckpoint) -> Result<Config, RunError> {
+        let (folder, run) = (version.path(), version.run());
+        let origin = format!("the configuration in {}", folder.display());
+        let mut config =
+            Config::parse(&run.config, &origin, &[]).map_err(|problems| Mismatch::Version {
+                checkpoint: folder.to_owned(),
+                problems: problems.to_string(),
+            })?;
+        if let Some(path) = &run.dataset_path {
+            // A preserved version lies one folder deeper than the checkpoint that it is of.
+            let beside = [folder.join(path), folder.join("..").join(path)];
+            let found = beside.iter().find(|path| Dataset::is_at(path));
+            if let Some(found) = found.and_then(|path| path.to_str()) {
+                config.dataset = found.to_owned();
+            }
         }
+        if let Some(folder) = folder.to_str() {
+            config.checkpoint_path = folder.to_owned();
+        }
+        if config.dynamic_relations {
+            // It may name another one, from when that was not refused. Nobody asked it.
+            DEFAULT_SAMPLER.clone_into(&mut config.relation_sampler);
+        }
+        // It was read when the run began; the checkpoint has everything since.
+        config.init_path = None;
+        Ok(config)
     }
-    if let Some(folder) = folder.to_str() {
-        config.checkpoint_path = folder.to_owned();
-    }
-    if config.dynamic_relations {
-        // It may name another one, from when that was not refused. Nobody asked it.
-        DEFAULT_SAMPLER.clone_into(&mut config.relation_sampler);
-    }
-    // It was read when the run began; the checkpoint has everything since.
-    config.init_path = None;
-    Ok(config)
 }
 
 /// The folder of the dataset, seen from that of the checkpoint; none where there is no such path.

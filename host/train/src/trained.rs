@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::sync::Arc;
 
 use pbg_kernels::params::Params;
 use pbg_kernels::table::{Features, Table};
@@ -59,7 +59,7 @@ pub struct Trained<'a> {
     /// What has no row in it yet.
     pub missing: Missing,
     /// The committed version.
-    pub checkpoint: ReadCheckpoint,
+    pub checkpoint: Arc<ReadCheckpoint>,
     /// Operators and global embeddings.
     pub params: Params,
     features: Vec<Option<Features>>,
@@ -71,9 +71,19 @@ impl<'a> Trained<'a> {
     /// # Errors
     /// When there is no checkpoint, it belongs to another configuration or dataset, or it is damaged.
     pub fn open(resolved: &'a Resolved) -> Result<Self, RunError> {
+        Self::of(resolved, resolved.version()?)
+    }
+
+    /// As [`Trained::open`], of a version that is open already.
+    ///
+    /// # Errors
+    /// As [`Trained::open`].
+    pub(crate) fn of(
+        resolved: &'a Resolved,
+        checkpoint: Arc<ReadCheckpoint>,
+    ) -> Result<Self, RunError> {
         let config = resolved.config();
         let dataset = resolved.dataset();
-        let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path))?;
         let admitted = admit(
             resolved,
             checkpoint.path(),
@@ -166,7 +176,7 @@ impl Resolved {
     /// # Errors
     /// When it belongs to another configuration or dataset, or it is damaged.
     pub fn admit_checkpoint(&self) -> Result<(), RunError> {
-        match ReadCheckpoint::open(Path::new(&self.config().checkpoint_path)) {
+        match self.version() {
             Ok(found) => {
                 admit(self, found.path(), found.run(), &Purpose::Read)?;
                 Ok(())

@@ -83,7 +83,7 @@ fn candidates(text: &str) -> Result<Candidates, String> {
 /// When there is no such edge set or no checkpoint.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
-    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
+    let resolved = load::trained(config.as_deref(), which, terminal)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),

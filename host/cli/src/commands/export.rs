@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use indicatif::ProgressBar;
 use pbg_store::export::{self, ExportFormat, ExportOptions};
-use pbg_train::Resolved;
 use pbg_train::trained::Trained;
 
 use crate::failure::Result;
@@ -69,7 +68,7 @@ impl From<Format> for ExportFormat {
 /// When there is no checkpoint, it does not belong to the dataset, or a file cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
-    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
+    let resolved = load::trained(config.as_deref(), which, terminal)?;
     let model = Trained::open(&resolved)?;
     let options = ExportOptions {
         format: args.format.into(),

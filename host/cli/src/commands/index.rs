@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
-use pbg_train::{BuiltType, IndexOptions, Linking, Resolved};
+use pbg_train::{BuiltType, IndexOptions, Linking};
 
 use crate::failure::Result;
 use crate::options::{Comparing, TrainedArgs};
@@ -65,7 +65,7 @@ pub(crate) struct Args {
 /// When the model cannot be read, the index cannot be written, or it is interrupted.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
-    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
+    let resolved = load::trained(config.as_deref(), which, terminal)?;
     let options = IndexOptions {
         entity_type: args.entity_type.clone(),
         comparator: args.comparator.map(Into::into),
@@ -89,6 +89,13 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     notes::missing(&report.missing, &resolved, terminal);
     let advice = report.advice();
     advice.iter().for_each(|text| terminal.warn(text));
+    if let Some(newer) = report.newer {
+        terminal.warn(format_args!(
+            "a run has committed version {newer} meanwhile: the index is of version {}, so `--index` refuses it; build it \
+             again when the run has ended, or build that of a version that is kept (`best`, `epoch_N`)",
+            report.version
+        ));
+    }
     if args.json {
         return terminal::print_json(&report);
     }

@@ -63,7 +63,7 @@ pub(crate) struct Args {
 /// When the model cannot be opened, an entity is unknown, or a file cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
-    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
+    let resolved = load::trained(config.as_deref(), which, terminal)?;
     let mut model = resolved.query()?;
     notes::missing(model.missing(), &resolved, terminal);
     let entity_type = args.entity_type.as_deref();

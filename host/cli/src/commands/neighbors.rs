@@ -5,7 +5,6 @@ mod related;
 use std::path::{Path, PathBuf};
 
 use pbg_store::checkpoint::ReadCheckpoint;
-use pbg_train::Resolved;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
@@ -94,7 +93,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         let text = format!("the name {} is not valid UTF-8", name.display());
         Failure::message(FailureKind::Usage, text)
     })?;
-    let resolved = Resolved::new(load::trained(config, &args.which, terminal)?)?;
+    let resolved = load::trained(config, &args.which, terminal)?;
     if let Some(relation) = &args.relation {
         return related::run(args, (name, relation), &resolved, terminal);
     }

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         }
     };
     let TrainedArgs { config, which } = &args.model;
-    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
+    let resolved = load::trained(config.as_deref(), which, terminal)?;
     let options = PredictOptions {
         count: args.answers,
         filter: filter(args, &resolved),

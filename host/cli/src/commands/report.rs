@@ -5,6 +5,7 @@ mod known;
 use std::env;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use comfy_table::{CellAlignment, Table, presets};
 use pbg_config::Config;
@@ -13,7 +14,7 @@ use pbg_report::run::RunReport;
 use pbg_report::{pages, table};
 use pbg_session::load;
 use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
-use pbg_train::{Resolved, RunError};
+use pbg_train::{Resolved, RunError, Stored};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
@@ -70,15 +71,20 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             .checkpoint_path
             .into(),
     };
+    let model = args.ask.open(&named, terminal)?;
     let events = metrics::read(&folder.join(METRICS))?;
-    let known = Known::read(&folder, terminal)?;
+    let version = model.as_ref().and_then(load::Asked::version);
+    let known = Known::read(&folder, version, terminal)?;
     let report = RunReport::new(known.summary, &events);
     if let Some(path) = &args.csv {
         let text = table::run_csv(&report).map_err(output::unmade)?;
         output::write(path, text.as_bytes(), terminal)?;
     }
     if let Some(path) = &args.html {
-        let asked = args.ask.ask(&named, terminal)?;
+        let asked = match model {
+            Some(model) => args.ask.ask(&model.resolve()?, terminal)?,
+            None => Default::default(),
+        };
         let page =
             pages::run::page(&report, known.first_pass.as_ref(), &asked).map_err(output::unmade)?;
         output::write(path, page.as_bytes(), terminal)?;
@@ -123,11 +129,15 @@ struct Known {
 }
 
 impl Known {
-    /// Nothing is known before the first commit.
-    fn read(path: &Path, terminal: Terminal) -> Result<Self> {
+    /// Of the version that is held, otherwise of the last one. Nothing is known before the first commit.
+    fn read(path: &Path, held: Option<Arc<ReadCheckpoint>>, terminal: Terminal) -> Result<Self> {
         let mut known = Self::default();
         known.fact("run", path.display());
-        let checkpoint = match ReadCheckpoint::open(path) {
+        let opened = match held {
+            Some(held) => Ok(held),
+            None => ReadCheckpoint::open(path).map(Arc::new),
+        };
+        let checkpoint = match opened {
             Ok(checkpoint) => checkpoint,
             Err(CheckpointError::Missing { .. }) => return Ok(known),
             Err(error) => return Err(RunError::from(error).into()),
@@ -140,7 +150,7 @@ impl Known {
         }
         // Its dataset is where it is seen from the checkpoint, not from the folder of whoever asks.
         let loss = run.strategies.last().map(|loss| loss.name.as_str());
-        match pbg_train::trained_config(path) {
+        match Stored::config_of(&checkpoint) {
             Ok(config) => known.configured(&config, loss, terminal),
             Err(error) => terminal.warn(error),
         }

@@ -2,8 +2,6 @@
 
 use std::io::{self, BufWriter, Write};
 
-use pbg_train::Resolved;
-
 use crate::failure::{Failure, Result};
 use crate::lines::Lines;
 use crate::load;
@@ -32,7 +30,7 @@ pub(crate) struct Args {
 /// When the model cannot be opened, a line has no three columns or a name is unknown.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
-    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
+    let resolved = load::trained(config.as_deref(), which, terminal)?;
     let mut model = resolved.query()?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut input = Lines::of_stdin();

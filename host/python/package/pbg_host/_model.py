@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from ._dataset import names_in
 from ._frames import Frame, frame_of, rows_frame
 from ._load import as_json, native_for
 from .errors import DataError, UsageError, _warn
+
+if TYPE_CHECKING:
+    from ._native import Version
 
 Floats = npt.NDArray[np.float32]
 Halves = npt.NDArray[np.uint16]
@@ -284,7 +287,9 @@ class Model:
         """The embeddings of a type by partition, as views of the checkpoint's files: nothing is copied, and nothing read
         before it is looked at. Rows that lie there as bfloat16 are converted by `rows`. The type's global embedding, which
         `global_embedding` has, is not in them."""
-        return [partition_at(place) for place in self._native.places(self._type(entity_type))]
+        # Held until the files are mapped: a commit leaves them where they are.
+        version = self._native.version()
+        return [partition_at(place) for place in version.places(self._type(entity_type))]
 
     def global_embedding(self, entity_type: str | None = None, /) -> Floats | None:
         """What is added to every embedding of a type before it is used; `None` if it has none."""
@@ -294,40 +299,42 @@ class Model:
     def embeddings(self, entity_type: str | None = None, /) -> Floats:
         """The embeddings of a type in one array in main memory, with its global embedding added, as operators and
         comparators see them and `pbg-host export` writes them. Rows are in the order of `names`."""
-        parts = [part.rows for part in self.partitions(entity_type)]
+        return self._embeddings(self._native.version(), self._type(entity_type))
+
+    def _embeddings(self, version: Version, entity_type: str) -> Floats:
+        parts = [partition_at(place).rows for place in version.places(entity_type)]
         rows: Floats = np.concatenate(parts) if parts else np.zeros((0, 0), np.float32)
-        shift = self.global_embedding(entity_type)
+        shift = parameters_of(version).get(f"entities/{entity_type}/global_embedding")
         if shift is not None:
             rows += shift
         return rows
 
     def names(self, entity_type: str | None = None, /) -> list[str]:
         """The names of a type's entities that have an embedding, by partition, then by row."""
-        names: list[str] = self._names(entity_type).to_pylist()
+        names: list[str] = self._names(self._native.version(), self._type(entity_type)).to_pylist()
         return names
 
     def to_arrow(self, entity_type: str | None = None, /) -> Any:
         """A `pyarrow.Table` of a type: columns `name` and `embedding`, as `embeddings` has them."""
         import pyarrow as pa
 
-        rows = self.embeddings(entity_type)
+        version, entity_type = self._native.version(), self._type(entity_type)
+        rows = self._embeddings(version, entity_type)
         values = pa.array(rows.reshape(-1))
         lists = pa.FixedSizeListArray.from_arrays(values, max(rows.shape[1], 1))
-        return pa.table({"name": self._names(entity_type), "embedding": lists})
+        return pa.table({"name": self._names(version, entity_type), "embedding": lists})
 
     def to_frame(self, entity_type: str | None = None, /, *, frame: Frame | None = None) -> Any:
         """A table of a type: a column `name` and one for every dimension, called `0`, `1` and so on."""
-        rows = self.embeddings(entity_type)
-        columns: dict[str, Any] = {"name": self.names(entity_type)}
+        version, entity_type = self._native.version(), self._type(entity_type)
+        rows = self._embeddings(version, entity_type)
+        columns: dict[str, Any] = {"name": self._names(version, entity_type).to_pylist()}
         columns.update((str(at), rows[:, at]) for at in range(rows.shape[1]))
         return frame_of(columns, frame)
 
     def parameters(self) -> dict[str, Floats]:
         """The parameters of operators and global embeddings by name, with their Adagrad accumulators (docs/formats.md)."""
-        return {
-            name: np.frombuffer(values, dtype="<f4").reshape(shape)
-            for name, shape, values in self._native.parameters()
-        }
+        return parameters_of(self._native.version())
 
     def metrics(self, kind: str | None = None, /, *, frame: Frame | None = None) -> Any:
         """As `pbg_host.metrics` of its run."""
@@ -343,14 +350,21 @@ class Model:
             return self.entity_types[0]
         raise DataError(f"which entity type: {', '.join(self.entity_types)}?")
 
-    def _names(self, entity_type: str | None) -> Any:
-        """Names of the rows that the checkpoint has: the dataset may have more by now."""
-        name = self._type(entity_type)
-        rows = [place[1] for place in self._native.places(name)]
-        return names_in(self._opened, name, rows)
+    def _names(self, version: Version, entity_type: str) -> Any:
+        """Names of the rows that a version has: the dataset may have more by now."""
+        rows = [place[1] for place in version.places(entity_type)]
+        return names_in(self._opened, entity_type, rows)
 
     def __repr__(self) -> str:
         return f"<pbg_host.Model in {self.config['checkpoint_path']!r}>"
+
+
+def parameters_of(version: Version) -> dict[str, Floats]:
+    """The parameters of a version by name."""
+    return {
+        name: np.frombuffer(values, dtype="<f4").reshape(shape)
+        for name, shape, values in version.parameters()
+    }
 
 
 def partition_at(place: tuple[str, int, int, tuple[bool, int], tuple[int, int]]) -> Partition:

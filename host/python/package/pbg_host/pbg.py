@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,9 +25,12 @@ from . import _native
 from ._config import Config
 from ._dataset import dataset_file, names_in, relations_in
 from ._edges import import_edges
-from ._model import Floats, Model, partition_at
+from ._model import Floats, Model, parameters_of, partition_at
 from ._pbg_config import ours_of, read_config, theirs_of
 from .errors import CheckpointError, DataError, _warn
+
+if TYPE_CHECKING:
+    from ._native import Version
 
 _AT_ONCE = 1 << 18
 """Edges or rows that are in memory at once."""
@@ -288,12 +291,13 @@ def write(model: Model, folder: str | os.PathLike[str], /, *, edge_sets: Sequenc
     theirs["num_epochs"] += 1
     # PBG has a version for every pass over an edge set.
     version = len(trained) * (theirs.get("num_edge_chunks") or 1)
+    ours = model._native.version()
     for name in model.entity_types:
-        _write_entities(model, name, entities, checkpoint, version)
+        _write_entities(model, ours, name, entities, checkpoint, version)
     if model.config["dynamic_relations"]:
         (entities / "dynamic_rel_names.json").write_text(json.dumps(relations))
         (entities / "dynamic_rel_count.txt").write_text(f"{len(relations)}\n")
-    _write_model(model, checkpoint, version)
+    _write_model(model, ours, checkpoint, version)
     for name in dict.fromkeys([*trained, *edge_sets]):
         _write_edges(model, name, target / "edges" / name)
     theirs.update(
@@ -308,12 +312,12 @@ def write(model: Model, folder: str | os.PathLike[str], /, *, edge_sets: Sequenc
 
 
 def _write_entities(
-    model: Model, name: str, entities: Path, checkpoint: Path, version: int
+    model: Model, ours: Version, name: str, entities: Path, checkpoint: Path, version: int
 ) -> None:
     import h5py
 
-    all_names, start = model.names(name), 0
-    for number, place in enumerate(model._native.places(name)):
+    all_names, start = model._names(ours, name).to_pylist(), 0
+    for number, place in enumerate(ours.places(name)):
         path, rows, _, _, (offset, width) = place
         part = all_names[start : start + rows]
         (entities / f"entity_names_{name}_{number}.json").write_text(json.dumps(part))
@@ -329,10 +333,10 @@ def _write_entities(
             _write_state(file, [sums], model.config["lr"], rows=True)
 
 
-def _write_model(model: Model, checkpoint: Path, version: int) -> None:
+def _write_model(model: Model, ours: Version, checkpoint: Path, version: int) -> None:
     import h5py
 
-    parameters = model.parameters()
+    parameters = parameters_of(ours)
     with h5py.File(checkpoint / f"model.v{version}.h5", "w") as file:
         file.attrs["format_version"] = 1
         group = file.create_group("model", track_order=True)

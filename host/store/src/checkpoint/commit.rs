@@ -15,6 +15,8 @@ pub(super) struct Versions {
     pub(super) cut: Option<Cut>,
     /// What was written since the last commit began.
     pub(super) pending: Files,
+    /// Files of earlier versions that somebody was reading when they were to be removed.
+    pub(super) held: BTreeSet<String>,
     /// The first failed write; after it nothing is committed.
     pub(super) failure: Option<String>,
 }
@@ -183,10 +185,17 @@ impl Checkpoint {
             // One that stays does no harm beside a manifest; the next run removes it.
             let _ = names::end_first(self.path());
         }
-        for name in replaced {
-            // A file too many does no harm; the next run removes it.
-            let _ = files::remove(&self.path().join(name));
-        }
+        self.remove_replaced(replaced);
         Ok(Some(version))
+    }
+
+    /// Removes files that the last commit does not name, but for those that are being read, which the next commit tries
+    /// to remove again.
+    fn remove_replaced(&self, names: Vec<String>) {
+        let mut held = std::mem::take(&mut self.versions().held);
+        held.extend(names);
+        // A file too many does no harm; the next run removes it.
+        held.retain(|name| matches!(files::remove_unread(&self.path().join(name)), Ok(false)));
+        self.versions().held = held;
     }
 }

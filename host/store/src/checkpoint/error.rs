@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::MANIFEST;
-use super::preserve::kept_in;
+use super::{MANIFEST, way_out};
 use crate::files::FileError;
 use crate::sealed::SealError;
 
@@ -52,6 +51,15 @@ pub enum CheckpointError {
         /// What was named.
         path: PathBuf,
     },
+    /// A run has committed again and again while it was opened.
+    #[error(
+        "the checkpoint {} changes faster than its files can be opened; run the command again, or wait until the run that \
+         writes it has ended", path.display()
+    )]
+    Changing {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A file is not as it was written.
     #[error("{} is damaged: {what}; {instead}", path.display())]
     Damaged {
@@ -82,10 +90,10 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// Whether another run holds the checkpoint.
+    /// Whether another run uses the checkpoint so that it cannot be opened now.
     #[must_use]
     pub fn is_locked(&self) -> bool {
-        matches!(self, Self::Locked { .. })
+        matches!(self, Self::Locked { .. } | Self::Changing { .. })
     }
 
     /// Whether the operating system refused something: disk full, no permission and the like.
@@ -102,7 +110,7 @@ impl CheckpointError {
         Self::Damaged {
             path: path.to_owned(),
             what: what.into(),
-            instead: instead_of(path.parent().unwrap_or(path)),
+            instead: path.parent().map(way_out).unwrap_or_default(),
         }
     }
 
@@ -110,7 +118,7 @@ impl CheckpointError {
         Self::Lost {
             path: folder.to_owned(),
             file: file.to_owned(),
-            instead: instead_of(folder),
+            instead: way_out(folder),
         }
     }
 
@@ -126,18 +134,5 @@ impl From<SealError> for CheckpointError {
             SealError::Damaged { path, what } => Self::damaged(&path, what),
             SealError::Format { .. } => Self::Format { error },
         }
-    }
-}
-
-/// What to do about a damaged checkpoint in `folder`: take a version that is kept of it, or else begin another one.
-#[must_use]
-pub fn instead_of(folder: &Path) -> String {
-    match kept_in(folder) {
-        Some(kept) => format!(
-            "put the files of {} in its place, or choose another `checkpoint_path`",
-            kept.display()
-        ),
-        None => "no version of it is kept, so choose another `checkpoint_path` to train again"
-            .to_owned(),
     }
 }

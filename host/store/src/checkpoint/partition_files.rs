@@ -152,7 +152,8 @@ fn sweep(folder: &Path, writer: &Writer, manifest: Option<&Manifest>) -> Result<
         let is_named = manifest.is_some_and(|manifest| manifest.files.contains_key(&name));
         if let Some(file) = names::parse(whole.unwrap_or(&name)) {
             if !is_named && writer.may_remove(file.token()) {
-                files::remove(&path)?;
+                // One that is being read stays for the next sweep.
+                files::remove_unread(&path)?;
             }
         } else if !writer.may_remove(None) {
             // Manifests and preserved checkpoints are made by the trainer that commits.

@@ -77,11 +77,35 @@ pub fn preserved_in(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(folders.filter(|folder| is_at(folder)).collect())
 }
 
-/// A version that is kept in folder `path` as a checkpoint of its own: that of the last epoch, or else the best.
-pub(super) fn kept_in(path: &Path) -> Option<PathBuf> {
-    let epochs = preserved_in(path).unwrap_or_default();
-    let best = path.join(names::BEST);
-    epochs.into_iter().last().or(is_at(&best).then_some(best))
+/// What can be done where the checkpoint in `folder` cannot be used, for a message.
+#[must_use]
+pub fn way_out(folder: &Path) -> String {
+    match other_than(folder) {
+        Some(kept) => format!(
+            "the version in {} was kept: name it to use it, or copy its files over the damaged ones to go on from it",
+            kept.display()
+        ),
+        None => "no other version was kept: put a copy of the file in its place if you have one, or train again with \
+                 another `checkpoint_path`"
+            .to_owned(),
+    }
+}
+
+/// A checkpoint that was kept of the same run as the one in `folder`: of the end of the latest epoch, or the best.
+fn other_than(folder: &Path) -> Option<PathBuf> {
+    let name = folder.file_name().and_then(|name| name.to_str());
+    let is_kept = name.is_some_and(names::is_preserved);
+    let run = match is_kept {
+        true => folder.parent()?,
+        false => folder,
+    };
+    let mut others = preserved_in(run).unwrap_or_default();
+    others.insert(0, run.join(names::BEST));
+    if is_kept {
+        others.push(run.to_owned());
+    }
+    let is_usable = |other: &PathBuf| other != folder && is_at(other);
+    others.into_iter().rev().find(is_usable)
 }
 
 /// Makes `name` a checkpoint with the files of `manifest`. The files are links: none is ever written

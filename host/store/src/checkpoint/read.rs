@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use super::manifest::{FORMAT, RunInfo};
 use super::tensors::{EmbeddingPlace, EmbeddingRows};
 use super::{CheckpointError, MANIFEST, Manifest, PartitionData, Tensor, names, tensors};
-use crate::files::{self, Summary};
+use crate::files::{self, FileError, Summary};
 use crate::sealed::{self, SealError};
 
-/// One version of a checkpoint. Its files stay readable even if a run commits the next version
-/// and removes them.
+/// One version of a checkpoint, held from the beginning of a command to its end. Commits leave its files where they are
+/// until it is dropped.
 #[derive(Debug)]
 pub struct ReadCheckpoint {
     path: PathBuf,
@@ -19,8 +19,9 @@ pub struct ReadCheckpoint {
     files: BTreeMap<String, File>,
 }
 
-/// A run cannot commit more often than its files can be opened; this only ends the impossible.
-const ATTEMPTS: usize = 100;
+/// How many commits may come between reading a manifest and opening its files. After each of them only the files that
+/// it replaced are opened.
+const ATTEMPTS: usize = 1000;
 
 impl ReadCheckpoint {
     /// Opens the last commit of the checkpoint in folder `path`.
@@ -36,27 +37,29 @@ impl ReadCheckpoint {
             path: path.to_owned(),
         };
         let mut manifest = manifest_if_any(path)?.ok_or_else(missing)?;
+        let mut files = BTreeMap::new();
         for _ in 0..ATTEMPTS {
-            let error = match open_all(path, &manifest) {
-                Ok(files) => {
+            let path = path.to_owned();
+            match open_all(&path, &manifest, &mut files) {
+                Ok(()) => {
                     return Ok(Self {
-                        path: path.to_owned(),
+                        path,
                         manifest,
                         files,
                     });
                 }
-                Err(error) => error,
-            };
-            let now = manifest_if_any(path)?.ok_or_else(missing)?;
-            if now.version == manifest.version {
-                return Err(error);
+                Err(error) => {
+                    let now = manifest_if_any(&path)?.ok_or_else(missing)?;
+                    if now == manifest {
+                        return Err(error);
+                    }
+                    files.retain(|name, _| now.files.get(name) == manifest.files.get(name));
+                    manifest = now;
+                }
             }
-            manifest = now;
         }
-        Err(CheckpointError::damaged(
-            &path.join(MANIFEST),
-            "it changes faster than it can be read",
-        ))
+        let path = path.to_owned();
+        Err(CheckpointError::Changing { path })
     }
 
     /// The folder.
@@ -218,27 +221,51 @@ pub(super) fn manifest_at(path: &Path) -> Result<Option<Manifest>, CheckpointErr
     Ok(Some(manifest))
 }
 
-fn open_all(folder: &Path, manifest: &Manifest) -> Result<BTreeMap<String, File>, CheckpointError> {
-    check_sizes(folder, manifest)?;
-    let open = |name: &String| Ok((name.clone(), files::open(&folder.join(name))?));
-    manifest.files.keys().map(open).collect()
+/// Opens those files of a manifest that `opened` lacks.
+fn open_all(
+    folder: &Path,
+    manifest: &Manifest,
+    opened: &mut BTreeMap<String, File>,
+) -> Result<(), CheckpointError> {
+    for (name, summary) in &manifest.files {
+        let path = folder.join(name);
+        if !opened.contains_key(name) {
+            let file = files::open_held(&path).map_err(|e| unopened(&path, e))?;
+            opened.insert(name.clone(), file);
+        }
+        let size = opened[name].metadata().map(|found| found.len());
+        let size = size.map_err(|e| FileError::new("open", &path, e));
+        check_size(&path, size, *summary)?;
+    }
+    Ok(())
 }
 
 /// Whether all files of a manifest are there with their sizes.
 pub(super) fn check_sizes(folder: &Path, manifest: &Manifest) -> Result<(), CheckpointError> {
     for (name, summary) in &manifest.files {
         let path = folder.join(name);
-        match files::size(&path) {
-            Ok(size) if size == summary.size => {}
-            Ok(size) => {
-                let what = format!("it has {size} bytes instead of {}", summary.size);
-                return Err(CheckpointError::damaged(&path, what));
-            }
-            Err(e) if e.is_not_found() => {
-                return Err(CheckpointError::damaged(&path, "it is missing"));
-            }
-            Err(e) => return Err(e.into()),
-        }
+        check_size(&path, files::size(&path), *summary)?;
     }
     Ok(())
+}
+
+fn check_size(
+    path: &Path,
+    size: Result<u64, FileError>,
+    expected: Summary,
+) -> Result<(), CheckpointError> {
+    let size = size.map_err(|e| unopened(path, e))?;
+    if size == expected.size {
+        return Ok(());
+    }
+    let what = format!("it has {size} bytes instead of {}", expected.size);
+    Err(CheckpointError::damaged(path, what))
+}
+
+/// Why a file that a manifest names could not be opened.
+fn unopened(path: &Path, error: FileError) -> CheckpointError {
+    match error.is_not_found() {
+        true => CheckpointError::damaged(path, "it is missing"),
+        false => error.into(),
+    }
 }

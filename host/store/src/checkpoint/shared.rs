@@ -242,7 +242,8 @@ impl SharedCheckpoint {
                 None => newest.is_some_and(|newest| version < newest),
             };
             if goes {
-                files::remove(&self.path().join(name))?;
+                // One that is being read is listed again by the next checkpoint.
+                files::remove_unread(&self.path().join(name))?;
             }
         }
         Ok(())

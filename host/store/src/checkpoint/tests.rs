@@ -160,6 +160,89 @@ fn readers_see_one_version() {
     );
 }
 
+/// Also for programs that are given the names of its files.
+#[test]
+fn commits_leave_what_is_being_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let commit = |checkpoint: &Checkpoint, step| {
+        write(checkpoint, 0, step).unwrap();
+        write(checkpoint, 1, step).unwrap();
+        write_model(checkpoint, step).unwrap();
+        checkpoint.commit(run_info(step)).unwrap();
+    };
+    let files = || {
+        let names = names::entries(folder.path()).unwrap();
+        let versions = names
+            .iter()
+            .filter_map(|name| Some(names::parse(name)?.version));
+        versions.collect::<Vec<_>>()
+    };
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    commit(&checkpoint, 1);
+    let reader = ReadCheckpoint::open(folder.path()).unwrap();
+    for step in 2..5 {
+        commit(&checkpoint, step);
+        assert_eq!(files(), [1, step, 1, step, 1, step]);
+        let place = reader.embedding_place("e", 1).unwrap().unwrap();
+        assert!(place.path.exists());
+        assert_eq!(
+            reader.read_partition("e", 1).unwrap(),
+            Some(numbers(1, 1, 7, 4))
+        );
+    }
+    // Those who clean up a run that has crashed leave it as well.
+    drop(checkpoint);
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    assert_eq!(files(), [1, 4, 1, 4, 1, 4]);
+    drop(reader);
+    let later = ReadCheckpoint::open(folder.path()).unwrap();
+    commit(&checkpoint, 5);
+    commit(&checkpoint, 6);
+    assert_eq!(files(), [1, 4, 6, 1, 4, 6, 1, 4, 6]);
+    drop(later);
+    commit(&checkpoint, 7);
+    assert_eq!(files(), [1, 7, 1, 7, 1, 7]);
+    checkpoint.sweep().unwrap();
+    assert_eq!(files(), [7, 7, 7]);
+}
+
+/// Whoever opens it while commits follow each other as fast as they can gets one of them, whole.
+#[test]
+fn a_version_is_opened_while_others_are_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
+    let commit = |step| {
+        for partition in 0..20 {
+            write(&checkpoint, partition, step).unwrap();
+        }
+        checkpoint.commit(run_info(step)).unwrap();
+    };
+    commit(1);
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for step in 2.. {
+                if ends.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                commit(step);
+            }
+        });
+        let mut versions = std::collections::BTreeSet::new();
+        while versions.len() < 30 {
+            let reader = ReadCheckpoint::open(folder.path()).unwrap();
+            let step = reader.version();
+            assert_eq!(reader.run(), &run_info(step));
+            for partition in 0..20 {
+                let read = reader.read_partition("e", partition).unwrap();
+                assert_eq!(read, Some(numbers(partition, step, 7, 4)));
+            }
+            versions.insert(step);
+        }
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
 #[test]
 fn preserved_epochs_are_checkpoints() {
     let folder = tempfile::tempdir().unwrap();

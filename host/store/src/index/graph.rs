@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{GraphInfo, IndexError};
 use crate::files::{self, FileError, Summary, SummedFile};
@@ -34,33 +35,12 @@ pub(super) fn put(
 /// The graph of a partition, read link by link.
 #[derive(Debug)]
 pub struct GraphFile {
-    path: PathBuf,
-    file: File,
-    info: GraphInfo,
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<File>,
+    pub(super) info: GraphInfo,
 }
 
 impl GraphFile {
-    /// Opens a graph of the index in `folder`.
-    ///
-    /// # Errors
-    /// When its file is missing or has another size.
-    pub fn open(folder: &Path, info: &GraphInfo) -> Result<Self, IndexError> {
-        let path = folder.join(&info.file);
-        let size = match files::size(&path) {
-            Err(error) if error.is_not_found() => {
-                return Err(IndexError::damaged(&path, "it is missing"));
-            }
-            size => size?,
-        };
-        if size != info.size() {
-            let what = format!("it has {size} bytes instead of {}", info.size());
-            return Err(IndexError::damaged(&path, what));
-        }
-        let file = files::open(&path)?;
-        let info = info.clone();
-        Ok(Self { path, file, info })
-    }
-
     /// What the manifest says about it.
     #[must_use]
     pub const fn info(&self) -> &GraphInfo {

@@ -18,8 +18,9 @@ fn built(folder: &Path) -> Manifest {
 }
 
 fn all_of(folder: &Path) -> Result<Vec<Vec<u32>>, IndexError> {
-    let manifest = read(folder)?.expect("an index");
-    let graph = GraphFile::open(folder, &manifest.types["city"].graphs[0])?;
+    let opened = Opened::find(folder)?.expect("an index");
+    let graph = opened.graph(&opened.manifest().types["city"].graphs[0]);
+    let graph = graph.expect("it has the graph");
     assert_eq!(graph.sums()?.len(), 3);
     let (mut bytes, mut links) = (Vec::new(), Vec::new());
     let list = |entity| {
@@ -45,6 +46,24 @@ fn what_was_built_is_read_and_replaces_what_was_there() {
         // The manifest and one graph.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
+}
+
+#[test]
+fn what_is_read_is_of_one_build() {
+    let folder = tempfile::tempdir().unwrap();
+    built(folder.path());
+    let opened = Opened::find(folder.path()).unwrap().expect("an index");
+    for _ in 0..2 {
+        built(folder.path());
+        let graph = opened.graph(&opened.manifest().types["city"].graphs[0]);
+        let graph = graph.expect("it is held");
+        assert_eq!(graph.sums().unwrap().len(), 3);
+        assert!(folder.path().join(&graph.info().file).exists());
+    }
+    drop(opened);
+    built(folder.path());
+    // The manifest and one graph.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
 #[test]

@@ -1,11 +1,9 @@
 //! Whether dataset and checkpoint are whole and fit, and what the first pass will cost.
 
-use std::path::Path;
-
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
-use pbg_store::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint};
+use pbg_store::checkpoint::{CheckpointError, PartitionData};
 
 use super::READ_ROWS;
 use crate::error::RunError;
@@ -60,7 +58,7 @@ impl Resolved {
         strategies: &Strategies,
         allowed: Allowed,
     ) -> Result<Verified, RunError> {
-        let checkpoint = match ReadCheckpoint::open(Path::new(&self.config().checkpoint_path)) {
+        let checkpoint = match self.version() {
             Ok(checkpoint) => checkpoint,
             Err(CheckpointError::Missing { .. }) => {
                 Initial::new(self, true)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pbg_config::Difference;
 use pbg_kernels::params::ParamError;
 use pbg_kernels::table::FeaturesError;
-use pbg_store::checkpoint::instead_of;
+use pbg_store::checkpoint::way_out;
 
 /// What of a checkpoint does not fit. The path is the checkpoint's.
 #[derive(Debug, thiserror::Error)]
@@ -165,7 +165,7 @@ impl Mismatch {
     pub(crate) fn position(checkpoint: impl Into<PathBuf>, what: impl ToString) -> Self {
         let checkpoint = checkpoint.into();
         Self::Position {
-            instead: instead_of(&checkpoint),
+            instead: way_out(&checkpoint),
             what: what.to_string(),
             checkpoint,
         }

@@ -1,6 +1,7 @@
 //! How an index is built.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -9,13 +10,13 @@ use pbg_core::model::Comparator;
 use pbg_core::seed::{Purpose, stream};
 use pbg_index::{Graph, LinkOptions, Points, link};
 use pbg_kernels::rank::{PointSpace, Ranker, Replacement};
-use pbg_store::checkpoint::row_sum;
-use pbg_store::index::{self, Building, GraphInfo, Manifest, Recall, TypeIndex};
+use pbg_store::checkpoint::{ReadCheckpoint, row_sum};
+use pbg_store::index::{self, Building, GraphInfo, Recall, TypeIndex};
 use rand::RngExt;
 use serde::Serialize;
 
 use super::{Index, WalkKind, global_crc32, name_of};
-use crate::error::{RunError, UnknownName};
+use crate::error::{Mismatch, RunError, UnknownName};
 use crate::evaluate::predict::{Asked, Measured};
 use crate::layout::TableKey;
 use crate::model::Blueprint;
@@ -99,6 +100,10 @@ pub struct IndexReport {
     pub folder: PathBuf,
     /// Version of the checkpoint that it is of.
     pub version: u64,
+    /// The version that a run has committed meanwhile, if its embeddings are others: what is asked of that one finds no
+    /// index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newer: Option<u64>,
     /// Its entity types.
     pub types: Vec<BuiltType>,
     /// What the dataset has and the model has no embedding of.
@@ -133,6 +138,7 @@ impl Resolved {
         let mut report = IndexReport {
             folder,
             version: trained.checkpoint.version(),
+            newer: None,
             types: Vec::new(),
             missing: trained.missing.clone(),
         };
@@ -146,8 +152,20 @@ impl Resolved {
             }
         }
         building.commit()?;
+        report.newer = newer(&trained.checkpoint)?;
         Ok(report)
     }
+}
+
+/// The version that is current now, if it has other embeddings than `held`.
+fn newer(held: &ReadCheckpoint) -> Result<Option<u64>, RunError> {
+    let now = ReadCheckpoint::open(held.path())?;
+    let of = |version: &ReadCheckpoint, (name, partition): &(String, u32)| {
+        version.partition_summary(name, *partition)
+    };
+    let mut partitions = held.manifest().partitions().into_iter();
+    let differs = partitions.any(|at| of(held, &at) != of(&now, &at));
+    Ok(differs.then(|| now.version()))
 }
 
 struct Builder<'b> {
@@ -215,7 +233,11 @@ impl Builder<'_> {
         let Graph { entry, links } =
             link(points, options, self.stop, &tell)?.ok_or(RunError::Interrupted)?;
         let summary = self.trained.checkpoint.partition_summary(name, key.1);
-        let embeddings = summary.ok_or(RunError::WorkerPanic)?;
+        let embeddings = summary.ok_or_else(|| Mismatch::NoPartition {
+            checkpoint: self.trained.checkpoint.path().to_owned(),
+            entity_type: name.clone(),
+            partition: key.1,
+        })?;
         Ok(building.write(name, key.1, (entry, &links), &sums, embeddings)?)
     }
 
@@ -246,9 +268,8 @@ impl Builder<'_> {
     /// Measures walks among the entities of a type.
     fn measure(&self, type_index: usize, building: &mut Building) -> Result<Vec<Recall>, RunError> {
         let name = &self.trained.blueprint.layout.types[type_index].name;
-        let folder = building.folder().to_owned();
         let manifest = building.manifest().clone();
-        let index = |manifest: &Manifest| Index::unfinished(folder.clone(), manifest.clone());
+        let index = Index::unfinished(building)?;
         let tell = &mut |share| (self.progress)(Linking::Measuring(share));
         let measured =
             |measured: Measured<'_>, asked: &[Asked], tell: &mut dyn FnMut(f64)| match asked
@@ -256,15 +277,17 @@ impl Builder<'_> {
             {
                 true => Ok(None),
                 false => measured
-                    .recall(asked, || index(&manifest), &WIDTHS, self.stop, tell)
+                    .recall(asked, &index, &WIDTHS, self.stop, tell)
                     .map(Some),
             };
         let threads = self.threads();
-        let plain = Trained::open(self.resolved)?.plain(self.options.comparator)?;
+        // The version that was linked: a run may have committed others since.
+        let linked = || Trained::of(self.resolved, Arc::clone(&self.trained.checkpoint));
+        let plain = linked()?.plain(self.options.comparator)?;
         let asked = self.entities(type_index);
         let plain = Measured::new(plain, WalkKind::Neighbors, threads)?;
         let neighbors = measured(plain, &asked, tell)?;
-        let trained = Trained::open(self.resolved)?;
+        let trained = linked()?;
         let predictions = match trained.blueprint.spec.comparator {
             // The index of another comparator leads to no predictions.
             own if own != self.trained.blueprint.spec.comparator => None,

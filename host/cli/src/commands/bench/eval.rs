@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use pbg_bench::EvalSpeed;
-use pbg_train::{Candidates, EvalOptions, Resolved};
+use pbg_train::{Candidates, EvalOptions};
 
 use super::{CEILING, NO_CEILING};
 use crate::failure::Result;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     relay::to_libtorch(CEILING, NO_CEILING)?;
     let TrainedArgs { config, which } = &args.model;
-    let resolved = Resolved::new(load::trained(config.as_deref(), which, terminal)?)?;
+    let resolved = load::trained(config.as_deref(), which, terminal)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),

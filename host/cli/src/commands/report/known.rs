@@ -44,24 +44,31 @@ pub(super) struct Ask {
 }
 
 impl Ask {
-    /// Asks the model of the run that is named as `run`, if anything is to be asked.
+    /// Opens the model of the run that is named as `run`, if anything is to be asked.
     ///
     /// # Errors
-    /// When it cannot be opened, or is asked about what there is not.
-    pub(super) fn ask(&self, run: &Path, terminal: Terminal) -> Result<Known> {
-        let mut known = Known::default();
+    /// When it cannot be opened.
+    pub(super) fn open(&self, run: &Path, terminal: Terminal) -> Result<Option<load::Asked>> {
         if self.map.is_none() && self.neighbors.is_empty() && self.questions.is_none() {
-            return Ok(known);
+            return Ok(None);
         }
-        let resolved = Resolved::new(load::trained(Some(run), None, false, &[], &terminal)?)?;
+        load::trained(Some(run), None, false, &[], &terminal).map(Some)
+    }
+
+    /// Asks the model.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is asked about what there is not.
+    pub(super) fn ask(&self, resolved: &Resolved, terminal: Terminal) -> Result<Known> {
+        let mut known = Known::default();
         let mut model = resolved.query()?;
-        notes::missing(model.missing(), &resolved, terminal);
+        notes::missing(model.missing(), resolved, terminal);
         if let Some(file) = &self.map {
             let wanted = match file {
                 Some(file) => Wanted::named(file, &mut model, None)?,
-                None => Wanted::most_connected(COUNT, &resolved, &mut model, None)?,
+                None => Wanted::most_connected(COUNT, resolved, &mut model, None)?,
             };
-            known.map = wanted.placed(&resolved, &mut model)?;
+            known.map = wanted.placed(resolved, &mut model)?;
         }
         let near = self.neighbors.iter().map(|name| near(name, &mut model));
         known.neighbors = near.collect::<Result<_>>()?;
@@ -71,7 +78,7 @@ impl Ask {
             let all = resolved.dataset().manifest().edge_sets.keys().cloned();
             let all: Vec<String> = all.collect();
             known.filter = self.filter.clone().unwrap_or_else(|| all.clone());
-            known.predictions = self.predicted(file, &resolved, &known.filter, &all)?;
+            known.predictions = self.predicted(file, resolved, &known.filter, &all)?;
         }
         Ok(known)
     }

@@ -87,7 +87,7 @@ impl<'a> Measured<'a> {
     pub(crate) fn recall(
         mut self,
         questions: &[Asked],
-        index: impl Fn() -> Index,
+        index: &Index,
         widths: &[u32],
         stop: &AtomicBool,
         progress: &mut dyn FnMut(f64),
@@ -96,7 +96,7 @@ impl<'a> Measured<'a> {
         let mut recall = Vec::with_capacity(widths.len());
         for (at, &width) in (0_u32..).zip(widths) {
             self.0.index = Some(Indexed {
-                index: index(),
+                index: index.clone(),
                 with: WithIndex { width: Some(width) },
                 kind: WalkKind::Neighbors,
             });

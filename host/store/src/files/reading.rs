@@ -1,0 +1,72 @@
+//! Files that one process reads while another replaces them.
+//!
+//! A reader holds a shared lock on the file itself for as long as it reads. Whoever replaces the file removes the old one
+//! only if nobody holds such a lock, and tries again later.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::{FileError, open, remove};
+
+/// Opens a regular file for reading. Until the handle is dropped, [`remove_unread`] leaves the file where it is.
+///
+/// # Errors
+/// When it cannot be opened, or is something else. A file that is being removed counts as one that is not there.
+pub fn open_held(path: &Path) -> Result<File, FileError> {
+    let gone = || FileError::new("open", path, io::ErrorKind::NotFound.into());
+    let file = open(path)?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => return Err(gone()),
+        // Where files cannot be locked, the open handle alone keeps the bytes.
+        Ok(()) | Err(TryLockError::Error(_)) => {}
+    }
+    let links = file.metadata().map(|found| found.nlink());
+    match links.map_err(|e| FileError::new("open", path, e))? {
+        0 => Err(gone()),
+        _ => Ok(file),
+    }
+}
+
+/// Removes a file unless somebody holds it open with [`open_held`]; one that is not there is fine. Says whether it is gone.
+///
+/// # Errors
+/// When the operating system refuses.
+pub fn remove_unread(path: &Path) -> Result<bool, FileError> {
+    // A lock over the network needs a file that is open for writing.
+    let opened = File::options().read(true).write(true).open(path);
+    let locked = opened.map(|file| (file.try_lock(), file));
+    if let Ok((Err(TryLockError::WouldBlock), _)) = locked {
+        return Ok(false);
+    }
+    remove(path)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_read_stays_until_nobody_reads_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        fs::write(&path, "text").expect("room");
+        let (one, two) = (open_held(&path), open_held(&path));
+        let (mut one, two) = (one.expect("a file"), two.expect("a file"));
+        assert!(!remove_unread(&path).expect("no failure"));
+        drop(two);
+        assert!(!remove_unread(&path).expect("no failure"));
+        let mut text = String::new();
+        one.read_to_string(&mut text).expect("it is readable");
+        assert!(text == "text" && path.exists());
+        drop(one);
+        assert!(remove_unread(&path).expect("no failure"));
+        assert!(!path.exists());
+        assert!(remove_unread(&path).expect("none is fine"));
+    }
+}

@@ -1,0 +1,95 @@
+//! An index that is open for reading.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{GraphFile, GraphInfo, IndexError, Manifest, read};
+use crate::files;
+
+/// How many builds may come between reading a manifest and opening its graphs.
+const ATTEMPTS: usize = 100;
+
+/// One build of an index, held from the beginning of a command to its end: a later build leaves its graphs where they are
+/// until it is dropped.
+#[derive(Debug)]
+pub struct Opened {
+    folder: PathBuf,
+    manifest: Manifest,
+    graphs: BTreeMap<String, Arc<File>>,
+}
+
+impl Opened {
+    /// The index in `folder`; `None` if there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is damaged.
+    pub fn find(folder: &Path) -> Result<Option<Self>, IndexError> {
+        let Some(mut manifest) = read(folder)? else {
+            return Ok(None);
+        };
+        for _ in 0..ATTEMPTS {
+            match Self::of(folder, manifest.clone()) {
+                Ok(opened) => return Ok(Some(opened)),
+                Err(error) => match read(folder)? {
+                    Some(now) if now != manifest => manifest = now,
+                    _ => return Err(error),
+                },
+            }
+        }
+        let path = folder.to_owned();
+        Err(IndexError::Busy { path })
+    }
+
+    /// The index that `manifest` describes, of which a manifest may not have been written yet.
+    ///
+    /// # Errors
+    /// When one of its graphs is missing or has another size.
+    pub fn of(folder: &Path, manifest: Manifest) -> Result<Self, IndexError> {
+        let mut graphs = BTreeMap::new();
+        for info in manifest.types.values().flat_map(|of| &of.graphs) {
+            let path = folder.join(&info.file);
+            let file = files::open_held(&path).map_err(|error| match error.is_not_found() {
+                true => IndexError::damaged(&path, "it is missing"),
+                false => error.into(),
+            })?;
+            let size = file.metadata().map(|found| found.len());
+            let size = size.map_err(|e| files::FileError::new("open", &path, e))?;
+            if size != info.size() {
+                let what = format!("it has {size} bytes instead of {}", info.size());
+                return Err(IndexError::damaged(&path, what));
+            }
+            graphs.insert(info.file.clone(), Arc::new(file));
+        }
+        let folder = folder.to_owned();
+        Ok(Self {
+            folder,
+            manifest,
+            graphs,
+        })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub const fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// One of its graphs; `None` if it has none of this file.
+    #[must_use]
+    pub fn graph(&self, info: &GraphInfo) -> Option<GraphFile> {
+        let file = self.graphs.get(&info.file)?;
+        Some(GraphFile {
+            path: self.folder.join(&info.file),
+            file: Arc::clone(file),
+            info: info.clone(),
+        })
+    }
+}
