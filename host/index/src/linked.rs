@@ -83,8 +83,11 @@ pub fn link(
         NonZeroUsize::new(threads),
     );
     let (next, done) = (AtomicU32::new(0), AtomicU32::new(0));
+    let failed = AtomicBool::new(false);
     let work = || -> Result<(), GraphError> {
-        while !stop.load(Ordering::Relaxed) {
+        // Dropped by an error and by a panic; the others end then.
+        let alarm = Alarm(&failed);
+        while !stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
             let first = next.fetch_add(STEP, Ordering::Relaxed);
             if first >= count {
                 break;
@@ -99,6 +102,7 @@ pub fn link(
             let step = last - first;
             progress(done.fetch_add(step, Ordering::Relaxed) + step);
         }
+        std::mem::forget(alarm);
         Ok(())
     };
     std::thread::scope(|scope| {
@@ -117,6 +121,15 @@ pub fn link(
         entry,
         links: links.collect(),
     }))
+}
+
+/// Says that a thread has failed, unless it is forgotten before.
+struct Alarm<'a>(&'a AtomicBool);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Points that a thread takes at once.

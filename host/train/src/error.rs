@@ -165,9 +165,27 @@ pub enum RunError {
     /// This trainer cannot take part in a run of several, or no more.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// A worker thread ended without a result.
-    #[error("a worker thread panicked; this is a mistake in pbg-host")]
-    WorkerPanic,
+    /// A thread panicked.
+    #[error(
+        "a thread ended by a panic: {message}; this is a mistake in pbg-host, please report it"
+    )]
+    WorkerPanic {
+        /// What the panic said.
+        message: String,
+    },
+    /// Walks were asked for without an index.
+    #[error(
+        "no index was opened for these answers; this is a mistake in pbg-host, please report it"
+    )]
+    NoIndex,
+    /// A group of threads was asked for more than it was ordered to make, or after it had ended.
+    #[error(
+        "the group `{group}` has ended and makes nothing any more; this is a mistake in pbg-host, please report it"
+    )]
+    GroupEnded {
+        /// Its name.
+        group: String,
+    },
 }
 
 impl From<SettingError> for RunError {
@@ -220,7 +238,9 @@ impl RunError {
             Self::Step(_)
             | Self::Graph(_)
             | Self::Worker(_)
-            | Self::WorkerPanic
+            | Self::WorkerPanic { .. }
+            | Self::NoIndex
+            | Self::GroupEnded { .. }
             | Self::NotHeld(_)
             | Self::Unwritable(_) => ErrorKind::Internal,
         }

@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use pbg_core::batch_graph::pipeline::TRAINING;
 use pbg_core::event::GroupSeconds;
 
+use crate::crew::panicked;
 use crate::error::RunError;
 
 /// What a group does.
@@ -170,7 +172,9 @@ impl<W: Work> GroupHandle<W> {
         match (self.kept.pop_front(), &mut self.place) {
             (Some(made), _) => made,
             (None, Place::Beside(thread)) => timed(&self.training.input, || thread.receive())?,
-            (None, Place::Within(_)) => Err(RunError::WorkerPanic),
+            (None, Place::Within(_)) => Err(RunError::GroupEnded {
+                group: TRAINING.to_owned(),
+            }),
         }
     }
 
@@ -243,7 +247,7 @@ impl<W: Work> Thread<W> {
 
     fn receive(&mut self) -> Result<Answer<W>, RunError> {
         let made = self.made.get_mut().unwrap_or_else(PoisonError::into_inner);
-        made.recv().map_err(|_| RunError::WorkerPanic)
+        made.recv().map_err(|_| self.ended())
     }
 
     fn received(&mut self) -> Result<Option<W::Made>, RunError> {
@@ -251,7 +255,17 @@ impl<W: Work> Thread<W> {
         match made.try_recv() {
             Ok(made) => made.map(Some),
             Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err(RunError::WorkerPanic),
+            Err(TryRecvError::Disconnected) => Err(self.ended()),
+        }
+    }
+
+    /// Why it makes nothing any more, after what it failed with was received.
+    fn ended(&mut self) -> RunError {
+        match self.handle.take().map(JoinHandle::join) {
+            Some(Err(panic)) => panicked(&*panic),
+            Some(Ok(())) | None => RunError::GroupEnded {
+                group: self.name.clone(),
+            },
         }
     }
 }
@@ -288,11 +302,8 @@ impl<W: Work> Drop for Thread<W> {
     /// Ends the group and waits for its end. What it still makes is taken from its pipe, so that it can.
     fn drop(&mut self) {
         self.orders = None;
+        // The last answer waits for the end of the thread. What that panicked with was printed.
         while self.receive().is_ok() {}
-        if let Some(handle) = self.handle.take() {
-            // What it panicked with was printed; there is nobody left to tell.
-            let _panicked = handle.join();
-        }
     }
 }
 

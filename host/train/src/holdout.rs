@@ -10,6 +10,7 @@ use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{BatchJob, EvalStats, StepWorker};
 use rand::RngExt;
 
+use crate::crew::{self, Crew};
 use crate::error::RunError;
 use crate::work::{Columns, Work};
 
@@ -35,25 +36,14 @@ pub(crate) fn evaluate(
         "a loss for each evaluator"
     );
     let shares: Vec<_> = batching::shares(indices.len(), evaluators.len()).collect();
-    let parts = std::thread::scope(|scope| {
-        let handles: Vec<_> = evaluators
-            .iter_mut()
-            .zip(losses)
-            .zip(shares)
-            .enumerate()
-            .map(|(worker, (evaluator, share))| {
-                let share = &indices[share];
-                scope.spawn(move || evaluate_share(evaluator, work, share, worker, batch_size))
-            })
-            .collect();
-        handles
-            .into_iter()
-            .map(|h| h.join().unwrap_or(Err(RunError::WorkerPanic)))
-            .collect::<Vec<_>>()
+    let workers = evaluators.iter_mut().zip(losses).zip(shares).enumerate();
+    let jobs = workers.map(|(worker, (evaluator, share))| {
+        let share = (worker, &indices[share]);
+        move |crew: &Crew| evaluate_share(evaluator, work, share, batch_size, crew)
     });
     let mut total = RankStats::default();
-    for part in parts {
-        total = total.merge(&part?);
+    for part in crew::run(jobs, || ())? {
+        total = total.merge(&part);
     }
     Ok(Some(total))
 }
@@ -61,9 +51,9 @@ pub(crate) fn evaluate(
 fn evaluate_share(
     (evaluator, loss): (&mut StepWorker, &mut Box<dyn LossWorker>),
     work: &Work<'_>,
-    share: &[u32],
-    worker: usize,
+    (worker, share): (usize, &[u32]),
     batch_size: usize,
+    crew: &Crew,
 ) -> Result<RankStats, RunError> {
     let fixed = Work {
         pass: pbg_core::schedule::PassId {
@@ -77,6 +67,9 @@ fn evaluate_share(
     let mut draws = NegativeDraws::default();
     let mut total = RankStats::default();
     let mut batch = |indices: &[u32], relation: Option<u32>| -> Result<(), RunError> {
+        if crew.has_failed() {
+            return Ok(());
+        }
         columns.fill(work.edges, indices);
         let batch = columns.batch(relation);
         let tables = work.tables(relation.unwrap_or(0))?;

@@ -13,6 +13,7 @@ pub mod check;
 mod combine;
 mod commit;
 mod coordinator;
+mod crew;
 pub mod draws;
 mod edges;
 pub mod error;

@@ -13,6 +13,7 @@ use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{BatchJob, StepError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::crew::panicked;
 use crate::error::RunError;
 use crate::groups::Clock;
 use crate::work::{Columns, Work};
@@ -93,7 +94,7 @@ impl Planning {
             // Ends the threads, if training ended early.
             drop(batches);
             let joined = [planning.join(), drawing.join()];
-            let ended = joined.map(|ended| ended.unwrap_or(Err(RunError::WorkerPanic)));
+            let ended = joined.map(|ended| ended.unwrap_or_else(|panic| Err(panicked(&*panic))));
             let [planned, drawn] = ended;
             trained.and(planned).and(drawn)
         })

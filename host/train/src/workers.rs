@@ -2,7 +2,7 @@
 //! for each other (Niu, Recht, Ré, Wright 2011). Where each batch changes every row, all train every batch together.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use pbg_core::event::{Event, TrainStats};
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::spec::ModelSpec;
 
+use crate::crew::{self, Crew};
 use crate::draws::Samplers;
 use crate::error::{Mismatch, RunError};
 use crate::executor::Executor;
@@ -108,31 +109,24 @@ pub(crate) fn train(
         course,
         parts: &parts,
         next: AtomicUsize::new(threads),
-        failed: AtomicBool::new(false),
     };
-    let done = std::thread::scope(|scope| {
-        // Room for a report of every worker: a full channel only delays the next report.
-        let (reports, inbox) = sync_channel::<TrainStats>(trainers.len());
-        let teams = trainers.chunks_mut(together);
-        let teams = teams.zip(losses.chunks_mut(together)).enumerate();
-        let handles: Vec<_> = teams
-            .map(|(thread, team)| {
-                let (hall, reports) = (&hall, reports.clone());
-                scope.spawn(move || hall.train(thread, team, &reports))
-            })
-            .collect();
-        drop(reports);
+    // Room for a report of every worker: a full channel only delays the next report.
+    let (reports, inbox) = sync_channel::<TrainStats>(trainers.len());
+    let teams = trainers.chunks_mut(together);
+    let teams = teams.zip(losses.chunks_mut(together)).enumerate();
+    let jobs: Vec<_> = teams
+        .map(|(thread, team)| {
+            let (hall, reports) = (&hall, reports.clone());
+            move |crew: &Crew| hall.train(thread, team, &reports, crew)
+        })
+        .collect();
+    drop(reports);
+    let done = crew::run(jobs, || {
         forward_progress(&inbox, course.span.trained(), emit);
-        let results = handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap_or(Err(RunError::WorkerPanic)));
-        // Each is joined, whatever became of another.
-        results.collect::<Vec<_>>()
-    });
+    })?;
     let mut total = BucketTotals::default();
     let mut shares: Vec<Share> = parts.into_iter().map(|(_, share)| share).collect();
     for done in done {
-        let done = done?;
         total.stats.add(&done.stats);
         total.sampler += done.sampler / threads as u32;
         total.waited += done.waited / threads as u32;
@@ -158,8 +152,6 @@ struct Hall<'a, 'c> {
     parts: &'a [Part<'c>],
     /// The next share that nobody trains.
     next: AtomicUsize,
-    /// Whether training has failed in some thread.
-    failed: AtomicBool,
 }
 
 /// What a thread did.
@@ -179,24 +171,21 @@ impl Hall<'_, '_> {
         thread: usize,
         (trainers, losses): (&mut [Executor], &mut [Box<dyn LossWorker>]),
         reports: &SyncSender<TrainStats>,
+        crew: &Crew,
     ) -> Result<Done, RunError> {
         let mut done = Done::default();
         let mut index = thread;
         while let Some((edges, share)) = self.parts.get(index) {
             if !share.done {
                 let team = (&mut *trainers, &mut *losses);
-                let mut work = WorkerShare::new(self, team, (index, share), reports);
-                let result = work.train(edges);
-                if result.is_err() {
-                    self.failed.store(true, Ordering::Relaxed);
-                }
-                result?;
+                let mut work = WorkerShare::new((self, crew), team, (index, share), reports);
+                work.train(edges)?;
                 done.stats.add(&work.stats);
                 done.sampler += work.sampler;
                 done.waited += work.waited;
                 done.shares.push((index, work.share));
             }
-            if self.failed.load(Ordering::Relaxed) || self.course.span.is_over() {
+            if crew.has_failed() || self.course.span.is_over() {
                 break;
             }
             index = self.next.fetch_add(1, Ordering::Relaxed);

@@ -31,6 +31,8 @@ use proptest::prelude::*;
 use crate::train::dataset::import_into;
 use crate::train::strategies::{id, weighted_logistic};
 
+mod panics;
+
 const CONFIG: &str = r#"
 dataset = "data"
 checkpoint_path = "model"

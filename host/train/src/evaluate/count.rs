@@ -12,6 +12,7 @@ use super::block::QueryGroup;
 use super::known::{Answers, GRANULE};
 use super::stats::CandidateCounts;
 use super::view::View;
+use crate::crew::{self, Crew};
 use crate::error::RunError;
 
 /// Queries from which on preparing a block of candidates does not count.
@@ -98,13 +99,9 @@ pub(super) fn count<'g>(
         tasks,
         next: AtomicUsize::new(0),
     };
-    std::thread::scope(|scope| {
-        let work = || scope.spawn(|| counting.work());
-        let handles: Vec<_> = (0..threads.min(tasks)).map(|_| work()).collect();
-        handles
-            .into_iter()
-            .try_for_each(|handle| handle.join().unwrap_or(Err(RunError::WorkerPanic)))
-    })
+    let jobs = (0..threads.min(tasks)).map(|_| |crew: &Crew| counting.work(crew));
+    crew::run(jobs, || ())?;
+    Ok(())
 }
 
 /// Which queries of `group` are in `granules`.
@@ -130,12 +127,12 @@ struct Counting<'c, 'g> {
 impl Counting<'_, '_> {
     /// Carries out tasks until none is left. A task is a block of candidates, which stays in the cache, and
     /// the queries that pass by.
-    fn work(&self) -> Result<(), RunError> {
+    fn work(&self, crew: &Crew) -> Result<(), RunError> {
         let mut ranker = Ranker::new(Arc::clone(self.spec))?;
         let mut block = rank::Candidates::default();
         loop {
             let task = self.next.fetch_add(1, Ordering::Relaxed);
-            if task >= self.tasks {
+            if task >= self.tasks || crew.has_failed() {
                 return Ok(());
             }
             let share = self.shares.partition_point(|share| share.first <= task) - 1;

@@ -14,6 +14,7 @@ use pbg_store::dataset::EdgeSet;
 use super::edges::Edge;
 use super::view::View;
 use crate::check::READ_ROWS;
+use crate::crew::{self, Crew};
 use crate::error::RunError;
 
 /// Answers that there is always room for.
@@ -259,20 +260,17 @@ impl Matching<'_> {
             self.find_in(0..edges, found);
             return Ok(());
         }
-        std::thread::scope(|scope| {
-            let part = |start: usize| {
-                scope.spawn(move || {
-                    let mut found = Vec::new();
-                    self.find_in(start..(start + share).min(edges), &mut found);
-                    found
-                })
-            };
-            let parts: Vec<_> = (0..edges).step_by(share).map(part).collect();
-            for part in parts {
-                found.append(&mut part.join().map_err(|_| RunError::WorkerPanic)?);
+        let part = |start: usize| {
+            move |_: &Crew| {
+                let mut found = Vec::new();
+                self.find_in(start..(start + share).min(edges), &mut found);
+                Ok(found)
             }
-            Ok(())
-        })
+        };
+        for mut part in crew::run((0..edges).step_by(share).map(part), || ())? {
+            found.append(&mut part);
+        }
+        Ok(())
     }
 
     fn find_in(&self, rows: Range<usize>, found: &mut Vec<u64>) {

@@ -207,14 +207,17 @@ impl Predictor<'_> {
     /// What a walk among the entities of a type keeps in view.
     fn width(&self, type_index: usize) -> Result<Width, RunError> {
         let name = &self.trained.blueprint.layout.types[type_index].name;
-        let Indexed { index, with, kind } = self.index.as_ref().ok_or(RunError::WorkerPanic)?;
+        let Indexed { index, with, kind } = self.indexed()?;
         Ok(index.width(name, *kind, *with)?)
     }
 
     /// A partition of the index.
     fn part(&self, key: TableKey) -> Result<Part<'_>, RunError> {
-        let indexed = self.index.as_ref().ok_or(RunError::WorkerPanic)?;
-        indexed.index.part(&self.trained, key)
+        self.indexed()?.index.part(&self.trained, key)
+    }
+
+    fn indexed(&self) -> Result<&Indexed, RunError> {
+        self.index.as_ref().ok_or(RunError::NoIndex)
     }
 
     /// Looks up the names of `questions`.

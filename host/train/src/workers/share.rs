@@ -3,7 +3,6 @@
 use std::mem::take;
 use std::slice::Chunks;
 use std::sync::RwLock;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use pbg_kernels::step::{Batch, BatchJob, BatchStats, StepError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Hall;
+use crate::crew::Crew;
 use crate::draws::Drawing;
 use crate::error::RunError;
 use crate::executor::Executor;
@@ -26,6 +26,7 @@ use crate::work::{Columns, Work};
 /// The part of one bucket of one worker, or of several that train every batch together.
 pub(super) struct WorkerShare<'a, 'c> {
     hall: &'a Hall<'a, 'c>,
+    crew: &'a Crew,
     trainers: &'a mut [Executor],
     losses: &'a mut [Box<dyn LossWorker>],
     work: &'a Work<'c>,
@@ -49,7 +50,7 @@ pub(super) struct WorkerShare<'a, 'c> {
 
 impl<'a, 'c> WorkerShare<'a, 'c> {
     pub(super) fn new(
-        hall: &'a Hall<'a, 'c>,
+        (hall, crew): (&'a Hall<'a, 'c>, &'a Crew),
         (trainers, losses): (&'a mut [Executor], &'a mut [Box<dyn LossWorker>]),
         (number, share): (usize, &Share),
         reports: &'a SyncSender<TrainStats>,
@@ -57,6 +58,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         let work = hall.course.work;
         Self {
             hall,
+            crew,
             trainers,
             losses,
             work,
@@ -88,8 +90,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
 
     /// Whether training ends before the next batch.
     fn halts(&self) -> bool {
-        let Hall { failed, course, .. } = self.hall;
-        failed.load(Ordering::Relaxed) || self.leaves && course.span.is_over()
+        self.crew.has_failed() || self.leaves && self.hall.course.span.is_over()
     }
 
     /// Batches of edges of any relation. Says whether all are trained.

@@ -16,6 +16,7 @@ use pbg_store::dataset::EntityId;
 use super::best::{Best, Found, Scored};
 use super::way::Way;
 use super::{Asked, Predictor};
+use crate::crew::{self, Crew};
 use crate::error::RunError;
 use crate::evaluate::block::{BlockRows, PART, ReadRows, from_tables, group_of};
 use crate::evaluate::known::{Answers, Entity, GRANULE, Granule, Questions};
@@ -275,18 +276,27 @@ impl QuestionsAgainstRows<'_> {
             }
         }
         let next = AtomicUsize::new(0);
-        on_threads(threads.min(tasks.len()), &|| {
-            self.work(&tasks, &next, table)
+        on_threads(threads.min(tasks.len()), &|crew| {
+            self.work(&tasks, &next, table, crew)
         })
     }
 
     /// Carries out tasks until none is left.
-    fn work(&self, tasks: &[Task<'_>], next: &AtomicUsize, table: &Table) -> Result<(), RunError> {
+    fn work(
+        &self,
+        tasks: &[Task<'_>],
+        next: &AtomicUsize,
+        table: &Table,
+        crew: &Crew,
+    ) -> Result<(), RunError> {
         let mut ranker = Ranker::new(self.predictor.spec.clone())?;
         let mut block = rank::Candidates::default();
         while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(RunError::Interrupted);
+            }
+            if crew.has_failed() {
+                return Ok(());
             }
             let first = task.block * rank::BLOCK;
             let offsets = first as u32..(first + rank::BLOCK).min(table.entities()) as u32;
@@ -328,9 +338,8 @@ impl QuestionsAgainstRows<'_> {
         let (entity, partition) = self.key;
         let within = u64::from(offsets.start)..u64::from(offsets.end);
         let mut known = self.answers.of(group.numbers[query], within).peekable();
-        let mut best = group.best[query]
-            .lock()
-            .map_err(|_| RunError::WorkerPanic)?;
+        let best = group.best[query].lock();
+        let mut best = best.unwrap_or_else(PoisonError::into_inner);
         for (offset, &score) in offsets.clone().zip(scores) {
             if known.next_if_eq(&offset).is_some() {
                 best.leave_out();
@@ -352,12 +361,8 @@ impl QuestionsAgainstRows<'_> {
 /// Does the same on as many threads; the first failure is that of all.
 fn on_threads(
     threads: usize,
-    work: &(dyn Fn() -> Result<(), RunError> + Sync),
+    work: &(dyn Fn(&Crew) -> Result<(), RunError> + Sync),
 ) -> Result<(), RunError> {
-    std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        handles
-            .into_iter()
-            .try_for_each(|handle| handle.join().unwrap_or(Err(RunError::WorkerPanic)))
-    })
+    crew::run((0..threads).map(|_| work), || ())?;
+    Ok(())
 }

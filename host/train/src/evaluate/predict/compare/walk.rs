@@ -58,13 +58,16 @@ impl QuestionsAgainstRows<'_> {
         };
         let width = self.predictor.width(self.key.0)?.width;
         let next = AtomicUsize::new(0);
-        on_threads(self.predictor.threads.min(tasks.len()), &|| {
+        on_threads(self.predictor.threads.min(tasks.len()), &|crew| {
             let ranker = Ranker::new(self.predictor.spec.clone())?;
             let mut walks = Walks::new(ranker, self.predictor.spec.max_norm)?;
             let mut query = Queries::default();
             while let Some(&(group, at)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if self.stop.load(Ordering::Relaxed) {
                     return Err(RunError::Interrupted);
+                }
+                if crew.has_failed() {
+                    return Ok(());
                 }
                 let asked = &questions[group.places[at]];
                 self.ask(&mut walks, group.side, rows, asked, &mut query);
