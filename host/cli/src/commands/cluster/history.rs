@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Configuration of the run.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Only this epoch, from 1.
+    /// Only this epoch, counted from 1: `epoch_number` in JSON, where `epoch` counts from 0 as in `metrics.jsonl`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     epoch: Option<u32>,
     /// Print the buckets of one pass as JSON, as the order `from_file` reads them; the last complete pass without
@@ -48,6 +48,8 @@ pub(crate) struct Args {
 struct Trained<'a> {
     #[serde(flatten)]
     pass: PassId,
+    /// The epoch of `pass`, counted from 1 as `--epoch` and all that is shown to people count.
+    epoch_number: u32,
     bucket: Bucket,
     #[serde(skip_serializing_if = "Option::is_none")]
     trainer: Option<&'a str>,
@@ -62,9 +64,8 @@ struct Trained<'a> {
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let lines = metrics::read(&Path::new(&config.checkpoint_path).join("metrics.jsonl"))?;
-    let wanted = |pass: PassId| args.epoch.is_none_or(|epoch| pass.epoch + 1 == epoch);
-    let trained: Vec<Trained<'_>> = lines.iter().filter_map(trained).collect();
-    let trained: Vec<_> = trained.into_iter().filter(|row| wanted(row.pass)).collect();
+    let wanted = |row: &Trained<'_>| args.epoch.is_none_or(|epoch| row.epoch_number == epoch);
+    let trained: Vec<_> = lines.iter().filter_map(trained).filter(wanted).collect();
     if trained.is_empty() {
         let what = format!("{} tells of no such bucket", config.checkpoint_path);
         return Err(Failure::message(FailureKind::Checkpoint, what)
@@ -81,12 +82,12 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     table.set_header(["epoch", "pass", "bucket", "trainer", "edges", "seconds"]);
     for row in &trained {
         let PassId {
-            epoch,
             edge_set,
             edge_chunk,
+            ..
         } = row.pass;
         table.add_row([
-            (epoch + 1).to_string(),
+            row.epoch_number.to_string(),
             format!("{}.{}", edge_set + 1, edge_chunk + 1),
             row.bucket.to_string(),
             escaped(row.trainer.unwrap_or("-"), NAME),
@@ -112,6 +113,7 @@ fn trained(line: &Line) -> Option<Trained<'_>> {
             ..
         } => Some(Trained {
             pass: *pass,
+            epoch_number: pass.epoch + 1,
             bucket: *bucket,
             trainer: line.trainer.as_deref(),
             edges: stats.count,
