@@ -142,7 +142,7 @@ pub struct Config {
     #[schemars(range(min = 0), extend("x-rule" = "needs `dynamic_relations`, the comparator `dot` without `bias`, and an operator that works number by number; not on a GPU"))]
     pub relation_prediction: f32,
 
-    /// Epochs to train in all; raise it later to go on.
+    /// Epochs to train in all; raise it later to go on. 0 leaves the initial model, to compare others with.
     #[serde(default = "default::num_epochs")]
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub num_epochs: u32,

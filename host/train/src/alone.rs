@@ -112,7 +112,11 @@ impl Alone<'_> {
 
     fn finished(&mut self) -> Result<Outcome, RunError> {
         self.announce_early_end();
-        let version = self.finish_commit()?;
+        let mut version = self.finish_commit()?;
+        if version == 0 {
+            // Nothing was to be trained: the initial model is a model as well, one to compare with.
+            version = self.commit()?;
+        }
         let (edges, io) = self.totals;
         let stages = self.machine.stages();
         self.machine.emit(Event::RunFinished {
