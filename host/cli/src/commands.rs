@@ -6,6 +6,7 @@ pub(crate) mod cluster;
 pub(crate) mod combine;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod describe;
 pub(crate) mod eval;
 pub(crate) mod export;
 pub(crate) mod generate;
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Export(export::Args),
     Combine(combine::Args),
     Check(check::Args),
+    Describe(describe::Args),
     #[command(subcommand)]
     Config(config::Command),
     #[command(subcommand)]
@@ -73,6 +75,7 @@ pub(crate) fn run(command: Command, tree: clap::Command, terminal: Terminal) -> 
         Command::Export(args) => export::run(&args, terminal),
         Command::Combine(args) => combine::run(&args, terminal),
         Command::Check(args) => check::run(&args, terminal),
+        Command::Describe(args) => describe::run(&args, terminal),
         Command::Config(command) => config::run(&command),
         Command::Plugin(command) => plugin::run(&command, terminal),
         Command::Report(args) => report::run(&args, terminal),

@@ -1,5 +1,6 @@
 //! What several commands have to say about a model beside their results.
 
+use pbg_store::describe::Unseen;
 use pbg_train::trained::Missing;
 use pbg_train::{AllInstead, Approach, Resolved, Width};
 
@@ -18,6 +19,25 @@ pub(crate) fn missing(missing: &Missing, resolved: &Resolved, terminal: Terminal
         gained(missing.rows.iter(), missing.relations),
         config.dataset,
     ));
+}
+
+/// Edges with something that no trained edge has, as in "11 edges have entities or relations that no trained edge has
+/// (10 entities, 1 relation)".
+pub(crate) fn unseen(unseen: &Unseen) -> String {
+    let have = if unseen.edges == 1 { "has" } else { "have" };
+    let counts = [
+        (unseen.entities, "entity", "entities"),
+        (unseen.relations, "relation", "relations"),
+    ];
+    let named = counts.iter().filter(|(count, ..)| *count > 0);
+    let parts: Vec<String> = named
+        .map(|(count, one, more)| format!("{count} {}", if *count == 1 { one } else { more }))
+        .collect();
+    format!(
+        "{} {have} entities or relations that no trained edge has ({})",
+        format::plural(unseen.edges, "edge"),
+        parts.join(", ")
+    )
 }
 
 /// What was said of answers that an index was asked for.

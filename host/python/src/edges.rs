@@ -223,6 +223,7 @@ fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportO
         dictionary: given.dictionary,
         fresh: given.fresh,
         features: given.features,
+        trained: config.edge_sets.clone(),
     })
 }
 
@@ -258,6 +259,9 @@ fn shown(progress: ImportProgress) -> (String, u64, u64) {
             total_edges,
         } => (format!("numbering edges of {set}"), edges, total_edges),
         ImportProgress::Assigning { entities } => ("placing entities".to_owned(), 0, entities),
+        ImportProgress::Counting { edges, total_edges } => {
+            ("counting".to_owned(), edges, total_edges)
+        }
         ImportProgress::Writing {
             set,
             edges,

@@ -6,6 +6,7 @@
 
 mod combine;
 mod config;
+mod describe;
 mod edges;
 mod errors;
 mod events;
@@ -43,6 +44,7 @@ pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(front::compile_for_parent, module)?)?;
     module.add_function(wrap_pyfunction!(edges::import_edges, module)?)?;
     module.add_function(wrap_pyfunction!(edges::column_roles, module)?)?;
+    module.add_function(wrap_pyfunction!(describe::describe, module)?)?;
     module.add_function(wrap_pyfunction!(combine::combine, module)?)?;
     module.add_function(wrap_pyfunction!(orders::compare_orders, module)?)?;
     module.add_function(wrap_pyfunction!(orders::plan_order, module)?)?;

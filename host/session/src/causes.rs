@@ -61,6 +61,7 @@ impl From<ImportError> for Failure {
             } if !cause.is_damage() => FailureKind::Io,
             ImportError::Dictionary(_)
             | ImportError::Previous { .. }
+            | ImportError::Edges(_)
             | ImportError::Line { .. }
             | ImportError::Input { .. }
             | ImportError::TooMany { .. }

@@ -142,6 +142,18 @@ impl Dataset {
         })
     }
 
+    /// A dataset in `folder` that has all its files but the manifest.
+    pub(crate) fn being_made(folder: &Path, manifest: &Manifest) -> Result<Self, DatasetError> {
+        let relations = relations::read(folder, manifest)?;
+        Ok(Self {
+            path: folder.to_owned(),
+            manifest: manifest.clone(),
+            identity: String::new(),
+            relation_names: relations.iter().map(|r| r.name.clone()).collect(),
+            relations,
+        })
+    }
+
     /// Whether the folder looks like a dataset, whole or not.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {

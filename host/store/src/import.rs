@@ -22,6 +22,7 @@ mod block;
 mod bucketize;
 mod cast;
 pub mod columns;
+mod counting;
 mod csv;
 mod detect;
 mod error;
@@ -87,6 +88,8 @@ pub struct ImportOptions {
     pub fresh: bool,
     /// Files with the features of the entities of featurized types.
     pub features: Vec<(String, PathBuf)>,
+    /// The edge sets that will be trained: what others have besides is counted.
+    pub trained: Vec<String>,
 }
 
 /// Where an import keeps the names of entities while it numbers them. The dataset is the same.
@@ -153,6 +156,13 @@ pub enum ImportProgress {
     Assigning {
         /// Entities of all types.
         entities: u64,
+    },
+    /// What held-out edges have that no trained edge has is counted.
+    Counting {
+        /// Edges looked at so far.
+        edges: u64,
+        /// All edges.
+        total_edges: u64,
     },
     /// The edges of a set are sorted by bucket and written.
     Writing {
@@ -245,7 +255,8 @@ fn run_with(
     memory.check_names(&types)?;
 
     let (edges, numbered) = job.read(progress)?;
-    let (manifest, report) = job.write(edges, numbered.as_ref(), progress)?;
+    let (manifest, mut report) = job.write(edges, numbered.as_ref(), progress)?;
+    counting::count(&job, &manifest, &mut report, progress)?;
     target::complete(staging, target, &manifest)?;
     Ok(ImportReport {
         path: target.clone(),

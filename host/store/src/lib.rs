@@ -9,6 +9,7 @@
 pub mod blocks;
 pub mod checkpoint;
 pub mod dataset;
+pub mod describe;
 pub mod export;
 pub mod files;
 pub mod generate;

@@ -15,6 +15,7 @@ use pbg_kernels::spec::SpecError;
 use pbg_kernels::step::{StepError, WorkerError};
 use pbg_store::checkpoint::CheckpointError;
 use pbg_store::dataset::{DatasetError, ReadError};
+use pbg_store::describe::DescribeError;
 use pbg_store::index::IndexError;
 
 use crate::member::ClusterError;
@@ -69,6 +70,9 @@ pub enum RunError {
     /// Edges cannot be read.
     #[error(transparent)]
     Edges(#[from] ReadError),
+    /// What edges have cannot be counted.
+    #[error(transparent)]
+    Describe(DescribeError),
     /// The checkpoint cannot be read or written.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
@@ -188,6 +192,17 @@ pub enum RunError {
     },
 }
 
+impl From<DescribeError> for RunError {
+    fn from(error: DescribeError) -> Self {
+        match error {
+            DescribeError::Dataset(error) => Self::Dataset(error),
+            DescribeError::Read(error) => Self::Edges(error),
+            DescribeError::Cancelled => Self::Interrupted,
+            error @ DescribeError::Memory { .. } => Self::Describe(error),
+        }
+    }
+}
+
 impl From<SettingError> for RunError {
     fn from(error: SettingError) -> Self {
         Self::Setting(Box::new(error))
@@ -230,6 +245,7 @@ impl RunError {
             Self::Thread(_)
             | Self::Device { .. }
             | Self::Memory(_)
+            | Self::Describe(_)
             | Self::Step(StepError::Memory(_)) => ErrorKind::Io,
             Self::Cluster(
                 ClusterError::NotYet { .. } | ClusterError::OneBucket | ClusterError::Beyond { .. },

@@ -12,10 +12,11 @@ use pbg_store::import::{
     OnBadLine, Separator, TextOptions,
 };
 
+use super::describe;
 use crate::failure::Result;
 use crate::options::{self, ConfigArgs};
 use crate::terminal::{self, Terminal};
-use crate::{format, interrupt, load};
+use crate::{format, interrupt, load, notes};
 
 /// Turn edge lists (TSV, CSV, Parquet) into the dataset that a configuration names.
 ///
@@ -166,6 +167,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         memory: args.memory,
         names_memory: pbg_train::memory_for_names(),
         names_in: args.names_on_disk.then_some(NamesIn::Files),
+        trained: config.edge_sets.clone(),
     };
     let display = Display::new(terminal);
     let bar = display.bar.clone();
@@ -270,6 +272,9 @@ impl Display {
                     format!("placing {} entities", format::count(*entities as f64)),
                 );
             }
+            ImportProgress::Counting { edges, total_edges } => {
+                self.step(*edges, *total_edges, "counting".to_owned());
+            }
             ImportProgress::Writing {
                 set,
                 edges,
@@ -343,6 +348,20 @@ fn print_report(out: &mut dyn Write, report: &ImportReport, time: Duration) -> i
             "  features: {} entities with features are in no edge",
             report.unused_features
         )?;
+    }
+    print_counts(out, report)
+}
+
+/// What of the edges a model cannot learn, and names that may be of the wrong type.
+fn print_counts(out: &mut dyn Write, report: &ImportReport) -> io::Result<()> {
+    for (set, unseen) in report.unseen.iter().filter(|(_, unseen)| !unseen.is_none()) {
+        writeln!(out, "  edge set {set}: {}", notes::unseen(unseen))?;
+    }
+    if let Some(line) = describe::shared_names(&report.shared_names) {
+        writeln!(out, "  {line}")?;
+    }
+    for what in &report.not_counted {
+        writeln!(out, "  not counted: {what}")?;
     }
     Ok(())
 }

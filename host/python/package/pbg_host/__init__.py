@@ -19,6 +19,7 @@ from ._build import build
 from ._check import check
 from ._combine import combine
 from ._config import Config, ConfigLike
+from ._describe import describe
 from ._edges import EdgeSource, import_edges
 from ._functions import Finding, PluginLike
 from ._metrics import metrics
@@ -78,6 +79,7 @@ __all__ = [
     "check_loss",
     "check_order",
     "combine",
+    "describe",
     "errors",
     "evaluate",
     "import_edges",

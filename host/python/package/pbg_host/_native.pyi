@@ -52,6 +52,8 @@ def import_edges(
     progress: Callable[[str, int, int], None],
 ) -> str: ...
 
+def describe(config: Config, memory: int | None, threads: int | None) -> str: ...
+
 class Training:
     def __init__(
         self,

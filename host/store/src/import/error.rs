@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::dataset::DatasetError;
+use crate::dataset::{DatasetError, ReadError};
+use crate::describe::DescribeError;
 use crate::files::FileError;
 
 /// What ended an import. The target is as it was before.
@@ -71,9 +72,26 @@ pub enum ImportError {
         /// The target.
         path: PathBuf,
     },
+    /// Edges that were just written cannot be read.
+    #[error(transparent)]
+    Edges(ReadError),
     /// The caller ended it.
     #[error("the import was stopped")]
     Cancelled,
+}
+
+impl From<DescribeError> for ImportError {
+    fn from(error: DescribeError) -> Self {
+        match error {
+            DescribeError::Dataset(error) => Self::Dictionary(error),
+            DescribeError::Read(ReadError::File(error)) => Self::File(error),
+            DescribeError::Read(error) => Self::Edges(error),
+            DescribeError::Memory { .. } => Self::Memory {
+                what: error.to_string(),
+            },
+            DescribeError::Cancelled => Self::Cancelled,
+        }
+    }
 }
 
 impl ImportError {

@@ -1,10 +1,12 @@
 //! What an import made: edges and entities, kept and left out.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::json;
 
 use super::ImportError;
+use crate::describe::{SharedNames, Unseen};
 
 /// What an import made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,12 @@ pub struct ImportReport {
     pub dropped_relations: u64,
     /// Entities of a features file that are in no edge.
     pub unused_features: u64,
+    /// What edge sets that are not trained have that no trained edge has, by name; none where nothing is trained.
+    pub unseen: BTreeMap<String, Unseen>,
+    /// Names that several entity types have.
+    pub shared_names: SharedNames,
+    /// What was not counted, and why.
+    pub not_counted: Vec<String>,
 }
 
 impl ImportReport {
@@ -50,6 +58,9 @@ impl ImportReport {
             "relations": self.relations,
             "dropped_relations": self.dropped_relations,
             "unused_features": self.unused_features,
+            "unseen": self.unseen,
+            "shared_names": self.shared_names,
+            "not_counted": self.not_counted,
         })
     }
 }

@@ -1,0 +1,156 @@
+//! `pbg-host describe`.
+
+mod tables;
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use pbg_store::dataset::Dataset;
+use pbg_store::describe::{DescribeOptions, Description, SharedNames};
+
+use crate::failure::Result;
+use crate::options::{self, ConfigArgs};
+use crate::terminal::{self, Terminal};
+use crate::{format, load};
+
+/// Describe a dataset: edges, entities, relations, degrees, repeated edges, and what held-out edges give away.
+///
+/// Counts for every edge set its edges, entities and relations, the edges that it has twice, and those from an entity
+/// to itself. Compares the sets with each other: edges that two of them have, and edges that are the other way round in
+/// a trained set, so that a model only has to remember them. Counts what held-out edges have that no trained edge has:
+/// a model can learn nothing about it. Shows how many edges entities have, how many connected parts there are, and
+/// names that several entity types have.
+///
+/// Graphs may be larger than memory: edges are sorted in as many rounds as need be, and what does not fit is named.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host describe
+  pbg-host describe pbg.toml --relations 50
+  pbg-host describe pbg.toml --memory 2G
+  pbg-host describe pbg.toml --json")]
+pub(crate) struct Args {
+    /// Which configuration: it names the dataset, and `edge_sets` are the sets that are trained.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Show this many relations, those of the most edges first. JSON has all.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    relations: u32,
+    /// Memory that counting may take, as in `512M` or `2G` [default: three quarters of what is free].
+    #[arg(long, value_name = "SIZE", value_parser = options::bytes)]
+    memory: Option<u64>,
+    /// Threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Describes.
+///
+/// # Errors
+/// When there is no dataset, it is damaged, or there is less memory than the least takes.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let config = load::config(&args.config, terminal)?;
+    let dataset = Dataset::open(Path::new(&config.dataset)).map_err(pbg_train::RunError::from)?;
+    let options = DescribeOptions {
+        trained: config.edge_sets.clone(),
+        threads: args.threads.map(|n| n as usize),
+        memory: args.memory.or_else(pbg_train::memory_for_names),
+    };
+    let bar = progress_bar(terminal);
+    let described = dataset.describe(&options, &mut |edges| {
+        bar.inc(edges);
+        bar.tick();
+        ControlFlow::Continue(())
+    });
+    bar.finish_and_clear();
+    let description = described.map_err(pbg_train::RunError::from)?;
+    let lacking: Vec<&String> = config.edge_sets.iter().collect();
+    let lacking = lacking
+        .into_iter()
+        .filter(|name| !description.trained.contains(name));
+    for name in lacking {
+        terminal.warn(format_args!(
+            "{} has no edge set {name}, which the configuration trains",
+            config.dataset
+        ));
+    }
+    match args.json {
+        true => terminal::print_json(&description),
+        false => terminal::print(|out| print(out, &description, args.relations as usize)),
+    }
+}
+
+/// A count of edges on a terminal, nothing otherwise.
+fn progress_bar(terminal: Terminal) -> ProgressBar {
+    if !terminal.interactive {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{human_pos} edges read, {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn print(out: &mut dyn Write, description: &Description, relations: usize) -> io::Result<()> {
+    let trained = match &description.trained[..] {
+        [] => "no edge set".to_owned(),
+        names => names.join(", "),
+    };
+    writeln!(out, "{}, trained: {trained}", description.dataset.display())?;
+    writeln!(out, "\n{}", tables::edge_sets(description))?;
+    if let Some(table) = tables::held_out(description) {
+        writeln!(out, "\n{table}")?;
+    }
+    writeln!(out, "\n{}", tables::entity_types(description))?;
+    if let Some(table) = tables::relations(description, relations) {
+        writeln!(out, "\n{table}")?;
+    }
+    writeln!(out)?;
+    if let Some(components) = &description.components {
+        let largest = components.largest as f64 / components.entities.max(1) as f64;
+        writeln!(
+            out,
+            "components of the trained edges: {}, the largest with {} of {} entities ({:.1} %)",
+            components.count,
+            components.largest,
+            components.entities,
+            100.0 * largest
+        )?;
+    }
+    if let Some(line) = shared_names(&description.shared_names) {
+        writeln!(out, "{line}")?;
+    }
+    for what in &description.not_counted {
+        writeln!(out, "not counted: {what}")?;
+    }
+    Ok(())
+}
+
+/// Names that several entity types have, as one line; none if there is no such name.
+pub(super) fn shared_names(shared: &SharedNames) -> Option<String> {
+    let types = |types: &[String]| match types {
+        [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => types.join(", "),
+    };
+    let example = |example: &pbg_store::describe::SharedName| {
+        format!("`{}` is in {}", example.name, types(&example.types))
+    };
+    let examples: Vec<String> = shared.examples.iter().map(example).collect();
+    let more = match shared.count > shared.examples.len() as u64 {
+        true => ", ...",
+        false => "",
+    };
+    (shared.count > 0).then(|| {
+        format!(
+            "{} in several entity types: {}{more}",
+            format::plural(shared.count, "name"),
+            examples.join(", ")
+        )
+    })
+}

@@ -1,0 +1,147 @@
+//! The tables of a description.
+
+use std::collections::BTreeMap;
+
+use comfy_table::{CellAlignment, Table, presets};
+use pbg_store::describe::{Description, SetDescription};
+
+/// Edges, entities and relations of each edge set.
+pub(super) fn edge_sets(description: &Description) -> String {
+    let header = [
+        "edge set",
+        "edges",
+        "duplicates",
+        "loops",
+        "entities",
+        "relations",
+        "weights",
+    ];
+    let rows = description.edge_sets.iter().map(|set| {
+        vec![
+            set.name.clone(),
+            set.edges.to_string(),
+            set.duplicates.to_string(),
+            set.loops.to_string(),
+            set.entities.to_string(),
+            set.relations.to_string(),
+            if set.weights { "yes" } else { "no" }.to_owned(),
+        ]
+    });
+    shown(&header, rows)
+}
+
+/// What each edge set that is not trained shares with the trained ones, and what it has besides; none where all sets are
+/// trained.
+pub(super) fn held_out(description: &Description) -> Option<String> {
+    let header = [
+        "held out",
+        "also trained",
+        "trained reversed",
+        "unseen edges",
+        "unseen entities",
+        "unseen relations",
+    ];
+    let mut rows = description.edge_sets.iter().filter_map(|set| {
+        let unseen = set.unseen.as_ref()?;
+        let of_trained = |counts: &BTreeMap<String, u64>| {
+            let counts = description
+                .trained
+                .iter()
+                .map(|name| counts.get(name).copied());
+            counts.map(Option::unwrap_or_default).max().unwrap_or(0)
+        };
+        Some(vec![
+            set.name.clone(),
+            share(of_trained(&set.also_in), set),
+            share(of_trained(&set.reversed_in), set),
+            share(unseen.edges, set),
+            unseen.entities.to_string(),
+            unseen.relations.to_string(),
+        ])
+    });
+    let first = rows.next()?;
+    Some(shown(&header, std::iter::once(first).chain(rows)))
+}
+
+/// Entities of each type, and how many trained edges they have.
+pub(super) fn entity_types(description: &Description) -> String {
+    let header = [
+        "entity type",
+        "entities",
+        "partitions",
+        "without edge",
+        "mean degree",
+        "median",
+        "90 %",
+        "99 %",
+        "most",
+    ];
+    let rows = description.entity_types.iter().map(|of_type| {
+        let mut row = vec![
+            of_type.name.clone(),
+            of_type.entities.to_string(),
+            of_type.partitions.to_string(),
+        ];
+        match &of_type.degrees {
+            Some(degrees) => row.extend([
+                degrees.none.to_string(),
+                format!("{:.2}", degrees.mean),
+                degrees.median.to_string(),
+                degrees.p90.to_string(),
+                degrees.p99.to_string(),
+                degrees.max.to_string(),
+            ]),
+            None => row.extend(std::iter::repeat_n("-".to_owned(), 6)),
+        }
+        row
+    });
+    shown(&header, rows)
+}
+
+/// The first `most` relations, with their edges in each set; none where none are wanted.
+pub(super) fn relations(description: &Description, most: usize) -> Option<String> {
+    let mut header = vec!["relation", "left", "right"];
+    header.extend(description.edge_sets.iter().map(|set| set.name.as_str()));
+    let all = &description.relations;
+    let rows = all.iter().take(most).map(|relation| {
+        let edges = description.edge_sets.iter().map(|set| {
+            let edges = relation.edges.get(&set.name);
+            edges.copied().unwrap_or_default().to_string()
+        });
+        let names = [&relation.name, &relation.lhs, &relation.rhs];
+        names.into_iter().cloned().chain(edges).collect()
+    });
+    let table = shown(&header, rows);
+    let left = all.len().saturating_sub(most);
+    (most > 0 && !all.is_empty()).then(|| match left {
+        0 => table,
+        _ => format!("{table}\n({left} more: `--relations N` shows more of them)"),
+    })
+}
+
+/// A count of edges of `set`, with what share of it they are.
+fn share(edges: u64, set: &SetDescription) -> String {
+    match edges {
+        0 => "0".to_owned(),
+        _ => format!(
+            "{edges} ({:.1} %)",
+            100.0 * edges as f64 / set.edges.max(1) as f64
+        ),
+    }
+}
+
+/// A table whose first column is text and whose others are numbers, or names where the header says so.
+fn shown(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(header);
+    rows.for_each(|row| {
+        table.add_row(row);
+    });
+    for (name, column) in header.iter().zip(table.column_iter_mut()).skip(1) {
+        if !matches!(*name, "left" | "right") {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt()
+}

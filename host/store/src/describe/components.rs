@@ -1,0 +1,113 @@
+//! Parts of the graph that no trained edge connects, whatever the direction of edges.
+
+use pbg_core::graph::Edges;
+use serde::Serialize;
+
+use super::numbering::{Ends, Numbering};
+use super::reading::{self, Step};
+use super::{DescribeError, present};
+use crate::dataset::Dataset;
+
+/// The connected parts of the trained edges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Components {
+    /// How many parts have an edge.
+    pub count: u64,
+    /// Entities of the largest one.
+    pub largest: u64,
+    /// Entities of all of them.
+    pub entities: u64,
+}
+
+/// More entities than this cannot be numbered by a forest.
+pub(super) const MOST: u64 = 1 << 31;
+
+/// Returns what counting takes, besides the edges that are being read.
+pub(super) fn bytes(numbering: &Numbering) -> u64 {
+    numbering.total() * size_of::<u32>() as u64
+}
+
+/// Counts the connected parts of the edges of `trained`.
+pub(super) fn count(
+    (dataset, numbering): (&Dataset, &Numbering),
+    trained: &[String],
+    step: &mut Step<'_>,
+) -> Result<Components, DescribeError> {
+    let mut forest = Forest::new(numbering.total());
+    let mut edges = Edges::default();
+    for name in present(dataset, trained) {
+        let set = dataset.edge_set(name)?;
+        let buckets = reading::all_buckets(set.grid());
+        reading::each_part(&set, buckets, &mut edges, |bucket, edges| {
+            for Ends { lhs, rhs, .. } in numbering.of_bucket(bucket).all(edges) {
+                forest.join(lhs as u32, rhs as u32);
+            }
+            reading::tell(step, edges.len() as u64)
+        })?;
+    }
+    Ok(forest.components())
+}
+
+/// Entities as trees, each with its parent; roots have the size of their tree.
+struct Forest {
+    /// A parent, or with the highest bit the number of entities of the tree of which this is the root, 0 for an entity
+    /// without an edge.
+    parents: Vec<u32>,
+}
+
+/// Marks a root.
+const ROOT: u32 = 1 << 31;
+
+impl Forest {
+    fn new(entities: u64) -> Self {
+        Self {
+            parents: vec![ROOT; entities as usize],
+        }
+    }
+
+    /// The root of the tree of `at`; halves the way to it.
+    fn root(&mut self, mut at: u32) -> u32 {
+        loop {
+            let parent = self.parents[at as usize];
+            if parent & ROOT != 0 {
+                return at;
+            }
+            let above = self.parents[parent as usize];
+            if above & ROOT != 0 {
+                return parent;
+            }
+            self.parents[at as usize] = above;
+            at = above;
+        }
+    }
+
+    /// Entities of the tree with this root; one that has had no edge has itself.
+    fn size(&self, root: u32) -> u32 {
+        (self.parents[root as usize] & !ROOT).max(1)
+    }
+
+    fn join(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.root(a), self.root(b));
+        let (small, large) = match self.size(a) <= self.size(b) {
+            true => (a, b),
+            false => (b, a),
+        };
+        let size = match a == b {
+            true => self.size(a),
+            false => self.size(a) + self.size(b),
+        };
+        self.parents[small as usize] = large;
+        self.parents[large as usize] = ROOT | size;
+    }
+
+    fn components(&self) -> Components {
+        let roots = self.parents.iter().filter(|&&parent| parent & ROOT != 0);
+        let sizes = roots.map(|&root| u64::from(root & !ROOT));
+        let sizes = sizes.filter(|&size| size > 0);
+        sizes.fold(Components::default(), |sum, size| Components {
+            count: sum.count + 1,
+            largest: sum.largest.max(size),
+            entities: sum.entities + size,
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! One number for every entity of a dataset, whatever its type and partition.
+
+use pbg_core::graph::{Bucket, Edges};
+
+use crate::dataset::Dataset;
+
+/// Numbers all entities: type after type in the order of their names, partition after partition.
+#[derive(Debug)]
+pub(super) struct Numbering {
+    /// First number of each partition of each type.
+    starts: Vec<Vec<u64>>,
+    /// Entities of all types.
+    total: u64,
+    /// Indices of the entity types of both sides, by relation.
+    sides: Vec<(usize, usize)>,
+}
+
+/// The entities and the relation of an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) lhs: u64,
+    pub(super) rel: u32,
+    pub(super) rhs: u64,
+}
+
+impl Numbering {
+    pub(super) fn new(dataset: &Dataset) -> Self {
+        let entities = &dataset.manifest().entities;
+        let mut total = 0;
+        let mut start = |&count: &u32| {
+            let start = total;
+            total += u64::from(count);
+            start
+        };
+        let starts = entities
+            .values()
+            .map(|info| info.counts.iter().map(&mut start).collect())
+            .collect();
+        // The dataset has verified that there are the types that its relations name.
+        let index = |name: &String| entities.keys().position(|known| known == name);
+        let sides = dataset
+            .relations()
+            .iter()
+            .map(|r| (index(&r.lhs).unwrap_or(0), index(&r.rhs).unwrap_or(0)))
+            .collect();
+        Self {
+            starts,
+            total,
+            sides,
+        }
+    }
+
+    /// Entities of all types.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Number of relations.
+    pub(super) fn relations(&self) -> u64 {
+        self.sides.len() as u64
+    }
+
+    /// The first number of a type, by its index.
+    pub(super) fn first(&self, type_index: usize) -> u64 {
+        self.starts[type_index].first().copied().unwrap_or(0)
+    }
+
+    /// The ends of one edge of `bucket` that was read.
+    pub(super) fn ends(&self, bucket: Bucket, (lhs, rel, rhs): (u32, u32, u32)) -> Ends {
+        let (left, right) = self.sides[rel as usize];
+        let start = |of_type: usize, partition: u32| {
+            let start = self.starts[of_type].get(partition as usize);
+            start.copied().unwrap_or_default()
+        };
+        Ends {
+            lhs: start(left, bucket.lhs) + u64::from(lhs),
+            rel,
+            rhs: start(right, bucket.rhs) + u64::from(rhs),
+        }
+    }
+
+    /// What edges of `bucket` are numbered by.
+    pub(super) fn of_bucket(&self, bucket: Bucket) -> BucketNumbers<'_> {
+        let starts = |partition: u32| {
+            let of_type = |starts: &Vec<u64>| starts.get(partition as usize).copied();
+            let starts = self.starts.iter().map(of_type);
+            starts.map(Option::unwrap_or_default).collect()
+        };
+        BucketNumbers {
+            lhs: starts(bucket.lhs),
+            rhs: starts(bucket.rhs),
+            sides: &self.sides,
+        }
+    }
+}
+
+/// First numbers of the partitions of a bucket, by entity type.
+pub(super) struct BucketNumbers<'n> {
+    lhs: Vec<u64>,
+    rhs: Vec<u64>,
+    sides: &'n [(usize, usize)],
+}
+
+impl BucketNumbers<'_> {
+    /// The ends of `edges`, which were read, so their relations and offsets exist.
+    pub(super) fn all<'e>(&'e self, edges: &'e Edges) -> impl Iterator<Item = Ends> + 'e {
+        let columns = edges.lhs.iter().zip(&edges.rel).zip(&edges.rhs);
+        columns.map(|((&lhs, &rel), &rhs)| {
+            let (left, right) = self.sides[rel as usize];
+            Ends {
+                lhs: self.lhs[left] + u64::from(lhs),
+                rel,
+                rhs: self.rhs[right] + u64::from(rhs),
+            }
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! Reads the edges of a set part by part, on several threads.
+
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use pbg_core::graph::{Bucket, Edges};
+
+use super::DescribeError;
+use crate::dataset::write::BATCH_ROWS;
+use crate::dataset::{Dataset, EdgeSet};
+
+/// Bytes that a thread takes for the part that it reads, as it lies in the file and as columns.
+pub(super) const BYTES_PER_THREAD: u64 = 2 * BATCH_ROWS as u64 * 16;
+/// The same for the edges of `dataset`.
+pub(super) fn bytes_per_thread(dataset: &Dataset) -> u64 {
+    let sets = dataset.manifest().edge_sets.values();
+    let rows = sets.flat_map(|set| set.batches.iter().map(|batch| batch.rows));
+    2 * rows.max().unwrap_or(0) * 16
+}
+
+/// More threads would wait for memory.
+const MOST_THREADS: usize = 8;
+
+/// Threads that read, as many as a quarter of `memory` allows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Threads(usize);
+
+impl Threads {
+    pub(super) fn new(wanted: Option<usize>, memory: u64) -> Self {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let affordable = (memory / 4 / BYTES_PER_THREAD) as usize;
+        let threads = wanted.unwrap_or_else(cores).min(MOST_THREADS);
+        Self(threads.min(affordable).max(1))
+    }
+
+    pub(super) const fn count(self) -> usize {
+        self.0
+    }
+}
+
+/// Is called on the calling thread with the edges that were read since the last call, and may end the work.
+pub type Step<'s> = dyn FnMut(u64) -> ControlFlow<()> + 's;
+
+/// Calls `with` for all edges of `set`, part by part in no particular order.
+pub(super) fn for_each_part(
+    set: &EdgeSet,
+    threads: Threads,
+    step: &mut Step<'_>,
+    with: impl Fn(Bucket, &Edges) + Sync,
+) -> Result<(), DescribeError> {
+    let read = |edges: &mut Edges, (bucket, rows): &(Bucket, Range<u64>)| {
+        set.read_into(*bucket, rows.clone(), edges)?;
+        with(*bucket, edges);
+        Ok(edges.len() as u64)
+    };
+    share_out(&parts(set, all_buckets(set.grid())), threads, step, read)
+}
+
+/// Calls `with` for all edges of `set`, part by part in stored order.
+pub(super) fn each_part(
+    set: &EdgeSet,
+    buckets: impl Iterator<Item = Bucket>,
+    edges: &mut Edges,
+    mut with: impl FnMut(Bucket, &Edges) -> Result<(), DescribeError>,
+) -> Result<(), DescribeError> {
+    for (bucket, rows) in parts(set, buckets) {
+        set.read_into(bucket, rows, edges)?;
+        with(bucket, edges)?;
+    }
+    Ok(())
+}
+
+/// Has `work` do every task, on several threads, each with a state of its own. It says how many edges it has read.
+pub(super) fn share_out<T: Sync, S: Default>(
+    tasks: &[T],
+    threads: Threads,
+    step: &mut Step<'_>,
+    work: impl Fn(&mut S, &T) -> Result<u64, DescribeError> + Sync,
+) -> Result<(), DescribeError> {
+    let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let ended = AtomicBool::new(false);
+    let take = |state: &mut S| -> Result<bool, DescribeError> {
+        let task = tasks.get(next.fetch_add(1, Ordering::Relaxed));
+        let Some(task) = task.filter(|_| !ended.load(Ordering::Relaxed)) else {
+            return Ok(false);
+        };
+        let done = work(state, task);
+        let done = done.inspect_err(|_| ended.store(true, Ordering::Relaxed))?;
+        read.fetch_add(done, Ordering::Relaxed);
+        Ok(true)
+    };
+    let helper = || {
+        let mut state = S::default();
+        while take(&mut state)? {}
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let helpers = threads.count().min(tasks.len()).saturating_sub(1);
+        let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(helper)).collect();
+        let mut own = Ok(());
+        let mut state = S::default();
+        while own.is_ok() {
+            own = match take(&mut state) {
+                Ok(true) => tell(step, read.swap(0, Ordering::Relaxed)),
+                Ok(false) => break,
+                Err(error) => Err(error),
+            };
+        }
+        if own.is_err() {
+            ended.store(true, Ordering::Relaxed);
+        }
+        let joined = helpers.into_iter().map(|helper| match helper.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.fold(own, Result::and)
+    })
+}
+
+/// Calls `step`.
+pub(super) fn tell(step: &mut Step<'_>, edges: u64) -> Result<(), DescribeError> {
+    match step(edges) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(DescribeError::Cancelled),
+    }
+}
+
+/// The buckets of a grid, in the order of the file.
+pub(super) fn all_buckets((lhs, rhs): (u32, u32)) -> impl Iterator<Item = Bucket> {
+    (0..lhs).flat_map(move |l| (0..rhs).map(move |r| Bucket::new(l, r)))
+}
+
+/// Buckets and rows, a record batch at a time.
+fn parts(set: &EdgeSet, buckets: impl Iterator<Item = Bucket>) -> Vec<(Bucket, Range<u64>)> {
+    let mut parts = Vec::new();
+    for bucket in buckets {
+        let len = set.bucket_len(bucket);
+        let starts = (0..len).step_by(BATCH_ROWS);
+        parts.extend(starts.map(|start| (bucket, start..len.min(start + BATCH_ROWS as u64))));
+    }
+    parts
+}

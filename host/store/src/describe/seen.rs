@@ -1,0 +1,189 @@
+//! Which entities and relations the trained edges have, and which other edges have some that they lack.
+//!
+//! A model has never been taught anything about those: how it ranks them says nothing about what it has learned.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pbg_core::graph::{Bucket, Edges};
+use serde::{Deserialize, Serialize};
+
+use super::bits::Bits;
+use super::numbering::{Ends, Numbering};
+use super::reading::{self, Step, Threads};
+use super::{DescribeError, UNLIMITED};
+use crate::dataset::{Dataset, EdgeSet};
+
+/// The entities and relations of the trained edges, one bit each.
+#[derive(Debug)]
+pub struct Seen {
+    numbering: Numbering,
+    entities: Bits,
+    relations: Bits,
+    threads: Threads,
+}
+
+/// What an edge set has that no trained edge has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unseen {
+    /// Edges with an entity or a relation that no trained edge has.
+    pub edges: u64,
+    /// Those entities, each counted once.
+    pub entities: u64,
+    /// Those relations, each counted once.
+    pub relations: u64,
+}
+
+impl Unseen {
+    /// Whether the trained edges have everything.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.edges == 0
+    }
+}
+
+impl Seen {
+    /// Returns what [`Seen::of`] takes, and [`Seen::unseen`] beside it, besides the edges that are being read.
+    #[must_use]
+    pub fn bytes(dataset: &Dataset) -> u64 {
+        let numbering = Numbering::new(dataset);
+        let relations = dataset.relations().len() as u64;
+        2 * (Bits::bytes(numbering.total()) + Bits::bytes(relations)) + feature_bytes(dataset)
+    }
+
+    /// Returns what the reading of edges takes on `threads` threads.
+    #[must_use]
+    pub fn reading_bytes(dataset: &Dataset, threads: Option<usize>) -> u64 {
+        Threads::new(threads, UNLIMITED).count() as u64 * reading::bytes_per_thread(dataset)
+    }
+
+    /// Reads the edge sets `trained`, those of them that the dataset has.
+    ///
+    /// An entity of a featurized type counts as seen where one of its features is trained with any entity.
+    ///
+    /// # Errors
+    /// When the edges cannot be read, or `step` ends it.
+    pub fn of(
+        dataset: &Dataset,
+        trained: &[String],
+        threads: Option<usize>,
+        step: &mut Step<'_>,
+    ) -> Result<Self, DescribeError> {
+        Self::with_threads(dataset, trained, Threads::new(threads, UNLIMITED), step)
+    }
+
+    pub(super) fn with_threads(
+        dataset: &Dataset,
+        trained: &[String],
+        threads: Threads,
+        step: &mut Step<'_>,
+    ) -> Result<Self, DescribeError> {
+        let numbering = Numbering::new(dataset);
+        let seen = Self {
+            entities: Bits::new(numbering.total()),
+            relations: Bits::new(dataset.relations().len() as u64),
+            numbering,
+            threads,
+        };
+        for name in super::present(dataset, trained) {
+            seen.read(&dataset.edge_set(name)?, step)?;
+        }
+        for (index, (name, info)) in dataset.manifest().entities.iter().enumerate() {
+            if info.featurized {
+                seen.add_by_features(dataset, (index, name))?;
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Adds what the edges of `set` have.
+    fn read(&self, set: &EdgeSet, step: &mut Step<'_>) -> Result<(), DescribeError> {
+        reading::for_each_part(set, self.threads, step, |bucket, edges| {
+            for Ends { lhs, rel, rhs } in self.numbering.of_bucket(bucket).all(edges) {
+                self.entities.add(lhs);
+                self.relations.add(u64::from(rel));
+                self.entities.add(rhs);
+            }
+        })
+    }
+
+    /// Adds the entities of a featurized type that share a feature with one that was seen.
+    fn add_by_features(
+        &self,
+        dataset: &Dataset,
+        (index, name): (usize, &str),
+    ) -> Result<(), DescribeError> {
+        let features = dataset.features(name)?;
+        let trained = Bits::new(features.names().len() as u64);
+        let first = self.numbering.first(index);
+        let of = |entity: u32| features.of(entity).iter().copied().map(u64::from);
+        let all = 0..features.len() as u32;
+        for entity in all.clone() {
+            if self.entities.has(first + u64::from(entity)) {
+                of(entity).for_each(|feature| trained.add(feature));
+            }
+        }
+        for entity in all {
+            if of(entity).any(|feature| trained.has(feature)) {
+                self.entities.add(first + u64::from(entity));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the trained edges have both entities and the relation of an edge of `bucket` that was read.
+    #[must_use]
+    pub fn has(&self, bucket: Bucket, edge: (u32, u32, u32)) -> bool {
+        self.has_ends(self.numbering.ends(bucket, edge))
+    }
+
+    fn has_ends(&self, Ends { lhs, rel, rhs }: Ends) -> bool {
+        self.entities.has(lhs) && self.entities.has(rhs) && self.relations.has(u64::from(rel))
+    }
+
+    /// Counts what `set` has that the trained edges have not.
+    ///
+    /// # Errors
+    /// When the edges cannot be read, or `step` ends it.
+    pub fn unseen(&self, set: &EdgeSet, step: &mut Step<'_>) -> Result<Unseen, DescribeError> {
+        let entities = Bits::new(self.numbering.total());
+        let relations = Bits::new(self.numbering.relations());
+        let count = AtomicU64::new(0);
+        let add = |bucket, edges: &Edges| {
+            let mut unseen = 0;
+            for ends in self.numbering.of_bucket(bucket).all(edges) {
+                if self.has_ends(ends) {
+                    continue;
+                }
+                unseen += 1;
+                for entity in [ends.lhs, ends.rhs] {
+                    if !self.entities.has(entity) {
+                        entities.add(entity);
+                    }
+                }
+                if !self.relations.has(u64::from(ends.rel)) {
+                    relations.add(u64::from(ends.rel));
+                }
+            }
+            count.fetch_add(unseen, Ordering::Relaxed);
+        };
+        reading::for_each_part(set, self.threads, step, add)?;
+        Ok(Unseen {
+            edges: count.into_inner(),
+            entities: entities.len(),
+            relations: relations.len(),
+        })
+    }
+}
+
+/// What the features of the largest featurized type take while they are looked at.
+fn feature_bytes(dataset: &Dataset) -> u64 {
+    let manifest = dataset.manifest();
+    let size = |file: &String| manifest.files.get(file).map_or(0, |summary| summary.size);
+    let infos = manifest.entities.values();
+    let bytes = infos.filter_map(|info| {
+        let features = info.features.as_ref()?;
+        let names = 2 * size(&features.names_file) + 64 * u64::from(features.count);
+        Some(5 * size(&features.file) + names)
+    });
+    bytes.max().unwrap_or(0)
+}

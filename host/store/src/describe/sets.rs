@@ -1,0 +1,52 @@
+//! What each edge set has: entities, relations, and edges from an entity to itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::DescribeError;
+use super::bits::Bits;
+use super::numbering::{Ends, Numbering};
+use super::reading::{self, Step, Threads};
+use crate::dataset::EdgeSet;
+
+/// The counts of an edge set.
+pub(super) struct SetCounts {
+    /// Entities that are in an edge.
+    pub(super) entities: u64,
+    /// Edges from an entity to itself.
+    pub(super) loops: u64,
+    /// Edges of each relation.
+    pub(super) relations: Vec<u64>,
+}
+
+/// Returns what counting takes, besides the edges that are being read.
+pub(super) fn bytes(numbering: &Numbering, sets: u64) -> u64 {
+    Bits::bytes(numbering.total()) + numbering.relations() * size_of::<u64>() as u64 * (sets + 1)
+}
+
+/// Counts what `set` has.
+pub(super) fn count(
+    set: &EdgeSet,
+    numbering: &Numbering,
+    threads: Threads,
+    step: &mut Step<'_>,
+) -> Result<SetCounts, DescribeError> {
+    let entities = Bits::new(numbering.total());
+    let loops = AtomicU64::new(0);
+    let relations = std::iter::repeat_with(AtomicU64::default);
+    let relations: Vec<_> = relations.take(numbering.relations() as usize).collect();
+    reading::for_each_part(set, threads, step, |bucket, edges| {
+        let mut own = 0;
+        for Ends { lhs, rel, rhs } in numbering.of_bucket(bucket).all(edges) {
+            entities.add(lhs);
+            entities.add(rhs);
+            relations[rel as usize].fetch_add(1, Ordering::Relaxed);
+            own += u64::from(lhs == rhs);
+        }
+        loops.fetch_add(own, Ordering::Relaxed);
+    })?;
+    Ok(SetCounts {
+        entities: entities.len(),
+        loops: loops.into_inner(),
+        relations: relations.into_iter().map(AtomicU64::into_inner).collect(),
+    })
+}
