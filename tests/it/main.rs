@@ -14,6 +14,7 @@ mod browser;
 mod combine;
 mod command_line;
 mod crash;
+mod describe;
 mod device;
 mod documents;
 mod first_run;

@@ -44,6 +44,7 @@ struct Evaluation {
     limit: Option<usize>,
     by: Option<String>,
     threads: Option<usize>,
+    seen: bool,
 }
 
 impl Evaluation {
@@ -64,6 +65,7 @@ impl Evaluation {
             threads: self.threads,
             limit: self.limit,
             by,
+            seen: self.seen,
         })
     }
 }

@@ -8,6 +8,7 @@ mod breakdown;
 mod count;
 mod edges;
 mod known;
+mod met;
 mod needs;
 pub mod predict;
 mod rank;
@@ -20,6 +21,7 @@ use std::ops::Range;
 use pbg_core::event::{RankStats, RankTotals};
 use pbg_core::graph::Side;
 use pbg_store::dataset::EdgeSet;
+use pbg_store::describe::Unseen;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{RunError, SettingError};
@@ -28,7 +30,8 @@ use crate::resolved::Resolved;
 use crate::trained::{Missing, Trained};
 use breakdown::{Breakdown, SumsBy};
 pub use breakdown::{By, RanksOf};
-use edges::EdgeReader;
+use edges::{Counts, EdgeReader};
+use met::Met;
 pub(crate) use needs::validation_bytes;
 use rank::Ranking;
 pub(crate) use stats::RankSums;
@@ -62,6 +65,8 @@ pub struct EvalOptions {
     pub limit: Option<usize>,
     /// Also sums ranks up by this.
     pub by: Option<By>,
+    /// Leaves out the edges with an entity or a relation that no trained edge has. Candidates stay all entities.
+    pub seen: bool,
 }
 
 /// Quality of a model on an edge set.
@@ -99,6 +104,13 @@ pub struct EvalReport {
     /// Edges of the set that were left out for it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub without_embedding: u64,
+    /// What the set has that no trained edge has; absent where the set is trained itself, or the dataset lacks what was
+    /// trained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<Unseen>,
+    /// Edges that were left out for it: none unless [`EvalOptions::seen`] asked for that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub without_trained_edge: u64,
     /// Seconds.
     pub seconds: f64,
 }
@@ -123,11 +135,14 @@ impl Resolved {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<EvalReport, RunError> {
         let model = self.model_to_rank(options)?;
+        let met = Met::of(self, options)?;
+        let view = View::of(&model).with_seen(met.required(options));
         let tables = &mut Committed::new(&model);
         let seed = self.config().seed;
-        let mut report = rank(&View::of(&model), tables, options, seed, progress)?;
+        let mut report = rank(&view, tables, options, seed, progress)?;
         report.version = model.checkpoint.version();
         report.missing = model.missing.clone();
+        report.unseen = met.unseen;
         Ok(report)
     }
 
@@ -166,7 +181,7 @@ impl<'a> Parts<'a> {
         if reader.len() == 0 {
             return Err(SettingError::NoEdges {
                 edge_set: options.edges.clone(),
-                untrained: reader.without_embedding(),
+                untrained: reader.counts().without_embedding + reader.counts().unseen,
             }
             .into());
         }
@@ -183,9 +198,9 @@ impl<'a> Parts<'a> {
         self.reader.len()
     }
 
-    /// Edges of the set that are left out, since something of them has no embedding.
-    pub(crate) fn without_embedding(&self) -> u64 {
-        self.reader.without_embedding()
+    /// How many edges of the set are ranked, a sample or not, and how many are left out.
+    pub(crate) fn counts(&self) -> Counts {
+        self.reader.counts()
     }
 
     /// What was summed up by relation or type since it was taken last.
@@ -250,7 +265,8 @@ pub(crate) fn rank(
     let mut parts = Parts::new(*view, &set, options, seed)?;
     let sums = parts.sums(tables, 0..parts.len(), progress)?;
     let mut report = report(options, &sums);
-    report.without_embedding = parts.without_embedding();
+    report.without_embedding = parts.counts().without_embedding;
+    report.without_trained_edge = parts.counts().unseen;
     report.by = parts
         .breakdown
         .map_or(Vec::new(), |by| by.report(view, !options.filter.is_empty()));
@@ -277,6 +293,8 @@ fn report(options: &EvalOptions, [lhs, rhs]: &[RankSums; 2]) -> EvalReport {
         by: Vec::new(),
         missing: Missing::default(),
         without_embedding: 0,
+        unseen: None,
+        without_trained_edge: 0,
         seconds: 0.0,
     }
 }

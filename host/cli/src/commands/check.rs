@@ -2,6 +2,7 @@
 
 mod time;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use pbg_core::batch_graph::pipeline::Device;
@@ -10,6 +11,7 @@ use pbg_core::plan::PlanCost;
 use pbg_core::strategy::BucketOrder;
 use pbg_lab::bound;
 use pbg_lab::rounds::{self, Rounds};
+use pbg_store::describe::Unseen;
 use pbg_train::{CheckReport, Resolved};
 use serde::Serialize;
 
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
     let needs = resolved.check(Some(&filled.strategies.loss))?;
-    resolved.verify()?;
+    let unseen = resolved.verify()?;
     let next = resolved.verify_checkpoint(&filled.strategies, args.allow.allowed())?;
     let mut order = filled.strategies.order;
     let plan = resolved.first_plan(order.as_mut());
@@ -106,11 +108,18 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             false => None,
         },
         needs,
+        unseen,
     };
     if args.json {
         terminal::print_json(&report)?;
     } else {
         terminal::print(|out| print_report(out, &report))?;
+    }
+    for (set, unseen) in report.unseen.iter().filter(|(_, unseen)| !unseen.is_none()) {
+        let what = notes::unseen(unseen);
+        terminal.warn(format_args!(
+            "edge set {set}: {what}; `eval --seen` ranks without them"
+        ));
     }
     resolved
         .advice()
@@ -136,6 +145,9 @@ struct Report {
     needs: CheckReport,
     order: String,
     plan: PlanCost,
+    /// What edge sets that are not trained have that no trained edge has.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unseen: BTreeMap<String, Unseen>,
     #[serde(skip_serializing_if = "Option::is_none")]
     together: Option<Rounds>,
     #[serde(skip_serializing_if = "Option::is_none")]

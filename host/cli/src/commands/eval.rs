@@ -30,6 +30,7 @@ Examples:
   pbg-host eval pbg.toml --edges test --filter train,valid,test
   pbg-host eval pbg.toml --edges test --candidates 10000
   pbg-host eval pbg.toml --edges test --filter train,valid,test --by relation
+  pbg-host eval pbg.toml --edges test --filter train,valid,test --seen
   pbg-host eval --checkpoint model --edges test
   pbg-host eval pbg.toml --edges test --machines 4
   pbg-host eval pbg.toml --edges test --filter train,valid,test --check
@@ -54,6 +55,10 @@ pub(crate) struct Args {
     /// Also show the ranks of each relation, or of each type of entity that is ranked.
     #[arg(long, value_name = "relation|entity-type")]
     by: Option<ByArg>,
+    /// Leave out the edges with an entity or a relation that no trained edge has: the model has learned nothing about
+    /// those. Candidates stay all entities.
+    #[arg(long)]
+    seen: bool,
     /// Rank together with other processes: the same command in so many terminals, or on machines that see the
     /// checkpoint. Each ranks a part of the edges, and all show the same.
     #[arg(long, value_name = "N", conflicts_with = "check", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -91,6 +96,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         threads: args.threads.map(|n| n as usize),
         limit: args.limit.map(|n| n as usize),
         by: args.by.map(Into::into),
+        seen: args.seen,
     };
     if args.check {
         return check(&resolved, &options, args.json, terminal);
@@ -117,9 +123,25 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             report.edges
         ));
     }
+    warn_of_unseen(args, &report, terminal);
     match args.json {
         true => terminal::print_json(&report),
         false => print(args, &report, terminal),
+    }
+}
+
+/// Says how many edges have something that no trained edge has, and what was done about them.
+fn warn_of_unseen(args: &Args, report: &EvalReport, terminal: Terminal) {
+    let Some(unseen) = report.unseen.filter(|unseen| !unseen.is_none()) else {
+        return;
+    };
+    let what = notes::unseen(&unseen);
+    let edges = &report.edges;
+    match args.seen {
+        true => terminal.warn(format_args!("edge set {edges}: {what}; they are left out")),
+        false => terminal.warn(format_args!(
+            "edge set {edges}: {what}, so the model has learned nothing about them; `--seen` ranks without them"
+        )),
     }
 }
 

@@ -257,11 +257,13 @@ class Model:
         limit: int | None = None,
         by: Literal["relation", "entity_type"] | None = None,
         threads: int | None = None,
+        seen: bool = False,
     ) -> dict[str, Any]:
         """How well the edges of a set are ranked, each side among all entities or a sample of `candidates`: the report
         that `pbg-host eval --json` prints. `report["raw"]` and, without the other true edges of the sets `filter`, by
         default of all, `report["filtered"]` have `mrr`, `hits_at_1`, `hits_at_10`, `mean_rank`, `auc` and so on; with
-        `filter=[]` there is no `"filtered"`. `by` adds the ranks of each relation or entity type."""
+        `filter=[]` there is no `"filtered"`. `by` adds the ranks of each relation or entity type. `report["unseen"]`
+        counts the edges with an entity or a relation that no trained edge has; with `seen` they are left out."""
         if not isinstance(edges, str):
             raise UsageError(
                 f"evaluate: the name of an edge set is wanted, such as 'test', not {_shortened(edges)}",
@@ -277,6 +279,7 @@ class Model:
             "limit": whole_or_none("limit", limit),
             "by": by,
             "threads": whole_or_none("threads", threads),
+            "seen": bool(seen),
         }
         report: dict[str, Any] = json.loads(self._native.evaluate(as_json(options)))
         return report

@@ -62,6 +62,7 @@ impl Alone<'_> {
             blueprint: self.machine.blueprint(),
             params: &self.machine.params,
             grown: None,
+            seen: None,
         };
         let options = options(self.machine.resolved, edges);
         let tables = &mut Live::new(&self.machine.line.buffer);
@@ -127,5 +128,6 @@ pub(crate) fn options(resolved: &Resolved, edges: &str) -> EvalOptions {
         threads: Some(resolved.settings().workers),
         limit: rules.limit.map(|limit| limit as usize),
         by: None,
+        seen: false,
     }
 }

@@ -1,17 +1,25 @@
 //! Whether dataset and checkpoint are whole and fit, and what the first pass will cost.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
 use pbg_store::checkpoint::{CheckpointError, PartitionData};
+use pbg_store::describe::{Seen, Unseen};
 
 use super::READ_ROWS;
 use crate::error::RunError;
 use crate::identity::{Allowed, Purpose, admit};
+use crate::memory;
 use crate::resolved::Resolved;
 use crate::run::Strategies;
 use crate::tables::Initial;
 use crate::trained::Missing;
+
+/// A check takes little beside what it checks.
+const ONE_THREAD: Option<usize> = Some(1);
 
 /// What training would do first with the checkpoint that is there.
 #[derive(Clone, Debug, Default)]
@@ -24,16 +32,42 @@ pub struct Verified {
 
 impl Resolved {
     /// Reads every file of the dataset, those included that training leaves alone, and compares it
-    /// with its checksum.
+    /// with its checksum. Returns by name what the edge sets that are not trained have that no trained edge has.
     ///
     /// # Errors
     /// The first file that is missing or damaged.
-    pub fn verify(&self) -> Result<(), RunError> {
+    pub fn verify(&self) -> Result<BTreeMap<String, Unseen>, RunError> {
         let (dataset, blueprint) = (self.dataset(), self.blueprint());
         blueprint.features(dataset)?;
         for name in self.config().entities.keys() {
             dataset.visit_entities(name, &mut |_, _| {})?;
         }
+        let (trained, sets) = (&self.config().edge_sets, &dataset.manifest().edge_sets);
+        let held_out: Vec<&String> = sets.keys().filter(|name| !trained.contains(name)).collect();
+        if held_out.is_empty() || !self.can_count() {
+            self.verify_edges()?;
+            return Ok(BTreeMap::new());
+        }
+        // Both look at every edge once, and compare it with its checksum.
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let seen = Seen::of(dataset, trained, ONE_THREAD, go_on)?;
+        let mut unseen = BTreeMap::new();
+        for name in held_out {
+            let set = dataset.edge_set(name)?;
+            unseen.insert(name.clone(), seen.unseen(&set, go_on)?);
+        }
+        Ok(unseen)
+    }
+
+    /// Whether there is the memory to remember what every edge has.
+    fn can_count(&self) -> bool {
+        let free = memory::free_bytes();
+        free.is_none_or(|free| Seen::bytes(self.dataset()) < free / 4)
+    }
+
+    /// Reads all edges.
+    fn verify_edges(&self) -> Result<(), RunError> {
+        let (dataset, blueprint) = (self.dataset(), self.blueprint());
         for name in dataset.manifest().edge_sets.keys() {
             let set = dataset.edge_set(name)?;
             for bucket in blueprint.layout.grid() {

@@ -89,12 +89,12 @@ pub enum SettingError {
     #[error("the edge set `{edge_set}` has no edges to rank{}", if *untrained == 0 {
         ""
     } else {
-        "; those that it has are of entities or relations that were not trained yet"
+        "; those that it has are of entities or relations that were not trained"
     })]
     NoEdges {
         /// Its name.
         edge_set: String,
-        /// Edges of it whose entities or relations have no embedding yet.
+        /// Edges of it that are left out, since their entities or relations were not trained.
         untrained: u64,
     },
     /// A model that the device or the precision cannot compute.

@@ -35,8 +35,8 @@ impl Edge {
     }
 }
 
-/// Reads the edges of a set in stored order, bucket by bucket; those without an embedding are no part
-/// of it.
+/// Reads the edges of a set in stored order, bucket by bucket; those without an embedding, and those that the view
+/// leaves out, are no part of it.
 pub(super) struct EdgeReader<'a> {
     view: View<'a>,
     set: &'a EdgeSet,
@@ -44,9 +44,9 @@ pub(super) struct EdgeReader<'a> {
     /// Place in `buckets`, and the row of it that comes next.
     bucket: usize,
     row: u64,
-    /// Edges that can be ranked.
-    trained: u64,
-    /// How many of them come before the bucket; where the dataset has grown, before the row.
+    /// The edges of the set, and why some of them are not ranked.
+    counts: Counts,
+    /// How many that are ranked come before the bucket; where some are not, before the row.
     position: u64,
     /// Positions that were drawn, ascending; none where all edges are ranked.
     drawn: Option<Vec<u64>>,
@@ -54,31 +54,44 @@ pub(super) struct EdgeReader<'a> {
     read: usize,
 }
 
+/// How many edges of a set are ranked, and how many are not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) ranked: u64,
+    /// Edges that have an entity or a relation without an embedding.
+    pub(crate) without_embedding: u64,
+    /// Other edges that have something that no trained edge has, where those are left out.
+    pub(crate) unseen: u64,
+}
+
 impl<'a> EdgeReader<'a> {
     /// Reads `set`, or a uniform sample of `limit` edges of it.
     ///
     /// # Errors
-    /// When the dataset has grown, and the edges without an embedding cannot be counted.
+    /// When some edges are not ranked, and they cannot be counted.
     pub(super) fn new(
         view: View<'a>,
         set: &'a EdgeSet,
         limit: Option<usize>,
         seed: u64,
     ) -> Result<Self, RunError> {
-        let trained = match view.grown {
-            Some(_) => count_trained(&view, set)?,
-            None => set.len(),
+        let counts = match view.leaves_out() {
+            true => count(&view, set)?,
+            false => Counts {
+                ranked: set.len(),
+                ..Counts::default()
+            },
         };
-        let limit = limit.map(|n| n as u64).filter(|&n| n < trained);
+        let limit = limit.map(|n| n as u64).filter(|&n| n < counts.ranked);
         Ok(Self {
             view,
             set,
             buckets: view.blueprint.layout.grid().collect(),
             bucket: 0,
             row: 0,
-            trained,
+            counts,
             position: 0,
-            drawn: limit.map(|n| sample(trained, n, seed)),
+            drawn: limit.map(|n| sample(counts.ranked, n, seed)),
             read: 0,
         })
     }
@@ -87,22 +100,22 @@ impl<'a> EdgeReader<'a> {
     pub(super) fn len(&self) -> u64 {
         match &self.drawn {
             Some(drawn) => drawn.len() as u64,
-            None => self.trained,
+            None => self.counts.ranked,
         }
     }
 
-    /// Edges of the set that have an entity or a relation without an embedding.
-    pub(super) fn without_embedding(&self) -> u64 {
-        self.set.len() - self.trained
+    /// How many edges of the set are ranked, a sample or not, and how many are not.
+    pub(super) const fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// Goes to the edge `position`, counted from the first of all blocks.
     ///
     /// # Errors
-    /// When the dataset has grown, and the edges before cannot be read.
+    /// When some edges are not ranked, and the edges before cannot be read.
     pub(super) fn seek(&mut self, position: u64) -> Result<(), RunError> {
         (self.bucket, self.row, self.position, self.read) = (0, 0, 0, 0);
-        if self.view.grown.is_some() {
+        if self.view.leaves_out() {
             let (mut left, mut passed) = (position, Vec::new());
             while left > 0 {
                 self.next(left.min(READ_ROWS) as usize, &mut passed)?;
@@ -136,11 +149,11 @@ impl<'a> EdgeReader<'a> {
             let len = self.set.bucket_len(bucket);
             let room = count - block.len();
             let rows = match &self.drawn {
-                Some(_) if self.view.grown.is_none() => self.window(len),
+                Some(_) if !self.view.leaves_out() => self.window(len),
                 _ => self.row..len.min(self.row + room as u64),
             };
             if rows.is_empty() {
-                if self.view.grown.is_none() {
+                if !self.view.leaves_out() {
                     self.position += len;
                 }
                 self.row = 0;
@@ -149,8 +162,8 @@ impl<'a> EdgeReader<'a> {
             }
             let edges = self.set.read(bucket, rows.clone())?;
             self.row = rows.end;
-            if self.view.grown.is_some() {
-                self.take_trained(bucket, &edges, block);
+            if self.view.leaves_out() {
+                self.take_ranked(bucket, &edges, block);
             } else if self.drawn.is_some() {
                 self.take_drawn(bucket, &edges, rows.start, room, block);
             } else {
@@ -179,9 +192,9 @@ impl<'a> EdgeReader<'a> {
     }
 
     /// Adds those of `edges` that can be ranked and, if some were drawn, were.
-    fn take_trained(&mut self, bucket: Bucket, edges: &Edges, block: &mut Vec<Edge>) {
+    fn take_ranked(&mut self, bucket: Bucket, edges: &Edges, block: &mut Vec<Edge>) {
         let all = (0..edges.len()).map(|i| edge(bucket, edges, i));
-        for edge in all.filter(|edge| self.view.is_trained(edge)) {
+        for edge in all.filter(|edge| self.view.is_trained(edge) && self.view.is_seen(edge)) {
             let at = self.position;
             self.position += 1;
             if self.drawn.is_some() {
@@ -215,18 +228,25 @@ fn edge(bucket: Bucket, edges: &Edges, i: usize) -> Edge {
     }
 }
 
-/// How many edges of `set` have an embedding for both entities and the relation.
-fn count_trained(view: &View<'_>, set: &EdgeSet) -> Result<u64, RunError> {
-    let (mut count, mut edges) = (0, Edges::default());
+/// Counts the edges of `set` that are ranked, and those that are not.
+fn count(view: &View<'_>, set: &EdgeSet) -> Result<Counts, RunError> {
+    let (mut counts, mut edges) = (Counts::default(), Edges::default());
     for bucket in view.blueprint.layout.grid() {
         let len = set.bucket_len(bucket);
         for start in (0..len).step_by(READ_ROWS as usize) {
             set.read_into(bucket, start..len.min(start + READ_ROWS), &mut edges)?;
             let all = (0..edges.len()).map(|i| edge(bucket, &edges, i));
-            count += all.filter(|edge| view.is_trained(edge)).count() as u64;
+            for edge in all {
+                let count = match (view.is_trained(&edge), view.is_seen(&edge)) {
+                    (false, _) => &mut counts.without_embedding,
+                    (true, false) => &mut counts.unseen,
+                    (true, true) => &mut counts.ranked,
+                };
+                *count += 1;
+            }
         }
     }
-    Ok(count)
+    Ok(counts)
 }
 
 fn drawn_in(drawn: &Option<Vec<u64>>, at: usize) -> Option<u64> {

@@ -8,7 +8,7 @@ use pbg_store::dataset::{Dataset, EdgeSet};
 use super::block::{self, PART};
 use super::breakdown::{Breakdown, By};
 use super::edges::SHUFFLED;
-use super::{Candidates, EDGES, EvalOptions, known};
+use super::{Candidates, EDGES, EvalOptions, known, met};
 use crate::check::{self, READ_ROWS};
 use crate::error::RunError;
 use crate::layout::Layout;
@@ -40,6 +40,10 @@ impl Resolved {
         let (dataset, blueprint) = (self.dataset(), self.blueprint());
         let mut parts = self.reading_needs();
         parts.extend(ranking(blueprint, dataset, options)?);
+        let met = met::bytes(self, options);
+        if met > 0 {
+            parts.push(("what trained edges have".to_owned(), met));
+        }
         Ok(parts)
     }
 

@@ -352,5 +352,6 @@ fn view<'v>(trained: &'v Trained<'_>) -> View<'v> {
         blueprint: &trained.blueprint,
         params: &trained.params,
         grown: (!trained.missing.is_empty()).then(|| trained.features()),
+        seen: None,
     }
 }

@@ -16,6 +16,7 @@ use pbg_store::files::FileError;
 use serde::{Deserialize, Serialize};
 
 use super::breakdown::{Breakdown, SumsBy};
+use super::met::Met;
 use super::stats::RankSums;
 use super::view::{Committed, View};
 use super::{EvalOptions, EvalReport, Parts, report};
@@ -53,7 +54,8 @@ impl Resolved {
     ) -> Result<EvalReport, RunError> {
         let started = Instant::now();
         let model = self.model_to_rank(options)?;
-        let view = View::of(&model);
+        let met = Met::of(self, options)?;
+        let view = View::of(&model).with_seen(met.required(options));
         let set = view.dataset.edge_set(&options.edges)?;
         let mut parts = Parts::new(view, &set, options, self.config().seed)?;
         let count = blocks(parts.len(), EACH * u64::from(machines));
@@ -81,7 +83,9 @@ impl Resolved {
         report.by = by.map_or(Vec::new(), |by| {
             by.report(&view, !options.filter.is_empty())
         });
-        report.without_embedding = parts.without_embedding();
+        report.without_embedding = parts.counts().without_embedding;
+        report.without_trained_edge = parts.counts().unseen;
+        report.unseen = met.unseen;
         report.version = model.checkpoint.version();
         report.missing = model.missing.clone();
         report.seconds = started.elapsed().as_secs_f64();
@@ -102,6 +106,7 @@ impl Resolved {
             threads: _,
             limit,
             by,
+            seen,
         } = options;
         let manifest = serde_json::to_string(model.checkpoint.manifest());
         let manifest = manifest.map_err(|error| {
@@ -112,7 +117,7 @@ impl Resolved {
             ))
         })?;
         let what = format!(
-            "{} {manifest} {} {edges} {filter:?} {candidates:?} {limit:?} {by:?} {} {count}",
+            "{} {manifest} {} {edges} {filter:?} {candidates:?} {limit:?} {by:?} {seen} {} {count}",
             env!("CARGO_PKG_VERSION"),
             self.dataset().identity(),
             self.config().seed,

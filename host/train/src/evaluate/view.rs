@@ -4,6 +4,7 @@ use pbg_core::graph::Side;
 use pbg_kernels::params::Params;
 use pbg_kernels::table::{Features, Table};
 use pbg_store::dataset::{Dataset, EntityId};
+use pbg_store::describe::Seen;
 
 use super::edges::Edge;
 use crate::buffer::PartitionBuffer;
@@ -25,6 +26,8 @@ pub(crate) struct View<'a> {
     /// Features of each entity type as far as they have rows, where the dataset has entities or relations
     /// without an embedding.
     pub(crate) grown: Option<&'a [Option<Features>]>,
+    /// What the trained edges have, where no other edges are ranked.
+    pub(crate) seen: Option<&'a Seen>,
 }
 
 impl<'a> View<'a> {
@@ -35,7 +38,13 @@ impl<'a> View<'a> {
             blueprint: &model.blueprint,
             params: &model.params,
             grown: (!model.missing.is_empty()).then(|| model.features()),
+            seen: None,
         }
+    }
+
+    /// Leaves out the edges that have something that `seen` lacks.
+    pub(super) fn with_seen(self, seen: Option<&'a Seen>) -> Self {
+        Self { seen, ..self }
     }
 }
 
@@ -49,6 +58,18 @@ impl View<'_> {
         let info = self.dataset.manifest().entities.get(&layout.name);
         info.and_then(|info| info.counts.get(partition as usize))
             .map_or(0, |&n| u64::from(n))
+    }
+
+    /// Whether some edges may be left out.
+    pub(super) fn leaves_out(&self) -> bool {
+        self.grown.is_some() || self.seen.is_some()
+    }
+
+    /// Whether an edge that has its embeddings is ranked: the trained edges have its entities and relation, or that does
+    /// not matter.
+    pub(super) fn is_seen(&self, edge: &Edge) -> bool {
+        let ends = (edge.lhs, edge.rel, edge.rhs);
+        self.seen.is_none_or(|seen| seen.has(edge.bucket, ends))
     }
 
     /// Whether both entities and the relation of an edge have embeddings.

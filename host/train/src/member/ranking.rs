@@ -228,6 +228,7 @@ impl Member<'_> {
             blueprint: resolved.blueprint(),
             params: &params,
             grown: None,
+            seen: None,
         };
         let options = self.validation_options();
         let set = resolved.dataset().edge_set(&options.edges)?;

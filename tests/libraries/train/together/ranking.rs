@@ -111,6 +111,7 @@ fn evaluated(config: &Config, folder: &Path) -> RankStats {
         threads: Some(1),
         limit: rules.limit.map(|limit| limit as usize),
         by: None,
+        seen: false,
     };
     let resolved = Resolved::new(config).expect("they fit");
     let report = resolved.evaluate(&options, &mut |_, _| ());

@@ -56,6 +56,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         threads: args.threads.map(|n| n as usize),
         limit: args.limit.map(|n| n as usize),
         by: None,
+        seen: false,
     };
     let speed = pbg_bench::eval(&resolved, &options, &mut |_, _| ())?;
     if args.json {

@@ -141,6 +141,7 @@ fn ranking(args: &Args, resolved: &Resolved) -> Result<pbg_train::EvalOptions> {
         threads: None,
         limit: args.limit.map(|n| n as usize),
         by: None,
+        seen: false,
     })
 }
 
