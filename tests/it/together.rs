@@ -17,6 +17,7 @@ use crate::tools::without;
 mod evaluating;
 mod faults;
 mod killed;
+mod outage;
 mod paused;
 mod refused;
 mod validating;
@@ -64,6 +65,10 @@ impl Meeting {
     }
 
     fn command(&self, rank: u32, machines: u32, keys: &[&str]) -> Command {
+        self.command_showing("json", rank, machines, keys)
+    }
+
+    fn command_showing(&self, how: &str, rank: u32, machines: u32, keys: &[&str]) -> Command {
         let rendezvous = format!(
             "distributed_init_method=\"file://{}\"",
             self.place.path("rendezvous").display()
@@ -73,7 +78,7 @@ impl Meeting {
             self.nats.display().to_string()
         );
         let (rank, machines) = (rank.to_string(), format!("num_machines={machines}"));
-        let mut args = vec!["train", "--rank", &rank, "--progress", "json"];
+        let mut args = vec!["train", "--rank", &rank, "--progress", how];
         for key in [
             &*machines,
             &rendezvous,

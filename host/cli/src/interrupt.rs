@@ -35,12 +35,15 @@ pub(crate) enum Unit {
     Bucket,
     /// The batches that are trained, within the bucket.
     Batch,
+    /// The bucket, which is settled with the ledger that several trainers share.
+    Settlement,
 }
 
 impl Unit {
     /// That of a run.
     pub(crate) fn of(config: &Config) -> Self {
         match pbg_train::stops_within_buckets(config) {
+            _ if config.distributed_init_method.is_some() => Self::Settlement,
             true => Self::Batch,
             false => Self::Bucket,
         }
@@ -56,6 +59,10 @@ impl Unit {
                 "stopping at the next batch to go on from, then saving; press Ctrl-C again to wait no longer than 2 \
                  seconds for it"
             }
+            Self::Settlement => {
+                "finishing the current bucket, then settling it and leaving; a ledger that does not answer is waited for \
+                 10 seconds at most; press Ctrl-C again to wait no longer than 2 seconds for all of it"
+            }
         }
     }
 
@@ -67,6 +74,10 @@ impl Unit {
             }
             Self::Batch => {
                 "stopped before all was saved: what was not is lost, and the same command goes on from what was"
+            }
+            Self::Settlement => {
+                "stopped within a bucket: what this trainer had not settled is trained again by the others, or by the \
+                 same command"
             }
         }
     }

@@ -31,6 +31,10 @@ pub(crate) trait Reporter {
     /// Takes note of an event.
     fn event(&mut self, event: &Event);
 
+    /// Something that shows an event that other threads have seen, at once: the thread that reads the events of the run may
+    /// be waiting.
+    fn teller(&self) -> Teller;
+
     /// Something that writes a line for the user without disturbing the display; for other threads.
     fn announcer(&self) -> Announcer;
 
@@ -46,6 +50,9 @@ pub(crate) trait Reporter {
 
 /// Shows these lines instead of those before.
 pub(crate) type Board = Box<dyn Fn(&str) + Send>;
+
+/// Shows an event, from any thread.
+pub(crate) type Teller = Box<dyn Fn(&Event) + Send + Sync>;
 
 /// Writes a line for the user.
 pub(crate) type Announcer = Box<dyn Fn(&str) + Send>;
@@ -77,6 +84,16 @@ impl Reporter for Quiet {
         {
             self.terminal.show(line);
         }
+    }
+
+    /// What several trainers wait for matters, too: they would seem to hang.
+    fn teller(&self) -> Teller {
+        let terminal = self.terminal;
+        Box::new(move |event| {
+            if let Some(line) = text::line(event, &tracker::Tracker::default(), &terminal) {
+                terminal.show(line);
+            }
+        })
     }
 
     fn announcer(&self) -> Announcer {

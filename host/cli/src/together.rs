@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pbg_cluster::{Connection, Found, Method, Options, RunName, Secret};
+use pbg_cluster::{AccessToken, Connection, Found, Method, Options, RunName, Secret};
 use pbg_config::Config;
 use pbg_core::cluster::Register as _;
 use pbg_core::ledger::Record;
@@ -55,10 +55,13 @@ pub(crate) fn options(config: &Config, method: Method, rank: Option<u32>) -> Res
     let rules = &config.distributed;
     let checkpoint = Path::new(&config.checkpoint_path);
     let usage = |text: String| Failure::message(FailureKind::Usage, text);
-    let secret = match env::var(SECRET) {
-        Ok(text) => Some(Secret::new(&text).map_err(|e| usage(format!("{SECRET}: {e}")))?),
-        Err(_) => None,
-    };
+    let wrong = |error: pbg_cluster::ClusterError| usage(format!("{SECRET}: {error}"));
+    let (mut secret, mut token) = (None, None);
+    match (env::var(SECRET), &method) {
+        (Ok(text), Method::Nats { .. }) => token = Some(AccessToken::new(&text).map_err(wrong)?),
+        (Ok(text), _) => secret = Some(Secret::new(&text).map_err(wrong)?),
+        (Err(_), _) => {}
+    }
     let listen = match env::var(LISTEN) {
         Ok(text) => {
             let address: Option<IpAddr> = text.parse().ok();
@@ -79,6 +82,7 @@ pub(crate) fn options(config: &Config, method: Method, rank: Option<u32>) -> Res
         listen,
         patience: Duration::from_secs_f64(rules.patience),
         secret,
+        token,
         credentials: rules.credentials.as_ref().map(PathBuf::from),
         insecure: rules.insecure,
         replicas: rules.replicas as usize,

@@ -1,9 +1,9 @@
 //! A connection: who starts what, and who waits for whom.
 
-use std::process::Child;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::ClusterError;
+use crate::keeper::{Keeper, OwnChild};
 use crate::live::Traffic;
 use crate::meeting::{Meeting, Reached};
 use crate::method::{Address, Method};
@@ -23,8 +23,8 @@ pub struct Connection {
     pub(crate) traffic: Traffic,
     server: String,
     place: Option<Place>,
-    /// Kept so that the process does not stay as one that nobody has waited for.
-    child: Mutex<Option<Child>>,
+    child: OwnChild,
+    keeper: Option<Keeper>,
 }
 
 /// Connects to the trainers of a run. `notice` is told, once each, for what it waits and what it starts.
@@ -56,14 +56,17 @@ pub fn connect(options: &Options, notice: &dyn Fn(&str)) -> Result<Connection, C
     check_server(&reached.line, &who)?;
     let replicas = if place.is_some() { 1 } else { options.replicas };
     let line = reached.line.clone();
-    let ledger = Ledger::new(line, &options.run, replicas, options.answer, options.makes);
+    let ledger = Ledger::new(line, options, replicas);
     ledger.open(&who, &waiting)?;
+    let child = Arc::new(Mutex::new(reached.child));
+    let keeper = Keeper::start(options, place.as_ref(), &reached.line, &child)?;
     Ok(Connection {
         ledger,
         traffic: Traffic::open(reached.line, &options.run)?,
         server: reached.address.to_string(),
         place,
-        child: Mutex::new(reached.child),
+        child,
+        keeper,
     })
 }
 
@@ -136,6 +139,9 @@ impl Connection {
         let Some(mut record) = Record::read(&place.record)? else {
             return Ok(false);
         };
+        if let Some(keeper) = &self.keeper {
+            keeper.end();
+        }
         // Who has started it may have died before it could say so.
         if let Some((pid, _)) = server::listening(&place.store) {
             (record.pid, record.host) = (pid, server::machine());
@@ -154,13 +160,21 @@ impl Connection {
     /// Whether a server that this machine started for the run has ended.
     #[must_use]
     pub fn server_is_gone(&self) -> bool {
-        let place = self.place.as_ref();
-        place.is_some_and(|place| server::listening(&place.store).is_none())
+        let is_gone = |place: &Place| {
+            // Its files may be gone while it runs.
+            let record = Record::read(&place.record).ok().flatten();
+            let is_alive = record.is_some_and(|record| server::is_alive(&record, &place.store));
+            !is_alive && server::listening(&place.store).is_none()
+        };
+        self.place.as_ref().is_some_and(is_gone)
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.ends();
+        }
         self.traffic.leave();
     }
 }

@@ -15,9 +15,12 @@ pub enum ClusterError {
     /// A number of replicas that NATS has not, or that survives no more than a smaller one.
     #[error("distributed.replicas is {0}; it can be 1 or 3")]
     Replicas(usize),
-    /// A secret that would be guessed.
-    #[error("a secret has {least} to {most} characters, none of them a space or a control character", least = crate::secret::SHORTEST, most = crate::secret::LONGEST)]
+    /// A secret that could be guessed.
+    #[error("a secret is {digits} hexadecimal digits that were drawn at random: anybody who reaches the server's port could try shorter ones, or words, without being noticed\nwhat to do: `export PBG_HOST_SECRET=$(openssl rand -hex 32)` once, and the same value for every trainer", digits = crate::secret::DIGITS)]
     Secret,
+    /// A token that no server takes.
+    #[error("a token has 1 to {most} characters, none of them a space or a control character", most = crate::options::LONGEST_TOKEN)]
+    Token,
     /// Traffic would go over a network without encryption.
     #[error(
         "nats:// to {0} would go without encryption\nwhat to do: use tls://, or set distributed.insecure = true if nobody else is on that network"

@@ -5,7 +5,7 @@
 //! starts one, a process that outlives the trainer, and the others find it by a file or an address.
 //!
 //! In reading order: `method` (what was asked for), `connection` and `meeting` (who starts what, who waits for whom),
-//! `server` (the process), `secret` (who is let in), `wire` (one client on a runtime of its own), `register`, `live`.
+//! `hosting`, `keeper` and `server` (the process), `secret` (who is let in), `wire` (one client on a runtime of its own), `register`, `live`.
 //! Nothing here knows what is in the register or in a question.
 //!
 //! Nobody outside needs to know that there is a runtime: all methods block, each for a bounded time. They must not be
@@ -19,6 +19,8 @@ mod answers;
 mod connection;
 mod error;
 mod heard;
+mod hosting;
+mod keeper;
 mod live;
 mod meeting;
 mod method;
@@ -33,7 +35,8 @@ mod wire;
 
 pub use connection::{Connection, connect};
 pub use error::ClusterError;
+pub use keeper::Listener;
 pub use method::{Address, Found, Method, MethodError};
-pub use options::{Options, RunName};
+pub use options::{AccessToken, Options, RunName};
 pub use register::{KEPT_REVISIONS, MAX_VALUE};
 pub use secret::Secret;

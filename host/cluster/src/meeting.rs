@@ -1,16 +1,16 @@
 //! How trainers without servers of their own find the one that rank 0 starts.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Child;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::error::ClusterError;
+use crate::hosting::{Hosting, listen_at, own_address};
 use crate::method::Address;
 use crate::options::Options;
-use crate::place::{Place, local_address, outgoing_address};
+use crate::place::Place;
 use crate::secret::Secret;
-use crate::server::{self, Lock, Record, Running, Start};
+use crate::server::{self, Lock, Record, Running};
 use crate::waiting::Waiting;
 use crate::wire::{Access, Dialer, Failure, Line};
 
@@ -135,8 +135,7 @@ impl Meeting<'_> {
         old: Option<&Record>,
         lock: Lock,
     ) -> Result<Reached, ClusterError> {
-        let program = self.program()?;
-        let (listen, host) = self.own_address();
+        let (listen, host) = own_address(self.options);
         // The same address and secret as before: trainers that are alive find the new server.
         let old = old.filter(|old| old.run == self.options.run.as_str());
         let old_secret = old.and_then(|old| Secret::new(old.secret.as_deref()?).ok());
@@ -153,12 +152,18 @@ impl Meeting<'_> {
             host,
             port: UNKNOWN,
         };
+        let hosting = Hosting {
+            options: self.options,
+            place,
+            listen,
+            secret: Some(&secret),
+        };
+        let program = hosting.program()?;
         if is_new {
             // Should this process die before it knows the port, the next one finds the server's secret.
-            self.leave_record(place, &host, Some(&secret), 0)?;
+            hosting.leave_record(&host, Some(&secret), 0)?;
         }
-        let start =
-            |port, lock| self.start((&program, place), listen, port, Some(&secret), &host, lock);
+        let start = |port, lock| hosting.start(&program, &host, port, lock);
         let running = match start(old_port, lock) {
             // Somebody else has the port by now.
             Err(ClusterError::Start { .. }) if old_port.is_some() => {
@@ -173,7 +178,7 @@ impl Meeting<'_> {
             port: running.port,
             ..host
         };
-        self.leave_record(place, &address, Some(&secret), running.child.id())?;
+        hosting.leave_record(&address, Some(&secret), running.child.id())?;
         self.dial_own(address, Some(&secret), running)
     }
 
@@ -219,65 +224,17 @@ impl Meeting<'_> {
                 ))?;
                 continue;
             };
-            let listen = self
-                .options
-                .listen
-                .unwrap_or_else(|| local_address(address));
-            let program = self.program()?;
-            let running = self.start(
-                (&program, &place),
-                listen,
-                Some(address.port),
-                secret.as_ref(),
-                address,
-                lock,
-            )?;
-            self.leave_record(&place, address, None, running.child.id())?;
+            let hosting = Hosting {
+                options: self.options,
+                place: &place,
+                listen: listen_at(self.options, address),
+                secret: secret.as_ref(),
+            };
+            let program = hosting.program()?;
+            let running = hosting.start(&program, address, Some(address.port), lock)?;
+            hosting.leave_record(address, None, running.child.id())?;
             return self.dial_own(address.clone(), secret.as_ref(), running);
         }
-    }
-
-    fn program(&self) -> Result<PathBuf, ClusterError> {
-        server::find(self.options.nats_server.as_deref(), &self.options.search)
-    }
-
-    fn start(
-        &self,
-        (program, place): (&Path, &Place),
-        listen: IpAddr,
-        port: Option<u16>,
-        secret: Option<&Secret>,
-        address: &Address,
-        lock: Lock,
-    ) -> Result<Running, ClusterError> {
-        let start = Start {
-            program,
-            store: &place.store,
-            listen,
-            port,
-            secret,
-            encrypted: (!address.is_loopback()).then_some(address.host.as_str()),
-        };
-        start.run(lock)
-    }
-
-    fn leave_record(
-        &self,
-        place: &Place,
-        address: &Address,
-        secret: Option<&Secret>,
-        pid: u32,
-    ) -> Result<(), ClusterError> {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let record = Record {
-            run: self.options.run.as_str().to_owned(),
-            address: address.to_string(),
-            secret: secret.map(|secret| secret.expose().to_owned()),
-            pid,
-            host: server::machine(),
-            started: since.map_or(0, |since| since.as_secs()),
-        };
-        record.write(&place.record)
     }
 
     /// The line to a server that listens already.
@@ -346,16 +303,5 @@ impl Meeting<'_> {
                 .pause(&format!("waiting for {shown} to be free")),
             Err(error) => self.waiting.pause(&error.to_string()),
         }
-    }
-
-    /// Where a server of `file://` listens, and how others call that.
-    fn own_address(&self) -> (IpAddr, String) {
-        let outgoing = || outgoing_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let listen = self.options.listen.unwrap_or_else(outgoing);
-        let host = match listen.is_unspecified() {
-            true => outgoing(),
-            false => listen,
-        };
-        (listen, host.to_string())
     }
 }

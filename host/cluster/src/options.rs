@@ -1,5 +1,6 @@
 //! What a caller says about a connection.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::error::ClusterError;
+use crate::keeper::Listener;
 use crate::method::Method;
 use crate::secret::Secret;
 
@@ -35,6 +37,38 @@ impl RunName {
     }
 }
 
+/// The longest token: more would be a wrong file.
+pub(crate) const LONGEST_TOKEN: usize = 1024;
+
+/// What the user's servers ask for. It is not shown, not even for debugging.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessToken(String);
+
+impl AccessToken {
+    /// Takes a text of 1 to 1024 characters without spaces.
+    ///
+    /// # Errors
+    /// [`ClusterError::Token`].
+    pub fn new(text: &str) -> Result<Self, ClusterError> {
+        let is_wrong = |c: char| c.is_whitespace() || c.is_control();
+        match (1..=LONGEST_TOKEN).contains(&text.len()) && !text.contains(is_wrong) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(ClusterError::Token),
+        }
+    }
+
+    /// The text.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccessToken")
+    }
+}
+
 /// What a connection is made of. [`Options::new`] gives the usual values.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -57,8 +91,10 @@ pub struct Options {
     pub patience: Duration,
     /// How long a request to the register may take.
     pub answer: Duration,
-    /// What all trainers of the run know. `tcp://`: needed beyond one machine. `nats://` and `tls://`: sent as token.
+    /// What all trainers of the run know. `tcp://`: needed beyond one machine.
     pub secret: Option<Secret>,
+    /// What servers of `nats://` and `tls://` ask for.
+    pub token: Option<AccessToken>,
     /// A file of credentials (`.creds`) for `nats://` and `tls://`.
     pub credentials: Option<PathBuf>,
     /// Certificates (PEM) that servers of `tls://` are checked by, instead of the system's.
@@ -67,8 +103,10 @@ pub struct Options {
     pub identity: Option<(PathBuf, PathBuf)>,
     /// Whether traffic to other machines may go without encryption and secret.
     pub insecure: bool,
-    /// Set by whoever wants no connection any more.
+    /// Set by whoever wants no connection any more. What the register is asked gets 2 more seconds then.
     pub stop: Option<Arc<AtomicBool>>,
+    /// Whether rank 0 keeps its server alive for as long as the connection lives, and who is told about that.
+    pub keeps: Option<Listener>,
     /// Whether a register is made where there is none. Who only looks at a run makes none.
     pub makes: bool,
     /// On how many of the user's servers the register lies: 1 or 3.
@@ -90,11 +128,13 @@ impl Options {
             patience: Duration::from_secs(600),
             answer: Duration::from_secs(5),
             secret: None,
+            token: None,
             credentials: None,
             authority: None,
             identity: None,
             insecure: false,
             stop: None,
+            keeps: None,
             makes: true,
             replicas: 1,
         }

@@ -5,6 +5,8 @@
 //! by whoever reads, unless it only looks: the register is empty then, and the caller goes back to its newest manifest. The numbers of a new
 //! stream begin at a random one, so that who still writes after a revision of the old stream is refused.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream::context::{
@@ -19,7 +21,7 @@ use pbg_core::cluster::{Entry, NoAnswer, Register, Written};
 
 use crate::connection::Connection;
 use crate::error::ClusterError;
-use crate::options::RunName;
+use crate::options::Options;
 use crate::secret::random;
 use crate::waiting::Waiting;
 use crate::wire::Line;
@@ -30,6 +32,11 @@ pub const KEPT_REVISIONS: u32 = 64;
 /// The largest value in bytes: a message has headers, too.
 pub const MAX_VALUE: usize = (1 << 20) - (4 << 10);
 
+/// How often a request looks whether the caller was asked to stop.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long an answer may take once the caller was asked to stop.
+const LAST_ANSWER: Duration = Duration::from_secs(2);
+
 /// The register of a run.
 pub(crate) struct Ledger {
     line: Line,
@@ -39,6 +46,7 @@ pub(crate) struct Ledger {
     replicas: usize,
     within: Duration,
     makes: bool,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 /// What a read found.
@@ -49,14 +57,9 @@ enum Found {
 }
 
 impl Ledger {
-    /// The register of `run`, whose requests take at most `within`; it `makes` the stream where there is none.
-    pub(crate) fn new(
-        line: Line,
-        run: &RunName,
-        replicas: usize,
-        within: Duration,
-        makes: bool,
-    ) -> Self {
+    /// The register of the run of `options`, on so many servers.
+    pub(crate) fn new(line: Line, options: &Options, replicas: usize) -> Self {
+        let (run, within) = (&options.run, options.answer);
         let client = line.client.clone();
         // The builder starts a task.
         let build = async { ContextBuilder::new().timeout(within).build(client) };
@@ -68,7 +71,8 @@ impl Ledger {
             subject: format!("pbg.{}.ledger", run.as_str()),
             replicas,
             within,
-            makes,
+            makes: options.makes,
+            stop: options.stop.clone(),
         }
     }
 
@@ -230,12 +234,32 @@ impl Ledger {
         future: impl Future<Output = Result<T, String>>,
     ) -> Result<T, NoAnswer> {
         let asked = async {
-            self.line.connected().await;
-            future.await
+            tokio::select! {
+                answer = async {
+                    self.line.connected().await;
+                    future.await
+                } => answer,
+                () = self.stopped() => Err("no answer".to_owned()),
+            }
         };
         let answer = self.line.dialer.block(self.within, asked);
-        let answer = answer.unwrap_or_else(|| Err("no answer".to_owned()));
+        let answer = answer.unwrap_or_else(|| match self.line.is_connected() {
+            true => Err("no answer".to_owned()),
+            false => Err("no connection to its server".to_owned()),
+        });
         answer.map_err(|why| NoAnswer(format!("{what} the ledger: {why}")))
+    }
+
+    /// Comes back a moment after the caller was asked to stop.
+    async fn stopped(&self) {
+        let is_set = || {
+            let stop = self.stop.as_ref();
+            stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+        };
+        while !is_set() {
+            tokio::time::sleep(LOOK).await;
+        }
+        tokio::time::sleep(LAST_ANSWER).await;
     }
 
     async fn history(&self) -> Result<Vec<Entry>, String> {
@@ -330,8 +354,10 @@ impl Register for Connection {
                 "writing the ledger: a value of {size} bytes is too large"
             )));
         }
-        self.ledger
-            .block("writing", self.ledger.write(after, value.to_vec(), id))
+        let ledger = &self.ledger;
+        let written = ledger.block("writing", ledger.write(after, value.to_vec(), id));
+        ledger.line.signals.wrote(written.is_ok());
+        written
     }
 }
 

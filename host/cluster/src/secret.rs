@@ -4,6 +4,7 @@
 //! server knows the public key of the one user and lets in who signs its challenge; its certificate is signed by an
 //! authority that only who knows the secret can be, so a trainer talks to no other server.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use async_nats::rustls::{ClientConfig, RootCertStore};
@@ -16,10 +17,11 @@ use sha2::{Digest, Sha256};
 
 use crate::error::ClusterError;
 
-/// Fewer characters could be guessed by who sees a signature.
-pub(crate) const SHORTEST: usize = 16;
-/// More would be a wrong file.
-pub(crate) const LONGEST: usize = 1024;
+/// Hexadecimal digits of a secret: 256 bits. Whoever connects is shown a certificate that is signed with a key made of the
+/// secret, and could try secrets against that at leisure: fewer bits, or words, would be found.
+pub(crate) const DIGITS: usize = 64;
+/// Digits that differ in a secret that was drawn; one in 10^14 has fewer.
+const LEAST_DIFFERENT: usize = 8;
 
 /// What comes before the 32 bytes of an Ed25519 key in PKCS #8.
 const PKCS8: [u8; 16] = [
@@ -37,14 +39,16 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Takes a text of 16 to 1024 characters without spaces.
+    /// Takes 64 hexadecimal digits, which somebody has drawn.
     ///
     /// # Errors
     /// [`ClusterError::Secret`].
     pub fn new(text: &str) -> Result<Self, ClusterError> {
-        let is_wrong = |c: char| c.is_whitespace() || c.is_control();
-        match (SHORTEST..=LONGEST).contains(&text.len()) && !text.contains(is_wrong) {
-            true => Ok(Self(text.to_owned())),
+        let text = text.to_ascii_lowercase();
+        let digits: BTreeSet<char> = text.chars().collect();
+        let is_hexadecimal = digits.iter().all(char::is_ascii_hexdigit);
+        match text.len() == DIGITS && is_hexadecimal && digits.len() >= LEAST_DIFFERENT {
+            true => Ok(Self(text)),
             false => Err(ClusterError::Secret),
         }
     }
@@ -57,7 +61,7 @@ impl Secret {
         Ok(Self(hexadecimal(&random()?)))
     }
 
-    /// The text, for the file in which others find it and for servers that ask for a token.
+    /// The text, for the file in which others find it.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -154,8 +158,9 @@ mod tests {
 
     #[test]
     fn keys_follow_from_the_secret_and_do_not_show_it() {
-        let one = Secret::new("correct-horse-battery").unwrap();
-        let same = Secret::new("correct-horse-battery").unwrap();
+        let digits = "0123456789abcdef".repeat(4);
+        let one = Secret::new(&digits).unwrap();
+        let same = Secret::new(&digits.to_uppercase()).unwrap();
         let other = Secret::draw().unwrap();
         assert_eq!(one.user_public().unwrap(), same.user_public().unwrap());
         assert_ne!(one.user_public().unwrap(), other.user_public().unwrap());
@@ -168,15 +173,23 @@ mod tests {
     }
 
     #[test]
-    fn short_secrets_and_files_with_ends_of_lines_are_refused() {
+    fn secrets_that_could_be_guessed_are_refused() {
+        let drawn = Secret::draw().unwrap().expose().to_owned();
         for text in [
             "",
-            "fifteen-letters",
-            "sixteen-letters \n",
-            "two words in it too",
+            "sixteen-letters!",
+            "a-longer-secret-of-words-that-a-dictionary-would-have-everywhere",
+            &drawn[..63],
+            &format!("{drawn}0"),
+            &format!("{drawn}\n"),
+            &"0".repeat(64),
+            &"0123456".repeat(10)[..64],
         ] {
             assert!(Secret::new(text).is_err(), "{text:?}");
         }
-        assert_eq!(Secret::draw().unwrap().expose().len(), 64);
+        for _ in 0..100 {
+            let drawn = Secret::draw().unwrap();
+            assert_eq!(Secret::new(drawn.expose()).unwrap(), drawn);
+        }
     }
 }

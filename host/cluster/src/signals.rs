@@ -16,6 +16,8 @@ pub(crate) struct Signals {
 struct State {
     woken: bool,
     connections: u64,
+    /// Writes in a row that got no answer, while reads did.
+    unanswered_writes: u32,
     complaint: Option<String>,
 }
 
@@ -42,6 +44,25 @@ impl Signals {
     /// What the server has complained of last, such as a right that is lacking.
     pub(crate) fn complaint(&self) -> Option<String> {
         self.state().complaint.clone()
+    }
+
+    /// A write of the register got an answer, or none.
+    pub(crate) fn wrote(&self, is_answered: bool) {
+        let mut state = self.state();
+        state.unanswered_writes = match is_answered {
+            true => 0,
+            false => state.unanswered_writes.saturating_add(1),
+        };
+    }
+
+    /// Writes in a row that got no answer.
+    pub(crate) fn unanswered_writes(&self) -> u32 {
+        self.state().unanswered_writes
+    }
+
+    /// The server is another one now.
+    pub(crate) fn forget_writes(&self) {
+        self.state().unanswered_writes = 0;
     }
 
     /// Takes note of what the client tells.

@@ -81,9 +81,9 @@ impl Access {
             seed: None,
             credentials,
             token: options
-                .secret
+                .token
                 .as_ref()
-                .map(|secret| secret.expose().to_owned()),
+                .map(|token| token.expose().to_owned()),
             tls: tls.then(|| Tls::Files(Box::new(options.clone()))),
             follows: true,
         })
@@ -263,10 +263,15 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// Whether there is a server.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
     /// Waits until there is a server. The client would keep what is sent meanwhile, however large, and send it when nobody
     /// waits for an answer any more.
     pub(crate) async fn connected(&self) {
-        while self.client.connection_state() != State::Connected {
+        while !self.is_connected() {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }

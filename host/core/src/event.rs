@@ -257,6 +257,25 @@ pub enum Event {
         /// Bytes.
         bytes: u64,
     },
+    /// The ledger does not answer: nothing can be leased, settled or committed until it does.
+    LedgerSilent {
+        /// What the last attempt said.
+        what: String,
+        /// Seconds without an answer so far.
+        seconds: f64,
+        /// Seconds that an answer is still waited for, at least.
+        patience_seconds: f64,
+    },
+    /// The ledger answers again.
+    LedgerAnswers {
+        /// Seconds without an answer.
+        seconds: f64,
+    },
+    /// What this trainer, which has started the server of the ledger, has seen of it or done about it.
+    LedgerServer {
+        /// What, in a sentence.
+        what: String,
+    },
     /// Others have finished the run while this trainer did not take part.
     FinishedByOthers {
         /// Version of their last checkpoint.

@@ -250,6 +250,7 @@ impl RunError {
             Self::Cluster(
                 ClusterError::NotYet { .. } | ClusterError::OneBucket | ClusterError::Beyond { .. },
             ) => ErrorKind::Config,
+            Self::Cluster(ClusterError::Interrupted { .. }) => ErrorKind::Interrupted,
             Self::Cluster(_) => ErrorKind::Cluster,
             Self::Step(_)
             | Self::Graph(_)

@@ -47,7 +47,7 @@ mod watch;
 mod work;
 
 pub use error::ClusterError;
-use ledger::{Denied, Ledger};
+use ledger::{Attendance, Denied, Ledger};
 use parameters::Parameters;
 pub use parameters::SyncLimits;
 use ranking::Rankings;
@@ -92,6 +92,9 @@ pub struct Cluster {
     /// Whether the next bucket is leased when the current one starts, so that its partitions load meanwhile; none:
     /// where there are at least four times as many partitions as trainers.
     pub ahead: Option<bool>,
+    /// Takes events from the threads that notice that the register does not answer, whatever the thread that trains is
+    /// waiting for.
+    pub tell: Arc<dyn Fn(Event) + Send + Sync>,
 }
 
 impl Cluster {
@@ -117,6 +120,8 @@ impl Cluster {
 
 /// A trainer's part in a run.
 pub(crate) struct Member<'a> {
+    /// The first to go: every other thread of this trainer may be waiting for the register.
+    _attendance: Attendance,
     machine: Machine<'a, SharedTables>,
     ledger: Arc<Ledger>,
     cluster: &'a Cluster,

@@ -128,7 +128,8 @@ impl Resolved {
     /// Trains as one of the trainers of `cluster`, from where its ledger stands. One whose part is ended by others, since
     /// it was silent for too long, drops its tables and joins anew.
     ///
-    /// Once `stop` is set, the current bucket is finished and settled, and the others go on.
+    /// Once `stop` is set, the current bucket is finished and settled, and the others go on. A register that does not
+    /// answer is waited for a few seconds more then.
     ///
     /// # Errors
     /// As [`Resolved::train`], and when the others cannot be reached or do not take this trainer.
@@ -137,7 +138,7 @@ impl Resolved {
         mut strategies: Strategies,
         cluster: &Cluster,
         allowed: Allowed,
-        stop: &AtomicBool,
+        stop: &Arc<AtomicBool>,
         emit: &mut dyn FnMut(Event),
     ) -> Result<Outcome, RunError> {
         let (mut earlier, mut in_vain) = (None, 0);

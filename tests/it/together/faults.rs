@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Meeting, PATIENCE, Trainer, edges, edges_by_epoch};
 use crate::support::finish;
 
-fn signal(name: &str, pid: u64) {
+pub(super) fn signal(name: &str, pid: u64) {
     let sent = Command::new("kill").args([name, &pid.to_string()]).status();
     assert!(sent.unwrap().success());
 }

@@ -99,21 +99,27 @@ fn one_with_another_secret_is_refused() {
     // Free when it was asked for; rank 0 says so if it is taken by then.
     let port = free_port();
     let method = format!("distributed_init_method=\"tcp://127.0.0.1:{port}\"");
-    let start = |rank, secret| {
+    let start = |rank, digits: &str| {
         let mut command = meeting.command(rank, 2, &[&method]);
-        meeting.spawn(rank, command.env("PBG_HOST_SECRET", secret))
+        meeting.spawn(rank, command.env("PBG_HOST_SECRET", digits.repeat(4)))
     };
-    let mut first = start(0, "the-secret-of-this-run");
+    // Four times that are 64 letters, and no digits.
+    let mut guessable = start(0, "the-secret-of-it");
+    assert_eq!(guessable.ends(), Some(2), "{}", guessable.errors());
+    let errors = guessable.errors();
+    assert!(errors.contains("openssl rand -hex 32"), "{errors}");
+    assert!(!errors.contains("secret-of"), "{errors}");
+    let mut first = start(0, "0123456789abcdef");
     waits_for(&mut first, "gathering");
     let heard = first.events().len();
-    let mut other = start(1, "the-secret-of-another-run");
+    let mut other = start(1, "fedcba9876543210");
     assert_eq!(other.ends(), Some(10), "{}", other.errors());
     let errors = other.errors();
     assert_eq!(errors.matches("error:").count(), 1, "{errors}");
     assert!(errors.contains("the same secret"), "{errors}");
-    assert!(!errors.contains("secret-of"), "{errors}");
+    assert!(!errors.contains("fedcba"), "{errors}");
     assert_eq!(first.events().len(), heard, "{}", first.errors());
-    let mut second = start(1, "the-secret-of-this-run");
+    let mut second = start(1, "0123456789abcdef");
     assert_eq!(first.ends(), Some(0), "{}", first.errors());
     assert_eq!(second.ends(), Some(0), "{}", second.errors());
 }

@@ -169,6 +169,7 @@ fn cluster(connection: &Arc<Connection>, rank: u32, machines: u32) -> Cluster {
         // Where many tests run at the same time, trainers stand still for a while.
         patience: Duration::from_secs(20),
         ahead: None,
+        tell: Arc::new(drop),
     }
 }
 
@@ -184,7 +185,7 @@ fn finished(outcome: &Result<Outcome, RunError>) {
 fn join(
     config: &Config,
     cluster: &Cluster,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     watch: &mut dyn FnMut(Event),
 ) -> Result<Outcome, RunError> {
     let resolved = Resolved::new(config.clone()).expect("they fit");
@@ -289,7 +290,7 @@ fn replays(world: &World, config: &Config, history: &[Record], changes: &[(&str,
         ..strategies(&alone)
     };
     let resolved = Resolved::new(alone.clone()).expect("they fit");
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let outcome = resolved.train(strategies, Allowed::default(), &stop, &mut |_| ());
     finished(&outcome);
     assert!(
@@ -304,7 +305,7 @@ fn train(config: &Config, connections: &[Arc<Connection>]) -> Vec<Result<Outcome
     thread::scope(|scope| {
         let trainers = connections.iter().zip(0..).map(|(connection, rank)| {
             scope.spawn(move || {
-                let stop = AtomicBool::new(false);
+                let stop = Arc::new(AtomicBool::new(false));
                 join(
                     config,
                     &cluster(connection, rank, machines),
@@ -352,7 +353,7 @@ fn partitions_that_are_needed_again_before_they_are_settled_lose_nothing() {
             for (connection, rank) in connections.iter().zip(0..) {
                 let config = &config;
                 scope.spawn(move || {
-                    let stop = AtomicBool::new(false);
+                    let stop = Arc::new(AtomicBool::new(false));
                     let cluster = Cluster {
                         ahead: Some(true),
                         ..cluster(connection, rank, trainers as u32)
@@ -384,7 +385,7 @@ fn one_machine_goes_on_from_what_several_committed_and_the_reverse() {
     let hub = Arc::new(Hub::default());
     let config = world.config("together", &[]);
     let connection = Connection::new(&hub, 0);
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     // A trainer is stopped within the first epoch, and commits as the last that leaves.
     let mut stopping = |event: Event| {
         if matches!(event, Event::BucketFinished { index: 6, .. }) {

@@ -3,7 +3,7 @@
 mod history;
 mod status;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Subcommand;
 use pbg_cluster::{Connection, Options, connect};
@@ -157,6 +157,7 @@ fn forget(args: &ConfigArgs, terminal: Terminal) -> Result<()> {
 /// Writes what `order` makes of the newest record; gives the record after it.
 fn change(connection: &Connection, order: impl Fn(&Record) -> Result<Order>) -> Result<Record> {
     let failed = |what: &dyn std::fmt::Display| Failure::message(FailureKind::Cluster, what);
+    let started = Instant::now();
     for attempt in 0..ATTEMPTS {
         let entry = connection.read().map_err(|no| failed(&no))?;
         let record = together::record(connection)?;
@@ -168,9 +169,18 @@ fn change(connection: &Connection, order: impl Fn(&Record) -> Result<Order>) -> 
         let value = serde_json::to_vec(&next).map_err(|e| failed(&e))?;
         let id = format!("{}-{}-order-{attempt}", next.incarnation(), next.revision());
         // Only the record that was read may be replaced; both reads were of the same one then.
-        if let Ok(Written::As(_)) = connection.write(Some(entry.revision), &value, &id) {
-            connection.wake();
-            return Ok(next);
+        match connection.write(Some(entry.revision), &value, &id) {
+            Ok(Written::As(_)) => {
+                connection.wake();
+                return Ok(next);
+            }
+            Ok(Written::Refused) => {}
+            Err(no) if started.elapsed() >= PATIENCE => {
+                return Err(failed(&no).help(
+                    "the server of the ledger answers, but writes nothing: its disk may be full; Ctrl-C ends each trainer",
+                ));
+            }
+            Err(_) => {}
         }
     }
     Err(failed(&"others change the ledger all the time; try again"))

@@ -4,8 +4,10 @@ mod introduction;
 mod together;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use pbg_train::{ErrorKind, Outcome, Resolved};
+use pbg_core::event::Event;
+use pbg_train::{ClusterError, ErrorKind, Outcome, Resolved, RunError};
 
 use crate::failure::{Failure, Result};
 use crate::interrupt::Unit;
@@ -81,6 +83,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let curves = args.tensorboard.as_deref();
     let mut curves = curves.map(EventFile::create).transpose()?;
     let board = reporter.board();
+    let teller: Arc<dyn Fn(&Event) + Send + Sync> = Arc::from(reporter.teller());
     let mut emit = |event| {
         for line in filled.log.drain() {
             reporter.event(&line);
@@ -90,7 +93,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             curves.event(&event);
         }
     };
-    let meeting = together::meet(resolved.config(), args.rank, stop, terminal)?;
+    let meeting = together::meet(resolved.config(), args.rank, stop, terminal, &teller)?;
     let shown = meeting.as_ref().zip(board);
     let shown = shown.map(|(meeting, board)| meeting.show(resolved.config(), board));
     let shown = shown.transpose()?;
@@ -98,7 +101,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let outcome = match &meeting {
         None => resolved.train(filled.strategies, allowed, stop, &mut emit),
         Some(meeting) => {
-            let cluster = meeting.cluster(resolved.config());
+            let cluster = meeting.cluster(resolved.config(), teller);
             resolved.train_together(filled.strategies, &cluster, allowed, stop, &mut emit)
         }
     };
@@ -111,7 +114,11 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     reporter.close();
     let checkpoint = &resolved.config().checkpoint_path;
     let outcome = outcome.inspect_err(|error| {
-        meeting.iter().for_each(together::Meeting::abandon);
+        // A ledger that did not answer cannot say either whether anybody is left.
+        let is_silent = matches!(error, RunError::Cluster(ClusterError::Interrupted { .. }));
+        if !is_silent {
+            meeting.iter().for_each(together::Meeting::abandon);
+        }
         if error.kind() == ErrorKind::Interrupted {
             terminal.say(format_args!(
                 "stopped ({error}): {checkpoint} holds everything up to its last commit, and the same \

@@ -10,7 +10,7 @@ use pbg_core::event::Event;
 use pbg_core::text::escaped_lines;
 
 use super::tracker::Tracker;
-use super::{Announcer, Board, Reporter, text};
+use super::{Announcer, Board, Reporter, Teller, text};
 use crate::terminal::Terminal;
 
 const REFRESH_HZ: u8 = 10;
@@ -104,10 +104,22 @@ impl Reporter for Bar {
             | Event::LedgerReplaced { .. }
             | Event::Rejoining { .. }
             | Event::EventsLost { .. }
+            | Event::LedgerSilent { .. }
+            | Event::LedgerAnswers { .. }
+            | Event::LedgerServer { .. }
             | Event::FinishedByOthers { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. } => self.draw(),
         }
+    }
+
+    fn teller(&self) -> Teller {
+        let (bar, terminal) = (self.bar.clone(), self.terminal);
+        Box::new(move |event| {
+            if let Some(line) = text::line(event, &Tracker::default(), &terminal) {
+                bar.suspend(|| terminal.show(line));
+            }
+        })
     }
 
     fn announcer(&self) -> Announcer {

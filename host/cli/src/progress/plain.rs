@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pbg_core::event::Event;
 
 use super::tracker::Tracker;
-use super::{Announcer, Reporter, text};
+use super::{Announcer, Reporter, Teller, text};
 use crate::format;
 use crate::terminal::Terminal;
 
@@ -55,6 +55,15 @@ impl Reporter for Plain {
             }
             self.last = now;
         }
+    }
+
+    fn teller(&self) -> Teller {
+        let terminal = self.terminal;
+        Box::new(move |event| {
+            if let Some(line) = text::line(event, &Tracker::default(), &terminal) {
+                terminal.show(line);
+            }
+        })
     }
 
     fn announcer(&self) -> Announcer {

@@ -32,6 +32,9 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
         | Event::LedgerReplaced { .. }
         | Event::Rejoining { .. }
         | Event::EventsLost { .. }
+        | Event::LedgerSilent { .. }
+        | Event::LedgerAnswers { .. }
+        | Event::LedgerServer { .. }
         | Event::FinishedByOthers { .. } => of_trainers(event),
         Event::BucketStarted { .. }
         | Event::Progress { .. }
@@ -203,6 +206,21 @@ fn of_trainers(event: &Event) -> Option<String> {
              affected",
             format::bytes(*bytes)
         )),
+        Event::LedgerSilent {
+            what,
+            seconds,
+            patience_seconds,
+        } => Some(format!(
+            "the ledger has not answered for {} ({}); waiting for it another {} (distributed.patience)",
+            format::seconds(*seconds),
+            escaped_lines(what),
+            format::seconds(*patience_seconds),
+        )),
+        Event::LedgerAnswers { seconds } => Some(format!(
+            "the ledger answers again, after {}",
+            format::seconds(*seconds)
+        )),
+        Event::LedgerServer { what } => Some(escaped_lines(what).into_owned()),
         Event::FinishedByOthers { version } => Some(format!(
             "the ledger does not answer any more, and checkpoint version {version} has the end of the run: the others \
              have finished it"

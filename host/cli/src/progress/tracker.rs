@@ -109,6 +109,9 @@ impl Tracker {
             | Event::LedgerReplaced { .. }
             | Event::Rejoining { .. }
             | Event::EventsLost { .. }
+            | Event::LedgerSilent { .. }
+            | Event::LedgerAnswers { .. }
+            | Event::LedgerServer { .. }
             | Event::FinishedByOthers { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. }

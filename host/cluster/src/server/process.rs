@@ -22,6 +22,8 @@ const CONFIGURATION: &str = "server.conf";
 const LOG: &str = "server.log";
 /// What the server says before it has its log.
 const START_LOG: &str = "start.log";
+/// Is there when the server was ended on purpose.
+const ENDED: &str = "ended";
 
 /// How long a server may take from its start until it listens: it reads the register first.
 const START_WITHIN: Duration = Duration::from_secs(30);
@@ -99,6 +101,8 @@ impl Start<'_> {
     pub(crate) fn run(&self, lock: Lock) -> Result<Running, ClusterError> {
         self.write_configuration()?;
         self.forget_ports()?;
+        // There is none as a rule.
+        fs::remove_file(self.store.join(ENDED)).ok();
         let path = self.store.join(START_LOG);
         let log = File::create(&path).map_err(ClusterError::file(&path))?;
         let second = log.try_clone().map_err(ClusterError::file(&path))?;
@@ -264,6 +268,8 @@ pub(crate) fn stop(record: &Record, store: &Path) -> Result<bool, ClusterError> 
     if !is_ours(record.pid, store) {
         return Ok(false);
     }
+    // A full disk, or a store that is gone, must not keep the server from ending.
+    File::create(store.join(ENDED)).ok();
     match kill_process(pid, Signal::TERM) {
         Ok(()) => {}
         Err(rustix::io::Errno::SRCH) => return Ok(false),
@@ -281,6 +287,41 @@ pub(crate) fn stop(record: &Record, store: &Path) -> Result<bool, ClusterError> 
         thread::sleep(POLL);
     }
     Ok(true)
+}
+
+/// How a server on this machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// Its process runs.
+    Runs,
+    /// Its process was stopped by a signal.
+    Stopped,
+    /// Its process has ended, and nobody wanted that.
+    Gone,
+    /// Its process was ended on purpose.
+    Ended,
+}
+
+/// How the server of `record`, which was started on this machine, is.
+pub(crate) fn health(record: &Record, store: &Path) -> Health {
+    match is_ours(record.pid, store) {
+        true if is_stopped(record.pid) => Health::Stopped,
+        true => Health::Runs,
+        false if store.join(ENDED).exists() => Health::Ended,
+        false => Health::Gone,
+    }
+}
+
+/// Whether the server of `record` runs on this machine.
+pub(crate) fn is_alive(record: &Record, store: &Path) -> bool {
+    record.host == machine() && is_ours(record.pid, store)
+}
+
+/// Whether a signal has stopped a process: the state behind its name is T then.
+fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let behind_name = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    behind_name.is_some_and(|rest| rest.starts_with('T'))
 }
 
 /// Whether a process is a server of this store: numbers of processes are used again.

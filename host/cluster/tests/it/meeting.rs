@@ -190,6 +190,11 @@ fn who_is_not_wanted_any_more_waits_no_longer() {
 }
 
 /// A port that nobody uses, until somebody else takes it.
+/// Four times these digits.
+fn secret(digits: &str) -> Secret {
+    Secret::new(&digits.repeat(4)).unwrap()
+}
+
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -210,7 +215,7 @@ fn two_ranks_meet_at_an_address_if_they_have_the_same_secret() {
     let Some(world) = World::new() else { return };
     let mut options = world.options();
     options.method = tcp("127.0.0.1");
-    options.secret = Some(Secret::new("a secret of the run".replace(' ', "-").as_str()).unwrap());
+    options.secret = Some(secret("0123456789abcdef"));
     let rank_0 = quiet(&options).unwrap();
     rank_0.write(None, b"a", "1").unwrap();
     options.rank = Some(1);
@@ -218,7 +223,7 @@ fn two_ranks_meet_at_an_address_if_they_have_the_same_secret() {
         quiet(&options).unwrap().read().unwrap().unwrap().value,
         b"a"
     );
-    for wrong in [None, Some(Secret::new("another-secret-of-it").unwrap())] {
+    for wrong in [None, Some(secret("fedcba9876543210"))] {
         for rank in [0, 1] {
             options.rank = Some(rank);
             options.secret = wrong.clone();
@@ -227,7 +232,7 @@ fn two_ranks_meet_at_an_address_if_they_have_the_same_secret() {
                 text.contains("refuses this trainer") && text.contains("same secret"),
                 "{text}"
             );
-            assert!(!text.contains("another-secret"), "{text}");
+            assert!(!text.contains("fedcba"), "{text}");
         }
     }
     // Who was let in notices nothing.
@@ -242,7 +247,7 @@ fn beyond_this_machine_traffic_is_encrypted_and_both_sides_are_checked() {
     let mut options = world.options();
     options.method = tcp(&outgoing.to_string());
     options.listen = None;
-    options.secret = Some(Secret::new("one-secret-of-the-run").unwrap());
+    options.secret = Some(secret("0123456789abcdef"));
     let rank_0 = quiet(&options).unwrap();
     rank_0.write(None, b"a", "1").unwrap();
     let configuration = fs::read_to_string(world.path("folder/nats/server.conf")).unwrap();
@@ -252,7 +257,7 @@ fn beyond_this_machine_traffic_is_encrypted_and_both_sides_are_checked() {
         quiet(&options).unwrap().read().unwrap().unwrap().value,
         b"a"
     );
-    options.secret = Some(Secret::new("another-secret-of-it").unwrap());
+    options.secret = Some(secret("fedcba9876543210"));
     let text = error(quiet(&options));
     assert!(text.contains("refuses this trainer"), "{text}");
     // At a file, too.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use pbg_cluster::{Address, Method, Options, RunName, Secret};
+use pbg_cluster::{AccessToken, Address, Method, Options, RunName};
 use pbg_core::cluster::{Live, Register, Written};
 use pbg_core::ledger::Token;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -196,7 +196,7 @@ fn tls_checks_the_server_and_the_server_checks_the_token() {
     let token = "the-token-of-the-user";
     let (servers, authority) = encrypted(&world, token);
     let mut options = servers.options(&world, true);
-    options.secret = Some(Secret::new(token).unwrap());
+    options.token = Some(AccessToken::new(token).unwrap());
     options.authority = Some(authority);
     let connection = quiet(&options).unwrap();
     assert!(matches!(
@@ -205,7 +205,7 @@ fn tls_checks_the_server_and_the_server_checks_the_token() {
     ));
     connection.wake();
     assert!(connection.wait(LONG));
-    options.secret = Some(Secret::new("another-token-than-that").unwrap());
+    options.token = Some(AccessToken::new("another-token-than-that").unwrap());
     let text = error(quiet(&options));
     assert!(text.contains("refuses this trainer"), "{text}");
     assert!(!text.contains("another-token"), "{text}");

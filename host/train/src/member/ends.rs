@@ -55,6 +55,7 @@ impl Member<'_> {
     /// Ends the part of a trainer that cannot go on, so that the others need not wait until it counts as dead. What it has
     /// not settled is to do again.
     pub(crate) fn abandon(&mut self) {
+        self.ledger.hurry();
         // What went wrong before is what the user is told.
         if self.ledger.submit(Action::Leave).is_ok() {
             let _sign = self.machine.line.buffer.store().files.forget(self.token());

@@ -20,9 +20,24 @@ pub enum ClusterError {
         /// What the last attempt said.
         what: String,
     },
+    /// The trainer was asked to stop while the register did not answer.
+    #[error(
+        "asked to stop while the ledger did not answer ({what}): what this trainer had not settled is trained again, and \
+         the same command takes part again"
+    )]
+    Interrupted {
+        /// What the last attempt said.
+        what: String,
+    },
     /// The run does not take this trainer.
     #[error("the run refuses this trainer: {0}")]
     Refused(Box<Refusal>),
+    /// Another trainer of its rank is at work.
+    #[error(
+        "the run refuses this trainer: {0}, which is at work: it needs no second one, and goes on by itself where its \
+         server had ended and runs again; one trainer more needs a rank of its own"
+    )]
+    AtWork(Box<Refusal>),
     /// The trainer's part has ended without its doing. It drops its tables and joins anew.
     #[error("{0}")]
     Fenced(Box<Refusal>),

@@ -1,6 +1,7 @@
 //! The way into a run: the record that goes with the folder, found or made, and a place in it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub(super) struct Finding<'a> {
     pub(super) resolved: &'a Resolved,
     pub(super) strategies: &'a Strategies,
     pub(super) cluster: &'a Cluster,
+    /// Set when this trainer is to stop: it does not join then.
+    pub(super) stop: &'a AtomicBool,
     pub(super) ledger: &'a Ledger,
     pub(super) files: &'a SharedCheckpoint,
     pub(super) terms: &'a Terms,
@@ -187,10 +190,22 @@ impl Finding<'_> {
             {
                 return Err(self.not_shared_with(&stranger.name).into());
             }
-            thread::sleep(self.cluster.heartbeat.min(self.cluster.lease / 20));
+            self.pause()?;
         }
         let newest = self.ledger.refresh()?;
         Ok(newest.is_none_or(|newest| newest.revision() != record.revision()))
+    }
+
+    /// Waits a moment for what other trainers say.
+    ///
+    /// # Errors
+    /// When this trainer is to stop.
+    fn pause(&self) -> Result<(), RunError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        thread::sleep(self.cluster.heartbeat.min(self.cluster.lease / 20));
+        Ok(())
     }
 
     fn not_shared_with(&self, name: &str) -> ClusterError {
@@ -217,7 +232,7 @@ impl Finding<'_> {
             if newest.is_none_or(|newest| newest.revision() != record.revision()) {
                 return Ok(true);
             }
-            thread::sleep(self.cluster.heartbeat.min(lease / 20));
+            self.pause()?;
         }
         for (&token, trainer) in record.trainers() {
             let last = trainer.last;
@@ -352,13 +367,13 @@ impl Finding<'_> {
             while started.elapsed() < self.cluster.lease {
                 let heard = self.cluster.live.heard();
                 if heard.iter().any(|heard| heard.beat.token == holder) {
-                    return Err(ClusterError::Refused(Box::new(refusal)).into());
+                    return Err(ClusterError::AtWork(Box::new(refusal)).into());
                 }
                 let record = self.ledger.refresh()?;
                 if record.is_none_or(|record| !record.trainers().contains_key(&holder)) {
                     break;
                 }
-                thread::sleep(self.cluster.heartbeat.min(self.cluster.lease / 20));
+                self.pause()?;
             }
             let token = holder;
             if self.ledger.evict(Silent { token, last })? {

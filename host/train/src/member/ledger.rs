@@ -15,12 +15,19 @@ use pbg_core::ledger::{
 };
 
 use super::error::{ClusterError, unreachable};
+pub(crate) use attendance::Attendance;
 use entry::{Patience, decode, encode};
 use known::{Before, Known, Seen};
+use needs::Needs;
+pub(crate) use silence::User;
+use silence::{Request, Silence};
 use transact::{fenced, set_back};
 
+mod attendance;
 mod entry;
 mod known;
+mod needs;
+mod silence;
 mod transact;
 
 /// A refused transaction, or none that could be decided.
@@ -75,9 +82,12 @@ pub(crate) struct Ledger {
     token: Token,
     /// How long a register that does not answer is waited for.
     patience: Duration,
-    /// Held while a transaction is under way.
+    /// Held while a transaction is under way: one is brought to its end before the next begins. What is known can be asked
+    /// meanwhile, and every wait for the register ends when the trainer's part does.
     numbers: Mutex<Numbers>,
     known: Known,
+    silence: Silence,
+    needs: Needs,
     /// Settlements of this trainer that have begun, and that are applied.
     settlements: [AtomicU64; 2],
 }
@@ -100,7 +110,72 @@ impl Ledger {
             patience,
             numbers: Mutex::new(numbers),
             known: Known::default(),
+            silence: Silence::new(User::default(), patience),
+            needs: Needs::default(),
             settlements: Default::default(),
+        }
+    }
+
+    /// With a user, who may ask for the end and is told when the register does not answer.
+    pub(crate) fn of(self, user: User) -> Self {
+        Self {
+            silence: Silence::new(user, self.patience),
+            ..self
+        }
+    }
+
+    /// Whether the register has not answered for a while.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silence.lasts()
+    }
+
+    /// Whether nothing that needs the register is waited for any more.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.silence.is_unbearable()
+    }
+
+    /// The trainer has failed, and only says that it leaves.
+    pub(crate) fn hurry(&self) {
+        self.silence.hurry();
+    }
+
+    /// Asks for a newer record than the one that was seen last; it will be seen soon.
+    pub(crate) fn needs_newer(&self) {
+        self.needs.wake();
+    }
+
+    /// Reads the record once, without patience. None if the register has none, or a damaged one.
+    ///
+    /// # Errors
+    /// As [`Ledger::refresh`], and when one attempt brings no answer.
+    pub(crate) fn look(&self) -> Result<Option<Arc<Record>>, ClusterError> {
+        let before = self.known.before();
+        let entry = self.read().map_err(|no| self.gave_up(no))?;
+        let seen = decode(entry.as_ref())?;
+        self.known.read(before, seen.as_ref());
+        self.takes_part(before, seen.as_ref())?;
+        Ok(seen.map(|seen| seen.record))
+    }
+
+    fn read(&self) -> Result<Option<Entry>, NoAnswer> {
+        self.silence.asking(Request::Read, || self.register.read())
+    }
+
+    fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<Written, NoAnswer> {
+        let write = || self.register.write(after, value, id);
+        self.silence.asking(Request::Write, write)
+    }
+
+    /// Whether an answer is not waited for any more.
+    fn gives_up(&self, patience: &mut Patience) -> bool {
+        patience.is_over() || self.silence.is_unbearable()
+    }
+
+    /// What waiting in vain comes to.
+    fn gave_up(&self, no: NoAnswer) -> ClusterError {
+        match self.silence.is_unbearable() {
+            true => ClusterError::Interrupted { what: no.0 },
+            false => unreachable(self.patience, no),
         }
     }
 
@@ -186,7 +261,8 @@ impl Ledger {
         let id = format!("{}-{}", record.run(), record.incarnation());
         let after = entry.map(|entry| entry.revision);
         // Whether an answer came or not: the record says who was faster.
-        let _written = self.register.write(after, &encode(record)?, &id);
+        let _written = self.write(after, &encode(record)?, &id);
+        self.silence.forget_writes();
         let seen = self.newest(before)?;
         self.live.wake();
         Ok(seen.is_some_and(|seen| seen.record.incarnation() == record.incarnation()))
@@ -198,7 +274,14 @@ impl Ledger {
     /// # Errors
     /// When no answer comes.
     pub(crate) fn evict(&self, silent: Silent) -> Result<bool, ClusterError> {
-        let (_alone, mut patience) = (self.lock(), Patience::new(self.patience));
+        let _alone = self.lock();
+        let evicted = self.evict_patiently(silent);
+        self.silence.forget_writes();
+        evicted
+    }
+
+    fn evict_patiently(&self, silent: Silent) -> Result<bool, ClusterError> {
+        let mut patience = Patience::new(self.patience);
         for attempt in 0.. {
             let before = self.known.before();
             let seen = self.newest(before)?;
@@ -212,16 +295,16 @@ impl Ledger {
                 Err(_) => break,
             };
             let id = format!("{}-evicts-{}-{attempt}", self.token, silent.token);
-            let no = match self.register.write(Some(revision), &encode(&next)?, &id) {
+            let no = match self.write(Some(revision), &encode(&next)?, &id) {
                 // Read again, so that it is known.
                 Ok(Written::As(_)) => continue,
                 Ok(Written::Refused) => NoAnswer("every write is refused".to_owned()),
                 Err(no) => no,
             };
-            if patience.is_over() {
-                return Err(unreachable(self.patience, no));
+            if self.gives_up(&mut patience) {
+                return Err(self.gave_up(no));
             }
-            patience.wait();
+            self.silence.pause(patience.next_wait());
         }
         self.live.wake();
         Ok(true)
@@ -288,12 +371,10 @@ impl Ledger {
     fn entry(&self) -> Result<Option<Entry>, ClusterError> {
         let mut patience = Patience::new(self.patience);
         loop {
-            match self.register.read() {
+            match self.read() {
                 Ok(entry) => return Ok(entry),
-                Err(no) if patience.is_over() => {
-                    return Err(unreachable(self.patience, no));
-                }
-                Err(_) => patience.wait(),
+                Err(no) if self.gives_up(&mut patience) => return Err(self.gave_up(no)),
+                Err(_) => self.silence.pause(patience.next_wait()),
             }
         }
     }

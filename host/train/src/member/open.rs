@@ -18,7 +18,7 @@ use super::checkpoints::stored_state;
 use super::ends::Earlier;
 use super::growth;
 use super::joining::{Finding, admit, draw};
-use super::ledger::Ledger;
+use super::ledger::{Attendance, Ledger, User};
 use super::not_yet::refuse_shared;
 use super::parameters::{Arrays, Parameters};
 use super::ranking::{Rankings, validation_terms};
@@ -44,7 +44,7 @@ impl<'a> Member<'a> {
         strategies: Strategies,
         cluster: &'a Cluster,
         (allowed, earlier): (Allowed, Option<Earlier>),
-        stop: &'a AtomicBool,
+        stop: &'a Arc<AtomicBool>,
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
         allow_grid(resolved, cluster)?;
@@ -53,7 +53,13 @@ impl<'a> Member<'a> {
         let folder = Path::new(&resolved.config().checkpoint_path);
         let files = SharedCheckpoint::open(folder, token)?;
         let (register, live) = (Arc::clone(&cluster.register), Arc::clone(&cluster.live));
-        let ledger = Arc::new(Ledger::new(register, live, token, cluster.patience));
+        let user = User {
+            stop: Arc::clone(stop),
+            tell: Arc::clone(&cluster.tell),
+        };
+        let ledger = Ledger::new(register, live, token, cluster.patience);
+        let ledger = Arc::new(ledger.of(user));
+        let attendance = Attendance::start(&ledger)?;
         let mut other_validation = false;
         if let Some(manifest) = &files.newest()? {
             let admitted = admit(manifest, resolved, &strategies, &files, allowed);
@@ -66,6 +72,7 @@ impl<'a> Member<'a> {
             resolved,
             strategies: &strategies,
             cluster,
+            stop,
             ledger: &ledger,
             files: &files,
             terms: &terms,
@@ -85,7 +92,7 @@ impl<'a> Member<'a> {
         let tables = Self::tables(resolved, files, &ledger, &record, &mut ready.params)?;
         let machine = ready.machine(resolved, strategies, tables, &record, sink)?;
         let told = earlier.map(|earlier| earlier.told);
-        let member = Self::begin(machine, ledger, cluster, stop, told)?;
+        let member = Self::begin((machine, attendance), ledger, cluster, stop, told)?;
         Ok(Self { changes, ..member })
     }
 
@@ -124,7 +131,7 @@ impl<'a> Member<'a> {
 
     /// Begins the part of a trainer that has joined, and that earlier has told of rankings up to `told`.
     fn begin(
-        mut machine: Machine<'a, SharedTables>,
+        (mut machine, attendance): (Machine<'a, SharedTables>, Attendance),
         ledger: Arc<Ledger>,
         cluster: &'a Cluster,
         stop: &'a AtomicBool,
@@ -145,6 +152,7 @@ impl<'a> Member<'a> {
             parameters = Some(started);
         }
         Ok(Self {
+            _attendance: attendance,
             machine,
             watch,
             parameters,

@@ -53,7 +53,12 @@ impl Member<'_> {
 
     /// Tells others what was added to parameters, and learns what they have told. What cannot be told now is told later.
     pub(super) fn exchange_parameters(&self) {
-        if let Some(parameters) = &self.parameters {
+        // Questions to others go by the same server.
+        if let Some(parameters) = self
+            .parameters
+            .as_ref()
+            .filter(|_| !self.ledger.is_silent())
+        {
             parameters.tell(TELL_WITHIN.min(self.cluster.patience));
         }
     }

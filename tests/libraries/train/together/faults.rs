@@ -54,7 +54,7 @@ fn one_that_is_evicted_joins_anew() {
             _ => {}
         };
         let connection = Connection::new(&hub, u64::from(rank));
-        let stop = AtomicBool::new(false);
+        let stop = Arc::new(AtomicBool::new(false));
         let outcome = join(&config, &cluster(&connection, rank, 2), &stop, &mut watch);
         finished(&outcome);
         rejoined
@@ -105,7 +105,7 @@ fn one_that_is_evicted_before_it_reads_joins_anew() {
         let first = !std::mem::replace(&mut is_evicted, true);
         first.then(evict)
     });
-    let (stop, mut rejoined) = (AtomicBool::new(false), 0);
+    let (stop, mut rejoined) = (Arc::new(AtomicBool::new(false)), 0);
     let mut watch = |event: Event| {
         if matches!(event, Event::Rejoining { .. }) {
             rejoined += 1;
@@ -147,7 +147,12 @@ fn what_a_dead_trainer_had_is_trained_by_others() {
             patience: Duration::from_secs(1),
             ..cluster(&connection, rank, 2)
         };
-        let outcome = join(&config, &cluster, &AtomicBool::new(false), &mut watch);
+        let outcome = join(
+            &config,
+            &cluster,
+            &Arc::new(AtomicBool::new(false)),
+            &mut watch,
+        );
         match dies {
             // It sees in the end that the other has finished, if it has by then.
             true => assert!(
@@ -252,7 +257,7 @@ fn no_checkpoint_is_made_of_a_ledger_that_is_older_than_the_newest() {
         Event::LedgerReplaced { reason, .. } => told.push(reason),
         _ => {}
     };
-    let (connection, stop) = (Connection::new(&hub, 0), AtomicBool::new(false));
+    let (connection, stop) = (Connection::new(&hub, 0), Arc::new(AtomicBool::new(false)));
     let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut watch);
     finished(&outcome);
     assert_eq!(told.len(), 2, "{told:?}");

@@ -71,7 +71,7 @@ fn is_finished(outcome: &Result<Outcome, RunError>) -> bool {
 fn is_as_large_as_alone(world: &World, config: &Config, changes: &[(&str, &str)]) {
     let alone = world.config("alone", changes);
     let resolved = Resolved::new(alone.clone()).expect("they fit");
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let outcome = resolved.train(strategies(&alone), Allowed::default(), &stop, &mut |_| ());
     assert!(is_finished(&outcome), "{outcome:?}");
     for entity_type in ["kind", "shape"] {
@@ -116,7 +116,7 @@ fn a_checkpoint_has_small_types_and_others_go_on_from_it() {
     let before = [table(&config, "kind"), table(&config, "shape")];
     // One that is stopped after a bucket writes what it has read, and a little more.
     let hub = Arc::new(Hub::default());
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let connection = Connection::new(&hub, 9);
     let mut stopping = |event: Event| {
         if matches!(event, Event::BucketFinished { .. }) {
@@ -138,7 +138,7 @@ fn a_checkpoint_has_small_types_and_others_go_on_from_it() {
         assert!(grown && now.1.iter().sum::<f32>() > 1e-3, "{entity_type}");
     }
     // The rest of the epochs, by one machine; files of old checkpoints do not pile up.
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut |_| ());
     assert!(is_finished(&outcome), "{outcome:?}");
     assert!(before[0] != table(&config, "kind"));
@@ -161,7 +161,7 @@ fn one_that_joins_takes_over_what_was_learned_since_the_checkpoint() {
     let changes = [("num_epochs", "2")];
     let config = world.config("together", &changes);
     let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let mut seen = 0;
     thread::scope(|scope| {
         let mut second = None;
@@ -172,7 +172,7 @@ fn one_that_joins_takes_over_what_was_learned_since_the_checkpoint() {
                 if seen == 8 {
                     let (config, connection) = (&config, &connections[1]);
                     second = Some(scope.spawn(move || {
-                        let stop = AtomicBool::new(false);
+                        let stop = Arc::new(AtomicBool::new(false));
                         join(config, &cluster(connection, 1, 1), &stop, &mut |_| ())
                     }));
                 }

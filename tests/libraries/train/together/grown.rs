@@ -49,7 +49,7 @@ fn go_on(config: &Config, connections: &[Arc<Connection>]) -> Vec<Event> {
                         strategies(config),
                         &cluster(connection, rank, connections.len() as u32),
                         allowed,
-                        &AtomicBool::new(false),
+                        &Arc::new(AtomicBool::new(false)),
                         &mut |event| said.push(event),
                     );
                 finished(&outcome);
@@ -114,7 +114,7 @@ fn new_names_get_the_rows_that_one_machine_draws() {
             ..Allowed::default()
         };
         let resolved = Resolved::new(alone.clone()).expect("they fit");
-        let stop = AtomicBool::new(false);
+        let stop = Arc::new(AtomicBool::new(false));
         let outcome = resolved.train(strategies, allowed, &stop, &mut |_| ());
         finished(&outcome);
         assert!(bytes(&config) == bytes(&alone), "{operator}: other bytes");
@@ -127,7 +127,7 @@ fn an_interrupted_epoch_begins_anew_with_other_edges() {
     let world = World::new();
     let hub = Arc::new(Hub::default());
     let config = world.config("together", &[("num_epochs", "1")]);
-    let (connection, stop) = (Connection::new(&hub, 0), AtomicBool::new(false));
+    let (connection, stop) = (Connection::new(&hub, 0), Arc::new(AtomicBool::new(false)));
     let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut |event| {
         if matches!(event, Event::BucketFinished { index: 3, .. }) {
             stop.store(true, Ordering::Relaxed);

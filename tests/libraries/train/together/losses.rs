@@ -43,7 +43,7 @@ fn all_trainers_update_one_loss_with_what_all_of_them_observe() {
     let config = world.config("together", &[]);
     let told = Told::default();
     let take_part = |hub: &Arc<Hub>, rank: u32, machines: u32, config: &Config| {
-        let stop = AtomicBool::new(false);
+        let stop = Arc::new(AtomicBool::new(false));
         let connection = Connection::new(hub, u64::from(rank));
         let cluster = cluster(&connection, rank, machines);
         let resolved = Resolved::new(config.clone()).expect("they fit");
@@ -61,7 +61,7 @@ fn all_trainers_update_one_loss_with_what_all_of_them_observe() {
     // As many batches and edges as one machine trains.
     let alone = world.config("alone", &[]);
     let resolved = Resolved::new(alone.clone()).expect("they fit");
-    let (stop, told_alone) = (AtomicBool::new(false), Told::default());
+    let (stop, told_alone) = (Arc::new(AtomicBool::new(false)), Told::default());
     let outcome = resolved.train(
         with_loss(&alone, &told_alone),
         Allowed::default(),

@@ -20,11 +20,11 @@ fn parameters_are_everybodys() {
     let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let stop = AtomicBool::new(false);
+            let stop = Arc::new(AtomicBool::new(false));
             let outcome = join(&config, &everybodys(&connections[1], 1), &stop, &mut |_| ());
             finished(&outcome);
         });
-        let stop = AtomicBool::new(false);
+        let stop = Arc::new(AtomicBool::new(false));
         let mut watch = |event: Event| {
             if let Event::EpochFinished { stats, .. } = event {
                 losses.push(stats.mean_loss());
@@ -43,7 +43,7 @@ fn parameters_are_everybodys() {
         ..config.clone()
     };
     let resolved = Resolved::new(alone.clone()).expect("they fit");
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let mut last = 0.0;
     let mut watch = |event: Event| {
         if let Event::EpochFinished { stats, .. } = event {

@@ -61,7 +61,7 @@ fn train_all(config: &Config, connections: &[Arc<Connection>]) -> Vec<Ended> {
 fn train_within(config: &Config, connections: &[Arc<Connection>], lease: Duration) -> Vec<Ended> {
     let machines = connections.len() as u32;
     let run = |(rank, connection): (u32, &Arc<Connection>)| {
-        let (stop, mut events) = (AtomicBool::new(false), Vec::new());
+        let (stop, mut events) = (Arc::new(AtomicBool::new(false)), Vec::new());
         let cluster = Cluster {
             lease,
             patience: lease / 2,
@@ -90,7 +90,7 @@ fn alone(config: &Config, passes: Option<BTreeMap<PassId, Vec<Bucket>>>) -> Ende
         strategies.order = Box::new(Recorded { id, passes });
     }
     let resolved = Resolved::new(config.clone()).expect("they fit");
-    let (stop, mut events) = (AtomicBool::new(false), Vec::new());
+    let (stop, mut events) = (Arc::new(AtomicBool::new(false)), Vec::new());
     let outcome = resolved.train(strategies, Allowed::default(), &stop, &mut |event| {
         events.push(event);
     });
@@ -392,7 +392,7 @@ fn what_cannot_be_validated_is_told_before_training() {
     let world = world(CONFIG);
     let hub = Arc::new(Hub::default());
     let connection = Connection::new(&hub, 0);
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let config = world.config("together", &[("validation.edges", "nosuch")]);
     let refusal = join(&config, &cluster(&connection, 0, 1), &stop, &mut |_| ());
     let refusal = refusal.expect_err("there is no such edge set").to_string();

@@ -8,7 +8,7 @@ fn what_differs_is_refused_with_its_name() {
     let hub = Arc::new(Hub::default());
     let config = world.config("together", &[]);
     let (one, two) = (Connection::new(&hub, 0), Connection::new(&hub, 1));
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let attempts = [
         (
             world.config("together", &[("lr", "0.2")]),
@@ -33,7 +33,7 @@ fn what_differs_is_refused_with_its_name() {
             thread::sleep(Duration::from_millis(10));
         }
         let refusals = attempts.iter().map(|(config, rank, _)| {
-            let ends = AtomicBool::new(true);
+            let ends = Arc::new(AtomicBool::new(true));
             join(config, &cluster(&two, *rank, 2), &ends, &mut |_| ())
         });
         let refusals = refusals.collect();
@@ -62,7 +62,7 @@ fn another_run_does_not_take_over_a_ledger() {
     let keys = [("num_epochs", "100000")];
     let config = world.config("together", &keys);
     let (one, two) = (Connection::new(&hub, 0), Connection::new(&hub, 1));
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let committed = AtomicBool::new(false);
     let (refusal, first) = thread::scope(|scope| {
         let first = scope.spawn(|| {
@@ -83,7 +83,12 @@ fn another_run_does_not_take_over_a_ledger() {
             lease: Duration::from_secs(2),
             ..cluster(&two, 1, 1)
         };
-        let refusal = join(&config, &cluster, &AtomicBool::new(true), &mut |_| ());
+        let refusal = join(
+            &config,
+            &cluster,
+            &Arc::new(AtomicBool::new(true)),
+            &mut |_| (),
+        );
         stop.store(true, Ordering::Relaxed);
         (refusal, first.join().expect("no panic"))
     });
@@ -103,7 +108,7 @@ fn another_run_does_not_take_over_a_ledger() {
 fn several_trainers_of_one_bucket_are_refused() {
     let world = World::of(&CONFIG.replace("num_partitions = 4", "num_partitions = 1"));
     let hub = Arc::new(Hub::default());
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let config = world.config("together", &[]);
     let connection = Connection::new(&hub, 0);
     let refusal = join(&config, &cluster(&connection, 0, 2), &stop, &mut |_| ());

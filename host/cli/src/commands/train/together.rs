@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pbg_cluster::{Connection, Method, Options, connect};
+use pbg_cluster::{Connection, Listener, Method, Options, connect};
 use pbg_config::Config;
 use pbg_core::cluster::{Live, Register};
+use pbg_core::event::Event;
 use pbg_train::{Cluster, Outcome, SyncLimits};
 
 use crate::failure::{Failure, Result};
@@ -36,6 +37,7 @@ pub(super) fn meet(
     rank: Option<u32>,
     stop: &Arc<AtomicBool>,
     terminal: Terminal,
+    teller: &Arc<dyn Fn(&Event) + Send + Sync>,
 ) -> Result<Option<Meeting>> {
     let Some(method) = &config.distributed_init_method else {
         return match rank {
@@ -58,8 +60,14 @@ pub(super) fn meet(
         return Err(Failure::message(FailureKind::Usage, what)
             .help("add --rank 0 to the trainer that starts the server, --rank 1 to the next"));
     }
+    let listener = Arc::clone(teller);
+    let tell = move |what: &str| {
+        let what = what.to_owned();
+        listener(&Event::LedgerServer { what });
+    };
     let options = Options {
         stop: Some(Arc::clone(stop)),
+        keeps: Some(Listener(Arc::new(tell))),
         ..together::options(config, found.method, rank)?
     };
     let notice = |text: &str| terminal.say(text);
@@ -74,7 +82,11 @@ pub(super) fn meet(
 
 impl Meeting {
     /// How this trainer takes part.
-    pub(super) fn cluster(&self, config: &Config) -> Cluster {
+    pub(super) fn cluster(
+        &self,
+        config: &Config,
+        teller: Arc<dyn Fn(&Event) + Send + Sync>,
+    ) -> Cluster {
         let rules = &config.distributed;
         let name = match self.rank {
             Some(rank) => format!("{} ({rank})", host_name()),
@@ -95,6 +107,7 @@ impl Meeting {
             heartbeat: Duration::from_secs_f64(rules.heartbeat),
             patience: Duration::from_secs_f64(rules.patience),
             ahead: rules.ahead,
+            tell: Arc::new(move |event| teller(&event)),
         }
     }
 

@@ -1,7 +1,6 @@
 //! The record as the register has it: bytes from a network, checked before use.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_core::cluster::Entry;
@@ -44,10 +43,11 @@ impl Patience {
         self.left.is_zero()
     }
 
-    /// Waits before the next attempt.
-    pub(super) fn wait(&mut self) {
-        thread::sleep(self.wait);
-        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+    /// How long to wait before the next attempt.
+    pub(super) fn next_wait(&mut self) -> Duration {
+        let wait = self.wait;
+        self.wait = (wait * 2).min(LONGEST_WAIT);
+        wait
     }
 }
 

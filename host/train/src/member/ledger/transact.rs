@@ -12,7 +12,7 @@ use pbg_core::ledger::{Action, Fate, Record, Refusal, Stamp, Token, Transaction}
 use super::entry::{Patience, encode};
 use super::known::Seen;
 use super::{Denied, Ledger};
-use crate::member::error::{ClusterError, unreachable};
+use crate::member::error::ClusterError;
 
 /// A transaction under way.
 struct Pending<'a> {
@@ -47,6 +47,7 @@ impl Ledger {
             wanted,
         };
         let ended = self.apply(&mut pending, &numbers.given_up);
+        self.silence.forget_writes();
         if matches!(ended, Err(Denied::GivenUp | Denied::Ended(_))) {
             numbers.given_up.push(number);
         }
@@ -92,7 +93,7 @@ impl Ledger {
                 return Err(Denied::GivenUp);
             }
             let id = format!("{}-{}", tx.token, tx.number);
-            let no = match self.register.write(Some(revision), &encode(&next)?, &id) {
+            let no = match self.write(Some(revision), &encode(&next)?, &id) {
                 Ok(Written::As(revision)) => {
                     let record = Arc::new(next);
                     return Ok(self.applied(pending, Seen { revision, record }));
@@ -100,15 +101,15 @@ impl Ledger {
                 Ok(Written::Refused) => NoAnswer("every write is refused".to_owned()),
                 Err(no) => no,
             };
-            if patience.is_over() {
-                return Err(unreachable(self.patience, no).into());
+            if self.gives_up(&mut patience) {
+                return Err(self.gave_up(no).into());
             }
             self.read_for(pending, given_up)?;
             fresh = true;
             // Where another trainer was faster, there is nothing to wait for.
             let seen = self.known.seen();
             if seen.is_some_and(|seen| seen.revision == revision) {
-                patience.wait();
+                self.silence.pause(patience.next_wait());
             }
         }
     }

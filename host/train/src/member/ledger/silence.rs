@@ -1,0 +1,349 @@
+//! How long the register has not answered: what the user is told about it, and when a wait for it ends.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pbg_core::cluster::NoAnswer;
+use pbg_core::event::Event;
+
+/// Silence that the user is told about.
+const WORTH_TELLING: Duration = Duration::from_secs(2);
+/// Time after which the user is told again.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
+/// Silence after which a trainer that was asked to stop waits no longer. With the last request, the threads that end and
+/// the farewell, this keeps within the 10 seconds that Ctrl-C promises.
+const PARTING: Duration = Duration::from_secs(4);
+/// How often a wait looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Who started this trainer: says when it is to stop, and is told what happens while its threads wait.
+#[derive(Clone)]
+pub(crate) struct User {
+    /// Set when the trainer is to stop.
+    pub(crate) stop: Arc<AtomicBool>,
+    /// Takes events from any thread.
+    pub(crate) tell: Arc<dyn Fn(Event) + Send + Sync>,
+}
+
+impl Default for User {
+    /// Nobody: it never asks for the end, and is told nothing.
+    fn default() -> Self {
+        Self {
+            stop: Arc::default(),
+            tell: Arc::new(drop),
+        }
+    }
+}
+
+/// What is asked of the register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    Read,
+    Write,
+}
+
+/// Requests of one kind without an answer.
+#[derive(Clone, Debug)]
+struct Unanswered {
+    since: Instant,
+    /// What the last of them said.
+    what: String,
+}
+
+#[derive(Default)]
+struct State {
+    reads: Option<Unanswered>,
+    writes: Option<Unanswered>,
+    /// When the user was told last that there is no answer; none while there are answers.
+    told: Option<Instant>,
+    /// When it was seen that the trainer is to stop.
+    stopped: Option<Instant>,
+    /// When the register was last asked for anything.
+    asked: Option<Instant>,
+}
+
+/// The register's silence, as all threads of a trainer know it.
+pub(super) struct Silence {
+    state: Mutex<State>,
+    user: User,
+    patience: Duration,
+    /// Whether the trainer has failed: it says goodbye and waits no longer than one that was asked to stop.
+    hurried: AtomicBool,
+    /// Whether the trainer's part is over: nothing is waited for.
+    closed: AtomicBool,
+}
+
+impl Silence {
+    pub(super) fn new(user: User, patience: Duration) -> Self {
+        Self {
+            state: Mutex::default(),
+            user,
+            patience,
+            hurried: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a request, and notes whether an answer came.
+    pub(super) fn asking<T>(
+        &self,
+        request: Request,
+        ask: impl FnOnce() -> Result<T, NoAnswer>,
+    ) -> Result<T, NoAnswer> {
+        let began = Instant::now();
+        let pending = || Unanswered {
+            since: began,
+            what: "no answer yet".to_owned(),
+        };
+        {
+            let mut state = self.lock();
+            state.asked = Some(began);
+            state.of(request).get_or_insert_with(pending);
+        }
+        let answer = ask();
+        match &answer {
+            Ok(_) => self.answered(request),
+            Err(NoAnswer(what)) => {
+                let mut state = self.lock();
+                state
+                    .of(request)
+                    .get_or_insert_with(pending)
+                    .what
+                    .clone_from(what);
+            }
+        }
+        answer
+    }
+
+    fn answered(&self, request: Request) {
+        let event = {
+            let mut state = self.lock();
+            let ended = state.of(request).take();
+            let is_over = state.reads.is_none() && state.writes.is_none();
+            let told = state.told.filter(|_| is_over);
+            let ended = told.and(ended);
+            if ended.is_some() {
+                state.told = None;
+            }
+            ended.map(|ended| Event::LedgerAnswers {
+                seconds: ended.since.elapsed().as_secs_f64(),
+            })
+        };
+        event.into_iter().for_each(|event| (self.user.tell)(event));
+    }
+
+    /// Nobody waits for a write any more, whether it was answered or not.
+    pub(super) fn forget_writes(&self) {
+        self.lock().writes = None;
+    }
+
+    /// Tells the user about a silence once it is worth telling, and again every now and then.
+    pub(super) fn tell(&self) {
+        self.note_stop();
+        let event = {
+            let mut state = self.lock();
+            let Some(unanswered) = state.longest().filter(|u| u.lasts(WORTH_TELLING)) else {
+                return;
+            };
+            if state.told.is_some_and(|told| told.elapsed() < TELL_AGAIN) {
+                return;
+            }
+            state.told = Some(Instant::now());
+            let silent = unanswered.since.elapsed();
+            Event::LedgerSilent {
+                what: unanswered.what,
+                seconds: silent.as_secs_f64(),
+                patience_seconds: self.patience.saturating_sub(silent).as_secs_f64(),
+            }
+        };
+        (self.user.tell)(event);
+    }
+
+    /// Whether the register has not answered for a while.
+    pub(super) fn lasts(&self) -> bool {
+        let longest = self.lock().longest();
+        longest.is_some_and(|unanswered| unanswered.lasts(WORTH_TELLING))
+    }
+
+    /// Whether the register was asked for something within this time.
+    pub(super) fn was_asked_within(&self, time: Duration) -> bool {
+        self.lock()
+            .asked
+            .is_some_and(|asked| asked.elapsed() < time)
+    }
+
+    /// Whether a wait for an answer is over whatever patience is left: the trainer's part has ended, or it is to stop and
+    /// the register has been silent since.
+    pub(super) fn is_unbearable(&self) -> bool {
+        self.is_closed() || {
+            self.note_stop();
+            let state = self.lock();
+            let is_silent = state.longest().is_some_and(|u| u.lasts(PARTING));
+            is_silent && state.stopped.is_some_and(|at| at.elapsed() >= PARTING)
+        }
+    }
+
+    fn note_stop(&self) {
+        if self.is_hurried() {
+            self.lock().stopped.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Whether the trainer is to stop.
+    fn is_hurried(&self) -> bool {
+        self.user.stop.load(Ordering::Relaxed) || self.hurried.load(Ordering::Relaxed)
+    }
+
+    /// The trainer has failed: it waits no longer for the register than one that is to stop.
+    pub(super) fn hurry(&self) {
+        self.hurried.store(true, Ordering::Relaxed);
+    }
+
+    /// The trainer's part is over: every wait ends.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the trainer's part is over.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Waits before the next attempt; not as long where the trainer is to stop meanwhile.
+    pub(super) fn pause(&self, wait: Duration) {
+        let (started, was_hurried) = (Instant::now(), self.is_hurried());
+        while !self.is_closed() && self.is_hurried() == was_hurried {
+            let left = wait.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left.min(LOOK));
+        }
+    }
+}
+
+impl State {
+    const fn of(&mut self, request: Request) -> &mut Option<Unanswered> {
+        match request {
+            Request::Read => &mut self.reads,
+            Request::Write => &mut self.writes,
+        }
+    }
+
+    fn longest(&self) -> Option<Unanswered> {
+        let all = self.reads.iter().chain(&self.writes);
+        all.min_by_key(|unanswered| unanswered.since).cloned()
+    }
+}
+
+impl Unanswered {
+    fn lasts(&self, time: Duration) -> bool {
+        self.since.elapsed() >= time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard() -> (User, Arc<Mutex<Vec<Event>>>) {
+        let told = Arc::<Mutex<Vec<Event>>>::default();
+        let into = Arc::clone(&told);
+        let tell = move |event| into.lock().unwrap().push(event);
+        let user = User {
+            stop: Arc::default(),
+            tell: Arc::new(tell),
+        };
+        (user, told)
+    }
+
+    fn long_ago() -> Instant {
+        Instant::now().checked_sub(Duration::from_secs(20)).unwrap()
+    }
+
+    /// As if requests had begun long ago.
+    fn backdate(silence: &Silence) {
+        let mut state = silence.lock();
+        let State { reads, writes, .. } = &mut *state;
+        for unanswered in reads.iter_mut().chain(writes) {
+            unanswered.since = long_ago();
+        }
+    }
+
+    fn no() -> Result<(), NoAnswer> {
+        Err(NoAnswer("no route".to_owned()))
+    }
+
+    #[test]
+    fn the_user_is_told_once_that_nothing_answers_and_once_that_it_does() {
+        let (user, told) = heard();
+        let silence = Silence::new(user, Duration::from_secs(600));
+        silence.asking(Request::Read, no).unwrap_err();
+        silence.tell();
+        assert!(told.lock().unwrap().is_empty(), "a moment is no news");
+        backdate(&silence);
+        silence.tell();
+        silence.tell();
+        silence.asking(Request::Read, || Ok(())).unwrap();
+        silence.asking(Request::Read, || Ok(())).unwrap();
+        let told = told.lock().unwrap();
+        assert!(
+            matches!(
+                &told[..],
+                [Event::LedgerSilent { what, seconds, patience_seconds }, Event::LedgerAnswers { .. }]
+                    if what == "no route" && *seconds >= 20.0 && *patience_seconds <= 580.0
+            ),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn a_request_that_is_under_way_is_told_about_too() {
+        let (user, told) = heard();
+        let silence = Silence::new(user, Duration::from_secs(600));
+        let asked = silence.asking(Request::Read, || {
+            backdate(&silence);
+            silence.tell();
+            Ok(told.lock().unwrap().len())
+        });
+        assert_eq!(asked, Ok(1));
+    }
+
+    #[test]
+    fn reads_that_are_answered_do_not_hide_that_writes_are_not() {
+        let (user, told) = heard();
+        let silence = Silence::new(user, Duration::from_secs(600));
+        silence.asking(Request::Write, no).unwrap_err();
+        backdate(&silence);
+        silence.asking(Request::Read, || Ok(())).unwrap();
+        silence.tell();
+        assert_eq!(told.lock().unwrap().len(), 1);
+        silence.asking(Request::Read, || Ok(())).unwrap();
+        assert_eq!(told.lock().unwrap().len(), 1, "writes are still not");
+        silence.asking(Request::Write, || Ok(())).unwrap();
+        assert_eq!(told.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn one_that_is_to_stop_bears_less() {
+        let (user, _) = heard();
+        let silence = Silence::new(user.clone(), Duration::from_secs(600));
+        silence.asking(Request::Read, no).unwrap_err();
+        backdate(&silence);
+        assert!(!silence.is_unbearable());
+        user.stop.store(true, Ordering::Relaxed);
+        assert!(!silence.is_unbearable(), "it has a moment to answer");
+        silence.lock().stopped = Some(long_ago());
+        assert!(silence.is_unbearable());
+        silence.asking(Request::Read, || Ok(())).unwrap();
+        assert!(!silence.is_unbearable(), "it answers");
+        silence.close();
+        assert!(silence.is_unbearable());
+    }
+}
