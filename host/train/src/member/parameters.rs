@@ -44,7 +44,7 @@ use loss::LossSums;
 use message::Counted;
 use pace::Pace;
 pub use pace::SyncLimits;
-use rounds::{Exchange, Turns};
+use rounds::{Exchange, OneAtATime};
 use shared::{Shared, lock};
 use state::Copied;
 
@@ -84,7 +84,7 @@ impl Parameters {
             loss,
             fault: Mutex::default(),
             gate: Arc::<RwLock<()>>::default(),
-            turns: Mutex::<Turns>::default(),
+            turns: OneAtATime::default(),
             pace: Pace::new(limits),
             took: AtomicU64::new(0),
             ends: AtomicBool::new(false),
@@ -143,9 +143,9 @@ impl Parameters {
         let settled = self.tell(left());
         shared.leaves(shared.ledger.token());
         loop {
-            self.exchange.give_all();
+            self.exchange.give_all(started + within);
             let is_over = self.exchange.has_given_all();
-            if is_over || left().is_zero() {
+            if is_over || left().is_zero() || shared.ledger.is_given_up() {
                 return told && settled && is_over;
             }
             thread::sleep(pace.rest(Instant::now()).min(left()));

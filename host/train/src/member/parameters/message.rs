@@ -66,13 +66,20 @@ pub(super) enum Question {
     },
     /// Which of these blocks it counts for. What it says that it lacks, it takes from nobody as long as who asks is the
     /// owner.
-    Have(Vec<u32>),
+    Have {
+        /// The revision of the record by which the asker is the owner.
+        at: u64,
+        /// The blocks.
+        blocks: Vec<u32>,
+    },
     /// The sum of a block as it was seen last, from one that does not own it.
     Copy(u32),
     /// To own a block from now on.
     Give {
         /// The block.
         block: u32,
+        /// The revision of the record by which the one that is asked is the owner.
+        at: u64,
         /// Trainers that are known to leave: who is asked is the owner among the others.
         without: Vec<Token>,
         /// What the owner so far knows.
@@ -144,7 +151,7 @@ impl Asked {
         let kind = match &self.question {
             Question::Exchange { .. } => EXCHANGE,
             Question::Loss { .. } => LOSS,
-            Question::Have(_) => HAVE,
+            Question::Have { .. } => HAVE,
             Question::Copy(_) => COPY,
             Question::Give { .. } => GIVE,
         };
@@ -173,14 +180,19 @@ impl Asked {
                 to.long(*number);
                 to.observed(observed);
             }
-            Question::Have(blocks) => blocks.iter().for_each(|block| to.int(*block)),
+            Question::Have { at, blocks } => {
+                to.long(*at);
+                blocks.iter().for_each(|block| to.int(*block));
+            }
             Question::Copy(block) => to.int(*block),
             Question::Give {
                 block,
+                at,
                 without,
                 piece,
             } => {
                 to.int(*block);
+                to.long(*at);
                 to.int(without.len() as u32);
                 without.iter().for_each(|token| to.long(token.0));
                 to.long(piece.version);
@@ -216,10 +228,14 @@ impl Asked {
                 number: reader.long()?,
                 observed: reader.observed()?,
             },
-            HAVE => Question::Have(reader.ints(MOST_BLOCKS)?),
+            HAVE => Question::Have {
+                at: reader.long()?,
+                blocks: reader.ints(MOST_BLOCKS)?,
+            },
             COPY => Question::Copy(reader.int()?),
             GIVE => Question::Give {
                 block: reader.int()?,
+                at: reader.long()?,
                 without: reader.tokens(MAX_TRAINERS)?,
                 piece: Piece {
                     version: reader.long()?,

@@ -8,6 +8,7 @@
 //! Who leaves gives everything away before the ledger has it that it left.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use pbg_core::ledger::{Record, Token};
 
@@ -17,7 +18,7 @@ use super::message::{MOST_BLOCKS, Question, Reply};
 use super::owner::Sums;
 use super::places::{Parcel, Standing};
 use super::rounds::{Exchange, Turn};
-use super::shared::{NOTHING, Shared, lock};
+use super::shared::{NOTHING, Shared};
 use super::state::{Copied, State};
 
 /// The newest copy of a block: its version, and who has it.
@@ -68,12 +69,14 @@ impl Exchange {
     }
 
     /// A round in which blocks change hands, and no more.
-    pub(super) fn give_all(&self) {
-        let turns = &mut *lock(&self.turns);
-        if let Ok(Some(record)) = self.shared.ledger.refresh() {
+    pub(super) fn give_all(&self, until: Instant) {
+        let Some(mut turns) = self.turns.take(Some(until)) else {
+            return;
+        };
+        if let Ok(Some(record)) = self.shared.ledger.look() {
             let count = self.shared.count_all();
             turns.owners.update(self.shared.who_stays(&record), count);
-            self.move_blocks(&record, &turns.owners, &mut Turn::default());
+            self.move_blocks(&record, &turns.owners, &mut Turn::until(Some(until)));
         }
     }
 
@@ -95,7 +98,7 @@ impl Exchange {
                 return places.came_back(index);
             }
             let was_known = self.shared.leavers().contains(&parcel.to);
-            match self.offer(index, parcel, turn) {
+            match self.offer(record, index, parcel, turn) {
                 Offered::Leaving if !was_known => {}
                 // It knows of one who stays, and is not in this record.
                 Offered::Leaving => return turn.is_stale = true,
@@ -106,7 +109,10 @@ impl Exchange {
     }
 
     fn is_there(&self, whom: Token, turn: &mut Turn) -> bool {
-        let nothing = Question::Have(Vec::new());
+        let nothing = Question::Have {
+            at: 0,
+            blocks: Vec::new(),
+        };
         matches!(
             self.ask(whom, nothing, NOTHING, turn),
             Some(Reply::Lacks(_))
@@ -114,7 +120,7 @@ impl Exchange {
     }
 
     /// Sends the pieces of a block's state.
-    fn offer(&self, index: usize, parcel: Parcel, turn: &mut Turn) -> Offered {
+    fn offer(&self, record: &Record, index: usize, parcel: Parcel, turn: &mut Turn) -> Offered {
         let Parcel { to, pieces } = parcel;
         let places = &self.shared.places;
         for piece in pieces {
@@ -123,6 +129,7 @@ impl Exchange {
             }
             let question = Question::Give {
                 block: index as u32,
+                at: record.revision(),
                 without: self.shared.leavers(),
                 piece,
             };
@@ -173,7 +180,10 @@ impl Exchange {
         let own = |index: &usize| (*index as u32, (self.shared.version_seen(*index), me));
         let mut newest: BTreeMap<u32, Newest> = sought.iter().map(own).collect();
         for &other in record.trainers().keys().filter(|token| **token != me) {
-            let question = Question::Have(newest.keys().copied().collect());
+            let question = Question::Have {
+                at: record.revision(),
+                blocks: newest.keys().copied().collect(),
+            };
             let Some(Reply::Lacks(lacking)) = self.ask(other, question, NOTHING, turn) else {
                 turn.is_stale = true;
                 return None;
@@ -188,7 +198,7 @@ impl Exchange {
             }
         }
         // Who came meanwhile was not asked.
-        let now = ledger.refresh().ok().flatten()?;
+        let now = ledger.look().ok().flatten()?;
         now.trainers()
             .keys()
             .eq(record.trainers().keys())

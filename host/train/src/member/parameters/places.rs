@@ -49,6 +49,9 @@ struct Slot {
     place: Place,
     /// The version of the last state that was taken: it is not taken twice.
     taken: u64,
+    /// The newest revision of the record by which somebody was told that the block is not here: what an older one says of
+    /// its owner counts no more.
+    lacked_at: u64,
     arriving: Option<Arriving>,
 }
 
@@ -77,6 +80,7 @@ impl Places {
         let slot = || Slot {
             place: Place::Elsewhere,
             taken: 0,
+            lacked_at: 0,
             arriving: None,
         };
         Self {
@@ -118,10 +122,15 @@ impl Places {
         }
     }
 
-    /// Whether a block is neither here nor looked for. Pieces that have arrived do not count: with the last one it is asked
-    /// again whose the block is.
-    pub(super) fn lacks(&self, index: usize) -> bool {
-        self.standing(index) == Standing::Elsewhere
+    /// Whether a block is neither here nor looked for, for one that owns it by the record's revision `at`. If it is not, it is
+    /// taken from nobody by an older record. Pieces that have arrived do not count: with the last one that is compared.
+    pub(super) fn lacks(&self, index: usize, at: u64) -> bool {
+        let mut slot = self.lock(index);
+        let lacks = matches!(slot.place, Place::Elsewhere);
+        if lacks {
+            slot.lacked_at = slot.lacked_at.max(at);
+        }
+        lacks
     }
 
     /// Begins to look for a block. Says whether it is one to look for.
@@ -207,14 +216,15 @@ impl Places {
         slot.taken >= version || matches!(slot.place, Place::Held(_))
     }
 
-    /// Takes a piece of a block's state; with the last one, the block is held, if `is_mine` still says so.
+    /// Takes a piece of a block's state; with the last one, the block is held, if it is this trainer's by the record of this
+    /// revision, and nobody who owns it by a newer one was told that it is not here.
     pub(super) fn take(
         &self,
         index: usize,
         from: Token,
         piece: Piece,
         kind: ShardKind,
-        is_mine: impl Fn() -> bool,
+        (revision, is_mine): (u64, &dyn Fn() -> bool),
     ) -> Reply {
         let slot = &mut *self.lock(index);
         let Piece {
@@ -249,6 +259,9 @@ impl Places {
         }
         let state = State::decode(&arriving.bytes, kind);
         slot.arriving = None;
+        if revision < slot.lacked_at {
+            return Reply::NotReady;
+        }
         match (state, &slot.place) {
             (Some(state), Place::Elsewhere | Place::Sought) if is_mine() => {
                 slot.taken = version;

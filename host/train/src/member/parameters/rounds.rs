@@ -1,8 +1,9 @@
 //! Rounds of the exchange: what was added to each block is sent to its owner, and what others did is added.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,12 +55,94 @@ pub(super) struct Turns {
     pub(super) owners: Owners,
 }
 
+/// What only one round at a time uses. It is taken out while a round asks others, so that no lock is held meanwhile.
+pub(super) struct OneAtATime {
+    turns: Mutex<Option<Turns>>,
+    is_back: Condvar,
+}
+
+impl Default for OneAtATime {
+    fn default() -> Self {
+        Self {
+            turns: Mutex::new(Some(Turns::default())),
+            is_back: Condvar::new(),
+        }
+    }
+}
+
+impl OneAtATime {
+    /// Takes it, once the round that has it is over; none if that is not so by `until`.
+    pub(super) fn take(&self, until: Option<Instant>) -> Option<Taken<'_>> {
+        let mut turns = lock(&self.turns);
+        loop {
+            if let Some(taken) = turns.take() {
+                return Some(Taken {
+                    turns: taken,
+                    of: self,
+                });
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return None;
+            }
+            let left = left.unwrap_or(Duration::from_secs(1));
+            let waited = self.is_back.wait_timeout(turns, left);
+            turns = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// What a round has while it lasts.
+pub(super) struct Taken<'a> {
+    turns: Turns,
+    of: &'a OneAtATime,
+}
+
+impl Deref for Taken<'_> {
+    type Target = Turns;
+
+    fn deref(&self) -> &Turns {
+        &self.turns
+    }
+}
+
+impl DerefMut for Taken<'_> {
+    fn deref_mut(&mut self) -> &mut Turns {
+        &mut self.turns
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *lock(&self.of.turns) = Some(std::mem::take(&mut self.turns));
+        self.of.is_back.notify_one();
+    }
+}
+
 /// What was learned within a round.
 #[derive(Default)]
 pub(super) struct Turn {
     silent: BTreeMap<Token, u32>,
+    /// When nobody is asked any more; none: the round asks everybody.
+    until: Option<Instant>,
     /// Whether somebody knows another record.
     pub(super) is_stale: bool,
+}
+
+impl Turn {
+    /// A round that asks nobody any more after `until`.
+    pub(super) fn until(until: Option<Instant>) -> Self {
+        Self {
+            until,
+            ..Self::default()
+        }
+    }
+
+    /// How long an answer may take.
+    fn left(&self) -> Duration {
+        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        self.until.map_or(ANSWER_WITHIN, left).min(ANSWER_WITHIN)
+    }
 }
 
 pub(super) struct Exchange {
@@ -71,7 +154,7 @@ pub(super) struct Exchange {
     pub(super) fault: Mutex<Option<StrategyError>>,
     /// Held by workers while they train a batch, and by the exchange alone while it adds what others did.
     pub(super) gate: Arc<RwLock<()>>,
-    pub(super) turns: Mutex<Turns>,
+    pub(super) turns: OneAtATime,
     pub(super) pace: Pace,
     /// Microseconds that the last round of the thread took.
     pub(super) took: AtomicU64,
@@ -83,7 +166,7 @@ impl Exchange {
     pub(super) fn run(&self) {
         while !self.ends.load(Ordering::Relaxed) {
             let begun = Instant::now();
-            self.round(None);
+            self.round(None, None);
             let took = begun.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
             self.took.store(took, Ordering::Relaxed);
             thread::park_timeout(self.pace.rest(Instant::now()));
@@ -94,12 +177,13 @@ impl Exchange {
     pub(super) fn tell(&self, within: Duration) -> bool {
         let started = Instant::now();
         let mut untold = vec![true; self.shared.count_all()];
+        let until = started.checked_add(within);
         loop {
-            self.round(Some(&mut untold));
+            self.round(Some(&mut untold), until);
             if !untold.contains(&true) {
                 return true;
             }
-            if started.elapsed() >= within {
+            if started.elapsed() >= within || self.shared.ledger.is_given_up() {
                 return false;
             }
             let left = within.saturating_sub(started.elapsed());
@@ -108,9 +192,12 @@ impl Exchange {
     }
 
     /// Exchanges every block once; one after the other, so that the owners set the pace. With `untold` only those, where
-    /// nothing is missed that was added before, and those stay whose owner did not answer.
-    fn round(&self, mut untold: Option<&mut Vec<bool>>) {
-        let turns = &mut *lock(&self.turns);
+    /// nothing is missed that was added before, and those stay whose owner did not answer. Nobody is asked after `until`.
+    fn round(&self, mut untold: Option<&mut Vec<bool>>, until: Option<Instant>) {
+        let Some(mut taken) = self.turns.take(until) else {
+            return;
+        };
+        let turns = &mut *taken;
         let Some(record) = self.shared.ledger.seen() else {
             return;
         };
@@ -120,7 +207,7 @@ impl Exchange {
             .resize_with(self.shared.blocks.len(), Known::default);
         turns.owners.update(self.shared.who_stays(&record), count);
         turns.rounds += 1;
-        let mut turn = Turn::default();
+        let mut turn = Turn::until(until);
         self.count_loss();
         self.move_blocks(&record, &turns.owners, &mut turn);
         // Not always from the first on: an owner that is asked no more in this round is asked for others in the next.
@@ -147,7 +234,7 @@ impl Exchange {
         }
         if turn.is_stale || turn.silent.values().any(|silent| *silent > 0) {
             // A refusal of the ledger is met by the thread that trains.
-            let _newest = self.shared.ledger.refresh();
+            let _newest = self.shared.ledger.look();
         }
     }
 
@@ -218,12 +305,13 @@ impl Exchange {
         if whom == from {
             return Some(self.shared.serve(asked));
         }
+        let within = turn.left();
         let silent = turn.silent.entry(whom).or_default();
-        if *silent >= PATIENT {
+        if *silent >= PATIENT || within.is_zero() || self.shared.ledger.is_given_up() {
             return None;
         }
         let question = asked.encode();
-        let answer = self.shared.live.ask(whom, &question, ANSWER_WITHIN);
+        let answer = self.shared.live.ask(whom, &question, within);
         let came = answer.as_ref().map_or(0, Vec::len);
         self.pace.moved(question.len() + came);
         let reply = answer.ok().and_then(|answer| Reply::decode(&answer, kind));

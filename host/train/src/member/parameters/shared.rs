@@ -179,24 +179,26 @@ impl Shared {
                 counted.unwrap_or_else(|| self.refuse(&record, block as usize))
             }
             Question::Loss { .. } => Reply::NotMine,
-            Question::Have(blocks) => self.lacks(&blocks),
+            Question::Have { at, blocks } => self.lacks(at, &blocks),
             Question::Copy(block) => self.copy(block),
             Question::Give {
                 block,
+                at,
                 without,
                 piece,
-            } => self.take(block, from, &without, piece),
+            } => self.take((block, at), from, &without, piece),
         }
     }
 
-    /// The newest record that has `token`.
+    /// The record that was seen last, if it has `token`. One who has just joined may not be in it yet: a newer one is
+    /// read then, by another thread, and the question comes again.
     fn record_with(&self, token: Token) -> Option<Arc<Record>> {
         let takes_part = |record: &Arc<Record>| record.trainers().contains_key(&token);
-        if let Some(record) = self.ledger.seen().filter(takes_part) {
-            return Some(record);
+        let record = self.ledger.seen().filter(takes_part);
+        if record.is_none() {
+            self.ledger.needs_newer();
         }
-        // A failure is met by the thread that trains.
-        self.ledger.refresh().ok().flatten().filter(takes_part)
+        record
     }
 
     fn count(&self, record: &Record, index: usize, message: &Message) -> Reply {
@@ -216,12 +218,12 @@ impl Shared {
         }
     }
 
-    fn lacks(&self, blocks: &[u32]) -> Reply {
+    fn lacks(&self, at: u64, blocks: &[u32]) -> Reply {
         let blocks = blocks.iter().filter(|block| self.exists(**block));
         let in_flight = self.in_flight.load(Ordering::SeqCst);
         let lacking = blocks.filter(|block| {
             let index = **block as usize;
-            index != in_flight && self.places.lacks(index)
+            index != in_flight && self.places.lacks(index, at)
         });
         let version = |block: &u32| (*block, self.version_seen(*block as usize));
         Reply::Lacks(lacking.map(version).collect())
@@ -251,8 +253,9 @@ impl Shared {
         }
     }
 
-    /// Takes a piece of what an owner so far knows of a block, where it is this trainer's to own.
-    fn take(&self, block: u32, from: Token, without: &[Token], piece: Piece) -> Reply {
+    /// Takes a piece of what an owner so far knows of a block, where it is this trainer's to own. `at` is the revision by
+    /// which who gives says so.
+    fn take(&self, (block, at): (u32, u64), from: Token, without: &[Token], piece: Piece) -> Reply {
         let index = block as usize;
         if !self.exists(block) {
             return Reply::NotMine;
@@ -261,21 +264,30 @@ impl Shared {
             return Reply::Taken;
         }
         without.iter().for_each(|token| self.leaves(*token));
-        // The record has to be as new as that of who gives: who is not in it is taken for lost.
-        let is_mine = || {
-            let newest = self.ledger.refresh().ok().flatten();
-            newest.is_some_and(|record| {
-                let owner = blocks::owner(self.who_stays(&record).iter(), index);
-                owner == Some(self.ledger.token()) && record.trainers().contains_key(&from)
-            })
+        // The record has to be as new as that of who gives: who is not in it is taken for lost. It is read by another
+        // thread: this one answers everybody.
+        let record = self.ledger.seen().filter(|record| record.revision() >= at);
+        let Some(record) = record else {
+            self.ledger.needs_newer();
+            return Reply::NotReady;
         };
-        match piece.piece > 0 || is_mine() {
-            true => self
-                .places
-                .take(index, from, piece, self.kind(index), is_mine),
-            false if lock(&self.leavers).contains(&self.ledger.token()) => Reply::Leaving,
-            false => Reply::NotMine,
+        let is_mine = || {
+            let owner = blocks::owner(self.who_stays(&record).iter(), index);
+            owner == Some(self.ledger.token()) && record.trainers().contains_key(&from)
+        };
+        if piece.piece == 0 && !is_mine() {
+            return match lock(&self.leavers).contains(&self.ledger.token()) {
+                true => Reply::Leaving,
+                false => Reply::NotMine,
+            };
         }
+        let by = (record.revision(), &is_mine as &dyn Fn() -> bool);
+        let kind = self.kind(index);
+        let reply = self.places.take(index, from, piece, kind, by);
+        if reply == Reply::NotReady {
+            self.ledger.needs_newer();
+        }
+        reply
     }
 }
 

@@ -12,6 +12,7 @@ use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::table::Table;
 
 use super::*;
+use crate::member::ledger::Attendance;
 use crate::member::ledger::tests::terms;
 
 mod leaving;
@@ -124,6 +125,8 @@ struct Trainer {
     table: Arc<Table>,
     loss: GuardedLoss,
     exchange: Parameters,
+    /// Goes behind the exchange, whose last questions need the ledger.
+    _attendance: Attendance,
 }
 
 impl Trainer {
@@ -149,6 +152,7 @@ impl Trainer {
         };
         ledger.submit(Action::Join(Box::new(join))).unwrap();
         let (ledger, params) = (Arc::new(ledger), params());
+        let attendance = Attendance::start(&ledger).unwrap();
         let limits = SyncLimits {
             rounds: 1000.0,
             bytes: 1e9,
@@ -164,6 +168,7 @@ impl Trainer {
             table,
             loss,
             exchange,
+            _attendance: attendance,
         }
     }
 

@@ -20,6 +20,7 @@ fn questions_survive_their_bytes_and_others_are_refused() {
     };
     let give = Question::Give {
         block: 1,
+        at: 6,
         without: vec![Token(9)],
         piece: Piece {
             version: 7,
@@ -41,7 +42,10 @@ fn questions_survive_their_bytes_and_others_are_refused() {
     let questions = [
         loss,
         exchange,
-        Question::Have(vec![1, 2]),
+        Question::Have {
+            at: 6,
+            blocks: vec![1, 2],
+        },
         Question::Copy(3),
         give,
     ];
@@ -57,7 +61,10 @@ fn questions_survive_their_bytes_and_others_are_refused() {
     }
     let too_many = Asked {
         from: Token(1),
-        question: Question::Have(vec![0; MOST_BLOCKS + 1]),
+        question: Question::Have {
+            at: 1,
+            blocks: vec![0; MOST_BLOCKS + 1],
+        },
     };
     assert_eq!(Asked::decode(&too_many.encode(), |_| Some(SHAPE)), None);
     assert_eq!(Asked::decode(&[], |_| Some(SHAPE)), None);
