@@ -146,13 +146,13 @@ fn check_and_eval_say_it_and_eval_ranks_without() {
 fn seen_edges_need_the_trained_ones() {
     let place = imported();
     place.run(["train", "--progress", "none"]).succeeds();
+    let import = "import --dictionary data --set dataset=other --edges test=test.tsv";
+    place.run(import.split(' ')).succeeds();
+    let eval = "eval --set dataset=other --seen";
     place
-        .run(["import", "--fresh", "--edges", "test=test.tsv"])
-        .succeeds();
-    let checkpoint = ["eval", "--set", "checkpoint_path=other"];
-    place
-        .run(checkpoint.iter().chain(&["--seen"]))
-        .fails(4, &["edge set `train`"]);
+        .run(eval.split(' '))
+        .fails(4, &["no edge set `train`"]);
+    place.run(eval.split(' ').take(3)).succeeds();
     let nothing = "p0\tnone\tp5\n";
     let place = imported();
     place.write("none.tsv", nothing);
@@ -168,7 +168,9 @@ dataset = "data"
 checkpoint_path = "model"
 dimension = 8
 [entities.drug]
+num_partitions = 1
 [entities.protein]
+num_partitions = 1
 [[relations]]
 name = "target"
 lhs = "drug"
