@@ -28,6 +28,13 @@ fn what_does_not_fit_is_refused_and_the_others_notice_nothing() {
     let Some(meeting) = Meeting::new(4) else {
         return;
     };
+    let mut idle = meeting.start(0, 2, &["num_epochs=0"]);
+    assert_eq!(idle.ends(), Some(3), "{}", idle.errors());
+    assert!(
+        idle.errors().contains("train on one machine"),
+        "{}",
+        idle.errors()
+    );
     let mut first = meeting.start(0, 2, &[]);
     let started = Instant::now();
     while first.of("gathering").is_empty() {

@@ -5,6 +5,16 @@ use pbg_kernels::params::Params;
 use super::ClusterError;
 use crate::resolved::Resolved;
 
+/// Refuses a run of no epochs: nobody would commit the initial model.
+pub(super) fn refuse_no_epochs(resolved: &Resolved) -> Result<(), ClusterError> {
+    match resolved.config().num_epochs {
+        0 => Err(ClusterError::NotYet {
+            what: "leave an initial model (num_epochs = 0)".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// What trainers cannot exchange yet.
 pub(super) fn refuse_shared(
     resolved: &Resolved,

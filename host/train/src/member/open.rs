@@ -19,7 +19,7 @@ use super::ends::Earlier;
 use super::growth;
 use super::joining::{Finding, admit, draw};
 use super::ledger::{Attendance, Ledger, User};
-use super::not_yet::refuse_shared;
+use super::not_yet::{refuse_no_epochs, refuse_shared};
 use super::parameters::{Arrays, Parameters};
 use super::ranking::{Rankings, validation_terms};
 use super::tables::SharedTables;
@@ -48,6 +48,7 @@ impl<'a> Member<'a> {
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
         allow_grid(resolved, cluster)?;
+        refuse_no_epochs(resolved)?;
         let mut ready = Ready::new(resolved, &strategies)?;
         let token = draw()?;
         let folder = Path::new(&resolved.config().checkpoint_path);
