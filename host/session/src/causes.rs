@@ -3,7 +3,7 @@
 use pbg_author::BuildError;
 use pbg_cluster::ClusterError;
 use pbg_config::ConfigErrors;
-use pbg_store::dataset::DatasetError;
+use pbg_store::dataset::{DatasetError, StagingError};
 use pbg_store::export::ExportError;
 use pbg_store::import::ImportError;
 use pbg_store::import::spool::SpoolError;
@@ -59,12 +59,21 @@ impl From<ImportError> for Failure {
             | ImportError::Previous {
                 error: DatasetError::File(cause),
             } if !cause.is_damage() => FailureKind::Io,
+            ImportError::Staging(StagingError::Busy { .. }) => FailureKind::Locked,
+            ImportError::Staging(StagingError::Unknown { .. } | StagingError::Aside { .. }) => {
+                FailureKind::Io
+            }
+            ImportError::Dictionary(DatasetError::Replaced(StagingError::Busy { .. })) => {
+                FailureKind::Locked
+            }
             ImportError::Dictionary(_)
             | ImportError::Previous { .. }
             | ImportError::Edges(_)
             | ImportError::Line { .. }
             | ImportError::Input { .. }
             | ImportError::TooMany { .. }
+            | ImportError::Staging(_)
+            | ImportError::Inside { .. }
             | ImportError::Occupied { .. } => FailureKind::Data,
             ImportError::Usage { .. } | ImportError::Memory { .. } | ImportError::Names { .. } => {
                 FailureKind::Usage
@@ -101,7 +110,7 @@ impl From<ExportError> for Failure {
             ExportError::Dataset(cause) => return RunError::from(cause).into(),
             ExportError::Checkpoint(cause) => return RunError::from(cause).into(),
             ExportError::File(_) => FailureKind::Io,
-            ExportError::Exists { .. } => FailureKind::Usage,
+            ExportError::Exists { .. } | ExportError::Inside { .. } => FailureKind::Usage,
             ExportError::Busy { .. } => FailureKind::Locked,
             ExportError::Mismatch { .. } => FailureKind::Checkpoint,
             ExportError::Name { .. } => FailureKind::Data,

@@ -3,9 +3,11 @@
 //! Edges are read by position, one record batch at a time, and every batch is checked against
 //! its checksum before it is decoded: a damaged or truncated file is an error, never a crash.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::files::{self, FileError, Summary};
+use crate::owner::{self, Kind};
 use crate::sealed::{self, SealError};
 
 mod arrow;
@@ -15,6 +17,7 @@ mod features;
 mod ids;
 pub mod manifest;
 mod relations;
+mod staging;
 pub(crate) mod write;
 
 pub use dictionary::{Dictionary, EntityId};
@@ -24,6 +27,8 @@ pub(crate) use ids::NameSum;
 pub use ids::{Ids, NameList, Succession};
 pub use manifest::Manifest;
 pub use relations::Relation;
+pub(crate) use staging::Staging;
+pub use staging::StagingError;
 
 /// Name of the manifest in its folder.
 pub const MANIFEST: &str = "manifest.json";
@@ -62,6 +67,9 @@ pub enum DatasetError {
     /// A file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
+    /// An import was ended while it replaced the dataset, or is just replacing it.
+    #[error(transparent)]
+    Replaced(StagingError),
     /// There is no such edge set.
     #[error("the dataset {} has no edge set `{name}`; it has {known}", path.display())]
     UnknownEdgeSet {
@@ -82,6 +90,15 @@ pub enum DatasetError {
         /// What there is.
         known: String,
     },
+}
+
+impl From<StagingError> for DatasetError {
+    fn from(error: StagingError) -> Self {
+        match error {
+            StagingError::File(error) => Self::File(error),
+            error => Self::Replaced(error),
+        }
+    }
 }
 
 impl DatasetError {
@@ -105,11 +122,19 @@ pub struct Dataset {
 
 impl Dataset {
     /// Opens the dataset in folder `path`: verifies the manifest, the sizes of all files, and the
-    /// relations; the other files are verified as they are read.
+    /// relations; the other files are verified as they are read. If an import was killed while it replaced the dataset,
+    /// the last one is renamed back first.
     ///
     /// # Errors
     /// When the folder is no dataset, or one that was damaged or truncated.
     pub fn open(path: &Path) -> Result<Self, DatasetError> {
+        match Self::open_there(path) {
+            Err(DatasetError::Missing { .. }) if staging::restore(path)? => Self::open_there(path),
+            opened => opened,
+        }
+    }
+
+    fn open_there(path: &Path) -> Result<Self, DatasetError> {
         let manifest_path = path.join(MANIFEST);
         let unsealed = match sealed::read::<Manifest>(&manifest_path, manifest::FORMAT) {
             Ok(unsealed) => unsealed,
@@ -154,10 +179,15 @@ impl Dataset {
         })
     }
 
-    /// Whether the folder looks like a dataset, whole or not.
+    /// Whether the folder looks like a dataset, whole or not. That of a dataset which an import that was killed left
+    /// aside does, since [`Dataset::open`] puts it back.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
-        path.join(MANIFEST).is_file()
+        match owner::kind(path) {
+            Some(kind) => kind == Kind::Dataset,
+            None if path.join(MANIFEST).is_file() => has_dictionary(path),
+            None => staging::is_left_aside(path),
+        }
     }
 
     /// The folder.
@@ -311,6 +341,17 @@ fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
     } else {
         names.join(", ")
     }
+}
+
+/// Whether there is a file of entities: a manifest may be damaged so far that it does not say what it is of.
+fn has_dictionary(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name());
+    names.any(|name| name.to_str().is_some_and(is_dictionary))
+}
+
+fn is_dictionary(name: &str) -> bool {
+    name.starts_with("entities_") && name.ends_with(".arrow")
 }
 
 fn check_size(path: &Path, summary: &Summary) -> Result<(), DatasetError> {

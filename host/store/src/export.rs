@@ -2,13 +2,15 @@
 //!
 //! Embeddings are streamed partition by partition, in global order: by partition, then by offset.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint, Tensor};
 use crate::dataset::manifest::EntityType;
 use crate::dataset::{Dataset, DatasetError, Ids};
-use crate::files::{self, FileError};
+use crate::files::{self, FileError, SummedFile};
+use crate::owner::{self, Owner};
 
 mod leftovers;
 mod npy;
@@ -77,6 +79,14 @@ pub enum ExportError {
         /// The file.
         path: PathBuf,
     },
+    /// The folder belongs to something that replaces or removes what is in it.
+    #[error("{} belongs to {owner}, whose files are replaced and removed; choose another folder", path.display())]
+    Inside {
+        /// The folder.
+        path: PathBuf,
+        /// What it belongs to.
+        owner: Owner,
+    },
     /// Another export writes there.
     #[error("another export writes to {}; wait for it, or choose another folder", path.display())]
     Busy {
@@ -115,9 +125,16 @@ pub fn run(
     options: &ExportOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Vec<PathBuf>, ExportError> {
+    if let Some(owner) = owner::of(out) {
+        let path = out.to_owned();
+        return Err(ExportError::Inside { path, owner });
+    }
     files::create_folder(out)?;
-    let _lock = leftovers::lock(out)?;
-    leftovers::sweep(out)?;
+    let lock = leftovers::lock(out)?;
+    // Without a lock the file may be one that another export writes.
+    if lock.is_some() {
+        leftovers::sweep(out)?;
+    }
     let export = Export {
         dataset,
         checkpoint,
@@ -141,6 +158,7 @@ pub fn run(
         done += of_type;
     }
     written.extend(export.parameters()?);
+    files::sync(out)?;
     Ok(written)
 }
 
@@ -169,28 +187,17 @@ trait EmbeddingFile {
 }
 
 impl Export<'_> {
-    /// A file of the export under its final and its first name.
-    fn target(&self, name: &str) -> Result<(PathBuf, PathBuf), ExportError> {
-        let path = self.out.join(name);
-        if path.exists() && !self.options.overwrite {
-            return Err(ExportError::Exists { path });
-        }
-        let staged = files::staged_name(&path);
-        Ok((path, staged))
-    }
-
     /// Lets `write` write the file `name`, which is there only when it is complete.
     fn write(
         &self,
         name: &str,
         write: impl FnOnce(&Path) -> Result<(), ExportError>,
     ) -> Result<PathBuf, ExportError> {
-        let (path, staged) = self.target(name)?;
-        if let Err(error) = write(&staged) {
-            let _ = files::remove(&staged);
-            return Err(error);
+        let path = self.out.join(name);
+        if fs::symlink_metadata(&path).is_ok() && !self.options.overwrite {
+            return Err(ExportError::Exists { path });
         }
-        files::rename(&staged, &path)?;
+        write(&path)?;
         Ok(path)
     }
 
@@ -315,7 +322,7 @@ impl Export<'_> {
     /// Writes the names that `visit` hands on as a JSON list: it can hold any name.
     fn names(&self, file: &str, visit: &mut NameSource<'_>) -> Result<PathBuf, ExportError> {
         self.write(file, |path| {
-            let mut file = files::SummedFile::create(path)?;
+            let mut file = SummedFile::unfinished(path)?;
             let mut before = "[\n";
             visit(&mut |name| {
                 file.put(before.as_bytes())?;

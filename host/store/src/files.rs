@@ -5,15 +5,19 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 pub(crate) mod faults;
 mod lock;
+mod place;
 mod reading;
 mod summed;
+mod unfinished;
 
 pub use self::lock::{FolderLock, lock_folder};
+pub use self::place::{check_writable, is_of_kernel};
 pub use self::reading::{open_held, remove_unread};
 use self::summed::BUFFER_BYTES;
 pub use self::summed::SummedFile;
@@ -239,26 +243,6 @@ pub fn staged_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// As [`staged_name`], beside files that are not ours: no file has the name yet.
-///
-/// # Errors
-/// When the folder cannot be looked into.
-pub fn unused_staged_name(path: &Path) -> Result<PathBuf, FileError> {
-    let mut staged = staged_name(path);
-    for number in 2_u32.. {
-        match fs::symlink_metadata(&staged) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-            Err(error) => return Err(FileError::new("look for", &staged, error)),
-            Ok(_) => {
-                let mut name = path.file_name().unwrap_or_default().to_owned();
-                name.push(format!(".{number}{STAGED_SUFFIX}"));
-                staged = path.with_file_name(name);
-            }
-        }
-    }
-    Ok(staged)
-}
-
 /// Ending of files that are not complete yet.
 pub const STAGED_SUFFIX: &str = ".tmp";
 
@@ -278,6 +262,17 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     }
     renamed(from, to);
     Ok(())
+}
+
+/// Exchanges two folders in one step.
+///
+/// # Errors
+/// When the operating system refuses, or the file system cannot do that.
+pub fn exchange(one: &Path, other: &Path) -> Result<(), FileError> {
+    let exchange = || renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
+    step(other)
+        .and_then(|()| Ok(exchange()?))
+        .map_err(|e| FileError::new("rename to", other, e))
 }
 
 /// Removes a file; one that is not there is fine.
@@ -344,9 +339,14 @@ pub fn sync(path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// When the operating system could not write them.
 pub fn sync_folder_of(path: &Path) -> Result<(), FileError> {
+    sync(folder_of(path))
+}
+
+/// The folder that a file is in.
+fn folder_of(path: &Path) -> &Path {
     match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => sync(folder),
-        _ => sync(Path::new(".")),
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use pbg_core::graph::Schema;
 
 use crate::dataset::manifest::{EntityType, Manifest};
-use crate::dataset::{Dataset, write};
+use crate::dataset::{Dataset, Staging, write};
 use crate::files;
 
 mod assign;
@@ -179,7 +179,7 @@ pub enum ImportProgress {
 /// thread, and may end the import.
 ///
 /// The dataset is made in a folder beside the target that replaces it at the end; after an error
-/// the target is as it was.
+/// the target is as it was. One import at a time works on a target.
 ///
 /// # Errors
 /// When something is wrong with configuration, files or target, or the disk is full.
@@ -208,10 +208,18 @@ pub fn run(
             false => NamesIn::Memory,
         }
     });
-    let report = match run_with(names_in, schema, &inputs, options, &mut progress) {
+    let staging = target::begin(&options.target)?;
+    let report = match run_with(
+        names_in,
+        schema,
+        &inputs,
+        (options, &staging),
+        &mut progress,
+    ) {
         Err(ImportError::Names { what }) if types::only_in_memory(schema).is_none() => {
             tell(&mut progress, ImportProgress::NamesToDisk { why: what })?;
-            run_with(NamesIn::Files, schema, &inputs, options, &mut progress)
+            let how = (options, &staging);
+            run_with(NamesIn::Files, schema, &inputs, how, &mut progress)
         }
         result => result,
     }?;
@@ -222,7 +230,7 @@ fn run_with(
     names_in: NamesIn,
     schema: &Schema,
     inputs: &Inputs,
-    options: &ImportOptions,
+    (options, staging): (&ImportOptions, &Staging),
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
     if names_in == NamesIn::Files
@@ -234,11 +242,11 @@ fn run_with(
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or_else(cores).max(1);
     let memory = memory::Memory::new(options, threads)?;
-    let target = &options.target;
-    let old = previous(target, options)?;
+    let old = previous(staging.target(), options)?;
     let types = types::Types::new(schema, old.as_ref(), (options, names_in))?;
     let relations = relations::RelationTable::new(schema, &types, old.as_ref())?;
-    let staging = target::Staging::create(target)?;
+    staging.make_new()?;
+    let folder = staging.new_folder();
     let job = ImportJob {
         schema,
         options,
@@ -248,7 +256,7 @@ fn run_with(
         types: &types,
         relations: &relations,
         old: old.as_ref(),
-        folder: staging.path(),
+        folder: &folder,
         threads,
         memory,
     };
@@ -257,9 +265,9 @@ fn run_with(
     let (edges, numbered) = job.read(progress)?;
     let (manifest, mut report) = job.write(edges, numbered.as_ref(), progress)?;
     counting::count(&job, &manifest, &mut report, progress)?;
-    target::complete(staging, target, &manifest)?;
+    target::complete(staging, &manifest)?;
     Ok(ImportReport {
-        path: target.clone(),
+        path: options.target.clone(),
         ..report
     })
 }

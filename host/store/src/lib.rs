@@ -2,8 +2,8 @@
 //!
 //! Modules, in reading order: files whose operations name their path ([`files`]), manifests that
 //! carry their own checksum ([`sealed`]), datasets ([`dataset`]) and how they are made
-//! ([`import`]), checkpoints ([`checkpoint`]), indexes of them ([`index`]), what other tools get ([`export`]), and
-//! work that processes share ([`blocks`]).
+//! ([`import`]), checkpoints ([`checkpoint`]), indexes of them ([`index`]), what other tools get ([`export`]),
+//! work that processes share ([`blocks`]), and whose folder a folder is ([`owner`]).
 //! `docs/formats.md` has every file, field by field.
 
 pub mod blocks;
@@ -15,5 +15,6 @@ pub mod files;
 pub mod generate;
 pub mod import;
 pub mod index;
+pub mod owner;
 
 pub mod sealed;

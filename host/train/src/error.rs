@@ -14,7 +14,7 @@ use pbg_kernels::device::OpenError;
 use pbg_kernels::spec::SpecError;
 use pbg_kernels::step::{StepError, WorkerError};
 use pbg_store::checkpoint::CheckpointError;
-use pbg_store::dataset::{DatasetError, ReadError};
+use pbg_store::dataset::{DatasetError, ReadError, StagingError};
 use pbg_store::describe::DescribeError;
 use pbg_store::index::IndexError;
 
@@ -222,6 +222,8 @@ impl RunError {
                     false => ErrorKind::Io,
                 }
             }
+            Self::Dataset(DatasetError::Replaced(StagingError::Busy { .. })) => ErrorKind::Locked,
+            Self::Dataset(DatasetError::Replaced(_)) => ErrorKind::Io,
             Self::Dataset(_) | Self::Edges(_) => ErrorKind::Data,
             Self::Checkpoint(e) if e.is_locked() => ErrorKind::Locked,
             Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,

@@ -2,7 +2,10 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 use super::CheckpointError;
 use crate::files::FileError;
@@ -33,6 +36,8 @@ impl Lock {
             .write(true)
             .create(true)
             .truncate(false)
+            // What a link leads to would be written over.
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(&path);
         let mut file = file.map_err(|e| failed("open", e))?;
         let locked = match with {

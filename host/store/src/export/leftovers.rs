@@ -1,4 +1,4 @@
-//! What an export that was killed left behind, and the lock that tells it from one that still writes.
+//! What an export left behind that was killed where files without a name are unknown, and the lock that tells it from one that still writes.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -49,6 +49,10 @@ pub(super) fn sweep(folder: &Path) -> Result<(), FileError> {
 
 fn is_left_over(name: &str) -> bool {
     name.strip_suffix(STAGED_SUFFIX).is_some_and(|name| {
+        let numbered = name
+            .rsplit_once('.')
+            .filter(|(_, n)| n.parse::<u32>().is_ok());
+        let name = numbered.map_or(name, |(name, _)| name);
         BEGINNINGS.iter().any(|start| name.starts_with(start))
             && ENDINGS.iter().any(|end| name.ends_with(end))
     })

@@ -13,7 +13,7 @@ pub(super) struct Array {
 
 impl Array {
     pub(super) fn create(path: &Path, shape: &[usize]) -> Result<Self, FileError> {
-        let mut file = SummedFile::create(path)?;
+        let mut file = SummedFile::unfinished(path)?;
         file.put(&header(shape))?;
         Ok(Self { file })
     }

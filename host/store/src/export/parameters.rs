@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Export, ExportError, ExportFormat, npy, parquet, tsv};
-use crate::checkpoint::{Tensor, TensorRef, tensors};
+use super::{Export, ExportError, ExportFormat, npy, parquet, safetensors, tsv};
+use crate::checkpoint::Tensor;
 use crate::files::SummedFile;
 
 /// Ending of the names of accumulators, which nobody needs outside of training.
@@ -20,11 +20,11 @@ impl Export<'_> {
         let mut written = match self.options.format {
             _ if tensors.is_empty() => Vec::new(),
             ExportFormat::Npy => self.parameter_arrays(&tensors)?,
-            ExportFormat::Safetensors => vec![self.write("parameters.safetensors", |path| {
-                let borrowed: Vec<_> = tensors.iter().copied().map(TensorRef::from).collect();
-                tensors::write(path, &borrowed, &[])?;
-                Ok(crate::files::sync(path)?)
-            })?],
+            ExportFormat::Safetensors => {
+                vec![self.write("parameters.safetensors", |path| {
+                    Ok(safetensors::parameters(path, &tensors)?)
+                })?]
+            }
             ExportFormat::Parquet => {
                 vec![self.write("parameters.parquet", |path| {
                     parquet::parameters(path, &tensors)
@@ -66,7 +66,7 @@ impl Export<'_> {
     /// Lines of name, shape as `AxB`, and numbers.
     fn parameter_lines(&self, tensors: &[&Tensor]) -> Result<PathBuf, ExportError> {
         self.write("parameters.tsv", |path| {
-            let mut file = SummedFile::create(path)?;
+            let mut file = SummedFile::unfinished(path)?;
             for tensor in tensors {
                 let mut line = Vec::new();
                 tsv::put_text(&mut line, &tensor.name)?;

@@ -89,7 +89,7 @@ pub(super) fn parameters(path: &Path, tensors: &[&Tensor]) -> Result<(), ExportE
     Ok(finish(writer, path)?)
 }
 
-/// Begins a file. Values of embeddings hardly repeat, and dictionaries of them would only cost time; those
+/// Begins a file, which has its name once it is complete. Values of embeddings hardly repeat, and dictionaries of them would only cost time; those
 /// of other columns do, if `dictionaries` says so.
 pub(crate) fn writer(
     path: &Path,
@@ -101,7 +101,7 @@ pub(crate) fn writer(
         .set_dictionary_enabled(dictionaries)
         .build();
     ArrowWriter::try_new(
-        SummedFile::create(path)?,
+        SummedFile::unfinished(path)?,
         Arc::clone(schema),
         Some(properties),
     )

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::parquet;
-use crate::files::{self, FileError, SummedFile};
+use crate::files::{FileError, SummedFile};
 
 /// Rows of a group, which are in memory until it is full.
 const GROUP: usize = 1 << 16;
@@ -35,7 +35,6 @@ pub struct PredictedEdge<'a> {
 /// once it is complete.
 pub struct PredictionTable {
     path: PathBuf,
-    staged: PathBuf,
     schema: SchemaRef,
     writer: Option<ArrowWriter<SummedFile>>,
     texts: [StringBuilder; 4],
@@ -59,11 +58,9 @@ impl PredictionTable {
             Field::new("rank", DataType::UInt32, false),
             Field::new("score", DataType::Float32, false),
         ]));
-        let staged = files::unused_staged_name(path)?;
-        let writer = parquet::writer(&staged, &schema, true)?;
+        let writer = parquet::writer(path, &schema, true)?;
         Ok(Self {
             path: path.to_owned(),
-            staged,
             schema,
             writer: Some(writer),
             texts: Default::default(),
@@ -97,10 +94,10 @@ impl PredictionTable {
     /// When it cannot be written.
     pub fn finish(mut self) -> Result<(), FileError> {
         self.write()?;
-        if let Some(writer) = self.writer.take() {
-            parquet::finish(writer, &self.staged)?;
+        match self.writer.take() {
+            Some(writer) => parquet::finish(writer, &self.path),
+            None => Ok(()),
         }
-        files::rename(&self.staged, &self.path)
     }
 
     /// Writes the rows that are in memory as a group.
@@ -113,21 +110,11 @@ impl PredictionTable {
         columns.push(Arc::new(self.scores.finish()));
         self.rows = 0;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
-        let batch = batch.map_err(|e| SummedFile::arrow_error(&self.staged, e))?;
+        let batch = batch.map_err(|e| SummedFile::arrow_error(&self.path, e))?;
         let Some(writer) = &mut self.writer else {
             return Ok(());
         };
         let written = writer.write(&batch).and_then(|()| writer.flush());
-        written.map_err(|e| parquet::failed(&self.staged, e))
-    }
-}
-
-impl Drop for PredictionTable {
-    /// What is not complete is nothing: the file that was begun goes away.
-    fn drop(&mut self) {
-        if self.writer.take().is_some() {
-            // It was there for nobody; that it stays is no failure of its own.
-            let _stays = files::remove(&self.staged);
-        }
+        written.map_err(|e| parquet::failed(&self.path, e))
     }
 }

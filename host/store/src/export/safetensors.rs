@@ -1,10 +1,11 @@
-//! A safetensors file with one tensor, `embeddings`.
+//! Safetensors files: one with the tensor `embeddings`, and one with all parameters.
 
 use std::path::Path;
 
 use pbg_core::model::Storage;
 
 use super::{EmbeddingFile, ExportError};
+use crate::checkpoint::Tensor;
 use crate::checkpoint::tensors::{header, put_numbers};
 use crate::files::{FileError, SummedFile};
 
@@ -14,12 +15,27 @@ pub(super) struct Array {
 
 impl Array {
     pub(super) fn create(path: &Path, shape: &[usize]) -> Result<Self, FileError> {
-        let mut file = SummedFile::create(path)?;
+        let mut file = SummedFile::unfinished(path)?;
         let header = header(&[("embeddings", Storage::F32, shape)], &[]);
         let header = header.map_err(|e| file.error(std::io::Error::other(e)))?;
         file.put(&header)?;
         Ok(Self { file })
     }
+}
+
+/// Writes the parameters, each by its name.
+pub(super) fn parameters(path: &Path, tensors: &[&Tensor]) -> Result<(), FileError> {
+    let shapes = tensors.iter();
+    let shapes: Vec<_> = shapes
+        .map(|tensor| (&*tensor.name, Storage::F32, &*tensor.shape))
+        .collect();
+    let mut file = SummedFile::unfinished(path)?;
+    let header = header(&shapes, &[]).map_err(|e| file.error(std::io::Error::other(e)))?;
+    file.put(&header)?;
+    for tensor in tensors {
+        put_numbers(&mut file, &tensor.values)?;
+    }
+    file.finish(true).map(|_| ())
 }
 
 impl EmbeddingFile for Array {

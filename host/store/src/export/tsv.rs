@@ -15,7 +15,7 @@ pub(super) struct Lines {
 impl Lines {
     pub(super) fn create(path: &Path, dim: usize) -> Result<Self, FileError> {
         Ok(Self {
-            file: SummedFile::create(path)?,
+            file: SummedFile::unfinished(path)?,
             dim,
             line: Vec::new(),
         })

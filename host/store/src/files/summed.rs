@@ -1,9 +1,10 @@
 //! A file that is written from its beginning to its end and summed up on the way.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::unfinished::Unfinished;
 use super::{FileError, Summary, step, synced};
 
 /// A buffered file being written that sums up what passes through it.
@@ -11,6 +12,8 @@ use super::{FileError, Summary, step, synced};
 pub struct SummedFile {
     path: PathBuf,
     file: File,
+    /// For a file that gets its name when it is complete.
+    unfinished: Option<Unfinished>,
     buffer: Vec<u8>,
     capacity: usize,
     total: crc32fast::Hasher,
@@ -23,7 +26,7 @@ pub struct SummedFile {
 pub(super) const BUFFER_BYTES: usize = 256 << 10;
 
 impl SummedFile {
-    /// Creates or truncates the file.
+    /// Creates the file, in the place of one that is there.
     ///
     /// # Errors
     /// When the file cannot be created.
@@ -31,23 +34,38 @@ impl SummedFile {
         Self::with_buffer(path, BUFFER_BYTES)
     }
 
-    /// Creates or truncates the file; `capacity` bytes are buffered.
+    /// Creates the file, in the place of one that is there; `capacity` bytes are buffered.
     ///
     /// # Errors
     /// When the file cannot be created.
     pub fn with_buffer(path: &Path, capacity: usize) -> Result<Self, FileError> {
-        step(path).map_err(|e| FileError::new("create", path, e))?;
-        let file = File::create(path).map_err(|e| FileError::new("create", path, e))?;
-        Ok(Self {
+        let file = step(path).and_then(|()| create_anew(path));
+        let file = file.map_err(|e| FileError::new("create", path, e))?;
+        Ok(Self::new(path, (file, None), capacity))
+    }
+
+    /// Creates a file that has its name once it is complete ([`SummedFile::finish`]); what has the name is replaced then.
+    /// If it is dropped before that, nothing of it is left.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn unfinished(path: &Path) -> Result<Self, FileError> {
+        let (file, unfinished) = Unfinished::create(path)?;
+        Ok(Self::new(path, (file, Some(unfinished)), BUFFER_BYTES))
+    }
+
+    fn new(path: &Path, (file, unfinished): (File, Option<Unfinished>), capacity: usize) -> Self {
+        Self {
             path: path.to_owned(),
             file,
+            unfinished,
             buffer: Vec::with_capacity(capacity),
             capacity,
             total: crc32fast::Hasher::new(),
             section: crc32fast::Hasher::new(),
             size: 0,
             section_start: 0,
-        })
+        }
     }
 
     /// Bytes written so far.
@@ -76,8 +94,8 @@ impl SummedFile {
         }
     }
 
-    /// Writes what is buffered, and with `sync` waits until it is on the disk; gives size and
-    /// checksum of the whole file.
+    /// Writes what is buffered, and with `sync` waits until it is on the disk; names a file that has no name yet. Gives
+    /// size and checksum of the whole file.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -89,6 +107,9 @@ impl SummedFile {
                 .sync_all()
                 .map_err(|e| FileError::new("sync", &self.path, e))?;
             synced(&self.path);
+        }
+        if let Some(unfinished) = self.unfinished.take() {
+            unfinished.name(&self.file, &self.path)?;
         }
         Ok(Summary {
             size: self.size,
@@ -139,5 +160,17 @@ impl Write for SummedFile {
     /// Does nothing: what is buffered is written by `finish`.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Creates a file where none is. What has the name may be a link, and is removed instead of written to: that would change
+/// what it leads to.
+fn create_anew(path: &Path) -> io::Result<File> {
+    match File::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            File::create_new(path)
+        }
+        created => created,
     }
 }

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::dataset::{DatasetError, ReadError};
+use crate::dataset::{DatasetError, ReadError, StagingError};
 use crate::describe::DescribeError;
 use crate::files::FileError;
+use crate::owner::Owner;
 
 /// What ended an import. The target is as it was before.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +68,7 @@ pub enum ImportError {
         what: String,
     },
     /// The target is a folder of something else.
-    #[error("{} is there and is no dataset: choose another folder, or remove it", path.display())]
+    #[error("{} is there and is not a dataset: choose another folder", path.display())]
     Occupied {
         /// The target.
         path: PathBuf,
@@ -75,6 +76,17 @@ pub enum ImportError {
     /// Edges that were just written cannot be read.
     #[error(transparent)]
     Edges(ReadError),
+    /// The target lies in another dataset.
+    #[error("{} belongs to {owner}, and an import into that one would remove it; choose another folder", path.display())]
+    Inside {
+        /// The target.
+        path: PathBuf,
+        /// The other dataset.
+        owner: Owner,
+    },
+    /// Another import works on the target, or the system does not let this one.
+    #[error(transparent)]
+    Staging(StagingError),
     /// The caller ended it.
     #[error("the import was stopped")]
     Cancelled,
@@ -90,6 +102,15 @@ impl From<DescribeError> for ImportError {
                 what: error.to_string(),
             },
             DescribeError::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl From<StagingError> for ImportError {
+    fn from(error: StagingError) -> Self {
+        match error {
+            StagingError::File(error) => Self::File(error),
+            error => Self::Staging(error),
         }
     }
 }

@@ -1,56 +1,32 @@
-//! The folder in which a dataset is made, and how it takes the place of the target.
+//! The folder that an import makes its dataset in, and how that takes the place of the target.
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::path::Path;
 
 use super::ImportError;
 use crate::dataset::manifest::{FORMAT, Manifest};
-use crate::dataset::{Dataset, MANIFEST};
+use crate::dataset::{Dataset, MANIFEST, Staging};
 use crate::files::{self, FileError, SummedFile};
+use crate::owner::{self, Kind};
 use crate::sealed;
 
-/// A folder beside the target that is removed unless it takes its place.
-pub(super) struct Staging {
-    path: PathBuf,
+/// Keeps other imports out of the target, and checks that it may be replaced.
+pub(super) fn begin(target: &Path) -> Result<Staging, ImportError> {
+    // Before anything is made beside it.
+    check(target)?;
+    let staging = Staging::begin(target)?;
+    check(staging.target())?;
+    Ok(staging)
 }
 
-impl Staging {
-    pub(super) fn create(target: &Path) -> Result<Self, ImportError> {
-        check(target)?;
-        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
-            let what = format!("{} cannot be the folder of a dataset", target.display());
-            return Err(ImportError::usage(what));
-        };
-        let parent = if parent.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            parent
-        };
-        files::create_folder(parent)?;
-        let prefix = format!(".{}.import-", name.to_string_lossy());
-        sweep(parent, &prefix);
-        let path = parent.join(format!("{prefix}{}", std::process::id()));
-        // A thread of this very process may be importing into the same target.
-        fs::create_dir(&path).map_err(|e| FileError::new("create folder", &path, e))?;
-        Ok(Self { path })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// Nothing but a dataset is replaced.
+/// Only a dataset is replaced, and nothing is put into what another import replaces.
 fn check(target: &Path) -> Result<(), ImportError> {
+    let parent = target.parent().and_then(owner::of);
+    if let Some(owner) = parent.filter(|owner| owner.kind == Kind::Dataset) {
+        let path = target.to_owned();
+        return Err(ImportError::Inside { path, owner });
+    }
     let occupied = || {
         Err(ImportError::Occupied {
             path: target.to_owned(),
@@ -70,56 +46,16 @@ fn check(target: &Path) -> Result<(), ImportError> {
     }
 }
 
-/// Removes what imports left behind that were killed.
-fn sweep(parent: &Path, prefix: &str) {
-    let Ok(entries) = fs::read_dir(parent) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let process = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(prefix)?.parse::<u32>().ok());
-        if process.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
 /// Writes the manifest and puts the folder in the place of the target.
-pub(super) fn complete(
-    staging: Staging,
-    target: &Path,
-    manifest: &Manifest,
-) -> Result<(), ImportError> {
-    let path = staging.path().join(MANIFEST);
+pub(super) fn complete(staging: &Staging, manifest: &Manifest) -> Result<(), ImportError> {
+    let new = staging.new_folder();
+    let path = new.join(MANIFEST);
     let sealed = sealed::seal(FORMAT, manifest);
     let sealed = sealed.map_err(|e| FileError::new("write", &path, io::Error::other(e)))?;
     let mut file = SummedFile::create(&path)?;
     file.put(&sealed)?;
     file.finish(true)?;
-    files::sync(staging.path())?;
-    check(target)?;
-    if target.exists() {
-        exchange(staging.path(), target)?;
-        // The old dataset is in the staging folder now, which goes away.
-    } else {
-        files::rename(staging.path(), target)?;
-    }
-    files::sync_folder_of(target)?;
-    Ok(())
-}
-
-/// Exchanges two folders in one step; in two where the file system cannot.
-fn exchange(new: &Path, old: &Path) -> Result<(), FileError> {
-    if renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE).is_ok() {
-        return Ok(());
-    }
-    let aside = new.with_extension("old");
-    files::rename(old, &aside)?;
-    if let Err(error) = files::rename(new, old) {
-        files::rename(&aside, old)?;
-        return Err(error);
-    }
-    fs::remove_dir_all(&aside).map_err(|e| FileError::new("remove", &aside, e))
+    files::sync(&new)?;
+    check(staging.target())?;
+    Ok(staging.replace()?)
 }

@@ -1,12 +1,13 @@
 //! Answers as they are written: for people, as lines of JSON, as a Parquet table.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
 
 use pbg_core::graph::Side;
 use pbg_store::export::predictions::{PredictedEdge, PredictionTable};
-use pbg_store::files::{self, FileError};
+use pbg_store::files::{FileError, SummedFile};
+use pbg_store::owner::{self, Kind};
 use pbg_train::{Prediction, Question};
 use serde::Serialize;
 
@@ -27,11 +28,7 @@ pub(super) enum Answers {
 }
 
 /// A file of lines that has its name once it is complete.
-pub(super) struct LinesFile {
-    path: PathBuf,
-    staged: PathBuf,
-    file: Option<BufWriter<File>>,
-}
+pub(super) struct LinesFile(SummedFile);
 
 /// A question and its answer.
 #[derive(Serialize)]
@@ -59,6 +56,17 @@ impl Answers {
         if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
             let text = format!("{} is there and no regular file", path.display());
             let help = "name another file; without --out, --json writes to standard output";
+            return Err(Failure::message(FailureKind::Usage, text).help(help));
+        }
+        let folder = path.parent().unwrap_or(Path::new(""));
+        // What is in the folder of a checkpoint and is not its own stays.
+        let dataset = owner::of(folder).filter(|owner| owner.kind == Kind::Dataset);
+        if let Some(dataset) = dataset {
+            let text = format!(
+                "{} belongs to {dataset}, which an import replaces as a whole",
+                path.display()
+            );
+            let help = "name a file in another folder";
             return Err(Failure::message(FailureKind::Usage, text).help(help));
         }
         let ending = path.extension().and_then(|ending| ending.to_str());
@@ -180,38 +188,15 @@ fn put_rows(
 
 impl LinesFile {
     fn create(path: &Path) -> Result<Self, FileError> {
-        let staged = files::unused_staged_name(path)?;
-        let file = File::create(&staged).map_err(|e| FileError::new("create", &staged, e))?;
-        Ok(Self {
-            path: path.to_owned(),
-            staged,
-            file: Some(BufWriter::new(file)),
-        })
+        SummedFile::unfinished(path).map(Self)
     }
 
     fn put(&mut self, question: &Question, found: &Prediction<'_>) -> Result<(), FileError> {
-        let Some(file) = &mut self.file else {
-            return Ok(());
-        };
-        let written = write_json(file, question, found);
-        written.map_err(|e| FileError::new("write", &self.staged, e))
+        let written = write_json(&mut self.0, question, found);
+        written.map_err(|error| self.0.error(error))
     }
 
-    fn finish(mut self) -> Result<(), FileError> {
-        if let Some(mut file) = self.file.take() {
-            let written = file.flush().and_then(|()| file.get_ref().sync_all());
-            written.map_err(|e| FileError::new("write", &self.staged, e))?;
-        }
-        files::rename(&self.staged, &self.path)
-    }
-}
-
-impl Drop for LinesFile {
-    /// What is not complete is nothing: the file that was begun goes away.
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            // It was there for nobody; that it stays is no failure of its own.
-            let _stays = files::remove(&self.staged);
-        }
+    fn finish(self) -> Result<(), FileError> {
+        self.0.finish(true).map(|_| ())
     }
 }

@@ -1,0 +1,177 @@
+//! Files that get their name once they are complete.
+//!
+//! Until then they have none, where the file system can do that: whatever ends the process, nothing of them is left.
+//! Elsewhere they have a name of their own beside the final one, which nothing else has.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, OFlags, linkat};
+use rustix::io::Errno;
+
+use super::{FileError, STAGED_SUFFIX, folder_of, rename, staged_name, step};
+
+/// Where the system shows the open files of this process: by that path one without a name gets its name.
+const OPEN_FILES: &str = "/proc/self/fd";
+
+/// How a file that is not complete can be found. What is dropped before it has its final name is removed.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    /// The name that it has until then; nothing where it has none.
+    staged: Option<PathBuf>,
+}
+
+impl Unfinished {
+    /// Creates the file that will be `path`.
+    pub(super) fn create(path: &Path) -> Result<(File, Self), FileError> {
+        step(&staged_name(path)).map_err(|e| FileError::new("create", path, e))?;
+        let unnamed = without_name(folder_of(path)).map_err(|e| FileError::new("create", path, e));
+        if let Some(file) = unnamed? {
+            return Ok((file, Self { staged: None }));
+        }
+        loop {
+            let staged = unused_staged_name(path)?;
+            match File::create_new(&staged) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => {
+                    let file = made.map_err(|e| FileError::new("create", &staged, e))?;
+                    let staged = Some(staged);
+                    return Ok((file, Self { staged }));
+                }
+            }
+        }
+    }
+
+    /// Names the file, which is complete. What had the name before is replaced.
+    pub(super) fn name(mut self, file: &File, path: &Path) -> Result<(), FileError> {
+        let staged = match &self.staged {
+            Some(staged) => staged.clone(),
+            None => {
+                let staged = link(file.as_raw_fd(), path)?;
+                self.staged.insert(staged).clone()
+            }
+        };
+        rename(&staged, path)?;
+        self.staged = None;
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(staged) = &self.staged {
+            let _ = fs::remove_file(staged);
+        }
+    }
+}
+
+/// A file in `folder` that has no name; nothing where there are no such files, or they could not be named.
+fn without_name(folder: &Path) -> io::Result<Option<File>> {
+    if !Path::new(OPEN_FILES).is_dir() {
+        return Ok(None);
+    }
+    let mut options = OpenOptions::new();
+    let flags = OFlags::TMPFILE.bits().cast_signed();
+    match options.write(true).custom_flags(flags).open(folder) {
+        Ok(file) => Ok(Some(file)),
+        // Also what systems say that do not know the flag.
+        Err(error) => match [Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL, Errno::NOSYS]
+            .iter()
+            .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+        {
+            true => Ok(None),
+            false => Err(error),
+        },
+    }
+}
+
+/// Gives an open file a name beside `path` that nothing has.
+fn link(file: RawFd, path: &Path) -> Result<PathBuf, FileError> {
+    let open = format!("{OPEN_FILES}/{file}");
+    loop {
+        let staged = unused_staged_name(path)?;
+        step(&staged).map_err(|e| FileError::new("create", path, e))?;
+        match linkat(CWD, &open, CWD, &staged, AtFlags::SYMLINK_FOLLOW) {
+            Ok(()) => return Ok(staged),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(FileError::new("create", path, error.into())),
+        }
+    }
+}
+
+/// As [`staged_name`], beside files that are not ours: no file has the name yet.
+///
+/// # Errors
+/// When the folder cannot be looked into.
+fn unused_staged_name(path: &Path) -> Result<PathBuf, FileError> {
+    let mut staged = staged_name(path);
+    for number in 2_u32.. {
+        match fs::symlink_metadata(&staged) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) => return Err(FileError::new("look for", &staged, error)),
+            Ok(_) => {
+                let mut name = path.file_name().unwrap_or_default().to_owned();
+                name.push(format!(".{number}{STAGED_SUFFIX}"));
+                staged = path.with_file_name(name);
+            }
+        }
+    }
+    Ok(staged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SummedFile;
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_there_once_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table");
+        fs::write(folder.path().join("other"), "other").unwrap();
+        std::os::unix::fs::symlink("other", &path).unwrap();
+        std::os::unix::fs::symlink("other", folder.path().join("table.tmp")).unwrap();
+        let mut file = SummedFile::unfinished(&path).unwrap();
+        file.put(b"half").unwrap();
+        drop(file);
+        assert_eq!(names(folder.path()), ["other", "table", "table.tmp"]);
+        assert!(path.is_symlink());
+        let mut file = SummedFile::unfinished(&path).unwrap();
+        file.put(b"whole").unwrap();
+        assert_eq!(file.finish(true).unwrap().size, 5);
+        assert_eq!(names(folder.path()), ["other", "table", "table.tmp"]);
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(fs::read(folder.path().join("other")).unwrap(), b"other");
+    }
+
+    #[test]
+    fn what_is_created_anew_leaves_what_a_link_leads_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, other] = ["file", "other"].map(|name| folder.path().join(name));
+        let links: [fn(&Path, &Path) -> io::Result<()>; 2] = [
+            |from, to| fs::hard_link(from, to),
+            |from, to| std::os::unix::fs::symlink(from, to),
+        ];
+        for link in links {
+            fs::write(&other, "other").unwrap();
+            link(&other, &path).unwrap();
+            let mut file = SummedFile::create(&path).unwrap();
+            file.put(b"new").unwrap();
+            file.finish(false).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"new");
+            assert_eq!(fs::read(&other).unwrap(), b"other");
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}

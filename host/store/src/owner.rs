@@ -1,0 +1,159 @@
+//! Which dataset, checkpoint or index a folder lies in: what is put there by hand is lost when it is replaced or swept.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use crate::dataset::MANIFEST;
+use crate::files::STAGED_SUFFIX;
+use crate::sealed::Format;
+use crate::{checkpoint, dataset, index};
+
+/// Where the name of its format stands in a manifest.
+const HEAD_BYTES: u64 = 256;
+
+/// What has a folder of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A dataset, which an import replaces as a whole.
+    Dataset,
+    /// A checkpoint, which a run removes files from.
+    Checkpoint,
+    /// An index, which a build removes files from.
+    Index,
+}
+
+/// Whose folder it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// What it is.
+    pub kind: Kind,
+    /// Its folder.
+    pub path: PathBuf,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Dataset => "the dataset",
+            Kind::Checkpoint => "the checkpoint",
+            Kind::Index => "the index",
+        };
+        write!(f, "{kind} {}", self.path.display())
+    }
+}
+
+/// Whose folder `folder` is, whether it is there already or not. A dataset has all that is below its folder, since an
+/// import replaces it as a whole; a checkpoint and an index have their folder itself and what a run removes from it.
+#[must_use]
+pub fn of(folder: &Path) -> Option<Owner> {
+    let folder = absolute(folder)?;
+    let mut below: Option<&str> = None;
+    for path in folder.ancestors() {
+        let kind = kind(path);
+        let owns = match (kind, below) {
+            (None, _) => false,
+            (Some(Kind::Dataset), _) | (_, None) => true,
+            (Some(Kind::Checkpoint | Kind::Index), Some(name)) => is_removed(name),
+        };
+        if let Some(kind) = kind.filter(|_| owns) {
+            let path = path.to_owned();
+            return Some(Owner { kind, path });
+        }
+        below = path.file_name().map(|name| name.to_str().unwrap_or(""));
+    }
+    None
+}
+
+/// Whether a run, or a build of an index, makes and removes a folder of this name in that of a checkpoint.
+#[must_use]
+pub fn is_removed(name: &str) -> bool {
+    let beginnings = ["epoch_", "index_", "evaluation."];
+    name == "best"
+        || name.ends_with(STAGED_SUFFIX)
+        || beginnings.iter().any(|start| name.starts_with(start))
+}
+
+/// A path without links and dots, as far as its folders are there. What is not there has neither.
+#[must_use]
+pub fn absolute(path: &Path) -> Option<PathBuf> {
+    path.ancestors().find_map(|there| {
+        let rest = path.strip_prefix(there).ok()?;
+        let there = match there.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => there,
+        };
+        let there = fs::canonicalize(there).ok()?;
+        // Joined with nothing, it would end in a slash.
+        Some(match rest.as_os_str().is_empty() {
+            true => there,
+            false => there.join(rest),
+        })
+    })
+}
+
+/// What has its manifest in `folder`.
+#[must_use]
+pub fn kind(folder: &Path) -> Option<Kind> {
+    let path = folder.join(MANIFEST);
+    if !path.is_file() {
+        return None;
+    }
+    let mut head = Vec::new();
+    File::open(path)
+        .ok()?
+        .take(HEAD_BYTES)
+        .read_to_end(&mut head)
+        .ok()?;
+    let head = String::from_utf8_lossy(&head);
+    let of = |format: Format| head.contains(&format!("\"{}\"", format.name));
+    let kinds = [
+        (dataset::manifest::FORMAT, Kind::Dataset),
+        (checkpoint::manifest::FORMAT, Kind::Checkpoint),
+        (index::FORMAT, Kind::Index),
+    ];
+    let found = kinds.into_iter().find(|(format, _)| of(*format));
+    found.map(|(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sealed;
+
+    fn put(folder: &Path, format: Format) {
+        fs::create_dir_all(folder).unwrap();
+        let text = sealed::seal(format, &serde_json::json!({})).unwrap();
+        fs::write(folder.join(MANIFEST), text).unwrap();
+    }
+
+    #[test]
+    fn a_dataset_has_all_that_is_below_it_and_a_checkpoint_what_a_run_removes() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        put(&path("data"), dataset::manifest::FORMAT);
+        put(&path("model"), checkpoint::manifest::FORMAT);
+        put(&path("model/index_dot"), index::FORMAT);
+        fs::create_dir(path("page")).unwrap();
+        fs::write(path("page/manifest.json"), "{\"name\": \"a page\"}").unwrap();
+        std::os::unix::fs::symlink("data", path("link")).unwrap();
+        let of = |name: &str| of(&path(name)).map(|owner| owner.kind);
+        for name in [
+            "data",
+            "data/none",
+            "data/none/below",
+            "link/none",
+            "link/../data",
+        ] {
+            assert_eq!(of(name), Some(Kind::Dataset), "{name}");
+        }
+        for name in ["model", "model/best", "model/epoch_3/below", "model/x.tmp"] {
+            assert_eq!(of(name), Some(Kind::Checkpoint), "{name}");
+        }
+        assert_eq!(of("model/index_dot"), Some(Kind::Index));
+        for name in ["", "none", "page", "model/exported", "model/exported/best"] {
+            assert_eq!(of(name), None, "{name}");
+        }
+    }
+}
