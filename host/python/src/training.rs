@@ -228,6 +228,7 @@ pub(crate) fn check(
         let filled = plugins::fill(&config, given, None, None, front)?;
         filled.warnings.iter().for_each(|text| front.warn(text));
         let resolved = Resolved::new(config)?;
+        resolved.check_checkpoint_path()?;
         json(&resolved.check(Some(&filled.strategies.loss))?)
     })
 }

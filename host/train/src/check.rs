@@ -1,5 +1,6 @@
 //! What a run will need, and whether everything is there, before it starts.
 
+mod place;
 mod verify;
 
 use std::borrow::Cow;

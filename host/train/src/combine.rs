@@ -61,6 +61,7 @@ pub fn combine(
     let models = Models::open(combination, folders)?;
     let result = models.result(out)?;
     memory::require("combining models", models.bytes(&result))?;
+    result.check_checkpoint_path()?;
     let checkpoint = vacant(out)?;
     let types = &result.blueprint().layout.types;
     let partitions = types.iter().map(|layout| layout.rows.len() as u64);

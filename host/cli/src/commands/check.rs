@@ -70,6 +70,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let filled = plugins::fill(&config, Given::named(&given), None, None, &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
+    resolved.check_checkpoint_path()?;
     let needs = resolved.check(Some(&filled.strategies.loss))?;
     let unseen = resolved.verify()?;
     let next = resolved.verify_checkpoint(&filled.strategies, args.allow.allowed())?;

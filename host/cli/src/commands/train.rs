@@ -76,6 +76,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let filled = plugins::fill(&config, named, Some(faults), Some(stop), &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = Resolved::new(config)?;
+    resolved.check_checkpoint_path()?;
     advise(&resolved, terminal);
     if !quiet {
         introduction::print(&resolved, &filled.strategies.loss, terminal)?;

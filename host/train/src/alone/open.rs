@@ -37,6 +37,7 @@ impl<'a> Alone<'a> {
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
         let (config, blueprint) = (resolved.config(), resolved.blueprint());
+        resolved.check_checkpoint_path()?;
         executor::allow(resolved, place.is_some())?;
         let edge_sets = Arc::new(resolved.edge_sets()?);
         validation::check(config, resolved.dataset())?;

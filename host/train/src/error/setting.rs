@@ -79,6 +79,16 @@ pub enum SettingError {
         /// Edges of the largest bucket.
         largest: u64,
     },
+    /// A folder that cannot be that of a checkpoint.
+    #[error(
+        "the checkpoint cannot be in {path}, which {what}; choose a folder that it has for itself"
+    )]
+    CheckpointPath {
+        /// The folder, as it is configured.
+        path: String,
+        /// Why not.
+        what: String,
+    },
     /// A sample of no candidates.
     #[error("candidates: must be `all` or at least 1")]
     NoCandidates,

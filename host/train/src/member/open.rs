@@ -47,6 +47,7 @@ impl<'a> Member<'a> {
         stop: &'a Arc<AtomicBool>,
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
+        resolved.check_checkpoint_path()?;
         allow_grid(resolved, cluster)?;
         refuse_no_epochs(resolved)?;
         let mut ready = Ready::new(resolved, &strategies)?;

@@ -1,0 +1,53 @@
+//! Whether `checkpoint_path` can be the folder of a checkpoint, asked before anything is made in it.
+
+use std::path::Path;
+
+use pbg_store::checkpoint::CheckpointError;
+use pbg_store::files;
+use pbg_store::owner::{self, Kind};
+
+use crate::error::{RunError, SettingError};
+use crate::resolved::Resolved;
+
+impl Resolved {
+    /// Checks that `checkpoint_path` is a folder that a run can have for itself: neither that of a dataset nor one of the
+    /// system's, and one that this user may write to.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn check_checkpoint_path(&self) -> Result<(), RunError> {
+        let named = &self.config().checkpoint_path;
+        let path = Path::new(named);
+        let unfit = |what: String| {
+            let path = named.clone();
+            Err(SettingError::CheckpointPath { path, what }.into())
+        };
+        let absolute = owner::absolute(path).unwrap_or_else(|| path.to_owned());
+        if absolute.parent().is_none() {
+            return unfit("is the root of the file system".to_owned());
+        }
+        if files::is_of_kernel(&absolute) {
+            return unfit("is where the system shows its state, and keeps no files".to_owned());
+        }
+        let owner = owner::of(path).filter(|owner| owner.kind != Kind::Checkpoint);
+        if let Some(owner) = owner {
+            let and = match owner.kind {
+                Kind::Dataset => ", and an import into that one would remove it",
+                _ => "",
+            };
+            return unfit(format!("belongs to {owner}{and}"));
+        }
+        let dataset = owner::absolute(self.dataset().path());
+        let below = dataset
+            .as_deref()
+            .and_then(|path| path.strip_prefix(&absolute).ok());
+        let name = below.and_then(|below| below.iter().next()?.to_str());
+        if name.is_some_and(owner::is_removed) {
+            let dataset = self.dataset().path().display();
+            return unfit(format!(
+                "has the dataset {dataset} in it, where a run would remove it"
+            ));
+        }
+        Ok(files::check_writable(&absolute).map_err(CheckpointError::from)?)
+    }
+}
