@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::support::faults::{Fault, inject};
+use crate::support::faults::{Fault, Lack, inject, without};
 use crate::support::graph::CONFIG;
 use crate::support::{Finished, Workplace, finish, minutes};
 
@@ -19,6 +19,8 @@ struct Scenario {
     /// A folder in which the command can start; cases start in copies of it.
     start: fn() -> Workplace,
     command: &'static [&'static str],
+    /// What the file system lacks.
+    lacks: &'static [Lack],
     /// What it leaves, by name.
     leaves: fn(&Workplace) -> BTreeMap<String, Vec<u8>>,
     /// Whether its results are readable after the fault: asked before it is started again.
@@ -71,6 +73,7 @@ const TRAINING: Scenario = Scenario {
         "--set",
         "validation.early_stop=5",
     ],
+    lacks: &[],
     leaves: trained,
     whole: |place| {
         place.run(["check"]).succeeds();
@@ -87,6 +90,7 @@ const IMPORT: Scenario = Scenario {
         "--edges",
         "more=train.tsv",
     ],
+    lacks: &[],
     leaves: |place| {
         let names = fs::read_dir(place.path("")).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name());
@@ -116,6 +120,13 @@ const SORTING_IMPORT: Scenario = Scenario {
     ..IMPORT
 };
 
+/// The same where two folders cannot be exchanged in one step.
+const RENAMING_IMPORT: Scenario = Scenario {
+    name: "import without an exchange",
+    lacks: &[Lack::Exchange],
+    ..IMPORT
+};
+
 const EXPORT: Scenario = Scenario {
     name: "export",
     start: || {
@@ -124,8 +135,16 @@ const EXPORT: Scenario = Scenario {
         place
     },
     command: &["export", "--format", "npy", "--out", "out", "--overwrite"],
+    lacks: &[],
     leaves: |place| files(&place.path("out")),
     whole: |_| {},
+};
+
+/// The same where every file has a name.
+const NAMING_EXPORT: Scenario = Scenario {
+    name: "export without files that have no name",
+    lacks: &[Lack::Unnamed],
+    ..EXPORT
 };
 
 /// The scenario with a fault at an operation; 0 for none.
@@ -133,6 +152,7 @@ fn run(scenario: &Scenario, place: &Workplace, fault: Fault, at: usize) -> (Fini
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut command = place.command(scenario.command);
     inject(&mut command, &place.path(""), log.path(), fault, at);
+    without(&mut command, &place.path(""), scenario.lacks);
     let finished = finish(&mut command);
     let log = fs::read_to_string(log.path()).unwrap();
     (finished, log.lines().map(str::to_owned).collect())
@@ -230,6 +250,11 @@ fn a_crash_while_importing() {
 }
 
 #[test]
+fn a_crash_while_importing_without_an_exchange() {
+    disturbed_anywhere(&RENAMING_IMPORT, 6);
+}
+
+#[test]
 fn a_crash_while_names_are_sorted() {
     disturbed_anywhere(&SORTING_IMPORT, 6);
 }
@@ -237,4 +262,9 @@ fn a_crash_while_names_are_sorted() {
 #[test]
 fn a_crash_while_exporting() {
     disturbed_anywhere(&EXPORT, 6);
+}
+
+#[test]
+fn a_crash_while_exporting_without_files_that_have_no_name() {
+    disturbed_anywhere(&NAMING_EXPORT, 6);
 }

@@ -18,6 +18,7 @@ mod describe;
 mod device;
 mod documents;
 mod first_run;
+mod folders;
 mod formulas;
 mod golden;
 mod gpu_script;

@@ -1,180 +1,350 @@
-/* A layer between a program and the file system, loaded with LD_PRELOAD: every operation below a
- * folder that changes a file is counted, and one of them is where the fault comes.
+/* Starts a program and stands between it and the system: every system call that changes something below a folder is
+ * counted, and at one of them the fault comes. By ptrace, so none escapes, whichever library makes it, in whichever
+ * thread or process that the program starts; seccomp stops the program at these calls alone.
  *
- * PBG_FAULT_FOLDER  operations below this folder count
- * PBG_FAULT_LOG     file that gets a line per operation: its number, what it is, its path
- * PBG_FAULT_AT      number of the operation, from 1; 0: no fault
- * PBG_FAULT_KIND    kill:   the process is killed instead of the operation, or half-way through a write
- *                   full:   from there on whatever takes room fails with ENOSPC
- *                   broken: the operation fails with EIO, half-way through a write
- *                   ctrl-c: SIGINT comes, the operation goes on
+ *     faults PROGRAM ARGUMENTS...
+ *
+ * ends as the program does. What it is told, in the environment:
+ *
+ * PBG_FAULT_FOLDER   calls that change something below this folder count
+ * PBG_FAULT_LOG      file that gets a line per call that counts: its number, what it is, its path
+ * PBG_FAULT_AT       number of the call, from 1; 0: no fault
+ * PBG_FAULT_KIND     kill:   the process is killed instead of the call, or half-way through a write
+ *                    full:   from there on whatever takes room fails with ENOSPC
+ *                    broken: the call fails with EIO, half-way through a write
+ *                    ctrl-c: SIGINT comes, the call goes on
+ * PBG_FAULT_WITHOUT  what the file system is to lack, a list of
+ *                    exchange: two names cannot be exchanged in one step
+ *                    unnamed:  no file is without a name
+ *                    locks:    there are no locks
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/openat2.h>
+#include <linux/seccomp.h>
 #include <signal.h>
-#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#ifndef __x86_64__
+#error "the registers of this processor are not known here yet"
+#endif
+
+#define EXCHANGE 2          /* RENAME_EXCHANGE */
+#define UNNAMED 020000000   /* the part of O_TMPFILE that nothing else has */
+#define NONE (-1)
+#define THREADS 1024
+
+/* What a call changes: an open file, a name, or a name if its flags say so. */
+enum subject { AN_OPEN_FILE, A_NAME, AN_OPENED_NAME };
+
+/* A system call. Positions of arguments count from 0; NONE where there is no such argument. */
+static const struct call {
+    long number;
+    const char *what;
+    enum subject subject;
+    int room;   /* whether it takes room on the disk */
+    int file;   /* the open file, or the folder that the name is in */
+    int name;
+    int size;   /* how much is written, for a call that can be half done */
+    int flags;
+} CALLS[] = {
+    {SYS_write, "write", AN_OPEN_FILE, 1, 0, NONE, 2, NONE},
+    {SYS_pwrite64, "write", AN_OPEN_FILE, 1, 0, NONE, 2, NONE},
+    {SYS_writev, "write", AN_OPEN_FILE, 1, 0, NONE, 2, NONE},
+    {SYS_pwritev, "write", AN_OPEN_FILE, 1, 0, NONE, 2, NONE},
+    {SYS_pwritev2, "write", AN_OPEN_FILE, 1, 0, NONE, 2, NONE},
+    {SYS_copy_file_range, "write", AN_OPEN_FILE, 1, 2, NONE, 4, NONE},
+    {SYS_sendfile, "write", AN_OPEN_FILE, 1, 0, NONE, 3, NONE},
+    {SYS_splice, "write", AN_OPEN_FILE, 1, 2, NONE, 4, NONE},
+    {SYS_fsync, "sync", AN_OPEN_FILE, 1, 0, NONE, NONE, NONE},
+    {SYS_fdatasync, "sync", AN_OPEN_FILE, 1, 0, NONE, NONE, NONE},
+    {SYS_ftruncate, "truncate", AN_OPEN_FILE, 0, 0, NONE, NONE, NONE},
+    {SYS_truncate, "truncate", A_NAME, 0, NONE, 0, NONE, NONE},
+    {SYS_fallocate, "allocate", AN_OPEN_FILE, 1, 0, NONE, NONE, NONE},
+    {SYS_rename, "rename", A_NAME, 0, NONE, 1, NONE, NONE},
+    {SYS_renameat, "rename", A_NAME, 0, 2, 3, NONE, NONE},
+    {SYS_renameat2, "rename", A_NAME, 0, 2, 3, NONE, 4},
+    {SYS_link, "link", A_NAME, 1, NONE, 1, NONE, NONE},
+    {SYS_linkat, "link", A_NAME, 1, 2, 3, NONE, NONE},
+    {SYS_symlink, "link", A_NAME, 1, NONE, 1, NONE, NONE},
+    {SYS_symlinkat, "link", A_NAME, 1, 1, 2, NONE, NONE},
+    {SYS_unlink, "remove", A_NAME, 0, NONE, 0, NONE, NONE},
+    {SYS_unlinkat, "remove", A_NAME, 0, 0, 1, NONE, NONE},
+    {SYS_rmdir, "remove", A_NAME, 0, NONE, 0, NONE, NONE},
+    {SYS_mkdir, "mkdir", A_NAME, 1, NONE, 0, NONE, NONE},
+    {SYS_mkdirat, "mkdir", A_NAME, 1, 0, 1, NONE, NONE},
+    {SYS_creat, "create", A_NAME, 1, NONE, 0, NONE, NONE},
+    {SYS_open, "create", AN_OPENED_NAME, 1, NONE, 0, NONE, 1},
+    {SYS_openat, "create", AN_OPENED_NAME, 1, 0, 1, NONE, 2},
+    {SYS_openat2, "create", AN_OPENED_NAME, 1, 0, 1, NONE, NONE},
+    {SYS_flock, "lock", AN_OPEN_FILE, 0, 0, NONE, NONE, NONE},
+};
+#define COUNT (sizeof CALLS / sizeof *CALLS)
+#define MAKES (O_CREAT | O_TRUNC | UNNAMED)
 
 enum verdict { PASS, FAIL, HALF };
 enum kind { KILL, FULL, BROKEN, CTRL_C };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static long count;
+static const char *folder, *log_name, *without;
+static long wanted, count;
+static enum kind kind;
 
-static long wanted(void) {
-    const char *at = getenv("PBG_FAULT_AT");
-    return at ? atol(at) : 0;
+/* Threads in a call that is half done, and will fail. */
+static pid_t half_done[THREADS];
+
+static void fail(const char *what) {
+    perror(what);
+    exit(99);
 }
 
-static enum kind kind(void) {
-    const char *name = getenv("PBG_FAULT_KIND");
-    if (name && !strcmp(name, "full")) return FULL;
-    if (name && !strcmp(name, "broken")) return BROKEN;
-    return name && !strcmp(name, "ctrl-c") ? CTRL_C : KILL;
+static void read_environment(void) {
+    const char *at = getenv("PBG_FAULT_AT"), *name = getenv("PBG_FAULT_KIND");
+    folder = getenv("PBG_FAULT_FOLDER");
+    log_name = getenv("PBG_FAULT_LOG");
+    without = getenv("PBG_FAULT_WITHOUT");
+    wanted = at ? atol(at) : 0;
+    kind = KILL;
+    if (name && !strcmp(name, "full")) kind = FULL;
+    if (name && !strcmp(name, "broken")) kind = BROKEN;
+    if (name && !strcmp(name, "ctrl-c")) kind = CTRL_C;
 }
 
-static int below(const char *path) {
-    const char *folder = getenv("PBG_FAULT_FOLDER");
-    return folder && path && !strncmp(path, folder, strlen(folder));
-}
+static int lacks(const char *what) { return without && strstr(without, what); }
 
-static void report(long number, const char *what, const char *path) {
-    const char *name = getenv("PBG_FAULT_LOG");
-    char line[PATH_MAX + 64];
-    int length = snprintf(line, sizeof line, "%ld %s %s\n", number, what, path);
-    /* By system calls: these are no operations of the program. */
-    long file = name ? syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_APPEND, 0644) : -1;
-    if (file >= 0) {
-        syscall(SYS_write, file, line, length);
-        syscall(SYS_close, file);
+/* The child: lets itself be traced, stops until it is, and becomes the program. */
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
+
+static void stop_at_calls(void) {
+    struct sock_filter filter[8 + 6 * COUNT];
+    unsigned short n = 0;
+    struct sock_filter start[] = {
+        LOAD(arch),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+        RETURN(SECCOMP_RET_ALLOW),
+    };
+    memcpy(filter, start, sizeof start);
+    n += 3;
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct call *call = &CALLS[i];
+        if (call->number == SYS_flock && !lacks("locks")) continue;
+        int by_flags = call->subject == AN_OPENED_NAME && call->flags != NONE;
+        struct sock_filter one[] = {
+            LOAD(nr),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call->number, 0, by_flags ? 4 : 1),
+            RETURN(SECCOMP_RET_TRACE),
+        };
+        struct sock_filter opening[] = {
+            LOAD(nr),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call->number, 0, 4),
+            LOAD(args[by_flags ? call->flags : 0]),
+            BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAKES, 1, 0),
+            RETURN(SECCOMP_RET_ALLOW),
+            RETURN(SECCOMP_RET_TRACE),
+        };
+        memcpy(filter + n, by_flags ? opening : one, by_flags ? sizeof opening : sizeof one);
+        n += by_flags ? 6 : 3;
     }
+    struct sock_filter end[] = {RETURN(SECCOMP_RET_ALLOW)};
+    memcpy(filter + n++, end, sizeof end);
+    struct sock_fprog program = {n, filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) fail("faults: no new privileges");
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) fail("faults: seccomp");
 }
 
-/* What becomes of an operation; `room`: whether it takes room on the disk. */
-static enum verdict decide(const char *what, const char *path, int room) {
-    if (!below(path)) return PASS;
-    pthread_mutex_lock(&lock);
-    long number = ++count;
-    report(number, what, path);
-    enum verdict verdict = PASS;
-    long at = wanted();
-    if (at > 0 && kind() == FULL && number >= at && room) {
-        errno = ENOSPC;
-        verdict = FAIL;
-    } else if (number == at && kind() == CTRL_C) {
-        raise(SIGINT);
-    } else if (number == at && kind() != FULL) {
-        verdict = !strcmp(what, "write") ? HALF : FAIL;
-        if (verdict == FAIL && kind() == KILL) raise(SIGKILL);
-        errno = EIO;
+static void become(char **command, int traced) {
+    char byte;
+    if (read(traced, &byte, 1) != 1) exit(99);
+    close(traced);
+    stop_at_calls();
+    execvp(command[0], command);
+    fail(command[0]);
+}
+
+/* The parent: looks at the calls. */
+
+/* A text of another process. */
+static void read_text(pid_t thread, unsigned long at, char *text, size_t size) {
+    size_t length = 0;
+    while (length + 1 < size) {
+        /* To the end of the page: what is behind it may not be there. */
+        size_t part = 4096 - ((at + length) & 4095);
+        if (part > size - 1 - length) part = size - 1 - length;
+        struct iovec here = {text + length, part}, there = {(void *)(at + length), part};
+        ssize_t found = process_vm_readv(thread, &here, 1, &there, 1, 0);
+        if (found <= 0) break;
+        if (memchr(text + length, 0, found)) return;
+        length += found;
     }
-    pthread_mutex_unlock(&lock);
-    return verdict;
+    text[length] = 0;
 }
 
-/* The absolute path of an open file, or of a name in a folder. */
-static const char *path_of(int file, char *path) {
-    char link[64];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-    ssize_t length = readlink(link, path, PATH_MAX - 1);
+static void read_link(pid_t thread, const char *format, int file, char *path) {
+    char where[128], link[64];
+    snprintf(link, sizeof link, format, file);
+    snprintf(where, sizeof where, "/proc/%d/%s", thread, link);
+    ssize_t length = readlink(where, path, PATH_MAX - 1);
     path[length > 0 ? length : 0] = 0;
-    return path;
 }
 
-static const char *absolute(int folder, const char *name, char *path) {
-    if (name[0] == '/') return name;
-    char start[PATH_MAX];
-    int length;
-    if (folder == AT_FDCWD) {
-        if (!getcwd(start, sizeof start)) start[0] = 0;
+/* The absolute path of what a call changes. */
+static void path_of(pid_t thread, const struct call *call, const unsigned long *arguments, char *path) {
+    int file = call->file == NONE ? AT_FDCWD : (int)arguments[call->file];
+    if (call->subject == AN_OPEN_FILE) {
+        read_link(thread, "fd/%d", file, path);
+        return;
+    }
+    char name[PATH_MAX], start[PATH_MAX];
+    read_text(thread, arguments[call->name], name, sizeof name);
+    if (name[0] == '/') {
+        strcpy(path, name);
+        return;
+    }
+    read_link(thread, file == AT_FDCWD ? "cwd" : "fd/%d", file, start);
+    if (snprintf(path, PATH_MAX, "%s/%s", start, name) >= PATH_MAX) path[0] = 0;
+}
+
+static void report(const char *what, const char *path) {
+    FILE *log = log_name ? fopen(log_name, "a") : NULL;
+    if (!log) return;
+    fprintf(log, "%ld %s %s\n", count, what, path);
+    fclose(log);
+}
+
+static unsigned long flags_of(pid_t thread, const struct call *call, const unsigned long *arguments) {
+    struct open_how how = {0};
+    if (call->number != SYS_openat2) return call->flags == NONE ? 0 : arguments[call->flags];
+    struct iovec here = {&how, sizeof how}, there = {(void *)arguments[2], sizeof how};
+    return process_vm_readv(thread, &here, 1, &there, 1, 0) > 0 ? how.flags : 0;
+}
+
+/* What happens to a call; `error` is what it fails with. */
+static enum verdict decide(pid_t thread, const struct call *call, const unsigned long *arguments, int *error) {
+    char path[PATH_MAX];
+    unsigned long flags = flags_of(thread, call, arguments);
+    if (call->subject == AN_OPENED_NAME && !(flags & MAKES)) return PASS;
+    path_of(thread, call, arguments, path);
+    if (!folder || strncmp(path, folder, strlen(folder))) return PASS;
+    if (call->number == SYS_flock) return *error = EOPNOTSUPP, FAIL;
+    if (call->number == SYS_renameat2 && (flags & EXCHANGE) && lacks("exchange")) return *error = EINVAL, FAIL;
+    if (call->subject == AN_OPENED_NAME && (flags & UNNAMED) && lacks("unnamed")) return *error = EOPNOTSUPP, FAIL;
+    count++;
+    report(call->what, path);
+    if (wanted > 0 && kind == FULL && count >= wanted && call->room) return *error = ENOSPC, FAIL;
+    if (count != wanted || kind == FULL) return PASS;
+    if (kind == CTRL_C) {
+        kill(thread, SIGINT);
+        return PASS;
+    }
+    *error = EIO;
+    return call->size == NONE ? FAIL : HALF;
+}
+
+static void at_call(pid_t thread) {
+    struct user_regs_struct registers;
+    if (ptrace(PTRACE_GETREGS, thread, 0, &registers)) return;
+    unsigned long arguments[] = {registers.rdi, registers.rsi, registers.rdx,
+                                 registers.r10, registers.r8,  registers.r9};
+    unsigned long long *const places[] = {&registers.rdi, &registers.rsi, &registers.rdx,
+                                          &registers.r10, &registers.r8,  &registers.r9};
+    const struct call *call = CALLS;
+    while (call < CALLS + COUNT && call->number != (long)registers.orig_rax) call++;
+    int error = 0, resume = PTRACE_CONT;
+    enum verdict verdict = call < CALLS + COUNT ? decide(thread, call, arguments, &error) : PASS;
+    if (verdict == FAIL && kind == KILL && error == EIO) {
+        kill(thread, SIGKILL);
+    } else if (verdict == FAIL) {
+        /* A call of no number is left out, and answers this. */
+        registers.orig_rax = -1;
+        registers.rax = -(long)error;
+        ptrace(PTRACE_SETREGS, thread, 0, &registers);
+    } else if (verdict == HALF) {
+        *places[call->size] = arguments[call->size] / 2;
+        ptrace(PTRACE_SETREGS, thread, 0, &registers);
+        size_t free = 0;
+        while (free < THREADS - 1 && half_done[free]) free++;
+        half_done[free] = thread;
+        resume = PTRACE_SYSCALL;
+    }
+    ptrace(resume, thread, 0, 0);
+}
+
+/* Behind a call that was half done. */
+static void behind_call(pid_t thread) {
+    for (size_t i = 0; i < THREADS; i++) {
+        if (half_done[i] != thread) continue;
+        half_done[i] = 0;
+        struct user_regs_struct registers;
+        if (kind == KILL) {
+            kill(thread, SIGKILL);
+        } else if (!ptrace(PTRACE_GETREGS, thread, 0, &registers)) {
+            registers.rax = -(long)EIO;
+            ptrace(PTRACE_SETREGS, thread, 0, &registers);
+        }
+    }
+    ptrace(PTRACE_CONT, thread, 0, 0);
+}
+
+static void at_stop(pid_t thread, int status) {
+    int signal = WSTOPSIG(status), event = status >> 16;
+    if (event == PTRACE_EVENT_SECCOMP) {
+        at_call(thread);
+    } else if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
+        /* The process is stopped as a whole, and stays so. */
+        ptrace(PTRACE_LISTEN, thread, 0, 0);
+    } else if (event) {
+        ptrace(PTRACE_CONT, thread, 0, 0);
+    } else if (signal == (SIGTRAP | 0x80)) {
+        behind_call(thread);
     } else {
-        path_of(folder, start);
+        ptrace(PTRACE_CONT, thread, 0, signal);
     }
-    length = snprintf(path, PATH_MAX, "%s/%s", start, name);
-    return length < PATH_MAX ? path : name;
 }
 
-#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+/* Ends as the program did. */
+static void end_with(int status) {
+    if (WIFEXITED(status)) exit(WEXITSTATUS(status));
+    signal(WTERMSIG(status), SIG_DFL);
+    kill(getpid(), WTERMSIG(status));
+    exit(99);
+}
 
-/* Writes half of what was asked for, then fails or kills. */
-#define WRITES(name, parameters, whole, half)                          \
-    ssize_t name parameters {                                          \
-        char path[PATH_MAX];                                           \
-        switch (decide("write", path_of(file, path), 1)) {             \
-        case PASS: return NEXT(name) whole;                            \
-        case FAIL: return -1;                                          \
-        case HALF: half;                                               \
-        }                                                              \
-        if (kind() == KILL) raise(SIGKILL);                            \
-        errno = EIO;                                                   \
-        return -1;                                                     \
+int main(int arguments, char **argument) {
+    int traced[2], status;
+    if (arguments < 2) return 99;
+    read_environment();
+    if (pipe(traced)) fail("faults: pipe");
+    pid_t program = fork();
+    if (program < 0) fail("faults: fork");
+    if (program == 0) {
+        close(traced[1]);
+        become(argument + 1, traced[0]);
     }
-
-WRITES(write, (int file, const void *bytes, size_t size), (file, bytes, size),
-       NEXT(write)(file, bytes, size / 2))
-WRITES(pwrite64, (int file, const void *bytes, size_t size, off64_t at), (file, bytes, size, at),
-       NEXT(pwrite64)(file, bytes, size / 2, at))
-WRITES(writev, (int file, const struct iovec *parts, int number), (file, parts, number),
-       NEXT(writev)(file, parts, number / 2))
-WRITES(copy_file_range, (int from, off64_t *in, int file, off64_t *out, size_t size, unsigned flags),
-       (from, in, file, out, size, flags), NEXT(copy_file_range)(from, in, file, out, size / 2, flags))
-
-#define ON_FILE(name, what, room, parameters, arguments)               \
-    int name parameters {                                              \
-        char path[PATH_MAX];                                           \
-        if (decide(what, path_of(file, path), room)) return -1;        \
-        return NEXT(name) arguments;                                   \
+    close(traced[0]);
+    long options = PTRACE_O_TRACESECCOMP | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
+                   PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
+    if (ptrace(PTRACE_SEIZE, program, 0, options)) fail("faults: ptrace");
+    if (write(traced[1], "", 1) != 1) fail("faults: pipe");
+    close(traced[1]);
+    for (;;) {
+        pid_t thread = waitpid(-1, &status, __WALL);
+        if (thread < 0 && errno != EINTR) fail("faults: wait");
+        if (thread > 0 && WIFSTOPPED(status)) at_stop(thread, status);
+        else if (thread == program) end_with(status);
     }
-
-ON_FILE(fsync, "sync", 1, (int file), (file))
-ON_FILE(fdatasync, "sync", 1, (int file), (file))
-ON_FILE(ftruncate64, "truncate", 0, (int file, off64_t size), (file, size))
-ON_FILE(fallocate64, "allocate", 1, (int file, int mode, off64_t at, off64_t size), (file, mode, at, size))
-
-#define ON_NAME(name, what, room, parameters, folder, subject, arguments)   \
-    int name parameters {                                                   \
-        char path[PATH_MAX];                                                \
-        if (decide(what, absolute(folder, subject, path), room)) return -1; \
-        return NEXT(name) arguments;                                        \
-    }
-
-ON_NAME(rename, "rename", 0, (const char *from, const char *to), AT_FDCWD, to, (from, to))
-ON_NAME(renameat, "rename", 0, (int a, const char *from, int b, const char *to), b, to, (a, from, b, to))
-ON_NAME(link, "link", 1, (const char *from, const char *to), AT_FDCWD, to, (from, to))
-ON_NAME(linkat, "link", 1, (int a, const char *from, int b, const char *to, int flags), b, to,
-        (a, from, b, to, flags))
-ON_NAME(unlink, "remove", 0, (const char *name), AT_FDCWD, name, (name))
-ON_NAME(unlinkat, "remove", 0, (int folder, const char *name, int flags), folder, name,
-        (folder, name, flags))
-ON_NAME(rmdir, "remove", 0, (const char *name), AT_FDCWD, name, (name))
-ON_NAME(mkdir, "mkdir", 1, (const char *name, mode_t mode), AT_FDCWD, name, (name, mode))
-
-#define OPENS(name, parameters, folder, arguments)                             \
-    int name parameters {                                                     \
-        mode_t mode = 0;                                                      \
-        if (flags & (O_CREAT | O_TMPFILE)) {                                  \
-            va_list rest;                                                     \
-            va_start(rest, flags);                                            \
-            mode = va_arg(rest, mode_t);                                      \
-            va_end(rest);                                                     \
-        }                                                                     \
-        char path[PATH_MAX];                                                  \
-        int makes = flags & (O_CREAT | O_TRUNC);                              \
-        if (makes && decide("create", absolute(folder, path_, path), 1)) return -1; \
-        return NEXT(name) arguments;                                          \
-    }
-
-OPENS(open, (const char *path_, int flags, ...), AT_FDCWD, (path_, flags, mode))
-OPENS(open64, (const char *path_, int flags, ...), AT_FDCWD, (path_, flags, mode))
-OPENS(openat, (int at, const char *path_, int flags, ...), at, (at, path_, flags, mode))
-OPENS(openat64, (int at, const char *path_, int flags, ...), at, (at, path_, flags, mode))
+}
