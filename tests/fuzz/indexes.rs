@@ -4,16 +4,19 @@ use std::fs;
 use std::path::Path;
 
 use pbg_store::files::Summary;
-use pbg_store::index::{self, Building, FORMAT, GraphFile, IndexError, TypeIndex};
+use pbg_store::index::{Building, FORMAT, IndexError, Opened, TypeIndex};
 
 use crate::forge::disturb;
 use crate::fuzz;
 
 /// Everything that can be read of it.
 fn read(folder: &Path) -> Result<(), IndexError> {
-    let manifest = index::read(folder)?.unwrap_or_default();
-    for info in manifest.types.values().flat_map(|of| &of.graphs) {
-        let graph = GraphFile::open(folder, info)?;
+    let Some(opened) = Opened::find(folder)? else {
+        return Ok(());
+    };
+    let graphs = opened.manifest().types.values().flat_map(|of| &of.graphs);
+    for info in graphs {
+        let graph = opened.graph(info).expect("it is open");
         assert_eq!(graph.sums()?.len(), info.rows as usize);
         let (mut bytes, mut links) = (Vec::new(), Vec::new());
         for entity in 0..info.points {

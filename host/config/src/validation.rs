@@ -31,7 +31,7 @@ pub struct ValidationConfig {
     #[schemars(range(min = 1, max = 2_147_483_648_u32), extend("x-unset" = "all entities"))]
     pub candidates: Option<u32>,
     /// Ends training after this many rankings in a row without a higher MRR. The checkpoint with
-    /// the highest one is kept in the folder `best` of the checkpoint, which `--best` asks.
+    /// the highest one is kept in the folder `best` of the checkpoint, which `--best` uses.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000_000_000), extend("x-unset" = "training ends after `num_epochs`", "x-rule" = "needs `validation.edges`"))]
     pub early_stop: Option<u32>,

@@ -63,7 +63,7 @@ impl From<ImportError> for Failure {
             ImportError::Staging(StagingError::Unknown { .. } | StagingError::Aside { .. }) => {
                 FailureKind::Io
             }
-            ImportError::Dictionary(DatasetError::Replaced(StagingError::Busy { .. })) => {
+            ImportError::Dictionary(DatasetError::Unfinished(StagingError::Busy { .. })) => {
                 FailureKind::Locked
             }
             ImportError::Dictionary(_)

@@ -69,7 +69,7 @@ pub enum DatasetError {
     File(#[from] FileError),
     /// An import was ended while it replaced the dataset, or is just replacing it.
     #[error(transparent)]
-    Replaced(StagingError),
+    Unfinished(StagingError),
     /// There is no such edge set.
     #[error("the dataset {} has no edge set `{name}`; it has {known}", path.display())]
     UnknownEdgeSet {
@@ -96,7 +96,7 @@ impl From<StagingError> for DatasetError {
     fn from(error: StagingError) -> Self {
         match error {
             StagingError::File(error) => Self::File(error),
-            error => Self::Replaced(error),
+            error => Self::Unfinished(error),
         }
     }
 }

@@ -222,8 +222,8 @@ impl RunError {
                     false => ErrorKind::Io,
                 }
             }
-            Self::Dataset(DatasetError::Replaced(StagingError::Busy { .. })) => ErrorKind::Locked,
-            Self::Dataset(DatasetError::Replaced(_)) => ErrorKind::Io,
+            Self::Dataset(DatasetError::Unfinished(StagingError::Busy { .. })) => ErrorKind::Locked,
+            Self::Dataset(DatasetError::Unfinished(_)) => ErrorKind::Io,
             Self::Dataset(_) | Self::Edges(_) => ErrorKind::Data,
             Self::Checkpoint(e) if e.is_locked() => ErrorKind::Locked,
             Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,
