@@ -2,6 +2,7 @@
 
 use super::super::columns::Columns;
 use super::super::format::Separator;
+use super::super::ntriples;
 use super::records::{self, Record};
 use super::{Said, header, shortened};
 
@@ -71,9 +72,8 @@ fn is_ntriples(body: &[&str], mark: Option<u8>) -> bool {
     let mut any = false;
     let all = lines.all(|line| {
         any = true;
-        (line.starts_with('<') || line.starts_with("_:"))
-            && line.ends_with('.')
-            && line.contains('>')
+        let is_whole = || ntriples::split(line.as_bytes(), &mut |_, _| ()).is_ok();
+        (line.starts_with('<') || line.starts_with("_:")) && (line.ends_with('.') || is_whole())
     });
     any && all
 }
