@@ -357,38 +357,3 @@ fn an_epoch_that_was_to_be_kept_is_kept_by_the_next_run() {
     place.run(epochs("num_epochs=3")).succeeds();
     assert_eq!(place.committed("model/epoch_2"), kept);
 }
-
-#[test]
-fn an_export_that_was_killed_leaves_nothing_for_good() {
-    let config = CONFIG.replace("num_partitions = 3", "num_partitions = 1");
-    let place = Workplace::with_edges(&config);
-    let lines = (0..60_000).map(|i| format!("left {i}\tnear\tright {i}\n"));
-    place.write("train.tsv", lines.collect::<String>());
-    place
-        .run(["import", "--edges", "train=train.tsv"])
-        .succeeds();
-    let quick = ["--set", "num_epochs=1", "--set", "batch_size=10000"];
-    place.run(TRAIN.iter().chain(&quick)).succeeds();
-    let export = ["export", "--format", "tsv", "--out", "out"];
-    let staged = || {
-        let Ok(entries) = fs::read_dir(place.path("out")) else {
-            return Vec::new();
-        };
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names
-            .filter(|name| name.ends_with(".tmp"))
-            .collect::<Vec<_>>()
-    };
-    let mut run = place.start(export);
-    assert!(run.wait_until(|| !staged().is_empty()), "{}", run.stderr());
-    run.kill();
-    assert_eq!(staged(), ["entities_place.tsv.tmp"]);
-    place.write("out/mine.tsv.tmp", "somebody else's");
-    place.run(export).succeeds();
-    assert_eq!(
-        staged(),
-        ["mine.tsv.tmp"],
-        "only what an export left is removed"
-    );
-    assert!(place.path("out/entities_place.tsv").exists());
-}

@@ -68,7 +68,8 @@ const WITH_A_TEXT: [&str; 3] = ["separator", "comment", "columns"];
 
 /// A text with `--option VALUE` as an argument of Python.
 fn with_a_text(text: &str, option: &str) -> String {
-    let mut parts = text.split(&format!("`--{option}"));
+    let begun = format!("`--{option}");
+    let mut parts = text.split(&begun);
     let mut spelled = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         match part.split_once('`') {
@@ -81,7 +82,7 @@ fn with_a_text(text: &str, option: &str) -> String {
                 };
                 spelled.push_str(&format!("`{option}={value}`{rest}"));
             }
-            _ => spelled.push_str(&format!("`--{option}{part}")),
+            _ => spelled.push_str(&format!("{begun}{part}")),
         }
     }
     spelled
