@@ -23,6 +23,7 @@ mod formulas;
 mod golden;
 mod gpu_script;
 mod growth;
+mod held_out;
 mod hostile_plugins;
 mod house;
 mod identity;

@@ -38,6 +38,7 @@ use pbg_gemm::buffer::FloatBuffer;
 
 use crate::rows::Mode;
 use crate::spec::ModelSpec;
+pub use evaluate::ranking_bytes;
 pub use execution::{Execution, has_fast_bf16};
 pub use job::BatchJob;
 pub use memory::{TypeRows, negatives, slice_plan, worker_bytes};
@@ -50,6 +51,7 @@ use buffers::{EntitySide, SliceBuffers};
 use cores::{CoreStep, Sums};
 use executor::Memory;
 use job::Programs;
+use plan::Slice;
 use share::{Exchange, Presence, Share};
 
 pub use crate::batch::{Batch, Relations, Tables};
@@ -207,8 +209,8 @@ impl StepWorker {
         Ok(stats)
     }
 
-    /// Ranks the positives of a batch among its negatives. Nothing is updated (but `max_norm` acts on rows
-    /// that are looked up).
+    /// Ranks the positives of a batch among its negatives. Every entity among a positive's negatives counts once, and
+    /// the positive itself does not. Nothing is updated (but `max_norm` acts on rows that are looked up).
     ///
     /// `seed` chooses the negatives that enter the area under the curve.
     ///
@@ -220,9 +222,8 @@ impl StepWorker {
         loss: &mut dyn LossWorker,
         seed: u64,
     ) -> Result<EvalStats, StepError> {
-        let mut evaluation = evaluate::Evaluation::new(job.batch.len(), seed);
         if job.batch.is_empty() {
-            return Ok(evaluation.finish(&self.spec, 0.0));
+            return Ok(EvalStats::default());
         }
         let _mode = Mode::flushing();
         let (spec, execution) = (&*self.spec, &self.execution);
@@ -232,8 +233,9 @@ impl StepWorker {
             pass: &mut self.entities,
             slice: &mut self.slice,
         };
-        let measure = &mut |side, first, positives: &[f32], negatives: &[f32]| {
-            evaluation.measure(side, first, positives, negatives);
+        let mut evaluation = evaluate::Evaluation::new(&plan, job, seed);
+        let measure = &mut |side, slice: &Slice, positives: &[f32], negatives: &[f32]| {
+            evaluation.measure(side, slice, positives, negatives);
         };
         let loss = executor::evaluate(executor, (&*program, &plan), memory, measure)?;
         Ok(evaluation.finish(&self.spec, loss))

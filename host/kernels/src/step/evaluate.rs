@@ -1,10 +1,13 @@
 //! Evaluation of a batch against sampled negatives: the step without its updates.
 
+use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
 use pbg_core::seed::split_mix;
 use pbg_core::strategy::MASKED;
 
 use crate::spec::ModelSpec;
+use crate::step::job::BatchJob;
+use crate::step::plan::{BatchPlan, Slice};
 use crate::step::stats::EvalStats;
 use crate::vector;
 
@@ -34,32 +37,116 @@ impl Sample {
     }
 }
 
+/// Entities that a chunk's positives are compared with on one side: which column of scores is whose.
+#[derive(Default)]
+struct Candidates {
+    /// The entity of each column; that of padding has no meaning, since its scores are masked.
+    entities: Vec<u32>,
+    /// Entity and column, in this order, without padding.
+    sorted: Vec<(u32, u32)>,
+    /// Columns of entities that an earlier column has, too.
+    repeated: Vec<u32>,
+}
+
+impl Candidates {
+    /// Lists the columns of chunk `chunk` of a slice. With all negatives there are none to list: each entity has one
+    /// column there, and that of the positive is masked.
+    fn list(
+        &mut self,
+        (plan, job): (&BatchPlan, &BatchJob<'_>),
+        side: Side,
+        (slice, chunk): (&Slice, usize),
+    ) {
+        self.entities.clear();
+        let mut padding = 0..0;
+        if let Negatives::Sampled { in_batch, uniform } = plan.negatives[side as usize] {
+            if in_batch {
+                let (first, filled) = (slice.rows.start + chunk * slice.chunk, slice.filled(chunk));
+                let positives = &job.batch.side(side)[first..first + filled];
+                self.entities.extend_from_slice(positives);
+                self.entities.resize(slice.chunk, 0);
+                padding = filled..slice.chunk;
+            }
+            let first = (slice.first_chunk + chunk) * uniform;
+            let drawn = &job.draws.side(side)[first..first + uniform];
+            self.entities.extend_from_slice(drawn);
+        }
+        let columns = self.entities.iter().copied().zip(0..);
+        let filled = columns.filter(|&(_, column)| !padding.contains(&(column as usize)));
+        self.sorted.clear();
+        self.sorted.extend(filled);
+        self.sorted.sort_unstable();
+        let pairs = self.sorted.windows(2);
+        let repeated = pairs.filter_map(|pair| (pair[0].0 == pair[1].0).then_some(pair[1].1));
+        self.repeated.clear();
+        self.repeated.extend(repeated);
+    }
+
+    /// The first column of `entity`, if it has one.
+    fn first_of(&self, entity: u32) -> Option<u32> {
+        let at = self.sorted.partition_point(|&(other, _)| other < entity);
+        let found = self.sorted.get(at).filter(|(other, _)| *other == entity);
+        found.map(|&(_, column)| column)
+    }
+
+    /// Counts the candidates that score above `positive`, and those that score the same, in a row of scores. Every
+    /// entity counts once, the positive's own does not.
+    fn compare(&self, own: u32, positive: f32, scores: &[f32]) -> (u32, u32) {
+        let tolerance = ROUNDING * (1.0 + positive.abs());
+        let count = |scores: &[f32]| vector::count_above_equal(scores, positive, tolerance);
+        let (mut above, mut equal) = count(scores);
+        let left_out = self.repeated.iter().copied().chain(self.first_of(own));
+        for column in left_out {
+            let (is_above, is_equal) = count(&scores[column as usize..][..1]);
+            above -= is_above;
+            equal -= is_equal;
+        }
+        (above, equal)
+    }
+}
+
+/// Returns the bytes that ranks of a batch take besides its step: the lists of columns, which grow as they are filled, and
+/// a sample of each edge and side.
+#[must_use]
+pub fn ranking_bytes(columns: usize, edges: usize) -> u64 {
+    let column = 2 * (size_of::<u32>() + size_of::<(u32, u32)>() + size_of::<u32>());
+    let edge = 2 * 2 * 2 * size_of::<f32>();
+    let bytes = columns.saturating_mul(column);
+    bytes.saturating_add(edges.saturating_mul(edge)) as u64
+}
+
 /// The evaluation of one batch.
-pub(super) struct Evaluation {
+pub(super) struct Evaluation<'a> {
+    plan: &'a BatchPlan,
+    job: &'a BatchJob<'a>,
     seed: u64,
     stats: EvalStats,
     samples: [Sample; 2],
+    candidates: Candidates,
 }
 
-impl Evaluation {
-    /// Of a batch of `edges` edges; `seed` chooses the negatives that enter the area under the curve.
-    pub(super) fn new(edges: usize, seed: u64) -> Self {
+impl<'a> Evaluation<'a> {
+    /// Of the batch of `job`; `seed` chooses the negatives that enter the area under the curve.
+    pub(super) fn new(plan: &'a BatchPlan, job: &'a BatchJob<'a>, seed: u64) -> Self {
         Self {
+            plan,
+            job,
             seed,
             stats: EvalStats {
-                count: edges,
+                count: job.batch.len(),
                 ..EvalStats::default()
             },
             samples: Default::default(),
+            candidates: Candidates::default(),
         }
     }
 
-    /// Ranks each positive of a slice that begins with edge `first`, and samples one of its negatives that is not
-    /// masked.
+    /// Ranks each positive of a slice, and samples one of its negatives that is neither masked nor the positive
+    /// itself.
     pub(super) fn measure(
         &mut self,
         side: Side,
-        first: usize,
+        slice: &Slice,
         positives: &[f32],
         negatives: &[f32],
     ) {
@@ -67,18 +154,25 @@ impl Evaluation {
         if columns == 0 {
             return;
         }
-        let seed = split_mix(self.seed ^ first as u64 ^ ((side as u64) << 63));
+        let seed = split_mix(self.seed ^ slice.rows.start as u64 ^ ((side as u64) << 63));
+        let entities = &self.job.batch.side(side)[slice.rows.clone()];
         let sample = &mut self.samples[side as usize];
         let rows = positives.iter().zip(negatives.chunks_exact(columns));
-        for (row, (&positive, negatives)) in rows.enumerate() {
-            let tolerance = ROUNDING * (1.0 + positive.abs());
-            let (above, equal) = vector::count_above_equal(negatives, positive, tolerance);
+        for (row, ((&positive, scores), &own)) in rows.zip(entities).enumerate() {
+            if row % slice.chunk == 0 {
+                let chunk = row / slice.chunk;
+                self.candidates
+                    .list((self.plan, self.job), side, (slice, chunk));
+            }
+            let (above, equal) = self.candidates.compare(own, positive, scores);
             self.stats.rank(above, equal);
             let start = split_mix(seed.wrapping_add(row as u64)) as usize % columns;
-            let (before, after) = negatives.split_at(start);
-            if let Some(&negative) = after.iter().chain(before).find(|&&n| n != MASKED) {
+            let listed = &self.candidates.entities;
+            let is_other =
+                |&column: &usize| scores[column] != MASKED && listed.get(column) != Some(&own);
+            if let Some(column) = (start..columns).chain(0..start).find(is_other) {
                 sample.positives.push(positive);
-                sample.negatives.push(negative);
+                sample.negatives.push(scores[column]);
             }
         }
     }
@@ -95,6 +189,6 @@ impl Evaluation {
     }
 }
 
-/// A matrix product may round the same pair differently in different columns, so a drawn negative that
-/// is the true entity ties up to this.
+/// Scores that differ by no more than this, relative to 1 and the positive's score, are ties: a matrix product may
+/// round equal rows differently in different columns.
 const ROUNDING: f32 = 1e-6;

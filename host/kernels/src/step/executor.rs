@@ -177,13 +177,17 @@ pub fn train<E: StepExecutor>(
     Ok(stats)
 }
 
+/// Sees a slice's scores in one comparison: the side that is replaced, the slice, the positives' scores, and the
+/// negatives'.
+pub(crate) type SliceObserver<'a> = dyn FnMut(Side, &Slice, &[f32], &[f32]) + 'a;
+
 /// Scores every comparison of a batch without training; `measure` sees a slice's scores before the loss is evaluated.
 /// Returns the losses, added up.
 pub(crate) fn evaluate<E: StepExecutor>(
     mut executor: E,
     (program, plan): (&Program, &BatchPlan),
     memory: Memory<'_, E>,
-    measure: &mut ScoreObserver<'_>,
+    measure: &mut SliceObserver<'_>,
 ) -> Result<f64, E::Error> {
     for stages in &program.passes {
         let mut entities = executor.begin(stages, memory.pass)?;
@@ -196,7 +200,7 @@ pub(crate) fn evaluate<E: StepExecutor>(
             for stage in &stages.compare {
                 let scored = executor.score(at, stage, &mut entities, &mut rows)?;
                 let [positive, negative] = executor.scores(at, &scored)?;
-                measure(stage.side, slice.rows.start, &positive, &negative);
+                measure(stage.side, &slice, &positive, &negative);
                 executor.loss(at, stage, scored)?;
             }
         }

@@ -1,5 +1,6 @@
 //! Metrics of evaluation while training against a naive count, and what a step refuses.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
@@ -11,14 +12,39 @@ use pbg_kernels::step::{Batch, BatchJob, EvalStats, Relations, StepError, StepWo
 use crate::gradients::{Twin, native, rows_of, spec};
 use crate::reference::LossKind;
 
-fn naive(twin: &Twin, kind: LossKind) -> EvalStats {
+/// Entities that positive `i` is compared with: all of its negatives, each once, without itself.
+fn sampled(twin: &Twin, side: Side, i: usize) -> BTreeSet<u32> {
+    let mut entities: BTreeSet<u32> = twin
+        .model
+        .negatives(&twin.edges, side, i)
+        .0
+        .into_iter()
+        .collect();
+    entities.remove(&twin.edges.sides[side as usize][i]);
+    entities
+}
+
+/// All entities of a side but the positive: what ranks of `eval` without a filter are among.
+fn all(twin: &Twin, side: Side, i: usize) -> BTreeSet<u32> {
+    let mut entities: BTreeSet<u32> = (0..twin.model.entities(side) as u32).collect();
+    entities.remove(&twin.edges.sides[side as usize][i]);
+    entities
+}
+
+fn naive(
+    twin: &Twin,
+    kind: LossKind,
+    candidates: fn(&Twin, Side, usize) -> BTreeSet<u32>,
+) -> EvalStats {
     let mut stats = EvalStats {
         count: twin.edges.relations.len(),
         ..EvalStats::default()
     };
     for i in 0..stats.count {
         for side in Side::BOTH {
-            let (positive, negatives, _) = twin.model.scores(&twin.edges, side, i);
+            let score = |entity| twin.model.score(&twin.edges, side, i, entity);
+            let positive = score(twin.edges.sides[side as usize][i]);
+            let negatives: Vec<f64> = candidates(twin, side, i).into_iter().map(score).collect();
             let above = negatives.iter().filter(|&&n| n > positive + 1e-6).count() as f64;
             let equal = negatives
                 .iter()
@@ -40,6 +66,93 @@ fn naive(twin: &Twin, kind: LossKind) -> EvalStats {
     stats
 }
 
+fn assert_same(found: &EvalStats, expected: &EvalStats, seed: u64) {
+    let pairs = [
+        (found.loss, expected.loss),
+        (found.pos_rank, expected.pos_rank),
+        (found.mrr, expected.mrr),
+        (found.r1, expected.r1),
+        (found.r10, expected.r10),
+        (found.r50, expected.r50),
+    ];
+    for (i, (found, expected)) in pairs.into_iter().enumerate() {
+        assert!(
+            (found - expected).abs() < 1e-4 * (1.0 + expected),
+            "{seed} metric {i}: {found} {expected}"
+        );
+    }
+}
+
+/// Where every entity is drawn, most of them often, ranks are those among all entities.
+#[test]
+fn draws_of_every_entity_give_the_ranks_among_all() {
+    for seed in 30..50 {
+        for (dynamic, shared, batch) in [
+            (true, true, 3),
+            (true, false, 0),
+            (false, true, 4),
+            (false, false, 0),
+        ] {
+            let spec = ModelSpec {
+                num_batch_negs: batch,
+                num_uniform_negs: 40,
+                ..spec(dynamic, shared, Operator::Translation, Comparator::Dot)
+            };
+            let mut twin = Twin::new(spec, false, seed);
+            for side in Side::BOTH {
+                let entities = twin.model.entities(side) as u32;
+                let draws = match side {
+                    Side::Lhs => &mut twin.edges.draws.lhs,
+                    Side::Rhs => &mut twin.edges.draws.rhs,
+                };
+                for (draw, entity) in draws.iter_mut().zip((0..).map(|i| i * 5 % entities)) {
+                    *draw = entity;
+                }
+            }
+            let mut expected = naive(&twin, LossKind::Softmax, all);
+            let mut worker = StepWorker::new(Arc::new(twin.model.spec.clone())).expect("a worker");
+            let job = BatchJob {
+                batch: &twin.batch(),
+                tables: &twin.tables(),
+                params: &twin.params,
+                draws: &twin.edges.draws,
+            };
+            let mut loss = native(LossKind::Softmax);
+            let found = worker
+                .evaluate(&job, loss.as_mut(), 1)
+                .expect("an evaluation");
+            // The loss keeps what PBG compares: positives among the draws, and entities as often as they are drawn.
+            expected.loss = found.loss;
+            assert_same(&found, &expected, seed);
+        }
+    }
+}
+
+/// A graph of one entity on each side: nothing is left to compare a positive with, neither ranks nor an area.
+#[test]
+fn a_positive_is_no_negative_of_itself() {
+    let mut twin = Twin::new(
+        spec(true, false, Operator::None, Comparator::Dot),
+        false,
+        51,
+    );
+    twin.edges.sides = [vec![0; 8], vec![0; 8]];
+    twin.edges.draws.lhs.fill(0);
+    twin.edges.draws.rhs.fill(0);
+    let mut worker = StepWorker::new(Arc::new(twin.model.spec.clone())).expect("a worker");
+    let job = BatchJob {
+        batch: &twin.batch(),
+        tables: &twin.tables(),
+        params: &twin.params,
+        draws: &twin.edges.draws,
+    };
+    let stats = worker
+        .evaluate(&job, &mut Softmax::new(), 5)
+        .expect("an evaluation");
+    assert_eq!((stats.pos_rank, stats.mrr, stats.r1), (8.0, 8.0, 8.0));
+    assert_eq!(stats.auc, 0.0);
+}
+
 #[test]
 fn metrics_equal_a_naive_count_at_any_slice_size() {
     for seed in 10..30 {
@@ -49,7 +162,7 @@ fn metrics_equal_a_naive_count_at_any_slice_size() {
                 true,
                 seed,
             );
-            let expected = naive(&twin, LossKind::Softmax);
+            let expected = naive(&twin, LossKind::Softmax, sampled);
             let before = rows_of(&twin.tables[0]);
             for slice_bytes in [1, 1 << 20] {
                 let spec = Arc::new(twin.model.spec.clone());
@@ -70,20 +183,7 @@ fn metrics_equal_a_naive_count_at_any_slice_size() {
                         1,
                     )
                     .expect("an evaluation");
-                let pairs = [
-                    (found.loss, expected.loss),
-                    (found.pos_rank, expected.pos_rank),
-                    (found.mrr, expected.mrr),
-                    (found.r1, expected.r1),
-                    (found.r10, expected.r10),
-                    (found.r50, expected.r50),
-                ];
-                for (i, (found, expected)) in pairs.into_iter().enumerate() {
-                    assert!(
-                        (found - expected).abs() < 1e-4 * (1.0 + expected),
-                        "{seed} metric {i}: {found} {expected}"
-                    );
-                }
+                assert_same(&found, &expected, seed);
                 assert!(
                     (0.0..=found.count as f64).contains(&found.auc),
                     "{}",

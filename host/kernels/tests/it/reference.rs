@@ -177,9 +177,9 @@ impl Model {
         }
     }
 
-    /// Scores of edge `i` with its negatives that replace `side`, masked ones left out, and the number of
+    /// Entities of the negatives of edge `i` that replace `side`, masked ones left out, and the number of
     /// columns with masked ones.
-    fn negatives(&self, edges: &Edges, side: Side, i: usize) -> (Vec<u32>, usize) {
+    pub(crate) fn negatives(&self, edges: &Edges, side: Side, i: usize) -> (Vec<u32>, usize) {
         let relation = self.spec.relation(edges.relations[i]);
         let entities = &edges.sides[side as usize];
         if self.spec.disabled(side) {
@@ -206,23 +206,19 @@ impl Model {
         (ids, columns)
     }
 
+    /// Score of edge `i` with `entity` in place of its own on `side`.
+    pub(crate) fn score(&self, edges: &Edges, side: Side, i: usize, entity: u32) -> f64 {
+        let (relation, known) = (edges.relations[i], edges.sides[side.other() as usize][i]);
+        let query = self.adjusted(side.other(), side, relation, known);
+        self.compare(&query, &self.adjusted(side, side, relation, entity))
+    }
+
     /// Positive score and scores of the negatives of edge `i` in one direction.
     pub(crate) fn scores(&self, edges: &Edges, side: Side, i: usize) -> (f64, Vec<f64>, usize) {
-        let relation = edges.relations[i];
-        let query = self.adjusted(
-            side.other(),
-            side,
-            relation,
-            edges.sides[side.other() as usize][i],
-        );
-        let score =
-            |entity: u32| self.compare(&query, &self.adjusted(side, side, relation, entity));
         let (ids, columns) = self.negatives(edges, side, i);
-        (
-            score(edges.sides[side as usize][i]),
-            ids.into_iter().map(score).collect(),
-            columns,
-        )
+        let score = |entity| self.score(edges, side, i, entity);
+        let positive = score(edges.sides[side as usize][i]);
+        (positive, ids.into_iter().map(score).collect(), columns)
     }
 
     /// The batch's loss with weights and regulariser.
