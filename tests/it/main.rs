@@ -31,6 +31,7 @@ mod import_files;
 mod index;
 mod initial_operators;
 mod map;
+mod memory_limits;
 mod orders;
 mod other_tools;
 mod peaks;

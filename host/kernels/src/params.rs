@@ -13,11 +13,12 @@ use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 use pbg_core::operator::{Initial, ParameterVector};
 use pbg_core::seed::{self, Purpose};
+use pbg_gemm::pages;
 use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::rows::SharedRows;
-use crate::spec::ModelSpec;
+use crate::spec::{ModelSpec, RelationSpec};
 
 /// A named tensor and its accumulated squared gradients.
 #[derive(Debug)]
@@ -35,15 +36,8 @@ pub struct ParamTensor {
 }
 
 impl ParamTensor {
-    fn new(
-        name: String,
-        shape: Vec<usize>,
-        (rows, dimension): (usize, usize),
-        values: Vec<f32>,
-    ) -> Self {
-        let width = values.len() / rows.max(1);
-        let values = SharedRows::from_vec(values, width);
-        let adagrad = SharedRows::zeros(rows, width);
+    fn new(name: String, shape: Vec<usize>, dimension: usize, values: SharedRows) -> Self {
+        let adagrad = SharedRows::zeros(values.rows(), values.width());
         Self {
             name,
             shape,
@@ -51,6 +45,11 @@ impl ParamTensor {
             values,
             adagrad,
         }
+    }
+
+    /// Values in all.
+    fn numbers(&self) -> usize {
+        self.values.rows() * self.values.width()
     }
 
     /// A copy of the values, in the order of the shape.
@@ -63,6 +62,24 @@ impl ParamTensor {
     #[must_use]
     pub fn adagrad_to_vec(&self) -> Vec<f32> {
         copy(&self.adagrad)
+    }
+}
+
+/// Size of a tensor that is not allocated yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorSize {
+    /// Rows: one per relation, or a single one.
+    pub rows: u64,
+    /// Floats per row.
+    pub width: u64,
+}
+
+impl TensorSize {
+    /// Bytes of the values and their accumulators; the largest number where it is more than can be counted.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        let floats = self.rows.saturating_mul(self.width);
+        floats.saturating_mul(2 * size_of::<f32>() as u64)
     }
 }
 
@@ -120,28 +137,18 @@ impl Params {
             globals: Vec::new(),
         };
         for (index, relation) in spec.relations.iter().enumerate() {
-            let dimension = spec.entities[relation.rhs].dimension;
-            let mut sides = [None, None];
-            for side in Side::BOTH {
-                if side == Side::Rhs || spec.is_dynamic() {
-                    let rows = spec.dynamic_relations;
-                    sides[side as usize] = params.add_operator(
-                        (index, side),
-                        relation.operator,
-                        dimension,
-                        rows,
-                        (seed, spec.operator_init_scale),
-                    );
-                }
-            }
-            params.operators.push(sides);
+            let sides = Side::BOTH.map(|side| {
+                has_operator(spec, side)
+                    .then(|| params.add_operator((index, side), relation, spec, seed))
+            });
+            params.operators.push(sides.map(Option::flatten));
         }
         for entity in &spec.entities {
             let global = spec.global_emb.then(|| {
                 let name = format!("entities/{}/global_embedding", entity.name);
-                let zeros = vec![0.0; entity.dimension];
+                let zeros = SharedRows::zeros(1, entity.dimension);
                 let shape = vec![entity.dimension];
-                let tensor = ParamTensor::new(name, shape, (1, entity.dimension), zeros);
+                let tensor = ParamTensor::new(name, shape, entity.dimension, zeros);
                 params.tensors.push(tensor);
                 params.tensors.len() - 1
             });
@@ -150,32 +157,57 @@ impl Params {
         params
     }
 
+    /// Returns the sizes of a model's tensors in the order of [`Params::tensors`], without allocating any.
+    pub fn sizes(spec: &ModelSpec) -> impl Iterator<Item = TensorSize> + '_ {
+        let rows = spec.dynamic_relations.unwrap_or(1) as u64;
+        let of_operators = spec.relations.iter().flat_map(move |relation| {
+            let dimension = spec.entities[relation.rhs].dimension;
+            let sides = Side::BOTH
+                .into_iter()
+                .filter(move |&side| has_operator(spec, side));
+            sides
+                .flat_map(move |_| parts(relation.operator, dimension))
+                .map(move |part| TensorSize {
+                    rows,
+                    width: part.width() as u64,
+                })
+        });
+        let entities = spec.entities.iter().filter(|_| spec.global_emb);
+        of_operators.chain(entities.map(|entity| TensorSize {
+            rows: 1,
+            width: entity.dimension as u64,
+        }))
+    }
+
     fn add_operator(
         &mut self,
-        (relation, side): (usize, Side),
-        operator: Operator,
-        dimension: usize,
-        rows: Option<usize>,
-        (seed, scale): (u64, Option<f32>),
+        (index, side): (usize, Side),
+        relation: &RelationSpec,
+        spec: &ModelSpec,
+        seed: u64,
     ) -> Option<OperatorSlot> {
+        let dimension = spec.entities[relation.rhs].dimension;
         let first = self.tensors.len();
-        let at = [relation as u64, side as u64];
-        let side = match side {
+        let named = match side {
             Side::Lhs => "lhs",
             Side::Rhs => "rhs",
         };
-        for (index, part) in (0..).zip(parts(operator, dimension)) {
-            let tensor = if rows.is_some() {
-                part.dynamic_name
-            } else {
-                part.name
+        for (number, part) in (0..).zip(parts(relation.operator, dimension)) {
+            let tensor = match spec.is_dynamic() {
+                true => part.dynamic_name,
+                false => part.name,
             };
-            let name = format!("relations/{relation}/operator/{side}/{tensor}");
+            let name = format!("relations/{index}/operator/{named}/{tensor}");
+            let rows = spec.dynamic_relations;
             let shape = rows.into_iter().chain(part.shape.iter().copied()).collect();
-            let rows = rows.unwrap_or(1);
-            let draw = |row| part.row((seed, scale), [at[0], at[1], index, row as u64]);
-            let values = (0..rows).flat_map(draw).collect();
-            let tensor = ParamTensor::new(name, shape, (rows, dimension), values);
+            let width = part.width();
+            let mut values = pages::zeroed(rows.unwrap_or(1) * width);
+            for (row, numbers) in (0..).zip(values.chunks_exact_mut(width)) {
+                let place = [index as u64, side as u64, number, row];
+                part.fill(numbers, (seed, spec.operator_init_scale), place);
+            }
+            let values = SharedRows::from_vec(values, width);
+            let tensor = ParamTensor::new(name, shape, dimension, values);
             self.tensors.push(tensor);
         }
         let count = self.tensors.len() - first;
@@ -204,27 +236,49 @@ impl Params {
         values: &[f32],
         adagrad: Option<&[f32]>,
     ) -> Result<(), ParamError> {
+        let expected = self.tensor(name).map_or(0, ParamTensor::numbers);
+        self.set_first(name, values, adagrad)?;
+        if values.len() == expected {
+            return Ok(());
+        }
+        Err(ParamError::Length {
+            name: name.to_owned(),
+            expected,
+            found: values.len(),
+        })
+    }
+
+    /// Replaces the first values of a tensor and, if given, of its accumulators; those behind stay as they are.
+    ///
+    /// # Errors
+    /// When the model has no such tensor, or it has fewer values, or there is another number of accumulators than of
+    /// values.
+    pub fn set_first(
+        &mut self,
+        name: &str,
+        values: &[f32],
+        adagrad: Option<&[f32]>,
+    ) -> Result<(), ParamError> {
         let Some(tensor) = self.tensors.iter_mut().find(|t| t.name == name) else {
             return Err(ParamError::Unknown {
                 name: name.to_owned(),
             });
         };
-        for (rows, new) in [
-            (&mut tensor.values, Some(values)),
-            (&mut tensor.adagrad, adagrad),
-        ] {
-            let (rows, Some(new)) = (rows.get_mut(), new) else {
-                continue;
-            };
-            if rows.len() != new.len() {
-                let (expected, found) = (rows.len(), new.len());
+        let fits = values.len() <= tensor.numbers();
+        let expected = if fits { values.len() } else { tensor.numbers() };
+        for new in [Some(values), adagrad].into_iter().flatten() {
+            if new.len() != expected {
+                let found = new.len();
                 return Err(ParamError::Length {
                     name: name.to_owned(),
                     expected,
                     found,
                 });
             }
-            rows.copy_from_slice(new);
+        }
+        tensor.values.get_mut()[..expected].copy_from_slice(values);
+        if let Some(adagrad) = adagrad {
+            tensor.adagrad.get_mut()[..expected].copy_from_slice(adagrad);
         }
         Ok(())
     }
@@ -265,24 +319,36 @@ struct Part {
 
 /// What a row of a tensor is before any training.
 enum PartInitial {
-    Values(Vec<f32>),
-    /// So many numbers of a formula's parameter.
-    Drawn(Initial, usize),
+    /// This number everywhere.
+    Filled(f32),
+    /// The identity matrix of this dimension.
+    Identity(usize),
+    /// Numbers of a formula's parameter.
+    Drawn(Initial),
 }
 
 impl Part {
-    /// The row at `place`: relation of the specification, side, tensor, row. With a `scale`, numbers that no formula is
-    /// about are normally distributed with this standard deviation.
-    fn row(&self, (seed, scale): (u64, Option<f32>), place: [u64; 4]) -> Vec<f32> {
-        let (initial, width) = match (&self.initial, scale) {
-            (PartInitial::Values(values), None) => return values.clone(),
-            (PartInitial::Values(values), Some(scale)) => (Initial::Normal(scale), values.len()),
-            (PartInitial::Drawn(initial, width), _) => (*initial, *width),
+    /// Floats of a row.
+    fn width(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Writes the row at `place`: relation of the specification, side, tensor, row. With a `scale`, numbers that no
+    /// formula is about are normally distributed with this standard deviation.
+    fn fill(&self, row: &mut [f32], (seed, scale): (u64, Option<f32>), place: [u64; 4]) {
+        let initial = match (&self.initial, scale) {
+            (PartInitial::Drawn(initial), _) => *initial,
+            (_, Some(scale)) => Initial::Normal(scale),
+            (PartInitial::Filled(number), None) => return row.fill(*number),
+            (PartInitial::Identity(dimension), None) => {
+                row.fill(0.0);
+                let diagonal = row.iter_mut().step_by(dimension + 1);
+                return diagonal.for_each(|x| *x = 1.0);
+            }
         };
         let mut rng = seed::stream(seed, Purpose::Operator, &place);
-        let mut row = vec![0.0; width];
         match initial {
-            Initial::Zero => {}
+            Initial::Zero => row.fill(0.0),
             Initial::One => row.fill(1.0),
             Initial::Normal(deviation) => row.fill_with(|| {
                 let number: f32 = StandardNormal.sample(&mut rng);
@@ -290,8 +356,12 @@ impl Part {
             }),
             Initial::Angle => row.fill_with(|| rng.random_range(-PI..PI)),
         }
-        row
     }
+}
+
+/// Whether relations have an operator on `side`: with static relations on the right one only.
+fn has_operator(spec: &ModelSpec, side: Side) -> bool {
+    side == Side::Rhs || spec.is_dynamic()
 }
 
 /// The tensors of an operator, in the order in which the kernels pack them.
@@ -300,13 +370,13 @@ fn parts(operator: Operator, dimension: usize) -> Vec<Part> {
         name,
         dynamic_name,
         shape: vec![len],
-        initial: PartInitial::Values(vec![value; len]),
+        initial: PartInitial::Filled(value),
     };
     let matrix = || Part {
         name: "linear_transformation",
         dynamic_name: "linear_transformations",
         shape: vec![dimension, dimension],
-        initial: PartInitial::Values(identity(dimension)),
+        initial: PartInitial::Identity(dimension),
     };
     let translation = || vector("translation", "translations", 0.0, dimension);
     match operator {
@@ -334,16 +404,7 @@ fn formula_parts(parameters: &'static [ParameterVector], width: usize) -> Vec<Pa
         name: &parameter.name,
         dynamic_name: &parameter.name,
         shape: vec![width],
-        initial: PartInitial::Drawn(parameter.initial, width),
+        initial: PartInitial::Drawn(parameter.initial),
     };
     parameters.iter().map(part).collect()
-}
-
-fn identity(dimension: usize) -> Vec<f32> {
-    let mut matrix = vec![0.0; dimension * dimension];
-    matrix
-        .iter_mut()
-        .step_by(dimension + 1)
-        .for_each(|x| *x = 1.0);
-    matrix
 }

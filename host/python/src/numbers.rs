@@ -58,7 +58,8 @@ impl Numbers {
 
     /// The parameters that are wanted, as a run begins with them: name, shape and bytes of `float32`.
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Tensors<'py>> {
-        Ok(handed(py, self.resolved.first_parameters()))
+        let parameters = work(py, |_| Ok(self.resolved.first_parameters()?))?;
+        Ok(handed(py, parameters))
     }
 
     /// Writes a partition: rows of `dim` numbers, and an accumulator for each.

@@ -76,6 +76,8 @@ impl Setting {
             return seeds.map(pass).collect();
         }
         let partitions = self.partitions.unwrap_or(1);
+        let grid = [partitions, self.rhs_partitions.unwrap_or(partitions)];
+        pbg_train::require_plans(grid, self.seeds.len() as u64)?;
         let buffer = self.buffer.unwrap_or((partitions / 4).max(2));
         let usual = Sizes::default();
         let sizes = Sizes {

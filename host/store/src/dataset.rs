@@ -288,6 +288,14 @@ impl Dataset {
         Ok(found)
     }
 
+    /// Reads the features of all entities of a featurized type without keeping them.
+    ///
+    /// # Errors
+    /// As [`Dataset::features`].
+    pub fn verify_features(&self, entity_type: &str) -> Result<(), DatasetError> {
+        features::verify(self, entity_type)
+    }
+
     /// The features of all entities of a featurized type.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use pbg_core::batch_graph::pipeline::{EDGES, PLANNING, Pipeline, STORAGE, SliceP
 use pbg_core::model::{Device, Storage};
 use pbg_core::strategy::Loss;
 use pbg_gemm::PACKED_BYTES;
-use pbg_kernels::params::Params;
+use pbg_kernels::params::{Params, TensorSize};
 use pbg_kernels::spec::{ModelSpec, SpecError};
 use pbg_kernels::step::{self, TypeRows};
 use pbg_store::checkpoint::CONVERSION_BYTES;
@@ -21,6 +21,7 @@ use crate::error::RunError;
 use crate::evaluate;
 use crate::executor::has_libtorch;
 use crate::layout::Layout;
+use crate::memory;
 use crate::model::Blueprint;
 use crate::pipeline::{self, EdgeBytes};
 use crate::resolved::Resolved;
@@ -41,6 +42,11 @@ pub(crate) const READ_ROWS: u64 = 1 << 20;
 const VERSION: u64 = 8;
 /// Bytes that a row takes in a map besides its numbers.
 const SPARSE_ROW: u64 = 64;
+
+/// Bytes that a bucket takes in the plan of a pass: measured, with some room.
+const PLANNED_BUCKET: u64 = 512;
+/// A plan of fewer bytes is part of the program's own room.
+const SMALL_PLAN: u64 = 1 << 20;
 
 /// Name of the memory that plugins may take.
 const PLUGINS: &str = "plugins";
@@ -78,17 +84,20 @@ impl CheckReport {
     #[must_use]
     pub fn taken(&self) -> u64 {
         let parts = self.memory.iter().filter(|(name, _)| name != PLUGINS);
-        parts.map(|(_, bytes)| bytes).sum()
+        memory::sum(parts.map(|(_, bytes)| *bytes))
+    }
+
+    /// Threads that train and that work beside training.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        let groups = self.execution.groups.iter();
+        groups.map(|group| group.threads).sum()
     }
 }
 
-/// Parameters of operators and global embeddings, with an accumulator each.
+/// Parameters of operators and global embeddings, with an accumulator each. Nothing is allocated to know it.
 pub(crate) fn parameter_bytes(spec: &ModelSpec) -> u64 {
-    let params = Params::new(spec, 0);
-    let tensors = params.tensors().iter();
-    tensors
-        .map(|t| 8 * t.shape.iter().product::<usize>() as u64)
-        .sum()
+    memory::sum(Params::sizes(spec).map(TensorSize::bytes))
 }
 
 /// What the exchange with other trainers takes besides what it exchanges, at most: a trainer that is alone owns all of it.
@@ -96,17 +105,16 @@ fn exchange_bytes(blueprint: &Blueprint) -> u64 {
     let layout = &blueprint.layout;
     let fixed = || layout.fixed_tables().map(|(t, p)| (&layout.types[t], p));
     let tables: u64 = fixed().map(|(layout, p)| layout.bytes(p)).sum();
-    let params = Params::new(&blueprint.spec, 0);
-    let of_params = params.tensors().iter();
-    let rows = of_params.map(|t| 2 * t.values.rows() as u64).sum::<u64>()
+    let of_params = Params::sizes(&blueprint.spec).map(|size| 2 * size.rows);
+    let rows = of_params.sum::<u64>()
         + fixed()
             .map(|(layout, p)| layout.rows[p as usize])
             .sum::<u64>();
-    let shared = tables + parameter_bytes(&blueprint.spec);
-    // The copy that was seen last, and the sums, with the version of each row.
-    let kept = 2 * shared + VERSION * rows;
-    // What is not settled: of the settlement under way, and of the next one.
-    kept + 2 * (shared + SPARSE_ROW * rows)
+    let shared = tables.saturating_add(parameter_bytes(&blueprint.spec));
+    // Twice each: the copy that was seen last, and the sums; what is not settled of the settlement under way, and of the
+    // next one.
+    let copies = shared.saturating_mul(4);
+    copies.saturating_add(2 * (VERSION + SPARSE_ROW) * rows)
 }
 
 /// The features of featurized types: read once, and laid out for the kernels.
@@ -121,6 +129,31 @@ pub(crate) fn feature_bytes(blueprint: &Blueprint, dataset: &Dataset) -> u64 {
             5 * size(&info.file) + 2 * size(&info.names_file) + 64 * u64::from(info.count)
         })
         .sum()
+}
+
+/// What the plan of a pass takes, with the edges of each bucket and what is kept of it in a checkpoint; nothing where the
+/// program's own room has space for it.
+pub(crate) fn plan_bytes(layout: &Layout) -> u64 {
+    let bytes = layout.buckets().saturating_mul(PLANNED_BUCKET);
+    match bytes < SMALL_PLAN {
+        true => 0,
+        false => bytes,
+    }
+}
+
+/// Refuses to plan `passes` passes over a grid of `lhs` x `rhs` partitions where there is less memory than that takes.
+///
+/// # Errors
+/// When there is less.
+pub fn require_plans([lhs, rhs]: [u32; 2], passes: u64) -> Result<(), RunError> {
+    let buckets = u64::from(lhs) * u64::from(rhs);
+    // All passes are there at once, with the edges of each bucket; plans are made one after the other.
+    let passes = passes.saturating_mul(size_of::<u64>() as u64);
+    let bytes = buckets.saturating_mul(passes.saturating_add(PLANNED_BUCKET));
+    Ok(memory::require_more(
+        "planning passes over the grid",
+        bytes,
+    )?)
 }
 
 /// What is there before any data.
@@ -145,7 +178,7 @@ impl Resolved {
         let edge_sets = self.edge_sets()?;
         let extent = self.extent(&edge_sets)?;
         let (execution, slices) = self.pipeline(&edge_sets, extent)?;
-        let edges = pipeline::edge_bytes(self.blueprint(), &edge_sets, extent.edge_chunks);
+        let edges = pipeline::edge_bytes(&edge_sets, extent.edge_chunks);
         Ok(CheckReport {
             memory: self.main_memory(&execution, &edges, loss)?,
             device_memory: self.device_memory(&slices),
@@ -178,15 +211,17 @@ impl Resolved {
         memory.extend([
             (
                 edges_of(buckets),
-                edges.bucket + edges.decoded + piped(EDGES),
+                memory::sum([edges.bucket, edges.decoded, piped(EDGES)]),
             ),
             (
                 "relations and their optimizer".to_owned(),
-                2 * parameter_bytes(&blueprint.spec),
+                parameter_bytes(&blueprint.spec).saturating_mul(2),
             ),
             (
                 format!("{workers} workers"),
-                workers * (worker + PACKED_BYTES as u64),
+                worker
+                    .saturating_add(PACKED_BYTES as u64)
+                    .saturating_mul(workers),
             ),
             // The bucket order, the loss that updates its parameters, and samplers of all workers.
             (
@@ -194,6 +229,7 @@ impl Resolved {
                 (2 + workers) * (config.plugins.limits.memory_mib << 20),
             ),
         ]);
+        memory.extend(if_any("plan of a pass", plan_bytes(&blueprint.layout)));
         memory.extend(if_any("planned batches", piped(PLANNING)));
         memory.extend(if_any("record of trained batches", self.recorded(edges)));
         if config.distributed_init_method.is_some() {
@@ -209,7 +245,7 @@ impl Resolved {
         }
         if let Some(loss) = loss {
             let columns = most_negatives(self)?;
-            let bytes = workers * loss.worker_bytes(columns) as u64;
+            let bytes = (loss.worker_bytes(columns) as u64).saturating_mul(workers);
             memory.push((format!("loss {}", loss.id()), bytes));
         }
         Ok(memory)
@@ -240,10 +276,10 @@ impl Resolved {
                 ("partitions".to_owned(), tables),
                 ("relations and their optimizer".to_owned(), parameters),
                 // Copies of the rows that it touches, and their gradients before and after scaling.
-                ("a batch".to_owned(), 3 * slices.batch_bytes),
+                ("a batch".to_owned(), slices.batch_bytes.saturating_mul(3)),
                 (
                     "a slice, about".to_owned(),
-                    INTERMEDIATE * slices.slice_bytes(),
+                    slices.slice_bytes().saturating_mul(INTERMEDIATE),
                 ),
             ],
         })
@@ -257,15 +293,21 @@ impl Resolved {
             .all_tables()
             .map(|(t, p)| blueprint.layout.types[t].stored_bytes(p))
             .sum();
-        let version = tables + parameter_bytes(&blueprint.spec);
+        let version = tables.saturating_add(parameter_bytes(&blueprint.spec));
         let mut disk = vec![
             ("checkpoint".to_owned(), version),
             // What is evicted while a commit is under way belongs to the one after it.
-            ("next two while they are written".to_owned(), 2 * version),
+            (
+                "next two while they are written".to_owned(),
+                version.saturating_mul(2),
+            ),
         ];
         if let Some(interval) = config.checkpoint_preservation_interval {
             let copies = u64::from(config.num_epochs / interval.max(1));
-            disk.push((format!("{copies} preserved epochs"), copies * version));
+            disk.push((
+                format!("{copies} preserved epochs"),
+                version.saturating_mul(copies),
+            ));
         }
         disk
     }
@@ -294,9 +336,16 @@ fn edges_of(buckets: usize) -> String {
 /// Bytes of the buffers of one worker.
 fn worker_bytes(resolved: &Resolved) -> Result<u64, SpecError> {
     let rows = rows(resolved.blueprint());
-    let mut bytes = 0;
+    let mut bytes: u64 = 0;
     for (spec, batch) in batches(resolved) {
-        bytes += step::worker_bytes(&spec, batch, &resolved.settings().execution, &rows)?;
+        let of_step = step::worker_bytes(&spec, batch, &resolved.settings().execution, &rows)?;
+        bytes = bytes.saturating_add(of_step);
+    }
+    if resolved.config().eval_fraction > 0.0 {
+        let (settings, spec) = (resolved.settings(), resolved.eval_spec());
+        let batch = settings.eval_batch_size;
+        let columns = step::negatives(&spec, batch, &settings.execution, &rows)?;
+        bytes = bytes.saturating_add(step::ranking_bytes(columns, batch));
     }
     Ok(bytes)
 }

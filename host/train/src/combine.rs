@@ -12,6 +12,7 @@ use pbg_store::checkpoint::{
     Checkpoint, CheckpointError, PartitionData, ReadCheckpoint, TensorRef, preserved_in,
 };
 
+use crate::check;
 use crate::commit;
 use crate::error::{CombineError, Mismatch, RunError};
 use crate::layout::TableKey;
@@ -60,7 +61,7 @@ pub fn combine(
 ) -> Result<Combined, RunError> {
     let models = Models::open(combination, folders)?;
     let result = models.result(out)?;
-    memory::require("combining models", models.bytes(&result))?;
+    memory::require("combining models", models.bytes(&result), 0)?;
     result.check_checkpoint_path()?;
     let checkpoint = vacant(out)?;
     let types = &result.blueprint().layout.types;
@@ -152,7 +153,10 @@ impl Models {
                 let dimensions = combination == Combination::Average;
                 fit::same_model(first.resolved.config(), &own, folder, dimensions)?;
             }
-            let mut params = Params::new(&resolved.blueprint().spec, own.seed);
+            let spec = &resolved.blueprint().spec;
+            let parameters = check::parameter_bytes(spec).saturating_mul(2);
+            memory::require_more("combining models", parameters)?;
+            let mut params = Params::new(spec, own.seed);
             commit::read_model(checkpoint.model()?, &mut params)?;
             all.push(Model {
                 checkpoint,
@@ -188,7 +192,7 @@ impl Models {
         })
     }
 
-    /// Bytes of memory that the largest partition takes.
+    /// Bytes of memory that combining takes in all, the parameters of the models that are open included.
     fn bytes(&self, result: &Resolved) -> u64 {
         let largest = |resolved: &Resolved| {
             let types = resolved.blueprint().layout.types.iter();
@@ -197,7 +201,13 @@ impl Models {
             8 * rows.max().unwrap_or(0)
         };
         let own = self.all.iter().map(|model| largest(&model.resolved));
-        largest(result) + own.max().unwrap_or(0)
+        let parameters = |resolved: &Resolved| check::parameter_bytes(&resolved.blueprint().spec);
+        let open = self.all.iter().map(|model| parameters(&model.resolved));
+        // Those of the result are there three times: joined, in place, and as they are written.
+        let joined = parameters(result).saturating_mul(3);
+        let partitions = [largest(result), own.max().unwrap_or(0)];
+        let others = [joined, check::program().1];
+        memory::sum(open.chain(partitions).chain(others))
     }
 
     /// A partition of the result.

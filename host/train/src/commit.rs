@@ -6,8 +6,10 @@ use pbg_kernels::params::{ParamTensor, Params};
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Belongs, Checkpoint, PartitionData, Tensor};
 
+use crate::check;
 use crate::error::{Mismatch, RunError, SettingError};
 use crate::identity::{self, Admitted, Allowed, Purpose};
+use crate::memory;
 use crate::resolved::Resolved;
 use crate::rounding::{Point, Roundings};
 use crate::run::Strategies;
@@ -147,9 +149,15 @@ impl Resolved {
     }
 
     /// The parameters with which a run begins, and their accumulators.
-    #[must_use]
-    pub fn first_parameters(&self) -> Vec<Tensor> {
-        model(&Params::new(&self.blueprint().spec, self.config().seed))
+    ///
+    /// # Errors
+    /// When there is less memory than they take.
+    pub fn first_parameters(&self) -> Result<Vec<Tensor>, RunError> {
+        let spec = &self.blueprint().spec;
+        // As they are drawn, and a copy.
+        let bytes = check::parameter_bytes(spec).saturating_mul(2);
+        memory::require_more("drawing parameters", bytes)?;
+        Ok(model(&Params::new(spec, self.config().seed)))
     }
 
     /// Writes a partition of a checkpoint whose numbers are from elsewhere.
@@ -220,16 +228,15 @@ pub(crate) fn read_model(tensors: Vec<Tensor>, params: &mut Params) -> Result<()
     let find = |name: &str| tensors.iter().find(|t| t.name == name);
     for tensor in tensors.iter().filter(|t| !t.name.ends_with(ACCUMULATOR)) {
         let adagrad = find(&format!("{}{ACCUMULATOR}", tensor.name));
-        let initial = params.tensor(&tensor.name).filter(|p| is_longer(p, tensor));
-        let (more, more_adagrad) = initial.map_or_else(Default::default, |initial| {
-            let behind = |values: Vec<f32>| values[tensor.values.len()..].to_vec();
-            (behind(initial.to_vec()), behind(initial.adagrad_to_vec()))
-        });
-        let values = [tensor.values.as_slice(), &more].concat();
-        let adagrad = adagrad.map(|t| [t.values.as_slice(), &more_adagrad].concat());
-        params
-            .set(&tensor.name, &values, adagrad.as_deref())
-            .map_err(Mismatch::from)?;
+        let adagrad = adagrad.map(|t| t.values.as_slice());
+        let longer = params
+            .tensor(&tensor.name)
+            .is_some_and(|p| is_longer(p, tensor));
+        let set = match longer {
+            true => params.set_first(&tensor.name, &tensor.values, adagrad),
+            false => params.set(&tensor.name, &tensor.values, adagrad),
+        };
+        set.map_err(Mismatch::from)?;
     }
     Ok(())
 }

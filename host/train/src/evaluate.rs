@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{RunError, SettingError};
 use crate::memory;
 use crate::resolved::Resolved;
+use crate::settings::cores;
 use crate::trained::{Missing, Trained};
 use breakdown::{Breakdown, SumsBy};
 pub use breakdown::{By, RanksOf};
@@ -149,7 +150,8 @@ impl Resolved {
     /// The model, if there is the memory that ranking with it takes.
     fn model_to_rank(&self, options: &EvalOptions) -> Result<Trained<'_>, RunError> {
         let needs = self.eval_needs(options)?;
-        memory::require("evaluation", needs.iter().map(|(_, bytes)| bytes).sum())?;
+        let threads = options.threads.unwrap_or_else(cores).max(1);
+        memory::require("evaluation", memory::total(&needs), threads)?;
         Trained::open(self)
     }
 }

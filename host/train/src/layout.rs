@@ -125,6 +125,11 @@ impl Layout {
         (0..lhs).flat_map(move |l| (0..rhs).map(move |r| Bucket::new(l, r)))
     }
 
+    /// Number of buckets of the grid.
+    pub fn buckets(&self) -> u64 {
+        u64::from(self.lhs_partitions) * u64::from(self.rhs_partitions)
+    }
+
     /// Tables that stay in memory throughout.
     pub fn fixed_tables(&self) -> impl Iterator<Item = TableKey> + '_ {
         self.types

@@ -52,7 +52,7 @@ mod within;
 mod work;
 mod workers;
 
-pub use check::CheckReport;
+pub use check::{CheckReport, require_plans};
 pub use combine::{Combination, Combined, combine, last_versions};
 pub use error::{ErrorKind, RunError};
 pub use evaluate::predict::{
@@ -66,7 +66,7 @@ pub use losses::{GuardedLoss, traced};
 pub use member::{Actor, Cluster, ClusterError, Rehearsed, Scene, SyncLimits, rehearse};
 pub use memory::{
     TooLittle, addresses_are_limited, for_names as memory_for_names, peak_bytes,
-    require as require_memory,
+    require as require_memory, require_more as require_more_memory, total as total_memory,
 };
 pub use pbg_kernels::executed;
 pub use query::{Chosen, Entity, Model, Neighbor};

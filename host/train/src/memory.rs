@@ -10,6 +10,9 @@ pub fn peak_bytes() -> Option<u64> {
     kibibytes("/proc/self/status", "VmHWM:")
 }
 
+/// Addresses of a thread's stack and of what guards it.
+const STACK: u64 = (2 << 20) + (64 << 10);
+
 /// More memory would be taken than there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -28,25 +31,50 @@ pub struct TooLittle {
     pub limit: &'static str,
 }
 
-/// Whether `what`, which takes `needed` bytes in all, finds them. What the process occupies by now is
-/// a part of them.
+/// Adds up components of memory. Where the sum is more than can be counted, it is the largest number.
+#[must_use]
+pub fn total(parts: &[(String, u64)]) -> u64 {
+    sum(parts.iter().map(|(_, bytes)| *bytes))
+}
+
+/// Adds up bytes. Where the sum is more than can be counted, it is the largest number.
+pub(crate) fn sum(bytes: impl IntoIterator<Item = u64>) -> u64 {
+    bytes.into_iter().fold(0, u64::saturating_add)
+}
+
+/// Refuses `what`, which takes `needed` bytes in all and works with `threads` threads, if there are fewer. What the process
+/// occupies by now is a part of them.
 ///
 /// # Errors
 /// When there is less.
-pub fn require(what: &'static str, needed: u64) -> Result<(), TooLittle> {
+pub fn require(what: &'static str, needed: u64, threads: usize) -> Result<(), TooLittle> {
     let occupied = kibibytes("/proc/self/status", "VmRSS:").unwrap_or(0);
-    let mapped = kibibytes("/proc/self/status", "VmSize:").unwrap_or(0);
+    compare(what, needed, occupied, threads as u64 * STACK)
+}
+
+/// Refuses `what`, which takes `needed` bytes besides all that the process occupies by now, if there are fewer.
+///
+/// # Errors
+/// When there is less.
+pub fn require_more(what: &'static str, needed: u64) -> Result<(), TooLittle> {
+    compare(what, needed, 0, 0)
+}
+
+/// Compares `needed` with what the machine, the control group and `ulimit -v` leave. `occupied` is the part of it that is
+/// taken already, `stacks` what takes addresses and hardly any memory.
+fn compare(what: &'static str, needed: u64, occupied: u64, stacks: u64) -> Result<(), TooLittle> {
     let left = [
-        (free_on_machine(), occupied, "on this machine"),
-        (group_bytes(), occupied, "in this control group"),
+        (free_on_machine(), 0, "on this machine"),
+        (group_bytes(), 0, "in this control group"),
         (
             address_bytes(),
-            mapped,
+            stacks,
             "of the address space that this process may have (ulimit -v)",
         ),
     ];
-    for (bytes, of_it, limit) in left {
-        let available = bytes.map(|bytes| bytes.saturating_add(of_it));
+    for (bytes, besides, limit) in left {
+        let needed = needed.saturating_add(besides);
+        let available = bytes.map(|bytes| bytes.saturating_add(occupied));
         if let Some(available) = available.filter(|&available| available < needed) {
             return Err(TooLittle {
                 what,
@@ -171,8 +199,8 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn more_than_there_is_is_refused() {
-        assert_eq!(require("nothing", 0), Ok(()));
-        let error = require("everything", u64::MAX).unwrap_err();
+        assert_eq!(require("nothing", 0, 1), Ok(()));
+        let error = require("everything", u64::MAX, 1).unwrap_err();
         assert!(error.available > 1 << 20);
         let text = error.to_string();
         assert!(

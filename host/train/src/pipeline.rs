@@ -11,6 +11,7 @@ use pbg_store::dataset::EdgeSet;
 use crate::check::{READ_ROWS, rows};
 use crate::error::RunError;
 use crate::layout::Layout;
+use crate::memory;
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
 
@@ -35,7 +36,7 @@ impl Resolved {
             swapped: swapped.len(),
             partition_bytes: swapped.iter().sum(),
             buckets_ahead: config.execution.buckets_ahead(),
-            edge_bytes: edge_bytes(blueprint, edge_sets, extent.edge_chunks).bucket,
+            edge_bytes: edge_bytes(edge_sets, extent.edge_chunks).bucket,
             batches_ahead: match blueprint.spec.is_dynamic() {
                 true => config.execution.batches_ahead(),
                 // The sampler hears of every loss before it draws the next batch.
@@ -59,8 +60,8 @@ fn planned_bytes(blueprint: &Blueprint, edges: usize) -> u64 {
     let spec = &blueprint.spec;
     let most = spec.relations.iter().map(|relation| {
         let chunks = edges.div_ceil(spec.chunk_size(relation, edges));
-        let draws = |side| chunks * spec.uniform_negatives(relation, side);
-        let drawn: usize = Side::BOTH.into_iter().map(draws).sum();
+        let draws = |side| chunks.saturating_mul(spec.uniform_negatives(relation, side)) as u64;
+        let drawn = memory::sum(Side::BOTH.into_iter().map(draws));
         let all: u64 = match relation.all_negs {
             true => Side::BOTH
                 .map(|side| largest(blueprint, relation.entity(side)))
@@ -68,8 +69,11 @@ fn planned_bytes(blueprint: &Blueprint, edges: usize) -> u64 {
                 .sum(),
             false => 0,
         };
-        let offsets = 4 * (2 * edges + drawn) + spec.relation_count();
-        16 * edges as u64 + 4 * drawn as u64 + 8 * (offsets as u64 + all)
+        let edges = edges as u64;
+        // 4 bytes of each draw, and four offsets of it.
+        let of_draws = drawn.saturating_mul(4 + 8 * 4);
+        let others = 16 * edges + 8 * (8 * edges + spec.relation_count() as u64 + all);
+        of_draws.saturating_add(others)
     });
     most.max().unwrap_or(0)
 }
@@ -116,11 +120,9 @@ pub(crate) struct EdgeBytes {
 }
 
 /// Bytes of the edges of the largest of `chunks` chunks of a bucket, in any edge set.
-pub(crate) fn edge_bytes(blueprint: &Blueprint, edge_sets: &[EdgeSet], chunks: u32) -> EdgeBytes {
+pub(crate) fn edge_bytes(edge_sets: &[EdgeSet], chunks: u32) -> EdgeBytes {
     let of = |set: &EdgeSet| {
-        let buckets = blueprint.layout.grid();
-        let largest = buckets.map(|bucket| set.bucket_len(bucket)).max();
-        let rows = largest.unwrap_or(0).div_ceil(u64::from(chunks.max(1)));
+        let rows = set.largest_bucket().div_ceil(u64::from(chunks.max(1)));
         let column_bytes = if set.has_weight() { 16 } else { 12 };
         EdgeBytes {
             edges: rows,

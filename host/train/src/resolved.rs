@@ -126,7 +126,7 @@ impl Resolved {
     /// # Errors
     /// When a part of a bucket has more edges than can be indexed.
     pub(crate) fn extent(&self, edge_sets: &[EdgeSet]) -> Result<Extent, RunError> {
-        settings::extent(&self.config, &self.blueprint, edge_sets)
+        settings::extent(&self.config, edge_sets)
     }
 
     /// The model with the negatives of evaluation while training.

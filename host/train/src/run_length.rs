@@ -48,10 +48,11 @@ pub(crate) fn run_length(
         shares,
     };
     let (mut edges, mut batches) = (0_u64, 0_u64);
-    for (set, bucket) in edge_sets
-        .iter()
-        .flat_map(|set| blueprint.layout.grid().map(move |bucket| (set, bucket)))
-    {
+    for (set, bucket) in edge_sets.iter().flat_map(|set| {
+        set.filled_buckets()
+            .into_iter()
+            .map(move |bucket| (set, bucket))
+    }) {
         let len = set.bucket_len(bucket);
         let chunks = 0..extent.edge_chunks;
         let chunks = chunks.map(|chunk| batching::chunk_range(len, chunk, extent.edge_chunks));

@@ -9,7 +9,6 @@ use pbg_kernels::step::Execution;
 use pbg_store::dataset::EdgeSet;
 
 use crate::error::{RunError, SettingError};
-use crate::model::Blueprint;
 
 /// What is decided before anything is opened.
 #[derive(Clone, Debug)]
@@ -87,16 +86,9 @@ pub(crate) fn cores() -> usize {
 }
 
 /// How far the loops go, and whether each part of a bucket can be indexed.
-pub(crate) fn extent(
-    config: &Config,
-    blueprint: &Blueprint,
-    edge_sets: &[EdgeSet],
-) -> Result<Extent, RunError> {
-    let largest = edge_sets
-        .iter()
-        .flat_map(|set| blueprint.layout.grid().map(|bucket| set.bucket_len(bucket)))
-        .max()
-        .unwrap_or(0);
+pub(crate) fn extent(config: &Config, edge_sets: &[EdgeSet]) -> Result<Extent, RunError> {
+    let largest = edge_sets.iter().map(EdgeSet::largest_bucket).max();
+    let largest = largest.unwrap_or(0);
     let edge_chunks = config
         .num_edge_chunks
         .unwrap_or_else(|| batching::derive_edge_chunks(largest, config.max_edges_per_chunk));

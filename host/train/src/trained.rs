@@ -10,9 +10,11 @@ use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_store::dataset::{Dataset, Dictionary, EntityId, Ids, NameList};
 use serde::{Deserialize, Serialize};
 
+use crate::check;
 use crate::commit;
 use crate::error::{Mismatch, RunError};
 use crate::identity::{Purpose, admit};
+use crate::memory;
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
 use crate::tables;
@@ -96,6 +98,9 @@ impl<'a> Trained<'a> {
             missing = Missing::of(earlier, &resolved.ids()?);
             blueprint = Cow::Owned(resolved.blueprint().as_of(earlier));
         }
+        let parameters = check::parameter_bytes(&blueprint.spec).saturating_mul(2);
+        let features = check::feature_bytes(&blueprint, dataset);
+        memory::require_more("reading the model", memory::sum([parameters, features]))?;
         let mut params = Params::new(&blueprint.spec, config.seed);
         commit::read_model(checkpoint.model()?, &mut params)?;
         let features = blueprint.features(dataset)?;
@@ -116,6 +121,7 @@ impl<'a> Trained<'a> {
     /// When the checkpoint does not have it, or it is damaged.
     pub fn table(&self, type_index: usize, partition: u32) -> Result<Table, RunError> {
         let layout = &self.blueprint.layout.types[type_index];
+        memory::require_more("reading a partition", layout.bytes(partition))?;
         let mut data = tables::memory_for(layout, partition);
         let found = self
             .checkpoint

@@ -133,7 +133,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         let advice = resolved.advice_for_several();
         advice.iter().for_each(|text| terminal.warn(text));
     }
-    if let Err(too_little) = pbg_train::require_memory("training", report.needs.taken()) {
+    if let Err(too_little) =
+        pbg_train::require_memory("training", report.needs.taken(), report.needs.threads())
+    {
         terminal.warn(too_little);
     }
     Ok(resolved.check_device()?)
@@ -245,7 +247,7 @@ pub(crate) fn print_parts(
     title: &str,
     parts: &[(String, u64)],
 ) -> io::Result<()> {
-    let total: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
+    let total = pbg_train::total_memory(parts);
     writeln!(out, "{title:<36} {:>12}", format::bytes(total))?;
     for (component, bytes) in parts {
         writeln!(out, "  {component:<34} {:>12}", format::bytes(*bytes))?;
@@ -268,8 +270,8 @@ pub(super) fn print_needs(
     } else {
         terminal::print(|out| print_parts(out, "memory", needs))?;
     }
-    let total = needs.iter().map(|(_, bytes)| bytes).sum();
-    if let Err(too_little) = pbg_train::require_memory(what, total) {
+    let total = pbg_train::total_memory(needs);
+    if let Err(too_little) = pbg_train::require_memory(what, total, 1) {
         terminal.warn(too_little);
     }
     Ok(())

@@ -166,7 +166,7 @@ impl Known {
         });
         match needs {
             Ok(needs) => {
-                let memory = needs.memory.iter().map(|(_, bytes)| bytes).sum();
+                let memory = pbg_train::total_memory(&needs.memory);
                 self.fact("memory, at most", format::bytes(memory));
             }
             Err(error) => terminal.warn(error),

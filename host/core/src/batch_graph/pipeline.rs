@@ -199,7 +199,7 @@ impl Pipeline {
         Self {
             groups,
             pipes,
-            slices_in_flight: machine.threads * per_worker,
+            slices_in_flight: machine.threads.saturating_mul(per_worker),
         }
     }
 
@@ -235,7 +235,7 @@ fn besides(machine: &Machine) -> Vec<Beside> {
         machine.swapped.min(partitions),
         machine.partition_bytes,
     );
-    let edge_bytes = machine.edge_bytes * buckets as u64;
+    let edge_bytes = machine.edge_bytes.saturating_mul(buckets as u64);
     let mut besides = vec![
         Beside {
             pipe: storage,
@@ -253,7 +253,7 @@ fn besides(machine: &Machine) -> Vec<Beside> {
     if machine.gpu.is_some() {
         let batches = machine.batches_ahead;
         // Besides those that wait there are one that is planned, one that is drawn, and one between the two.
-        let bytes = machine.planned_bytes * (batches as u64 + 3);
+        let bytes = machine.planned_bytes.saturating_mul(batches as u64 + 3);
         besides.push(Beside {
             pipe: pipe(PLANNING, "planned batches", batches, bytes),
             ahead: batches,
@@ -280,7 +280,7 @@ impl SlicePlan {
                 .collect();
             ClusterBuffers {
                 cluster,
-                bytes: buffers.iter().map(|(_, bytes)| bytes).sum(),
+                bytes: sum(buffers.iter().map(|(_, bytes)| *bytes)),
                 buffers,
             }
         });
@@ -288,13 +288,18 @@ impl SlicePlan {
             edges: (chunks * sizes.chunk).min(sizes.edges),
             slices_per_batch: sizes.chunks().div_ceil(chunks.max(1)),
             clusters: clusters.collect(),
-            batch_bytes: bytes(Keep::Batch).map(|(_, bytes)| bytes).sum(),
+            batch_bytes: sum(bytes(Keep::Batch).map(|(_, bytes)| bytes)),
         }
     }
 
     /// Bytes of one worker's buffers for one slice.
     #[must_use]
     pub fn slice_bytes(&self) -> u64 {
-        self.clusters.iter().map(|cluster| cluster.bytes).sum()
+        sum(self.clusters.iter().map(|cluster| cluster.bytes))
     }
+}
+
+/// Adds up bytes. Where the sum is more than can be counted, it is the largest number.
+fn sum(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
 }

@@ -53,11 +53,12 @@ pub fn worker_bytes(
     }
     // The last huge page of a large buffer may be used in part only.
     let pages = |bytes: usize| match bytes >= HUGE_PAGE / 2 {
-        true => bytes + HUGE_PAGE,
+        true => bytes.saturating_add(HUGE_PAGE),
         false => bytes,
     };
-    let buffers: u64 = needs.iter().map(|&(_, bytes)| pages(bytes) as u64).sum();
-    Ok(buffers + operators::traced::worker_bytes(spec) as u64)
+    let buffers = needs.iter().map(|&(_, bytes)| pages(bytes) as u64);
+    let formulas = operators::traced::worker_bytes(spec) as u64;
+    Ok(buffers.fold(formulas, u64::saturating_add))
 }
 
 /// How a full batch is cut for the relation whose slices need most memory, and into what buffers.

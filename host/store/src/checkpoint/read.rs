@@ -181,6 +181,24 @@ impl ReadCheckpoint {
         }
     }
 
+    /// Reads every file and compares it with its checksum, without keeping any number.
+    ///
+    /// # Errors
+    /// The first file that cannot be read or is damaged.
+    pub fn verify(&self) -> Result<(), CheckpointError> {
+        if let Some((path, file, summary)) = self.find(names::MODEL) {
+            tensors::verify(file, &path, summary)?;
+        }
+        for (entity_type, partition) in self.manifest.partitions() {
+            if let Some((path, file, summary)) =
+                self.find(&names::partition(&entity_type, partition))
+            {
+                PartitionData::verify(file, &path, summary)?;
+            }
+        }
+        Ok(())
+    }
+
     fn find(&self, key: &str) -> Option<(PathBuf, &File, Summary)> {
         let (name, summary) = self.manifest.find(key)?;
         Some((self.path.join(name), self.files.get(name)?, summary))

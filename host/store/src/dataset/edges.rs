@@ -75,8 +75,8 @@ struct BucketBatches {
 /// Entities per partition on the two sides of a relation.
 #[derive(Debug)]
 struct RelationBounds {
-    lhs: Vec<u32>,
-    rhs: Vec<u32>,
+    lhs: Arc<[u32]>,
+    rhs: Arc<[u32]>,
 }
 
 /// The columns of an edge file.
@@ -107,8 +107,12 @@ impl EdgeSet {
         let path = dataset.path().join(&info.file);
         let file = files::open(&path)?;
         check_frame(&file, &path, &info)?;
-        let counts = |entity_type: &str| match manifest.entities.get(entity_type) {
-            Some(found) => Ok(found.counts.clone()),
+        let types = manifest.entities.iter();
+        let counts: HashMap<&str, Arc<[u32]>> = types
+            .map(|(name, info)| (name.as_str(), info.counts.as_slice().into()))
+            .collect();
+        let counts = |entity_type: &str| match counts.get(entity_type) {
+            Some(found) => Ok(Arc::clone(found)),
             None => Err(dataset.unknown_type(entity_type)),
         };
         let bounds = dataset
@@ -164,6 +168,22 @@ impl EdgeSet {
     #[must_use]
     pub fn bucket_len(&self, bucket: Bucket) -> u64 {
         self.buckets.get(&bucket).map_or(0, |b| b.rows)
+    }
+
+    /// Edges of the bucket that has the most.
+    #[must_use]
+    pub fn largest_bucket(&self) -> u64 {
+        let rows = self.buckets.values().map(|bucket| bucket.rows);
+        rows.max().unwrap_or(0)
+    }
+
+    /// Buckets that have edges, in the order of the grid. A grid may have many more.
+    #[must_use]
+    pub fn filled_buckets(&self) -> Vec<Bucket> {
+        let filled = self.buckets.iter().filter(|(_, bucket)| bucket.rows > 0);
+        let mut filled: Vec<Bucket> = filled.map(|(bucket, _)| *bucket).collect();
+        filled.sort_unstable_by_key(|bucket| (bucket.lhs, bucket.rhs));
+        filled
     }
 
     /// Whether the edges have weights.

@@ -4,6 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 
 use super::arrow::Batches;
+use super::manifest::{EntityType, FeatureInfo};
 use super::{Dataset, DatasetError, open_verified, write};
 
 /// The features of all entities of a featurized type, by offset of the entity.
@@ -17,62 +18,14 @@ pub struct Features {
 
 impl Features {
     pub(super) fn read(dataset: &Dataset, entity_type: &str) -> Result<Self, DatasetError> {
-        let manifest = dataset.manifest();
-        let info = manifest.entities.get(entity_type);
-        let info = info.ok_or_else(|| dataset.unknown_type(entity_type))?;
-        let Some(features) = &info.features else {
-            let what = format!("entity type `{entity_type}` has no features");
-            return Err(DatasetError::damaged(dataset.path(), what));
-        };
         let mut read = Self::default();
-        read.read_names(dataset, &features.names_file)?;
-        read.read_lists(dataset, &features.file)?;
-        let in_range = read.ids.iter().all(|&id| id < features.count);
-        if read.names.len() != features.count as usize
-            || read.len() as u64 != info.total()
-            || !in_range
-        {
-            let path = dataset.path().join(&features.file);
-            return Err(DatasetError::damaged(
-                &path,
-                "it does not match the manifest",
-            ));
-        }
+        let Self { ends, ids, names } = &mut read;
+        let add_name = &mut |name: &str| names.push(name.to_owned());
+        visit(dataset, entity_type, add_name, &mut |list| {
+            ids.extend_from_slice(list);
+            ends.push(ids.len());
+        })?;
         Ok(read)
-    }
-
-    fn read_names(&mut self, dataset: &Dataset, name: &str) -> Result<(), DatasetError> {
-        let (path, file) = open_verified(dataset.path(), dataset.manifest(), name)?;
-        for batch in Batches::open(path.clone(), file, write::names_schema())? {
-            let batch = batch?;
-            let names = batch
-                .column_by_name("name")
-                .and_then(|c| c.as_string_opt::<i32>());
-            let names = names.ok_or_else(|| DatasetError::damaged(&path, "it has no names"))?;
-            self.names.extend(names.iter().flatten().map(str::to_owned));
-        }
-        Ok(())
-    }
-
-    fn read_lists(&mut self, dataset: &Dataset, name: &str) -> Result<(), DatasetError> {
-        let (path, file) = open_verified(dataset.path(), dataset.manifest(), name)?;
-        for batch in Batches::open(path.clone(), file, write::features_schema())? {
-            let batch = batch?;
-            let lists = batch
-                .column_by_name("features")
-                .and_then(|c| c.as_list_opt::<i32>());
-            let lists = lists.ok_or_else(|| DatasetError::damaged(&path, "it has no features"))?;
-            for list in lists.iter() {
-                let list = list.unwrap_or_else(|| {
-                    arrow_array::new_empty_array(&arrow_schema::DataType::UInt32)
-                });
-                let ids = list.as_primitive_opt::<UInt32Type>();
-                let ids = ids.ok_or_else(|| DatasetError::damaged(&path, "ids are no integers"))?;
-                self.ids.extend_from_slice(ids.values());
-                self.ends.push(self.ids.len());
-            }
-        }
-        Ok(())
     }
 
     /// Number of entities.
@@ -102,4 +55,104 @@ impl Features {
     pub fn names(&self) -> &[String] {
         &self.names
     }
+}
+
+/// Reads the features of a type and compares them with the manifest, without keeping them.
+pub(super) fn verify(dataset: &Dataset, entity_type: &str) -> Result<(), DatasetError> {
+    visit(dataset, entity_type, &mut |_| {}, &mut |_| {})
+}
+
+/// Calls `visit` with the name of every feature of a type, in the order of their ids, without keeping them.
+pub(super) fn visit_names(
+    dataset: &Dataset,
+    entity_type: &str,
+    visit: &mut dyn FnMut(&str),
+) -> Result<(), DatasetError> {
+    let names_file = &files_of(dataset, entity_type)?.1.names_file;
+    read_names(dataset, names_file, visit)
+}
+
+/// Calls `name` with the name of every feature, then `list` with the ids of the features of every entity.
+///
+/// # Errors
+/// When a file cannot be read, is damaged or is not what the manifest says.
+fn visit(
+    dataset: &Dataset,
+    entity_type: &str,
+    name: &mut dyn FnMut(&str),
+    list: &mut dyn FnMut(&[u32]),
+) -> Result<(), DatasetError> {
+    let (info, features) = files_of(dataset, entity_type)?;
+    let (mut names, mut lists, mut in_range) = (0, 0, true);
+    read_names(dataset, &features.names_file, &mut |feature| {
+        names += 1;
+        name(feature);
+    })?;
+    read_lists(dataset, &features.file, &mut |ids| {
+        lists += 1;
+        in_range &= ids.iter().all(|&id| id < features.count);
+        list(ids);
+    })?;
+    if names == u64::from(features.count) && lists == info.total() && in_range {
+        return Ok(());
+    }
+    let path = dataset.path().join(&features.file);
+    Err(DatasetError::damaged(
+        &path,
+        "it does not match the manifest",
+    ))
+}
+
+/// What the manifest says of a type and of its features.
+fn files_of<'d>(
+    dataset: &'d Dataset,
+    entity_type: &str,
+) -> Result<(&'d EntityType, &'d FeatureInfo), DatasetError> {
+    let info = dataset.manifest().entities.get(entity_type);
+    let info = info.ok_or_else(|| dataset.unknown_type(entity_type))?;
+    let Some(features) = &info.features else {
+        let what = format!("entity type `{entity_type}` has no features");
+        return Err(DatasetError::damaged(dataset.path(), what));
+    };
+    Ok((info, features))
+}
+
+fn read_names(
+    dataset: &Dataset,
+    file: &str,
+    visit: &mut dyn FnMut(&str),
+) -> Result<(), DatasetError> {
+    let (path, file) = open_verified(dataset.path(), dataset.manifest(), file)?;
+    for batch in Batches::open(path.clone(), file, write::names_schema())? {
+        let batch = batch?;
+        let names = batch
+            .column_by_name("name")
+            .and_then(|c| c.as_string_opt::<i32>());
+        let names = names.ok_or_else(|| DatasetError::damaged(&path, "it has no names"))?;
+        names.iter().flatten().for_each(&mut *visit);
+    }
+    Ok(())
+}
+
+fn read_lists(
+    dataset: &Dataset,
+    file: &str,
+    visit: &mut dyn FnMut(&[u32]),
+) -> Result<(), DatasetError> {
+    let (path, file) = open_verified(dataset.path(), dataset.manifest(), file)?;
+    for batch in Batches::open(path.clone(), file, write::features_schema())? {
+        let batch = batch?;
+        let lists = batch
+            .column_by_name("features")
+            .and_then(|c| c.as_list_opt::<i32>());
+        let lists = lists.ok_or_else(|| DatasetError::damaged(&path, "it has no features"))?;
+        for list in lists.iter() {
+            let list = list
+                .unwrap_or_else(|| arrow_array::new_empty_array(&arrow_schema::DataType::UInt32));
+            let ids = list.as_primitive_opt::<UInt32Type>();
+            let ids = ids.ok_or_else(|| DatasetError::damaged(&path, "ids are no integers"))?;
+            visit(ids.values());
+        }
+    }
+    Ok(())
 }

@@ -146,10 +146,9 @@ impl Dataset {
         let info = self.manifest().entities.get(entity_type);
         let info = info.ok_or_else(|| self.unknown_type(entity_type))?;
         if info.featurized {
-            let features = self.features(entity_type)?;
-            let names = features.names().iter().zip(0..);
-            names.for_each(|(name, offset)| visit(0, offset, name));
-            return Ok(());
+            let mut offsets = 0..;
+            let mut next = |name: &str| visit(0, offsets.next().unwrap_or(u32::MAX), name);
+            return super::features::visit_names(self, entity_type, &mut next);
         }
         let mut visit = |at: super::EntityId, name: &str| visit(at.partition, at.offset, name);
         self.visit_entities(entity_type, &mut visit)

@@ -111,11 +111,16 @@ impl Memory {
         // A chunk is in memory twice: as read and sorted.
         let rows = (share / (2 * self.threads * record) as u64).clamp(1 << 12, 1 << 20);
         let counts = edges.div_ceil(rows) * buckets as u64 * PER_COUNT;
-        if self.limit.is_some() && counts > share {
+        // Without a limit it is what is free.
+        let room = match self.limit {
+            Some(_) => share,
+            None => self.names.unwrap_or(u64::MAX),
+        };
+        if counts > room {
             let what = format!(
                 "sorting {edges} edges into {buckets} buckets takes {} MiB, and {} MiB are left",
                 counts.div_ceil(1 << 20),
-                share >> 20
+                room >> 20
             );
             return Err(ImportError::Memory { what });
         }

@@ -42,7 +42,7 @@ impl<'a> Alone<'a> {
         let edge_sets = Arc::new(resolved.edge_sets()?);
         validation::check(config, resolved.dataset())?;
         let needs = resolved.check(Some(&strategies.loss))?;
-        memory::require("training", needs.taken())?;
+        memory::require("training", needs.taken(), needs.threads())?;
         let extent = resolved.extent(&edge_sets)?;
         let checkpoint = Checkpoint::open(Path::new(&config.checkpoint_path))?;
         let initial = Initial::new(resolved, checkpoint.run().is_none())?;

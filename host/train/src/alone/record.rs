@@ -34,7 +34,7 @@ impl Alone<'_> {
         self.machine.emit(Event::RunStarted {
             epochs: self.machine.extent.epochs,
             passes_per_epoch: self.machine.extent.edge_sets * self.machine.extent.edge_chunks,
-            buckets: self.machine.blueprint().layout.grid().count() as u64,
+            buckets: self.machine.blueprint().layout.buckets(),
             edges_per_epoch: self.machine.edge_sets.iter().map(EdgeSet::len).sum(),
             workers: self.machine.workers() as u32,
             resumed: self.resumed,

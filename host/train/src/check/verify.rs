@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
-use pbg_store::checkpoint::{CheckpointError, PartitionData};
+use pbg_store::checkpoint::CheckpointError;
 use pbg_store::describe::{Seen, Unseen};
 
-use super::READ_ROWS;
+use super::{READ_ROWS, plan_bytes};
 use crate::error::RunError;
 use crate::identity::{Allowed, Purpose, admit};
 use crate::memory;
@@ -37,9 +37,11 @@ impl Resolved {
     /// # Errors
     /// The first file that is missing or damaged.
     pub fn verify(&self) -> Result<BTreeMap<String, Unseen>, RunError> {
-        let (dataset, blueprint) = (self.dataset(), self.blueprint());
-        blueprint.features(dataset)?;
-        for name in self.config().entities.keys() {
+        let dataset = self.dataset();
+        for (name, entity) in &self.config().entities {
+            if entity.featurized {
+                dataset.verify_features(name)?;
+            }
             dataset.visit_entities(name, &mut |_, _| {})?;
         }
         let (trained, sets) = (&self.config().edge_sets, &dataset.manifest().edge_sets);
@@ -67,10 +69,10 @@ impl Resolved {
 
     /// Reads all edges.
     fn verify_edges(&self) -> Result<(), RunError> {
-        let (dataset, blueprint) = (self.dataset(), self.blueprint());
+        let dataset = self.dataset();
         for name in dataset.manifest().edge_sets.keys() {
             let set = dataset.edge_set(name)?;
-            for bucket in blueprint.layout.grid() {
+            for bucket in set.filled_buckets() {
                 for start in (0..set.bucket_len(bucket)).step_by(READ_ROWS as usize) {
                     set.read(
                         bucket,
@@ -106,11 +108,7 @@ impl Resolved {
             allowed,
         };
         let admitted = admit(self, checkpoint.path(), checkpoint.run(), &purpose)?;
-        checkpoint.model()?;
-        let mut data = PartitionData::default();
-        for (entity_type, partition) in checkpoint.manifest().partitions() {
-            checkpoint.read_partition_into(&entity_type, partition, &mut data)?;
-        }
+        checkpoint.verify()?;
         Ok(Verified {
             missing: match &admitted.earlier {
                 Some(earlier) => Missing::of(earlier, &self.ids()?),
@@ -137,9 +135,10 @@ impl Resolved {
     /// What an order is asked first when training begins.
     ///
     /// # Errors
-    /// When the dataset lacks the edge set.
+    /// When the dataset lacks the edge set, or there is less memory than a plan of so many buckets takes.
     pub fn first_pass(&self) -> Result<Pass, RunError> {
         let (config, blueprint) = (self.config(), self.blueprint());
+        memory::require_more("the plan of a pass", plan_bytes(&blueprint.layout))?;
         let set = self
             .dataset()
             .edge_set(config.edge_sets.first().map_or("train", String::as_str))?;

@@ -86,7 +86,7 @@ impl<'a> EdgeReader<'a> {
         Ok(Self {
             view,
             set,
-            buckets: view.blueprint.layout.grid().collect(),
+            buckets: set.filled_buckets(),
             bucket: 0,
             row: 0,
             counts,
@@ -231,7 +231,7 @@ fn edge(bucket: Bucket, edges: &Edges, i: usize) -> Edge {
 /// Counts the edges of `set` that are ranked, and those that are not.
 fn count(view: &View<'_>, set: &EdgeSet) -> Result<Counts, RunError> {
     let (mut counts, mut edges) = (Counts::default(), Edges::default());
-    for bucket in view.blueprint.layout.grid() {
+    for bucket in set.filled_buckets() {
         let len = set.bucket_len(bucket);
         for start in (0..len).step_by(READ_ROWS as usize) {
             set.read_into(bucket, start..len.min(start + READ_ROWS), &mut edges)?;

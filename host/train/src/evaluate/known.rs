@@ -153,7 +153,7 @@ impl Filter {
         let mut matched = Vec::new();
         let mut edges = Edges::default();
         for (set, bucket) in self.sets.iter().flat_map(|set| {
-            let buckets = view.blueprint.layout.grid();
+            let buckets = set.filled_buckets().into_iter();
             buckets.map(move |bucket| (set, bucket))
         }) {
             if !answers_in(view, bucket, partition) {

@@ -12,6 +12,7 @@ use super::{Candidates, EDGES, EvalOptions, known, met};
 use crate::check::{self, READ_ROWS};
 use crate::error::RunError;
 use crate::layout::Layout;
+use crate::memory;
 use crate::model::Blueprint;
 use crate::resolved::Resolved;
 use crate::settings::cores;
@@ -64,7 +65,7 @@ impl Resolved {
             check::program(),
             (
                 "relations and their optimizer".to_owned(),
-                2 * check::parameter_bytes(&blueprint.spec),
+                check::parameter_bytes(&blueprint.spec).saturating_mul(2),
             ),
         ];
         let features = check::feature_bytes(blueprint, dataset);
@@ -94,11 +95,11 @@ pub(crate) fn validation_bytes(
     let table = largest.filter(|_| absent).unwrap_or(0);
     // One of several trainers ranks with the parameters of a checkpoint, beside those that it trains.
     let parameters = match resolved.config().distributed_init_method {
-        Some(_) => 3 * check::parameter_bytes(&blueprint.spec),
+        Some(_) => check::parameter_bytes(&blueprint.spec).saturating_mul(3),
         None => 0,
     };
     let ranking = ranking(blueprint, dataset, options)?;
-    Ok(table + parameters + ranking.iter().map(|(_, bytes)| bytes).sum::<u64>())
+    Ok(memory::sum([table, parameters, memory::total(&ranking)]))
 }
 
 pub(super) fn widest(layout: &Layout) -> usize {
@@ -135,7 +136,7 @@ fn ranking(
     Ok(vec![
         (
             "edges that are ranked".to_owned(),
-            edge_bytes(blueprint, &set, limit) + by,
+            edge_bytes(&set, limit) + by,
         ),
         (
             "their embeddings and queries".to_owned(),
@@ -143,7 +144,7 @@ fn ranking(
         ),
         (
             "known answers".to_owned(),
-            answer_bytes(blueprint, dataset, &filter, block),
+            answer_bytes(dataset, &filter, block),
         ),
         (
             format!("{threads} threads, a block of candidates each"),
@@ -153,13 +154,12 @@ fn ranking(
 }
 
 /// A part of a bucket that is read, in the file's form and as columns.
-fn batch_bytes(blueprint: &Blueprint, set: &EdgeSet) -> u64 {
-    let lengths = blueprint.layout.grid().map(|bucket| set.bucket_len(bucket));
-    let rows = lengths.max().unwrap_or(0).min(READ_ROWS);
+fn batch_bytes(set: &EdgeSet) -> u64 {
+    let rows = set.largest_bucket().min(READ_ROWS);
     2 * rows * if set.has_weight() { 16 } else { 12 }
 }
 
-fn edge_bytes(blueprint: &Blueprint, set: &EdgeSet, limit: u64) -> u64 {
+fn edge_bytes(set: &EdgeSet, limit: u64) -> u64 {
     let read = set.len().min(limit).min(EDGES);
     // An edge, its counts on both sides, raw and filtered, and its place in the sum.
     let edges = read * (20 + 2 * 48 + 16);
@@ -168,7 +168,7 @@ fn edge_bytes(blueprint: &Blueprint, set: &EdgeSet, limit: u64) -> u64 {
         len if len <= SHUFFLED => 4 * len + 8 * limit,
         _ => 40 * limit,
     };
-    edges + sample + batch_bytes(blueprint, set)
+    edges + sample + batch_bytes(set)
 }
 
 fn query_bytes(blueprint: &Blueprint, block: u64, width: u64) -> u64 {
@@ -182,17 +182,12 @@ fn query_bytes(blueprint: &Blueprint, block: u64, width: u64) -> u64 {
     gathered + 2 * queries * (4 * width + 12) + bookkeeping + part
 }
 
-pub(super) fn answer_bytes(
-    blueprint: &Blueprint,
-    dataset: &Dataset,
-    filter: &[EdgeSet],
-    block: u64,
-) -> u64 {
+pub(super) fn answer_bytes(dataset: &Dataset, filter: &[EdgeSet], block: u64) -> u64 {
     let edges = filter.iter().map(EdgeSet::len).sum();
     let counts = dataset.manifest().entities.values();
     let most = counts.flat_map(|info| info.counts.iter().copied()).max();
     let entries = known::most_entries(edges, most.map_or(0, u64::from)) as u64;
-    let read = filter.iter().map(|set| batch_bytes(blueprint, set)).max();
+    let read = filter.iter().map(batch_bytes).max();
     let batch = edges.min(READ_ROWS);
     // A batch may answer two questions with each edge; its parts are joined.
     8 * entries + read.unwrap_or(0) + 2 * 2 * 8 * batch + 2 * 8 * block

@@ -165,9 +165,9 @@ impl Resolved {
             return Err(SettingError::NoCandidates.into());
         }
         let (needs, room) = self.needs_and_room(options)?;
-        memory::require("prediction", needs.iter().map(|(_, bytes)| bytes).sum())?;
-        let trained = Trained::open(self)?;
         let threads = options.threads.unwrap_or_else(cores).max(1);
+        memory::require("prediction", memory::total(&needs), threads)?;
+        let trained = Trained::open(self)?;
         let filter = Filter::open(&view(&trained), &options.filter, threads)?;
         let comparator = trained.blueprint.spec.comparator;
         let index = options.index.map(|with| {

@@ -123,7 +123,8 @@ impl Resolved {
         progress: &(dyn Fn(Linking<'_>) + Sync),
     ) -> Result<IndexReport, RunError> {
         let needs = self.index_needs(options)?;
-        memory::require("the index", needs.iter().map(|(_, bytes)| bytes).sum())?;
+        let threads = options.threads.unwrap_or_else(cores).max(1);
+        memory::require("the index", memory::total(&needs), threads)?;
         let trained = Trained::open(self)?.plain(options.comparator)?;
         let builder = Builder {
             resolved: self,

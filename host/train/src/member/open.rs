@@ -189,7 +189,7 @@ impl<'a> Member<'a> {
         Event::RunStarted {
             epochs: machine.extent.epochs,
             passes_per_epoch: machine.extent.edge_sets * machine.extent.edge_chunks,
-            buckets: machine.blueprint().layout.grid().count() as u64,
+            buckets: machine.blueprint().layout.buckets(),
             edges_per_epoch: machine.edge_sets.iter().map(|set| set.len()).sum(),
             workers: machine.workers() as u32,
             resumed: (!begins).then_some(Resumed {
@@ -218,7 +218,7 @@ impl Ready {
         executor::allow(resolved, place.is_some())?;
         let edge_sets = Arc::new(resolved.edge_sets()?);
         let needs = resolved.check(Some(&strategies.loss))?;
-        memory::require("training", needs.taken())?;
+        memory::require("training", needs.taken(), needs.threads())?;
         let params = Params::new(&resolved.blueprint().spec, resolved.config().seed);
         refuse_shared(resolved, &params, place.is_some())?;
         Ok(Self {
@@ -256,7 +256,7 @@ impl Ready {
 
 /// Several trainers need several buckets.
 fn allow_grid(resolved: &Resolved, cluster: &Cluster) -> Result<(), ClusterError> {
-    let buckets = resolved.blueprint().layout.grid().count();
+    let buckets = resolved.blueprint().layout.buckets();
     match cluster.machines > 1 && buckets < 2 {
         true => Err(ClusterError::OneBucket),
         false => Ok(()),

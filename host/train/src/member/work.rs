@@ -131,7 +131,7 @@ pub(super) fn state_of(record: &Record, layout: &Layout) -> RunState {
         calls,
     } = work.progress.sums;
     RunState {
-        index: passes * layout.grid().count() as u64 + schedule.done() as u64,
+        index: passes * layout.buckets() + schedule.done() as u64,
         schedule,
         resident: Vec::new(),
         changed: Vec::new(),

@@ -8,7 +8,7 @@ use crate::error::RunError;
 use crate::memory;
 use crate::trained::Trained;
 
-/// A dictionary of so many names is read into memory for the first question.
+/// A dictionary of at most this many names is read into memory for the first question, if there is room for it.
 const FEW: u64 = 1 << 20;
 /// Passes that take about as long as reading a dictionary into memory and indexing it.
 const PASSES: u32 = 8;
@@ -85,7 +85,7 @@ impl Lookup {
             let file = info.and_then(|info| manifest.files.get(&info.file));
             let bytes = BYTES_PER_NAME * entities + file.map_or(0, |file| file.size);
             let has_room = || memory::free_bytes().is_none_or(|free| bytes < free);
-            if entities <= FEW || (self.passes >= PASSES && has_room()) {
+            if (entities <= FEW || self.passes >= PASSES) && has_room() {
                 self.dictionary = Some(trained.dictionary(type_index)?);
             }
         }

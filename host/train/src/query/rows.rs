@@ -11,7 +11,7 @@ use pbg_store::dataset::EntityId;
 use super::Model;
 use crate::check::READ_ROWS;
 use crate::error::{RunError, SettingError, UnknownName};
-use crate::{names, plain};
+use crate::{memory, names, plain};
 
 /// An entity of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,6 +157,15 @@ impl Model<'_> {
     /// How many edges the entities have.
     fn degrees(&self, sets: &[String]) -> Result<Degrees, RunError> {
         let blueprint = &self.trained.blueprint;
+        let types = 0..blueprint.layout.types.len();
+        let entities = types.flat_map(|index| {
+            let partitions = 0..self.trained.partitions(index);
+            partitions.map(move |p| self.trained.entities(index, p))
+        });
+        let bytes = entities
+            .sum::<u64>()
+            .saturating_mul(size_of::<u32>() as u64);
+        memory::require_more("counting the edges of entities", bytes)?;
         let of_type = |index| {
             let partitions = 0..self.trained.partitions(index);
             let entities = partitions.map(|p| self.trained.entities(index, p));
@@ -165,7 +174,7 @@ impl Model<'_> {
         let mut degrees: Degrees = (0..blueprint.layout.types.len()).map(of_type).collect();
         for set in sets {
             let set = self.trained.dataset.edge_set(set)?;
-            for bucket in blueprint.layout.grid() {
+            for bucket in set.filled_buckets() {
                 let len = set.bucket_len(bucket);
                 for start in (0..len).step_by(READ_ROWS as usize) {
                     let edges = set.read(bucket, start..(start + READ_ROWS).min(len))?;

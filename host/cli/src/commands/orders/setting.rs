@@ -83,6 +83,13 @@ impl GridArgs {
         }
     }
 
+    /// Refuses as many passes over a grid of `partitions` where there is less memory than planning them takes.
+    fn require(&self, partitions: Option<u32>, passes: u64) -> Result<()> {
+        let lhs = partitions.unwrap_or(1);
+        let grid = [lhs, self.rhs_partitions.unwrap_or(lhs)];
+        Ok(pbg_train::require_plans(grid, passes)?)
+    }
+
     /// The pass over a grid of `partitions`.
     fn pass(&self, partitions: u32, buffer: u32, seed: u64) -> Pass {
         self.sizes()
@@ -193,6 +200,9 @@ impl Setting {
         buffer: u32,
         seeds: u64,
     ) -> Result<Vec<(u64, Pass)>> {
+        if let Self::Grid(grid) = self {
+            grid.require(partitions, seeds)?;
+        }
         let numbers = (0..seeds).map(|n| self.seed().wrapping_add(n));
         numbers
             .map(|seed| Ok((seed, self.pass(partitions, buffer, seed)?)))
@@ -205,7 +215,10 @@ impl Setting {
     /// When the dataset cannot be read.
     pub(super) fn pass(&self, partitions: Option<u32>, buffer: u32, seed: u64) -> Result<Pass> {
         match self {
-            Self::Grid(grid) => Ok(grid.pass(partitions.unwrap_or(1), buffer, seed)),
+            Self::Grid(grid) => {
+                grid.require(partitions, 1)?;
+                Ok(grid.pass(partitions.unwrap_or(1), buffer, seed))
+            }
             Self::Config(resolved) => {
                 let resolved = resolved
                     .with(|config| (config.seed, config.buffer_partitions) = (seed, buffer))?;

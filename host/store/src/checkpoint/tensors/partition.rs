@@ -197,6 +197,18 @@ impl PartitionData {
         };
     }
 
+    /// Reads a partition's file and verifies it, without keeping its numbers.
+    pub(in crate::checkpoint) fn verify(
+        file: &File,
+        path: &Path,
+        expected: Summary,
+    ) -> Result<(), CheckpointError> {
+        let mut reader = Reader::new(file, path, expected)?;
+        PartitionForm::of(&reader.header()?, path)?;
+        reader.skip_to_end()?;
+        reader.finish()
+    }
+
     /// Reads a partition and verifies its file. The memory of the old content is used again.
     pub(in crate::checkpoint) fn read(
         &mut self,

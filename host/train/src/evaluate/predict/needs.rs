@@ -71,11 +71,13 @@ impl Resolved {
             return Ok((walks, false));
         }
         let with_tables = self.needs_of(options, true)?;
-        let bytes = with_tables.iter().map(|(_, bytes)| bytes).sum();
-        Ok(match memory::require("prediction", bytes) {
-            Ok(()) => (with_tables, true),
-            Err(_) => (walks, false),
-        })
+        let threads = options.threads.unwrap_or_else(cores).max(1);
+        Ok(
+            match memory::require("prediction", memory::total(&with_tables), threads) {
+                Ok(()) => (with_tables, true),
+                Err(_) => (walks, false),
+            },
+        )
     }
 
     /// The needs; with an index those of `tables` only if they are read beside it.
@@ -114,7 +116,7 @@ impl Resolved {
             ),
             (
                 "known edges".to_owned(),
-                answer_bytes(blueprint, dataset, &sets, questions),
+                answer_bytes(dataset, &sets, questions),
             ),
         ]);
         if all {

@@ -1,0 +1,271 @@
+//! Memory is computed before it is taken: `check` takes little whatever it announces, and under the limits that the
+//! system sets every command does its work or is refused with numbers. None is killed, none aborts.
+//!
+//! `PBG_MEMORY_CASES=N` tries as many random configurations as that, `PBG_MEMORY_CASE=SEED` one of them.
+
+use std::process::Command;
+
+use pbg_fuzz::Dice;
+use serde_json::Value;
+
+use crate::support::world::World;
+use crate::support::{Finished, Workplace, finish, with};
+
+/// Random configurations of the test command.
+const CASES: u64 = 24;
+/// The most main memory that `check` may occupy.
+const CHECK_BYTES: u64 = 100 << 20;
+/// Seconds of the processor that `check` may take.
+const CHECK_SECONDS: u64 = 2;
+/// The program's own libraries and code, which take addresses and little memory, and the stacks of its threads.
+const MARGIN: u64 = 256 << 20;
+/// The most addresses that a run of a test may have.
+const MOST: u64 = 1 << 30;
+
+/// Runs the program in a shell after `limit`, a command of the shell.
+fn limited(place: &Workplace, limit: &str, arguments: &[&str]) -> Finished {
+    let program = place.command([""; 0]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")]);
+    shell.arg(program.get_program()).args(arguments);
+    shell.current_dir(place.path("."));
+    for (name, value) in program.get_envs() {
+        if let Some(value) = value {
+            shell.env(name, value);
+        }
+    }
+    finish(&mut shell)
+}
+
+/// Runs the program with at most this many bytes of addresses.
+fn within(place: &Workplace, bytes: u64, arguments: &[&str]) -> Finished {
+    limited(place, &format!("ulimit -v {}", bytes >> 10), arguments)
+}
+
+/// Asserts that a command did its work or was refused with numbers.
+#[track_caller]
+fn done_or_refused(what: &str, run: Finished) -> bool {
+    match run.code() {
+        Some(0) => true,
+        // A model of such numbers may diverge.
+        Some(7) => true,
+        Some(8) => {
+            let words = ["of memory", "are left"];
+            let has_numbers = words.iter().all(|word| run.stderr.contains(word));
+            assert!(has_numbers, "{what}:\n{}", run.stderr);
+            false
+        }
+        code => panic!(
+            "{what}: {code:?}, signal {:?}\n{}",
+            run.signal(),
+            run.stderr
+        ),
+    }
+}
+
+/// The bytes that a command with `--verbose` says it occupied at most.
+fn peak(stderr: &str) -> u64 {
+    let (_, behind) = stderr
+        .split_once("of main memory were occupied (")
+        .unwrap_or_else(|| panic!("no peak in\n{stderr}"));
+    behind.split_once(" bytes)").unwrap().0.parse().unwrap()
+}
+
+/// Checks with these keys, within the bounds of `check`; gives what it announces, or nothing where the keys are refused.
+fn checked(place: &Workplace, keys: &[&str]) -> Option<u64> {
+    let check = with(&["check", "--json", "-v"], keys);
+    let check = limited(place, &format!("ulimit -t {CHECK_SECONDS}"), &check);
+    match check.code() {
+        Some(0) => {}
+        // Keys that contradict each other.
+        Some(3) => return None,
+        code => panic!("{code:?}, signal {:?}\n{}", check.signal(), check.stderr),
+    }
+    let occupied = peak(&check.stderr);
+    assert!(occupied < CHECK_BYTES, "check occupied {occupied} bytes");
+    let report: Value = serde_json::from_str(&check.stdout).unwrap();
+    let parts = report["memory"].as_array().unwrap();
+    let bytes = parts.iter().map(|part| part[1].as_u64().unwrap());
+    Some(bytes.fold(0, u64::saturating_add))
+}
+
+/// Random keys, from small ones to the largest that are allowed.
+fn random_keys(dice: &mut Dice) -> Vec<String> {
+    let mut power = |most: usize| 1_u64 << dice.from(0, most);
+    let (negatives, uniform) = (power(12), power(31));
+    let mut keys = vec![
+        format!("dimension={}", 4 * power(14)),
+        format!("num_batch_negs={negatives}"),
+        format!("batch_size={}", negatives * power(19)),
+        format!("num_uniform_negs={uniform}"),
+        format!("eval_num_batch_negs={}", power(31)),
+        format!("eval_num_uniform_negs={}", power(31)),
+        format!("workers={}", power(5)),
+    ];
+    let operators = [
+        "none",
+        "diagonal",
+        "linear",
+        "affine",
+        "complex_diagonal",
+        "rotate",
+    ];
+    keys.push(format!("relations.0.operator={}", dice.pick(&operators)));
+    if dice.once_in(2) {
+        keys.push(format!(
+            "execution.slice_bytes={}",
+            1_u64 << dice.from(0, 40)
+        ));
+    }
+    // Most runs are to be small enough to be made.
+    keys.retain(|_| !dice.once_in(3));
+    keys
+}
+
+/// One random world: announced, trained within what was announced and a margin, and all that can be asked of it below
+/// limits of any size.
+fn one(seed: u64) {
+    let (world, mut dice) = (World::new(seed), Dice::new(seed ^ 0x6d65_6d6f));
+    let place = world.imported();
+    let keys = random_keys(&mut dice);
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    eprintln!("case {seed}: {keys:?}");
+    let Some(announced) = checked(&place, &keys) else {
+        return;
+    };
+    let enough = announced.saturating_add(MARGIN);
+    let train = with(&["train", "--progress", "none"], &keys);
+    // What may be too little, before anything is there.
+    let below = dice.from(160 << 20, enough.min(MOST) as usize) as u64;
+    let trained = done_or_refused("train with less", within(&place, below, &train));
+    let run = within(&place, enough.min(MOST), &train);
+    let trained = done_or_refused("train", run) || trained;
+    assert!(
+        trained || enough > MOST,
+        "{announced} bytes were announced and there"
+    );
+    if !trained {
+        return;
+    }
+    let commands: [&[&str]; 4] = [
+        &["eval", "--edges", "valid", "--checkpoint", "model"],
+        &["export", "--checkpoint", "model", "--out", "exported"],
+        &["neighbors", "model", "kind0 1"],
+        &["index", "model"],
+    ];
+    for command in commands {
+        let bytes = dice.from(160 << 20, enough.min(MOST) as usize) as u64;
+        let run = within(&place, bytes, command);
+        // A checkpoint may not be there after a run that diverged, and a name in no edge.
+        if !matches!(run.code(), Some(3..=5)) {
+            done_or_refused(&command.join(" "), run);
+        }
+    }
+}
+
+#[test]
+fn random_configurations_are_announced_and_run_or_are_refused() {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    if let Some(seed) = number("PBG_MEMORY_CASE") {
+        return one(seed);
+    }
+    for seed in 0..number("PBG_MEMORY_CASES").unwrap_or(CASES) {
+        one(seed);
+    }
+}
+
+const MATRICES: &str = r#"
+dataset = "data"
+checkpoint_path = "model"
+dimension = 400
+dynamic_relations = true
+comparator = "dot"
+loss_fn = "softmax"
+num_epochs = 1
+workers = 1
+eval_fraction = 0.0
+
+[entities.node]
+num_partitions = 1
+
+[[relations]]
+name = "any"
+lhs = "node"
+rhs = "node"
+operator = "linear"
+"#;
+
+/// A graph of 1,345 relations, imported.
+fn many_relations() -> Workplace {
+    let place = Workplace::empty();
+    place.write("pbg.toml", MATRICES);
+    let line = |i: u32| format!("n{}\tr{}\tn{}\n", i % 50, i % 1345, i * 7 % 50);
+    place.write("train.tsv", (0..2000).map(line).collect::<String>());
+    place
+        .run(["import", "--edges", "train=train.tsv"])
+        .succeeds();
+    place
+}
+
+#[test]
+fn parameters_of_relations_are_announced_and_not_taken() {
+    let place = many_relations();
+    // Two matrices of each relation, their optimizer, and a copy: 16 bytes for each of these numbers.
+    let numbers = |dimension: u64| 2 * 1345 * dimension * dimension;
+    for dimension in [400, 65536] {
+        let key = format!("dimension={dimension}");
+        let announced = checked(&place, &[&key]).unwrap();
+        assert!(announced > 16 * numbers(dimension), "{announced} bytes");
+        let limit = "ulimit -v 3000000";
+        let check = limited(&place, limit, &with(&["check"], &[&key])).succeeds();
+        assert!(check.stderr.contains("of memory"), "{}", check.stderr);
+        let train = with(&["train", "--progress", "none"], &[&key]);
+        let words = [
+            "training takes up to",
+            "GiB of memory",
+            "are left",
+            "ulimit -v",
+        ];
+        limited(&place, limit, &train).fails(8, &words);
+    }
+    // Without a limit the machine's own memory is compared.
+    let train = with(&["train", "--progress", "none"], &["dimension=65536"]);
+    place
+        .run(train)
+        .fails(8, &["training takes up to", "GiB of memory", "are left"]);
+    assert!(!place.path("model/manifest.json").exists());
+}
+
+#[test]
+fn what_reads_a_model_is_refused_where_it_has_no_room() {
+    let place = many_relations();
+    place
+        .run(with(&["train", "--progress", "none"], &["dimension=100"]))
+        .succeeds();
+    // Matrices of 1,345 relations of both directions: 215 MB with their optimizer, and as much again while they are read.
+    let commands: [&[&str]; 8] = [
+        &["eval", "--edges", "train", "--checkpoint", "model"],
+        &["export", "--checkpoint", "model", "--out", "exported"],
+        &["neighbors", "model", "n1"],
+        &["predict", "model", "--head", "n1", "--relation", "r1"],
+        &["score", "model"],
+        &["index", "model"],
+        &["combine", "average", "model", "model", "--out", "combined"],
+        &[
+            "train",
+            "--progress",
+            "none",
+            "--set",
+            "dimension=100",
+            "--set",
+            "checkpoint_path=second",
+            "--set",
+            "init_path=model",
+        ],
+    ];
+    for command in commands {
+        let run = within(&place, 320 << 20, command);
+        run.fails(8, &["MiB of memory", "are left"]);
+        within(&place, 1200 << 20, command).succeeds();
+    }
+}
