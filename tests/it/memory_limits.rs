@@ -149,7 +149,15 @@ fn one(seed: u64) {
     }
     let commands: [&[&str]; 4] = [
         &["eval", "--edges", "valid", "--checkpoint", "model"],
-        &["export", "--checkpoint", "model", "--out", "exported"],
+        &[
+            "export",
+            "--format",
+            "npy",
+            "--checkpoint",
+            "model",
+            "--out",
+            "exported",
+        ],
         &["neighbors", "model", "kind0 1"],
         &["index", "model"],
     ];
@@ -220,12 +228,7 @@ fn parameters_of_relations_are_announced_and_not_taken() {
         let check = limited(&place, limit, &with(&["check"], &[&key])).succeeds();
         assert!(check.stderr.contains("of memory"), "{}", check.stderr);
         let train = with(&["train", "--progress", "none"], &[&key]);
-        let words = [
-            "training takes up to",
-            "GiB of memory",
-            "are left",
-            "ulimit -v",
-        ];
+        let words = ["training takes up to", "GiB of memory", "are left"];
         limited(&place, limit, &train).fails(8, &words);
     }
     // Without a limit the machine's own memory is compared.
@@ -245,7 +248,15 @@ fn what_reads_a_model_is_refused_where_it_has_no_room() {
     // Matrices of 1,345 relations of both directions: 215 MB with their optimizer, and as much again while they are read.
     let commands: [&[&str]; 8] = [
         &["eval", "--edges", "train", "--checkpoint", "model"],
-        &["export", "--checkpoint", "model", "--out", "exported"],
+        &[
+            "export",
+            "--format",
+            "npy",
+            "--checkpoint",
+            "model",
+            "--out",
+            "exported",
+        ],
         &["neighbors", "model", "n1"],
         &["predict", "model", "--head", "n1", "--relation", "r1"],
         &["score", "model"],

@@ -92,7 +92,9 @@ impl Candidates {
     /// Counts the candidates that score above `positive`, and those that score the same, in a row of scores. Every
     /// entity counts once, the positive's own does not.
     fn compare(&self, own: u32, positive: f32, scores: &[f32]) -> (u32, u32) {
-        let tolerance = ROUNDING * (1.0 + positive.abs());
+        let others = scores.iter().filter(|&&score| score != MASKED);
+        let largest = others.fold(positive.abs(), |most, score| most.max(score.abs()));
+        let tolerance = ROUNDING * largest;
         let count = |scores: &[f32]| vector::count_above_equal(scores, positive, tolerance);
         let (mut above, mut equal) = count(scores);
         let left_out = self.repeated.iter().copied().chain(self.first_of(own));
@@ -189,6 +191,6 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// Scores that differ by no more than this, relative to 1 and the positive's score, are ties: a matrix product may
-/// round equal rows differently in different columns.
+/// Scores that differ by no more than this, relative to the largest of an edge, are ties: a matrix product may round equal
+/// rows differently in different columns.
 const ROUNDING: f32 = 1e-6;
