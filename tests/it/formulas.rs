@@ -225,7 +225,7 @@ fn the_check_of_a_loss_says_what_it_trains_the_wrong_way_round() {
         (
             positive_alone(),
             &[
-                "the loss rises with the score of the positive in 100 of 100 rows and falls in none",
+                "the loss rises with the score of the positive rows and falls in none",
                 "no gradient reaches the negatives",
             ][..],
         ),

@@ -21,6 +21,9 @@ use crate::config::{Config, json};
 use crate::errors::{raised, usage};
 use crate::front::work;
 
+/// A column of edges: its name, and its texts or its numbers.
+type Column = (String, Option<Vec<String>>, Option<Vec<f32>>);
+
 /// Edges that a program hands in, in files beside the dataset until they are imported.
 #[pyclass(frozen)]
 pub(crate) struct Spool {
@@ -83,12 +86,7 @@ impl Spool {
     }
 
     /// Adds edges by columns: the name of each with its names, its weights, or neither where it is not read.
-    fn put_columns(
-        &self,
-        py: Python<'_>,
-        columns: Vec<(String, Option<Vec<String>>, Option<Vec<f32>>)>,
-        rows: usize,
-    ) -> PyResult<()> {
+    fn put_columns(&self, py: Python<'_>, columns: Vec<Column>, rows: usize) -> PyResult<()> {
         let columns = columns.into_iter().map(|column| match column {
             (name, Some(names), _) => (name, Values::Names(names)),
             (name, None, Some(weights)) => (name, Values::Weights(weights)),

@@ -19,6 +19,9 @@ use crate::index;
 use crate::question::{self, Asked};
 use crate::version::Version;
 
+/// An entity with its score.
+type Near = (String, f32);
+
 /// How often a question that is being answered looks whether Python still wants it.
 const GRAIN: Duration = Duration::from_millis(50);
 
@@ -121,7 +124,7 @@ impl Model {
         entity_type: Option<String>,
         comparator: Option<String>,
         index: Option<(Option<u32>,)>,
-    ) -> PyResult<(Vec<(String, f32)>, Option<String>)> {
+    ) -> PyResult<(Vec<Near>, Option<String>)> {
         self.ask(py, move |resolved, model| {
             let comparator = index::comparator(comparator)?;
             let model = opened(resolved, model)?;

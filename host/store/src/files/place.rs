@@ -52,7 +52,7 @@ pub fn check_writable(folder: &Path) -> Result<(), FileError> {
     };
     if !there.is_dir() {
         let cause = io::ErrorKind::NotADirectory.into();
-        return Err(FileError::new("make a folder of", there, cause));
+        return Err(FileError::new("make the folder", folder, cause));
     }
     let may = access(there, Access::WRITE_OK | Access::EXEC_OK);
     may.map_err(|e| FileError::new("write to", there, e.into()))

@@ -15,7 +15,7 @@ use super::{Said, header, shortened};
 /// When two are possible, or none is.
 pub(super) fn detect(body: &[&str], mark: Option<u8>, said: Said<'_>) -> Result<Separator, String> {
     if is_ntriples(body, mark) {
-        return Ok(Separator::NTriples);
+        return some_triple(body).map(|()| Separator::NTriples);
     }
     let tried = |separator| Tried::new(body, separator, mark);
     let tab = tried(Separator::TAB);
@@ -76,6 +76,20 @@ fn is_ntriples(body: &[&str], mark: Option<u8>) -> bool {
         (line.starts_with('<') || line.starts_with("_:")) && (line.ends_with('.') || is_whole())
     });
     any && all
+}
+
+/// Says what is wrong with the first line if none of them is a triple.
+fn some_triple(body: &[&str]) -> Result<(), String> {
+    let mut wrong = None;
+    for line in body {
+        let mut terms = 0;
+        match ntriples::split(line.as_bytes(), &mut |_, _| terms += 1) {
+            Ok(()) if terms > 0 => return Ok(()),
+            Ok(()) => {}
+            Err(what) => drop(wrong.get_or_insert(what)),
+        }
+    }
+    wrong.map_or(Ok(()), Err)
 }
 
 /// What a separator makes of the lines.
