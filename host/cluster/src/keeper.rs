@@ -194,9 +194,12 @@ impl Watch {
             return Ok(());
         };
         self.say(&format!("starting nats-server again: {why}"));
-        server::stop(&record, &self.place.store)?;
+        let stopped = server::stop(&record, &self.place.store);
+        // Should this attempt fail, the next one finds a server that was not ended for good.
+        server::is_wanted(&self.place.store);
+        stopped?;
         self.reap();
-        self.revive()
+        self.start_ended(&record)
     }
 
     fn reap(&self) {
@@ -233,20 +236,23 @@ impl Watch {
                 return Ok(());
             }
         }
-        let Some(taken) = Lock::take(&self.place.store, Some(&record))? else {
+        self.start_ended(&record)
+    }
+
+    /// Starts the server of `record`, whose process has ended.
+    fn start_ended(&mut self, record: &Record) -> Result<(), ClusterError> {
+        let Some(taken) = Lock::take(&self.place.store, Some(record))? else {
             return Ok(());
         };
         let address = Address::parse(&record.address, None).map_err(|what| {
             let path = self.place.record.clone();
             ClusterError::Content { path, what }
         })?;
-        let running = self.start(&record, &address, taken)?;
+        let running = self.start(record, &address, taken)?;
         *lock(&self.child) = Some(running);
         (self.away, self.was_full) = (None, false);
         self.line.signals.forget_writes();
-        self.say(&format!(
-            "nats-server had ended: started it again at {address}"
-        ));
+        self.say(&format!("started nats-server again at {address}"));
         self.said.clear();
         Ok(())
     }

@@ -233,16 +233,17 @@ impl Ledger {
         what: &str,
         future: impl Future<Output = Result<T, String>>,
     ) -> Result<T, NoAnswer> {
+        let answered = async {
+            self.line.connected().await;
+            future.await
+        };
         let asked = async {
             tokio::select! {
-                answer = async {
-                    self.line.connected().await;
-                    future.await
-                } => answer,
-                () = self.stopped() => Err("no answer".to_owned()),
+                answer = answered => Some(answer),
+                () = self.stopped() => None,
             }
         };
-        let answer = self.line.dialer.block(self.within, asked);
+        let answer = self.line.dialer.block(self.within, asked).flatten();
         let answer = answer.unwrap_or_else(|| match self.line.is_connected() {
             true => Err("no answer".to_owned()),
             false => Err("no connection to its server".to_owned()),

@@ -101,8 +101,7 @@ impl Start<'_> {
     pub(crate) fn run(&self, lock: Lock) -> Result<Running, ClusterError> {
         self.write_configuration()?;
         self.forget_ports()?;
-        // There is none as a rule.
-        fs::remove_file(self.store.join(ENDED)).ok();
+        is_wanted(self.store);
         let path = self.store.join(START_LOG);
         let log = File::create(&path).map_err(ClusterError::file(&path))?;
         let second = log.try_clone().map_err(ClusterError::file(&path))?;
@@ -287,6 +286,12 @@ pub(crate) fn stop(record: &Record, store: &Path) -> Result<bool, ClusterError> 
         thread::sleep(POLL);
     }
     Ok(true)
+}
+
+/// Takes back that the server of a store was ended on purpose.
+pub(crate) fn is_wanted(store: &Path) {
+    // There is no such file as a rule.
+    fs::remove_file(store.join(ENDED)).ok();
 }
 
 /// How a server on this machine is.

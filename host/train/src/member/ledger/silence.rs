@@ -52,12 +52,21 @@ struct Unanswered {
     what: String,
 }
 
+/// What the user knows.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// When the user was told.
+    at: Instant,
+    /// Since when there was no answer.
+    since: Instant,
+}
+
 #[derive(Default)]
 struct State {
     reads: Option<Unanswered>,
     writes: Option<Unanswered>,
-    /// When the user was told last that there is no answer; none while there are answers.
-    told: Option<Instant>,
+    /// What the user was told last of a silence; none while there are answers.
+    told: Option<Told>,
     /// When it was seen that the trainer is to stop.
     stopped: Option<Instant>,
     /// When the register was last asked for anything.
@@ -122,20 +131,16 @@ impl Silence {
     }
 
     fn answered(&self, request: Request) {
-        let event = {
+        let told = {
             let mut state = self.lock();
-            let ended = state.of(request).take();
+            *state.of(request) = None;
             let is_over = state.reads.is_none() && state.writes.is_none();
-            let told = state.told.filter(|_| is_over);
-            let ended = told.and(ended);
-            if ended.is_some() {
-                state.told = None;
-            }
-            ended.map(|ended| Event::LedgerAnswers {
-                seconds: ended.since.elapsed().as_secs_f64(),
-            })
+            state.told.take_if(|_| is_over)
         };
-        event.into_iter().for_each(|event| (self.user.tell)(event));
+        if let Some(Told { since, .. }) = told {
+            let seconds = since.elapsed().as_secs_f64();
+            (self.user.tell)(Event::LedgerAnswers { seconds });
+        }
     }
 
     /// Nobody waits for a write any more, whether it was answered or not.
@@ -151,10 +156,13 @@ impl Silence {
             let Some(unanswered) = state.longest().filter(|u| u.lasts(WORTH_TELLING)) else {
                 return;
             };
-            if state.told.is_some_and(|told| told.elapsed() < TELL_AGAIN) {
+            if state.told.is_some_and(|told| told.at.elapsed() < TELL_AGAIN) {
                 return;
             }
-            state.told = Some(Instant::now());
+            state.told = Some(Told {
+                at: Instant::now(),
+                since: unanswered.since,
+            });
             let silent = unanswered.since.elapsed();
             Event::LedgerSilent {
                 what: unanswered.what,
