@@ -8,6 +8,8 @@ mod process;
 mod program;
 mod record;
 
-pub(crate) use process::{Health, Lock, Running, Start, health, is_alive, is_wanted, listening, stop};
+pub(crate) use process::{
+    Health, Lock, Running, Start, health, is_alive, is_wanted, listening, stop,
+};
 pub(crate) use program::{OLDEST, find, is_old};
 pub(crate) use record::{Record, machine};

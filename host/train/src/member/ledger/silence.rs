@@ -156,7 +156,10 @@ impl Silence {
             let Some(unanswered) = state.longest().filter(|u| u.lasts(WORTH_TELLING)) else {
                 return;
             };
-            if state.told.is_some_and(|told| told.at.elapsed() < TELL_AGAIN) {
+            if state
+                .told
+                .is_some_and(|told| told.at.elapsed() < TELL_AGAIN)
+            {
                 return;
             }
             state.told = Some(Told {
