@@ -86,7 +86,7 @@ fn another_run_does_not_take_over_a_ledger() {
         let refusal = join(
             &config,
             &cluster,
-            &Arc::new(AtomicBool::new(true)),
+            &Arc::new(AtomicBool::new(false)),
             &mut |_| (),
         );
         stop.store(true, Ordering::Relaxed);

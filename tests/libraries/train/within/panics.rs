@@ -62,7 +62,7 @@ impl Loss for Panicking {
 fn a_worker_that_panics_stops_the_others() {
     let world = World::of_neighbours(true);
     let two = ("workers", "2".to_owned());
-    let small = ("batch_size", "2".to_owned());
+    let small = ("batch_size", "5".to_owned());
     let config = world.config("model", &[two, small]);
     let batches = Arc::new(AtomicI64::new(0));
     let loss = Panicking {
