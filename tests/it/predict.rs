@@ -97,12 +97,24 @@ fn ctrl_c_is_heard_while_questions_are_waited_for() {
     input.write_all(question.as_bytes()).unwrap();
     let pid = asking.id().to_string();
     // It hears from when it has opened the model on.
-    while !place.path("y.jsonl.tmp").exists() {
+    while !writes_without_a_name(&pid) {
         assert!(asking.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
     Command::new("kill").args(["-INT", &pid]).status().unwrap();
     assert_eq!(asking.wait().unwrap().code(), Some(130));
-    assert!(!place.path("y.jsonl.tmp").exists());
+    assert!(!place.path("y.jsonl").exists());
+}
+
+/// Whether a process has a file open that has no name: one that is named when it is complete.
+fn writes_without_a_name(pid: &str) -> bool {
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    links
+        .into_iter()
+        .any(|link| link.to_string_lossy().ends_with(" (deleted)"))
 }
 
 #[test]
@@ -587,7 +599,9 @@ fn interrupted_predictions_leave_no_file() {
     let ask = ["predict", "--questions", "questions", "--out", "a.jsonl"];
     let mut running = place.start(ask);
     let mut questions = File::options().write(true).open(&pipe).unwrap();
-    // It has opened the pipe, so it is heard.
+    let pid = running.id().to_string();
+    let begun = running.wait_until(|| writes_without_a_name(&pid));
+    assert!(begun, "{}", running.stderr());
     running.signal("INT");
     let log = place.path("stderr.txt");
     let heard = || std::fs::read_to_string(&log).unwrap().contains("stopping");
