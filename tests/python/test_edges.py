@@ -134,7 +134,10 @@ def test_progress_is_heard_and_may_end_it(keys: Keys) -> None:
     pbg_host.import_edges(
         keys, edges={"train": EDGES}, progress=lambda *told: heard.append(told)
     )
-    assert {phase for phase, _, _ in heard} == {"reading train", "placing entities", "writing train"}
+    phases = {phase for phase, _, _ in heard}
+    told = {phase for phase in phases if "read as: head=" in phase}
+    assert len(told) == 1
+    assert phases - told == {"reading train", "placing entities", "writing train"}
 
     def stop(_phase: str, _done: int, _total: int) -> None:
         raise RuntimeError("enough")

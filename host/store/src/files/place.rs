@@ -96,7 +96,7 @@ mod tests {
         fs::write(&file, "text").unwrap();
         for path in [file.clone(), file.join("below")] {
             let error = check_writable(&path).unwrap_err();
-            assert_eq!(error.path, file);
+            assert_eq!(error.path, path);
         }
     }
 }
