@@ -280,3 +280,42 @@ fn what_reads_a_model_is_refused_where_it_has_no_room() {
         within(&place, 1200 << 20, command).succeeds();
     }
 }
+
+const GRID: &str = r#"
+dataset = "data"
+checkpoint_path = "model"
+dimension = 8
+num_epochs = 1
+workers = 1
+eval_fraction = 0.0
+
+[entities.node]
+num_partitions = 700
+
+[[relations]]
+name = "follows"
+lhs = "node"
+rhs = "node"
+"#;
+
+#[test]
+fn plans_of_large_grids_are_announced_and_refused() {
+    let place = Workplace::empty();
+    place.write("pbg.toml", GRID);
+    let line = |i: u32| format!("n{}\tn{}\n", i % 900, i * 7 % 900);
+    place.write("train.tsv", (0..2000).map(line).collect::<String>());
+    place
+        .run(["import", "--edges", "train=train.tsv"])
+        .succeeds();
+    // The order of 490,000 buckets is not asked in a check, and a run that trains by it is refused where it has no room.
+    let announced = checked(&place, &[]).unwrap();
+    assert!(announced > 1 << 30, "{announced} bytes");
+    let check = place.run(["check"]).succeeds();
+    assert!(check.stdout.contains("not asked"), "{}", check.stdout);
+    let words = ["of memory", "are left"];
+    within(&place, 900 << 20, &["train", "--progress", "none"]).fails(8, &words);
+    let machines = ["check", "--machines", "2"];
+    within(&place, 400 << 20, &machines).fails(8, &words);
+    let compare = ["orders", "compare", "--partitions", "2048"];
+    within(&place, 900 << 20, &compare).fails(8, &words);
+}

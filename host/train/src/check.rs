@@ -43,8 +43,12 @@ const VERSION: u64 = 8;
 /// Bytes that a row takes in a map besides its numbers.
 const SPARSE_ROW: u64 = 64;
 
-/// Bytes that a bucket takes in the plan of a pass: measured, with some room.
-const PLANNED_BUCKET: u64 = 512;
+/// Bytes that a bucket takes in the plan of a pass while a run trains by it: measured, with some room.
+const PLANNED_BUCKET: u64 = 3 << 10;
+/// Bytes that a bucket takes while an order is asked for a plan: measured, with some room.
+const ASKED_BUCKET: u64 = 1 << 10;
+/// The most that asking an order may take in a check, which takes little whatever it announces.
+const CHECKED_PLAN: u64 = 32 << 20;
 /// A plan of fewer bytes is part of the program's own room.
 const SMALL_PLAN: u64 = 1 << 20;
 
@@ -133,7 +137,7 @@ pub(crate) fn feature_bytes(blueprint: &Blueprint, dataset: &Dataset) -> u64 {
 
 /// What the plan of a pass takes, with the edges of each bucket and what is kept of it in a checkpoint; nothing where the
 /// program's own room has space for it.
-pub(crate) fn plan_bytes(layout: &Layout) -> u64 {
+fn plan_bytes(layout: &Layout) -> u64 {
     let bytes = layout.buckets().saturating_mul(PLANNED_BUCKET);
     match bytes < SMALL_PLAN {
         true => 0,
@@ -149,11 +153,17 @@ pub fn require_plans([lhs, rhs]: [u32; 2], passes: u64) -> Result<(), RunError> 
     let buckets = u64::from(lhs) * u64::from(rhs);
     // All passes are there at once, with the edges of each bucket; plans are made one after the other.
     let passes = passes.saturating_mul(size_of::<u64>() as u64);
-    let bytes = buckets.saturating_mul(passes.saturating_add(PLANNED_BUCKET));
+    let bytes = buckets.saturating_mul(passes.saturating_add(ASKED_BUCKET));
     Ok(memory::require_more(
         "planning passes over the grid",
         bytes,
     )?)
+}
+
+/// What asking an order for the plan of a pass takes, where that is more than a check may take.
+fn too_large_to_ask(layout: &Layout) -> Option<u64> {
+    let bytes = layout.buckets().saturating_mul(ASKED_BUCKET);
+    (bytes > CHECKED_PLAN).then_some(bytes)
 }
 
 /// What is there before any data.

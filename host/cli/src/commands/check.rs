@@ -75,7 +75,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let unseen = resolved.verify()?;
     let next = resolved.verify_checkpoint(&filled.strategies, args.allow.allowed())?;
     let mut order = filled.strategies.order;
-    let plan = resolved.first_plan(order.as_mut());
+    let plan = match resolved.too_large_to_plan() {
+        None => resolved.first_plan(order.as_mut()).map(Some),
+        Some(_) => Ok(None),
+    };
     for line in filled.log.drain() {
         if let Event::PluginLog {
             plugin, message, ..
@@ -103,6 +106,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let report = Report {
         order: order.id().to_string(),
         plan,
+        planning_bytes: resolved.too_large_to_plan(),
         together,
         time: match args.time {
             true => Some(measured(&resolved, &given, terminal)?),
@@ -147,7 +151,12 @@ struct Report {
     #[serde(flatten)]
     needs: CheckReport,
     order: String,
-    plan: PlanCost,
+    /// What the first pass costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<PlanCost>,
+    /// What asking the order takes where that is too much for a check.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    planning_bytes: Option<u64>,
     /// What edge sets that are not trained have that no trained edge has.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     unseen: BTreeMap<String, Unseen>,
@@ -169,8 +178,11 @@ fn measured(resolved: &Resolved, given: &[String], terminal: Terminal) -> Result
 /// What is said of an order that swaps twice as often as orders have to, or more: a buffer of several partitions is of no
 /// use to those that were made for two.
 fn order_advice(resolved: &Resolved, report: &Report) -> Result<Option<String>> {
+    let Some(PlanCost { swaps, .. }) = report.plan else {
+        return Ok(None);
+    };
     let pass = resolved.first_pass()?;
-    let (swaps, slots) = (report.plan.swaps, pass.buffer_partitions);
+    let slots = pass.buffer_partitions;
     let least = bound::swaps(&pass, slots);
     if least == 0 || swaps < 2 * least {
         return Ok(None);
@@ -206,24 +218,40 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         }
     }
     print_execution(out, &report.needs)?;
-    let PlanCost {
-        loads,
-        swaps,
-        bytes,
-    } = report.plan;
-    writeln!(
-        out,
-        "bucket order {}: {} per pass ({swaps} after the buffer is full), {}",
-        report.order,
-        format::plural(loads, "partition load"),
-        format::bytes(bytes),
-    )?;
+    print_plan(out, report)?;
     if let Some(time) = &report.time {
         time.print(out)?;
     }
     report
         .together
         .map_or(Ok(()), |rounds| print_together(out, &rounds))
+}
+
+/// What a pass costs in the order, or why the order was not asked.
+fn print_plan(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    let order = &report.order;
+    if let Some(PlanCost {
+        loads,
+        swaps,
+        bytes,
+    }) = report.plan
+    {
+        let loads = format::plural(loads, "partition load");
+        let bytes = format::bytes(bytes);
+        writeln!(
+            out,
+            "bucket order {order}: {loads} per pass ({swaps} after the buffer is full), {bytes}"
+        )?;
+    }
+    if let Some(bytes) = report.planning_bytes {
+        let bytes = format::bytes(bytes);
+        writeln!(
+            out,
+            "bucket order {order}: not asked, since a plan of so many buckets takes up to {bytes} of memory; \
+             `pbg-host orders compare` asks it"
+        )?;
+    }
+    Ok(())
 }
 
 /// What several machines do with a pass.

@@ -4,7 +4,7 @@
 use pbg_core::loss::node::{Binary, Node, NodeId, Unary};
 use pbg_core::model::{Comparator, Operator};
 use pbg_core::operator::{Definition, Initial, ParameterVector, Traced};
-use pbg_kernels::params::Params;
+use pbg_kernels::params::{Params, TensorSize};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::Execution;
 
@@ -272,6 +272,25 @@ fn formulas_train_as_the_operators_written_by_hand() {
                 let name = format!("{by_hand:?} {comparator:?} dynamic {dynamic} all {all_negs}");
                 assert_eq!(trained[0], trained[1], "{name}");
             }
+        }
+    }
+}
+
+#[test]
+fn sizes_are_those_of_the_tensors_that_are_made() {
+    for operator in Operator::BUILT_IN.into_iter().chain([rotate()]) {
+        for (dynamic, global_emb) in [(false, false), (true, false), (false, true), (true, true)] {
+            let spec = ModelSpec {
+                global_emb,
+                ..usual(dynamic, operator, Comparator::Dot)
+            };
+            let params = Params::new(&spec, 0);
+            let made = params.tensors().iter().map(|tensor| TensorSize {
+                rows: tensor.values.rows() as u64,
+                width: tensor.values.width() as u64,
+            });
+            let computed: Vec<_> = Params::sizes(&spec).collect();
+            assert_eq!(computed, made.collect::<Vec<_>>(), "{operator:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use pbg_core::strategy::{BucketOrder, Pass};
 use pbg_store::checkpoint::CheckpointError;
 use pbg_store::describe::{Seen, Unseen};
 
-use super::{READ_ROWS, plan_bytes};
+use super::{READ_ROWS, require_plans, too_large_to_ask};
 use crate::error::RunError;
 use crate::identity::{Allowed, Purpose, admit};
 use crate::memory;
@@ -118,6 +118,12 @@ impl Resolved {
         })
     }
 
+    /// The bytes that asking an order for the plan of a pass takes, where they are too many for a check.
+    #[must_use]
+    pub fn too_large_to_plan(&self) -> Option<u64> {
+        too_large_to_ask(&self.blueprint().layout)
+    }
+
     /// What the first pass of `order` will cost.
     ///
     /// # Errors
@@ -138,7 +144,8 @@ impl Resolved {
     /// When the dataset lacks the edge set, or there is less memory than a plan of so many buckets takes.
     pub fn first_pass(&self) -> Result<Pass, RunError> {
         let (config, blueprint) = (self.config(), self.blueprint());
-        memory::require_more("the plan of a pass", plan_bytes(&blueprint.layout))?;
+        let layout = &blueprint.layout;
+        require_plans([layout.lhs_partitions, layout.rhs_partitions], 1)?;
         let set = self
             .dataset()
             .edge_set(config.edge_sets.first().map_or("train", String::as_str))?;
