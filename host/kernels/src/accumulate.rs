@@ -1,4 +1,4 @@
-//! Sums of a batch's gradients, one row per table row that the batch touched.
+//! Sums of a batch's gradients, with one row for each table row that the batch touches.
 
 use pbg_gemm::{pages, prefetch};
 
@@ -6,14 +6,14 @@ use crate::vector;
 
 const NONE: u32 = u32::MAX;
 
-/// How far ahead rows are requested from memory: far enough to hide its latency behind the work on the
-/// rows before.
+/// Number of rows by which prefetching runs ahead: enough to hide the latency of memory behind the work on the rows in
+/// between.
 pub(crate) const ROWS_AHEAD: usize = 4;
 
-/// Gradient rows of a table, kept only for the rows that were touched.
+/// Sums of gradients of a table's rows, stored only for rows that were touched.
 ///
-/// A dense map finds a row's slot in one look-up. Memory is 4 bytes per table row plus one gradient
-/// row for each row that a batch ever touched at once; nothing is allocated after that.
+/// A dense map leads from a row to its slot in one look-up. Memory is 4 bytes per table row plus one gradient row for
+/// the greatest number of rows that a batch has touched so far; nothing is allocated after that.
 #[derive(Debug, Default)]
 pub(crate) struct GradientRows {
     width: usize,
@@ -23,8 +23,8 @@ pub(crate) struct GradientRows {
 }
 
 impl GradientRows {
-    /// Prepares for a table of `rows` rows of `width` floats, of which `expected` may be touched,
-    /// forgetting what was summed before.
+    /// Clears all sums and prepares for a table of `rows` rows of `width` floats, of which about `expected` may be
+    /// touched.
     pub(crate) fn reset(&mut self, rows: usize, width: usize, expected: usize) {
         self.clear();
         self.width = width;
@@ -34,7 +34,7 @@ impl GradientRows {
             self.touched.reserve_exact(expected.min(rows));
         }
         if self.slot_of_row.len() < rows {
-            // Exactly, so that the memory is what was announced.
+            // Reserved exactly, so that the buffer takes the announced memory.
             self.slot_of_row
                 .reserve_exact(rows - self.slot_of_row.len());
             self.slot_of_row.resize(rows, NONE);
@@ -50,7 +50,7 @@ impl GradientRows {
         }
     }
 
-    /// Asks for the sum of `row` to be in the cache soon.
+    /// Prefetches the sum of `row` into the cache.
     #[inline]
     pub(crate) fn prefetch(&self, row: u32) {
         let first = self.slot_of_row[row as usize] as usize * self.width;
@@ -69,7 +69,7 @@ impl GradientRows {
         vector::scale(&mut self.values[first..], factor);
     }
 
-    /// The sum of `row`, zero if it was not touched before.
+    /// Returns the sum of `row`, which is zero if the row has not been touched yet.
     pub(crate) fn row_mut(&mut self, row: u32) -> &mut [f32] {
         let mut slot = self.slot_of_row[row as usize];
         if slot == NONE {
@@ -80,8 +80,8 @@ impl GradientRows {
         &mut self.values[first..first + self.width]
     }
 
-    /// Hands every touched row with its sum to `apply`, in the order of first touch, and forgets them.
-    /// `announce` is told of each a few rows ahead.
+    /// Passes each touched row and its sum to `apply`, in the order of first touch, and clears all sums. Each row is
+    /// passed to `announce` a few rows ahead, for prefetching.
     pub(crate) fn drain(&mut self, announce: impl Fn(usize), mut apply: impl FnMut(usize, &[f32])) {
         let sums = self.values.chunks_exact(self.width.max(1));
         for (i, (&row, sum)) in self.touched.iter().zip(sums).enumerate() {
@@ -93,7 +93,7 @@ impl GradientRows {
         self.clear();
     }
 
-    /// The sum of `row`, if it was touched.
+    /// Returns the sum of `row`, if it was touched.
     #[inline]
     pub(crate) fn sum(&self, row: usize) -> Option<&[f32]> {
         let slot = *self.slot_of_row.get(row)?;
@@ -101,7 +101,7 @@ impl GradientRows {
         (slot != NONE).then(|| &self.values[first..first + self.width])
     }
 
-    /// Adds all sums of `other`.
+    /// Adds all sums of `other` to these.
     pub(crate) fn add_all(&mut self, other: &Self) {
         let sums = other.values.chunks_exact(other.width.max(1));
         for (&row, sum) in other.touched.iter().zip(sums) {
@@ -109,12 +109,12 @@ impl GradientRows {
         }
     }
 
-    /// Bytes held.
+    /// Returns the current size of the buffers in bytes.
     pub(crate) fn bytes(&self) -> usize {
         4 * (self.slot_of_row.capacity() + self.touched.capacity() + self.values.capacity())
     }
 
-    /// Forgets all sums.
+    /// Clears all sums.
     pub(crate) fn clear(&mut self) {
         for &row in &self.touched {
             self.slot_of_row[row as usize] = NONE;
@@ -130,7 +130,7 @@ impl GradientRows {
         (slot != NONE).then(|| &mut self.values[first..first + self.width])
     }
 
-    /// First touch writes the gradient: no zeroing, no read of fresh memory.
+    /// Starts the sum of `row` with its first gradient, which is written directly: memory is not zeroed first.
     #[inline]
     fn start(&mut self, row: u32, gradient: &[f32]) {
         debug_assert_eq!(gradient.len(), self.width);

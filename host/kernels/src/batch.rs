@@ -1,4 +1,4 @@
-//! What a training step is given.
+//! The edges of a batch and the tables that they refer to.
 
 use pbg_core::graph::Side;
 
@@ -9,37 +9,39 @@ use crate::table::Table;
 /// Edges of one batch, in columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
-    /// Offset of each left entity within its partition (featurized: which bag of features).
+    /// Offset of each left entity within its partition; for a featurized type, the index of its bag of features.
     pub lhs: &'a [u32],
     /// Offset of each right entity within its partition.
     pub rhs: &'a [u32],
-    /// Relations of the edges.
+    /// Relation types of the edges.
     pub relation: Relations<'a>,
-    /// Weight of each edge; absent means 1 for all.
+    /// Weight of each edge; `None` if every weight is 1.
     pub weight: Option<&'a [f32]>,
 }
 
-/// Relations of a batch.
+/// Relation types of the edges of a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Relations<'a> {
-    /// All edges have this relation: static relations.
+    /// Static relations: all edges have this relation type.
     One(u32),
-    /// A relation per edge: dynamic relations.
+    /// Dynamic relations: one relation type per edge.
     PerEdge(&'a [u32]),
 }
 
-/// The partitions a batch lies in. When both sides are the same partition of the same type, both
-/// must be the same reference: gradients of a row that occurs on both sides are then summed.
+/// The tables of the two partitions of a batch.
+///
+/// If both sides are the same partition of the same entity type, both fields must be the same reference: the gradients
+/// of a row that occurs on both sides are then summed.
 #[derive(Clone, Copy, Debug)]
 pub struct Tables<'a> {
-    /// Partition of the left side.
+    /// Table of the left side's partition.
     pub lhs: &'a Table,
-    /// Partition of the right side.
+    /// Table of the right side's partition.
     pub rhs: &'a Table,
 }
 
 impl<'a> Tables<'a> {
-    /// The table of `side`.
+    /// Returns the table of `side`.
     #[must_use]
     pub fn side(&self, side: Side) -> &'a Table {
         match side {
@@ -48,14 +50,15 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// The table of the other side, if it holds other entities of the same type: negatives may come from it.
+    /// Returns the table of the other side if it holds other entities of the same type, from which negatives may be
+    /// drawn.
     #[must_use]
     pub fn other(&self, spec: &ModelSpec, relation: usize, side: Side) -> Option<&'a Table> {
         let relation = &spec.relations[relation];
         (relation.lhs == relation.rhs && !self.shared()).then(|| self.side(side.other()))
     }
 
-    /// Whether both sides are one table.
+    /// Returns whether both sides are the same table.
     #[must_use]
     pub fn shared(&self) -> bool {
         std::ptr::eq(self.lhs, self.rhs)
@@ -63,19 +66,19 @@ impl<'a> Tables<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Number of edges.
+    /// Returns the number of edges.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lhs.len()
     }
 
-    /// Whether there is no edge.
+    /// Returns whether the batch has no edges.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lhs.is_empty()
     }
 
-    /// Offsets on `side`.
+    /// Returns the entity offsets of `side`.
     #[must_use]
     pub fn side(&self, side: Side) -> &'a [u32] {
         match side {
@@ -84,7 +87,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Index of the relation's specification: with dynamic relations always 0.
+    /// Returns the index into [`ModelSpec::relations`]; with dynamic relations it is always 0.
     #[must_use]
     pub fn spec_index(&self) -> usize {
         match self.relation {
@@ -93,7 +96,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Checks lengths, offsets and relations against the model and the tables.
+    /// Checks column lengths, offsets and relation types against the model and the tables.
     pub(crate) fn check(&self, spec: &ModelSpec, tables: &Tables<'_>) -> Result<(), StepError> {
         let edges = self.len();
         let weights = self.weight.is_none_or(|w| w.len() == edges);
@@ -128,7 +131,7 @@ impl<'a> Batch<'a> {
                 || table.features.is_some() != entity.featurized
             {
                 return Err(StepError::Batch(format!(
-                    "the {side:?} table is not one of type {}",
+                    "the {side:?} table does not fit entity type {}",
                     entity.name
                 )));
             }

@@ -1,12 +1,12 @@
-//! How much fits the processor's second-level cache.
+//! The size of the processor's second-level cache.
 
 use std::sync::OnceLock;
 
-/// What is assumed where the system does not say: the smallest one on servers of the last ten years is
-/// half of this.
+/// Size that is assumed where the system does not report one. The smallest on servers of the last ten years is half of
+/// it.
 const USUAL: usize = 1 << 20;
 
-/// Bytes of the second-level cache of a core.
+/// Returns the size of a core's second-level cache in bytes.
 #[must_use]
 pub fn second_level_bytes() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
@@ -19,7 +19,7 @@ pub fn second_level_bytes() -> usize {
     })
 }
 
-/// `1024K` as the Linux kernel writes it.
+/// Parses a size such as `1024K`, as the Linux kernel writes it.
 fn parse(text: &str) -> Option<usize> {
     let kibibytes: usize = text.trim().strip_suffix('K')?.parse().ok()?;
     (kibibytes > 0).then_some(kibibytes << 10)

@@ -1,39 +1,39 @@
-//! How embeddings are prepared for comparison, and how a matrix of inner products becomes scores.
+//! Preparation of embeddings for comparison, and conversion of inner products into scores.
 //!
-//! Everything is an inner product of prepared rows, so that it can be a matrix product. `cos` prepares
-//! by normalising; distances follow from `|q|^2 - 2 q k + |k|^2`; a bias is taken out of the row, which
-//! keeps a zero in its place, and added to the scores.
+//! Every comparator is computed from inner products of prepared rows, so that scores are a matrix product. `cos`
+//! prepares by normalising; distances follow from `|q|^2 - 2 q k + |k|^2`. A bias is taken out of the row, which has a
+//! zero in its place, and added to the scores.
 
 use pbg_core::model::Comparator;
 
 use crate::spec::ModelSpec;
 use crate::vector;
 
-/// Smallest squared distance: keeps the derivative of the square root finite.
+/// Smallest squared distance, which keeps the derivative of the square root finite.
 pub const SMALLEST_SQUARE: f32 = 1e-30;
 
-/// What scores are made of.
+/// Definition of the scores: a comparator, with or without a bias.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison {
-    /// How rows are compared.
+    /// Function that compares two rows.
     pub comparator: Comparator,
-    /// Whether the first number of a row is added to its scores instead.
+    /// Whether the first number of a row is a bias, which is added to its scores and not compared.
     pub bias: bool,
 }
 
-/// What preparing a row took out of it.
+/// Numbers that preparation takes out of a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RowExtras {
-    /// For `cos`: one over the row's length.
+    /// For `cos`: the reciprocal of the row's length.
     pub(crate) inverse_norm: f32,
-    /// For distances: squared length of the prepared row.
+    /// For distances: the squared length of the prepared row.
     pub(crate) square: f32,
     /// The bias.
     pub(crate) bias: f32,
 }
 
 impl Comparison {
-    /// What `spec` compares with.
+    /// Returns the comparison of the model `spec`.
     #[must_use]
     pub fn of(spec: &ModelSpec) -> Self {
         Self {
@@ -42,18 +42,18 @@ impl Comparison {
         }
     }
 
-    /// Whether scores are distances.
+    /// Returns whether scores are negated distances.
     #[must_use]
     pub fn is_distance(self) -> bool {
         matches!(self.comparator, Comparator::L2 | Comparator::SquaredL2)
     }
 
-    /// Whether rows are compared as they are and scores are plain inner products.
+    /// Returns whether rows need no preparation and scores are plain inner products.
     pub(crate) fn is_plain(self) -> bool {
         self.comparator == Comparator::Dot && !self.bias
     }
 
-    /// Whether inner products are not yet scores.
+    /// Returns whether inner products must still be converted into scores.
     pub(crate) fn has_epilogue(self) -> bool {
         self.is_distance() || self.bias
     }
@@ -69,7 +69,7 @@ impl Comparison {
             Comparator::Dot => {}
             Comparator::Cos => {
                 let norm = vector::dot(row, row).sqrt();
-                // A zero vector has no direction: it scores 0 with everything and gets no gradient.
+                // A zero vector has no direction: it scores 0 with every row and gets no gradient.
                 extras.inverse_norm = if norm == 0.0 { 0.0 } else { 1.0 / norm };
                 vector::scale(row, extras.inverse_norm);
             }
@@ -78,7 +78,7 @@ impl Comparison {
         extras
     }
 
-    /// Replaces the gradient of a prepared row by that of the row before.
+    /// Replaces the gradient of a prepared row by that of the row before preparation.
     #[inline]
     pub(crate) fn prepare_backward(
         self,
@@ -87,7 +87,7 @@ impl Comparison {
         gradient: &mut [f32],
         bias_gradient: f32,
     ) {
-        // The bias took no part in the comparison; what is there came from the regulariser.
+        // The bias takes no part in the comparison; a gradient in its place comes from the regularizer.
         let regularizer = if self.bias {
             std::mem::take(&mut gradient[0])
         } else {
@@ -103,7 +103,8 @@ impl Comparison {
         }
     }
 
-    /// Turns inner products of one query with candidates into scores. For `l2`, distances are kept.
+    /// Converts the inner products of one query with candidates into scores. For `l2`, stores the distances in
+    /// `distances`.
     pub(crate) fn finish_scores(
         self,
         scores: &mut [f32],
@@ -132,8 +133,8 @@ impl Comparison {
         }
     }
 
-    /// Score of a prepared query and a prepared candidate, without the cancellation of
-    /// [`Self::finish_scores`]; for `l2` the second result is the distance.
+    /// Returns the score of a prepared query and a prepared candidate, without the cancellation of
+    /// [`Self::finish_scores`]; for `l2`, the second result is the distance.
     pub(crate) fn score(
         self,
         query: &[f32],
@@ -152,21 +153,22 @@ impl Comparison {
         (score + q.bias + k.bias, distance)
     }
 
-    /// For distances: minus twice the derivative of a score by the squared distance, the factor with which
-    /// differences of rows enter their gradients.
+    /// Returns, for distances, minus twice the derivative of a score with respect to the squared distance: the factor
+    /// with which the difference of two rows enters their gradients.
     #[inline]
     pub(crate) fn slope(self, distance: f32) -> f32 {
         match self.comparator {
             Comparator::SquaredL2 => 2.0,
-            // At the clamp the score is constant.
+            // At the lower bound the score is constant.
             _ if distance * distance <= SMALLEST_SQUARE => 0.0,
             _ => 1.0 / distance,
         }
     }
 }
 
-/// `squares - products`, the square of a distance, where it is more than rounding: what an entity's distance to
-/// itself leaves of the two has a square root that is not small, and a slope that is large.
+/// Returns `squares - products`, a squared distance, or [`SMALLEST_SQUARE`] if it is no more than rounding error.
+/// Without that, an entity's distance to itself would be a root of rounding error, which is not small, with a steep
+/// slope.
 fn without_noise(squares: f32, products: f32) -> f32 {
     let square = squares - products;
     if square < 4.0 * f32::EPSILON * squares {
@@ -176,7 +178,7 @@ fn without_noise(squares: f32, products: f32) -> f32 {
     }
 }
 
-/// NaN stays NaN.
+/// Bounds a squared distance from below. NaN stays NaN.
 fn clamp(square: f32) -> f32 {
     if square < SMALLEST_SQUARE {
         SMALLEST_SQUARE

@@ -1,7 +1,7 @@
-//! What a GPU is to the rest: a place where tables are resident and a worker trains them.
+//! GPUs as the other crates see them: devices on which tables are resident and workers train them.
 //!
-//! [`Libtorch::open`](crate::libtorch::Libtorch::open) returns one. What a second implementation of the step
-//! is made of is here too: the compiled stages, and the walk over them that cores and devices share.
+//! [`Libtorch::open`](crate::libtorch::Libtorch::open) opens one. This module also exports what a second implementation
+//! of the step needs: the compiled stages, and the loop over them that cores and devices share.
 
 use std::any::Any;
 use std::fmt;
@@ -25,43 +25,43 @@ pub use crate::step::pair;
 pub use crate::step::plan::{BatchPlan, Slice};
 pub use crate::step::program::{Compare, Gather, PassStages, Program, Scatter};
 
-/// Bytes of buffers that a slice on a device aims at unless told otherwise: enough to keep a GPU busy,
-/// little beside its memory.
+/// Default target size of a slice's buffers on a device, in bytes: enough to keep a GPU busy, and little in comparison
+/// with its memory.
 pub const DEFAULT_SLICE_BYTES: usize = 256 << 20;
 
-/// A device, opened.
+/// An opened device.
 pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
-    /// A worker of `spec` there.
+    /// Creates a worker that trains `spec` on the device.
     ///
     /// # Errors
-    /// When the specification breaks a rule, or its step cannot be executed there.
+    /// When the specification breaks a rule, or the device cannot execute its step.
     fn worker(
         &self,
         spec: Arc<ModelSpec>,
         execution: Execution,
     ) -> Result<Box<dyn DeviceWorker>, WorkerError>;
 
-    /// Copies the rows of `table` to the device; they are the table then, until it is dropped.
+    /// Copies the rows of `table` to the device. Until the table is dropped, the rows on the device are the valid ones.
     ///
     /// # Errors
-    /// When the device fails: it has too little memory, most likely.
+    /// When the device fails, most likely because it has too little memory.
     fn upload(&self, table: &mut Table) -> Result<(), StepError>;
 }
 
-/// Trains batches on a device, as [`StepWorker`](crate::step::StepWorker) does on a core: the same arguments,
-/// the same results up to rounding. Tables must be resident there ([`Place::upload`]).
+/// A worker that trains batches on a device. Arguments and, up to rounding, results are those of
+/// [`StepWorker`](crate::step::StepWorker). Tables must be resident on the device ([`Place::upload`]).
 pub trait DeviceWorker: fmt::Debug + Send {
     /// Trains one batch, as [`StepWorker::train`](crate::step::StepWorker::train).
     ///
     /// # Errors
-    /// As there, or when a table is not resident.
+    /// As for `StepWorker::train`, or when a table is not resident.
     fn train(
         &mut self,
         job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
     ) -> Result<BatchStats, StepError>;
 
-    /// As [`DeviceWorker::train`]; `observer` sees the scores before they become gradients.
+    /// Trains one batch like [`DeviceWorker::train`]; `observer` receives the scores before they become gradients.
     ///
     /// # Errors
     /// As [`DeviceWorker::train`].
@@ -72,18 +72,18 @@ pub trait DeviceWorker: fmt::Debug + Send {
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError>;
 
-    /// What plans batches for this worker, on another thread.
+    /// Creates a planner of batches for this worker, for use on another thread.
     ///
     /// # Errors
     /// As [`Place::worker`].
     fn planner(&self) -> Result<Box<dyn BatchPlanner>, WorkerError>;
 
-    /// As [`DeviceWorker::train`], of a batch that was planned with the same arguments. The device may still be at it when
-    /// this returns: what it gives is the batch before, if that one was not given yet.
+    /// Trains, like [`DeviceWorker::train`], a batch that was planned with the same arguments. The device may still be
+    /// working on it when this returns: the result is that of the previous batch, unless it was already returned.
     ///
     /// # Errors
-    /// As [`DeviceWorker::train`], of either batch, and when another worker's planner has planned this one. If there is one
-    /// before that did not fail, [`DeviceWorker::finish`] gives it.
+    /// As [`DeviceWorker::train`], for either batch, and when the planner of another worker planned this one. If there
+    /// is a previous batch that did not fail, [`DeviceWorker::finish`] returns its result.
     fn train_planned(
         &mut self,
         job: &BatchJob<'_>,
@@ -91,67 +91,70 @@ pub trait DeviceWorker: fmt::Debug + Send {
         loss: &mut dyn LossWorker,
     ) -> Result<Option<BatchStats>, StepError>;
 
-    /// Waits for the last batch that was planned, and gives it if it was not given yet.
+    /// Waits for the last planned batch and returns its result, unless it was already returned.
     ///
     /// # Errors
     /// As [`DeviceWorker::train`].
     fn finish(&mut self) -> Result<Option<BatchStats>, StepError>;
 
-    /// Brings `params` up to date with the device.
+    /// Copies the parameters from the device to `params`.
     ///
     /// # Errors
     /// When the device fails.
     fn download(&self, params: &Params) -> Result<(), StepError>;
 
-    /// Where training spent its time so far, as this thread saw it: it hands work to the device and only
-    /// waits for it before gradients are applied.
+    /// Returns the time spent in each cluster of stages so far, as measured on this thread. The thread passes work to
+    /// the device and waits for it only before gradients are applied.
     fn cluster_times(&self) -> &ClusterTimes;
 }
 
-/// A batch as a device wants it, known to the device's worker only.
+/// A batch planned for a device, in a form that only the device's worker knows.
 pub type PlannedBatch = Box<dyn Any + Send>;
 
-/// Computes on the host what a device needs to know of a batch: how it is cut, which rows it touches, each once, and
-/// where every edge and every draw finds its own. It reads no row, so the batch before may be trained meanwhile.
+/// A planner of batches for a device.
+///
+/// It computes on the host what the device needs to know of a batch: the slices, the rows that it touches (each once),
+/// and the position of each edge and each draw among them. It reads no rows, so the previous batch may be trained in
+/// the meantime.
 pub trait BatchPlanner: fmt::Debug + Send {
-    /// Checks a batch, which has edges, and plans it.
+    /// Checks and plans a batch, which must not be empty.
     ///
     /// # Errors
-    /// When it does not fit the model or the tables.
+    /// When the batch does not fit the model or the tables.
     fn plan(&mut self, job: &BatchJob<'_>) -> Result<PlannedBatch, StepError>;
 }
 
-/// A table's rows on a device. They are the table while they are there: what is in main memory is what
-/// was there when they were carried last, in either direction.
+/// The rows of a table on a device. While they are there, they are the valid ones: main memory holds the rows as they
+/// were at the last transfer in either direction.
 pub trait Resident: fmt::Debug + Send + Sync + std::any::Any {
-    /// Brings `table`, whose rows these are, up to date with the device.
+    /// Copies the rows from the device to `table`, to which they belong.
     ///
     /// # Errors
     /// When the device fails.
     fn download(&self, table: &Table) -> Result<(), StepError>;
 }
 
-/// Why no GPU can be used.
+/// Reason why a GPU cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// What computes on GPUs cannot be opened.
+    /// The library that computes on GPUs cannot be opened.
     #[error("{0}")]
     Library(String),
-    /// There is none to be found.
+    /// No GPU was found.
     #[error(
         "libtorch finds no GPU: there is none, its driver is missing or too old for CUDA 13, or CUDA_VISIBLE_DEVICES \
          hides it (nvidia-smi shows what the driver sees)"
     )]
     NoGpu,
-    /// There are fewer GPUs.
+    /// The index is beyond the last GPU.
     #[error("there is no GPU {index}: libtorch finds {count}, counted from 0")]
     Index {
-        /// Which was asked for.
+        /// Index of the requested GPU.
         index: u32,
-        /// How many there are.
+        /// Number of GPUs.
         count: u32,
     },
-    /// Nothing here computes on GPUs.
+    /// The program is linked without libtorch.
     #[error("libtorch: {0}")]
     NotLinked(#[from] crate::libtorch::NotLinked),
 }

@@ -1,10 +1,10 @@
-//! Why kernels fail.
+//! Errors of the kernels.
 
 use pbg_core::strategy::StrategyError;
 
 use crate::spec::SpecError;
 
-/// Why a graph cannot be executed.
+/// Reason why a batch graph cannot be compiled for an executor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// The executor has no kernel for a node.
@@ -12,18 +12,18 @@ pub enum CompileError {
     Lacks {
         /// The node's name.
         node: String,
-        /// Why, and what to do.
+        /// Reason, and what the user can do.
         reason: &'static str,
     },
-    /// A node stands where no stage takes it: the graph is not one of a training step.
-    #[error("the batch graph has no stage for {node}, or not there")]
+    /// A node or a stage is missing or out of order: the graph is not that of a training step.
+    #[error("the batch graph is not that of a training step: {node} is missing or out of place")]
     Misplaced {
-        /// The node's name, or that of the missing cluster.
+        /// Name of the node, or of the missing stage.
         node: String,
     },
 }
 
-/// Why a batch was not trained.
+/// Reason why a batch was not trained.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StepError {
     /// The loss or a gradient is infinite or not a number.
@@ -32,33 +32,33 @@ pub enum StepError {
     /// The batch does not fit the model or the tables.
     #[error("batch: {0}")]
     Batch(String),
-    /// The loss plugin failed.
+    /// The loss plugin returned an error.
     #[error(transparent)]
     Strategy(#[from] StrategyError),
     /// A relation cannot be trained.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The step cannot be executed here.
+    /// The step cannot be compiled for this executor.
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// libtorch failed.
     #[error("libtorch: {0}")]
     Tensor(String),
-    /// A GPU has too little memory.
+    /// A GPU has too little memory for the batch.
     #[error("{0}")]
     Memory(String),
-    /// Another worker of the same batch failed.
+    /// Another worker of the same batch failed, so this one stopped.
     #[error("another worker of the batch failed")]
     Abandoned,
 }
 
-/// Why a worker could not be made.
+/// Reason why a worker could not be created.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorkerError {
     /// The model cannot be trained.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// Its step cannot be executed here.
+    /// The model's step cannot be compiled for this executor.
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// libtorch failed.

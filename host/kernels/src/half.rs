@@ -1,14 +1,14 @@
-//! Factors of matrix products with half the bits: bfloat16, the upper half of a float.
+//! Factors of matrix products in bfloat16, the upper half of an `f32`.
 
 use std::ops::Range;
 
-/// Where memory begins that processors read whole lines of.
+/// Size of a cache line in bytes, to which buffers are aligned.
 const LINE: usize = 64;
 
-/// A preallocated buffer of bfloat16 that floats are rounded into and widened from.
+/// A preallocated buffer of bfloat16 numbers, to which floats are rounded and from which they are widened.
 pub(crate) struct HalfBuffer {
     memory: Vec<u16>,
-    /// The first number: it begins a line.
+    /// Index of the first number, which is aligned to a cache line.
     start: usize,
     len: usize,
 }
@@ -20,7 +20,7 @@ impl std::fmt::Debug for HalfBuffer {
 }
 
 impl HalfBuffer {
-    /// A zeroed buffer of `len` numbers.
+    /// Creates a buffer of `len` zeros.
     pub(crate) fn zeros(len: usize) -> Self {
         let memory = match len {
             0 => Vec::new(),
@@ -30,48 +30,49 @@ impl HalfBuffer {
         Self { memory, start, len }
     }
 
-    /// Makes room for `len` numbers; only ever allocates when a batch is larger than all before.
+    /// Makes room for `len` numbers, which become zero if the buffer grows; allocates only for batches larger than all
+    /// previous ones.
     pub(crate) fn reserve(&mut self, len: usize) {
         if self.len < len {
             *self = Self::zeros(len);
         }
     }
 
-    /// Numbers it has room for.
+    /// Returns the number of numbers that fit.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Rounds `values` to the nearest numbers from the buffer's start on, ties to even.
+    /// Rounds `values` to the nearest bfloat16 numbers, ties to even, and stores them from the buffer's start on.
     ///
     /// # Panics
-    /// If there is no room for them.
+    /// If the buffer is too short.
     pub(crate) fn load(&mut self, values: &[f32]) {
         round(&mut self.bits_mut()[..values.len()], values);
     }
 
-    /// Widens the first numbers into `out`.
+    /// Widens the first `out.len()` numbers into `out`.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If the buffer is too short.
     pub(crate) fn store(&self, out: &mut [f32]) {
         widen(out, &self.bits()[..out.len()]);
     }
 
-    /// Adds the first numbers to `out`.
+    /// Widens the first `out.len()` numbers and adds them to `out`.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If the buffer is too short.
     pub(crate) fn add_to(&self, out: &mut [f32]) {
         widen_and_add(out, &self.bits()[..out.len()]);
     }
 
-    /// The numbers.
+    /// Returns the numbers' bits.
     pub(crate) fn bits(&self) -> &[u16] {
         &self.memory[self.range()]
     }
 
-    /// The numbers, to be written.
+    /// Returns the numbers' bits, for writing.
     pub(crate) fn bits_mut(&mut self) -> &mut [u16] {
         let range = self.range();
         &mut self.memory[range]
@@ -87,7 +88,7 @@ fn round(out: &mut [u16], values: &[f32]) {
     for (out, value) in out.iter_mut().zip(values) {
         let bits = value.to_bits();
         let nearest = (bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16) as u16;
-        // What is not a number must stay so: rounding up could make it one.
+        // NaN must stay NaN: rounding its bits up could yield a number.
         *out = if value.is_nan() { 0x7fc0 } else { nearest };
     }
 }

@@ -1,8 +1,8 @@
-//! The arithmetic of training: from offsets in a batch to updated rows.
+//! The arithmetic of training: from the offsets of a batch's entities to updated rows of the tables.
 //!
-//! In reading order: what is computed ([`spec`]), on what ([`table`], [`params`], [`rows`]), the training
-//! step and its evaluation ([`step`]), its negatives ([`negatives`]) and losses ([`losses`]), what libtorch
-//! does of it ([`libtorch`]), GPUs among it ([`device`]), and ranking against all entities ([`rank`]).
+//! In reading order: the specification of a model ([`spec`]), the data it is trained on ([`table`], [`params`],
+//! [`rows`]), the training step and its evaluation ([`step`]), its negatives ([`negatives`]) and losses ([`losses`]),
+//! the parts that libtorch computes ([`libtorch`]), GPUs ([`device`]), and ranking against all entities ([`rank`]).
 
 mod accumulate;
 mod batch;

@@ -1,8 +1,8 @@
-//! What libtorch computes for the kernels: products of bfloat16 on the cores, and the whole step on a GPU.
+//! The interface to libtorch, which computes products of bfloat16 on the cores and the whole step on a GPU.
 //!
-//! libtorch takes half a second of every start and as much memory as a small run. So nothing here is
-//! linked with it. The program that is hands it over with [`install`] as it starts; what needs it asks for
-//! it with [`installed`].
+//! Loading libtorch takes half a second of every start and as much memory as a small run, so nothing here is linked
+//! with it. A program that is linked with it registers it with [`install`] when it starts; code that needs it calls
+//! [`installed`].
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -13,16 +13,16 @@ use crate::device::{OpenError, Place};
 use crate::error::{StepError, WorkerError};
 use crate::spec::ModelSpec;
 
-/// libtorch, as the kernels and those who measure them see it.
+/// The operations of libtorch that the kernels and benchmarks use.
 pub trait Libtorch: fmt::Debug + Send + Sync {
-    /// `out = a b` of bfloat16 matrices, matrix by matrix, or `out += a b` with `accumulate`. What lies
-    /// between two matrices of `out` stays as it is.
+    /// Computes `out = a b` of bfloat16 matrices, matrix by matrix, or `out += a b` with `accumulate`. Numbers between
+    /// two matrices of `out` keep their values.
     ///
     /// # Errors
     /// When libtorch fails.
     ///
     /// # Panics
-    /// If matrices reach beyond their numbers.
+    /// If a matrix extends beyond the end of its slice.
     fn multiply(
         &self,
         out: &mut [u16],
@@ -35,13 +35,13 @@ pub trait Libtorch: fmt::Debug + Send + Sync {
     /// Opens GPU `index`, counted from 0.
     ///
     /// # Errors
-    /// When there is no such GPU, or what computes on it is missing.
+    /// When the GPU does not exist, or a library that computes on it is missing.
     fn open(&self, index: u32) -> Result<Box<dyn Place>, OpenError>;
 
-    /// Why `spec` cannot be trained on a GPU, if so.
+    /// Returns the reason why `spec` cannot be trained on a GPU, if there is one.
     fn refusal(&self, spec: &ModelSpec, precision: Precision) -> Option<String>;
 
-    /// Random factors of a product, for those who compare other products with libtorch's.
+    /// Creates a product of random factors, for benchmarks that compare other products with libtorch's.
     ///
     /// # Errors
     /// When libtorch fails.
@@ -52,21 +52,22 @@ pub trait Libtorch: fmt::Debug + Send + Sync {
     ) -> Result<Box<dyn Product>, WorkerError>;
 }
 
-/// Where equal matrices lie in a slice of numbers, from its first number on: `count` of `rows` x `columns`, row-major.
+/// Layout of equally large matrices in a slice of numbers: `count` matrices of `rows` x `columns`, row-major, of which
+/// the first starts at the first number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfLayout {
-    /// How many matrices.
+    /// Number of matrices.
     pub count: usize,
-    /// From the start of one matrix to the start of the next, in numbers.
+    /// Numbers from the start of one matrix to the start of the next.
     pub stride: usize,
-    /// Rows of each.
+    /// Rows per matrix.
     pub rows: usize,
-    /// Columns of each; rows follow each other without a gap.
+    /// Columns per matrix; rows follow each other without gaps.
     pub columns: usize,
 }
 
 impl HalfLayout {
-    /// Numbers from the start of the first matrix to the end of the last.
+    /// Returns the numbers from the start of the first matrix to the end of the last.
     #[must_use]
     pub fn reach(&self) -> usize {
         let before = self.count.saturating_sub(1) * self.stride;
@@ -74,21 +75,21 @@ impl HalfLayout {
     }
 }
 
-/// Matrices of bfloat16: a factor.
+/// A factor of a product: matrices of bfloat16.
 #[derive(Clone, Copy, Debug)]
 pub struct HalfMatrices<'a> {
-    /// The numbers, as the upper halves of floats.
+    /// The numbers, each as the upper half of an `f32`.
     pub bits: &'a [u16],
-    /// Where the matrices are among them.
+    /// Layout of the matrices in `bits`.
     pub layout: HalfLayout,
-    /// Whether each is multiplied transposed.
+    /// Whether each matrix is transposed before it is multiplied.
     pub transposed: bool,
 }
 
 /// Shape of a batched matrix product `[batch, rows, inner] x [batch, inner, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProductShape {
-    /// Matrices.
+    /// Number of matrices.
     pub batch: i64,
     /// Rows of the left factor.
     pub rows: i64,
@@ -98,7 +99,7 @@ pub struct ProductShape {
     pub columns: i64,
 }
 
-/// A product of libtorch's that can be computed again and again, on the thread that asks.
+/// A product that libtorch can compute repeatedly, on the calling thread.
 pub trait Product {
     /// Multiplies the factors once.
     ///
@@ -107,22 +108,22 @@ pub trait Product {
     fn multiply(&self) -> Result<(), WorkerError>;
 }
 
-/// The program was linked without libtorch.
+/// Error of a program that was linked without libtorch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this program is linked without it")]
 pub struct NotLinked;
 
 static INSTALLED: OnceLock<&'static dyn Libtorch> = OnceLock::new();
 
-/// Hands libtorch over to the kernels of this process; only the first time counts.
+/// Registers libtorch for the kernels of this process; only the first call has an effect.
 pub fn install(libtorch: &'static dyn Libtorch) {
     INSTALLED.get_or_init(|| libtorch);
 }
 
-/// What was handed over.
+/// Returns the registered libtorch.
 ///
 /// # Errors
-/// When nothing was.
+/// When the program has registered none.
 pub fn installed() -> Result<&'static dyn Libtorch, NotLinked> {
     INSTALLED.get().copied().ok_or(NotLinked)
 }

@@ -1,8 +1,8 @@
-//! Losses that are graphs, executed on rows of scores.
+//! Execution of losses that are graphs, on rows of scores.
 //!
-//! A graph with its gradient becomes a [`program`] once: steps over tiles of a few rows that stay in
-//! the first-level cache, each step a vectorised loop ([`tile`]) on the arithmetic of [`maths`].
-//! [`Traced`] runs it. [`direct`] has three losses written by hand, to compare with.
+//! A graph and its gradient are lowered once to a [`program`]: steps over tiles of a few rows that stay in the
+//! first-level cache. Each step is a vectorised loop ([`tile`]) over the functions of [`maths`]. [`Traced`] executes
+//! the program. [`direct`] contains three handwritten losses for comparison.
 
 pub mod direct;
 pub(crate) mod maths;

@@ -1,4 +1,4 @@
-//! Batched matrix products between preallocated buffers: of floats on this thread, of bfloat16 by libtorch.
+//! Batched matrix products between preallocated buffers: of floats on the calling thread, of bfloat16 by libtorch.
 
 use pbg_gemm::buffer::FloatBuffer;
 use pbg_gemm::{Matrix, multiply};
@@ -7,9 +7,9 @@ use crate::error::StepError;
 use crate::half::HalfBuffer;
 use crate::libtorch::{self, HalfLayout, HalfMatrices};
 
-/// Memory in which matrices lie.
+/// Buffer that contains matrices.
 pub(crate) trait Matrices: Sized {
-    /// As [`product`], of matrices that are not empty.
+    /// Computes the same as [`product`], for matrices that are not empty.
     fn multiply(
         &mut self,
         block: Block,
@@ -62,23 +62,23 @@ impl Matrices for HalfBuffer {
     }
 }
 
-/// Equal matrices at equal distances within a buffer: `count` of `rows` x `columns`, row-major.
+/// Equally large matrices at equal distances in a buffer: `count` matrices of `rows` x `columns`, row-major.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
-    /// Where the first matrix starts, in floats.
+    /// Start of the first matrix, in numbers.
     pub(crate) offset: usize,
-    /// How many matrices.
+    /// Number of matrices.
     pub(crate) count: usize,
-    /// From the start of one matrix to the start of the next.
+    /// Numbers from the start of one matrix to the start of the next.
     pub(crate) stride: usize,
-    /// Rows of each.
+    /// Rows per matrix.
     pub(crate) rows: usize,
-    /// Columns of each; rows follow each other without a gap.
+    /// Columns per matrix; rows follow each other without gaps.
     pub(crate) columns: usize,
 }
 
 impl Block {
-    /// One matrix.
+    /// Returns the block of a single matrix.
     pub(crate) fn one(offset: usize, rows: usize, columns: usize) -> Self {
         Self {
             offset,
@@ -89,7 +89,8 @@ impl Block {
         }
     }
 
-    /// Numbers from the first matrix to the end of the last, which follow each other without a gap.
+    /// Returns the numbers from the start of the first matrix to the end of the last, if they follow each other without
+    /// gaps.
     pub(crate) fn floats(&self) -> usize {
         self.count * self.rows * self.columns
     }
@@ -104,7 +105,7 @@ impl Block {
     }
 }
 
-/// A factor: matrices of a buffer, each transposed or not.
+/// A factor of a product: matrices of a buffer, all of them transposed or none.
 #[derive(Debug)]
 pub(crate) struct Factor<'a, M> {
     buffer: &'a M,
@@ -113,7 +114,7 @@ pub(crate) struct Factor<'a, M> {
 }
 
 impl<'a, M: Matrices> Factor<'a, M> {
-    /// The matrices as they are.
+    /// Returns a factor of the matrices as they are stored.
     pub(crate) fn plain(buffer: &'a M, block: Block) -> Self {
         Self {
             buffer,
@@ -122,7 +123,7 @@ impl<'a, M: Matrices> Factor<'a, M> {
         }
     }
 
-    /// The matrices transposed.
+    /// Returns a factor of the transposed matrices.
     pub(crate) fn transposed(buffer: &'a M, block: Block) -> Self {
         Self {
             buffer,
@@ -133,7 +134,7 @@ impl<'a, M: Matrices> Factor<'a, M> {
 }
 
 impl Factor<'_, FloatBuffer> {
-    /// Matrix `i` of the block.
+    /// Returns matrix `i` of the block.
     fn matrix(&self, i: usize) -> Matrix<'_> {
         let columns = self.block.columns;
         let (row_stride, column_stride) = match self.transposed {
@@ -158,9 +159,9 @@ impl Factor<'_, HalfBuffer> {
     }
 }
 
-/// `out = a b`, or `out += a b` with `accumulate`, matrix by matrix.
+/// Computes `out = a b`, or `out += a b` with `accumulate`, matrix by matrix.
 ///
-/// The output's buffer is borrowed exclusively, so it cannot be a factor's.
+/// `out` is borrowed exclusively, so it cannot be the buffer of a factor.
 pub(crate) fn product<M: Matrices>(
     out: &mut M,
     block: Block,

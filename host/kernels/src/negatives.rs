@@ -1,25 +1,26 @@
-//! Uniform negatives: entities drawn per chunk and side, shared by the chunk's positives.
+//! Uniform negatives: entities that are drawn per chunk and side and shared by the chunk's positives.
 
 use pbg_core::graph::Side;
 use rand::{Rng, RngExt};
 
 use crate::spec::{ModelSpec, RelationSpec};
 
-/// Entities drawn for one batch.
+/// The uniform negatives of one batch.
 ///
-/// Draws come to the training step from outside, so that a test can inject those of another
-/// implementation and the kernels contain nothing random.
+/// They are passed to the training step, so that a test can inject the draws of another implementation and the kernels
+/// contain no randomness.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NegativeDraws {
-    /// Offsets that replace the left side, `[chunks, num_uniform_negs]`; empty where none are wanted. Where
-    /// both sides have one entity type, offsets beyond the left partition count on into the right one.
+    /// Offsets of the entities that replace the left side, `[chunks, num_uniform_negs]`; empty if there are none.
+    /// If both sides have one entity type, offsets beyond the left partition continue into the right one.
     pub lhs: Vec<u32>,
-    /// Offsets that replace the right side; beyond the right partition they count on into the left one.
+    /// Offsets of the entities that replace the right side; those beyond the right partition continue into the left
+    /// one.
     pub rhs: Vec<u32>,
 }
 
 impl NegativeDraws {
-    /// Offsets that replace `side`.
+    /// Returns the offsets of the entities that replace `side`.
     #[must_use]
     pub fn side(&self, side: Side) -> &[u32] {
         match side {
@@ -28,9 +29,8 @@ impl NegativeDraws {
         }
     }
 
-    /// Draws anew for a batch of `edges` edges of `relation` among `lhs_entities` entities that may replace
-    /// the left side and `rhs_entities` that may replace the right one: uniformly, with replacement, left
-    /// side first.
+    /// Draws the negatives of a batch of `edges` edges of `relation`: uniformly, with replacement, the left side first.
+    /// `lhs_entities` entities may replace the left side and `rhs_entities` the right side.
     pub fn draw(
         &mut self,
         spec: &ModelSpec,

@@ -1,8 +1,8 @@
-//! How relations transform embeddings, forward and backward.
+//! Relation operators: their action on embeddings, forward and backward.
 //!
-//! An operator's parameters travel as one packed row, tensor after tensor in the order of
+//! The parameters of an operator are passed as one packed row, tensor after tensor in the order of
 //! [`Params`](crate::params::Params): `[diagonal]`, `[translation]`, `[matrix]`,
-//! `[matrix, translation]` or `[real, imag]`; of a formula ([`traced`]), in its own order.
+//! `[matrix, translation]` or `[real, imag]`; those of a formula ([`traced`]) in the order of its declaration.
 
 pub(crate) use pbg_core::batch_graph::parameter_width as packed_width;
 use pbg_core::model::Operator;
@@ -12,7 +12,7 @@ use crate::vector;
 
 pub(crate) mod traced;
 
-/// Reads row `row` of an operator's tensors into `packed`.
+/// Reads row `row` of all tensors of an operator into `packed`.
 pub(crate) fn read_packed(tensors: &[ParamTensor], row: usize, packed: &mut [f32]) {
     let mut first = 0;
     for tensor in tensors {
@@ -24,7 +24,7 @@ pub(crate) fn read_packed(tensors: &[ParamTensor], row: usize, packed: &mut [f32
     }
 }
 
-/// `y = f(x)` for one row of an operator that is no formula.
+/// Computes `y = f(x)` for one row; operators that are formulas are executed by [`traced`] instead.
 pub(crate) fn forward(operator: Operator, packed: &[f32], x: &[f32], y: &mut [f32]) {
     let dimension = x.len();
     match operator {
@@ -47,7 +47,8 @@ pub(crate) fn forward(operator: Operator, packed: &[f32], x: &[f32], y: &mut [f3
     }
 }
 
-/// For one row of an operator that is no formula: replaces the gradient of `y` by that of `x`, and adds the gradient of the parameters.
+/// Replaces the gradient of `y` by that of `x`, for one row, and adds the gradient of the parameters to
+/// `packed_gradient`. Operators that are formulas are executed by [`traced`] instead.
 pub(crate) fn backward(
     operator: Operator,
     packed: &[f32],

@@ -1,7 +1,7 @@
-//! Adagrad, by rows for embeddings and by elements for parameters.
+//! Adagrad, by row for embeddings and by element for parameters.
 //!
-//! A worker adds its own squared gradient to the accumulator it just read and divides by that sum, so
-//! that it never divides by less than its own contribution, whatever other workers write meanwhile.
+//! A worker adds its own squared gradient to the accumulator that it has just read, and divides by the root of that
+//! sum. So it never divides by less than its own contribution, whatever other workers write meanwhile.
 
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ use crate::rows::SharedRows;
 use crate::table::Table;
 use crate::vector;
 
-/// Keeps the first steps finite.
+/// Term added to each divisor, which keeps the first steps finite.
 pub const EPSILON: f32 = 1e-10;
 
-/// Applies gradients to the rows of a table, and forgets them.
+/// Applies gradients to the rows of a table and clears them.
 ///
-/// A gradient that is not finite never reaches a row; returns whether all were finite.
+/// A gradient that is not finite is never applied. Returns whether all were finite.
 #[must_use]
 pub(crate) fn apply_rows(
     gradients: &mut GradientRows,
@@ -35,7 +35,8 @@ pub(crate) fn apply_rows(
     finite
 }
 
-/// The same for the rows of a range, with the sum of several workers' gradients, none of which is forgotten.
+/// Applies the sum of several workers' gradients to the rows of a range, without clearing any. Returns whether all were
+/// finite.
 #[must_use]
 pub(crate) fn apply_sums(
     gradients: &[&GradientRows],
@@ -61,17 +62,17 @@ pub(crate) fn apply_sums(
     finite
 }
 
-/// One step of a row, by what its table remembers.
+/// Applies a gradient to one row with the optimizer whose accumulators the table holds.
 #[inline]
 fn apply_row(table: &Table, row: usize, gradient: &[f32], lr: f32, work: &mut Vec<f32>) -> bool {
     match table.adagrad.width() {
-        // Of a single number, the mean is the square itself.
+        // The mean of the squares of a single number is its square, so element-wise Adagrad is the same.
         1 => row_adagrad(table, row, gradient, lr),
         _ => elements((&table.embeddings, &table.adagrad), row, gradient, lr, work),
     }
 }
 
-/// Row-Adagrad: one accumulator per row, of mean squared gradients.
+/// Row-Adagrad: one accumulator per row, the sum of mean squared gradients.
 #[inline]
 fn row_adagrad(table: &Table, row: usize, gradient: &[f32], lr: f32) -> bool {
     let mean = vector::dot(gradient, gradient) / gradient.len() as f32;
@@ -88,8 +89,8 @@ fn row_adagrad(table: &Table, row: usize, gradient: &[f32], lr: f32) -> bool {
     true
 }
 
-/// Adagrad on row `row` of the tensors of one operator; `gradient` is packed tensor after tensor.
-/// Returns whether it was finite.
+/// Applies Adagrad to row `row` of all tensors of one operator; `gradient` is packed, tensor after tensor. Returns
+/// whether it was finite.
 #[must_use]
 pub(crate) fn apply_packed(
     tensors: &[ParamTensor],
@@ -108,8 +109,8 @@ pub(crate) fn apply_packed(
     finite
 }
 
-/// Adagrad on row `row` of a tensor: an accumulator per element. Returns whether the gradient was
-/// finite; what is not is left out.
+/// Applies Adagrad with one accumulator per element to row `row` of a tensor. Returns whether the gradient was finite;
+/// elements that are not finite are skipped.
 #[must_use]
 pub(crate) fn apply_elements(
     tensor: &ParamTensor,
@@ -122,7 +123,7 @@ pub(crate) fn apply_elements(
     elements(arrays, row, gradient, lr, scratch)
 }
 
-/// Adagrad on row `row` of values, by the accumulators beside them.
+/// Applies Adagrad to row `row` of an array of values and the array of their accumulators.
 fn elements(
     (of_values, of_accumulators): (&SharedRows, &SharedRows),
     row: usize,
@@ -146,7 +147,7 @@ fn adagrad(values: &mut [f32], accumulators: &mut [f32], gradient: &[f32], lr: f
     let mut finite = true;
     for ((value, accumulator), &g) in values.iter_mut().zip(accumulators).zip(gradient) {
         let sum = *accumulator + g * g;
-        // Without a branch, so that it vectorises.
+        // Without a branch, so that the loop vectorises.
         let takes = sum.is_finite();
         finite &= takes;
         let step = lr * g / (sum.sqrt() + EPSILON);

@@ -1,10 +1,9 @@
-//! Parameters that all workers share: operators of relations and global embeddings, each with its
-//! Adagrad accumulators.
+//! Parameters that all workers share: operators of relations and global embeddings, with their Adagrad accumulators.
 //!
-//! Names and shapes are those of PBG's checkpoints, so that parameters can be carried over:
-//! `relations/<index>/operator/<lhs|rhs>/<tensor>` and `entities/<type>/global_embedding`. With
-//! static relations only the right side has an operator; with dynamic relations either side has
-//! one, tensors have a leading dimension for the relation, and some names are in the plural.
+//! Names and shapes are those of PBG's checkpoints, so that parameters can be converted:
+//! `relations/<index>/operator/<lhs|rhs>/<tensor>` and `entities/<type>/global_embedding`. With static relations only
+//! the right side has an operator. With dynamic relations each side has one, tensors have a leading dimension for the
+//! relation type, and some names are in the plural.
 
 use std::f32::consts::PI;
 use std::ops::Range;
@@ -20,18 +19,18 @@ use rand_distr::{Distribution, StandardNormal};
 use crate::rows::SharedRows;
 use crate::spec::{ModelSpec, RelationSpec};
 
-/// A named tensor and its accumulated squared gradients.
+/// A named tensor of parameters and its accumulated squared gradients.
 #[derive(Debug)]
 pub struct ParamTensor {
     /// Name in checkpoints.
     pub name: String,
     /// Shape in checkpoints.
     pub shape: Vec<usize>,
-    /// Floats of the embeddings that it is for.
+    /// Dimension of the embeddings that the parameters act on.
     pub dimension: usize,
-    /// Values; a row per relation, or a single row.
+    /// Values, with one row per relation type or a single row.
     pub values: SharedRows,
-    /// Adagrad's accumulators, laid out as the values.
+    /// Adagrad's accumulators, in the layout of the values.
     pub adagrad: SharedRows,
 }
 
@@ -47,35 +46,35 @@ impl ParamTensor {
         }
     }
 
-    /// Values in all.
+    /// Returns the number of values.
     fn numbers(&self) -> usize {
         self.values.rows() * self.values.width()
     }
 
-    /// A copy of the values, in the order of the shape.
+    /// Returns a copy of the values, in the order of the shape.
     #[must_use]
     pub fn to_vec(&self) -> Vec<f32> {
         copy(&self.values)
     }
 
-    /// A copy of the accumulators.
+    /// Returns a copy of the accumulators.
     #[must_use]
     pub fn adagrad_to_vec(&self) -> Vec<f32> {
         copy(&self.adagrad)
     }
 }
 
-/// Size of a tensor that is not allocated yet.
+/// Size of a tensor, known before it is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorSize {
-    /// Rows: one per relation, or a single one.
+    /// Rows: one per relation type, or a single one.
     pub rows: u64,
     /// Floats per row.
     pub width: u64,
 }
 
 impl TensorSize {
-    /// Bytes of the values and their accumulators; the largest number where it is more than can be counted.
+    /// Returns the bytes of the values and their accumulators, saturating at the largest number.
     #[must_use]
     pub fn bytes(self) -> u64 {
         let floats = self.rows.saturating_mul(self.width);
@@ -89,7 +88,7 @@ fn copy(rows: &SharedRows) -> Vec<f32> {
     values
 }
 
-/// A value that does not fit the model.
+/// Reason why values cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
     /// The model has no such parameter.
@@ -98,14 +97,14 @@ pub enum ParamError {
         /// Its name.
         name: String,
     },
-    /// The wrong number of values.
+    /// The number of values differs from that of the model.
     #[error("parameter {name} has {expected} values, not {found}")]
     Length {
         /// Its name.
         name: String,
-        /// What the model wants.
+        /// Number of values in the model.
         expected: usize,
-        /// What was given.
+        /// Number of values that were given.
         found: usize,
     },
 }
@@ -114,9 +113,9 @@ pub enum ParamError {
 #[derive(Debug)]
 pub struct Params {
     tensors: Vec<ParamTensor>,
-    /// Per relation and side, where the operator's tensors start.
+    /// Position of the operator's tensors, per relation and side.
     operators: Vec<[Option<OperatorSlot>; 2]>,
-    /// Per entity type.
+    /// Index of the global embedding's tensor, per entity type.
     globals: Vec<Option<usize>>,
 }
 
@@ -127,8 +126,8 @@ struct OperatorSlot {
 }
 
 impl Params {
-    /// The parameters before any training: operators are the identity or random, global embeddings zero. What is random
-    /// is drawn from `seed`, each row from its place alone, so that more relations change none.
+    /// Creates the initial parameters: operators are the identity or random, global embeddings are zero. Random values
+    /// are drawn from `seed`, each row by its position alone, so that adding relations does not change the other rows.
     #[must_use]
     pub fn new(spec: &ModelSpec, seed: u64) -> Self {
         let mut params = Self {
@@ -157,7 +156,7 @@ impl Params {
         params
     }
 
-    /// Returns the sizes of a model's tensors in the order of [`Params::tensors`], without allocating any.
+    /// Returns the sizes of a model's tensors in the order of [`Params::tensors`], without allocating them.
     pub fn sizes(spec: &ModelSpec) -> impl Iterator<Item = TensorSize> + '_ {
         let rows = spec.dynamic_relations.unwrap_or(1) as u64;
         let of_operators = spec.relations.iter().flat_map(move |relation| {
@@ -214,13 +213,13 @@ impl Params {
         (count > 0).then_some(OperatorSlot { first, count })
     }
 
-    /// All tensors, in a fixed order.
+    /// Returns all tensors, in a fixed order.
     #[must_use]
     pub fn tensors(&self) -> &[ParamTensor] {
         &self.tensors
     }
 
-    /// The tensor called `name`.
+    /// Returns the tensor called `name`.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<&ParamTensor> {
         self.tensors.iter().find(|t| t.name == name)
@@ -229,7 +228,7 @@ impl Params {
     /// Replaces the values of a tensor and, if given, its accumulators.
     ///
     /// # Errors
-    /// When the model has no such tensor or the number of values is another.
+    /// When the tensor does not exist, or the number of values differs from its own.
     pub fn set(
         &mut self,
         name: &str,
@@ -248,11 +247,10 @@ impl Params {
         })
     }
 
-    /// Replaces the first values of a tensor and, if given, of its accumulators; those behind stay as they are.
+    /// Replaces the first values of a tensor and, if given, of its accumulators; the remaining ones keep their values.
     ///
     /// # Errors
-    /// When the model has no such tensor, or it has fewer values, or there is another number of accumulators than of
-    /// values.
+    /// When the tensor does not exist or has fewer values, or the numbers of values and accumulators differ.
     pub fn set_first(
         &mut self,
         name: &str,
@@ -283,12 +281,12 @@ impl Params {
         Ok(())
     }
 
-    /// Tensors of the operator on `side` of relation `relation`, none if it has no parameters.
+    /// Returns the tensors of the operator on `side` of relation `relation`; empty if it has no parameters.
     pub(crate) fn operator(&self, relation: usize, side: Side) -> &[ParamTensor] {
         &self.tensors[self.operator_indices(relation, side)]
     }
 
-    /// Which of all tensors these are.
+    /// Returns the indices, among all tensors, of the tensors of the operator on `side` of relation `relation`.
     #[must_use]
     pub fn operator_indices(&self, relation: usize, side: Side) -> Range<usize> {
         match self.operators[relation][side as usize] {
@@ -297,12 +295,12 @@ impl Params {
         }
     }
 
-    /// The global embedding of an entity type.
+    /// Returns the global embedding of an entity type.
     pub(crate) fn global(&self, entity: usize) -> Option<&ParamTensor> {
         self.global_index(entity).map(|index| &self.tensors[index])
     }
 
-    /// Which of all tensors this is.
+    /// Returns the index, among all tensors, of the global embedding of an entity type.
     #[must_use]
     pub fn global_index(&self, entity: usize) -> Option<usize> {
         self.globals[entity]
@@ -317,24 +315,25 @@ struct Part {
     initial: PartInitial,
 }
 
-/// What a row of a tensor is before any training.
+/// Initial values of a row of a tensor.
 enum PartInitial {
-    /// This number everywhere.
+    /// The same number everywhere.
     Filled(f32),
-    /// The identity matrix of this dimension.
+    /// The identity matrix of a dimension.
     Identity(usize),
-    /// Numbers of a formula's parameter.
+    /// The distribution that a formula declares for the parameter.
     Drawn(Initial),
 }
 
 impl Part {
-    /// Floats of a row.
+    /// Returns the floats per row.
     fn width(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Writes the row at `place`: relation of the specification, side, tensor, row. With a `scale`, numbers that no
-    /// formula is about are normally distributed with this standard deviation.
+    /// Writes the initial values of the row at `place`: relation of the specification, side, tensor, row. With a
+    /// `scale`, they are normally distributed with this standard deviation, except where a formula declares the
+    /// distribution.
     fn fill(&self, row: &mut [f32], (seed, scale): (u64, Option<f32>), place: [u64; 4]) {
         let initial = match (&self.initial, scale) {
             (PartInitial::Drawn(initial), _) => *initial,
@@ -359,12 +358,12 @@ impl Part {
     }
 }
 
-/// Whether relations have an operator on `side`: with static relations on the right one only.
+/// Returns whether relations have an operator on `side`: with static relations only the right side has one.
 fn has_operator(spec: &ModelSpec, side: Side) -> bool {
     side == Side::Rhs || spec.is_dynamic()
 }
 
-/// The tensors of an operator, in the order in which the kernels pack them.
+/// Returns the tensors of an operator, in the order in which the kernels pack them.
 fn parts(operator: Operator, dimension: usize) -> Vec<Part> {
     let vector = |name, dynamic_name, value, len| Part {
         name,
@@ -398,7 +397,7 @@ fn parts(operator: Operator, dimension: usize) -> Vec<Part> {
     }
 }
 
-/// The vectors of a formula.
+/// Returns the parameter vectors of a formula as tensors of `width` floats.
 fn formula_parts(parameters: &'static [ParameterVector], width: usize) -> Vec<Part> {
     let part = |parameter: &'static ParameterVector| Part {
         name: &parameter.name,

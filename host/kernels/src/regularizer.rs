@@ -1,20 +1,21 @@
-//! N3: cubed absolute values, or moduli of complex numbers (Lacroix, Usunier, Obozinski 2018).
+//! The N3 regularizer: cubed absolute values of real numbers, or cubed moduli of complex ones (Lacroix, Usunier,
+//! Obozinski 2018).
 
 use multiversion::multiversion;
 
 use crate::vector::join_lanes;
 
-/// N3 of one row of numbers.
+/// N3 of a row of numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct N3 {
-    /// Strength.
+    /// Coefficient of the sum.
     pub coefficient: f32,
-    /// Rows are a half of real parts and a half of imaginary parts.
+    /// Whether rows are complex: a half of real parts, then a half of imaginary parts.
     pub complex: bool,
 }
 
 impl N3 {
-    /// `coefficient * sum |x|^3`, whose gradient is added to `gradient`.
+    /// Returns `coefficient * sum |x|^3` and adds its gradient to `gradient`.
     pub(crate) fn add(self, row: &[f32], gradient: &mut [f32]) -> f64 {
         let sum = if self.complex {
             let half = row.len() / 2;
@@ -30,7 +31,7 @@ impl N3 {
     }
 }
 
-/// Partial sums, so that the loops vectorise.
+/// Number of partial sums, with which the loops vectorise.
 const LANES: usize = 16;
 
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]

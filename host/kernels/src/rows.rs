@@ -2,16 +2,15 @@
 //!
 //! # Why unsynchronised access is acceptable here
 //!
-//! Workers read and update rows of [`SharedRows`] at the same time and take no lock. That loses an
-//! update now and then, or mixes floats of two updates in one row; stochastic gradient descent
-//! with sparse updates converges all the same, and nearly as fast as if it had been serialised
-//! (Niu, Recht, Ré, Wright: "HOGWILD!: A Lock-Free Approach to Parallelizing Stochastic Gradient
-//! Descent", 2011).
+//! Workers read and update rows of [`SharedRows`] concurrently and take no lock. Now and then an update is lost, or a
+//! row mixes floats of two updates. Stochastic gradient descent with sparse updates converges all the same, and nearly
+//! as fast as with serialised updates (Niu, Recht, Ré, Wright: "HOGWILD!: A Lock-Free Approach to Parallelizing
+//! Stochastic Gradient Descent", 2011).
 //!
-//! While a table is shared, every access to one of its floats is a relaxed atomic one ([`relaxed`]), so a
-//! reader sees one worker's value or another's, never a mixture of bits. Values are copied to a worker's
-//! private memory before anything is computed from them, and nothing but floats is ever read this way: no
-//! length, index or pointer depends on what a race left behind.
+//! While a table is shared, every access to one of its floats is a relaxed atomic one ([`relaxed`]), so a reader sees
+//! the value of one worker or of another, never a mixture of their bits. Values are copied to a worker's private memory
+//! before anything is computed from them, and only floats are ever read this way: no length, index or pointer depends
+//! on the outcome of a race.
 
 #![expect(
     unsafe_code,
@@ -26,7 +25,7 @@ use std::sync::atomic::AtomicU32;
 pub(crate) use flush::Mode;
 use pbg_gemm::pages;
 
-/// A matrix of `rows` x `width` floats, shared by threads that read and update rows without locks.
+/// A matrix of `rows` x `width` floats that threads read and update concurrently without locks.
 pub struct SharedRows {
     cells: Box<[AtomicU32]>,
     rows: usize,
@@ -44,7 +43,7 @@ impl std::fmt::Debug for SharedRows {
 }
 
 impl SharedRows {
-    /// Rows of `width` floats each, row after row. The values are not copied.
+    /// Creates a matrix from its values, row after row, `width` floats each. The values are not copied.
     ///
     /// # Panics
     /// If `values` is not a whole number of rows, or `width` is 0.
@@ -60,40 +59,40 @@ impl SharedRows {
         let mut values = values.into_boxed_slice();
         pages::advise(&mut values);
         let raw = Box::into_raw(values);
-        // SAFETY: both have 4 bytes, aligned to 4 (checked below), and any bits are either of them, so the box's
-        // layout does not change; `raw` was just released by `Box::into_raw`.
+        // SAFETY: both types have 4 bytes, aligned to 4 (checked below), and any bits are valid for either, so the
+        // layout of the box does not change; `raw` was just released by `Box::into_raw`.
         let cells = unsafe { Box::from_raw(raw as *mut [AtomicU32]) };
         Self { cells, rows, width }
     }
 
-    /// `rows` rows of zeros.
+    /// Creates a matrix of `rows` rows of zeros.
     #[must_use]
     pub fn zeros(rows: usize, width: usize) -> Self {
         Self::from_vec(pages::zeroed(rows * width), width)
     }
 
-    /// The values, row after row. They are not copied.
+    /// Returns the values, row after row. They are not copied.
     #[must_use]
     pub fn into_vec(self) -> Vec<f32> {
         let raw = Box::into_raw(self.cells);
-        // SAFETY: as in `from_vec`, the other way round.
+        // SAFETY: the reverse of `from_vec`, for the same reasons.
         let values = unsafe { Box::from_raw(raw as *mut [f32]) };
         values.into_vec()
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Floats per row.
+    /// Returns the number of floats per row.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// All values, when nobody else can reach them.
+    /// Returns all values, through an exclusive reference.
     pub fn get_mut(&mut self) -> &mut [f32] {
         let start = self.cells.as_mut_ptr().cast::<f32>();
         // SAFETY: `&mut self` proves that no other thread has access; the cells are `len` contiguous numbers of the
@@ -101,37 +100,37 @@ impl SharedRows {
         unsafe { std::slice::from_raw_parts_mut(start, self.cells.len()) }
     }
 
-    /// Copies row `row` into `out`. Racy: see above.
+    /// Copies row `row` into `out`. Racy: see the module documentation.
     ///
     /// # Panics
-    /// If there is no such row or `out` is not one row long.
+    /// If the row does not exist or `out` is not one row long.
     #[inline]
     pub fn read_row(&self, row: usize, out: &mut [f32]) {
         self.read_rows(row, out);
         debug_assert_eq!(out.len(), self.width);
     }
 
-    /// Copies consecutive rows, as many as fill `out`, from row `first` on. Racy.
+    /// Copies consecutive rows into `out`, from row `first` on, until it is full. Racy.
     ///
     /// # Panics
-    /// If they reach beyond the last row.
+    /// If the rows extend beyond the last one.
     #[inline]
     pub fn read_rows(&self, first: usize, out: &mut [f32]) {
         relaxed::read(self.cells(first, out.len()), out);
     }
 
-    /// Copies columns of row `row` from `column` on, as many as fill `out`. Racy.
+    /// Copies columns of row `row` into `out`, from `column` on, until it is full. Racy.
     ///
     /// # Panics
-    /// If there is no such row or they reach beyond its end.
+    /// If the row does not exist or the columns extend beyond its end.
     pub fn read_columns(&self, row: usize, column: usize, out: &mut [f32]) {
         relaxed::read(&self.cells(row, self.width)[column..][..out.len()], out);
     }
 
-    /// Overwrites columns of row `row` from `column` on, as many as `values` are. Racy.
+    /// Overwrites `values.len()` columns of row `row`, from `column` on. Racy.
     ///
     /// # Panics
-    /// If there is no such row or they reach beyond its end.
+    /// If the row does not exist or the columns extend beyond its end.
     pub fn write_columns(&self, row: usize, column: usize, values: &[f32]) {
         relaxed::write(
             &self.cells(row, self.width)[column..][..values.len()],
@@ -142,17 +141,17 @@ impl SharedRows {
     /// Overwrites row `row`. Racy.
     ///
     /// # Panics
-    /// If there is no such row or `values` is not one row long.
+    /// If the row does not exist or `values` is not one row long.
     #[inline]
     pub fn write_row(&self, row: usize, values: &[f32]) {
         assert_eq!(values.len(), self.width, "one row");
         self.write_rows(row, values);
     }
 
-    /// Overwrites consecutive rows, as many as `values` are, from row `first` on. Racy.
+    /// Overwrites consecutive rows with `values`, from row `first` on. Racy.
     ///
     /// # Panics
-    /// If they reach beyond the last row.
+    /// If the rows extend beyond the last one.
     #[inline]
     pub fn write_rows(&self, first: usize, values: &[f32]) {
         relaxed::write(self.cells(first, values.len()), values);
@@ -161,15 +160,15 @@ impl SharedRows {
     /// Adds `factor * values` to row `row`. Racy.
     ///
     /// # Panics
-    /// If there is no such row or `values` is not one row long.
+    /// If the row does not exist or `values` is not one row long.
     #[inline]
     pub fn add_to_row(&self, row: usize, factor: f32, values: &[f32]) {
         assert_eq!(values.len(), self.width, "one row");
         relaxed::add_scaled(self.cells(row, values.len()), factor, values);
     }
 
-    /// Asks the processor to bring row `row` into its cache. No effect on values; a row that does
-    /// not exist is ignored.
+    /// Asks the processor to load row `row` into its cache. This does not affect values; a row that does not exist is
+    /// ignored.
     #[inline]
     pub fn prefetch(&self, row: usize) {
         if row >= self.rows {
@@ -178,7 +177,7 @@ impl SharedRows {
         pbg_gemm::prefetch_at(self.cells(row, self.width).as_ptr().cast(), self.width);
     }
 
-    /// `len` floats from row `first` on.
+    /// Returns `len` cells, from the start of row `first` on.
     #[inline]
     fn cells(&self, first: usize, len: usize) -> &[AtomicU32] {
         let start = first * self.width;

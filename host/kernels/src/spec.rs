@@ -1,4 +1,4 @@
-//! What the kernels need to know of a model, and the rules that must hold before they start.
+//! The specification of a model as the kernels need it, and the rules that must hold before training starts.
 
 use pbg_core::batch_graph::{Graph, Negatives, StepSpec};
 use pbg_core::graph::Side;
@@ -11,31 +11,31 @@ pub use error::SpecError;
 /// An entity type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntitySpec {
-    /// Its name, for the names of its parameters.
+    /// Name, which occurs in the names of the type's parameters.
     pub name: String,
     /// Floats per embedding.
     pub dimension: usize,
-    /// Whether an entity is the mean of feature rows.
+    /// Whether an entity's embedding is the mean of its features' rows.
     pub featurized: bool,
 }
 
-/// A relation, or with dynamic relations the template of all.
+/// A relation type; with dynamic relations, the template of all relation types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RelationSpec {
-    /// Entity type of the left side, an index into [`ModelSpec::entities`].
+    /// Entity type of the left side, as an index into [`ModelSpec::entities`].
     pub lhs: usize,
-    /// Entity type of the right side.
+    /// Entity type of the right side, as an index into [`ModelSpec::entities`].
     pub rhs: usize,
-    /// Transformation of the right side (dynamic: one for either side).
+    /// Operator that transforms the right side (with dynamic relations, one operator for each side).
     pub operator: Operator,
-    /// Factor of the loss of its edges.
+    /// Factor of the loss of the relation's edges.
     pub weight: f32,
-    /// Every entity of the partition is a negative.
+    /// Whether every entity of the partition is a negative.
     pub all_negs: bool,
 }
 
 impl RelationSpec {
-    /// Entity type of `side`.
+    /// Returns the entity type of `side`.
     #[must_use]
     pub fn entity(&self, side: Side) -> usize {
         match side {
@@ -45,57 +45,57 @@ impl RelationSpec {
     }
 }
 
-/// Everything that decides what a training step computes, and with which parameters the first one begins.
+/// Everything that determines what a training step computes and which parameters training starts from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSpec {
     /// Entity types.
     pub entities: Vec<EntitySpec>,
-    /// Relations; exactly one with dynamic relations.
+    /// Relations; exactly one if they are dynamic.
     pub relations: Vec<RelationSpec>,
-    /// With dynamic relations: how many relation types share the one template.
+    /// With dynamic relations: number of relation types that share the template.
     pub dynamic_relations: Option<usize>,
-    /// How two embeddings become a score.
+    /// Function that compares two embeddings and returns their score.
     pub comparator: Comparator,
-    /// The first coordinate is a bias.
+    /// Whether the first coordinate of an embedding is a bias.
     pub bias: bool,
-    /// Adds a learned vector per entity type.
+    /// Whether a learned vector per entity type is added to its embeddings.
     pub global_emb: bool,
-    /// Looked-up rows are scaled down, in place, to this length at most.
+    /// Greatest length of a row: longer rows are scaled down, in place, when they are looked up.
     pub max_norm: Option<f32>,
-    /// Standard deviation of the initial parameters of operators; none: operators begin as the identity.
+    /// Standard deviation of the initial parameters of operators; `None`: operators start as the identity.
     pub operator_init_scale: Option<f32>,
-    /// Penalty on embeddings and parameters.
+    /// Penalty on embeddings and operator parameters.
     pub regularizer: Regularizer,
-    /// Its strength; 0 turns it off.
+    /// Coefficient of the penalty; 0 turns it off.
     pub regularization_coef: f32,
-    /// Weight of the loss of relations that are predicted (dynamic relations); 0: they are not.
+    /// Weight of the relation prediction loss (dynamic relations only); 0 turns relation prediction off.
     pub relation_prediction: f32,
     /// Learning rate of embeddings.
     pub lr: f32,
     /// Learning rate of operators and global embeddings.
     pub relation_lr: f32,
-    /// Positives per chunk, each the negative of the others. 0: none.
+    /// In-batch negatives: positives per chunk, each of which is a negative of the others; 0 for none.
     pub num_batch_negs: usize,
-    /// Uniform draws per chunk and side. 0: none.
+    /// Uniformly drawn negatives per chunk and side; 0 for none.
     pub num_uniform_negs: usize,
-    /// Positives that share a chunk's negatives, if not `num_batch_negs` (or, without batch
-    /// negatives, `num_uniform_negs`).
+    /// Positives per chunk, which share negatives; by default `num_batch_negs` (or, without in-batch negatives,
+    /// `num_uniform_negs`).
     pub chunk_size: Option<usize>,
-    /// No negatives that replace the left side.
+    /// Whether no negatives replace the left side.
     pub disable_lhs_negs: bool,
-    /// No negatives that replace the right side.
+    /// Whether no negatives replace the right side.
     pub disable_rhs_negs: bool,
 }
 
 impl ModelSpec {
-    /// Whether relations are dynamic: reciprocal operators for both sides, mixed batches.
+    /// Returns whether relations are dynamic: each side has an operator, and a batch mixes relation types.
     #[must_use]
     pub fn is_dynamic(&self) -> bool {
         self.dynamic_relations.is_some()
     }
 
-    /// Whether what replaces `side` in ranking passes through the relation's operator: with static
-    /// relations on the right side.
+    /// Returns whether the candidates that replace `side` in ranking pass through the relation's operator: only those
+    /// of the right side do, and only with static relations.
     ///
     /// # Panics
     /// If the relation does not exist.
@@ -105,7 +105,7 @@ impl ModelSpec {
         side == Side::Rhs && !self.is_dynamic() && operator != Operator::None
     }
 
-    /// The relation of edges whose column says `relation`.
+    /// Returns the specification of the relation type `relation`, a value of the edges' relation column.
     ///
     /// # Panics
     /// If the relation does not exist.
@@ -118,13 +118,13 @@ impl ModelSpec {
         }
     }
 
-    /// Number of values that the relation column may have.
+    /// Returns the number of different values of the edges' relation column.
     #[must_use]
     pub fn relation_count(&self) -> usize {
         self.dynamic_relations.unwrap_or(self.relations.len())
     }
 
-    /// Whether no negatives replace `side`.
+    /// Returns whether negatives that replace `side` are disabled.
     #[must_use]
     pub fn disabled(&self, side: Side) -> bool {
         match side {
@@ -133,9 +133,10 @@ impl ModelSpec {
         }
     }
 
-    /// Whether a batch is better shared out to all workers than trained by one of them while others train theirs:
-    /// every entity is a negative on either side, so each batch changes every row. Not with `max_norm`, which
-    /// changes rows as they are looked up.
+    /// Returns whether all workers should train each batch together instead of one batch each.
+    ///
+    /// This is so where every entity is a negative on both sides, since each batch then changes every row. `max_norm`
+    /// excludes it, because it changes rows when they are looked up.
     #[must_use]
     pub fn shares_batches(&self) -> bool {
         self.relations.iter().all(|relation| relation.all_negs)
@@ -143,7 +144,7 @@ impl ModelSpec {
             && self.max_norm.is_none()
     }
 
-    /// The same model with other numbers of negatives, as evaluation while training uses.
+    /// Returns the same model with other numbers of negatives, for evaluation during training.
     #[must_use]
     pub fn with_negatives(&self, num_batch_negs: usize, num_uniform_negs: usize) -> Self {
         Self {
@@ -155,7 +156,7 @@ impl ModelSpec {
         }
     }
 
-    /// Positives per chunk for a batch of `edges` edges of `relation`.
+    /// Returns the number of positives per chunk of a batch of `edges` edges of `relation`.
     #[must_use]
     pub fn chunk_size(&self, relation: &RelationSpec, edges: usize) -> usize {
         let wanted = if relation.all_negs {
@@ -170,7 +171,7 @@ impl ModelSpec {
         wanted.clamp(1, edges.max(1))
     }
 
-    /// Uniform draws per chunk that replace `side`.
+    /// Returns the number of uniform draws per chunk that replace `side`.
     #[must_use]
     pub fn uniform_negatives(&self, relation: &RelationSpec, side: Side) -> usize {
         let sampled = !relation.all_negs && !self.disabled(side);
@@ -182,7 +183,7 @@ impl ModelSpec {
         }
     }
 
-    /// What the step of relation `index` depends on; `half`: products have bf16 factors.
+    /// Returns the specification of the step of relation `index`; `half`: the factors of matrix products are bf16.
     pub(crate) fn step_spec(&self, index: usize, half: bool) -> StepSpec {
         let relation = &self.relations[index];
         let entities = Side::BOTH.map(|side| &self.entities[relation.entity(side)]);
@@ -214,10 +215,10 @@ impl ModelSpec {
         }
     }
 
-    /// Checks every rule the kernels rely on.
+    /// Checks all rules that the kernels rely on.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// Returns the first rule that is violated.
     pub fn validate(&self) -> Result<(), SpecError> {
         if self.relations.is_empty() || self.entities.is_empty() {
             return Err(SpecError::Empty);
@@ -242,13 +243,13 @@ impl ModelSpec {
             self.regularizer == Regularizer::N3Embeddings && self.regularization_coef > 0.0;
         if regularizes_embeddings && self.comparator == Comparator::Cos {
             return Err(SpecError::Conflict(
-                "the regularizer N3_embeddings is not there for the comparator cos, which knows no lengths",
+                "the regularizer N3_embeddings cannot be combined with the comparator cos, which ignores lengths",
             ));
         }
         if self.relation_prediction > 0.0 {
             self.validate_relation_prediction()?;
         }
-        // Thousands of relations may have the same step.
+        // Thousands of relations may share one step specification; each is checked once.
         let mut fitting: Vec<StepSpec> = Vec::new();
         for index in 0..self.relations.len() {
             self.validate_relation(index)?;
@@ -285,21 +286,21 @@ impl ModelSpec {
                 Err(SpecError::Number { key, rule })
             }
         };
-        number("lr", not_negative(self.lr), "a number that is not negative")?;
+        number("lr", not_negative(self.lr), "a non-negative number")?;
         number(
             "relation_lr",
             not_negative(self.relation_lr),
-            "a number that is not negative",
+            "a non-negative number",
         )?;
         number(
             "regularization_coef",
             not_negative(self.regularization_coef),
-            "a number that is not negative",
+            "a non-negative number",
         )?;
         number(
             "relation_prediction",
             not_negative(self.relation_prediction),
-            "a number that is not negative",
+            "a non-negative number",
         )?;
         let scale = self.operator_init_scale;
         number(
@@ -359,7 +360,7 @@ impl ModelSpec {
     }
 }
 
-/// The step of relation `index`, which `step_spec` specifies.
+/// Builds the batch graph of relation `index` from its step specification.
 ///
 /// # Errors
 /// When embeddings, operator and comparator do not fit each other.

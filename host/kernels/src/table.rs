@@ -1,4 +1,4 @@
-//! An entity type's embeddings in one partition, with what their optimizer remembers.
+//! The embeddings of an entity type in one partition, with the state of their optimizer.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use crate::error::StepError;
 use crate::rows::SharedRows;
 use crate::vector;
 
-/// One partition of an entity type, shared by all Hogwild workers.
+/// The rows of one partition of an entity type, shared by all Hogwild workers.
 #[derive(Debug)]
 pub struct Table {
-    /// Embeddings, `[n, dimension]`. For a featurized type the rows are features.
+    /// Embeddings, `[n, dimension]`. The rows of a featurized type belong to its features.
     pub embeddings: SharedRows,
-    /// Accumulated squared gradients: `[n, 1]` of row-Adagrad, `[n, dimension]` of Adagrad.
+    /// Accumulated squared gradients: `[n, 1]` with row-Adagrad, `[n, dimension]` with Adagrad.
     pub adagrad: SharedRows,
-    /// For a featurized type, the features of each entity.
+    /// Features of each entity, for a featurized type.
     pub features: Option<Features>,
-    /// The rows on a device, if that is where they are trained.
+    /// The rows on a device, if they are trained there.
     pub resident: Option<Box<dyn Resident>>,
 }
 
 impl Table {
-    /// A table of embeddings whose optimizer starts from nothing.
+    /// Creates a table of embeddings whose accumulators are zero.
     ///
     /// # Panics
     /// If `embeddings` is not a whole number of rows.
@@ -41,7 +41,7 @@ impl Table {
         }
     }
 
-    /// A table with the state of row-Adagrad, `[n]`.
+    /// Creates a table of embeddings with the state of row-Adagrad, `[n]`.
     ///
     /// # Panics
     /// If the two do not have the same number of rows.
@@ -50,7 +50,7 @@ impl Table {
         Self::with_optimizer(embeddings, (Optimizer::RowAdagrad, row_adagrad), dimension)
     }
 
-    /// A table with an optimizer's state, `[n]` or `[n, dimension]`.
+    /// Creates a table of embeddings with an optimizer and its state, `[n]` or `[n, dimension]`.
     ///
     /// # Panics
     /// If the two do not have the same number of rows.
@@ -75,10 +75,11 @@ impl Table {
         }
     }
 
-    /// Rounds embeddings of consecutive rows to what `storage = "bf16"` keeps of them. Nobody trains them meanwhile.
+    /// Rounds the embeddings of consecutive rows to the values that `storage = "bf16"` stores. No worker may train the
+    /// rows meanwhile.
     ///
     /// # Panics
-    /// If there are no such rows.
+    /// If the rows do not exist.
     pub fn round(&self, rows: Range<usize>, rounding: Rounding) {
         let mut values = vec![0.0; self.embeddings.width()];
         for row in rows {
@@ -89,7 +90,7 @@ impl Table {
         }
     }
 
-    /// Brings main memory up to date with the device, if the table is resident on one.
+    /// Copies the rows from the device to main memory, if the table is resident on one.
     ///
     /// # Errors
     /// When the device fails.
@@ -100,8 +101,8 @@ impl Table {
         }
     }
 
-    /// Embeddings of the entities `offsets`, `[n, dimension]`: rows, or for a featurized type means of
-    /// feature rows, each of them scaled down to the length `max_norm` before, as in training.
+    /// Returns the embeddings of the entities `offsets`, `[n, dimension]`: rows of the table, or for a featurized type
+    /// the means of its features' rows, each of which is first scaled down to the length `max_norm`, as in training.
     #[must_use]
     pub fn gather(&self, offsets: &[u32], max_norm: Option<f32>) -> Vec<f32> {
         let width = self.embeddings.width();
@@ -113,7 +114,7 @@ impl Table {
         };
         for (&offset, out) in offsets.iter().zip(rows.chunks_exact_mut(width)) {
             match self.features {
-                // Whoever compares rows scales them.
+                // The caller scales plain rows when it compares them.
                 None => self.embeddings.read_row(offset as usize, out),
                 Some(_) => look_up.row(self, offset, out, &mut scratch),
             }
@@ -121,7 +122,7 @@ impl Table {
         rows
     }
 
-    /// Entities that an offset may name: rows, or for a featurized type the bags of features.
+    /// Returns the number of entities: rows, or for a featurized type bags of features.
     #[must_use]
     pub fn entities(&self) -> usize {
         self.features
@@ -130,17 +131,17 @@ impl Table {
     }
 }
 
-/// How embeddings are looked up.
+/// Rules for looking up embeddings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LookUp {
-    /// Rows that are longer are scaled down to this length.
+    /// Greatest length of a row; a longer one is scaled down to it.
     pub(crate) max_norm: Option<f32>,
-    /// Whether they are in the table, too: in training, as PBG does.
+    /// Whether rows are scaled down in the table too: so in training, as in PBG.
     pub(crate) in_place: bool,
 }
 
 impl LookUp {
-    /// The embedding of one entity of `table`.
+    /// Looks up the embedding of one entity of `table`.
     #[inline]
     pub(crate) fn row(self, table: &Table, entity: u32, out: &mut [f32], scratch: &mut Vec<f32>) {
         let Some(features) = &table.features else {
@@ -161,7 +162,7 @@ impl LookUp {
         if let Some(max) = self.max_norm {
             let norm = vector::dot(out, out).sqrt();
             if norm > max {
-                // As torch does, so that rounding does not leave the row a little too long.
+                // The same formula as torch's, so that rounding does not leave the row slightly too long.
                 vector::scale(out, max / (norm + 1e-7));
                 if self.in_place {
                     table.embeddings.write_row(row, out);
@@ -171,7 +172,7 @@ impl LookUp {
     }
 }
 
-/// Which features each entity of a featurized type has (compressed sparse rows). Clones share them.
+/// The features of each entity of a featurized type (compressed sparse rows). Clones share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     offsets: Arc<[u64]>,
@@ -179,7 +180,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Entity `e` has the features `ids[offsets[e]..offsets[e + 1]]`.
+    /// Creates the features `ids[offsets[e]..offsets[e + 1]]` of each entity `e`.
     ///
     /// # Errors
     /// When the offsets do not ascend from 0 to the number of ids, or an id is not below `rows`.
@@ -197,16 +198,16 @@ impl Features {
         })
     }
 
-    /// Number of entities.
+    /// Returns the number of entities.
     #[must_use]
     pub fn entities(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Features of entity `entity`.
+    /// Returns the features of entity `entity`.
     ///
     /// # Panics
-    /// If there is no such entity.
+    /// If the entity does not exist.
     #[inline]
     #[must_use]
     pub fn of(&self, entity: u32) -> &[u32] {
@@ -215,16 +216,16 @@ impl Features {
     }
 }
 
-/// Features that do not fit together.
+/// Reason why offsets and ids do not describe the features of entities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeaturesError {
-    /// The offsets are no division of the ids.
+    /// The offsets do not divide the ids.
     #[error("feature offsets must ascend from 0 to the number of feature ids, {ids}")]
     Offsets {
         /// Number of ids.
         ids: usize,
     },
-    /// A feature that does not exist.
+    /// A feature id that does not exist.
     #[error("feature id {id} is out of range: the type has {rows} features")]
     Id {
         /// The id.

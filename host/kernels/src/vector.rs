@@ -1,16 +1,15 @@
-//! Loops over floats, compiled for AVX-512, AVX2 and the baseline, and chosen by the processor.
+//! Loops over floats, compiled for AVX-512, AVX2 and the baseline; the processor's features select one at run time.
 //!
-//! Reductions keep [`LANES`] partial results, so that they vectorise although floating-point sums may
-//! not be reordered; a result therefore depends on the values and the processor's features, and on
-//! nothing else.
+//! Reductions keep [`LANES`] partial results, so that they vectorise although floating-point sums must not be
+//! reordered. A result therefore depends only on the values and on the processor's features.
 
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
 
-/// Partial results of a reduction.
+/// Number of partial results of a reduction.
 const LANES: usize = 32;
 
-/// `a * b + c`, fused where the caller was compiled for it: unfused `mul_add` is a function call.
+/// Computes `a * b + c`, fused if the caller was compiled with FMA: elsewhere `mul_add` is a function call.
 #[inline(always)]
 pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
@@ -49,7 +48,7 @@ pub(crate) fn join_lanes<const N: usize>(mut acc: [f32; N], join: impl Fn(f32, f
     acc[0]
 }
 
-/// Folds pairs of `x` and `y`.
+/// Folds pairs of elements of `x` and `y` in [`LANES`] lanes, then adds the lanes pairwise.
 #[inline(always)]
 fn lanes2(x: &[f32], y: &[f32], step: impl Fn(f32, f32, f32) -> f32) -> f32 {
     let mut acc = [0.0; LANES];
@@ -65,7 +64,7 @@ fn lanes2(x: &[f32], y: &[f32], step: impl Fn(f32, f32, f32) -> f32) -> f32 {
     join_lanes(acc, |a, b| a + b)
 }
 
-/// Sum of products.
+/// Returns the sum of products.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
     debug_assert_eq!(x.len(), y.len());
@@ -76,20 +75,20 @@ pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
     }
 }
 
-/// Sum of squared differences.
+/// Returns the sum of squared differences.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn squared_distance(x: &[f32], y: &[f32]) -> f32 {
     debug_assert_eq!(x.len(), y.len());
     lanes2(x, y, |a, u, v| a + (u - v) * (u - v))
 }
 
-/// Sum.
+/// Returns the sum.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn sum(x: &[f32]) -> f32 {
     lanes(x, 0.0, |a, v| a + v, |a, b| a + b)
 }
 
-/// The largest value, `-inf` for none; NaN if any value is NaN.
+/// Returns the largest value, `-inf` for an empty slice; NaN if any value is NaN.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn max(x: &[f32]) -> f32 {
     let largest = lanes(
@@ -98,7 +97,7 @@ pub(crate) fn max(x: &[f32]) -> f32 {
         |a, v| if v > a { v } else { a },
         f32::max,
     );
-    // A NaN loses every comparison above; `x * 0` is NaN for it and for infinities only.
+    // NaN loses every comparison above; `x * 0` is NaN only for NaN and infinities.
     let poison = lanes(x, 0.0, |a, v| a + v * 0.0, |a, b| a + b);
     if poison.is_nan() {
         x.iter()
@@ -143,7 +142,7 @@ pub(crate) fn scale(y: &mut [f32], a: f32) {
     y.iter_mut().for_each(|y| *y *= a);
 }
 
-/// `out = x * y`, element by element.
+/// `out = x * y`, element-wise.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
     out.iter_mut()
@@ -152,7 +151,7 @@ pub(crate) fn multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
         .for_each(|((o, &x), &y)| *o = x * y);
 }
 
-/// Back through [`multiply`]: `y_gradient += gradient * x`, and `gradient *= y`.
+/// Gradient of [`multiply`]: `y_gradient += gradient * x`, and `gradient *= y`.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn multiply_back(gradient: &mut [f32], x: &[f32], y: &[f32], y_gradient: &mut [f32]) {
     let operands = x.iter().zip(y).zip(y_gradient);
@@ -162,7 +161,7 @@ pub(crate) fn multiply_back(gradient: &mut [f32], x: &[f32], y: &[f32], y_gradie
     }
 }
 
-/// `out = x y`; complex numbers as a half of real parts and a half of imaginary parts.
+/// `out = x y` for complex numbers, stored as a half of real parts and a half of imaginary parts.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn complex_multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
     let half = out.len() / 2;
@@ -175,7 +174,7 @@ pub(crate) fn complex_multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
     }
 }
 
-/// Back through [`complex_multiply`]: `y_gradient += gradient conj(x)`, and `gradient *= conj(y)`.
+/// Gradient of [`complex_multiply`]: `y_gradient += gradient conj(x)`, and `gradient *= conj(y)`.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn complex_multiply_back(
     gradient: &mut [f32],
@@ -198,14 +197,14 @@ pub(crate) fn complex_multiply_back(
     }
 }
 
-/// How many values are above `threshold`.
+/// Returns the number of values above `threshold`.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn count_above(x: &[f32], threshold: f32) -> u32 {
     x.iter().map(|&v| u32::from(v > threshold)).sum()
 }
 
-/// How many values are above `threshold`, and how many are within `tolerance` of it. What cannot be
-/// compared, because it or the threshold is NaN, counts as above: a positive never profits from it.
+/// Returns the number of values above `threshold` and the number of values within `tolerance` of it. Values that cannot
+/// be compared, because they or the threshold are NaN, count as above: a positive never profits from NaN.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(crate) fn count_above_equal(x: &[f32], threshold: f32, tolerance: f32) -> (u32, u32) {
     let (low, high) = (threshold - tolerance, threshold + tolerance);

@@ -1,8 +1,8 @@
-//! Ranking, logistic and softmax written by hand: what tests and benchmarks compare graphs with. No
-//! run trains with them.
+//! Handwritten ranking, logistic and softmax losses, with which tests and benchmarks compare graphs. No run trains with
+//! them.
 //!
-//! Each works on rows of scores in place and in a cache-friendly order: a row of negatives is read two
-//! or three times while it is in the first-level cache, and leaves as gradients.
+//! Each works on rows of scores in place and in a cache-friendly order: a row of negatives is read two or three times
+//! while it is in the first-level cache, and is overwritten with gradients.
 
 use pbg_core::strategy::{Loss, LossWorker, Scores, StrategyError, StrategyId};
 
@@ -17,7 +17,7 @@ fn native(name: &str) -> StrategyId {
     }
 }
 
-/// Rows of negatives; as many empty ones as there are positives when there are no columns.
+/// Calls `row` with the negatives and the score of each positive; without columns, with an empty row of negatives.
 fn for_each_row(
     scores: &mut Scores<'_>,
     mut row: impl FnMut(&mut [f32], f32) -> (f32, f32),
@@ -30,7 +30,7 @@ fn for_each_row(
     Ok(())
 }
 
-/// Sum over the negatives of `max(0, margin - positive + negative)`.
+/// The ranking loss: the sum over the negatives of `max(0, margin - positive + negative)`.
 #[derive(Clone, Debug)]
 pub struct Ranking {
     id: StrategyId,
@@ -38,7 +38,7 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// A ranking loss that wants positives `margin` above negatives.
+    /// Creates a ranking loss that requires positives to score `margin` above negatives.
     #[must_use]
     pub fn new(margin: f32) -> Self {
         Self {
@@ -68,14 +68,14 @@ impl LossWorker for Ranking {
     }
 }
 
-/// `softplus(-positive)` plus the mean over the negatives of `softplus(negative)`.
+/// The logistic loss: `softplus(-positive)` plus the mean over the negatives of `softplus(negative)`.
 #[derive(Clone, Debug)]
 pub struct Logistic {
     id: StrategyId,
 }
 
 impl Logistic {
-    /// The logistic loss.
+    /// Creates the logistic loss.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -115,14 +115,14 @@ impl LossWorker for Logistic {
     }
 }
 
-/// Cross-entropy of the positive among itself and its negatives.
+/// The softmax loss: the cross-entropy of the positive among itself and its negatives.
 #[derive(Clone, Debug)]
 pub struct Softmax {
     id: StrategyId,
 }
 
 impl Softmax {
-    /// The softmax loss.
+    /// Creates the softmax loss.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -155,7 +155,7 @@ impl LossWorker for Softmax {
             let own = (s - largest).exp();
             let total = own + negatives;
             vector::scale(row, 1.0 / total);
-            // -negatives/total rather than own/total - 1: exact when the positive wins clearly.
+            // -negatives/total and not own/total - 1, which is inexact when the positive wins clearly.
             (largest - s + total.ln(), -negatives / total)
         })
     }

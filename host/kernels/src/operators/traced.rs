@@ -1,8 +1,9 @@
-//! Operators that are formulas, executed on rows of embeddings.
+//! Execution of operators that are formulas, on rows of embeddings.
 //!
-//! A formula and its gradient become [`Program`]s once: steps over blocks of a few rows that stay in the
-//! first-level cache, each step vectorised loops on the same arithmetic as that of losses. What depends on
-//! parameters alone, such as the sine of an angle, is computed once where rows share their parameters.
+//! A formula and its gradient are each lowered once to a [`Program`](program::Program): steps over blocks of a few rows
+//! that stay in the first-level cache. Each step is a vectorised loop that uses the same arithmetic as losses do.
+//! Subexpressions that depend on parameters alone, such as the sine of an angle, are computed once where rows share
+//! their parameters.
 
 mod block;
 mod evaluator;
@@ -17,12 +18,12 @@ pub(crate) use evaluator::{Evaluator, Given, Sums};
 
 use crate::spec::ModelSpec;
 
-/// What one worker evaluates formulas with, for each that it has met.
+/// One worker's evaluators, one for each formula that it has evaluated so far.
 #[derive(Debug, Default)]
 pub(crate) struct Evaluators(Vec<Evaluator>);
 
 impl Evaluators {
-    /// That of `formula`.
+    /// Returns the evaluator of `formula`, which it creates if necessary.
     pub(crate) fn of(&mut self, formula: Traced) -> &mut Evaluator {
         let known = self.0.iter().position(|e| e.formula() == formula);
         let index = known.unwrap_or_else(|| {
@@ -32,13 +33,13 @@ impl Evaluators {
         &mut self.0[index]
     }
 
-    /// Bytes of the buffers as they are now.
+    /// Returns the current size of the buffers in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.iter().map(Evaluator::bytes).sum()
     }
 }
 
-/// A formula for embeddings of `dimension` floats, for those who only want to try it.
+/// Returns an executable form of `formula` for embeddings of `dimension` floats, for tests and trials outside training.
 #[must_use]
 pub fn executed(formula: Traced, dimension: usize) -> Box<dyn Executed> {
     Box::new(Tried {
@@ -65,7 +66,7 @@ impl Executed for Tried {
     }
 }
 
-/// Bytes that a worker's [`Evaluators`] come to for a model.
+/// Returns the bytes that a worker's [`Evaluators`] need for a model.
 pub(crate) fn worker_bytes(spec: &ModelSpec) -> usize {
     let mut met: Vec<(Traced, usize)> = Vec::new();
     for relation in &spec.relations {

@@ -1,22 +1,22 @@
-//! Subnormal numbers, which processors compute with many times slower than with others: zeros
-//! while kernels run, numbers while anybody else's code does.
+//! The processor's treatment of subnormal numbers, which it computes with many times more slowly than with others.
+//! They are flushed to zero while kernels run, and kept while a guest's code runs.
 
 use std::marker::PhantomData;
 
-/// The processor's mode of this thread until the value is dropped.
+/// Sets the floating-point mode of the current thread, and restores the previous mode when dropped.
 pub(crate) struct Mode {
     before: u64,
-    /// It is the thread's, so it must end on the thread.
+    /// Makes the type `!Send`: the mode must be restored on the thread whose mode it is.
     thread: PhantomData<*const ()>,
 }
 
 impl Mode {
-    /// Subnormal numbers count as zero, and results that would be subnormal become zero.
+    /// Flushes subnormal numbers: operands count as zero, and results become zero.
     pub(crate) fn flushing() -> Self {
         Self::set(true)
     }
 
-    /// Subnormal numbers are numbers, as guests may rely on.
+    /// Keeps subnormal numbers, as guests may rely on.
     pub(crate) fn exact() -> Self {
         Self::set(false)
     }
@@ -45,28 +45,27 @@ impl Drop for Mode {
     }
 }
 
-/// The control and status register of vector instructions.
+/// Access to the control and status register of vector instructions.
 #[cfg(target_arch = "x86_64")]
 mod register {
     use std::arch::asm;
 
-    /// Results to zero, and operands to zero.
+    /// Bits that flush subnormal results and subnormal operands to zero.
     pub(super) const FLUSH: u64 = (1 << 15) | (1 << 6);
 
     pub(super) fn read() -> u64 {
         let mut value = 0_u32;
-        // SAFETY: the instruction writes 4 bytes to where it is told, which is `value`.
+        // SAFETY: the instruction writes 4 bytes to the given address, that of `value`.
         unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut value, options(nostack)) };
         value.into()
     }
 
     pub(super) fn write(value: u64) {
         let value = value as u32;
-        // SAFETY: the value is what the register held, with other bits of `FLUSH`: rounding and
-        // masks of exceptions stay. The compiler takes for granted that these bits are clear only
-        // where it computes with constants, which are not subnormal here; everything that runs
-        // with the bits set is in this crate, ends before the mode does, and may take a subnormal
-        // number for zero.
+        // SAFETY: the value differs from the register's previous content only in the bits of `FLUSH`: the rounding mode
+        // and the exception masks stay. The compiler assumes that these bits are clear only where it evaluates
+        // constants, which are not subnormal here. All code that runs with the bits set is in this crate, ends before
+        // the mode does, and may treat a subnormal number as zero.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack)) };
     }
 }
@@ -75,18 +74,18 @@ mod register {
 mod register {
     use std::arch::asm;
 
-    /// Operands and results to zero.
+    /// Bit that flushes subnormal operands and results to zero.
     pub(super) const FLUSH: u64 = 1 << 24;
 
     pub(super) fn read() -> u64 {
         let value: u64;
-        // SAFETY: the instruction copies the register, and does nothing else.
+        // SAFETY: the instruction copies the register and has no other effect.
         unsafe { asm!("mrs {}, fpcr", out(reg) value, options(nomem, nostack)) };
         value
     }
 
     pub(super) fn write(value: u64) {
-        // SAFETY: as on x86-64: the value is what the register held, with another bit `FLUSH`.
+        // SAFETY: as on x86-64: the value differs from the register's previous content only in the bit of `FLUSH`.
         unsafe { asm!("msr fpcr, {}", in(reg) value, options(nostack)) };
     }
 }

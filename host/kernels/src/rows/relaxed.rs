@@ -1,13 +1,13 @@
-//! Floats of shared memory, read and written as relaxed atomics.
+//! Relaxed atomic access to floats of shared memory.
 //!
-//! Every access to a shared float is a relaxed atomic load or store of its bits. So a race is no undefined behaviour:
+//! Every access to a shared float is a relaxed atomic load or store of its bits. So a race is not undefined behaviour:
 //! a reader sees the float of one worker or of another.
 //!
-//! Compilers make no vectors of atomic accesses, and float by float a row takes several times as long. On x86-64 with
-//! AVX whole vectors are moved by blocks of assembly. To the compiler such a block is code that it does not look into;
-//! it stands for one relaxed access to each float of its vectors, in any order. What this rests on: the processor
-//! tears no aligned float. Intel and AMD promise that for aligned accesses of 4 bytes; of wider accesses they promise
-//! less, and their processors carry them out in parts that are no smaller.
+//! Compilers do not vectorise atomic accesses, and float by float a row takes several times as long. On x86-64 with
+//! AVX, blocks of assembly move whole vectors. The compiler does not look into such a block; to it, the block stands
+//! for one relaxed access to each float of its vectors, in any order. This relies on the processor not tearing an
+//! aligned float. Intel and AMD guarantee that for aligned accesses of 4 bytes. For wider accesses they guarantee less,
+//! but their processors split them into parts that are no smaller than a float.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,7 +18,7 @@ pub(super) fn read(shared: &[AtomicU32], out: &mut [f32]) {
     let vectors = vectors(shared.len());
     #[cfg(target_arch = "x86_64")]
     if vectors > 0 {
-        // SAFETY: `vectors` vectors lie in both slices, AVX was detected, and `out` is the caller's alone.
+        // SAFETY: `vectors` vectors lie in both slices, AVX was detected, and the caller has `out` exclusively.
         unsafe { avx::copy(shared.as_ptr().cast(), out.as_mut_ptr(), vectors) };
     }
     let rest = vectors * LANES..;
@@ -45,8 +45,8 @@ pub(super) fn write(shared: &[AtomicU32], values: &[f32]) {
     }
 }
 
-/// `shared[i] += factor * values[i]`: a load and a store of each float, between which another worker's update is
-/// lost.
+/// Computes `shared[i] += factor * values[i]` by a load and a store of each float; an update that another worker stores
+/// in between is lost.
 #[inline]
 pub(super) fn add_scaled(shared: &[AtomicU32], factor: f32, values: &[f32]) {
     debug_assert_eq!(shared.len(), values.len());
@@ -64,10 +64,10 @@ pub(super) fn add_scaled(shared: &[AtomicU32], factor: f32, values: &[f32]) {
     }
 }
 
-/// Floats of a vector.
+/// Floats per vector.
 const LANES: usize = 8;
 
-/// How many whole vectors `len` floats are moved as.
+/// Returns the number of whole vectors among `len` floats; 0 where the processor lacks AVX.
 #[inline]
 fn vectors(len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -83,7 +83,7 @@ mod avx {
     use std::arch::asm;
     use std::arch::x86_64::_mm256_set1_ps;
 
-    /// Moves `vectors` vectors, at least one.
+    /// Copies `vectors` vectors, at least one.
     ///
     /// # Safety
     /// The vectors lie in memory that may be read and written, and do not overlap.
@@ -127,8 +127,8 @@ mod avx {
         }
     }
 
-    /// Adds `factor` times `vectors` vectors, at least one, to as many at `to`. The product is rounded before it is
-    /// added, as elsewhere.
+    /// Adds `factor` times `vectors` vectors, at least one, to the same number of vectors at `to`. The product is
+    /// rounded before it is added, as in the scalar loop.
     ///
     /// # Safety
     /// As [`copy`].
@@ -172,7 +172,7 @@ mod tests {
         for len in 0..140 {
             let (before, values) = (numbers(len + 2, 1.0), numbers(len, -7.5));
             let cells = shared(&before);
-            // Not where a vector would start.
+            // Unaligned to whole vectors on purpose.
             let some = &cells[1..=len];
             let mut out = vec![0.0; len];
             read(some, &mut out);

@@ -1,41 +1,41 @@
-//! Why a model cannot be trained.
+//! Errors of model specifications.
 
 use pbg_core::batch_graph::ShapeError;
 use pbg_core::graph::Side;
 
-/// A model that cannot be trained.
+/// Reason why a model cannot be trained.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// Nothing to train.
+    /// The model has no relation or no entity type.
     #[error("a model needs at least one relation and one entity type")]
     Empty,
-    /// A relation names an entity type that does not exist.
+    /// A relation refers to an entity type that does not exist.
     #[error("relation {relation} has no such entity type on its {side:?} side")]
     Entity {
         /// Index of the relation.
         relation: usize,
-        /// Its side.
+        /// Side of the relation.
         side: Side,
     },
-    /// Embeddings, operator and comparator of a relation do not fit each other.
+    /// Embeddings, operator and comparator of a relation do not fit together.
     #[error("relation {relation}: {source}")]
     Shape {
         /// Index of the relation.
         relation: usize,
-        /// The node of its batch graph that does not fit, and why.
+        /// The node of the relation's batch graph that does not fit, and the reason.
         source: ShapeError,
     },
-    /// Features cannot be sampled as entities.
+    /// Featurized entities cannot be drawn as negatives.
     #[error(
         "relation {relation}: featurized entities cannot be drawn as {negatives} negatives; use batch negatives"
     )]
     Featurized {
         /// Index of the relation.
         relation: usize,
-        /// Which negatives.
+        /// Kind of negatives: "all" or "uniform".
         negatives: &'static str,
     },
-    /// N3 has no meaning for a matrix.
+    /// N3 is not defined for matrix operators.
     #[error(
         "relation {relation}: the regularizer N3 is not defined for the operators linear and affine"
     )]
@@ -43,15 +43,15 @@ pub enum SpecError {
         /// Index of the relation.
         relation: usize,
     },
-    /// Keys that exclude each other.
+    /// Options that exclude each other.
     #[error("{0}")]
     Conflict(&'static str),
-    /// A number outside its range.
+    /// A number outside its permitted range.
     #[error("{key} must be {rule}")]
     Number {
         /// Configuration key.
         key: &'static str,
-        /// Its rule.
+        /// The permitted range, in words.
         rule: &'static str,
     },
 }

@@ -1,6 +1,6 @@
-//! The loops of a step: over a few rows of one component's length.
+//! The loops of a program's steps, over a few rows of one component's width.
 
-/// Rows that are read: one after the other with a stride, or the same one for all where the stride is 0.
+/// Rows to read, `stride` floats apart; with stride 0, one row that is repeated.
 #[derive(Clone, Copy)]
 pub(super) struct RowsRef<'a> {
     pub(super) values: &'a [f32],
@@ -14,13 +14,13 @@ impl<'a> RowsRef<'a> {
     }
 }
 
-/// Rows that are written.
+/// Rows to write, `stride` floats apart.
 pub(super) struct RowsMut<'a> {
     pub(super) values: &'a mut [f32],
     pub(super) stride: usize,
 }
 
-/// How many rows of which length a step is about.
+/// Number and width of the rows of a step.
 #[derive(Clone, Copy)]
 pub(super) struct Extent {
     pub(super) rows: usize,
@@ -28,7 +28,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The same numbers as one row, where nothing lies between rows and none is repeated.
+    /// Returns the same numbers as a single row if rows are contiguous and none is repeated.
     #[inline(always)]
     fn joined(self, strides: impl IntoIterator<Item = usize>) -> Self {
         let dense = strides.into_iter().all(|stride| stride == self.width);

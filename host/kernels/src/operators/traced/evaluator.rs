@@ -1,4 +1,4 @@
-//! A formula with buffers of its own.
+//! A formula with the buffers for its evaluation.
 
 use pbg_core::operator::Traced;
 
@@ -9,51 +9,51 @@ use crate::accumulate::GradientRows;
 use crate::operators::read_packed;
 use crate::params::ParamTensor;
 
-/// Floats of embeddings that are worked on together, where a row has fewer: 8 KiB, so that a few such buffers fit
-/// the first-level cache.
+/// Floats of embeddings per block, unless a single row has more: 8 KiB, so that a few such buffers fit the first-level
+/// cache.
 const BLOCK: usize = 2048;
 
-/// Evaluates one formula, for one worker.
+/// Evaluator of one formula, for one worker.
 #[derive(Debug)]
 pub(crate) struct Evaluator {
     formula: Traced,
     forward: CompiledProgram,
     backward: CompiledProgram,
-    /// Gradients of a block, which are overwritten where they came from.
+    /// Gradients of `y` of a block: a copy, since the gradients of `x` overwrite the originals.
     gradients: Vec<f32>,
-    /// The parameters of each row of a block.
+    /// Parameters of each row of a block.
     packed: Vec<f32>,
 }
 
-/// One of its programs.
+/// A program with its buffers.
 #[derive(Debug)]
 struct CompiledProgram {
     program: Program,
-    /// A row of each.
+    /// Each constant repeated over one row.
     constants: Vec<f32>,
     shared: Vec<Vec<f32>>,
     places: Vec<Vec<f32>>,
     width: usize,
 }
 
-/// Whose parameters rows have.
+/// Parameters of the rows to evaluate.
 #[derive(Clone, Copy)]
 pub(crate) enum Given<'a> {
-    /// All share a packed row.
+    /// One packed row, which all rows share.
     Shared(&'a [f32]),
-    /// Each has the row of its relation in the operator's tensors.
+    /// The operator's tensors, and the relation type of each row.
     PerRow(&'a [ParamTensor], &'a [u32]),
 }
 
-/// Where the gradients of parameters are added.
+/// Destination of the gradients of parameters.
 pub(crate) enum Sums<'a> {
-    /// All to one packed row.
+    /// One packed row, to which the gradients of all rows are added.
     Shared(&'a mut [f32]),
-    /// Those of each row to the one of its relation.
+    /// One packed row per relation type, and the relation type of each row.
     PerRow(&'a mut GradientRows, &'a [u32]),
 }
 
-/// Embeddings of a block.
+/// The embeddings of a block of rows.
 #[derive(Clone, Copy)]
 struct Block<'a> {
     embeddings: &'a [f32],
@@ -62,11 +62,11 @@ struct Block<'a> {
     rows: usize,
 }
 
-/// Parameters of a block's rows.
+/// The parameters of a block's rows.
 #[derive(Clone, Copy)]
 struct Packed<'a> {
     values: &'a [f32],
-    /// 0 where all rows share one.
+    /// Floats from one row to the next; 0 where all rows share one.
     stride: usize,
 }
 
@@ -81,7 +81,7 @@ impl CompiledProgram {
         }
     }
 
-    /// Makes room for blocks of so many rows of `width` floats.
+    /// Makes room for blocks of `rows` rows of `width` floats.
     fn fit(&mut self, Extent { rows, width }: Extent) {
         if self.width != width {
             self.width = width;
@@ -97,7 +97,7 @@ impl CompiledProgram {
         }
     }
 
-    /// Computes what depends on parameters alone.
+    /// Runs the prologue, which computes everything that depends on parameters alone.
     fn prepare(&mut self, packed: Packed<'_>, extent: Extent) {
         if self.program.prologue.is_empty() {
             return;
@@ -120,8 +120,8 @@ impl CompiledProgram {
         run(&self.program.prologue, &inputs, &mut buffers);
     }
 
-    /// Runs the steps on a block and leaves what they make of components in `out`; the gradients of parameters are
-    /// added to `sums`.
+    /// Runs the steps on a block, writes the components of the result to `out`, and adds the gradients of parameters to
+    /// `sums`.
     fn block(
         &mut self,
         block: Block<'_>,
@@ -193,7 +193,7 @@ impl Evaluator {
         self.formula
     }
 
-    /// Rows of `dimension` floats that are worked on together, and the floats of a component.
+    /// Returns the number of rows per block for embeddings of `dimension` floats, and the width of a component.
     fn extent(&self, dimension: usize) -> Extent {
         Extent {
             rows: (BLOCK / dimension.max(1)).max(1),
@@ -201,7 +201,7 @@ impl Evaluator {
         }
     }
 
-    /// Takes a packed row of parameters for the rows of [`Evaluator::prepared`].
+    /// Prepares a packed row of parameters for calls of [`Evaluator::prepared`].
     pub(crate) fn prepare(&mut self, packed: &[f32], dimension: usize) {
         let extent = self.extent(dimension);
         self.forward.fit(extent);
@@ -209,7 +209,7 @@ impl Evaluator {
         self.forward.prepare(Packed { values, stride }, extent);
     }
 
-    /// `y = f(x)`, row by row, with the parameters that were prepared last.
+    /// Computes `y = f(x)`, row by row, with the parameters of the last call of [`Evaluator::prepare`].
     pub(crate) fn prepared(&mut self, packed: &[f32], x: &[f32], y: &mut [f32], dimension: usize) {
         let at_once = self.extent(dimension).rows * dimension;
         for (embeddings, out) in x.chunks(at_once).zip(y.chunks_mut(at_once)) {
@@ -225,7 +225,7 @@ impl Evaluator {
         }
     }
 
-    /// `y = f(x)`, row by row.
+    /// Computes `y = f(x)`, row by row.
     pub(crate) fn forward(&mut self, given: Given<'_>, x: &[f32], y: &mut [f32], dimension: usize) {
         let (tensors, relations) = match given {
             Given::Shared(packed) => {
@@ -254,7 +254,8 @@ impl Evaluator {
         }
     }
 
-    /// Replaces the gradients of `y = f(x)` by those of `x`, row by row, and adds those of the parameters to `sums`.
+    /// Replaces the gradients of `y = f(x)` by those of `x`, row by row, and adds the gradients of the parameters to
+    /// `sums`.
     pub(crate) fn backward(
         &mut self,
         given: Given<'_>,
@@ -284,7 +285,7 @@ impl Evaluator {
                 }
             };
             self.gradients.clear();
-            // Exactly, so that the memory is what was announced.
+            // Reserved exactly, so that the buffer takes the announced memory.
             self.gradients.reserve_exact(at_once);
             self.gradients.extend_from_slice(out);
             let block = Block {
@@ -303,13 +304,13 @@ impl Evaluator {
         }
     }
 
-    /// Bytes of the buffers as they are now.
+    /// Returns the current size of the buffers in bytes.
     pub(super) fn bytes(&self) -> usize {
         let own = self.gradients.capacity() + self.packed.capacity();
         self.forward.bytes() + self.backward.bytes() + 4 * own
     }
 
-    /// Bytes that the buffers come to for embeddings of `dimension` floats.
+    /// Returns the size in bytes of the buffers for embeddings of `dimension` floats.
     pub(super) fn bytes_for(&self, dimension: usize) -> usize {
         let extent = self.extent(dimension);
         let passes = self.forward.bytes_for(extent) + self.backward.bytes_for(extent);
@@ -318,7 +319,7 @@ impl Evaluator {
     }
 }
 
-/// Reads the parameters of rows with these relations into `packed`, row by row, and returns the floats of a row.
+/// Reads the parameters of rows with these relation types into `packed`, row by row, and returns the floats per row.
 fn read_rows(packed: &mut Vec<f32>, tensors: &[ParamTensor], relations: &[u32]) -> usize {
     let width = tensors.iter().map(|tensor| tensor.values.width()).sum();
     packed.clear();

@@ -1,4 +1,4 @@
-//! From the nodes of an expression to steps. A product that is used once, by a sum, is computed with it.
+//! Lowering of an expression's nodes to steps. A product whose only use is a sum is computed together with it.
 
 use pbg_core::loss::node::{Binary, Node, NodeId, Shape};
 use pbg_core::operator::Expression;
@@ -6,7 +6,7 @@ use pbg_core::operator::Expression;
 use super::program::{Operand, Output, Program, Sign, Step, Target, Work};
 
 impl Program {
-    /// Lowers an expression whose first outputs are of so many `components`, the others of parameters.
+    /// Lowers an expression. Its first `components` outputs belong to components, the others to parameters.
     pub(super) fn new(expression: &Expression, components: usize) -> Self {
         let mut lowering = Lowering::new(expression, components);
         for id in 0..expression.nodes.len() {
@@ -22,20 +22,20 @@ impl Program {
     }
 }
 
-/// What a node became.
+/// Result of lowering a node.
 #[derive(Clone, Copy)]
 enum Value {
     Known(Operand),
-    /// A product that waits for its only user.
+    /// A product that is computed together with its only use.
     Product([Operand; 2]),
-    /// It is where the program's output is.
+    /// A step has written the value directly to the program's output.
     Written,
 }
 
 struct Lowering<'a> {
     expression: &'a Expression,
     components: usize,
-    /// How many nodes and outputs use each node.
+    /// Number of nodes and outputs that use each node.
     uses: Vec<u32>,
     values: Vec<Value>,
     program: Program,
@@ -70,7 +70,7 @@ impl<'a> Lowering<'a> {
         self.expression.nodes[id as usize]
     }
 
-    /// Whether a node depends on parameters alone.
+    /// Returns whether a node depends on parameters alone.
     fn is_shared(&self, id: NodeId) -> bool {
         self.expression.shapes[id as usize] == Shape::Scalar
     }
@@ -96,7 +96,7 @@ impl<'a> Lowering<'a> {
                 let operands = [c, a, b].map(|id| self.operand(id));
                 return self.step(id, Work::Select(operands));
             }
-            // Derivation writes limits as maxima and minima; a checked operator has none of the others.
+            // The derivation expresses limits as maxima and minima; a checked operator has none of the other nodes.
             Node::Clamp(..)
             | Node::Positive
             | Node::Negative
@@ -112,7 +112,8 @@ impl<'a> Lowering<'a> {
         Operand::Constant(self.program.constants.len() - 1)
     }
 
-    /// Whether a product is left to its only user: a sum, or what adds up the gradient of a parameter.
+    /// Returns whether a product is computed together with its only use: a sum, or the accumulation of a parameter's
+    /// gradient.
     fn waits(&self, id: NodeId) -> bool {
         if self.uses[id as usize] != 1 || self.is_shared(id) {
             return false;
@@ -143,11 +144,11 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// What another step reads of a node, which has been computed.
+    /// Returns the operand through which another step reads a node that was lowered before.
     fn operand(&self, id: NodeId) -> Operand {
         match self.values[id as usize] {
             Value::Known(operand) => operand,
-            // Those are read by nobody but those who look for them.
+            // Products and written outputs have a single use, which never reads them through this function.
             Value::Product([a, _]) => a,
             Value::Written => Operand::Component(0),
         }

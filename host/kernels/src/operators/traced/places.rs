@@ -1,13 +1,13 @@
-//! Which values may share a place.
+//! Assignment of values to buffers.
 
 use super::program::{Operand, Program, Target};
 
 impl Program {
-    /// Gives values that are needed at different times the same place. No step writes where it reads.
+    /// Assigns one buffer to values that are needed at different times. No step writes a buffer that it reads.
     pub(super) fn share_places(&mut self) {
         let last = self.last_uses();
         let mut places = vec![0; self.places];
-        // Until which step each place is taken.
+        // The last step that needs each buffer's current value.
         let mut taken: Vec<usize> = Vec::new();
         for (at, step) in self.steps.iter().enumerate() {
             let Target::Place(value) = step.out else {
@@ -37,7 +37,7 @@ impl Program {
         self.places = taken.len();
     }
 
-    /// The last step that needs each value; those that are asked for are needed to the end.
+    /// Returns the last step that needs each value; outputs are needed until the end.
     fn last_uses(&self) -> Vec<usize> {
         let mut last = vec![0; self.places];
         let mut note = |operand, at| {

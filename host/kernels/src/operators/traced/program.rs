@@ -1,34 +1,34 @@
-//! An expression as a list of steps over rows of one component's length.
+//! An expression as a list of steps over rows of one component's width.
 
 use pbg_core::loss::node::{Binary, Unary};
 
-/// Where a step reads.
+/// Source of a step's operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     /// A component of the embeddings.
     Component(usize),
     /// A component of the gradients.
     Gradient(usize),
-    /// A vector of the relation.
+    /// A parameter vector of the relation.
     Parameter(usize),
-    /// A number, by its place among the constants.
+    /// A constant, by its index.
     Constant(usize),
-    /// What a step of the prologue wrote: as many rows as parameters have.
+    /// A value computed by the prologue, with one row per row of parameters.
     Shared(usize),
-    /// What a step wrote: a row per embedding.
+    /// A value computed by an earlier step, with one row per embedding.
     Place(usize),
 }
 
-/// Where a step writes.
+/// Destination of a step's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Shared(usize),
     Place(usize),
-    /// A component of what the program makes, which no step reads.
+    /// A component of the program's output, which no step reads.
     Output(usize),
 }
 
-/// What becomes of a product and something else.
+/// Signs with which a product and a third value are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
     /// `x + a b`
@@ -39,14 +39,14 @@ pub(super) enum Sign {
     Reversed,
 }
 
-/// What one loop computes.
+/// The computation of one loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Work {
     Unary(Unary, Operand),
     Binary(Binary, [Operand; 2]),
-    /// The second where the first is not 0, the third elsewhere.
+    /// The second operand where the first is not 0, and the third elsewhere.
     Select([Operand; 3]),
-    /// A product, and a third value.
+    /// A product plus or minus a third value.
     MultiplyAdd(Sign, [Operand; 2], Operand),
     /// `a b + c d`, or `a b - c d`.
     Products {
@@ -56,37 +56,37 @@ pub(super) enum Work {
     },
 }
 
-/// One loop.
+/// One loop and the destination of its result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
     pub(super) out: Target,
     pub(super) work: Work,
 }
 
-/// What a program is asked for.
+/// Source of one of a program's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
-    /// It is 0 always.
+    /// The output is always 0.
     Zero,
-    /// A step has written it in its place.
+    /// A step has already written it to its destination.
     Written,
-    /// It is to be copied, or added up.
+    /// A value that must be copied, or added to a sum.
     Value(Operand),
-    /// A product that nobody has multiplied yet; only of what is to be added up.
+    /// A product that no step has computed; it only occurs in outputs that are added to a sum.
     Product([Operand; 2]),
 }
 
-/// Steps with all they need.
+/// Steps with everything that they need.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Program {
     pub(super) constants: Vec<f32>,
-    /// Once per row of parameters.
+    /// Steps that run once per row of parameters.
     pub(super) prologue: Vec<Step>,
-    /// Once per block of rows.
+    /// Steps that run once per block of rows.
     pub(super) steps: Vec<Step>,
-    /// Of components, in their order.
+    /// Outputs of the components, in their order.
     pub(super) components: Vec<Output>,
-    /// Of parameters, in their order, to be added up over rows; none of a program that goes forward.
+    /// Outputs of the parameters, in their order, to be summed over rows; empty in a forward program.
     pub(super) parameters: Vec<Output>,
     pub(super) shared: usize,
     pub(super) places: usize,

@@ -1,4 +1,4 @@
-//! The steps of a program over a block of rows, for each set of instructions that processors have.
+//! Execution of a program's steps on a block of rows, compiled for several instruction sets.
 
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
@@ -8,34 +8,34 @@ use super::block::{Extent, RowsMut, RowsRef, map, zip, zip3, zip4};
 use super::program::{Operand, Output, Sign, Step, Target, Work};
 use crate::losses::rows::{with_binary, with_unary};
 
-/// What steps read that no step writes.
+/// Inputs of a program, which no step writes.
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
     /// Embeddings, row by row.
     pub(super) embeddings: &'a [f32],
-    /// Gradients of what they became, row by row; empty where a program goes forward.
+    /// Gradients of the operator's results, row by row; empty in a forward program.
     pub(super) gradients: &'a [f32],
     /// Packed parameters.
     pub(super) parameters: &'a [f32],
-    /// From one row of parameters to the next; 0 where all rows share one.
+    /// Floats from one row of parameters to the next; 0 where all rows share one.
     pub(super) parameter_stride: usize,
-    /// Rows of constants, each the same number throughout.
+    /// Rows of constants, each of which repeats one number.
     pub(super) constants: &'a [f32],
     /// Floats of an embedding.
     pub(super) dimension: usize,
     pub(super) extent: Extent,
 }
 
-/// What steps write, and read again.
+/// Buffers that steps write and later steps read.
 pub(super) struct Buffers<'a> {
     pub(super) shared: &'a mut [Vec<f32>],
     pub(super) places: &'a mut [Vec<f32>],
-    /// Embeddings or their gradients, row by row: what the program makes.
+    /// The program's output, row by row: transformed embeddings, or gradients of embeddings.
     pub(super) out: &'a mut [f32],
 }
 
 impl<'a> Inputs<'a> {
-    /// What an operand stands for.
+    /// Returns the rows that an operand refers to.
     #[inline(always)]
     fn rows<'b>(
         &self,
@@ -62,7 +62,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Runs steps.
+/// Runs `steps` in order.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn run(steps: &[Step], inputs: &Inputs<'_>, buffers: &mut Buffers<'_>) {
     for step in steps {
@@ -153,7 +153,7 @@ fn work<const FMA: bool>(
     }
 }
 
-/// Angles of many turns, which the fast functions leave out.
+/// Recomputes sines and cosines of large angles, for which the fast functions return NaN.
 #[inline(always)]
 fn repair(op: Unary, out: &mut RowsMut<'_>, x: RowsRef<'_>, extent: Extent) {
     let Extent { rows, width } = extent;
@@ -172,7 +172,7 @@ fn slow(op: Unary, out: &mut [f32], x: &[f32]) {
     }
 }
 
-/// Copies what a program made that no step has written in its place.
+/// Copies the outputs that no step has written directly.
 pub(super) fn copy(outputs: &[Output], inputs: &Inputs<'_>, buffers: &mut Buffers<'_>) {
     let Extent { rows, width } = inputs.extent;
     for (index, output) in outputs.iter().enumerate() {
@@ -194,7 +194,7 @@ pub(super) fn copy(outputs: &[Output], inputs: &Inputs<'_>, buffers: &mut Buffer
     }
 }
 
-/// Adds what a program made for the parameters of row `row` to `sum`, packed.
+/// Adds the gradients of the parameters of row `row` to `sum`, packed.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn add(
     outputs: &[Output],
