@@ -1,8 +1,8 @@
-//! Scores of one side against many entities: evaluation, nearest neighbours, scores of triples.
+//! Scores of one side against many entities, for evaluation, nearest neighbours and scores of triples.
 //!
-//! A query is what the known side of an edge and its relation become; candidates are entities that may
-//! replace the other side. Candidates are prepared in blocks, each of which all queries pass by, so that
-//! a block is read and transformed once and every score is consumed in the cache it was made in.
+//! A query is the prepared known side of an edge, transformed by its relation; candidates are entities that may replace
+//! the other side. Candidates are prepared in blocks, and all queries are compared with a block before the next one. So
+//! a block is read and transformed once, and every score is used while it is in the cache.
 
 mod kernel;
 mod operands;
@@ -26,14 +26,14 @@ pub use operands::{Candidates, Queries};
 pub use points::PointSpace;
 use prepare::{Preparer, Recipe};
 
-/// Queries whose scores against a block are computed at once: they and the scores share the
-/// second-level cache.
+/// Number of queries whose scores against a block are computed at once: queries and scores share the second-level
+/// cache.
 const QUERIES_AT_ONCE: usize = 16 * kernel::GROUP;
 
-/// Candidates per block that suit the caches, for callers to cut tables with.
+/// Recommended number of candidates per block, which suits the caches.
 pub const BLOCK: usize = 512;
 
-/// How many candidates a positive is compared with favourably or not.
+/// Numbers of candidates that score at least as high as a positive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RankCounts {
     /// Candidates that score above the positive.
@@ -43,14 +43,14 @@ pub struct RankCounts {
 }
 
 impl RankCounts {
-    /// Where `positive` stands among `scores`, which come from [`Ranker::scores`].
+    /// Ranks `positive` among `scores`, the result of [`Ranker::scores`].
     #[must_use]
     pub fn among(positive: f32, scores: &[f32]) -> Self {
         let (above, equal) = vector::count_above_equal(scores, positive, 0.0);
         Self { above, equal }
     }
 
-    /// The positive's rank: ties count as their average.
+    /// Returns the rank of the positive; ties count as their average.
     #[must_use]
     pub fn rank(&self) -> f64 {
         1.0 + f64::from(self.above) + f64::from(self.equal) / 2.0
@@ -64,25 +64,24 @@ impl std::ops::AddAssign for RankCounts {
     }
 }
 
-/// Which relation a block of candidates is for.
+/// The side that candidates replace, and the relation for which they are prepared.
 #[derive(Clone, Copy, Debug)]
 pub struct Replacement<'a> {
     /// The side that candidates replace.
     pub side: Side,
-    /// The relation: only looked at where candidates depend on it
-    /// ([`Ranker::candidates_depend_on_relation`]).
+    /// The relation type, which is used only if candidates depend on it ([`Ranker::candidates_depend_on_relation`]).
     pub relation: u32,
     /// The model's parameters.
     pub params: &'a Params,
 }
 
-/// Bytes that the formulas of a model's operators take in each [`Ranker`].
+/// Returns the bytes that the formulas of a model's operators take in each [`Ranker`].
 #[must_use]
 pub fn formula_bytes(spec: &ModelSpec) -> usize {
     operators::traced::worker_bytes(spec)
 }
 
-/// Prepares queries and candidates and compares them. One per thread: it owns buffers.
+/// Prepares queries and candidates and compares them. Each thread needs one, since it has buffers.
 #[derive(Debug)]
 pub struct Ranker {
     preparer: Preparer,
@@ -92,7 +91,7 @@ pub struct Ranker {
 }
 
 impl Ranker {
-    /// A ranker for `spec`.
+    /// Creates a ranker for `spec`.
     ///
     /// # Errors
     /// When the specification breaks a rule.
@@ -107,8 +106,8 @@ impl Ranker {
         })
     }
 
-    /// Whether candidates that replace `side` pass through the relation's operator, so that they must be
-    /// prepared anew for every relation: with static relations on the right side.
+    /// Returns whether candidates that replace `side` pass through the relation's operator, so that they must be
+    /// prepared anew for every relation: only those of the right side do, and only with static relations.
     #[must_use]
     pub fn candidates_depend_on_relation(&self, side: Side, relation: u32) -> bool {
         self.preparer
@@ -116,9 +115,11 @@ impl Ranker {
             .candidates_depend_on_relation(side, relation)
     }
 
-    /// Prepares a query for each entity of `known`, offsets in `table`, the partition of the side that is
-    /// not replaced. With [`Relations::PerEdge`] there is a relation for each; with static relations too,
-    /// as long as all have the same entity types.
+    /// Prepares a query for each entity of `known`, an offset in `table`, the partition of the side that is not
+    /// replaced.
+    ///
+    /// [`Relations::PerEdge`] gives a relation for each query; this works with static relations too, if all of them
+    /// have the same entity types.
     ///
     /// # Panics
     /// If an offset or a relation does not exist, or the columns have different lengths.
@@ -160,7 +161,7 @@ impl Ranker {
         kernel::interleave::<{ kernel::GROUP }>(&out.values, dimension, &mut out.interleaved);
     }
 
-    /// Prepares the entities `entities` of `table`, the partition of the replaced side.
+    /// Prepares the entities `entities` of `table`, the partition of the replaced side, as candidates.
     ///
     /// # Panics
     /// If an entity or the relation does not exist.
@@ -185,7 +186,7 @@ impl Ranker {
         kernel::interleave::<{ kernel::PANEL }>(&self.rows, dimension, &mut out.panels);
     }
 
-    /// The entities `entities` of `table` as they are compared where they replace a side, `[n, dimension]`.
+    /// Returns the entities `entities` of `table` as prepared for replacing a side, `[n, dimension]`.
     ///
     /// # Panics
     /// If an entity or the relation does not exist.
@@ -203,11 +204,11 @@ impl Ranker {
         rows
     }
 
-    /// Scores of query `i` with entity `entities[i]` of `table`: the same bits as in a block that
-    /// contains it.
+    /// Returns the score of each query `i` with entity `entities[i]` of `table`: the same bits as [`Ranker::scores`] of
+    /// a block that contains the entity.
     ///
     /// # Panics
-    /// If an entity or the relation does not exist, or there are not as many entities as queries.
+    /// If an entity or the relation does not exist, or the numbers of entities and queries differ.
     pub fn pair_scores(
         &mut self,
         replacement: Replacement<'_>,
@@ -240,10 +241,10 @@ impl Ranker {
         scores
     }
 
-    /// Scores of the queries `range` with the candidates, `[queries, candidates]`.
+    /// Returns the scores of the queries `range` with the candidates, `[queries, candidates]`.
     ///
     /// # Panics
-    /// If there are no such queries, or the range does not start at a multiple of [`Queries::GROUP`].
+    /// If the queries do not exist, or the range does not start at a multiple of [`Queries::GROUP`].
     pub fn scores(
         &mut self,
         queries: &Queries,
@@ -277,16 +278,16 @@ impl Ranker {
         scores
     }
 
-    /// How many queries [`Ranker::scores`] best takes at once; ranges should start at its multiples.
+    /// Returns the best number of queries per call of [`Ranker::scores`]; ranges should start at its multiples.
     #[must_use]
     pub fn query_step() -> usize {
         QUERIES_AT_ONCE
     }
 
-    /// Adds to `counts[i]` the candidates that score above, and that equal, `positives[i]` for query `i`.
+    /// Adds to `counts[i]` the numbers of candidates whose score for query `i` is above, or equal to, `positives[i]`.
     ///
-    /// `left_out(i)` are the entities, ascending, that do not count: the positive itself and, for
-    /// filtered ranks, others known to be true.
+    /// `left_out(i)` returns the entities that are not counted, in ascending order: the positive itself and, for
+    /// filtered ranks, other entities known to be true.
     ///
     /// # Panics
     /// If the columns have different lengths.
@@ -318,7 +319,7 @@ impl Ranker {
                     .iter()
                     .take_while(|&&id| (id as usize) < entities.end)
                 {
-                    // An edge that is listed twice is left out once.
+                    // An entity that is listed twice is subtracted once.
                     if previous.replace(id) != Some(id) {
                         let score = row[id as usize - entities.start];
                         count.above -= 1 - u32::from(score <= positive);

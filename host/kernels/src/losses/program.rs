@@ -1,33 +1,33 @@
 //! A derived graph as a list of steps over tiles of rows.
 //!
-//! What is the same for all rows is computed once per call, what has one value per row in vectors of
-//! rows, what has one per negative in tiles. Lowering (`lower`) fuses where it is always right: a sum with the
-//! step that makes its terms, a logarithm of a sum of exponentials with the softmax of the same
-//! values, softplus with sigmoid, and a factor per row with whatever comes after it.
+//! Values that are the same for all rows are computed once per call. Values per row are stored in vectors, values per
+//! negative in tiles. Lowering (`lower`) fuses steps where that is always correct: a sum with the step that computes
+//! its terms, the logarithm of a sum of exponentials with the softmax of the same values, softplus with sigmoid, and a
+//! factor per row with the step that follows.
 
 use pbg_core::loss::node::{Binary, Unary};
 
 mod lower;
 mod places;
 
-/// Index of a tile: one value per negative.
+/// Index of a tile, which holds one value per negative.
 pub(super) type Tile = usize;
-/// Index of a vector: one value per row.
+/// Index of a vector, which holds one value per row.
 pub(super) type Vector = usize;
 
-/// The tile of the scores, which also says what is masked.
+/// The tile of the scores, which also marks masked negatives.
 pub(super) const SCORES: Tile = 0;
 /// The vector of the positives' scores.
 pub(super) const POSITIVE: Vector = 0;
 
-/// Something per negative, or the same for all of a row.
+/// One value per negative, or one per row that is repeated for all its negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Operand {
     Tile(Tile),
     Vector(Vector),
 }
 
-/// One loop. Sums leave masked negatives out.
+/// One loop. Sums omit masked negatives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Step {
     VectorUnary {
@@ -51,7 +51,7 @@ pub(super) enum Step {
         x: Tile,
         sum: Option<Vector>,
     },
-    /// At least one operand is a tile.
+    /// An operation of which at least one operand is a tile.
     Binary {
         op: Binary,
         out: Tile,
@@ -68,19 +68,19 @@ pub(super) enum Step {
         out: Tile,
         operands: [Tile; 3],
     },
-    /// The same number for all of a row.
+    /// A tile in which each row repeats the number of a vector.
     Broadcast {
         out: Tile,
         x: Vector,
     },
-    /// A function and its slope.
+    /// A function and its derivative.
     Pair {
         op: Pair,
         out: [Tile; 2],
         x: Tile,
         sums: [Option<Vector>; 2],
     },
-    /// `e^(x - shift)`, and its sum; the shift is the largest value of each row.
+    /// `e^(x - shift)` and its sum; the shift is the largest value of each row.
     ExpShift {
         out: Tile,
         x: Tile,
@@ -97,16 +97,16 @@ pub(super) enum Step {
     },
 }
 
-/// A function and its slope, which have most of their work in common.
+/// A function and its derivative, which share most of their computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Pair {
-    /// Softplus and sigmoid.
+    /// Softplus and its derivative, the sigmoid.
     Softplus,
     /// `max(x, 0)`, and 1 where x is at least 0.
     Relu,
 }
 
-/// The negatives' gradient.
+/// Form in which the program returns the gradient of the negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gradient {
     Tile(Tile),
@@ -114,20 +114,20 @@ pub(super) enum Gradient {
     Vector(Vector),
 }
 
-/// Steps with all they need.
+/// Steps with everything that they need.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Program {
-    /// Vectors that hold a number.
+    /// Vectors that hold a constant.
     pub(super) constants: Vec<(Vector, f32)>,
-    /// Vectors that hold a parameter.
+    /// Vectors that hold a parameter, with its index.
     pub(super) parameters: Vec<(Vector, usize)>,
     /// The vector that holds the number of columns.
     pub(super) columns: Option<Vector>,
-    /// Once per call, for all rows.
+    /// Steps that run once per call, for all rows.
     pub(super) prologue: Vec<Step>,
-    /// The largest score of each row, found while scores are loaded.
+    /// The vector of the largest score of each row, which is computed after the scores are loaded.
     pub(super) largest: Option<Vector>,
-    /// Once per tile.
+    /// Steps that run once per tile.
     pub(super) steps: Vec<Step>,
     pub(super) loss: Vector,
     pub(super) positive: Vector,

@@ -1,17 +1,17 @@
-//! One value per row: vectors of the rows of a tile.
+//! Operations on vectors, which hold one value for each row of a tile.
 
 use pbg_core::loss::node::{Binary, Unary};
 
-/// Floats in a lane: what one AVX-512 register holds.
+/// Floats per lane: those of one AVX-512 register.
 pub(super) const WIDTH: usize = 16;
-/// The unit of every loop.
+/// The floats that one iteration of a loop computes.
 pub(super) type Lane = [f32; WIDTH];
-/// Rows in a tile, at most.
+/// Greatest number of rows per tile.
 pub(super) const ROWS: usize = 64;
 /// All vectors of a program.
 pub(super) type Vectors = [[Lane; ROWS / WIDTH]];
 
-/// Evaluates `$body` with `$f` the function of a [`Unary`].
+/// Evaluates `$body` with `$f` bound to the function of a [`Unary`].
 macro_rules! with_unary {
     ($op:expr, $fma:ident, $f:ident => $body:expr) => {{
         use pbg_core::loss::node::Unary;
@@ -64,7 +64,7 @@ macro_rules! with_unary {
     }};
 }
 
-/// Evaluates `$body` with `$f` the function of a [`Binary`].
+/// Evaluates `$body` with `$f` bound to the function of a [`Binary`].
 macro_rules! with_binary {
     ($op:expr, $f:ident => $body:expr) => {{
         use pbg_core::loss::node::Binary;
@@ -90,7 +90,7 @@ macro_rules! with_binary {
                 let $f = |a: f32, b: f32| a.powf(b);
                 $body
             }
-            // NaN comes through from either side.
+            // NaN in either operand is passed on.
             Binary::Min => {
                 let $f = |a: f32, b: f32| if a <= b || a.is_nan() { a } else { b };
                 $body
@@ -169,7 +169,7 @@ pub(super) fn binary(
     }
 }
 
-/// The second operand where the first is not 0, the third elsewhere.
+/// Selects the second operand where the first is not 0, and the third elsewhere.
 #[expect(
     clippy::needless_range_loop,
     reason = "a lane is an index into several vectors of one table"

@@ -1,8 +1,8 @@
-//! The loops of a loss: over tiles of a few rows.
+//! The loops of a loss program, over tiles of a few rows.
 //!
-//! A row takes a whole number of lanes; what is beyond its last negative counts as masked. Loops are
-//! flat, from numbers to numbers, which the compiler vectorises with certainty; what is to be summed
-//! is written as 0 where it is masked, and summed in a loop of its own while it is in the cache.
+//! A row occupies a whole number of lanes; the positions beyond its last negative count as masked. Loops are flat, from
+//! array to array, so that the compiler reliably vectorises them. Values to be summed are written as 0 where they are
+//! masked, and summed in a separate loop while they are in the cache.
 
 use pbg_core::strategy::MASKED;
 
@@ -10,10 +10,10 @@ use super::maths;
 use super::rows::{Lane, Vectors, WIDTH};
 use crate::vector::join_lanes;
 
-/// Lanes that a reduction works on at a time, so that it need not wait for the one before.
+/// Number of lanes that a reduction accumulates independently, so that no addition waits for the previous one.
 const CHAINS: usize = 2;
 
-/// Loads rows of scores, `columns` each, with the rest of their last lane masked.
+/// Loads rows of `columns` scores each, and masks the rest of their last lane.
 #[inline(always)]
 pub(super) fn load(tile: &mut [Lane], scores: &[f32], columns: usize, lanes: usize) {
     if columns == 0 {
@@ -33,13 +33,12 @@ pub(super) fn load(tile: &mut [Lane], scores: &[f32], columns: usize, lanes: usi
     }
 }
 
-/// The largest score of each row that is not masked; negative infinity where there is none, NaN where
-/// there is one.
+/// Computes the largest unmasked score of each row: negative infinity if there is none, NaN if one of them is NaN.
 #[inline(always)]
 pub(super) fn largest_scores(tile: &[Lane], lanes: usize, out: &mut [f32]) {
     for (row, out) in tile.chunks_exact(lanes).zip(out) {
         let (largest, poisoned) = largest_of(row);
-        // Masked scores are lower than any that occurs.
+        // MASKED is below any score that occurs.
         *out = if largest > MASKED && !poisoned {
             largest
         } else {
@@ -48,7 +47,7 @@ pub(super) fn largest_scores(tile: &[Lane], lanes: usize, out: &mut [f32]) {
     }
 }
 
-/// The largest value of each row that is not masked, as [`largest_scores`].
+/// Computes the largest unmasked value of each row, with the results of [`largest_scores`] for no value and for NaN.
 #[inline(always)]
 pub(super) fn max(
     x: &[Lane],
@@ -76,7 +75,7 @@ fn larger(a: f32, b: f32) -> f32 {
     if b > a { b } else { a }
 }
 
-/// The largest value, and whether there is a NaN, which loses every comparison.
+/// Returns the largest value, and whether any value is NaN, which loses every comparison.
 #[inline(always)]
 fn largest_of(row: &[Lane]) -> (f32, bool) {
     let mut largest = [[f32::NEG_INFINITY; WIDTH]; CHAINS];
@@ -112,7 +111,7 @@ fn largest_present(x: &[f32], scores: &[f32]) -> f32 {
     })
 }
 
-/// Sums of rows of which what is masked is 0.
+/// Computes the sums of rows whose masked values are 0.
 #[inline(always)]
 fn sum_all(x: &[Lane], lanes: usize, sums: &mut [f32]) {
     for (row, sum) in x.chunks_exact(lanes).zip(sums) {
@@ -137,7 +136,7 @@ fn sum_all(x: &[Lane], lanes: usize, sums: &mut [f32]) {
     }
 }
 
-/// Sums of rows, without what is masked.
+/// Computes the sums of the unmasked values of rows.
 #[inline(always)]
 pub(super) fn sum(
     x: &[Lane],
@@ -168,7 +167,7 @@ pub(super) fn map(out: &mut [Lane], x: &[Lane], f: impl Fn(f32) -> f32) {
     }
 }
 
-/// Applies `f` to every value; sums what is not masked.
+/// Applies `f` to every value, and computes the sums of the unmasked results.
 #[inline(always)]
 pub(super) fn map_sum(
     out: &mut [Lane],
@@ -182,7 +181,7 @@ pub(super) fn map_sum(
     sum_all(out, lanes, sums);
 }
 
-/// Applies `f` to two values at a time.
+/// Applies `f` to every pair of values.
 #[inline(always)]
 pub(super) fn zip(out: &mut [Lane], a: &[Lane], b: &[Lane], f: impl Fn(f32, f32) -> f32) {
     let out = out.as_flattened_mut().iter_mut();
@@ -191,7 +190,7 @@ pub(super) fn zip(out: &mut [Lane], a: &[Lane], b: &[Lane], f: impl Fn(f32, f32)
     }
 }
 
-/// Applies `f` to every value and its row's number.
+/// Applies `f` to every value and the number of its row.
 #[inline(always)]
 pub(super) fn zip_rows(
     out: &mut [Lane],
@@ -206,7 +205,7 @@ pub(super) fn zip_rows(
     }
 }
 
-/// The same number for all of a row.
+/// Fills each row with its number.
 #[inline(always)]
 pub(super) fn broadcast(out: &mut [Lane], lanes: usize, rows: &[f32]) {
     for (out, &row) in out.chunks_exact_mut(lanes).zip(rows) {
@@ -214,7 +213,7 @@ pub(super) fn broadcast(out: &mut [Lane], lanes: usize, rows: &[f32]) {
     }
 }
 
-/// `e^(x - shift)`, 0 where masked, and the sums; a shift is the largest value of its row.
+/// Computes `e^(x - shift)`, which is 0 where masked, and the sums; the shift is the largest value of the row.
 #[inline(always)]
 pub(super) fn exp_shift<const FMA: bool>(
     out: &mut [Lane],
@@ -236,7 +235,7 @@ pub(super) fn exp_shift<const FMA: bool>(
     }
 }
 
-/// Products, and their sums.
+/// Computes products, and the sums of the unmasked ones.
 #[inline(always)]
 pub(super) fn product_sum(
     out: &mut [Lane],
@@ -254,7 +253,7 @@ pub(super) fn product_sum(
     sum_all(out, lanes, sums);
 }
 
-/// Applies `f`, which gives two values, the first of which is summed where it is not masked.
+/// Applies `f`, which returns two values, to every value; masked results are 0. Computes the sums of both.
 #[inline(always)]
 pub(super) fn map_two(
     [first, second]: [&mut [Lane]; 2],
@@ -277,7 +276,7 @@ pub(super) fn map_two(
     sum_all(second, lanes, of_second);
 }
 
-/// The second operand where the first is not 0, the third elsewhere.
+/// Selects the second operand where the first is not 0, and the third elsewhere.
 #[inline(always)]
 pub(super) fn select(out: &mut [Lane], [c, a, b]: [&[Lane]; 3]) {
     let sides = a.as_flattened().iter().zip(b.as_flattened());
@@ -287,7 +286,7 @@ pub(super) fn select(out: &mut [Lane], [c, a, b]: [&[Lane]; 3]) {
     }
 }
 
-/// Writes gradients back over the scores: `f` of a value and its row's number, 0 where masked.
+/// Overwrites scores with gradients: `f` of a value and the number of its row, 0 where masked.
 #[inline(always)]
 pub(super) fn store(
     scores: &mut [f32],
@@ -311,7 +310,7 @@ pub(super) fn store(
     }
 }
 
-/// The numbers of one vector, one per row.
+/// Returns vector `index`: one number per row.
 #[inline(always)]
 pub(super) fn numbers(vectors: &Vectors, index: usize, rows: usize) -> &[f32] {
     &vectors[index].as_flattened()[..rows]

@@ -1,4 +1,4 @@
-//! A loss that is a graph, run on rows of scores.
+//! Execution of a loss that is a graph, on rows of scores.
 
 mod schedule;
 mod steps;
@@ -14,13 +14,13 @@ use super::rows::{Lane, ROWS, WIDTH};
 use schedule::{Parameters, Schedule};
 use worker::Worker;
 
-/// Lanes of a tile, where a row has fewer: 16 KiB, so that a few tiles fit the first-level cache.
+/// Lanes of a tile, unless a single row has more: 16 KiB, so that a few tiles fit the first-level cache.
 const TILE_LANES: usize = 256;
 
-/// A [`Loss`] from a graph and its gradient.
+/// A [`Loss`] that executes a graph and its derived gradient.
 pub struct Traced(Arc<Shared>);
 
-/// What workers have in common.
+/// State that workers share.
 struct Shared {
     id: StrategyId,
     derived: Arc<Derived>,
@@ -31,7 +31,7 @@ struct Shared {
 }
 
 impl Traced {
-    /// Derives the gradient and plans the execution.
+    /// Derives the gradient of the loss and lowers both to a program.
     #[must_use]
     pub fn new(loss: TracedLoss) -> Self {
         let TracedLoss {
@@ -59,7 +59,7 @@ impl Traced {
     }
 }
 
-/// Lanes of a row, and rows of a tile.
+/// Returns the lanes per row and the rows per tile.
 fn shape(columns: usize) -> (usize, usize) {
     let lanes = columns.div_ceil(WIDTH).max(1);
     (lanes, (TILE_LANES / lanes).clamp(1, ROWS))

@@ -1,8 +1,8 @@
-//! Inner products of many queries with many candidates, bit by bit the same wherever a pair stands.
+//! Inner products of many queries with many candidates, with the same bits for a pair wherever it occurs.
 //!
-//! Ranks count ties, so equal embeddings must have equal scores. A general matrix product does not
-//! promise that: it may add in another order at the edges of a matrix. Here every score is one chain of
-//! multiply-adds from the first coordinate to the last, in a block of a matrix as for a single pair.
+//! Ranks count ties, so equal embeddings must have equal scores. A general matrix product does not guarantee that,
+//! since it may add in another order at the edges of a matrix. Here every score is one chain of multiply-adds from the
+//! first coordinate to the last, in a block of a matrix and for a single pair alike.
 
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
@@ -11,11 +11,10 @@ use crate::vector::fma;
 
 /// Candidates per panel.
 pub(super) const PANEL: usize = 16;
-/// Queries per group: with two vectors of candidates each, as many accumulators as AVX2 has registers for.
+/// Queries per group: with two vectors of candidates for each, as many accumulators as the registers of AVX2 can hold.
 pub(super) const GROUP: usize = 6;
 
-/// Interleaves rows of `width` floats in groups of `N`, coordinate by coordinate; the last group is padded
-/// with zeros.
+/// Interleaves rows of `width` floats in groups of `N`, coordinate by coordinate; the last group is padded with zeros.
 pub(super) fn interleave<const N: usize>(rows: &[f32], width: usize, out: &mut Vec<f32>) {
     let count = rows.len() / width;
     out.clear();
@@ -29,7 +28,7 @@ pub(super) fn interleave<const N: usize>(rows: &[f32], width: usize, out: &mut V
     }
 }
 
-/// `out[group, panel] = queries candidates'` for one group and one panel, both interleaved.
+/// Computes `queries candidates'` of one group and one panel, both interleaved.
 #[inline(always)]
 fn tile<const FMA: bool>(queries: &[f32], candidates: &[f32]) -> [[f32; PANEL]; GROUP] {
     let mut sums = [[0.0_f32; PANEL]; GROUP];
@@ -56,7 +55,7 @@ fn tiles<const FMA: bool>(
     for (p, panel) in panels.chunks_exact(PANEL * width).enumerate() {
         let first = p * PANEL;
         let filled = (columns - first).min(PANEL);
-        // A panel stays in the first-level cache while all queries pass by.
+        // A panel stays in the first-level cache while all queries are compared with it.
         for (g, group) in queries.chunks_exact(GROUP * width).enumerate() {
             let sums = tile::<FMA>(group, panel);
             let rows = out[g * GROUP * columns..].chunks_mut(columns);
@@ -67,7 +66,7 @@ fn tiles<const FMA: bool>(
     }
 }
 
-/// Inner products, `[rows, columns]`, of interleaved queries and candidates.
+/// Computes the inner products, `[rows, columns]`, of interleaved queries and candidates.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn products(
     queries: &[f32],
@@ -83,7 +82,7 @@ pub(super) fn products(
     }
 }
 
-/// Inner product of one pair, the same bits as [`products`] gives.
+/// Returns the inner product of one pair, with the same bits as [`products`].
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn pair(query: &[f32], candidate: &[f32]) -> f32 {
     let pairs = query.iter().zip(candidate);

@@ -1,26 +1,26 @@
-//! What is compared: queries and candidates, prepared and interleaved.
+//! Queries and candidates, prepared and interleaved.
 
 use std::ops::Range;
 
 use super::kernel;
 use crate::comparators::RowExtras;
 
-/// What the known sides of edges are compared with candidates as.
+/// Known sides of edges, prepared for comparison with candidates.
 #[derive(Clone, Debug, Default)]
 pub struct Queries {
     pub(super) count: usize,
     pub(super) width: usize,
-    /// Row by row, for [`Ranker::pair_scores`]; not kept of those that were appended.
+    /// The prepared rows, for [`Ranker::pair_scores`]; not kept for queries that were appended.
     pub(super) values: Vec<f32>,
     pub(super) interleaved: Vec<f32>,
     pub(super) extras: Vec<RowExtras>,
 }
 
 impl Queries {
-    /// How many are interleaved with each other: ranges of [`Ranker::scores`] start at multiples of it.
+    /// Number of queries that are interleaved; ranges of [`Ranker::scores`] start at its multiples.
     pub const GROUP: usize = kernel::GROUP;
 
-    /// Room for `count` queries of `width` floats that come by [`Queries::append`].
+    /// Creates an empty list with room for `count` queries of `width` floats, to be added by [`Queries::append`].
     #[must_use]
     pub fn with_capacity(count: usize, width: usize) -> Self {
         let padded = count.next_multiple_of(kernel::GROUP);
@@ -32,25 +32,25 @@ impl Queries {
         }
     }
 
-    /// Adds `others` behind, without what only [`Ranker::pair_scores`] needs.
+    /// Appends `others`, without the data that only [`Ranker::pair_scores`] needs.
     ///
     /// # Panics
-    /// If those before are not whole groups of [`Queries::GROUP`], or the widths differ.
+    /// If the number of queries so far is not a multiple of [`Queries::GROUP`], or the widths differ.
     pub fn append(&mut self, others: &Self) {
-        assert_eq!(self.count % kernel::GROUP, 0, "whole groups come before");
-        assert_eq!(self.width, others.width, "all are as wide");
+        assert_eq!(self.count % kernel::GROUP, 0, "queries are appended to whole groups");
+        assert_eq!(self.width, others.width, "queries have the same width");
         self.count += others.count;
         self.interleaved.extend_from_slice(&others.interleaved);
         self.extras.extend_from_slice(&others.extras);
     }
 
-    /// How many.
+    /// Returns the number of queries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no queries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -67,7 +67,7 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// Offsets of the entities in their table.
+    /// Returns the offsets of the entities in their table.
     #[must_use]
     pub fn entities(&self) -> Range<usize> {
         self.first..self.first + self.count

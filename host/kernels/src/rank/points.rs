@@ -1,4 +1,4 @@
-//! Entities as points of a space in which what scores high is near.
+//! Entities as points of a space in which entities with high scores are near.
 
 use pbg_core::model::Comparator;
 
@@ -9,23 +9,24 @@ use crate::spec::ModelSpec;
 use crate::table::Table;
 use crate::vector;
 
-/// How the entities of a partition become points: those nearest to a query by the Euclidean distance are those with
-/// the highest scores. With a bias and a distance they are not quite, since the bias is left out.
+/// A mapping of a partition's entities to points such that the points nearest to a query, by the Euclidean distance,
+/// are those with the highest scores. With a bias and a distance this holds only approximately, since the bias is left
+/// out.
 ///
-/// Inner products become distances by one coordinate more, which brings all points to the length of the longest (Y.
-/// Bachrach et al. 2014, Speeding up the Xbox recommender system using a Euclidean transformation for
-/// inner-product spaces).
+/// Inner products become distances by an additional coordinate, which makes all points as long as the longest one (Y.
+/// Bachrach et al. 2014, Speeding up the Xbox recommender system using a Euclidean transformation for inner-product
+/// spaces).
 #[derive(Clone, Copy, Debug)]
 pub struct PointSpace {
     dimension: usize,
-    /// Whether the bias is a coordinate, in its place at the front.
+    /// Whether the bias is a coordinate, at its original place in front.
     bias: bool,
-    /// Whether there is the coordinate that makes all as long.
+    /// Whether there is an additional coordinate, which makes all points equally long.
     lengthened: bool,
 }
 
 impl PointSpace {
-    /// For embeddings of `dimension` numbers.
+    /// Creates the mapping for embeddings of `dimension` numbers.
     #[must_use]
     pub fn of(spec: &ModelSpec, dimension: usize) -> Self {
         let comparison = Comparison::of(spec);
@@ -33,18 +34,18 @@ impl PointSpace {
         Self {
             dimension,
             bias: inner && comparison.bias,
-            // Normalised rows are as long as each other.
+            // Normalised rows are equally long already.
             lengthened: inner && (comparison.bias || comparison.comparator == Comparator::Dot),
         }
     }
 
-    /// Coordinates of a point.
+    /// Returns the number of coordinates of a point.
     #[must_use]
     pub const fn width(&self) -> usize {
         self.dimension + self.lengthened as usize
     }
 
-    /// Makes all points as long as the longest of them.
+    /// Sets the additional coordinate, so that all points are as long as the longest of them.
     fn lengthen(&self, points: &mut [f32]) {
         if !self.lengthened {
             return;
@@ -63,10 +64,10 @@ impl PointSpace {
 }
 
 impl Ranker {
-    /// All entities of `table` as points of `space`, `[entities, width]`.
+    /// Returns all entities of `table` as points of `space`, `[entities, width]`.
     ///
     /// # Panics
-    /// If the relation does not exist, or the space is of another dimension.
+    /// If the relation does not exist, or the dimension of the space differs.
     #[must_use]
     pub fn points(
         &mut self,
@@ -142,7 +143,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever scores higher is nearer to the query, which has the bias 1 and no coordinate more.
+        /// An entity with a higher score is nearer to the query, whose bias is 1 and whose additional coordinate is 0.
         #[test]
         fn who_scores_higher_is_nearer(
             rows in prop::collection::vec(-2.0_f32..2.0, 4 * 12),

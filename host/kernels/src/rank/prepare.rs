@@ -1,4 +1,4 @@
-//! How rows are prepared for comparison.
+//! Preparation of rows for comparison.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::spec::ModelSpec;
 use crate::table::{LookUp, Table};
 use crate::vector;
 
-/// What one kind of rows goes through.
+/// Steps of the preparation of the entities of one side and relation.
 pub(super) struct Recipe<'a> {
     operator: Operator,
     tensors: &'a [ParamTensor],
@@ -22,12 +22,12 @@ pub(super) struct Recipe<'a> {
     dimension: usize,
 }
 
-/// Prepares rows, with buffers of its own.
+/// Prepares rows of a model's entities, with its own buffers.
 #[derive(Debug)]
 pub(super) struct Preparer {
     pub(super) spec: Arc<ModelSpec>,
     pub(super) comparison: Comparison,
-    /// A row before its operator.
+    /// A row before the operator.
     input: Vec<f32>,
     /// The operator's parameters.
     packed: Vec<f32>,
@@ -48,7 +48,7 @@ impl Preparer {
         }
     }
 
-    /// What entities on `side` go through before they are compared.
+    /// Returns the preparation steps of the entities of `side`.
     pub(super) fn recipe<'p>(
         &self,
         side: Side,
@@ -124,7 +124,7 @@ impl Preparer {
         }
     }
 
-    /// One prepared row.
+    /// Prepares one row.
     pub(super) fn row(
         &mut self,
         recipe: &Recipe<'_>,

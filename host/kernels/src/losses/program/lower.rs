@@ -1,4 +1,4 @@
-//! From the nodes of a graph to steps, fused where that is always right.
+//! Lowering of a graph's nodes to steps, fused where that is always correct.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::{Gradient, Operand, POSITIVE, Pair, Program, SCORES, Step, Tile, Vect
 use reductions::Exponentials;
 
 impl Program {
-    /// Lowers a graph.
+    /// Lowers a graph to a program.
     pub(in crate::losses) fn new(derived: &Derived) -> Self {
         let mut lowering = Lowering::new(derived);
         for id in 0..derived.nodes.len() {
@@ -22,12 +22,12 @@ impl Program {
     }
 }
 
-/// What a node became.
+/// Result of lowering a node.
 #[derive(Clone, Copy, Debug)]
 enum Value {
     Vector(Vector),
     Tile(Tile),
-    /// A tile with a factor per row, not multiplied yet.
+    /// A tile with a factor per row, by which it has not been multiplied yet.
     Scaled(Tile, Vector),
 }
 
@@ -35,15 +35,15 @@ struct Lowering<'a> {
     derived: &'a Derived,
     values: Vec<Value>,
     program: Program,
-    /// The step that makes each tile.
+    /// The step that writes each tile.
     makers: Vec<Option<usize>>,
     exponentials: HashMap<Tile, Exponentials>,
     materialized: HashMap<(Tile, Vector), Tile>,
     broadcasts: HashMap<Vector, Tile>,
     sums: HashMap<Tile, Vector>,
     numbers: HashMap<u32, Vector>,
-    /// Logarithms of sums as (largest, logarithm of the rest): what is subtracted from them is
-    /// subtracted from the largest first, where it costs no digits.
+    /// Logarithms of sums of exponentials, as (largest, logarithm of the rest). A difference with such a logarithm is
+    /// computed with the largest first, where no digits are lost.
     logsums: HashMap<Vector, (Vector, Vector)>,
     pairs: HashMap<(Pair, Tile), [Tile; 2]>,
 }
@@ -82,7 +82,7 @@ impl<'a> Lowering<'a> {
         self.program.vectors - 1
     }
 
-    /// A tile that the step to come makes.
+    /// Creates a tile that the next step writes.
     fn tile(&mut self) -> Tile {
         self.makers.push(Some(self.program.steps.len()));
         self.program.tiles += 1;
@@ -111,7 +111,7 @@ impl<'a> Lowering<'a> {
                 Value::Vector(out)
             }
             Node::Constant(value) => Value::Vector(self.number(value)),
-            // A checked loss has none.
+            // A checked loss has no such node.
             Node::Component(_) | Node::Gradient(_) => Value::Vector(self.number(f32::NAN)),
             Node::Parameter(index) => {
                 let out = self.vector();
@@ -209,7 +209,7 @@ impl<'a> Lowering<'a> {
         Value::Tile(out)
     }
 
-    /// One step for a function and its slope, where both are wanted.
+    /// Returns the tiles of a function and its derivative, computed by one step, if the graph uses both.
     fn pair(&mut self, op: Pair, id: NodeId, x: Tile) -> Option<[Tile; 2]> {
         if let Some(&pair) = self.pairs.get(&(op, x)) {
             return Some(pair);
@@ -269,7 +269,7 @@ impl<'a> Lowering<'a> {
         Value::Tile(out)
     }
 
-    /// A factor per row waits until it has to be multiplied.
+    /// Records a factor per row, which is multiplied only when its product is needed.
     fn scaled(&mut self, value: Value, factor: Vector) -> Value {
         match value {
             Value::Scaled(tile, first) => {
@@ -325,7 +325,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Multiplies what waits; a vector becomes a tile.
+    /// Returns `value` as a tile: multiplies by a recorded factor, and broadcasts a vector.
     fn as_tile(&mut self, value: Value) -> Tile {
         let (tile, factor) = match value {
             Value::Tile(tile) => return tile,
@@ -357,7 +357,7 @@ impl<'a> Lowering<'a> {
     fn finish(mut self) -> Program {
         let row = |value| match value {
             Value::Vector(vector) => vector,
-            // The derivation reduces everything that is per negative before it meets a row.
+            // The derivation reduces values per negative before it combines them with values per row.
             Value::Tile(_) | Value::Scaled(..) => POSITIVE,
         };
         let of = |id: NodeId| self.values[id as usize];

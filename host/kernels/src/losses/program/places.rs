@@ -1,9 +1,9 @@
-//! Which steps are needed, and which tiles may share a place.
+//! Removal of unused steps, and assignment of tiles to buffers.
 
 use super::{Gradient, Program, SCORES, Step, Vector};
 
 impl Program {
-    /// Leaves out the steps that nobody reads.
+    /// Removes the steps whose results are not used.
     pub(super) fn drop_unused(&mut self) {
         let mut used = Used::new(self);
         for step in self.steps.iter_mut().rev() {
@@ -17,8 +17,8 @@ impl Program {
         self.largest = self.largest.filter(|&v| used.vectors[v]);
     }
 
-    /// Gives tiles whose values are needed at different times the same place. The scores keep theirs, and
-    /// no step writes where it reads.
+    /// Assigns one buffer to tiles that are needed at different times. The scores keep theirs, and no step writes a
+    /// buffer that it reads.
     pub(super) fn share_places(&mut self) {
         let mut last = vec![0; self.tiles];
         for (at, step) in self.steps.iter().enumerate() {
@@ -36,7 +36,7 @@ impl Program {
             last[tile] = usize::MAX;
         }
         let mut places = vec![SCORES; self.tiles];
-        // Until which step each place is taken.
+        // The last step that needs each buffer's current tile.
         let mut taken = vec![usize::MAX];
         for (at, step) in self.steps.iter().enumerate() {
             for tile in step.outputs().0.into_iter().flatten() {
@@ -61,7 +61,7 @@ impl Program {
     }
 }
 
-/// What is read by somebody.
+/// The vectors and tiles that are used.
 struct Used {
     vectors: Vec<bool>,
     tiles: Vec<bool>,
@@ -86,7 +86,7 @@ impl Used {
         used
     }
 
-    /// Drops outputs that nobody reads; marks the inputs of a step that is needed.
+    /// Removes a step's unused sums; marks the inputs of a step that is needed.
     fn visit(&mut self, step: &mut Step) {
         let unused = |vector: &Option<Vector>| vector.is_some_and(|v| !self.vectors[v]);
         match step {

@@ -1,4 +1,4 @@
-//! Parameters of a graph that change while training goes on.
+//! Parameters of a graph that change during training.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use pbg_core::loss::{LossState, Observed, Parameter, ParameterSchedule, Progress, check_values};
 use pbg_core::strategy::{Cause, RunLength, StrategyError, StrategyId};
 
-/// Values of parameters. Workers have copies, so that nobody waits for anybody where nothing has changed.
+/// Values of the parameters. Workers keep copies, so that they take no lock unless a value has changed.
 pub(super) struct Parameters {
     declared: Vec<Parameter>,
     values: RwLock<Vec<f32>>,
@@ -15,7 +15,7 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    /// With the values of the beginning.
+    /// Creates parameters with their declared initial values.
     pub(super) fn new(declared: Vec<Parameter>) -> Self {
         let values = declared.iter().map(|parameter| parameter.value).collect();
         Self {
@@ -25,7 +25,7 @@ impl Parameters {
         }
     }
 
-    /// With their names.
+    /// Returns the declarations of the parameters.
     pub(super) fn declared(&self) -> &[Parameter] {
         &self.declared
     }
@@ -44,7 +44,7 @@ impl Parameters {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Brings a copy up to date that was made after `changes` changes.
+    /// Updates a copy that was made after `changes` changes.
     pub(super) fn copy_changed(&self, changes: &mut u64, copy: &mut Vec<f32>) {
         let now = self.changes.load(Ordering::Acquire);
         if now != *changes {
@@ -54,14 +54,14 @@ impl Parameters {
     }
 }
 
-/// Counts batches and asks for new values every so many of them.
+/// Counter of trained batches that asks the guest for new parameters after every `every` batches.
 pub(super) struct Schedule {
     guest: Box<dyn ParameterSchedule>,
     every: NonZeroU32,
     step: u64,
     edges: u64,
     loss: f64,
-    /// Batches that are to be counted elsewhere, where several trainers count together.
+    /// Batches to be counted elsewhere, if several trainers count together.
     apart: Option<Observed>,
 }
 
@@ -77,12 +77,12 @@ impl Schedule {
         }
     }
 
-    /// A run of this length begins, or goes on.
+    /// Starts or resumes a run of this length.
     pub(super) fn begin_run(&mut self, length: RunLength) {
         self.guest.begin_run(length);
     }
 
-    /// Another batch was trained.
+    /// Records a trained batch.
     pub(super) fn observe(
         &mut self,
         id: &StrategyId,
@@ -104,19 +104,19 @@ impl Schedule {
         }
     }
 
-    /// From now on batches are only added up; what was is dropped.
+    /// From now on only adds up batches, to be counted elsewhere; discards the previous sum.
     pub(super) fn observe_apart(&mut self) {
         self.apart = Some(Observed::default());
     }
 
-    /// What was added up since this was asked last.
+    /// Returns the sum of the batches since the last call.
     pub(super) fn take_observed(&mut self) -> Observed {
         self.apart
             .as_mut()
             .map_or_else(Observed::default, std::mem::take)
     }
 
-    /// Counts batches, and asks for new values if one of them is the last of so many.
+    /// Counts batches, and asks for new parameters if the count reaches or passes a multiple of `every`.
     pub(super) fn count(
         &mut self,
         id: &StrategyId,

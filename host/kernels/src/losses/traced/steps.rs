@@ -1,4 +1,4 @@
-//! The steps of a program over the tiles of a few rows.
+//! Execution of a program's steps on the tiles of a few rows.
 
 use pbg_core::loss::node::{Binary, Unary};
 
@@ -7,15 +7,15 @@ use crate::losses::program::{Operand, Pair, SCORES, Step, Tile, Vector};
 use crate::losses::rows::{self, Lane, Vectors, with_binary, with_unary};
 use crate::losses::tile::{self, numbers};
 
-/// What steps work on. No step writes a tile that it reads, so the tile that it writes is taken out.
+/// The tiles and vectors that steps work on. No step writes a tile that it reads, so a step takes its output tile out.
 pub(super) struct Tiles<'b> {
     pub(super) tiles: &'b mut [Vec<Lane>],
     pub(super) vectors: &'b mut Vectors,
-    /// A row of a tile.
+    /// One row of a tile.
     pub(super) scratch: &'b mut [Lane],
-    /// Sums on their way, or that nobody wants.
+    /// Sums before they are copied to their vectors, or that are not used.
     pub(super) sums: [&'b mut [f32]; 2],
-    /// Lanes of a row.
+    /// Lanes per row.
     pub(super) lanes: usize,
     pub(super) rows: usize,
 }
@@ -25,20 +25,20 @@ impl Tiles<'_> {
         self.rows * self.lanes
     }
 
-    /// Vector `vector`, a number per row.
+    /// Returns vector `vector`, one number per row.
     #[inline(always)]
     pub(super) fn vector(&mut self, vector: Vector) -> &mut [f32] {
         &mut self.vectors[vector].as_flattened_mut()[..self.rows]
     }
 
-    /// Tile `tile`.
+    /// Returns tile `tile`.
     #[inline(always)]
     pub(super) fn tile(&mut self, tile: Tile) -> &mut [Lane] {
         let size = self.size();
         &mut self.tiles[tile][..size]
     }
 
-    /// The largest score of each row.
+    /// Computes the largest score of each row.
     #[inline(always)]
     pub(super) fn largest_scores(&mut self, out: Vector) {
         let size = self.size();
@@ -46,7 +46,7 @@ impl Tiles<'_> {
         tile::largest_scores(&self.tiles[SCORES][..size], self.lanes, largest);
     }
 
-    /// One step.
+    /// Executes one step.
     #[inline(always)]
     pub(super) fn step<const FMA: bool>(&mut self, step: &Step) {
         let vector_lanes = self.rows.div_ceil(rows::WIDTH);
@@ -109,7 +109,7 @@ impl Tiles<'_> {
                 let a = numbers(self.vectors, a, self.rows);
                 with_binary!(op, f => tile::zip_rows(made, &tiles[b], lanes, a, |b, a| f(a, b)));
             }
-            // Lowering makes a step of vectors of it.
+            // Lowering emits a step on vectors instead.
             [Operand::Vector(_), Operand::Vector(_)] => {}
         }
         self.tiles[out] = taken;

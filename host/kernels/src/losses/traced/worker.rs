@@ -1,4 +1,4 @@
-//! What evaluates a graph on one thread.
+//! Evaluation of a graph on one thread.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::losses::program::{Gradient, POSITIVE, Program, SCORES};
 use crate::losses::rows::{Lane, ROWS, WIDTH};
 use crate::losses::tile::{self, numbers};
 
-/// Evaluates a graph with buffers of its own.
+/// A worker that evaluates a graph with its own buffers.
 pub(super) struct Worker {
     loss: Arc<Shared>,
-    /// With its parameters as they were after `changes` changes; none were copied yet where that is the largest number.
+    /// The graph with a copy of its parameters as of change number `changes`; `u64::MAX` if none has been copied yet.
     formula: Formula,
     changes: u64,
     buffers: Buffers,
@@ -41,14 +41,14 @@ impl Worker {
     }
 }
 
-/// What a call works on, kept from call to call.
+/// Buffers of a call, which are reused by the next one.
 #[derive(Default)]
 struct Buffers {
     tiles: Vec<Vec<Lane>>,
     vectors: Vec<[Lane; ROWS / WIDTH]>,
-    /// A row of a tile.
+    /// One row of a tile.
     scratch: Vec<Lane>,
-    /// Sums on their way, or that nobody wants.
+    /// Sums before they are copied to their vectors, or that are not used.
     sums: [Vec<f32>; 2],
 }
 
@@ -69,7 +69,7 @@ impl Buffers {
         }
     }
 
-    /// Numbers that are the same for all rows of a call.
+    /// Sets the vectors whose numbers are the same for all rows of a call.
     fn set_numbers(&mut self, program: &Program, parameters: &[f32], columns: usize) {
         let constants = program.constants.iter().copied();
         let parameters = program
@@ -82,14 +82,14 @@ impl Buffers {
         }
     }
 
-    /// The scores of the rows that were evaluated last, as they came.
+    /// Returns the original scores of the rows that were evaluated last.
     fn scores(&self, rows: usize, columns: usize, lanes: usize) -> Vec<f32> {
         let tile = self.tiles[SCORES].as_flattened();
         let rows = tile.chunks(lanes * WIDTH).take(rows);
         rows.flat_map(|row| &row[..columns]).copied().collect()
     }
 
-    /// Tiles of `rows` rows of `lanes` lanes.
+    /// Returns the tiles for `rows` rows of `lanes` lanes.
     #[inline(always)]
     fn tiles(&mut self, lanes: usize, rows: usize) -> Tiles<'_> {
         let [first, second] = &mut self.sums;
@@ -105,8 +105,8 @@ impl Buffers {
 }
 
 impl Shared {
-    /// Whether it is the graph's doing that something of what it made of `rows` is not finite: of scores that are
-    /// not finite nobody can make a loss.
+    /// Returns an error if the graph computed a value that is not finite from finite scores. Scores that are not finite
+    /// have no finite loss, so the graph is then not at fault.
     fn judge(&self, rows: FailedRows<'_>, made: [&[f32]; 3]) -> Result<(), StrategyError> {
         let FailedRows {
             positive,
@@ -138,8 +138,8 @@ impl Shared {
             strategy: self.id.clone(),
             function: "evaluate",
             reason: format!(
-                "its formula gives {value} as {what} where the positive's score is {} and those \
-                 of {columns} negatives lie from {least} to {most}{}; every number must be finite, \
+                "its formula gives {value} as {what} where the positive's score is {} and the \
+                 scores of {columns} negatives range from {least} to {most}{}; every number must be finite, \
                  whatever the scores",
                 positive[row],
                 self.updated_to(parameters)
@@ -153,11 +153,11 @@ impl Shared {
         })
     }
 
-    /// What `update` has made of the parameters, where there is one.
+    /// Describes the current values of the parameters, if the loss has an `update` function.
     fn updated_to(&self, values: &[f32]) -> String {
         match self.schedule {
             Some(_) => format!(
-                " and `update` has left {}",
+                " and `update` has set {}",
                 named_values(self.parameters.declared(), values)
             ),
             None => String::new(),
@@ -165,8 +165,8 @@ impl Shared {
     }
 }
 
-/// Every gradient of a batch passes here, so it is one comparison of integers per vector register: without its sign, a
-/// float that is no number or infinite has larger bits than every other.
+/// Returns whether all values are finite. Every gradient of a batch is checked, so a check is one comparison of
+/// integers per vector register: without the sign bit, infinity and NaN have larger bits than all other floats.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 fn all_finite(values: &[f32]) -> bool {
     let bits = |value: &f32| value.to_bits() & !(1 << 31);

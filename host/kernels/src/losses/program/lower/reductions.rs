@@ -1,11 +1,11 @@
-//! Reductions of the negatives of a row, and what is made with them.
+//! Lowering of reductions over the negatives of a row, and of operations that build on them.
 
 use pbg_core::loss::node::{Binary, Reduction, Unary};
 
 use super::{Lowering, Value};
 use crate::losses::program::{SCORES, Step, Tile, Vector};
 
-/// Largest value, exponentials and their inverse sum of a row of values.
+/// Largest value of a row, exponentials of its values shifted by that, and the sum of the exponentials.
 #[derive(Clone, Copy)]
 pub(super) struct Exponentials {
     largest: Vector,
@@ -16,7 +16,7 @@ pub(super) struct Exponentials {
 impl Lowering<'_> {
     pub(super) fn softmax(&mut self, x: Tile) -> Value {
         let Exponentials { tile, total, .. } = self.exponentials(x);
-        // Where there are no terms their sum is 0, and nothing is divided.
+        // Without terms the sum is 0, and the inverse of 0 is replaced by 0.
         let one = self.number(1.0);
         let zero = self.number(0.0);
         let inverse = self.vector_binary(Binary::Div, one, total, false);
@@ -55,7 +55,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The sum of a tile, by the step that makes it where that can.
+    /// Returns the sum of a tile, computed by the step that writes the tile if that step can.
     fn sum(&mut self, tile: Tile) -> Vector {
         if let Some(&known) = self.sums.get(&tile) {
             return known;
