@@ -1,12 +1,13 @@
-//! The training step: one batch from offsets to updated rows.
+//! The training step: one batch, from offsets to updated rows.
 //!
-//! What is computed is a graph ([`pbg_core::batch_graph`]), which is compiled once to a list of stages
-//! ([`program`]). [`executor`] walks them, in training and in evaluation; [`cores`] and
-//! [`device`](crate::device) compute them. A batch is cut into chunks of positives that share negatives, and into
-//! slices of chunks that share buffers. Everything is inner products of prepared rows: scores are `Q K'`, and with
-//! the loss's derivatives `S` in place of the scores the gradients are `S K` and `S' Q`. Where a chunk's own
-//! positives are negatives, the diagonal, which is masked, carries the positives' derivatives, and their gradients
-//! come with the products. Gradients of table rows are summed over the batch and applied once at its end.
+//! The computation is a graph ([`pbg_core::batch_graph`]), which is compiled once to a list of stages ([`program`]).
+//! [`executor`] calls them in order, in training and in evaluation; [`cores`] and [`device`](crate::device) implement
+//! them. A batch is cut into chunks of positives that share negatives, and into slices of chunks that share buffers.
+//!
+//! Everything is computed by inner products of prepared rows: scores are `Q K'`, and with the loss's derivatives `S` in
+//! place of the scores, the gradients are `S K` and `S' Q`. Where a chunk's own positives are negatives, the diagonal
+//! of the scores is masked; it then holds the positives' derivatives, so that the same products compute their
+//! gradients. Gradients of table rows are summed over the batch and applied once at its end.
 
 mod buffers;
 mod cores;
@@ -57,15 +58,15 @@ use share::{Exchange, Presence, Share};
 pub use crate::batch::{Batch, Relations, Tables};
 pub use crate::error::{CompileError, StepError, WorkerError};
 
-/// Scores of part of a batch, for tests and inspection: the side that is replaced, the first edge, the
-/// positives' scores, and the negatives' `[edges, columns]`, masked ones as
+/// Receives the scores of part of a batch, for tests and inspection: the side that is replaced, the first edge, the
+/// positives' scores, and the negatives' scores `[edges, columns]`, of which masked ones are
 /// [`MASKED`](pbg_core::strategy::MASKED).
 pub type ScoreObserver<'a> = dyn FnMut(Side, usize, &[f32], &[f32]) + 'a;
 
-/// One Hogwild worker: the model's rules and all buffers that a batch needs.
+/// A Hogwild worker: the specification of a model and all buffers that a batch needs.
 ///
-/// Buffers grow to what the largest batch so far needed; after that a batch allocates nothing but the
-/// headers of tensor views.
+/// Buffers grow to the needs of the largest batch so far; after that a batch allocates nothing but the headers of
+/// tensor views.
 #[derive(Debug)]
 pub struct StepWorker {
     spec: Arc<ModelSpec>,
@@ -73,14 +74,14 @@ pub struct StepWorker {
     programs: Programs,
     entities: [EntitySide; 2],
     slice: SliceBuffers,
-    /// Whole rows of scores, where the batch is shared out.
+    /// Whole rows of scores, if the batch is shared by several workers.
     whole_rows: FloatBuffer,
     sums: Sums,
     times: ClusterTimes,
 }
 
 impl StepWorker {
-    /// A worker for `spec`.
+    /// Creates a worker for `spec`.
     ///
     /// # Errors
     /// When the specification breaks a rule.
@@ -98,7 +99,7 @@ impl StepWorker {
         })
     }
 
-    /// Sets how the work is laid out.
+    /// Sets the size of slices, the precision of products and the time of updates.
     #[must_use]
     pub fn with_execution(self, execution: Execution) -> Self {
         Self {
@@ -108,20 +109,20 @@ impl StepWorker {
         }
     }
 
-    /// Sets how many bytes of buffers a slice aims at.
+    /// Sets the target size of a slice's buffers in bytes.
     #[must_use]
     pub fn with_slice_bytes(mut self, slice_bytes: usize) -> Self {
         self.execution.slice_bytes = slice_bytes.max(1);
         self
     }
 
-    /// Trains one batch: all gradients from the values before, summed, applied at the end. Scores become what `loss`
-    /// makes of them.
+    /// Trains one batch: computes all gradients from the values before the batch, sums them, and applies them at the
+    /// end. `loss` replaces the scores by their gradients.
     ///
     /// # Errors
-    /// When the batch does not fit the model, the loss fails, or a value is not finite; nothing of the
-    /// batch was applied then, except that a gradient that alone is not finite is left out of
-    /// an otherwise complete update. `max_norm` acts when rows are looked up, as in PBG, and stays.
+    /// When the batch does not fit the model, the loss fails, or a value is not finite. Nothing of the batch is then
+    /// applied, except that a gradient that is not finite on its own is omitted from an otherwise complete update. The
+    /// effect of `max_norm`, which scales rows when they are looked up, as in PBG, remains.
     pub fn train(
         &mut self,
         job: &BatchJob<'_>,
@@ -130,7 +131,7 @@ impl StepWorker {
         self.step(job, loss, None, Share::WHOLE)
     }
 
-    /// As [`StepWorker::train`]; `observer` sees the scores before they become gradients.
+    /// Trains one batch like [`StepWorker::train`]; `observer` receives the scores before they become gradients.
     ///
     /// # Errors
     /// As [`StepWorker::train`].
@@ -143,14 +144,14 @@ impl StepWorker {
         self.step(job, loss, Some(observer), Share::WHOLE)
     }
 
-    /// Trains one batch on all of `workers`, each with a loss and a thread of its own, where
-    /// [`ModelSpec::shares_batches`]. What comes out is what one of them makes of it, but for the order of sums.
+    /// Trains one batch on all of `workers`, each with its own loss and thread, if [`ModelSpec::shares_batches`]. The
+    /// result is that of a single worker, except for the order of sums.
     ///
     /// # Errors
     /// As [`StepWorker::train`].
     ///
     /// # Panics
-    /// If there is no worker, or one without a loss.
+    /// If `workers` is empty, or there are fewer losses than workers.
     pub fn train_together(
         workers: &mut [&mut Self],
         losses: &mut [Box<dyn LossWorker>],
@@ -209,10 +210,10 @@ impl StepWorker {
         Ok(stats)
     }
 
-    /// Ranks the positives of a batch among its negatives. Every entity among a positive's negatives counts once, and
-    /// the positive itself does not. Nothing is updated (but `max_norm` acts on rows that are looked up).
+    /// Ranks the positives of a batch among its negatives. Each entity among a positive's negatives counts once, and
+    /// the positive itself does not count. Nothing is updated (except that `max_norm` scales rows that are looked up).
     ///
-    /// `seed` chooses the negatives that enter the area under the curve.
+    /// `seed` selects the negatives from which the area under the curve is estimated.
     ///
     /// # Errors
     /// As [`StepWorker::train`].
@@ -241,13 +242,13 @@ impl StepWorker {
         Ok(evaluation.finish(&self.spec, loss))
     }
 
-    /// Where training spent its time so far.
+    /// Returns the time spent in each cluster of stages so far.
     #[must_use]
     pub fn cluster_times(&self) -> &ClusterTimes {
         &self.times
     }
 
-    /// Bytes of the buffers as they are now; they grow to what the largest batch needs.
+    /// Returns the current size of the buffers in bytes; they grow to the needs of the largest batch.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let entities: usize = self.entities.iter().map(EntitySide::bytes).sum();
@@ -255,7 +256,7 @@ impl StepWorker {
         entities + self.slice.bytes() + whole_rows + self.sums.bytes()
     }
 
-    /// The model's rules.
+    /// Returns the model's specification.
     #[must_use]
     pub fn spec(&self) -> &Arc<ModelSpec> {
         &self.spec

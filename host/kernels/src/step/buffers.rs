@@ -1,4 +1,4 @@
-//! Buffers of prepared rows and of their gradients, which a worker keeps from slice to slice.
+//! Buffers of prepared rows and of their gradients, which a worker reuses from slice to slice.
 
 use std::ops::Range;
 
@@ -10,29 +10,29 @@ use crate::half::HalfBuffer;
 use crate::step::score_buffers::ScoreBuffers;
 use crate::vector;
 
-/// Rows ready for comparison, and what is needed to go back from their gradients.
+/// Rows prepared for comparison, with the data from which their gradients are propagated back.
 #[derive(Debug)]
 pub(crate) struct PreparedRows {
     /// Prepared rows.
     pub(crate) values: FloatBuffer,
-    /// The same in bf16; only kept where products want it.
+    /// The prepared rows in bf16, if products need them.
     pub(crate) half: HalfBuffer,
-    /// Rows before the operator; only kept where one is applied.
+    /// The rows before the operator, if there is one.
     pub(crate) input: FloatBuffer,
-    /// What preparing took out of each row.
+    /// Numbers that preparation took out of each row.
     pub(crate) extras: Vec<RowExtras>,
 }
 
-/// Gradients of rows.
+/// Gradients of prepared rows.
 #[derive(Debug)]
 pub(crate) struct RowGradients {
-    /// With respect to the prepared rows.
+    /// Gradients with respect to the prepared rows; once propagated back, with respect to the table's rows.
     pub(crate) values: FloatBuffer,
-    /// With respect to the biases.
+    /// Gradients with respect to the biases.
     pub(crate) bias: Vec<f32>,
-    /// For distances: sums of the factors with which a row itself is subtracted.
+    /// For distances: sums of the factors by which a row itself is subtracted from its gradient.
     pub(crate) row_factors: Vec<f32>,
-    /// Whether `values` holds this slice's gradients yet.
+    /// Whether `values` already holds gradients of this slice.
     pub(crate) started: bool,
 }
 
@@ -46,7 +46,7 @@ impl PreparedRows {
         }
     }
 
-    /// Room for `rows` rows; with `input` also for what they were before the operator.
+    /// Makes room for `rows` rows; with `input`, also for the rows before the operator.
     pub(crate) fn reserve(&mut self, rows: usize, dimension: usize, input: bool) {
         self.values.reserve(rows * dimension);
         if input {
@@ -59,13 +59,13 @@ impl PreparedRows {
         }
     }
 
-    /// Keeps the first `floats` of the prepared rows in bf16 too.
+    /// Stores the first `floats` numbers of the prepared rows in bf16 too.
     pub(crate) fn round(&mut self, floats: usize) {
         self.half.reserve(floats);
         self.half.load(&self.values.as_slice()[..floats]);
     }
 
-    /// Row `row` as prepared.
+    /// Returns prepared row `row`.
     #[inline]
     pub(crate) fn row(&self, row: usize, dimension: usize) -> &[f32] {
         &self.values.as_slice()[row * dimension..(row + 1) * dimension]
@@ -88,7 +88,7 @@ impl RowGradients {
         }
     }
 
-    /// Room for `rows` rows, none of which has a gradient yet.
+    /// Makes room for the gradients of `rows` rows, none of which has been computed yet.
     pub(crate) fn start(&mut self, rows: usize, dimension: usize) {
         self.values.reserve(rows * dimension);
         for sums in [&mut self.bias, &mut self.row_factors] {
@@ -99,7 +99,7 @@ impl RowGradients {
         self.started = false;
     }
 
-    /// Takes the first `floats` of `half`, or adds them to what is there.
+    /// Stores the first `floats` numbers of `half`, or adds them if there are gradients already.
     pub(crate) fn receive(&mut self, half: &HalfBuffer, floats: usize) {
         let values = &mut self.values.as_mut_slice()[..floats];
         if self.started {
@@ -109,8 +109,8 @@ impl RowGradients {
         }
     }
 
-    /// Adds `factor * values` to row `row`, or writes it if no row has a gradient yet; then every row needs
-    /// one before [`RowGradients::finish`].
+    /// Adds `factor * values` to row `row`, or stores it if no row has a gradient yet. In the latter case every row
+    /// must be stored before [`RowGradients::finish`].
     #[inline]
     pub(crate) fn add_scaled(&mut self, row: usize, factor: f32, values: &[f32]) {
         let width = values.len();
@@ -121,7 +121,7 @@ impl RowGradients {
         }
     }
 
-    /// After all rows but `padding` were written: now all have a gradient.
+    /// Completes the gradients after all rows except `padding` were stored: the padding becomes zero.
     pub(crate) fn finish(&mut self, padding: Range<usize>, dimension: usize) {
         if !self.started {
             self.values.as_mut_slice()[padding.start * dimension..padding.end * dimension]
@@ -130,7 +130,7 @@ impl RowGradients {
         }
     }
 
-    /// Makes `values` valid: zero, unless a product has written them.
+    /// Sets the gradients to zero, unless they were computed already.
     pub(crate) fn ensure(&mut self, rows: usize, dimension: usize) {
         if !self.started {
             self.values.as_mut_slice()[..rows * dimension].fill(0.0);
@@ -168,7 +168,7 @@ impl SliceSide {
     }
 }
 
-/// With all negatives: every entity that replaces a side, and its gradients over the whole batch.
+/// With all negatives: every entity that replaces a side, and its gradients, summed over the whole batch.
 #[derive(Debug)]
 pub(crate) struct EntitySide {
     pub(crate) rows: PreparedRows,
@@ -188,7 +188,7 @@ impl EntitySide {
     }
 }
 
-/// The two sides as (this one, the other one).
+/// Returns the elements of `side` and of the other side, in this order.
 pub fn pair<T>(both: &mut [T; 2], side: Side) -> (&mut T, &mut T) {
     let [lhs, rhs] = both;
     match side {

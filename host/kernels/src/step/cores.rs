@@ -1,4 +1,4 @@
-//! The stages of a step on a core: slices of floats in buffers that a worker keeps.
+//! The stages of a step on a core, on buffers that a worker reuses.
 
 mod apply;
 mod parts;
@@ -26,17 +26,17 @@ use crate::step::score_buffers::Weights;
 use crate::step::scores::Compared;
 use crate::step::share::Share;
 
-/// What a worker keeps beside the buffers of passes and slices: copies of parameters, and sums of gradients.
+/// A worker's data besides the buffers of passes and slices: copies of parameters, and sums of gradients.
 #[derive(Debug)]
 pub(crate) struct Sums {
     pub(crate) values: ParameterValues,
     pub(crate) gradients: ParameterGradients,
-    /// Per table; the first one serves both sides when they share it.
+    /// Gradients of each side's table; those of a table on both sides are in the first one.
     pub(crate) rows: [GradientRows; 2],
     pub(crate) scratch: Vec<f32>,
-    /// To predict relations.
+    /// Buffers for relation prediction.
     pub(crate) relations: RelationBuffers,
-    /// A row and its accumulators, while they change.
+    /// A row and its accumulators during an update.
     pub(crate) row: Vec<f32>,
     pub(crate) evaluators: Evaluators,
 }
@@ -61,7 +61,7 @@ impl Sums {
     }
 }
 
-/// A batch on a core.
+/// The work on one batch on a core.
 pub(crate) struct CoreStep<'b> {
     spec: &'b ModelSpec,
     plan: &'b BatchPlan,
@@ -70,21 +70,21 @@ pub(crate) struct CoreStep<'b> {
     sums: &'b mut Sums,
     share: Share<'b>,
     stats: BatchStats,
-    /// Losses in the order in which they were computed, as evaluation adds them up.
+    /// Sum of the losses in the order in which they were computed, for evaluation.
     loss: f64,
 }
 
 /// Both sides of a slice, gathered.
 pub(crate) struct GatheredRows<'m>(&'m mut SliceBuffers);
 
-/// Scores, and what was compared.
+/// Scores of a comparison, with the rows that were compared.
 pub(crate) struct Scored<'m>(Compared<'m>);
 
-/// Gradients of scores, in their place.
+/// Gradients of the scores, stored in the scores' place.
 pub(crate) struct ScoreGradients<'m>(Compared<'m>);
 
 impl<'b> CoreStep<'b> {
-    /// A batch that is looked at only.
+    /// Creates the work on a batch for evaluation.
     pub(crate) fn new(
         spec: &'b ModelSpec,
         plan: &'b BatchPlan,
@@ -106,7 +106,7 @@ impl<'b> CoreStep<'b> {
         }
     }
 
-    /// A share of a batch that is trained: sums of gradients begin at zero.
+    /// Creates the work on a share of a batch for training: sums of gradients start at zero.
     pub(crate) fn trained(
         spec: &'b ModelSpec,
         plan: &'b BatchPlan,
@@ -119,7 +119,7 @@ impl<'b> CoreStep<'b> {
             .reset(spec, relation, job.params, job.batch.len());
         for side in Side::BOTH {
             let embeddings = &job.tables.side(side).embeddings;
-            // A table on both sides has one sum per row.
+            // A table on both sides has a single sum per row.
             let rows = match job.tables.shared() && side == Side::Rhs {
                 true => 0,
                 false => embeddings.rows(),
@@ -136,7 +136,7 @@ impl<'b> CoreStep<'b> {
     }
 }
 
-/// The sides of which every entity is a negative.
+/// Returns the sides on which every entity is a negative, with their stages.
 fn entire(stages: &PassStages) -> impl Iterator<Item = (Side, &Gather, &Scatter)> {
     Side::BOTH
         .into_iter()

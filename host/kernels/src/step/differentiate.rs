@@ -1,4 +1,4 @@
-//! From gradients of a slice's scores to gradients of the rows that were compared.
+//! Gradients of the compared rows of a slice, from gradients of its scores.
 
 use pbg_core::batch_graph::Negatives;
 
@@ -9,7 +9,7 @@ use crate::step::scores::{Compared, Direction};
 use crate::vector;
 
 impl Direction<'_> {
-    /// Gradients of both sides' rows from the gradients of the scores.
+    /// Computes the gradients of both sides' rows from the gradients of the scores.
     pub(crate) fn differentiate(&self, compared: &mut Compared<'_>) -> Result<(), StepError> {
         if !self.pairs {
             self.put_on_diagonal(compared.scores);
@@ -90,7 +90,7 @@ impl Direction<'_> {
             Negatives::All => &mut entities.gradients,
             _ => &mut candidates.candidates,
         };
-        // Only gradients of all entities outlive their slice.
+        // Gradients of all entities are summed over the slices; others start anew in each slice.
         gradients.started &= self.negatives() == Negatives::All;
         let (of_scores, of_queries) = (self.score_block(), self.positives(self.side.other()));
         match self.rounded {
@@ -125,7 +125,7 @@ impl Direction<'_> {
         }
     }
 
-    /// Gradients of biases, and of distances: what remains are factors of inner products.
+    /// Adds the gradients of biases, and replaces gradients of scores by factors of inner products.
     fn undo_finish(&self, compared: &mut Compared<'_>) {
         let Compared {
             candidates,
@@ -162,7 +162,7 @@ impl Direction<'_> {
         }
     }
 
-    /// Gradients through the positives' scores where the products do not carry them.
+    /// Adds the gradients through the positives' scores, if the matrix products do not include them.
     fn differentiate_positives(&self, compared: &mut Compared<'_>) {
         let Compared {
             candidates,

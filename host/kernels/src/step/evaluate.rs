@@ -1,4 +1,4 @@
-//! Evaluation of a batch against sampled negatives: the step without its updates.
+//! Evaluation of a batch against its sampled negatives, without updates.
 
 use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
@@ -11,7 +11,7 @@ use crate::step::plan::{BatchPlan, Slice};
 use crate::step::stats::EvalStats;
 use crate::vector;
 
-/// One side's scores over a batch, for the area under the curve.
+/// Scores of one side over a batch, from which the area under the curve is estimated.
 #[derive(Default)]
 struct Sample {
     positives: Vec<f32>,
@@ -19,7 +19,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// Share of pairs in which the positive is above the negative, ties counting half.
+    /// Returns the fraction of pairs whose positive scores above the negative; ties count half.
     fn auc(&mut self) -> f64 {
         let pairs = self.positives.len() as f64 * self.negatives.len() as f64;
         self.negatives.sort_unstable_by(f32::total_cmp);
@@ -37,19 +37,19 @@ impl Sample {
     }
 }
 
-/// Entities that a chunk's positives are compared with on one side: which column of scores is whose.
+/// Entities with which the positives of a chunk are compared on one side, by column of the scores.
 #[derive(Default)]
 struct Candidates {
-    /// The entity of each column; that of padding has no meaning, since its scores are masked.
+    /// Entity of each column; that of a padding column has no meaning, since its scores are masked.
     entities: Vec<u32>,
-    /// Entity and column, in this order, without padding.
+    /// Pairs of entity and column, in ascending order, without padding.
     sorted: Vec<(u32, u32)>,
-    /// Columns of entities that an earlier column has, too.
+    /// Columns whose entity also has an earlier column.
     repeated: Vec<u32>,
 }
 
 impl Candidates {
-    /// Lists the columns of chunk `chunk` of a slice. With all negatives there are none to list: each entity has one
+    /// Lists the columns of chunk `chunk` of a slice. With all negatives the list stays empty: each entity has one
     /// column there, and that of the positive is masked.
     fn list(
         &mut self,
@@ -82,15 +82,15 @@ impl Candidates {
         self.repeated.extend(repeated);
     }
 
-    /// The first column of `entity`, if it has one.
+    /// Returns the first column of `entity`, if it has one.
     fn first_of(&self, entity: u32) -> Option<u32> {
         let at = self.sorted.partition_point(|&(other, _)| other < entity);
         let found = self.sorted.get(at).filter(|(other, _)| *other == entity);
         found.map(|&(_, column)| column)
     }
 
-    /// Counts the candidates that score above `positive`, and those that score the same, in a row of scores. Every
-    /// entity counts once, the positive's own does not.
+    /// Returns the numbers of candidates in a row of scores that score above `positive` and that score the same. Every
+    /// entity counts once, and the positive's own entity, `own`, does not count.
     fn compare(&self, own: u32, positive: f32, scores: &[f32]) -> (u32, u32) {
         let others = scores.iter().filter(|&&score| score != MASKED);
         let largest = others.fold(positive.abs(), |most, score| most.max(score.abs()));
@@ -107,8 +107,8 @@ impl Candidates {
     }
 }
 
-/// Returns the bytes that ranks of a batch take besides its step: the lists of columns, which grow as they are filled, and
-/// a sample of each edge and side.
+/// Returns the bytes that the evaluation of a batch takes in addition to its step: the lists of columns, which may grow
+/// to twice their length, and a sample for each edge and side.
 #[must_use]
 pub fn ranking_bytes(columns: usize, edges: usize) -> u64 {
     let column = 2 * (size_of::<u32>() + size_of::<(u32, u32)>() + size_of::<u32>());
@@ -117,7 +117,7 @@ pub fn ranking_bytes(columns: usize, edges: usize) -> u64 {
     bytes.saturating_add(edges.saturating_mul(edge)) as u64
 }
 
-/// The evaluation of one batch.
+/// Evaluation of one batch.
 pub(super) struct Evaluation<'a> {
     plan: &'a BatchPlan,
     job: &'a BatchJob<'a>,
@@ -128,7 +128,8 @@ pub(super) struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    /// Of the batch of `job`; `seed` chooses the negatives that enter the area under the curve.
+    /// Creates the evaluation of the batch of `job`; `seed` selects the negatives from which the area under the curve
+    /// is estimated.
     pub(super) fn new(plan: &'a BatchPlan, job: &'a BatchJob<'a>, seed: u64) -> Self {
         Self {
             plan,
@@ -143,8 +144,8 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Ranks each positive of a slice, and samples one of its negatives that is neither masked nor the positive
-    /// itself.
+    /// Ranks each positive of a slice, and samples one of its negatives that is neither masked nor the positive's own
+    /// entity.
     pub(super) fn measure(
         &mut self,
         side: Side,
@@ -179,7 +180,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The metrics, after all slices of both sides.
+    /// Returns the metrics; to be called after all slices of both sides.
     pub(super) fn finish(mut self, spec: &ModelSpec, loss: f64) -> EvalStats {
         let auc: f64 = self.samples.iter_mut().map(Sample::auc).sum();
         self.stats.loss = loss;
@@ -191,6 +192,6 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// Scores that differ by no more than this, relative to the largest of an edge, are ties: a matrix product may round equal
-/// rows differently in different columns.
+/// Greatest difference of scores that count as ties, relative to the largest score of an edge: a matrix product may
+/// round equal rows differently in different columns.
 const ROUNDING: f32 = 1e-6;

@@ -1,23 +1,22 @@
-//! How a worker lays out its work: the size of slices, the precision of products, when gradients are
-//! applied.
+//! Settings of a worker's execution: the size of slices, the precision of products, and the time of updates.
 
 use pbg_core::model::{Comparator, Precision, Update};
 
 use crate::spec::ModelSpec;
 use crate::step::plan::default_slice_bytes;
 
-/// Why neither cores nor devices compute distances from bf16.
-pub const NO_ROUNDED_DISTANCES: &str = "bf16 would lose small distances in the difference of large numbers; with the comparators l2 and squared_l2 use fp32";
+/// Reason why neither cores nor devices compute distances from bf16.
+pub const NO_ROUNDED_DISTANCES: &str = "bf16 would lose small distances in the difference of large numbers; use fp32 with the comparators l2 and squared_l2";
 
-/// How a worker lays out its work.
+/// Settings of a worker's execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execution {
-    /// Bytes of buffers that a slice aims at, at least 1. Results do not depend on it but for rounding,
-    /// unless `update` is by slices.
+    /// Target size of a slice's buffers in bytes, at least 1. Results depend on it only by rounding, unless `update` is
+    /// by slices.
     pub slice_bytes: usize,
-    /// Precision of the factors of matrix products. Rows, sums and accumulators are f32 throughout.
+    /// Precision of the factors of matrix products. Rows, sums and accumulators are always f32.
     pub precision: Precision,
-    /// When gradients reach the tables.
+    /// When gradients are applied to the tables.
     pub update: Update,
 }
 
@@ -28,7 +27,7 @@ impl Default for Execution {
 }
 
 impl Execution {
-    /// Everything but the precision by default.
+    /// Returns the default settings for a precision.
     #[must_use]
     pub fn with_precision(precision: Precision) -> Self {
         Self {
@@ -38,7 +37,7 @@ impl Execution {
         }
     }
 
-    /// Why `spec` cannot be trained this way on this machine, if so.
+    /// Returns the reason why this machine cannot train `spec` with these settings, if there is one.
     #[must_use]
     pub fn refusal(&self, spec: &ModelSpec) -> Option<&'static str> {
         if self.precision == Precision::Fp32 {
@@ -48,11 +47,11 @@ impl Execution {
             return Some(NO_ROUNDED_DISTANCES);
         }
         (!has_fast_bf16())
-            .then_some("this processor multiplies no bf16 (it has neither avx512_bf16 nor amx-bf16), which would be slower than fp32; use fp32")
+            .then_some("this processor has no instructions for bf16 products (neither avx512_bf16 nor amx-bf16), without which bf16 is slower than fp32; use fp32")
     }
 }
 
-/// Whether the processor has instructions for products of bfloat16.
+/// Returns whether the processor has instructions for products of bfloat16.
 #[must_use]
 pub fn has_fast_bf16() -> bool {
     #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
-//! What computes the stages of a step, and the walk over them.
+//! The interface of an executor, which computes the stages of a step, and the loops that call the stages.
 //!
-//! Each stage has a function, whose arguments are what earlier stages made. So the compiler sees to it that nothing
-//! is scored that was not gathered, and nothing differentiated that has no loss. Cores and devices are the two
+//! Each stage has a function, whose arguments are the results of earlier stages. So the compiler guarantees that only
+//! gathered rows are scored, and only scores with a loss are differentiated. Cores and devices are the two
 //! implementations.
 
 use std::borrow::Cow;
@@ -13,45 +13,46 @@ use crate::step::plan::{BatchPlan, Slice};
 use crate::step::program::{Compare, PassStages, Program};
 use crate::step::{BatchStats, ClusterTimes, ScoreObserver};
 
-/// One batch in the hands of what computes it. Made when the batch begins, used up by [`StepExecutor::update`].
+/// The computation of one batch. It is created when the batch starts and consumed by [`StepExecutor::update`].
 pub trait StepExecutor: Sized {
-    /// Why a stage fails.
+    /// Reason why a stage failed.
     type Error;
-    /// Buffers that are kept from batch to batch, of a pass and of a slice.
+    /// Buffers of a pass, which are reused from batch to batch.
     type PassMemory;
-    /// See above.
+    /// Buffers of a slice, which are reused from batch to batch.
     type SliceMemory;
-    /// With all negatives: every entity that replaces a side, prepared, and its gradients.
+    /// With all negatives: every entity that replaces a side, prepared, and the gradients of the entities.
     type Entities<'m>;
     /// Both sides of a slice, prepared, and their gradients.
     type Gathered<'m>;
     /// Scores of one comparison, with the rows that were compared.
     type Scored<'m>;
-    /// The same after the loss.
+    /// Gradients of the scores of one comparison, with the rows that were compared.
     type ScoreGradients<'m>;
 
-    /// Why there is no kernel for an operation on the rows of `side`, if so. Asked once, when a graph is compiled.
+    /// Returns the reason why there is no kernel for an operation on the rows of `side`, if so. Called once per node,
+    /// when a graph is compiled.
     fn lacks(
         operation: Operation,
         side: Option<Side>,
         step_spec: &StepSpec,
     ) -> Option<&'static str>;
 
-    /// Before the slices of a pass: copies parameters, prepares every entity where all are negatives.
+    /// Starts a pass: copies parameters, and prepares every entity of a side on which all are negatives.
     fn begin<'m>(
         &mut self,
         stages: &PassStages,
         memory: &'m mut Self::PassMemory,
     ) -> Result<Self::Entities<'m>, Self::Error>;
 
-    /// Looks up, transforms and prepares both sides of a slice.
+    /// Looks up, transforms and prepares the rows of both sides of a slice.
     fn gather<'m>(
         &mut self,
         at: SliceStages<'_>,
         memory: &'m mut Self::SliceMemory,
     ) -> Result<Self::Gathered<'m>, Self::Error>;
 
-    /// Scores of positives and negatives, masks included.
+    /// Computes and masks the scores of positives and negatives.
     fn score<'m>(
         &mut self,
         at: SliceStages<'_>,
@@ -60,14 +61,14 @@ pub trait StepExecutor: Sized {
         rows: &'m mut Self::Gathered<'_>,
     ) -> Result<Self::Scored<'m>, Self::Error>;
 
-    /// The scores of the positives, `[edges]`, and of the negatives, `[edges, columns]`, without padding.
+    /// Returns the scores of the positives, `[edges]`, and of the negatives, `[edges, columns]`, without padding.
     fn scores<'s>(
         &self,
         at: SliceStages<'_>,
         scored: &'s Self::Scored<'_>,
     ) -> Result<[Cow<'s, [f32]>; 2], Self::Error>;
 
-    /// Evaluates the loss: scores become gradients, weighted.
+    /// Evaluates the loss, which replaces scores by weighted gradients.
     fn loss<'m>(
         &mut self,
         at: SliceStages<'_>,
@@ -75,7 +76,7 @@ pub trait StepExecutor: Sized {
         scored: Self::Scored<'m>,
     ) -> Result<Self::ScoreGradients<'m>, Self::Error>;
 
-    /// Gradients of both sides' rows.
+    /// Computes the gradients of both sides' rows.
     fn differentiate(
         &mut self,
         at: SliceStages<'_>,
@@ -83,52 +84,53 @@ pub trait StepExecutor: Sized {
         gradients: Self::ScoreGradients<'_>,
     ) -> Result<(), Self::Error>;
 
-    /// The relation of each edge among all: its loss, and gradients of both sides' rows and of parameters.
+    /// Predicts the relation type of each edge among all relation types: computes the loss, and the gradients of both
+    /// sides' rows and of parameters.
     fn predict_relations(
         &mut self,
         at: SliceStages<'_>,
         rows: &mut Self::Gathered<'_>,
     ) -> Result<(), Self::Error>;
 
-    /// Gradients of a slice's rows go back through operators and are summed by table row.
+    /// Propagates the gradients of a slice's rows back through operators, and sums them by table row.
     fn scatter(&mut self, at: SliceStages<'_>, rows: Self::Gathered<'_>)
     -> Result<(), Self::Error>;
 
     /// Applies the sums of table rows after a slice.
     fn update_rows(&mut self) -> Result<(), Self::Error>;
 
-    /// After the slices of a pass: gradients of all entities go back, parameters are regularised.
+    /// Ends a pass: propagates the gradients of all entities back, and regularizes parameters.
     fn finish(
         &mut self,
         stages: &PassStages,
         entities: Self::Entities<'_>,
     ) -> Result<(), Self::Error>;
 
-    /// The losses so far, added up. Waits for a device.
+    /// Returns the sum of the losses so far. Waits for a device.
     fn total_loss(&self) -> Result<f64, Self::Error>;
 
-    /// The end of the batch: applies what was summed. Nothing is applied before the loss is known to be finite.
+    /// Ends the batch: applies all sums of gradients. Nothing is applied before the loss is known to be finite.
     fn update(self) -> Result<BatchStats, Self::Error>;
 }
 
-/// A slice, and the stages of the pass that it belongs to.
+/// A slice, and the stages of its pass.
 #[derive(Clone, Copy)]
 pub struct SliceStages<'s> {
-    /// The pass.
+    /// Stages of the pass.
     pub stages: &'s PassStages,
     /// The slice.
     pub slice: &'s Slice,
 }
 
-/// A worker's buffers while it works on a batch.
+/// A worker's buffers, borrowed for a batch.
 pub struct Memory<'w, E: StepExecutor> {
-    /// Those of a pass.
+    /// Buffers of a pass.
     pub pass: &'w mut E::PassMemory,
-    /// Those of a slice.
+    /// Buffers of a slice.
     pub slice: &'w mut E::SliceMemory,
 }
 
-/// Trains one batch; `observer` sees the scores before they become gradients.
+/// Trains one batch; `observer` receives the scores before they become gradients.
 pub fn train<E: StepExecutor>(
     mut executor: E,
     (program, plan): (&Program, &BatchPlan),
@@ -177,12 +179,12 @@ pub fn train<E: StepExecutor>(
     Ok(stats)
 }
 
-/// Sees a slice's scores in one comparison: the side that is replaced, the slice, the positives' scores, and the
-/// negatives'.
+/// Receives a slice's scores of one comparison: the side that is replaced, the slice, the positives' scores, and the
+/// negatives' scores.
 pub(crate) type SliceObserver<'a> = dyn FnMut(Side, &Slice, &[f32], &[f32]) + 'a;
 
-/// Scores every comparison of a batch without training; `measure` sees a slice's scores before the loss is evaluated.
-/// Returns the losses, added up.
+/// Scores every comparison of a batch without training; `measure` receives a slice's scores before the loss is
+/// evaluated. Returns the sum of the losses.
 pub(crate) fn evaluate<E: StepExecutor>(
     mut executor: E,
     (program, plan): (&Program, &BatchPlan),

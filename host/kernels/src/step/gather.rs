@@ -1,4 +1,4 @@
-//! One side of a slice on its way from the table to the comparison: looked up, transformed and prepared.
+//! Gathering: looks up the rows of one side of a slice, transforms them, and prepares them for comparison.
 
 use std::ops::Range;
 
@@ -19,31 +19,32 @@ use crate::step::plan::Slice;
 use crate::table::{LookUp, Table};
 use crate::vector;
 
-/// What is applied to embeddings on the way from the table to the comparison.
+/// Transformation of embeddings between look-up and comparison.
 #[derive(Clone, Copy)]
 pub(crate) struct Transform<'a> {
     pub(crate) dimension: usize,
     pub(crate) comparison: Comparison,
-    /// Global embedding, or empty.
+    /// Global embedding; empty if there is none.
     pub(crate) global: &'a [f32],
-    /// `Operator::None` on the side that is compared as it is.
+    /// Operator; `Operator::None` on the side that is not transformed.
     pub(crate) operator: Operator,
     pub(crate) parameters: Parameters<'a>,
-    /// What is added to the loss for every positive, and where.
+    /// Regularizer of the positives, and the form of the rows to which it applies.
     pub(crate) regularizer: Option<(N3, RegularizedRows)>,
 }
 
 /// Parameters of an operator for the rows of a slice.
 #[derive(Clone, Copy)]
 pub(crate) enum Parameters<'a> {
-    /// The same packed row for all: static relations.
+    /// Static relations: one packed row for all rows.
     Shared(&'a FloatBuffer),
-    /// A row of the tensors per edge: dynamic relations. Only positives pass through the operator.
+    /// Dynamic relations: the operator's tensors, and the relation type of each edge. Only positives pass through the
+    /// operator.
     PerEdge(&'a [ParamTensor], &'a [u32]),
 }
 
 impl<'a> Parameters<'a> {
-    /// The same for a formula: `width` floats are packed, and the rows begin with edge `edge`.
+    /// Converts the parameters for a formula: `width` floats are packed, and the first row belongs to edge `edge`.
     pub(crate) fn given(self, width: usize, edge: usize) -> Given<'a> {
         match self {
             Self::Shared(packed) => Given::Shared(&packed.as_slice()[..width]),
@@ -61,13 +62,13 @@ impl Transform<'_> {
         self.operator.is_matrix()
     }
 
-    /// Floats of the operator's packed parameters.
+    /// Returns the floats of the operator's packed parameters.
     pub(crate) fn packed_width(&self) -> usize {
         operators::packed_width(self.operator, self.dimension)
     }
 
-    /// Rows of a chunk that go through all that is done to them together, so that they stay in the cache. A matrix
-    /// operator multiplies all at once.
+    /// Returns the number of rows of a chunk that pass through all steps together, so that they stay in the cache. A
+    /// matrix operator multiplies a whole chunk at once.
     pub(crate) fn rows_at_once(&self, chunk: usize) -> usize {
         const FLOATS: usize = 16 << 10;
         match self.is_matrix() {
@@ -77,7 +78,7 @@ impl Transform<'_> {
     }
 }
 
-/// Where in a slice's buffers the positives and the uniform negatives of a chunk are.
+/// Position of a chunk's positives and uniform negatives in the buffers of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkLayout {
     /// Positives per chunk.
@@ -87,46 +88,46 @@ pub(crate) struct ChunkLayout {
 }
 
 impl ChunkLayout {
-    /// Rows per chunk.
+    /// Returns the number of rows per chunk.
     pub(crate) fn rows(&self) -> usize {
         self.chunk + self.uniform
     }
 
-    /// First row of chunk `chunk`.
+    /// Returns the first row of chunk `chunk`.
     pub(crate) fn first(&self, chunk: usize) -> usize {
         chunk * self.rows()
     }
 }
 
-/// The entities of one side of a slice, and where their rows are.
+/// The entities of one side of a slice, and the layout of their rows.
 #[derive(Clone, Copy)]
 pub(crate) struct SideOfSlice<'a> {
     pub(crate) slice: &'a Slice,
     pub(crate) layout: ChunkLayout,
-    /// Its positives, without padding.
+    /// Positives of the slice, without padding.
     pub(crate) positives: &'a [u32],
-    /// The uniform negatives of its chunks.
+    /// Uniform negatives of the slice's chunks.
     pub(crate) draws: &'a [u32],
 }
 
 impl<'a> SideOfSlice<'a> {
-    /// The uniform negatives of chunk `chunk`.
+    /// Returns the uniform negatives of chunk `chunk`.
     pub(crate) fn drawn(&self, chunk: usize) -> &'a [u32] {
         let uniform = self.layout.uniform;
         &self.draws[chunk * uniform..(chunk + 1) * uniform]
     }
 }
 
-/// Where the rows of one side are: offsets beyond the side's own table count on into the other one.
+/// The tables of one side's rows. Offsets beyond the side's own table continue into the other one.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) table: &'a Table,
-    /// The other side's table, if it holds other entities of the same type.
+    /// Table of the other side, if it holds other entities of the same type.
     pub(crate) other: Option<&'a Table>,
 }
 
 impl<'a> Source<'a> {
-    /// The table of `entity`, and its offset there.
+    /// Returns the table of `entity`, and its offset there.
     #[inline]
     fn locate(&self, entity: u32) -> (&'a Table, u32) {
         match (self.other, entity.checked_sub(self.table.entities() as u32)) {
@@ -136,11 +137,11 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Entities of consecutive rows.
+/// Entities of consecutive rows of a buffer.
 #[derive(Clone, Copy)]
 enum Entities<'a> {
     Listed(&'a [u32]),
-    /// Consecutive ones: the first, and how many.
+    /// Consecutive entities: the first, and their number.
     From(usize, usize),
 }
 
@@ -160,17 +161,17 @@ impl Entities<'_> {
     }
 }
 
-/// Rows that go the whole way together.
+/// Rows that pass through all steps together.
 #[derive(Clone, Copy)]
 struct Run<'a> {
-    /// First row of the buffers.
+    /// First row in the buffers.
     first: usize,
     entities: Entities<'a>,
     /// First edge, for parameters per edge.
     edge: usize,
 }
 
-/// Fills one side's buffers.
+/// Fills the buffers of one side.
 pub(crate) struct Gatherer<'a> {
     pub(crate) rows: &'a mut PreparedRows,
     pub(crate) source: Source<'a>,
@@ -181,7 +182,7 @@ pub(crate) struct Gatherer<'a> {
 }
 
 impl Gatherer<'_> {
-    /// The positives and uniform negatives of a slice. Padding is zero.
+    /// Gathers the positives and uniform negatives of a slice. Padding is zero.
     pub(crate) fn slice(&mut self, side: &SideOfSlice<'_>) -> Result<(), StepError> {
         let &SideOfSlice { slice, layout, .. } = side;
         let dimension = self.transform.dimension;
@@ -212,7 +213,7 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    /// Consecutive entities of the side's table.
+    /// Gathers consecutive entities of the side's table.
     pub(crate) fn entities(&mut self, entities: Range<usize>) -> Result<(), StepError> {
         let dimension = self.transform.dimension;
         self.rows
@@ -280,7 +281,7 @@ impl Gatherer<'_> {
         }
     }
 
-    /// `values = f(input)` for the rows of a run, which are `range` of the buffers' floats.
+    /// Computes `values = f(input)` for the rows of a run, which are `range` of the buffers' floats.
     fn apply_operator(&mut self, run: Run<'_>, range: Range<usize>) -> Result<(), StepError> {
         let Transform {
             dimension,
@@ -322,7 +323,7 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    /// The same for a matrix shared by all rows, perhaps with a translation behind it.
+    /// Applies an operator whose matrix all rows share, and its translation if it has one.
     fn multiply(&mut self, run: Run<'_>, packed: &FloatBuffer) -> Result<(), StepError> {
         let dimension = self.transform.dimension;
         let block = Block::one(run.first * dimension, run.entities.len(), dimension);

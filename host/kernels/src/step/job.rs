@@ -1,4 +1,4 @@
-//! What one batch is worked on with: checked, and cut into chunks and slices.
+//! The input of one batch, and the compiled steps of a model's relations.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use crate::step::executor::StepExecutor;
 use crate::step::plan::BatchPlan;
 use crate::step::program::Program;
 
-/// What one batch is worked on with.
+/// Input of the work on one batch.
 #[derive(Clone, Copy)]
 pub struct BatchJob<'a> {
     /// Edges.
     pub batch: &'a Batch<'a>,
-    /// The rows of both sides' partitions.
+    /// Tables of both sides' partitions.
     pub tables: &'a Tables<'a>,
-    /// Relations' parameters and global embeddings.
+    /// Parameters of operators, and global embeddings.
     pub params: &'a Params,
-    /// The negatives.
+    /// Uniform negatives.
     pub draws: &'a NegativeDraws,
 }
 
 impl<'a> BatchJob<'a> {
-    /// A relation per edge, with dynamic relations.
+    /// Returns the relation type of each edge, if relations are dynamic.
     #[must_use]
     pub fn relations(&self) -> Option<&'a [u32]> {
         match self.batch.relation {
@@ -40,13 +40,13 @@ impl<'a> BatchJob<'a> {
     }
 }
 
-/// The compiled steps of a model's relations, each from its first batch on; the same one where steps are
-/// the same.
+/// Compiled steps of a model's relations. A step is compiled at the first batch of its relation, and relations with
+/// equal steps share one program.
 #[derive(Debug, Default)]
 pub struct Programs(Vec<Option<Arc<Program>>>);
 
 impl Programs {
-    /// Checks a batch and plans it.
+    /// Checks a batch, compiles its step if necessary, and plans the batch.
     pub fn plan<E: StepExecutor>(
         &mut self,
         spec: &ModelSpec,
@@ -73,7 +73,7 @@ impl Programs {
             if draws.len() != wanted {
                 let found = draws.len();
                 return Err(StepError::Batch(format!(
-                    "{found} negatives drawn for the {side:?} side, not {wanted}"
+                    "{found} negatives are drawn for the {side:?} side, but the model needs {wanted}"
                 )));
             }
             let other = job.tables.other(spec, relation, side);
@@ -83,7 +83,7 @@ impl Programs {
         Ok((program, plan))
     }
 
-    /// The compiled step of `relation`.
+    /// Returns the compiled step of `relation`.
     pub fn of<E: StepExecutor>(
         &mut self,
         spec: &ModelSpec,

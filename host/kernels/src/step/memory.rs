@@ -1,4 +1,4 @@
-//! How much memory a worker's buffers take, known before it starts: the buffers of the sliced graphs.
+//! The memory of a worker's buffers, computed in advance from the buffers of the sliced graphs.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::step::Execution;
 use crate::step::plan::BatchPlan;
 use pbg_gemm::pages::HUGE_PAGE;
 
-/// How large the tables of one entity type are.
+/// Sizes of the tables of one entity type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeRows {
-    /// Rows of the largest partition (features, for a featurized type).
+    /// Rows of the largest partition (for a featurized type, features).
     pub largest: usize,
-    /// Whether there is more than one partition.
+    /// Whether the type has more than one partition.
     pub partitioned: bool,
 }
 
-/// Bytes of the buffers of one [`StepWorker`](super::StepWorker) for batches of `batch_size` edges laid out as
-/// `execution` says, between tables of entity type `t` as large as `rows[t]` says.
+/// Returns an upper bound of the bytes of one [`StepWorker`](super::StepWorker)'s buffers for batches of `batch_size`
+/// edges, with the settings `execution`, where the tables of entity type `t` have the sizes `rows[t]`.
 ///
-/// An upper bound: every buffer at the size of the relation that needs most of it.
+/// Every buffer is counted at the size that it has for the relation that needs most of it.
 ///
 /// # Errors
 /// When a relation cannot be trained.
@@ -35,7 +35,7 @@ pub fn worker_bytes(
     execution: &Execution,
     rows: &[TypeRows],
 ) -> Result<u64, SpecError> {
-    // A worker keeps one buffer of each name, which grows to the largest need.
+    // A worker keeps one buffer of each name, which grows to the largest size that any relation needs.
     let mut needs: Vec<((Name, Element, usize), usize)> = Vec::new();
     for plan in plans(spec, batch_size, execution, rows)? {
         let chunks = chunks_per_slice(&plan);
@@ -51,7 +51,7 @@ pub fn worker_bytes(
             }
         }
     }
-    // The last huge page of a large buffer may be used in part only.
+    // The last huge page of a large buffer may be only partly used.
     let pages = |bytes: usize| match bytes >= HUGE_PAGE / 2 {
         true => bytes.saturating_add(HUGE_PAGE),
         false => bytes,
@@ -61,7 +61,7 @@ pub fn worker_bytes(
     Ok(buffers.fold(formulas, u64::saturating_add))
 }
 
-/// How a full batch is cut for the relation whose slices need most memory, and into what buffers.
+/// Returns how a full batch is cut into slices, and their buffers, for the relation whose slices need most memory.
 ///
 /// # Errors
 /// When a relation cannot be trained.
@@ -80,7 +80,7 @@ pub fn slice_plan(
         .unwrap_or_default())
 }
 
-/// Most negatives that a row of scores has, for the same arguments.
+/// Returns the greatest number of negatives in a row of scores, for the arguments of [`worker_bytes`].
 ///
 /// # Errors
 /// When a relation cannot be trained.
@@ -101,13 +101,13 @@ pub fn negatives(
     Ok(plans.iter().map(of).max().unwrap_or(0))
 }
 
-/// Chunks of the graph per slice.
+/// Returns the number of the graph's chunks per slice.
 fn chunks_per_slice(plan: &BatchPlan) -> usize {
     plan.chunks_per_slice * plan.chunk / plan.sizes.chunk.max(1)
 }
 
-/// The plans of all batches that differ: relations with other steps or tables, and buckets with the same
-/// partition on both sides or with two.
+/// Returns the plans of all batches that differ in step or tables: for each relation with another step, and for buckets
+/// with one or with two partitions.
 fn plans(
     spec: &ModelSpec,
     batch_size: usize,
@@ -124,7 +124,7 @@ fn plans(
         for (shared, entities) in [
             (true, largest),
             (false, largest),
-            // Where all entities are negatives, a small partition makes for long slices.
+            // Where all entities are negatives, a small partition leads to long slices.
             (false, [1; 2]),
         ] {
             let happens = match shared {

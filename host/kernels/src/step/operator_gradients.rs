@@ -4,14 +4,14 @@ use pbg_gemm::buffer::FloatBuffer;
 
 use crate::accumulate::GradientRows;
 
-/// Sums for an operator's parameters.
+/// Sums of the gradients of an operator's parameters.
 #[derive(Debug)]
 pub(crate) struct OperatorGradients {
-    /// Static relations: the packed gradient of the batch's relation.
+    /// Static relations: packed gradient of the batch's relation.
     pub(crate) shared: FloatBuffer,
-    /// Dynamic relations: a packed gradient per relation.
+    /// Dynamic relations: packed gradient of each relation type.
     pub(crate) per_edge: GradientRows,
-    /// Gradients of a block's rows before a matrix operator.
+    /// Gradients of the rows of a run with respect to the input of a matrix operator.
     pub(super) block: FloatBuffer,
     pub(super) packed: Vec<f32>,
     pub(super) row: Vec<f32>,
@@ -28,8 +28,8 @@ impl OperatorGradients {
         }
     }
 
-    /// Zero for `edges` edges, an operator with `width` packed parameters and, with dynamic relations,
-    /// `relations`.
+    /// Sets the sums to zero for `edges` edges and an operator with `width` packed parameters; `relations` is the
+    /// number of relation types if they are dynamic.
     pub(crate) fn reset(&mut self, width: usize, relations: Option<usize>, edges: usize) {
         match relations {
             Some(relations) => self.per_edge.reset(relations, width, edges),

@@ -12,16 +12,16 @@ use crate::step::gather::Parameters;
 use crate::step::operator_gradients::OperatorGradients;
 use crate::vector;
 
-/// Copies of the parameters a batch needs.
+/// Copies of the parameters that a batch needs.
 #[derive(Debug)]
 pub(crate) struct ParameterValues {
-    /// Packed parameters of the batch's relation (static relations).
+    /// Static relations: packed parameters of the batch's relation.
     packed: FloatBuffer,
     /// Global embedding of each side's entity type.
     pub(crate) globals: [Vec<f32>; 2],
 }
 
-/// Sums of their gradients, per side.
+/// Sums of the gradients of parameters, per side.
 #[derive(Debug)]
 pub(crate) struct ParameterGradients {
     pub(crate) globals: [Vec<f32>; 2],
@@ -29,15 +29,15 @@ pub(crate) struct ParameterGradients {
     scratch: Vec<f32>,
 }
 
-/// The operator on one side, to be regularised.
+/// The operator of one side whose parameters are regularized.
 #[derive(Clone, Copy)]
 pub(crate) struct Regularized<'a> {
     pub(crate) n3: N3,
     pub(crate) side: Side,
     pub(crate) tensors: &'a [ParamTensor],
-    /// With dynamic relations: those of the edges, each of which counts its own.
+    /// Dynamic relations: the relation type of each edge, which counts once per edge.
     pub(crate) relations: Option<&'a [u32]>,
-    /// With static relations: how often the only one counts.
+    /// Static relations: the factor of the only relation.
     pub(crate) weight: usize,
 }
 
@@ -49,7 +49,7 @@ impl ParameterValues {
         }
     }
 
-    /// Copies what a batch of `relation` needs.
+    /// Copies the parameters that a batch of `relation` needs.
     pub(crate) fn read(&mut self, spec: &ModelSpec, relation: usize, params: &Params) {
         let rules = &spec.relations[relation];
         if !spec.is_dynamic() {
@@ -68,7 +68,7 @@ impl ParameterValues {
         }
     }
 
-    /// Parameters for the rows of a batch with these relations.
+    /// Returns the operator's parameters for the rows of a batch with these relation types.
     pub(crate) fn view<'a>(
         &'a self,
         tensors: &'a [ParamTensor],
@@ -90,7 +90,7 @@ impl ParameterGradients {
         }
     }
 
-    /// Zero for a batch of `edges` edges of `relation`.
+    /// Sets the sums to zero for a batch of `edges` edges of `relation`.
     pub(crate) fn reset(
         &mut self,
         spec: &ModelSpec,
@@ -102,7 +102,7 @@ impl ParameterGradients {
         let width = operators::packed_width(rules.operator, spec.entities[rules.rhs].dimension);
         for side in Side::BOTH {
             if !params.operator(relation, side).is_empty() {
-                // To predict relations is to touch all of them.
+                // Relation prediction touches all relation types.
                 let touched = match spec.relation_prediction > 0.0 {
                     true => usize::MAX,
                     false => edges,
@@ -124,7 +124,7 @@ impl ParameterGradients {
         self.operators.iter().map(OperatorGradients::bytes).sum()
     }
 
-    /// Adds the gradients of N3 of an operator's parameters to their sums and returns its value.
+    /// Adds the gradients of N3 of an operator's parameters to their sums, and returns the value of N3.
     pub(crate) fn regularize(
         &mut self,
         values: &ParameterValues,
@@ -156,7 +156,7 @@ impl ParameterGradients {
         value
     }
 
-    /// Adds what another worker found for the same batch.
+    /// Adds the sums of another worker for the same batch.
     pub(crate) fn add(&mut self, other: &Self, spec: &ModelSpec, relation: usize, params: &Params) {
         let rules = &spec.relations[relation];
         let width = operators::packed_width(rules.operator, spec.entities[rules.rhs].dimension);
@@ -212,7 +212,7 @@ impl ParameterGradients {
         let [lhs, rhs] = &mut self.globals;
         let lr = spec.relation_lr;
         let mut finite = true;
-        // The same vector on both sides gets one step with the sum.
+        // A vector that both sides share gets one update with the sum.
         if rules.lhs == rules.rhs {
             vector::add(lhs, rhs);
             rhs.clear();

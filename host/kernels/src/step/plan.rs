@@ -1,4 +1,4 @@
-//! How a batch is cut: chunks that share negatives, slices of chunks that share buffers.
+//! Division of a batch into chunks, which share negatives, and slices of chunks, which share buffers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use pbg_core::batch_graph::{Negatives, Sizes, Sliced, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::model::{Operator, Precision};
 
-/// Bytes of buffers that a slice aims at unless told otherwise: half of the second-level cache, all of it with
-/// bf16, whose products cost libtorch more per call. A slice is never less than one chunk.
+/// Returns the default target size of a slice's buffers in bytes: half of the second-level cache, or all of it with
+/// bf16, since libtorch's products have a higher cost per call. A slice is never smaller than one chunk.
 pub(super) fn default_slice_bytes(precision: Precision) -> usize {
     let cache = crate::cache::second_level_bytes();
     match precision {
@@ -17,39 +17,39 @@ pub(super) fn default_slice_bytes(precision: Precision) -> usize {
     }
 }
 
-/// The work on one batch: the graph of its relation, and sizes.
+/// Plan of the work on one batch: the graph of its relation, and sizes.
 #[derive(Clone, Debug)]
 pub struct BatchPlan {
     /// The sliced graph of the relation's step.
     pub graph: Arc<Sliced>,
-    /// How large its tensors are for this batch.
+    /// Sizes of the graph's tensors for this batch.
     pub sizes: Sizes,
-    /// Edges in the batch.
+    /// Number of edges in the batch.
     pub edges: usize,
     /// Floats per embedding.
     pub dimension: usize,
     /// The relation's operator.
     pub operator: Operator,
-    /// Positives per chunk; with all negatives, per slice.
+    /// Positives per chunk; with all negatives, positives per slice.
     pub chunk: usize,
-    /// How often N3 counts the parameters of a static relation: once per chunk that shares negatives.
-    /// PBG's formula says once per edge, its code does this, and its results are the reference.
+    /// Factor of N3 of a static relation's parameters: the number of chunks that share negatives. PBG's formula says
+    /// once per edge, but its code does this, and its results are the reference.
     pub parameter_weight: usize,
     /// Chunks per slice.
     pub chunks_per_slice: usize,
-    /// Per side.
+    /// Negatives that replace each side.
     pub negatives: [Negatives; 2],
 }
 
 impl BatchPlan {
-    /// Cuts a batch of `sizes` into slices whose buffers aim at `slice_bytes`.
+    /// Divides a batch into slices with a target size of buffers of `slice_bytes`.
     #[must_use]
     pub fn new(graph: Arc<Sliced>, sizes: Sizes, slice_bytes: usize) -> Self {
         let step_spec: &StepSpec = graph.step_spec();
         let negatives = step_spec.negatives;
         let (dimension, operator) = (step_spec.dimension[Side::Rhs as usize], step_spec.operator);
         let fit = graph.chunks_per_slice(&sizes, slice_bytes);
-        // With all negatives a slice is one matrix product: its positives share them.
+        // With all negatives a slice is one matrix product, since all its positives share them.
         let all = negatives.contains(&Negatives::All);
         let (chunk, chunks_per_slice, parameter_weight) = match all {
             true => (fit, 1, 1),
@@ -68,7 +68,7 @@ impl BatchPlan {
         }
     }
 
-    /// Columns of sampled negatives that replace `side`.
+    /// Returns the number of columns of sampled negatives that replace `side`.
     pub fn columns(&self, side: Side) -> usize {
         match self.negatives[side as usize] {
             Negatives::Sampled { in_batch, uniform } => {
@@ -82,7 +82,7 @@ impl BatchPlan {
         }
     }
 
-    /// Whether a chunk's own positives are negatives that replace `side`.
+    /// Returns whether the positives of a chunk are among the negatives that replace `side`.
     pub fn in_batch(&self, side: Side) -> bool {
         matches!(
             self.negatives[side as usize],
@@ -90,12 +90,12 @@ impl BatchPlan {
         )
     }
 
-    /// Chunks in the batch.
+    /// Returns the number of chunks in the batch.
     pub fn chunks(&self) -> usize {
         self.edges.div_ceil(self.chunk)
     }
 
-    /// The slices of the batch.
+    /// Returns the slices of the batch.
     pub fn slices(&self) -> impl Iterator<Item = Slice> + use<> {
         let (edges, chunk, step) = (self.edges, self.chunk, self.chunk * self.chunks_per_slice);
         (0..edges).step_by(step).map(move |first| {
@@ -110,26 +110,26 @@ impl BatchPlan {
     }
 }
 
-/// Consecutive chunks of a batch; the last one may be padded.
+/// Consecutive chunks of a batch; the last chunk may be padded.
 #[derive(Clone, Debug)]
 pub struct Slice {
-    /// Its edges.
+    /// Edges of the slice.
     pub rows: Range<usize>,
-    /// Index of its first chunk in the batch.
+    /// Index of the slice's first chunk in the batch.
     pub first_chunk: usize,
-    /// How many chunks.
+    /// Number of chunks.
     pub chunks: usize,
     /// Positives per chunk, padding included.
     pub chunk: usize,
 }
 
 impl Slice {
-    /// Positives including padding.
+    /// Returns the number of positives including padding.
     pub fn padded(&self) -> usize {
         self.chunks * self.chunk
     }
 
-    /// Positives of chunk `chunk` of this slice, without padding.
+    /// Returns the number of positives of chunk `chunk` of this slice, without padding.
     pub fn filled(&self, chunk: usize) -> usize {
         (self.rows.len() - chunk * self.chunk).min(self.chunk)
     }

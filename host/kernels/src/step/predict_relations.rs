@@ -1,12 +1,14 @@
-//! Predicting the relation of two entities as a further term of the loss (Chen, Minervini, Riedel, Stenetorp: "Relation
-//! Prediction as an Auxiliary Training Objective for Improving Multi-Relational Graph Representations", 2021, section 3).
+//! Relation prediction as an additional term of the loss (Chen, Minervini, Riedel, Stenetorp: "Relation Prediction as
+//! an Auxiliary Training Objective for Improving Multi-Relational Graph Representations", 2021, section 3).
 //!
-//! Either direction of dynamic relations is a model of its own, with operators of its own, and has a term of its own: cross
-//! entropy of the edge's relation among all relations of both directions, each scored by its operator between the two
-//! entities. So an operator learns that its relation does not hold the other way round, which is how the paper's
-//! reciprocal relations are trained. An inner product after an operator that works number by number is linear in the
-//! parameters. So what two entities have to do with each other is one row, and scores of all relations are one matrix
-//! product of these rows with the parameters.
+//! Each direction of dynamic relations is a separate model with its own operators, and has its own term: the
+//! cross-entropy of the edge's relation type among all relation types of both directions, each scored by its operator
+//! between the two entities. So an operator learns that its relation does not hold in the other direction, which is how
+//! the paper trains reciprocal relations.
+//!
+//! An inner product after an element-wise operator is linear in the operator's parameters. So each pair of entities is
+//! represented by one row, and the scores of all relation types are one matrix product of these rows with the
+//! parameters.
 
 use std::ops::Range;
 
@@ -21,20 +23,21 @@ use crate::params::ParamTensor;
 use crate::step::operator_gradients::OperatorGradients;
 use crate::vector;
 
-/// What a worker keeps for it.
+/// Buffers for relation prediction, which a worker reuses.
 #[derive(Debug)]
 pub(crate) struct RelationBuffers {
-    /// Parameters of all relations, `[2 * relations, width]`, as the pass began: those of its operators, then those of the
-    /// other direction.
+    /// Parameters of all relation types, `[2 * relations, width]`, as of the start of the pass: those of the pass's
+    /// operators, then those of the other direction.
     parameters: FloatBuffer,
-    /// Their gradients, summed over the slices of a pass.
+    /// Gradients of the parameters, summed over the slices of a pass.
     gradients: FloatBuffer,
-    /// A row for each edge of a slice, `[edges, width]`: its inner product with parameters is a score.
+    /// A row for each edge of a slice, `[edges, width]`; its inner product with a relation type's parameters is the
+    /// score.
     pub(super) features: FloatBuffer,
     pub(super) feature_gradients: FloatBuffer,
-    /// `[edges, 2 * relations]`; then their gradients.
+    /// Scores, `[edges, 2 * relations]`, which are replaced by their gradients.
     scores: FloatBuffer,
-    /// Of one direction.
+    /// Number of relation types of one direction.
     relations: usize,
     width: usize,
 }
@@ -54,12 +57,12 @@ impl Default for RelationBuffers {
     }
 }
 
-/// The relations of edges, and the factors of their losses.
+/// The relation types of edges, and the weights of their losses.
 pub(super) struct Targets<'a> {
     pub(super) relations: &'a [u32],
-    /// Of each edge; none: 1.
+    /// Weight of each edge; `None` if every weight is 1.
     pub(super) weights: Option<&'a [f32]>,
-    /// Of all.
+    /// Weight of all edges.
     pub(super) weight: f32,
 }
 
@@ -75,8 +78,8 @@ impl RelationBuffers {
         all.iter().map(|buffer| 4 * buffer.floats()).sum()
     }
 
-    /// Copies the parameters of `relations` relations, those of the pass before those of the other direction; gradients
-    /// are zero.
+    /// Copies the parameters of `relations` relation types, first those of the pass's direction, then those of the
+    /// other one, and sets the gradients to zero.
     pub(super) fn begin(&mut self, directions: [&[ParamTensor]; 2], relations: usize) {
         self.relations = relations;
         self.width = directions[0].iter().map(|t| t.values.width()).sum();
@@ -92,24 +95,24 @@ impl RelationBuffers {
         self.gradients.as_mut_slice()[..floats].fill(0.0);
     }
 
-    /// Among which a relation is predicted.
+    /// Returns the number of classes among which a relation type is predicted.
     fn classes(&self) -> usize {
         2 * self.relations
     }
 
-    /// Room for `edges` edges. Their rows are the caller's to fill.
+    /// Makes room for `edges` edges, whose rows the caller fills.
     pub(super) fn reserve(&mut self, edges: usize) {
         self.features.reserve(edges * self.width);
         self.feature_gradients.reserve(edges * self.width);
         self.scores.reserve(edges * self.classes());
     }
 
-    /// Numbers of a row.
+    /// Returns the range of the numbers of row `row`.
     pub(super) fn row(&self, row: usize) -> Range<usize> {
         row * self.width..(row + 1) * self.width
     }
 
-    /// Scores, their loss, and gradients of rows and parameters. Returns the loss, weighted.
+    /// Computes the scores, the loss, and the gradients of rows and parameters. Returns the weighted loss.
     pub(super) fn differentiate(&mut self, targets: &Targets<'_>) -> Result<f64, StepError> {
         let edges = targets.relations.len();
         let of_edges = Block::one(0, edges, self.width);
@@ -148,7 +151,7 @@ impl RelationBuffers {
         Ok(loss)
     }
 
-    /// Adds the gradients of the pass to the sums of operators, in the order of `begin`.
+    /// Adds the gradients of the pass to the sums of the operators, in the order of [`RelationBuffers::begin`].
     pub(super) fn finish(&self, directions: [&mut OperatorGradients; 2]) {
         let floats = self.classes() * self.width;
         let mut rows = self.gradients.as_slice()[..floats].chunks_exact(self.width.max(1));
@@ -161,7 +164,7 @@ impl RelationBuffers {
 }
 
 impl Targets<'_> {
-    /// Scores of edges with all relations become gradients. Returns the loss, weighted.
+    /// Replaces the scores of edges with all relation types by their gradients. Returns the weighted loss.
     fn cross_entropy(&self, scores: &mut [f32]) -> f64 {
         let mut total = 0.0;
         let columns = (scores.len() / self.relations.len().max(1)).max(1);
@@ -178,8 +181,9 @@ impl Targets<'_> {
     }
 }
 
-/// The row of two entities: `x` goes through the operator, `y` is what it is compared with. What no relation changes is
-/// left out, since the softmax does not see it. `scratch` is as long as a row.
+/// Computes the row of two entities: `x` passes through the operator, and the result is compared with `y`. A part of
+/// the score that is the same for all relation types is omitted, since the softmax does not depend on it. `scratch` is
+/// as long as a row.
 pub(super) fn feature(
     operator: Operator,
     x: &[f32],
@@ -197,7 +201,7 @@ pub(super) fn feature(
     }
 }
 
-/// From the gradient of the row to that of `x`, in its place, and that of `y`, which is added.
+/// Replaces the gradient of the row by that of `x`, and adds that of `y` to `y_gradient`.
 pub(super) fn feature_backward(
     operator: Operator,
     [x, y]: [&[f32]; 2],

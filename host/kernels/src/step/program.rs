@@ -1,7 +1,7 @@
-//! What the batch graph of a relation is compiled to: the stages of its step, in the order in which they run.
+//! The compiled form of a relation's batch graph: the stages of its step, in the order of execution.
 //!
-//! A stage is what an executor does in one go, with everything that the graph's nodes say about it. [`compile`] makes
-//! them; [`StepExecutor`](crate::step::executor::StepExecutor) has a function for each type of stage.
+//! A stage is a unit of an executor's work, with all properties of the graph's nodes that it includes. [`compile`]
+//! creates the stages; [`StepExecutor`](crate::step::executor::StepExecutor) has a function for each type of stage.
 
 mod compile;
 
@@ -11,70 +11,70 @@ use pbg_core::batch_graph::{BatchPass, RegularizedRows, Sliced};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 
-/// How the rows of one side are looked up and prepared.
+/// Stage that looks up and prepares the rows of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gather {
     /// Whether a global embedding is added.
     pub global: bool,
-    /// `Operator::None` where the side is compared as it is.
+    /// Operator; `Operator::None` where the side is not transformed.
     pub operator: Operator,
-    /// Uniform negatives per chunk, looked up behind its positives.
+    /// Uniform negatives per chunk, which are looked up after its positives.
     pub uniform: usize,
-    /// Whether products want the rows in bf16, too.
+    /// Whether products also need the rows in bf16.
     pub rounded: bool,
 }
 
-/// The comparison of the negatives that replace one side with the other side's positives.
+/// Comparison of the negatives that replace one side with the other side's positives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compare {
     /// The side that is replaced.
     pub side: Side,
-    /// Whether the positives' scores are computed pair by pair and have gradients of their own; otherwise they are
-    /// the diagonal of the in-batch negatives' scores.
+    /// Whether the positives' scores are computed pair by pair and have separate gradients; otherwise they are the
+    /// diagonal of the in-batch negatives' scores.
     pub pairs: bool,
     /// Whether products have bf16 factors.
     pub rounded: bool,
 }
 
-/// How gradients of one side's rows go back to its table.
+/// Stage that propagates the gradients of one side's rows back to its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scatter {
-    /// As the side's [`Gather::operator`].
+    /// Operator, the same as the side's [`Gather::operator`].
     pub operator: Operator,
-    /// Of which positives N3 is added.
+    /// Form of the positives whose N3 is added; `None` without regularizer.
     pub regularized: Option<RegularizedRows>,
-    /// Whether positives were in-batch negatives, too, whose gradients are joined.
+    /// Whether the positives are also in-batch negatives, whose gradients are added to theirs.
     pub joined: bool,
 }
 
-/// One pass over the batch.
+/// The stages of one pass over the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassStages {
-    /// Which sides it replaces.
+    /// Sides that the negatives of the pass replace.
     pub pass: BatchPass,
     /// Whether parameters are copied first.
     pub read: bool,
-    /// With all negatives: the sides of which every entity is prepared first, and scattered last.
+    /// With all negatives: the sides of which every entity is gathered first and scattered last.
     pub entities: [Option<(Gather, Scatter)>; 2],
-    /// For every slice.
+    /// Stages that gather the rows of each slice, by side.
     pub gather: [Gather; 2],
-    /// For every slice, one after the other.
+    /// Comparisons of each slice, in order.
     pub compare: Vec<Compare>,
-    /// For every slice: whether the relations of its edges are predicted.
+    /// Whether the relation types of each slice's edges are predicted.
     pub predict_relations: bool,
-    /// For every slice.
+    /// Stages that scatter the gradients of each slice, by side.
     pub scatter: [Scatter; 2],
-    /// Whether every slice ends with an update of its rows.
+    /// Whether the table's rows are updated after each slice.
     pub update_rows: bool,
-    /// Whether N3 of the operator's parameters is added last.
+    /// Whether N3 of the operator's parameters is added at the end.
     pub regularize_parameters: bool,
 }
 
-/// A compiled step. Its end, the update of all that was summed, needs no parameters.
+/// A compiled step. Its last stage, the update, needs no description.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// What was compiled.
+    /// The graph that was compiled.
     pub graph: Arc<Sliced>,
-    /// Its passes over the batch.
+    /// Passes over the batch.
     pub passes: Vec<PassStages>,
 }

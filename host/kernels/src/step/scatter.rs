@@ -1,4 +1,4 @@
-//! From gradients of prepared rows back to the sums of table rows and parameters.
+//! Scattering: propagates gradients of prepared rows back to sums per table row and per parameter.
 
 mod runs;
 
@@ -26,14 +26,14 @@ use self::runs::{Run, draws, positives};
 /// Sums of gradients per table row, for the entities of one side.
 pub(crate) struct RowSums<'a> {
     pub(crate) table: &'a Table,
-    /// Of the side's own table.
+    /// Sums of the side's own table.
     pub(crate) rows: &'a mut GradientRows,
-    /// Of the other side's table, where offsets count on into it.
+    /// Sums of the other side's table, if offsets continue into it.
     pub(crate) other: Option<&'a mut GradientRows>,
 }
 
 impl RowSums<'_> {
-    /// The sums that `entity` belongs to, and its row there.
+    /// Returns the sums that contain `entity`, and its row there.
     #[inline]
     fn locate(&mut self, entity: u32) -> (&mut GradientRows, u32) {
         match (
@@ -71,19 +71,20 @@ impl RowSums<'_> {
     }
 }
 
-/// Sends the gradients of one side's rows to their sums.
+/// Adds the gradients of one side's rows to their sums.
 pub(crate) struct Scatterer<'a> {
     pub(crate) transform: Transform<'a>,
     pub(crate) sums: RowSums<'a>,
-    /// Sum for the global embedding, or empty.
+    /// Sum of the global embedding's gradients; empty if there is none.
     pub(crate) global: &'a mut [f32],
     pub(crate) operator: &'a mut OperatorGradients,
     pub(crate) evaluators: &'a mut Evaluators,
 }
 
 impl Scatterer<'_> {
-    /// Adds N3 of a slice's positives to their gradients, sends these and the gradients of sampled candidates to
-    /// their sums, and returns the regulariser's value. With `joined` positives were in-batch negatives, too.
+    /// Adds the gradient of N3 of a slice's positives to their gradients, adds these and the gradients of sampled
+    /// candidates to their sums, and returns the value of the regularizer. `joined`: the positives were in-batch
+    /// negatives too.
     pub(crate) fn slice(
         &mut self,
         buffers: &mut SliceSide,
@@ -114,7 +115,7 @@ impl Scatterer<'_> {
         Ok(penalty)
     }
 
-    /// The gradients of consecutive entities, all or a share, at the end of a pass.
+    /// Adds the gradients of consecutive entities, all or a share, to their sums at the end of a pass.
     pub(crate) fn entities(
         &mut self,
         buffers: &mut EntitySide,
@@ -136,7 +137,7 @@ impl Scatterer<'_> {
         Ok(())
     }
 
-    /// The gradients of a run of positives, with N3, whose value it returns.
+    /// Adds the gradients of a run of positives, with N3, to their sums, and returns the value of N3.
     fn positives(&mut self, buffers: &mut SliceSide, run: Run<'_>) -> Result<f64, StepError> {
         let n3_of = |rows: RegularizedRows| match self.transform.regularizer {
             Some((n3, regularized)) if regularized == rows => Some(n3),
@@ -155,7 +156,7 @@ impl Scatterer<'_> {
         Ok(penalty)
     }
 
-    /// Adds N3 of some positives, as they are before the operator, to their gradients and returns its value.
+    /// Adds the gradient of N3 of positives before the operator to their gradients, and returns the value of N3.
     fn regularize_input(&self, n3: N3, buffers: &mut SliceSide, run: Run<'_>) -> f64 {
         let dimension = self.transform.dimension;
         let of = |first: usize| first * dimension..(first + run.count) * dimension;
@@ -168,7 +169,7 @@ impl Scatterer<'_> {
             .sum()
     }
 
-    /// Adds N3 of some positives, as they are compared, to their gradients and returns its value.
+    /// Adds the gradient of N3 of positives as compared to their gradients, and returns the value of N3.
     fn regularize(&self, n3: N3, buffers: &mut SliceSide, run: Run<'_>) -> f64 {
         let (dimension, bias) = (self.transform.dimension, self.transform.comparison.bias);
         let mut value = 0.0;
@@ -178,7 +179,7 @@ impl Scatterer<'_> {
             let gradient = &mut gradients[row * dimension..(row + 1) * dimension];
             let range = from * dimension..(from + 1) * dimension;
             let prepared = &mut buffers.rows.values.as_mut_slice()[range];
-            // A bias counts like any coordinate; while rows are compared a zero is in its place.
+            // A bias counts like any coordinate; during comparison a zero is in its place.
             if bias {
                 prepared[0] = buffers.rows.extras[from].bias;
             }
@@ -190,7 +191,7 @@ impl Scatterer<'_> {
         value
     }
 
-    /// Sends the gradients of a run back through comparison and operator.
+    /// Propagates the gradients of a run back through comparison and operator.
     fn back(
         &mut self,
         rows: &PreparedRows,
@@ -206,7 +207,7 @@ impl Scatterer<'_> {
         Ok(())
     }
 
-    /// Adds the gradients of a run to the sums of its table rows.
+    /// Adds the gradients of a run to the sums of their table rows.
     fn sum(&mut self, gradients: &RowGradients, run: Run<'_>) {
         let dimension = self.transform.dimension;
         let range = run.from * dimension..(run.from + run.count) * dimension;
@@ -223,7 +224,7 @@ impl Scatterer<'_> {
         }
     }
 
-    /// Gradients of prepared rows become those of the rows before.
+    /// Replaces gradients of prepared rows by those of the rows before preparation.
     fn undo_preparation(&self, rows: &PreparedRows, gradients: &mut RowGradients, run: Run<'_>) {
         let (dimension, comparison) = (self.transform.dimension, self.transform.comparison);
         let range = run.from * dimension..(run.from + run.count) * dimension;
@@ -239,7 +240,7 @@ impl Scatterer<'_> {
         }
     }
 
-    /// Gradients of `y = f(x)` become those of `x`; those of the parameters are summed.
+    /// Replaces gradients of `y = f(x)` by those of `x`, and sums those of the parameters.
     fn undo_operator(
         &mut self,
         rows: &PreparedRows,
@@ -295,7 +296,7 @@ impl Scatterer<'_> {
         Ok(())
     }
 
-    /// The same for a matrix shared by all rows, with matrix products.
+    /// Replaces gradients for an operator whose matrix all rows share, with matrix products.
     fn undo_matrix(
         &mut self,
         rows: &PreparedRows,
@@ -332,7 +333,7 @@ impl Scatterer<'_> {
     }
 }
 
-/// Positives that were also candidates have gradients in two places: joins them.
+/// Adds the gradients that positives have as candidates to those that they have as positives.
 fn join(buffers: &mut SliceSide, side: &SideOfSlice<'_>, dimension: usize) {
     let (slice, columns) = (side.slice, side.layout.rows());
     let started = buffers.positives.started;

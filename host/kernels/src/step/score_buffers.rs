@@ -1,4 +1,4 @@
-//! Where the scores of a slice are, and become gradients.
+//! The scores of a slice, and their replacement by gradients.
 
 use std::mem;
 
@@ -12,20 +12,20 @@ use crate::step::plan::Slice;
 use crate::step::share::{self, Exchange};
 use crate::vector;
 
-/// What the loss says of a slice.
+/// Loss of a slice, and its violators.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SliceLoss {
-    /// Sum over its rows, weighted.
+    /// Weighted sum over the rows.
     pub(crate) loss: f64,
-    /// Negatives that score above their positive.
+    /// Number of negatives that score above their positive.
     pub(crate) violators: u64,
 }
 
-/// Factors of the losses of a slice's edges.
+/// Weights of the losses of a slice's edges.
 #[derive(Clone, Copy)]
 pub(crate) struct Weights<'a> {
     pub(crate) relation: f32,
-    /// Of each edge; none: 1.
+    /// Weight of each edge; `None` if every weight is 1.
     pub(crate) edges: Option<&'a [f32]>,
 }
 
@@ -35,25 +35,25 @@ impl Weights<'_> {
     }
 }
 
-/// Scores that are turned into gradients at a time: 256 KiB.
+/// Number of scores that are replaced by gradients at once: 256 KiB of them.
 const SCORES_AT_ONCE: usize = 64 << 10;
 
-/// Scores of one slice in one direction; after the loss, their gradients in the same place.
+/// Scores of one slice in one direction, which the loss replaces by their gradients.
 #[derive(Debug)]
 pub(crate) struct ScoreBuffers {
-    /// Negatives, `[padded positives, columns]`.
+    /// Scores of the negatives, `[padded positives, columns]`.
     pub(crate) negatives: FloatBuffer,
     /// With bf16 products: the scores, then their gradients.
     pub(super) half: HalfBuffer,
-    /// With bf16 products: gradients of rows as they leave a product.
+    /// With bf16 products: gradients of rows as a product returns them.
     pub(super) half_gradients: HalfBuffer,
-    /// For `l2`: distances of the negatives.
+    /// For `l2`: distances to the negatives.
     pub(super) distances: Vec<f32>,
-    /// Positives.
+    /// Scores of the positives.
     pub(crate) positive: Vec<f32>,
     pub(super) positive_distance: Vec<f32>,
     pub(super) positive_gradient: Vec<f32>,
-    /// Loss of each positive, without weights.
+    /// Unweighted loss of each positive.
     pub(crate) loss: Vec<f32>,
     /// Candidates per positive.
     pub(crate) columns: usize,
@@ -74,7 +74,7 @@ impl ScoreBuffers {
         }
     }
 
-    /// Scores of the positives and negatives of `slice`, without padding.
+    /// Returns the scores of the positives and negatives of `slice`, without padding.
     pub(crate) fn of(&self, slice: &Slice) -> (&[f32], &[f32]) {
         let rows = slice.rows.len();
         (
@@ -83,7 +83,7 @@ impl ScoreBuffers {
         )
     }
 
-    /// Evaluates the loss: scores become gradients, weighted.
+    /// Evaluates the loss, which replaces scores by weighted gradients.
     pub(crate) fn loss(
         &mut self,
         slice: &Slice,
@@ -100,13 +100,14 @@ impl ScoreBuffers {
             loss: &mut self.loss[..rows],
         };
         let found = evaluate(scores, loss, |row| weights.of(row), |_, _| {})?;
-        // Padding takes part in the products.
+        // The products include the padding, so it must be zero.
         negatives[rows * columns..slice.padded() * columns].fill(0.0);
         Ok(found)
     }
 
-    /// The same where these are the scores of a share of `entities` candidates: workers exchange them, and this one
-    /// evaluates the loss of its share of the positives. The others' positives get no gradient here.
+    /// Evaluates the loss where these are the scores of this worker's share of `entities` candidates. Workers exchange
+    /// their scores, and each evaluates the loss of its share of the positives; the other positives get no gradient
+    /// here.
     pub(crate) fn loss_of_share(
         &mut self,
         slice: &Slice,
@@ -172,7 +173,7 @@ impl ScoreBuffers {
             + 4 * (self.negatives.floats() + vectors.iter().map(|v| v.capacity()).sum::<usize>())
     }
 
-    /// Room for `padded` rows.
+    /// Makes room for `padded` rows.
     pub(super) fn reserve(&mut self, padded: usize, columns: usize, distances: bool) {
         self.negatives.reserve(padded * columns);
         if distances {
@@ -190,15 +191,15 @@ impl ScoreBuffers {
     }
 }
 
-/// Evaluates the loss of whole rows of scores, which become gradients, with the weight of each row. `assemble` writes
-/// the negatives' scores of a row before it is looked at.
+/// Evaluates the loss of whole rows of scores, which are replaced by gradients, and multiplies each row by its weight.
+/// `assemble` writes the negatives' scores of a row before the row is used.
 fn evaluate(
     whole: Scores<'_>,
     loss: &mut dyn LossWorker,
     weight: impl Fn(usize) -> f32,
     mut assemble: impl FnMut(usize, &mut [f32]),
 ) -> Result<SliceLoss, StepError> {
-    // What is no formula may be the code of a guest.
+    // A loss that is not a formula may execute a guest's code.
     let mode = loss.formula().is_none().then(Mode::exact);
     let (mut found, mut next) = (SliceLoss::default(), 0);
     let columns = whole.columns;
@@ -209,7 +210,7 @@ fn evaluate(
         positive_gradient: &mut *whole.positive_gradient,
         loss: &mut *whole.loss,
     };
-    // As many rows at a time as stay in the cache between their uses.
+    // Blocks of rows that stay in the cache between their uses.
     left.in_blocks(SCORES_AT_ONCE / columns.max(1), |mut block| {
         let rows = block.negative.chunks_exact_mut(columns.max(1));
         for ((row, scores), &positive) in (next..).zip(rows).zip(block.positive) {
@@ -236,7 +237,7 @@ fn evaluate(
     }
 }
 
-/// Room for `len` floats, exactly, so that the memory is what was announced.
+/// Grows `vector` to `len` floats, exactly, so that it takes the announced memory.
 fn grow(vector: &mut Vec<f32>, len: usize) {
     if vector.len() < len {
         vector.reserve_exact(len - vector.len());

@@ -14,32 +14,33 @@ use crate::step::gather::ChunkLayout;
 use crate::step::plan::{BatchPlan, Slice};
 use crate::step::score_buffers::ScoreBuffers;
 
-/// A comparison of a slice: which side is replaced, and how.
+/// A comparison of a slice in one direction.
 pub(crate) struct Direction<'a> {
     pub(crate) plan: &'a BatchPlan,
     pub(crate) slice: &'a Slice,
     /// The side that is replaced.
     pub(crate) side: Side,
-    /// Rows per chunk of either side.
+    /// Layout of a chunk's rows, per side.
     pub(crate) layouts: [ChunkLayout; 2],
     pub(crate) comparison: Comparison,
     /// Whether products have bf16 factors.
     pub(crate) rounded: bool,
-    /// Whether the positives' scores are computed pair by pair. Distances are: their differences of large numbers
-    /// would spoil the positives' small ones. Otherwise they are the diagonal of the in-batch negatives' scores.
+    /// Whether the positives' scores are computed pair by pair. This is so for distances, since a difference of large
+    /// numbers would spoil the small distances of positives. Otherwise they are the diagonal of the in-batch negatives'
+    /// scores.
     pub(crate) pairs: bool,
-    /// With all negatives: the entity that each positive has on the side, and those that are compared, all or a share.
+    /// With all negatives: the entity of each positive on the replaced side.
     pub(crate) positive_entities: &'a [u32],
     pub(crate) entities: Range<usize>,
 }
 
-/// The buffers that a comparison works on.
+/// The buffers of a comparison.
 pub(crate) struct Compared<'m> {
-    /// Of the side that is replaced.
+    /// Rows of the replaced side.
     pub(crate) candidates: &'m mut SliceSide,
-    /// Of all its entities, where all are negatives.
+    /// All entities of the replaced side, if all are negatives.
     pub(crate) entities: &'m mut EntitySide,
-    /// Of the other side.
+    /// Rows of the other side.
     pub(crate) queries: &'m mut SliceSide,
     pub(crate) scores: &'m mut ScoreBuffers,
 }
@@ -60,12 +61,12 @@ impl Direction<'_> {
         self.layouts[side as usize]
     }
 
-    /// Row of the buffers that holds positive `row` of the slice.
+    /// Returns the row of the buffers that holds positive `row` of the slice.
     pub(super) fn buffer_row(&self, side: Side, row: usize) -> usize {
         self.layout(side).first(row / self.slice.chunk) + row % self.slice.chunk
     }
 
-    /// The positives of `side`, as matrices of the chunks.
+    /// Returns the block of the positives of `side`, one matrix per chunk.
     pub(super) fn positives(&self, side: Side) -> Block {
         let dimension = self.plan.dimension;
         Block {
@@ -77,7 +78,8 @@ impl Direction<'_> {
         }
     }
 
-    /// The candidates, as matrices of the chunks; the same matrix for all with all negatives.
+    /// Returns the rows of the candidates, their block with one matrix per chunk (with all negatives, one matrix for
+    /// all chunks), and the number of rows per chunk that precede them.
     pub(super) fn candidates<'b>(
         &self,
         side: &'b SliceSide,
@@ -107,7 +109,7 @@ impl Direction<'_> {
         (&side.rows, block, skipped)
     }
 
-    /// Scores per chunk.
+    /// Returns the block of the scores, one matrix per chunk.
     pub(super) fn score_block(&self) -> Block {
         let columns = self.columns();
         let (rows, stride) = (self.slice.chunk, self.slice.chunk * columns);
@@ -120,7 +122,7 @@ impl Direction<'_> {
         }
     }
 
-    /// Computes positive and negative scores, masks included.
+    /// Computes the scores of positives and negatives, and masks them.
     pub(crate) fn score(&self, compared: &mut Compared<'_>) -> Result<(), StepError> {
         let Compared {
             candidates,
@@ -143,7 +145,7 @@ impl Direction<'_> {
         Ok(())
     }
 
-    /// Inner products of the queries with the candidates, which are `block` of `rows`.
+    /// Computes the inner products of the queries with the candidates, which are `block` of `rows`.
     fn multiply(
         &self,
         queries: &PreparedRows,
@@ -178,7 +180,7 @@ impl Direction<'_> {
         }
     }
 
-    /// Turns inner products into scores.
+    /// Converts inner products into scores.
     fn finish_products(
         &self,
         candidates: &PreparedRows,

@@ -1,11 +1,11 @@
-//! One batch on several workers, where every entity is a negative.
+//! Training of one batch by several workers, where every entity is a negative.
 //!
-//! Such a batch changes every row of a table, so workers with batches of their own would overwrite each other's
-//! updates. Here each has a share of the entities instead: it prepares their rows, scores them against all positives
-//! of the batch, and has their gradients. A loss needs all scores of a positive, so workers exchange scores, and each
-//! evaluates the loss of a share of the positives. What gradients of positives and of parameters a worker finds are
-//! summands of the whole, which are added up before they are applied. Then every table row has one writer, and what
-//! comes out depends on the number of workers by the order of sums only.
+//! Such a batch changes every row of a table, so workers with separate batches would overwrite each other's updates.
+//! Here each worker has a share of the entities instead: it prepares their rows, scores them against all positives of
+//! the batch, and computes their gradients. A loss needs all scores of a positive, so workers exchange scores, and each
+//! evaluates the loss of a share of the positives. The gradients of positives and of parameters that a worker computes
+//! are summands, which are added up before they are applied. So every table row has one writer, and the result depends
+//! on the number of workers only by the order of sums.
 
 use std::mem;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::accumulate::GradientRows;
 use crate::error::StepError;
 use crate::step::parameters::ParameterGradients;
 
-/// What of a batch a worker computes.
+/// The share of a batch that a worker computes.
 #[derive(Clone, Copy)]
 pub(crate) struct Share<'x> {
     index: usize,
@@ -27,13 +27,13 @@ pub(crate) struct Share<'x> {
 }
 
 impl<'x> Share<'x> {
-    /// All of it: the worker has the batch for itself.
+    /// The whole batch, which no other worker shares.
     pub(crate) const WHOLE: Self = Self {
         index: 0,
         exchange: None,
     };
 
-    /// That of worker `index` of those that meet in `exchange`.
+    /// Returns the share of worker `index` of `exchange`.
     pub(crate) fn new(index: usize, exchange: &'x Exchange) -> Self {
         Self {
             index,
@@ -41,12 +41,12 @@ impl<'x> Share<'x> {
         }
     }
 
-    /// Whether the worker computes what cannot be shared out.
+    /// Returns whether the worker also computes what cannot be divided.
     pub(crate) fn is_first(&self) -> bool {
         self.index == 0
     }
 
-    /// The part of `count` things that is the worker's.
+    /// Returns the worker's share of `count` items.
     pub(crate) fn of(&self, count: usize) -> Range<usize> {
         part(
             count,
@@ -55,41 +55,41 @@ impl<'x> Share<'x> {
         )
     }
 
-    /// Exchanges the memory for whole rows of scores with `buffer`, before a batch and behind it.
+    /// Swaps `buffer` with the exchange's memory for whole rows of scores; called before and after a batch.
     pub(crate) fn lend(&self, buffer: &mut FloatBuffer) {
         if let Some((exchange, index)) = self.exchange() {
             mem::swap(buffer, &mut exchange.rows_mut(index));
         }
     }
 
-    /// Where the worker meets the others, and its index there.
+    /// Returns the exchange and the worker's index in it; `None` if the worker has the whole batch.
     pub(crate) fn exchange(&self) -> Option<(&'x Exchange, usize)> {
         Some((self.exchange?, self.index))
     }
 }
 
-/// Part `index` of `count` things that are cut into `parts`.
+/// Returns part `index` of `count` items that are divided into `parts`.
 pub(crate) fn part(count: usize, index: usize, parts: usize) -> Range<usize> {
     count * index / parts..count * (index + 1) / parts
 }
 
-/// What a worker gives to the others at the end of a batch.
+/// Sums of gradients that a worker passes to the others at the end of a batch.
 pub(crate) struct Summands {
-    /// Per table.
+    /// Gradients of table rows, per side.
     pub(crate) rows: [GradientRows; 2],
     pub(crate) parameters: ParameterGradients,
 }
 
-/// What one worker has put up for the others.
+/// Data that one worker shares with the others.
 struct Given {
-    /// Scores of its entities with all positives of the slice.
+    /// Scores of the worker's entities with all positives of the slice.
     block: RwLock<FloatBuffer>,
-    /// Scores of its positives with all entities; then their gradients.
+    /// Scores of the worker's positives with all entities; then their gradients.
     rows: RwLock<FloatBuffer>,
     summands: RwLock<Summands>,
 }
 
-/// Where the workers of a batch wait for each other, and find what others have put up.
+/// Barrier and shared data of the workers of a batch.
 pub(crate) struct Exchange {
     given: Vec<Given>,
     meeting: Mutex<Meeting>,
@@ -98,11 +98,11 @@ pub(crate) struct Exchange {
 
 #[derive(Default)]
 struct Meeting {
-    /// Workers that wait now.
+    /// Number of workers that are waiting.
     waiting: usize,
-    /// How often all have met.
+    /// Number of times that all workers have met.
     met: u64,
-    /// Whether one of them gave up.
+    /// Whether a worker failed.
     failed: bool,
 }
 
@@ -127,7 +127,7 @@ impl Exchange {
         self.given.len()
     }
 
-    /// Waits until all workers have come here.
+    /// Waits until all workers have reached this point.
     ///
     /// # Errors
     /// When one of them failed.
@@ -150,7 +150,7 @@ impl Exchange {
         }
     }
 
-    /// A worker gives up: nobody waits for it any more.
+    /// Marks a worker as failed, which ends all waits with an error.
     pub(crate) fn fail(&self) {
         self.meeting().failed = true;
         self.changed.notify_all();
@@ -188,7 +188,7 @@ impl Exchange {
     }
 }
 
-/// Gives up for a worker that ends before it is [done](Presence::done), by an error or a panic.
+/// Marks a worker as failed if it ends, by an error or a panic, before it is [done](Presence::done).
 pub(crate) struct Presence<'x>(Option<&'x Exchange>);
 
 impl<'x> Presence<'x> {

@@ -1,34 +1,34 @@
-//! What training and evaluation of a batch add up to.
+//! Sums of losses and metrics over the edges of a batch.
 
 use pbg_core::graph::Side;
 
-/// Sums over the edges of one batch.
+/// Sums over the edges of one batch, from training.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BatchStats {
-    /// Edges.
+    /// Number of edges.
     pub count: usize,
-    /// Loss of the negatives that replace the left side, with all weights.
+    /// Weighted loss of the negatives that replace the left side.
     pub loss_lhs: f64,
-    /// Loss of those that replace the right side.
+    /// Weighted loss of the negatives that replace the right side.
     pub loss_rhs: f64,
-    /// Loss of relations that are predicted, with all weights.
+    /// Weighted loss of relation prediction.
     pub loss_relations: f64,
-    /// Regulariser.
+    /// Value of the regularizer.
     pub reg: f64,
-    /// Negatives that replace the left side and score above their positive.
+    /// Number of negatives that replace the left side and score above their positive.
     pub violators_lhs: u64,
-    /// Negatives that replace the right side and score above their positive.
+    /// Number of negatives that replace the right side and score above their positive.
     pub violators_rhs: u64,
 }
 
 impl BatchStats {
-    /// Loss of both sides, without relations and the regulariser.
+    /// Returns the loss of both sides, without relation prediction and the regularizer.
     #[must_use]
     pub fn loss(&self) -> f64 {
         self.loss_lhs + self.loss_rhs
     }
 
-    /// Counts a slice of the comparison that replaces `side`.
+    /// Adds the loss and the violators of a slice, compared with negatives that replace `side`.
     pub(crate) fn add(&mut self, side: Side, loss: f64, violators: u64) {
         match side {
             Side::Lhs => {
@@ -66,27 +66,27 @@ impl std::ops::AddAssign for BatchStats {
 
 /// Metrics of one batch, summed over its edges; for each, the mean of the two sides.
 ///
-/// A side without negatives is left out of the mean. Divide by `count` for means.
+/// A side without negatives does not enter the mean. Division by `count` gives means per edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EvalStats {
-    /// Edges.
+    /// Number of edges.
     pub count: usize,
-    /// Loss with all weights: the sum, not the mean, of the two sides, as in training.
+    /// Weighted loss: the sum, not the mean, of the two sides, as in training.
     pub loss: f64,
-    /// Rank of the positive among itself and its negatives: 1 plus those above plus half of those that
-    /// score the same (PBG counts these in full).
+    /// Rank of the positive among itself and its negatives: 1 plus the negatives above it plus half of those with the
+    /// same score (which PBG counts in full).
     pub pos_rank: f64,
     /// Reciprocal ranks.
     pub mrr: f64,
-    /// Ranks of at most 1.
+    /// Positives with a rank of at most 1.
     pub r1: f64,
-    /// Ranks of at most 3.
+    /// Positives with a rank of at most 3.
     pub r3: f64,
-    /// Ranks of at most 10.
+    /// Positives with a rank of at most 10.
     pub r10: f64,
-    /// Ranks of at most 50.
+    /// Positives with a rank of at most 50.
     pub r50: f64,
-    /// Probability that a positive of the batch scores above a negative of the batch, times edges;
+    /// Probability that a positive of the batch scores above a negative of the batch, times the number of edges;
     /// estimated from one negative per positive.
     pub auc: f64,
 }
@@ -106,7 +106,7 @@ impl std::ops::AddAssign for EvalStats {
 }
 
 impl EvalStats {
-    /// Counts one edge whose positive has `above` negatives above it and `equal` at its score.
+    /// Adds the metrics of an edge whose positive has `above` negatives above it and `equal` negatives with its score.
     pub(super) fn rank(&mut self, above: u32, equal: u32) {
         let rank = 1.0 + f64::from(above) + f64::from(equal) / 2.0;
         self.pos_rank += rank;
@@ -117,7 +117,7 @@ impl EvalStats {
         self.r50 += f64::from(u8::from(rank <= 50.0));
     }
 
-    /// Half of each metric but the count and the loss: the mean of two sides that were summed.
+    /// Halves each metric except the count and the loss, which turns the sum of two sides into their mean.
     pub(super) fn halve(&mut self) {
         for metric in [
             &mut self.pos_rank,

@@ -1,10 +1,10 @@
-//! Where a step's time goes.
+//! The time that each cluster of stages takes.
 
 use std::time::{Duration, Instant};
 
 use pbg_core::batch_graph::Cluster;
 
-/// Time spent per cluster since the worker was made.
+/// Time spent in each cluster of stages since the worker was created.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterTimes {
     total: [Duration; Cluster::ALL.len()],
@@ -18,7 +18,7 @@ impl Default for ClusterTimes {
 }
 
 impl ClusterTimes {
-    /// None so far.
+    /// Creates times of zero.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -27,18 +27,18 @@ impl ClusterTimes {
         }
     }
 
-    /// Time spent in `cluster`.
+    /// Returns the time spent in `cluster`.
     #[must_use]
     pub fn of(&self, cluster: Cluster) -> Duration {
         self.total[cluster as usize]
     }
 
-    /// Starts the clock.
+    /// Starts measuring.
     pub fn start(&mut self) {
         self.since = Instant::now();
     }
 
-    /// Adds the time since the last call to that of `cluster`. A slice does so a handful of times, each some tens
+    /// Adds the time since the last call to that of `cluster`. This is called a few times per slice and takes some tens
     /// of nanoseconds.
     pub fn record(&mut self, cluster: Cluster) {
         let now = Instant::now();

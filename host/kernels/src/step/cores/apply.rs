@@ -1,4 +1,4 @@
-//! The end of a batch on a core: sums become steps of rows and parameters.
+//! The end of a batch on a core: sums of gradients are applied to rows and parameters.
 
 use std::mem;
 use std::ops::Deref;
@@ -12,8 +12,8 @@ use crate::optimizer;
 use crate::step::share::Summands;
 
 impl CoreStep<'_> {
-    /// Applies the sums of table rows, those of all workers of the batch; with `parameters`, theirs as well. Returns
-    /// whether all were finite.
+    /// Applies the sums of table rows, over all workers of the batch; with `parameters`, those of parameters as well.
+    /// Returns whether all were finite.
     pub(super) fn apply(&mut self, parameters: bool) -> Result<bool, StepError> {
         let (spec, job, relation) = (self.spec, self.job, self.relation());
         let Some((exchange, index)) = self.share.exchange() else {
@@ -40,7 +40,7 @@ impl CoreStep<'_> {
         Ok(finite)
     }
 
-    /// Puts up the sums of this worker for all, or takes them back.
+    /// Swaps the sums of this worker with its place in the exchange: first to share them, then to get them back.
     fn swap_summands(&mut self, given: &mut Summands, parameters: bool) {
         mem::swap(&mut self.sums.rows, &mut given.rows);
         if parameters {
@@ -48,8 +48,8 @@ impl CoreStep<'_> {
         }
     }
 
-    /// Adds up what all workers have found, and applies it to this one's share of the rows; the first one applies
-    /// parameters, too.
+    /// Adds up the sums of all workers and applies them to this worker's share of the rows; the first worker also
+    /// applies those of parameters.
     fn apply_share(&mut self, all: &[impl Deref<Target = Summands>], parameters: bool) -> bool {
         let (spec, job, relation) = (self.spec, self.job, self.relation());
         let mut finite = true;

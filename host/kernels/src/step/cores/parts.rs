@@ -1,4 +1,4 @@
-//! What the stages of a core work with.
+//! The parts from which the stages of a core are built.
 
 use pbg_core::graph::Side;
 
@@ -27,7 +27,7 @@ impl<'b> CoreStep<'b> {
         }
     }
 
-    /// The same of the operator's parameters: complex where they are two halves as well.
+    /// Returns N3 of the operator's parameters, which are complex if they consist of two halves too.
     pub(super) fn n3_of_parameters(&self) -> N3 {
         let width = operators::packed_width(self.plan.operator, self.plan.dimension);
         let n3 = self.n3();
@@ -37,7 +37,7 @@ impl<'b> CoreStep<'b> {
         }
     }
 
-    /// The entities of one side of a slice, and where their rows are.
+    /// Returns the entities of one side of a slice, and the layout of their rows.
     pub(super) fn side<'s>(&self, stage: &Gather, slice: &'s Slice, side: Side) -> SideOfSlice<'s>
     where
         'b: 's,
@@ -76,7 +76,7 @@ impl<'b> CoreStep<'b> {
         }
     }
 
-    /// What fills the rows of one side.
+    /// Returns the gatherer of one side's rows.
     pub(super) fn gatherer<'g>(
         &'g mut self,
         stage: &Gather,
@@ -119,10 +119,10 @@ impl<'b> CoreStep<'b> {
         }
     }
 
-    /// What sends gradients of one side to their sums.
+    /// Returns the scatterer of one side's gradients.
     pub(super) fn scatterer<'s>(&'s mut self, stage: &Scatter, side: Side) -> Scatterer<'s> {
         let (tables, relation, index) = (self.job.tables, self.relation(), side as usize);
-        // Of the positives, which are those of all workers.
+        // Only the first worker regularizes the positives, which all workers share.
         let regularizer = stage.regularized.filter(|_| self.share.is_first());
         let regularizer = regularizer.map(|rows| (self.n3(), rows));
         let Sums {

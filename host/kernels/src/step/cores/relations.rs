@@ -1,4 +1,4 @@
-//! The stage that predicts relations, on a core.
+//! The relation prediction stage on a core.
 
 use std::mem;
 
@@ -11,7 +11,7 @@ use crate::step::executor::SliceStages;
 use crate::step::predict_relations::{self, RelationBuffers, Targets};
 
 impl CoreStep<'_> {
-    /// Predicts the relations of a slice's edges: of those that are this worker's, where a batch is shared out.
+    /// Predicts the relation types of a slice's edges, or of this worker's share of them if several share a batch.
     pub(super) fn predict(
         &mut self,
         at: SliceStages<'_>,

@@ -1,7 +1,7 @@
-//! From the nodes of a batch graph to stages.
+//! Compilation of a batch graph's nodes to stages.
 //!
-//! Every node is read once: one that no stage takes, or that the executor has no kernel for, fails here, before a
-//! batch is touched.
+//! Every node is read once. Compilation fails, before any batch is trained, if no stage includes a node or the executor
+//! has no kernel for it.
 
 use std::slice::Iter;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Program {
     /// Compiles a graph for an executor.
     ///
     /// # Errors
-    /// When the executor lacks a kernel, or a node stands where none can run.
+    /// When the executor lacks a kernel, or a node is out of place.
     pub fn compile<E: StepExecutor>(graph: Arc<Sliced>) -> Result<Self, CompileError> {
         for node in &graph.graph.nodes {
             if let Some(reason) = E::lacks(node.operation, node.name.side, graph.step_spec()) {
@@ -91,7 +91,7 @@ impl<'g> Compiler<'g> {
         })
     }
 
-    /// Whether parameters are read, and how each side's rows are gathered: those of a slice, or `all`.
+    /// Returns whether parameters are read, and how the rows of each side are gathered: those of a slice, or `all`.
     fn gather(
         &self,
         step: &'g Step,
@@ -128,7 +128,7 @@ impl<'g> Compiler<'g> {
         Ok((read, sides))
     }
 
-    /// Score, loss and differentiate of one side, which follow each other.
+    /// Compiles the stages score, loss and differentiate of one side, which follow each other.
     fn compare(&self, side: Side, steps: &mut Steps<'g>) -> Result<Compare, CompileError> {
         let score = steps.take(Cluster::Score, Some(side))?;
         self.only(score, |o| matches!(o, Operation::Score { .. }))?;
@@ -150,7 +150,7 @@ impl<'g> Compiler<'g> {
         Ok(compare)
     }
 
-    /// How gradients of each side go back, and whether parameters are regularised.
+    /// Returns how the gradients of each side are propagated back, and whether parameters are regularized.
     fn scatter(&self, step: &'g Step) -> Result<([Option<Scatter>; 2], bool), CompileError> {
         let (mut sides, mut parameters) = ([None; 2], false);
         for node in self.nodes(step) {
@@ -175,7 +175,7 @@ impl<'g> Compiler<'g> {
         Ok((sides, parameters))
     }
 
-    /// The end of the batch is nothing but updates.
+    /// Checks that the end of the batch consists of updates only.
     fn end(&self) -> Result<(), CompileError> {
         for step in &self.graph.end {
             self.only(step, |o| {
@@ -193,11 +193,11 @@ impl<'g> Compiler<'g> {
     }
 }
 
-/// The steps of a slice, one after the other.
+/// The remaining steps of a slice.
 struct Steps<'g>(Iter<'g, Step>);
 
 impl<'g> Steps<'g> {
-    /// The next step, which has to be of this cluster.
+    /// Takes the next step, which must belong to the cluster and the direction.
     fn take(
         &mut self,
         cluster: Cluster,
@@ -210,19 +210,19 @@ impl<'g> Steps<'g> {
             })
     }
 
-    /// Whether the next step is of this cluster and of no comparison.
+    /// Returns whether the next step belongs to the cluster and to no direction.
     fn is_next(&self, cluster: Cluster) -> bool {
         let next = self.0.as_slice().first();
         next.is_some_and(|step| (step.cluster, step.direction) == (cluster, None))
     }
 
-    /// The side that the next step compares, if it does.
+    /// Returns the side of the next step's direction, if it has one.
     fn direction(&self) -> Option<Side> {
         self.0.as_slice().first().and_then(|step| step.direction)
     }
 }
 
-/// The only step, if there is one.
+/// Returns the only step, if there is one.
 fn at_most_one(steps: &[Step]) -> Result<Option<&Step>, CompileError> {
     match steps {
         [] => Ok(None),
@@ -253,7 +253,7 @@ fn of_each_side<T: Copy>(sides: [Option<T>; 2], what: &str) -> Result<[T; 2], Co
     ])
 }
 
-/// What is prepared goes back, and nothing else.
+/// Returns both values if both exist: entities that are prepared must be scattered, and no others.
 fn both<A, B>(a: Option<A>, b: Option<B>) -> Result<Option<(A, B)>, ()> {
     match (a, b) {
         (Some(a), Some(b)) => Ok(Some((a, b))),

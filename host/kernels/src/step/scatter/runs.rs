@@ -1,24 +1,24 @@
-//! Which rows of a slice go back together.
+//! Runs: rows of a slice whose gradients are propagated back together.
 
 use crate::step::gather::SideOfSlice;
 
-/// Rows whose gradients go back together.
+/// Consecutive rows whose gradients are propagated back together.
 #[derive(Clone, Copy)]
 pub(super) struct Run<'a> {
-    /// First row within the prepared rows.
+    /// First row among the prepared rows.
     pub(super) first: usize,
-    /// First row within the gradients.
+    /// First row among the gradients.
     pub(super) from: usize,
-    /// How many.
+    /// Number of rows.
     pub(super) count: usize,
-    /// Their entities; none: consecutive ones from `entity` on.
+    /// Entities of the rows; `None`: consecutive entities from `entity` on.
     pub(super) entities: Option<&'a [u32]>,
     pub(super) entity: usize,
     /// First edge, for parameters per edge.
     pub(super) edge: usize,
 }
 
-/// The positives of a slice, chunk by chunk, as many at a time as are to go back together.
+/// Returns the positives of a slice, chunk by chunk, in runs of at most `at_once` rows.
 pub(super) fn positives<'a>(
     side: &SideOfSlice<'a>,
     at_once: usize,
@@ -45,7 +45,8 @@ pub(super) fn positives<'a>(
     })
 }
 
-/// The uniform negatives of a slice, chunk by chunk; their gradients come after `skipped` of each chunk.
+/// Returns the uniform negatives of a slice, one run per chunk. Their gradients follow `skipped` other rows in each
+/// chunk.
 pub(super) fn draws<'a>(
     side: &SideOfSlice<'a>,
     skipped: usize,

@@ -1,4 +1,4 @@
-//! Graphs become stages, or no step.
+//! Graphs are compiled to stages, or rejected.
 
 use pbg_core::batch_graph::{Graph, Negatives, RegularizedRows};
 use pbg_core::model::{Comparator, Regularizer, Update};
@@ -74,7 +74,7 @@ fn each_pass_of_dynamic_relations_compares_one_side() {
     assert_eq!(sides, [(Side::Lhs, 1), (Side::Rhs, 1)]);
     for pass in &program.passes {
         assert!(!pass.read && pass.regularize_parameters);
-        // Positives of both sides are regularised, those that are only there as negatives, too.
+        // Positives of both sides are regularised, including those that occur only as negatives.
         let regularized = pass.scatter.map(|scatter| scatter.regularized);
         assert_eq!(regularized, [Some(RegularizedRows::Compared); 2]);
         let uniform = pass.gather.map(|gather| gather.uniform);
