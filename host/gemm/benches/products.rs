@@ -1,25 +1,25 @@
-//! Floating-point operations per second of every kernel, of the products of a training step and of evaluation: the
-//! scores of positives with negatives, and both their gradients. `cargo bench -p pbg-gemm`.
+//! Measures the floating-point operations per second of every kernel, for the products of training steps and of
+//! evaluation: the scores of positives with negatives, and both their gradients. Run it with `cargo bench -p pbg-gemm`.
 
-#![expect(clippy::print_stdout, reason = "a bench is a terminal program")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::time::{Duration, Instant};
 
 use pbg_gemm::buffer::FloatBuffer;
 use pbg_gemm::{Kernel, Matrix};
 
-/// Positives, dimension and negatives.
+/// Numbers of positives, dimensions and negatives.
 const SHAPES: [[usize; 3]; 4] = [
     [50, 400, 1050],
     [1000, 400, 1000],
     [256, 200, 14541],
     [50, 100, 100],
 ];
-/// Each rate is the best of as many rounds, which leaves out most of what else the machine does.
+/// Number of rounds per rate; the best round counts, which excludes most of the machine's other work.
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(100);
 
-/// A product of a step: what it is called, its shape, and whether each factor is transposed.
+/// A product of a step: its name, its shape, and whether each factor is transposed.
 type Case = (&'static str, [usize; 3], [bool; 2]);
 
 fn main() {
@@ -73,7 +73,7 @@ fn filled(len: usize) -> FloatBuffer {
     buffer
 }
 
-/// A matrix of `rows` x `columns` that is stored row-major, or its transpose so.
+/// Returns the row-major matrix of `rows` x `columns` in `values`; if transposed, `values` is its transpose, row-major.
 fn matrix(values: &[f32], rows: usize, columns: usize, transposed: bool) -> Matrix<'_> {
     let (row_stride, column_stride) = match transposed {
         false => (columns, 1),

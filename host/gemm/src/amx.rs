@@ -1,11 +1,12 @@
-//! Products with AMX: sums of products of bfloat16, of which single precision is put together.
+//! Products with AMX, which adds products of bfloat16 numbers; single precision is composed from them.
 //!
-//! A float is the sum of three numbers of bfloat16, exactly. Of the nine products of such parts six are added up;
-//! the other three are smaller than what rounding a product of floats leaves out (Henry, Tang, Heinecke: "Leveraging
-//! the bfloat16 artificial intelligence datatype for higher-precision computations", 2019). Sums are in single
-//! precision, as elsewhere.
+//! A float is exactly the sum of three bfloat16 numbers. Of the nine products of such parts six are added up; the other
+//! three are smaller than the rounding error of a product of floats (Henry, Tang, Heinecke: "Leveraging the bfloat16
+//! artificial intelligence datatype for higher-precision computations", 2019). Sums are in single precision, as in the
+//! other kernels.
 //!
-//! One factor stays in the second-level cache, packed, while the lines of the other one pass, two tiles at a time.
+//! One factor is kept packed in the second-level cache, while the lines of the other one are streamed, two tiles at
+//! once.
 
 mod pack;
 mod tiles;
@@ -17,12 +18,12 @@ use super::{Matrix, Product};
 use pack::{Lines, Order, pack_step};
 use tiles::{LINES, PLANES, Panel, STEP, TILE, Target, Tiles};
 
-/// Most terms of a sum at a time.
+/// Greatest number of terms of a sum that are packed at once.
 const DEPTH: usize = 512;
-/// Numbers of 32 bits that the factor which stays may take: 1.25 MiB.
+/// Numbers of 32 bits that the kept factor may take: 1.25 MiB.
 const KEPT: usize = 320 << 10;
 
-/// Whether the processor has AMX for bfloat16, and the system lets this process use it.
+/// Returns whether the processor has AMX for bfloat16, and the system permits this process to use it.
 pub(super) fn is_usable() -> bool {
     static USABLE: LazyLock<bool> = LazyLock::new(|| {
         let others = is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512bf16");
@@ -31,7 +32,7 @@ pub(super) fn is_usable() -> bool {
     *USABLE
 }
 
-/// Lines of a factor that are worked on, and how they are cut into tiles and panels of two tiles.
+/// Lines of a factor, and their division into tiles and panels of two tiles.
 #[derive(Clone)]
 struct Side {
     lines: Lines,
@@ -88,10 +89,10 @@ impl Side {
         }
     }
 
-    /// Packs terms of panels to their places, in the order in which they lie in memory.
+    /// Packs terms of panels to their places, in the order of the source in memory.
     ///
     /// # Safety
-    /// The processor has the instructions, the lines have these terms, and there is room.
+    /// The processor has the instructions, the lines have these terms, and the places have room for them.
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn pack(
         &self,
@@ -100,7 +101,7 @@ impl Side {
         place: impl Fn(usize) -> *mut u32,
     ) {
         let steps = terms.len().div_ceil(STEP);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe {
             if self.lines.along() {
                 for panel in panels {
@@ -118,10 +119,10 @@ impl Side {
         }
     }
 
-    /// Packs one step of a panel, whose place is `start`.
+    /// Packs one step of a panel whose place is `start`.
     ///
     /// # Safety
-    /// As [`Side::pack`].
+    /// As for [`Side::pack`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn pack_step(&self, panel: usize, step: usize, terms: &Range<usize>, start: *mut u32) {
@@ -129,13 +130,14 @@ impl Side {
         let source = self.lines.from(lines.start, first);
         let to = start.wrapping_add(step * PLANES * 2 * TILE);
         let terms = (terms.end - first).min(STEP);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { pack_step(source, lines.len(), self.height, terms, self.order, to) };
     }
 }
 
 /// # Safety
-/// The processor has AMX for bfloat16, the system lets this process use it, and the matrices lie in their slices.
+/// The processor has AMX for bfloat16, the system permits this process to use it, and the matrices lie within their
+/// slices.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 pub(super) unsafe fn run(product: Product<'_>, packed: &mut [f32]) {
     let Product {
@@ -151,9 +153,9 @@ pub(super) unsafe fn run(product: Product<'_>, packed: &mut [f32]) {
     let steps = inner.div_ceil(STEP).div_ceil(inner.div_ceil(DEPTH));
     assert!(
         KEPT + DEPTH * PLANES * LINES <= packed.len(),
-        "there is room for what stays and a panel that passes"
+        "the memory holds the kept panels and one streamed panel"
     );
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it, and there is memory for the packed panels.
     unsafe {
         let tiles = &Tiles::of_height(left.height);
         for first in (0..inner).step_by(steps * STEP) {
@@ -172,7 +174,7 @@ pub(super) unsafe fn run(product: Product<'_>, packed: &mut [f32]) {
     }
 }
 
-/// Some terms of a product.
+/// The part of a product that belongs to some of its terms.
 struct Part<'t> {
     tiles: &'t Tiles,
     terms: Range<usize>,
@@ -185,18 +187,18 @@ impl Part<'_> {
         self.terms.len().div_ceil(STEP)
     }
 
-    /// Numbers of a packed panel.
+    /// Returns the numbers of 32 bits in a packed panel.
     fn panel_size(&self) -> usize {
         self.steps() * PLANES * 2 * TILE
     }
 
     /// # Safety
-    /// As [`run`].
+    /// As for [`run`].
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn add(&self, left: &Side, right: &Side) {
         let most = (KEPT / self.panel_size()).max(1);
         let blocks = |side: &Side| side.panels().div_ceil(most);
-        // Lines that are packed if one side stays, or the other.
+        // Number of lines that are packed if the left or the right side is kept.
         let left_stays = left.range.len() + right.range.len() * blocks(left);
         let right_stays = right.range.len() + left.range.len() * blocks(right);
         let (stays, passes) = if left_stays < right_stays {
@@ -207,21 +209,21 @@ impl Part<'_> {
         let size = stays.panels().div_ceil(blocks(stays));
         for first in (0..stays.panels()).step_by(size) {
             let block = first..(first + size).min(stays.panels());
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe { self.pass(stays, block, passes) };
         }
     }
 
-    /// The products of some panels, which stay, with all of the other side.
+    /// Adds the products of some kept panels with all panels of the other side.
     ///
     /// # Safety
-    /// As [`run`].
+    /// As for [`run`].
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn pass(&self, stays: &Side, block: Range<usize>, passes: &Side) {
         let size = self.panel_size();
         let (first, passing_place) = (block.start, self.packed);
         let place = |panel: usize| self.packed.wrapping_add((1 + panel - first) * size);
-        // SAFETY: the caller's promise; there is room for the panels of `KEPT` and one more.
+        // SAFETY: the caller guarantees it; there is room for the panels of `KEPT` and one more.
         unsafe {
             stays.pack(block.clone(), &self.terms, place);
             for passing in 0..passes.panels() {

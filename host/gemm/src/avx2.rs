@@ -1,4 +1,4 @@
-//! Products with AVX2 and fused multiplication and addition.
+//! Products with AVX2 and fused multiply-add.
 
 use std::arch::x86_64::{
     __m256, __m256i, _mm256_add_ps, _mm256_castpd_ps, _mm256_castps_pd, _mm256_cmpgt_epi32,
@@ -42,42 +42,42 @@ fn multiply_add(a: Vector, b: Vector, c: Vector) -> Vector {
 }
 
 /// # Safety
-/// Eight floats are there.
+/// Eight floats can be read at `from`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn load(from: *const f32) -> Vector {
-    // SAFETY: as the caller promised.
+    // SAFETY: the caller guarantees it.
     unsafe { _mm256_loadu_ps(from) }
 }
 
 /// # Safety
-/// The floats of `mask` are there.
+/// The floats of `mask` can be read at `from`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn load_some(mask: Mask, from: *const f32) -> Vector {
-    // SAFETY: as the caller promised.
+    // SAFETY: the caller guarantees it.
     unsafe { _mm256_maskload_ps(from, mask) }
 }
 
 /// # Safety
-/// There is room for eight floats.
+/// Eight floats can be written at `to`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn store(to: *mut f32, vector: Vector) {
-    // SAFETY: as the caller promised.
+    // SAFETY: the caller guarantees it.
     unsafe { _mm256_storeu_ps(to, vector) }
 }
 
 /// # Safety
-/// There is room for the floats of `mask`.
+/// The floats of `mask` can be written at `to`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn store_some(to: *mut f32, mask: Mask, vector: Vector) {
-    // SAFETY: as the caller promised.
+    // SAFETY: the caller guarantees it.
     unsafe { _mm256_maskstore_ps(to, mask, vector) }
 }
 
-/// The lanes of the last of as many vectors as `width` floats take.
+/// Returns the mask of the lanes that `width` floats occupy in the last of their vectors.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn mask(width: usize) -> Mask {
@@ -89,7 +89,7 @@ fn mask(width: usize) -> Mask {
     _mm256_cmpgt_epi32(_mm256_set1_epi32(last as i32), lanes)
 }
 
-/// Float `i` of vector `j` becomes float `j` of vector `i`.
+/// Transposes: float `i` of vector `j` becomes float `j` of vector `i`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn transpose(x: [Vector; LANES]) -> [Vector; LANES] {

@@ -41,42 +41,42 @@ fn multiply_add(a: Vector, b: Vector, c: Vector) -> Vector {
 }
 
 /// # Safety
-/// Sixteen floats are there.
+/// Sixteen floats can be read at `from`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn load(from: *const f32) -> Vector {
-    // SAFETY: as the caller promised.
+    // SAFETY: the caller guarantees it.
     unsafe { _mm512_loadu_ps(from) }
 }
 
 /// # Safety
-/// The floats of `mask` are there.
+/// The floats of `mask` can be read at `from`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn load_some(mask: Mask, from: *const f32) -> Vector {
-    // SAFETY: as the caller promised.
+    // SAFETY: the caller guarantees it.
     unsafe { _mm512_maskz_loadu_ps(mask, from) }
 }
 
 /// # Safety
-/// There is room for sixteen floats.
+/// Sixteen floats can be written at `to`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn store(to: *mut f32, vector: Vector) {
-    // SAFETY: as the caller promised.
+    // SAFETY: the caller guarantees it.
     unsafe { _mm512_storeu_ps(to, vector) }
 }
 
 /// # Safety
-/// There is room for the floats of `mask`.
+/// The floats of `mask` can be written at `to`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn store_some(to: *mut f32, mask: Mask, vector: Vector) {
-    // SAFETY: as the caller promised.
+    // SAFETY: the caller guarantees it.
     unsafe { _mm512_mask_storeu_ps(to, mask, vector) }
 }
 
-/// The lanes of the last of as many vectors as `width` floats take.
+/// Returns the mask of the lanes that `width` floats occupy in the last of their vectors.
 fn mask(width: usize) -> Mask {
     match width % LANES {
         0 => !0,
@@ -84,7 +84,7 @@ fn mask(width: usize) -> Mask {
     }
 }
 
-/// Float `i` of vector `j` becomes float `j` of vector `i`.
+/// Transposes: float `i` of vector `j` becomes float `j` of vector `i`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn transpose(x: [Vector; LANES]) -> [Vector; LANES] {

@@ -1,15 +1,16 @@
-//! The loops around tiles, for any vector of floats.
+//! The loops around tiles, for any type of float vector.
 
-/// Rows and vectors of the largest tile, each with the numbers up to it. What a processor's module needs besides:
-/// `LANES`, `Vector`, `Mask`, and `zero`, `splat`, `load`, `load_some`, `store`, `store_some`, `add`, `multiply_add`,
-/// `mask` and `transpose` of them.
+/// Defines the loops for a processor's vectors. The arguments are its target features, the rows of the largest tile,
+/// and the vectors of the largest tile, each followed by the numbers up to it. The calling module must also define
+/// `LANES`, `Vector`, `Mask`, and for these `zero`, `splat`, `load`, `load_some`, `store`, `store_some`, `add`,
+/// `multiply_add`, `mask` and `transpose`.
 macro_rules! blocks {
     ($feature:literal, $rows:literal: $($r:literal)*, $vectors:literal: $v:tt) => {
-        /// Vectors across a panel. With the rows of a tile they make as many sums as registers hold beside
-        /// the vectors themselves and one factor.
+        /// Vectors across a panel. With the rows of a tile they give as many sums as the registers can hold in addition
+        /// to the vectors themselves and one factor.
         const VECTORS: usize = $vectors;
 
-        /// What a tile works on: `depth` terms of rows of the left factor and of a packed panel.
+        /// Operands of a tile: `depth` terms of rows of the left factor and of a packed panel.
         #[derive(Clone, Copy)]
         struct Operands {
             depth: usize,
@@ -19,23 +20,23 @@ macro_rules! blocks {
             panel: *const f32,
             out: *mut f32,
             out_stride: usize,
-            /// Of the last vector of the panel.
+            /// Lanes that the last vector of the panel occupies.
             mask: Mask,
-            /// Whether the mask leaves out nothing. Masked stores are slow on some processors.
+            /// Whether the mask includes all lanes. Masked stores are slow on some processors.
             whole: bool,
             accumulate: bool,
         }
 
-        /// `R` rows and `V` vectors of the result.
+        /// Computes a tile of `R` rows and `V` vectors of the result.
         ///
         /// # Safety
-        /// The operands point to that many rows, terms and vectors.
+        /// The operands point to `R` rows, `depth` terms and `V` vectors.
         #[target_feature(enable = $feature)]
         unsafe fn tile<const R: usize, const V: usize>(operands: Operands) {
             let Operands { depth, mut left, row_stride, column_stride, mut panel, out, out_stride, mask, whole, accumulate } = operands;
             let mut sums = [[zero(); V]; R];
             for i in 0..R {
-                // The sums will be stored, or added to, when all terms are done.
+                // The sums are stored, or added to the result, after all terms.
                 (0..V).for_each(|j| prefetch_write(out.wrapping_add(i * out_stride + j * LANES)));
             }
             for _ in 0..depth {
@@ -56,8 +57,8 @@ macro_rules! blocks {
             }
             for (i, sums) in sums.into_iter().enumerate() {
                 for (j, mut sum) in sums.into_iter().enumerate() {
-                    // SAFETY: the result has `R` rows and `V` vectors, of which the mask leaves those of the last
-                    // that it has.
+                    // SAFETY: the result has `R` rows and `V` vectors; of the last vector, the mask includes only the
+                    // lanes that exist.
                     unsafe {
                         let to = out.add(i * out_stride + j * LANES);
                         if j + 1 < V || whole {
@@ -78,17 +79,18 @@ macro_rules! blocks {
 
         type Tile = unsafe fn(Operands);
 
-        /// By rows and vectors, less one.
+        /// Tile functions, indexed by rows minus 1 and vectors minus 1.
         static TILES: [[Tile; VECTORS]; $rows] = [$(tiles_of!($r $v)),*];
 
-        /// Rows of a factor that are packed together, while the next ones are on their way from memory.
+        /// Rows of a factor that are packed together, while the following rows are loaded from memory.
         const ROWS_AT_ONCE: usize = 8;
 
-        /// Panels of the right factor whose rows are contiguous: each `[depth, vectors]`, zero beyond its width.
-        /// `panels` are their first columns, widths and places; some rows at a time, as memory is read fastest.
+        /// Packs panels of a right factor whose rows are contiguous, each as `[depth, vectors]`, with zeros beyond its
+        /// width. `panels` are the first column, the width and the place of each panel. Some rows are packed for all
+        /// panels before the next rows, since memory is read fastest in this order.
         ///
         /// # Safety
-        /// There are as many rows and columns, and there is room.
+        /// The factor has these rows and columns, and the places have room for them.
         #[target_feature(enable = $feature)]
         unsafe fn pack_rows(from: *const f32, stride: usize, depth: usize, panels: impl Iterator<Item = (usize, usize, *mut f32)> + Clone) {
             for some in (0..depth).step_by(ROWS_AT_ONCE) {
@@ -97,7 +99,7 @@ macro_rules! blocks {
                     let mask = mask(width);
                     for k in some..(some + ROWS_AT_ONCE).min(depth) {
                         for j in 0..vectors {
-                            // SAFETY: as the caller promised; the mask leaves out what is beyond the width.
+                            // SAFETY: the caller guarantees it; the mask excludes columns beyond the width.
                             unsafe {
                                 let from = from.add(k * stride + first + j * LANES);
                                 prefetch_read(from.wrapping_add(ROWS_AT_ONCE * stride));
@@ -110,10 +112,10 @@ macro_rules! blocks {
             }
         }
 
-        /// One panel of a factor whose columns are contiguous.
+        /// Packs one panel of a factor whose columns are contiguous.
         ///
         /// # Safety
-        /// As above.
+        /// As for `pack_rows`.
         #[target_feature(enable = $feature)]
         unsafe fn pack_columns(from: *const f32, stride: usize, depth: usize, width: usize, to: *mut f32) {
             let vectors = width.div_ceil(LANES);
@@ -126,32 +128,32 @@ macro_rules! blocks {
                     for (c, column) in block.iter_mut().take(columns).enumerate() {
                         let from = from.wrapping_add((j * LANES + c) * stride + k);
                         prefetch_read(from.wrapping_add(LANES * stride));
-                        // SAFETY: as the caller promised; the mask leaves out what is beyond the depth.
+                        // SAFETY: the caller guarantees it; the mask excludes rows beyond the depth.
                         *column = unsafe { load_some(mask, from) };
                     }
                     let block = transpose(block);
                     for (r, &row) in block.iter().take(rows).enumerate() {
-                        // SAFETY: there is room for `vectors` vectors in each of `depth` rows.
+                        // SAFETY: the caller guarantees room for `vectors` vectors in each of `depth` rows.
                         unsafe { store(to.add(((k + r) * vectors + j) * LANES), row) };
                     }
                 }
             }
         }
 
-        /// The rows of a tile, `[depth, rows]`, of a factor whose columns are contiguous.
+        /// Packs the rows of a tile, as `[depth, rows]`, from a factor whose columns are contiguous.
         ///
         /// # Safety
-        /// There are as many, fewer than a vector has floats, and room for them and a vector.
+        /// The factor has these rows, fewer than a vector has floats, and there is room for them and one more vector.
         #[target_feature(enable = $feature)]
         unsafe fn pack_tile(from: *const f32, stride: usize, depth: usize, rows: usize, to: *mut f32) {
             let mask = mask(rows);
             for k in 0..depth {
-                // SAFETY: as the caller promised. What is beyond the rows is written over, or nobody's.
+                // SAFETY: the caller guarantees it. Floats beyond the rows are overwritten by the next term, or unused.
                 unsafe { store(to.add(k * rows), load_some(mask, from.add(k * stride))) };
             }
         }
 
-        /// Where panel `panel` begins and how wide it is: as many vectors in each, more or less.
+        /// Returns the first column of panel `panel` and its width; vectors are divided evenly among panels.
         fn panel_of(panel: usize, columns: usize) -> (usize, usize) {
             let vectors = columns.div_ceil(LANES);
             let panels = vectors.div_ceil(VECTORS);
@@ -161,7 +163,7 @@ macro_rules! blocks {
         }
 
         /// # Safety
-        /// The processor has the instructions of this module, and the matrices lie in their slices.
+        /// The processor has the instructions of this module, and the matrices lie within their slices.
         #[target_feature(enable = $feature)]
         pub(super) unsafe fn run(product: Product<'_>, packed: &mut [f32]) {
             let parts = product.inner.div_ceil(DEPTH);
@@ -169,15 +171,15 @@ macro_rules! blocks {
             for part in 0..parts {
                 let of = |part: usize| part * product.inner / parts;
                 let terms = of(part)..of(part + 1);
-                // SAFETY: the terms are some of the product's; the rest is the caller's promise.
+                // SAFETY: the terms are a part of the product's; the caller guarantees the rest.
                 unsafe { add_terms(&product, out, terms, product.accumulate || part > 0, packed) };
             }
         }
 
-        /// The part of a product that some terms of its sums make.
+        /// Adds the part of a product that belongs to some of its terms.
         ///
         /// # Safety
-        /// As above, and the terms are the product's.
+        /// As for `run`, and the terms are the product's.
         #[target_feature(enable = $feature)]
         unsafe fn add_terms(product: &Product<'_>, out: *mut f32, terms: Range<usize>, accumulate: bool, packed: &mut [f32]) {
             const STEP: usize = VECTORS * LANES;
@@ -186,32 +188,33 @@ macro_rules! blocks {
             let most = packed.len() / terms.len() / STEP * STEP;
             for first in (0..product.columns).step_by(most) {
                 let columns = first..(first + most).min(product.columns);
-                // SAFETY: the columns are some of the product's; the rest is the caller's promise.
+                // SAFETY: the columns are a part of the product's; the caller guarantees the rest.
                 unsafe {
                     Part { product, out, terms: terms.clone(), columns, accumulate, packed: packed.as_mut_ptr(), packed_left: left.as_mut_ptr() }.add();
                 }
             }
         }
 
-        /// Some terms of the sums of some columns: no more of the right factor than there is room for.
+        /// The part of a product that belongs to some terms and some columns: so many that the packed right factor fits
+        /// its memory.
         struct Part<'p, 'a> {
             product: &'p Product<'a>,
             out: *mut f32,
             terms: Range<usize>,
             columns: Range<usize>,
             accumulate: bool,
-            /// For panels of the right factor.
+            /// Memory for panels of the right factor.
             packed: *mut f32,
-            /// For rows of the left one.
+            /// Memory for rows of the left factor.
             packed_left: *mut f32,
         }
 
         impl Part<'_, '_> {
-            /// Panels stay in the first- and second-level cache while all of some rows use them. If rows are
-            /// too many for that cache, all panels are packed before the first rows.
+            /// Adds this part of the product. Panels stay in the first- and second-level cache while all tiles of some
+            /// rows use them. If the rows are too many for that cache, all panels are packed before the first rows.
             ///
             /// # Safety
-            /// The processor has the instructions, and matrices and panels lie in their slices.
+            /// The processor has the instructions, and matrices and panels lie within their slices.
             #[target_feature(enable = $feature)]
             unsafe fn add(&self) {
                 let depth = self.terms.len();
@@ -223,7 +226,7 @@ macro_rules! blocks {
                 };
                 let used_once = at_once >= tiles;
                 let place = |panel: usize| if used_once { 0 } else { self.panel(panel).0 * depth };
-                // SAFETY: the caller's promise. Each panel has its own place, or all the first one's.
+                // SAFETY: the caller guarantees it. Each panel has a separate place, or all share the first one.
                 unsafe {
                     if !used_once {
                         self.pack(0..panels, place);
@@ -247,7 +250,7 @@ macro_rules! blocks {
                 self.product.rows.div_ceil(TILES.len())
             }
 
-            /// The first row of tile `tile`, and how many it has: as many in each, more or less.
+            /// Returns the first row of tile `tile` and its number of rows; rows are divided evenly among tiles.
             fn tile(&self, tile: usize) -> (usize, usize) {
                 let of = |tile: usize| tile * self.product.rows / self.tiles();
                 (of(tile), of(tile + 1) - of(tile))
@@ -258,7 +261,7 @@ macro_rules! blocks {
             }
 
             /// # Safety
-            /// As above, and there is room for each panel at its place.
+            /// As for `add`, and there is room for each panel at its place.
             #[target_feature(enable = $feature)]
             unsafe fn pack(&self, panels: Range<usize>, place: impl Fn(usize) -> usize + Clone) {
                 let (b, depth) = (&self.product.b, self.terms.len());
@@ -266,7 +269,7 @@ macro_rules! blocks {
                     let (first, width) = self.panel(panel);
                     (first, width, self.packed.wrapping_add(place(panel)))
                 });
-                // SAFETY: the right factor has these terms and columns; there is room.
+                // SAFETY: the right factor has these terms and columns; the caller guarantees the room.
                 unsafe {
                     let from = b.values.as_ptr().add(self.terms.start * b.row_stride + self.columns.start * b.column_stride);
                     match b.column_stride {
@@ -280,26 +283,27 @@ macro_rules! blocks {
                 }
             }
 
-            /// Where a tile's columns are contiguous, each of its terms is in another line, and lines of many
-            /// terms are gone from the first-level cache when the next panel wants them.
+            /// Returns whether rows of the left factor are packed. If a tile's columns are contiguous, each of its
+            /// terms is in a different cache line, and with many terms the lines leave the first-level cache before the
+            /// next panel needs them.
             fn packs_left(&self) -> bool {
                 self.product.a.row_stride == 1 && self.terms.len() >= MANY_TERMS
             }
 
-            /// Where the rows of the left factor are, from the first of these terms on.
+            /// Returns the address of row `top` of the left factor, at the first of these terms.
             ///
             /// # Safety
             /// The left factor has row `top`.
             unsafe fn left(&self, top: usize) -> *const f32 {
                 let a = &self.product.a;
-                // SAFETY: as the caller promised; it has these terms.
+                // SAFETY: the caller guarantees the row; the left factor has these terms.
                 unsafe { a.values.as_ptr().add(top * a.row_stride + self.terms.start * a.column_stride) }
             }
 
-            /// Packs the rows of some tiles, one after the other, if it pays.
+            /// Packs the rows of some tiles, one tile after the other, if that is faster.
             ///
             /// # Safety
-            /// As above, and there is room for as many.
+            /// As for `add`, and there is room for these tiles.
             #[target_feature(enable = $feature)]
             unsafe fn pack_left(&self, some: Range<usize>) {
                 if !self.packs_left() {
@@ -307,7 +311,7 @@ macro_rules! blocks {
                 }
                 for (nth, tile) in some.enumerate() {
                     let (top, count) = self.tile(tile);
-                    // SAFETY: the left factor has these rows and terms, and there is room.
+                    // SAFETY: the left factor has these rows and terms; the caller guarantees the room.
                     unsafe { pack_tile(self.left(top), self.product.a.column_stride, self.terms.len(), count, self.left_place(nth)) };
                 }
             }
@@ -317,7 +321,7 @@ macro_rules! blocks {
             }
 
             /// # Safety
-            /// As above, and the panel was packed to `place`, the tile's rows as the `nth` if they are packed.
+            /// As for `add`; the panel was packed to `place`, and the rows of the tile, if packed, to the `nth` place.
             #[target_feature(enable = $feature)]
             unsafe fn add_tile(&self, tile: usize, nth: usize, panel: usize, place: usize) {
                 let &Product { columns, a, .. } = self.product;
@@ -348,7 +352,7 @@ macro_rules! blocks {
     };
 }
 
-/// The tiles of as many rows.
+/// Returns the tile functions of a number of rows.
 macro_rules! tiles_of {
     ($r:literal [$($v:literal)*]) => { [$(tile::<$r, $v>),*] };
 }

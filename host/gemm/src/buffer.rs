@@ -1,12 +1,12 @@
-//! Preallocated floats.
+//! Preallocated buffers of floats.
 
 use crate::pages::{HUGE_PAGE, zeroed};
 
-/// Floats that are allocated once and used for slice after slice. A large buffer starts on a huge page, so
-/// that few translations of addresses cover it.
+/// A buffer of floats that is allocated once and reused for slice after slice. A large buffer starts on a huge page, so
+/// that few address translations cover it.
 pub struct FloatBuffer {
     values: Vec<f32>,
-    /// Where the floats start within the allocation.
+    /// Index of the first float within the allocation.
     start: usize,
     len: usize,
 }
@@ -18,7 +18,7 @@ impl std::fmt::Debug for FloatBuffer {
 }
 
 impl FloatBuffer {
-    /// A zeroed buffer of `len` floats.
+    /// Creates a buffer of `len` zeros.
     #[must_use]
     pub fn zeros(len: usize) -> Self {
         if size_of::<f32>() * len < HUGE_PAGE / 2 {
@@ -26,7 +26,7 @@ impl FloatBuffer {
             let start = 0;
             return Self { values, start, len };
         }
-        // The last huge page may be used whole; what is not touched of the surplus takes no memory.
+        // The last huge page may be used whole; untouched parts of the surplus take no memory.
         let page = HUGE_PAGE / size_of::<f32>();
         let values = zeroed(len.next_multiple_of(page) + page);
         let address = values.as_ptr() as usize;
@@ -34,28 +34,28 @@ impl FloatBuffer {
         Self { values, start, len }
     }
 
-    /// Makes room for at least `len` floats; only ever allocates when a batch is larger than all before.
-    /// What it held is lost then.
+    /// Makes room for at least `len` floats; allocates only for batches larger than all previous ones. The contents are
+    /// then lost.
     pub fn reserve(&mut self, len: usize) {
         if self.len < len {
             *self = Self::zeros(len);
         }
     }
 
-    /// Number of floats.
+    /// Returns the number of floats.
     #[must_use]
     pub fn floats(&self) -> usize {
         self.len
     }
 
-    /// The floats.
+    /// Returns the floats.
     #[must_use]
     #[inline]
     pub fn as_slice(&self) -> &[f32] {
         &self.values[self.start..self.start + self.len]
     }
 
-    /// The floats, to be changed.
+    /// Returns the floats, for writing.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
         &mut self.values[self.start..self.start + self.len]

@@ -1,11 +1,12 @@
 //! Products of single-precision matrices on the calling thread, and memory for them on huge pages.
 //!
-//! [`multiply`] chooses the fastest [`Kernel`] of the processor for the shape. Kernels with vectors follow Goto and
-//! van de Geijn ("Anatomy of high-performance matrix multiplication", 2008): tiles whose sums stay in registers,
-//! factors packed into panels as wide as a tile. A thread allocates memory for packed factors on its first product
-//! and nothing afterwards. Why these products are not libtorch's, and how fast they are: `docs/gemm.md`.
+//! [`multiply`] selects the fastest [`Kernel`] that the processor has for the shape. Kernels with vector instructions
+//! follow Goto and van de Geijn ("Anatomy of high-performance matrix multiplication", 2008): the sums of a tile stay in
+//! registers, and factors are packed into panels that are as wide as a tile. A thread allocates memory for packed
+//! factors at its first product, and none afterwards. `docs/gemm.md` explains why libtorch does not compute these
+//! products, and how fast they are.
 //!
-//! [`buffer::FloatBuffer`] is the memory that matrices lie in, [`pages`] spreads memory over huge pages.
+//! [`buffer::FloatBuffer`] is memory for matrices; [`pages`] places memory on huge pages.
 
 #![expect(
     unsafe_code,
@@ -37,7 +38,7 @@ use prefetch::{prefetch_read, prefetch_write};
 /// A matrix in a slice: element `[i, j]` is `values[i * row_stride + j * column_stride]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a> {
-    /// The slice.
+    /// Slice that contains the elements.
     pub values: &'a [f32],
     /// Floats from one row to the next.
     pub row_stride: usize,
@@ -52,18 +53,18 @@ impl Matrix<'_> {
     }
 }
 
-/// Terms of a sum that are added up before the result is touched, except by AMX.
+/// Greatest number of terms of a sum that are added up in registers before the result is written, except with AMX.
 #[cfg(target_arch = "x86_64")]
 const DEPTH: usize = 512;
-/// Floats of a packed factor that stay in the second-level cache beside what passes through it.
+/// Floats of a packed factor that stay in the second-level cache while the other factor is streamed through it.
 #[cfg(target_arch = "x86_64")]
 const L2_FLOATS: usize = 64 << 10;
-/// Terms from which on it pays to pack rows of a left factor whose columns are contiguous.
+/// Number of terms from which it is faster to pack rows of a left factor whose columns are contiguous.
 #[cfg(target_arch = "x86_64")]
 const MANY_TERMS: usize = 128;
-/// Floats that packed factors of a thread may take: they stay in the third-level cache.
+/// Floats of a thread's memory for packed factors, which stay in the third-level cache.
 const PACKED_FLOATS: usize = 512 << 10;
-/// What a thread that multiplies keeps for them.
+/// Bytes of memory for packed factors that each multiplying thread keeps.
 pub const PACKED_BYTES: usize = 4 * PACKED_FLOATS;
 
 #[cfg(target_arch = "x86_64")]
@@ -71,8 +72,8 @@ thread_local! {
     static PACKED: RefCell<FloatBuffer> = RefCell::new(FloatBuffer::zeros(PACKED_FLOATS));
 }
 
-/// A product whose factors and result lie in their slices: `out [rows, columns]`, row-major, of
-/// `a [rows, inner]` and `b [inner, columns]`, whose columns or rows are contiguous. No extent is 0.
+/// A checked product: `out [rows, columns]`, row-major, of `a [rows, inner]` and `b [inner, columns]`, which lie within
+/// their slices and have contiguous columns or rows. No extent is 0.
 struct Product<'a> {
     out: &'a mut [f32],
     rows: usize,
@@ -83,11 +84,11 @@ struct Product<'a> {
     accumulate: bool,
 }
 
-/// `out = a b`, or `out += a b` with `accumulate`: `[rows, columns]`, row-major, of `a [rows, inner]` and
-/// `b [inner, columns]`, each of them row-major or the transpose of a row-major matrix.
+/// Computes `out = a b`, or `out += a b` with `accumulate`, where `out [rows, columns]` is row-major, and
+/// `a [rows, inner]` and `b [inner, columns]` are each row-major or the transpose of a row-major matrix.
 ///
 /// # Panics
-/// If a matrix does not lie in its slice, or neither its rows nor its columns are contiguous.
+/// If a matrix extends beyond its slice, or neither its rows nor its columns are contiguous.
 pub fn multiply(
     out: &mut [f32],
     [rows, inner, columns]: [usize; 3],
@@ -101,25 +102,24 @@ pub fn multiply(
     }
 }
 
-/// The instructions that a product is computed with. Each of them is as precise as single precision, and rounds
-/// differently.
+/// Implementation of products for an instruction set. All are as precise as single precision, but round differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// Loops without instructions of a particular processor.
+    /// Loops without processor-specific instructions.
     Portable,
-    /// AVX2 and fused multiplication and addition.
+    /// AVX2 and fused multiply-add.
     Avx2,
     /// AVX-512.
     Avx512,
-    /// AMX for bfloat16, of which single precision is put together.
+    /// AMX for bfloat16, from which single precision is composed.
     Amx,
 }
 
 impl Kernel {
-    /// All of them, slowest first.
+    /// All kernels, slowest first.
     pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
 
-    /// Whether the processor has the instructions, and the system lets this process use them.
+    /// Returns whether the processor has the instructions, and the system permits this process to use them.
     #[must_use]
     pub fn is_usable(self) -> bool {
         match self {
@@ -135,10 +135,10 @@ impl Kernel {
         }
     }
 
-    /// [`multiply`] with this kernel whatever the shape, for tests and measurements.
+    /// Computes [`multiply`] with this kernel, whatever the shape, for tests and measurements.
     ///
     /// # Panics
-    /// As [`multiply`], and if the kernel is not usable.
+    /// As for [`multiply`], and if the kernel is not usable.
     pub fn multiply(
         self,
         out: &mut [f32],
@@ -152,7 +152,7 @@ impl Kernel {
         }
     }
 
-    /// What [`multiply`] chooses for a result of this shape.
+    /// Returns the kernel that [`multiply`] uses for a result of this shape.
     fn fastest(rows: usize, columns: usize) -> Self {
         let suits = |kernel: &Self| *kernel != Self::Amx || pays_to_pack_both(rows, columns);
         let mut fastest_first = Self::ALL.into_iter().rev();
@@ -162,14 +162,14 @@ impl Kernel {
     }
 }
 
-/// Whether AMX is faster although it wants both factors packed. Measured, packing a float takes 48 times what AMX
-/// gains where one of its products is added: less than it gains in all if `1 / rows + 1 / columns < 1 / 48`.
+/// Returns whether AMX is faster although both factors must be packed for it. As measured, packing a float takes 48
+/// times what AMX saves at each multiply-add of it, so AMX saves more in all if `1 / rows + 1 / columns < 1 / 48`.
 fn pays_to_pack_both(rows: usize, columns: usize) -> bool {
     48 * (rows + columns) < rows * columns
 }
 
 impl<'a> Product<'a> {
-    /// What there is to compute, or none if `out` is complete already.
+    /// Checks a product. Returns `None` if nothing remains to be computed.
     fn new(
         out: &'a mut [f32],
         [rows, inner, columns]: [usize; 3],
@@ -208,7 +208,7 @@ impl<'a> Product<'a> {
     }
 
     fn run(self, kernel: Kernel) {
-        assert!(kernel.is_usable(), "the processor has {kernel:?}");
+        assert!(kernel.is_usable(), "the processor supports {kernel:?}");
         #[cfg(target_arch = "x86_64")]
         if kernel != Kernel::Portable {
             return PACKED.with_borrow_mut(|packed| self.run_with_vectors(kernel, packed));
@@ -219,7 +219,7 @@ impl<'a> Product<'a> {
     #[cfg(target_arch = "x86_64")]
     fn run_with_vectors(self, kernel: Kernel, packed: &mut FloatBuffer) {
         let packed = packed.as_mut_slice();
-        // SAFETY: `run` has checked that the kernel is usable, and `new` that matrices lie in their slices.
+        // SAFETY: `run` has checked that the kernel is usable, and `new` that the matrices lie within their slices.
         unsafe {
             match kernel {
                 Kernel::Amx => amx::run(self, packed),

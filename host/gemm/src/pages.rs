@@ -1,22 +1,24 @@
-//! Floats that are spread over huge pages, where the system has them.
+//! Memory for floats on huge pages, where the system has them.
 //!
 //! Rows are read at random, and with small pages the translation of addresses costs as much as the reads.
 
-/// Bytes of a huge page on the processors that matter.
+/// Size of a huge page in bytes, on the processors that matter.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// Zeroed floats on huge pages.
+/// Returns zeroed floats on huge pages.
 #[must_use]
 pub fn zeroed(len: usize) -> Vec<f32> {
-    // Fresh from the system, hence not touched yet, so that the advice holds for every page.
+    // The memory is fresh from the system, so the advice precedes the first access to every page.
     let mut values = vec![0.0; len];
     advise(&mut values);
     values
 }
 
-/// An empty vector with capacity for `len` floats on huge pages. A table is best read into it, since pages that were
-/// written stay as they are. Its capacity is 0 where memory has not as much: `len` may be what a damaged file says,
-/// and the caller, who fills it, knows better how much it takes.
+/// Returns an empty vector with capacity for `len` floats on huge pages.
+///
+/// A table is best read into such a vector, since the advice does not move pages that were already written. The
+/// capacity is 0 if there is not enough memory: `len` may come from a damaged file, and the caller, who fills the
+/// vector, finds out how much it really needs.
 #[must_use]
 pub fn with_capacity(len: usize) -> Vec<f32> {
     let mut values = Vec::new();
@@ -26,12 +28,12 @@ pub fn with_capacity(len: usize) -> Vec<f32> {
     values
 }
 
-/// Asks the system for huge pages under `values`. Without them everything works as well, only slower.
+/// Asks the system for huge pages under `values`. Without them everything works too, only more slowly.
 pub fn advise(values: &mut [f32]) {
     advise_range(values.as_mut_ptr(), values.len());
 }
 
-/// [`advise`] for `len` floats of an allocation of the caller's.
+/// Does the same as [`advise`] for `len` floats of the caller's allocation.
 fn advise_range(start: *mut f32, len: usize) {
     #[cfg(target_os = "linux")]
     {
@@ -39,7 +41,7 @@ fn advise_range(start: *mut f32, len: usize) {
         let bytes = len * size_of::<f32>();
         let skipped = (start as usize).next_multiple_of(SMALL_PAGE) - start as usize;
         if bytes >= HUGE_PAGE / 2 {
-            // SAFETY: the advice changes no byte and no permission; the range lies in an allocation.
+            // SAFETY: the advice changes neither bytes nor permissions, and the range lies within an allocation.
             let _best_effort = unsafe {
                 rustix::mm::madvise(
                     start.wrapping_byte_add(skipped).cast(),

@@ -1,15 +1,15 @@
-//! Requests to the processor to bring memory into its cache. They change no value and cannot fault.
+//! Prefetching: requests to the processor to load memory into its cache. They change no value and cannot fault.
 
-/// Floats of a line of the cache.
+/// Floats per cache line.
 const LINE: usize = 16;
 
-/// Asks for floats that will be read or written soon.
+/// Prefetches floats that will soon be read or written.
 #[inline]
 pub fn prefetch(values: &[f32]) {
     prefetch_at(values.as_ptr(), values.len());
 }
 
-/// Asks for `len` floats from `start` on, of which there need not be a slice: nothing is read.
+/// Prefetches `len` floats from `start` on. The addresses need not belong to a slice, since nothing is read.
 #[inline]
 pub fn prefetch_at(start: *const f32, len: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -20,20 +20,20 @@ pub fn prefetch_at(start: *const f32, len: usize) {
     let _ = (start, len, LINE);
 }
 
-/// Asks for a float's line of the cache, which will be written.
+/// Prefetches the cache line of a float that will be written.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn prefetch_write(to: *const f32) {
     use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-    // SAFETY: a prefetch reads nothing and never faults, whatever the address.
+    // SAFETY: a prefetch reads no value and never faults, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_ET0>(to.cast()) };
 }
 
-/// Asks for a float's line of the cache, which will be read.
+/// Prefetches the cache line of a float that will be read.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn prefetch_read(from: *const f32) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: as above.
+    // SAFETY: as for `prefetch_write`.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) };
 }

@@ -1,9 +1,9 @@
-//! Every kernel that this processor has, against sums in double precision.
+//! Tests of every kernel that this processor supports, against sums in double precision.
 
 use pbg_gemm::{Kernel, Matrix, multiply};
 use proptest::prelude::*;
 
-/// The sums in double precision, and the sums of the terms' sizes, which rounding is relative to.
+/// Returns each sum in double precision, and the sum of its terms' absolute values, to which rounding is relative.
 fn exact(
     [rows, inner, columns]: [usize; 3],
     a: Matrix<'_>,
@@ -30,7 +30,7 @@ fn numbers(count: usize, phase: usize) -> Vec<f32> {
     (0..count).map(number).collect()
 }
 
-/// A matrix of `rows` x `columns` that is stored row-major, or its transpose so.
+/// Returns the row-major matrix of `rows` x `columns` in `values`; if transposed, `values` is its transpose, row-major.
 fn matrix(values: &[f32], rows: usize, columns: usize, transposed: bool) -> Matrix<'_> {
     let (row_stride, column_stride) = match transposed {
         false => (columns, 1),
@@ -59,7 +59,7 @@ fn assert_right(
     };
     let expected = exact(shape, a, b, &before);
     let check = |out: &[f32]| {
-        // As precise as single precision, whatever the numbers are put together from.
+        // The precision of f32, whichever numbers a kernel composes the products from.
         let rounding = f64::from(f32::EPSILON) * (inner as f64 + 2.0);
         for (&got, (sum, size)) in out.iter().zip(&expected) {
             let error = (f64::from(got) - sum).abs();
@@ -94,7 +94,7 @@ fn sums_of_many_terms_and_wide_factors() {
     for transposed in [[false, false], [false, true], [true, false], [true, true]] {
         assert_right([9, 1300, 200], transposed, true).unwrap();
         assert_right([3, 500, 300], transposed, false).unwrap();
-        // More rows than the second-level cache takes, and more columns than panels have memory for.
+        // More rows than fit the second-level cache, and more columns than fit the memory for panels.
         assert_right([170, 500, 260], transposed, false).unwrap();
         assert_right([9, 511, 1100], transposed, true).unwrap();
     }

@@ -1,8 +1,8 @@
-//! Graphs of near neighbours, by which the nearest of very many points are found without a look at all of them.
+//! Graphs of near neighbours, in which the nearest of very many points are found without reading all points.
 //!
-//! The graphs are those of Vamana, built and walked by Microsoft's DiskANN (`diskann`), which this crate alone names.
-//! DiskANN leaves it to its user where points and links lie: [`link`] has them in memory, [`Walker`] walks
-//! over whatever implements [`Space`], such as files of which it reads the few bytes that it needs.
+//! The graphs are those of Vamana, built and searched by Microsoft's DiskANN (`diskann`), which only this crate uses.
+//! DiskANN lets its user choose where points and links are stored. [`link`] builds graphs in memory; [`Walker`]
+//! searches any implementation of [`Space`], for instance files of which only the few bytes needed are read.
 //!
 //! Source: S. J. Subramanya et al. (2019). DiskANN: Fast accurate billion-point nearest neighbor search on a single
 //! node. NeurIPS 32, algorithms 1 to 3.
@@ -15,9 +15,9 @@ pub use linked::{Graph, LinkOptions, link};
 pub use points::Points;
 pub use walk::{Space, Walker};
 
-/// A rule of the library that a caller broke, or a defect of it.
+/// Error of the DiskANN library: the caller violated one of its rules, or the library has a bug.
 #[derive(Debug, thiserror::Error)]
-#[error("the index of near neighbours: {0}")]
+#[error("nearest-neighbour index: {0}")]
 pub struct GraphError(String);
 
 impl GraphError {

@@ -1,4 +1,4 @@
-//! How points in memory are linked to a graph.
+//! Construction of a graph from points in memory.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -22,42 +22,43 @@ use futures_util::FutureExt;
 
 use crate::{GraphError, Points};
 
-/// How a graph is made.
+/// Options of the construction of a graph.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkOptions {
-    /// Links that a point has at most.
+    /// Greatest number of links per point.
     pub degree: usize,
-    /// Points that are kept in view while the place of a new one is looked for: more make a better graph, slowly.
+    /// Beam width of the search for a new point's neighbours; a larger width yields a better graph, more slowly.
     pub width: usize,
-    /// Threads. With one, the same points give the same graph.
+    /// Number of threads. With one thread, the same points yield the same graph.
     pub threads: usize,
 }
 
-/// Points linked to others near them.
+/// Links from each point to points near it.
 #[derive(Debug)]
 pub struct Graph {
-    /// The point that walks begin with.
+    /// Entry point, at which searches start.
     pub entry: u32,
-    /// Of each point, those it leads to.
+    /// Points that each point links to.
     pub links: Vec<Vec<u32>>,
 }
 
 impl Graph {
-    /// Bytes that linking `points` points with up to `degree` links takes beside their coordinates.
+    /// Returns the bytes that linking `points` points with up to `degree` links takes in addition to their coordinates.
     #[must_use]
     pub fn bytes(points: u64, degree: usize) -> u64 {
         let list = size_of::<Mutex<Vec<u32>>>() as u64;
-        // A list is allocated for itself, and grows by doubling.
+        // A list is a separate allocation, and grows by doubling.
         points * (list + 16 + 2 * 4 * most_links(degree) as u64)
     }
 }
 
-/// Links that a list has until it is pruned to `degree`.
+/// Returns the greatest number of links that a list holds before it is pruned to `degree`.
 const fn most_links(degree: usize) -> usize {
     degree + degree / 4
 }
 
-/// Links `points` to each other; nothing if `stop` is set on the way. `progress` hears how many are linked, now and then.
+/// Builds a graph of `points`; returns `None` if `stop` is set meanwhile. `progress` is called from time to time with
+/// the number of points linked so far.
 ///
 /// # Errors
 /// When the library fails, or an option is zero.
@@ -85,7 +86,7 @@ pub fn link(
     let (next, done) = (AtomicU32::new(0), AtomicU32::new(0));
     let failed = AtomicBool::new(false);
     let work = || -> Result<(), GraphError> {
-        // Dropped by an error and by a panic; the others end then.
+        // If a thread fails or panics, its alarm is dropped, and the other threads stop.
         let alarm = Alarm(&failed);
         while !stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
             let first = next.fetch_add(STEP, Ordering::Relaxed);
@@ -95,7 +96,7 @@ pub fn link(
             let last = first.saturating_add(STEP).min(count);
             for id in (first..last).filter(|&id| id != entry) {
                 let inserted = index.insert(&Strategy, &DefaultContext, &id, id);
-                // Nothing here waits: all is in memory.
+                // The future is ready at once, since everything is in memory.
                 let inserted = inserted.now_or_never();
                 inserted.ok_or_else(waits)?.map_err(GraphError::of)?;
             }
@@ -123,7 +124,7 @@ pub fn link(
     }))
 }
 
-/// Says that a thread has failed, unless it is forgotten before.
+/// Sets a flag when it is dropped, unless it is forgotten before: a thread has failed.
 struct Alarm<'a>(&'a AtomicBool);
 
 impl Drop for Alarm<'_> {
@@ -132,7 +133,7 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// Points that a thread takes at once.
+/// Number of points that a thread takes at once.
 const STEP: u32 = 64;
 
 fn points_of(points: &Points) -> Vec<Mutex<Vec<u32>>> {
@@ -140,10 +141,10 @@ fn points_of(points: &Points) -> Vec<Mutex<Vec<u32>>> {
 }
 
 pub(crate) fn waits() -> GraphError {
-    GraphError("it waits for something".to_owned())
+    GraphError("an operation did not complete immediately".to_owned())
 }
 
-/// Points and links in memory.
+/// Points and their links in memory, as the library's data provider.
 struct InMemory {
     points: Points,
     lists: Vec<Mutex<Vec<u32>>>,
@@ -186,7 +187,7 @@ impl SetElement<u32> for InMemory {
     }
 }
 
-/// What a point is compared with while its place is looked for.
+/// Search accessor: the distances of points to a new point, whose neighbours are searched.
 struct Around<'a> {
     points: &'a InMemory,
     id: u32,
@@ -194,11 +195,11 @@ struct Around<'a> {
     list: Vec<u32>,
 }
 
-/// What links are chosen by.
+/// Prune accessor: the lists of links, and the points by which links are chosen.
 #[derive(Clone)]
 struct Pruned<'a>(&'a InMemory);
 
-/// How the library gets at both.
+/// Insert strategy, by which the library obtains both accessors.
 #[derive(Clone, Copy)]
 struct Strategy;
 
@@ -277,7 +278,7 @@ impl NeighborAccessorMut for Pruned<'_> {
 
     async fn append_vector(&mut self, id: u32, neighbors: &[u32]) -> ANNResult<()> {
         let mut list = self.0.list(id);
-        // Another thread may have added it since the list was looked at.
+        // Another thread may have added the neighbour since the library read the list.
         for neighbor in neighbors {
             if !list.contains(neighbor) {
                 list.push(*neighbor);

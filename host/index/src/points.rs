@@ -1,4 +1,4 @@
-//! Points between which graphs are made.
+//! Points of which graphs are built.
 
 /// Points in a Euclidean space, row by row.
 #[derive(Debug)]
@@ -8,10 +8,10 @@ pub struct Points {
 }
 
 impl Points {
-    /// Rows of `width` numbers.
+    /// Creates points from rows of `width` coordinates.
     ///
     /// # Panics
-    /// If `rows` is no whole number of them, or they are more than 2^32 - 2.
+    /// If `rows` is not a whole number of rows, or has more than 2^32 - 2 of them.
     #[must_use]
     pub fn new(rows: Vec<f32>, width: usize) -> Self {
         assert!(width > 0 && rows.len().is_multiple_of(width), "whole rows");
@@ -19,30 +19,30 @@ impl Points {
         Self { rows, width }
     }
 
-    /// How many.
+    /// Returns the number of points.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len() / self.width
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no points.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Coordinates of each.
+    /// Returns the number of coordinates per point.
     #[must_use]
     pub const fn width(&self) -> usize {
         self.width
     }
 
-    /// Coordinates of point `id`.
+    /// Returns the coordinates of point `id`.
     pub(crate) fn get(&self, id: u32) -> &[f32] {
         &self.rows[id as usize * self.width..][..self.width]
     }
 
-    /// The point nearest to the mean of all: where walks begin.
+    /// Returns the point nearest to the mean of all points, which becomes the entry point.
     pub(crate) fn middle(&self) -> u32 {
         let mut mean = vec![0.0_f64; self.width];
         for row in self.rows.chunks_exact(self.width) {

@@ -6,12 +6,12 @@ use super::*;
 
 const WIDTH: usize = 3;
 
-/// A graph and its points in memory, seen from a point.
+/// A graph and its points in memory, with a query.
 struct Memory<'m> {
     graph: &'m Graph,
     rows: &'m [f32],
     from: &'m [f32],
-    /// Points that may be read before it fails.
+    /// Number of points whose links may be read before reading fails.
     left: usize,
 }
 
@@ -63,7 +63,7 @@ fn linked(rows: &[f32], threads: usize) -> Graph {
     graph.expect("nobody stopped it")
 }
 
-/// Coordinates of few different values, so that many points are the same.
+/// Returns coordinates with few different values, so that many points are equal.
 fn rows() -> impl Strategy<Value = Vec<f32>> {
     let coordinate = prop_oneof![(-4_i8..4).prop_map(f32::from), -4.0_f32..4.0];
     (1_usize..300)
@@ -73,7 +73,7 @@ fn rows() -> impl Strategy<Value = Vec<f32>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// A walk with room for all points finds the ten nearest, or others just as near, nearest first and each once.
+    /// A search with room for all points finds the ten nearest, or others equally near, nearest first and each once.
     #[test]
     fn walks_find_the_nearest(rows in rows(), from in [-4.0_f32..4.0, -4.0..4.0, -4.0..4.0], threads in 1_usize..3) {
         let count = rows.len() / WIDTH;

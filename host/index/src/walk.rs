@@ -1,4 +1,4 @@
-//! How a graph is walked, wherever it lies.
+//! Search in a graph, wherever it is stored.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -16,33 +16,33 @@ use futures_util::FutureExt;
 use crate::GraphError;
 use crate::linked::waits;
 
-/// Points, their links, and what is looked for.
+/// Points and their links, seen from a query.
 pub trait Space: Send + Sync {
-    /// Why it cannot be read.
+    /// Reason why points or links cannot be read.
     type Error: From<GraphError> + Send + Sync;
 
-    /// The point that walks begin with.
+    /// Returns the entry point, at which searches start.
     fn entry(&self) -> u32;
 
-    /// The points that `id` leads to, in place of those in `out`.
+    /// Replaces the contents of `out` by the points that `id` links to.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the links cannot be read.
     fn links(&mut self, id: u32, out: &mut Vec<u32>) -> Result<(), Self::Error>;
 
-    /// How far each of `ids` is from what is looked for, in place of what is in `out`. Less is nearer; no
-    /// distance is NaN.
+    /// Replaces the contents of `out` by the distance of each of `ids` from the query. A
+    /// smaller distance is nearer, and no distance is NaN.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the points cannot be read.
     fn distances(&mut self, ids: &[u32], out: &mut Vec<f32>) -> Result<(), Self::Error>;
 }
 
-/// Walks graphs. One per thread: it owns buffers.
+/// Searches graphs. Each thread needs one, since it has buffers.
 pub struct Walker(DiskANNIndex<Elsewhere>);
 
 impl Walker {
-    /// One for graphs with up to `degree` links per point.
+    /// Creates a walker for graphs with up to `degree` links per point.
     ///
     /// # Errors
     /// When the degree is zero.
@@ -54,7 +54,7 @@ impl Walker {
         Ok(Self(DiskANNIndex::new(config, Elsewhere, threads)))
     }
 
-    /// The nearest that a walk finds which keeps `width` points in view, nearest first: at most so many.
+    /// Returns the nearest points that a search with a beam of `width` points finds: at most `width`, nearest first.
     ///
     /// # Errors
     /// When the space cannot be read.
@@ -84,13 +84,13 @@ impl Walker {
             return Err(failure);
         }
         walked.map_err(GraphError::of)?;
-        // The library keeps room for where it began.
+        // The library may return one point more, since it also makes room for the entry point.
         found.truncate(width);
         Ok(found.into_iter().map(Neighbor::as_tuple).collect())
     }
 }
 
-/// The library's idea of who has the points: here, whoever walks brings them along.
+/// The library's data provider. It has no data, since each search brings its own space.
 struct Elsewhere;
 
 impl DataProvider for Elsewhere {
@@ -109,16 +109,16 @@ impl DataProvider for Elsewhere {
     }
 }
 
-/// One walk.
+/// Search accessor of one search.
 struct Walk<'w, S: Space> {
     space: &'w mut S,
-    /// Why the space could not be read; the library ends the walk then.
+    /// Reason why the space could not be read, which also makes the library end the search.
     failure: &'w mut Option<S::Error>,
     links: Vec<u32>,
     distances: Vec<f32>,
 }
 
-/// The strategy of one walk, which the library asks for it once.
+/// Search strategy of one search, which gives its accessor to the library once.
 struct Once<'w, S: Space>(Mutex<Option<Walk<'w, S>>>);
 
 impl<'w, S: Space> SearchStrategy<'_, Elsewhere, ()> for Once<'w, S> {
@@ -136,9 +136,9 @@ impl<'w, S: Space> SearchStrategy<'_, Elsewhere, ()> for Once<'w, S> {
     }
 }
 
-/// The library wants a walk twice.
+/// The library requested the accessor of a search twice.
 #[derive(Debug, thiserror::Error)]
-#[error("a walk is asked for twice")]
+#[error("the accessor of a search was requested twice")]
 struct Twice;
 
 impl From<Twice> for ANNError {
@@ -148,7 +148,7 @@ impl From<Twice> for ANNError {
 }
 
 impl<S: Space> Walk<'_, S> {
-    /// Hands the failure of the space past the library.
+    /// Records the failure of the space, which the library cannot pass on, and returns an error that ends the search.
     fn end(&mut self, failure: S::Error) -> ANNError {
         *self.failure = Some(failure);
         ANNError::message("the space cannot be read")

@@ -1,4 +1,4 @@
-//! Floats as sums of bfloat16, in the order in which tiles want them.
+//! Packing of floats as sums of bfloat16 numbers, in the order in which tiles need them.
 
 use std::arch::x86_64::{
     __m512i, _mm512_and_si512, _mm512_castsi512_ps, _mm512_castsi512_si256, _mm512_cvtepu16_epi32,
@@ -11,8 +11,8 @@ use super::tiles::{LINES, PLANES, STEP, TILE};
 use crate::avx512::{Vector, transpose};
 use crate::prefetch::prefetch_read;
 
-/// Lines of a factor, rows of the left one or columns of the right one: how far apart lines and terms are, one of
-/// them 1.
+/// Lines of a factor: rows of the left one or columns of the right one. Either the lines or the terms of a line are
+/// contiguous, so one of the strides is 1.
 #[derive(Clone, Copy)]
 pub(super) struct Lines {
     pub(super) from: *const f32,
@@ -21,12 +21,12 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Whether the terms of a line follow each other; otherwise those of neighbouring lines do.
+    /// Returns whether the terms of a line are contiguous; otherwise neighbouring lines are.
     pub(super) fn along(&self) -> bool {
         self.term_stride == 1
     }
 
-    /// From line `line` and term `term` on.
+    /// Returns the lines from line `line` and term `term` on.
     pub(super) fn from(self, line: usize, term: usize) -> Self {
         let from = self
             .from
@@ -35,20 +35,20 @@ impl Lines {
     }
 }
 
-/// What the rows of a tile are.
+/// Meaning of the rows of a tile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Lines, each with 16 pairs of terms: the left factor.
+    /// Each row is a line with 16 pairs of terms: the left factor.
     Lines,
-    /// Pairs of terms, each of 16 lines: the right factor.
+    /// Each row is a pair of terms of 16 lines: the right factor.
     Pairs,
 }
 
-/// Packs a step of a panel: at most 32 terms of `lines` lines, `height` to a tile, as `[PLANES, 2, TILE]`. What there is
-/// no term for is zero.
+/// Packs a step of a panel: at most 32 terms of `lines` lines, `height` lines per tile, as `[PLANES, 2, TILE]`. Missing
+/// terms are zero.
 ///
 /// # Safety
-/// The processor has the instructions, the lines have as many terms, and `to` has room.
+/// The processor has the instructions, the lines have `terms` terms, and `to` has room for the step.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 pub(super) unsafe fn pack_step(
     source: Lines,
@@ -61,7 +61,7 @@ pub(super) unsafe fn pack_step(
     for (tile, first) in (0..lines).step_by(height).enumerate() {
         let (source, lines) = (source.from(first, 0), (lines - first).min(height));
         let to = to.wrapping_add(tile * TILE);
-        // SAFETY: these lines are some of the caller's.
+        // SAFETY: these lines are a part of the caller's.
         unsafe {
             match (source.along(), order) {
                 (true, Order::Lines) => pack_tile::<true, false>(source, lines, terms, to),
@@ -73,10 +73,10 @@ pub(super) unsafe fn pack_step(
     }
 }
 
-/// One tile: 16 vectors of pairs along lines, or across them, perhaps the other way round.
+/// Packs one tile: 16 vectors of pairs along or across lines, transposed if necessary.
 ///
 /// # Safety
-/// As [`pack_step`], with at most 16 lines and 32 terms.
+/// As for [`pack_step`], with at most 16 lines and 32 terms.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 unsafe fn pack_tile<const ALONG: bool, const TRANSPOSED: bool>(
@@ -88,7 +88,7 @@ unsafe fn pack_tile<const ALONG: bool, const TRANSPOSED: bool>(
     let used = if ALONG { lines } else { terms.div_ceil(2) };
     let mut left = [[_mm512_setzero_ps(); 2]; LINES];
     for (i, left) in left.iter_mut().take(used).enumerate() {
-        // SAFETY: the masks leave out lines and terms that are not there.
+        // SAFETY: the masks exclude lines and terms that do not exist.
         *left = unsafe { load_pairs::<ALONG>(source, lines, terms, i) };
     }
     for plane in 0..PLANES {
@@ -105,16 +105,16 @@ unsafe fn pack_tile<const ALONG: bool, const TRANSPOSED: bool>(
             tile = transpose(tile);
         }
         for (i, &row) in tile.iter().enumerate() {
-            // SAFETY: there is room for a tile of each plane.
+            // SAFETY: the caller guarantees room for a tile of each plane.
             unsafe { _mm512_storeu_ps(to.add(i * LINES).cast(), row) };
         }
     }
 }
 
-/// Vector `i` of a tile's 16 pairs, as what is left to split.
+/// Loads vector `i` of a tile, 16 pairs of floats to be split into planes.
 ///
 /// # Safety
-/// As [`pack_tile`].
+/// As for [`pack_tile`].
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn load_pairs<const ALONG: bool>(
@@ -123,7 +123,7 @@ unsafe fn load_pairs<const ALONG: bool>(
     terms: usize,
     i: usize,
 ) -> [Vector; 2] {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the lines and terms exist.
     unsafe {
         if ALONG {
             let from = source.from.wrapping_add(i * source.line_stride);
@@ -147,7 +147,7 @@ unsafe fn load_pairs<const ALONG: bool>(
 }
 
 /// # Safety
-/// `count` floats are there, or 16 if it is more.
+/// `count` floats can be read at `from`, or 16 if `count` is more.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn load(from: *const f32, count: usize) -> Vector {
@@ -155,11 +155,11 @@ unsafe fn load(from: *const f32, count: usize) -> Vector {
         return _mm512_setzero_ps();
     }
     let mask = if count >= LINES { !0 } else { (1 << count) - 1 };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { _mm512_maskz_loadu_ps(mask, from) }
 }
 
-/// Numbers rounded to bfloat16, ties to even: those of `low`, then those of `high`.
+/// Rounds numbers to bfloat16, ties to even: those of `low`, then those of `high`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn round(low: Vector, high: Vector) -> __m512i {
@@ -167,7 +167,7 @@ fn round(low: Vector, high: Vector) -> __m512i {
     unsafe { std::mem::transmute(_mm512_cvtne2ps_pbh(high, low)) }
 }
 
-/// The next plane of 32 terms of a line as 16 pairs of neighbours, which it is taken from.
+/// Returns the next plane of 32 terms of a line, as 16 pairs of neighbours, and subtracts it from them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 fn split_along([low, high]: &mut [Vector; 2]) -> __m512i {
@@ -187,7 +187,7 @@ fn split_along([low, high]: &mut [Vector; 2]) -> __m512i {
     pairs
 }
 
-/// The next plane of a term and the one after it of 16 lines as pairs, which it is taken from.
+/// Returns the next plane of two successive terms of 16 lines, as pairs, and subtracts it from them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 fn split_across([term, next]: &mut [Vector; 2]) -> __m512i {

@@ -1,36 +1,37 @@
-//! Tiles of a product: the instructions of AMX, which the compiler does not know yet.
+//! Tiles of a product, computed with the instructions of AMX, which the compiler does not support yet.
 //!
-//! Eight tile registers, of up to 16 rows of 64 bytes. Four hold sums, `[2 x height, 2 x 16]`; two at a time
-//! hold a plane of the left factor, two one of the right. The compiler uses no tile registers, so they keep
-//! what one block of assembly left for the next.
+//! AMX has eight tile registers of up to 16 rows of 64 bytes. Four hold sums, `[2 x height, 2 x 16]`, two a plane of
+//! the left factor, and two a plane of the right one. The compiler uses no tile registers, so they keep their contents
+//! from one block of assembly to the next.
 
 use std::arch::asm;
 
-/// Rows of a tile of the right factor, and most of one of the left: terms come in pairs.
+/// Rows of a tile of the right factor, and greatest number of rows of a tile of the left one: 16 lines or pairs of
+/// terms.
 pub(super) const LINES: usize = 16;
-/// Terms of a sum that one instruction adds.
+/// Number of terms that one instruction adds to a sum.
 pub(super) const STEP: usize = 32;
-/// Numbers of bfloat16 that make a float.
+/// Number of bfloat16 numbers whose sum is a float.
 pub(super) const PLANES: usize = 3;
-/// Numbers of 32 bits in a tile: pairs of bfloat16, or sums.
+/// Numbers of 32 bits per tile: pairs of bfloat16, or sums.
 pub(super) const TILE: usize = 16 * LINES;
 
 pub(super) fn processor_has_them() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     const BFLOAT16: u32 = 1 << 22;
     const TILES: u32 = 1 << 24;
-    // Features are leaf 7, where there are as many.
+    // The features are in leaf 7, if the processor has that many leaves.
     __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & (BFLOAT16 | TILES) == BFLOAT16 | TILES
 }
 
-/// Asks the system to save the registers with every change of threads, which it does only when asked.
+/// Asks the system to save the tile registers at every thread switch, which it does only on request.
 #[cfg(target_os = "linux")]
 pub(super) fn system_permits() -> bool {
     const ARCH_PRCTL: i64 = 158;
     const REQUEST_PERMISSION: i64 = 0x1023;
     const TILE_DATA: i64 = 18;
     let result: i64;
-    // SAFETY: the call reads and writes no memory of ours; it clobbers what every call of the system does.
+    // SAFETY: the call reads and writes no memory of this process; it clobbers the registers of every system call.
     unsafe {
         asm!("syscall", inlateout("rax") ARCH_PRCTL => result, in("rdi") REQUEST_PERMISSION, in("rsi") TILE_DATA,
             out("rcx") _, out("r11") _, options(nostack, nomem));
@@ -43,7 +44,7 @@ pub(super) fn system_permits() -> bool {
     false
 }
 
-/// The shape of tiles, as the processor wants to be told.
+/// The shape of the tiles, in the format of the processor.
 #[repr(C, align(64))]
 struct Shape {
     palette: u8,
@@ -53,16 +54,16 @@ struct Shape {
     rows: [u8; 16],
 }
 
-/// Tile registers in use by this thread, until dropped.
+/// Use of the tile registers by this thread, which ends when the value is dropped.
 pub(super) struct Tiles {
     height: usize,
 }
 
 impl Tiles {
-    /// Sums and tiles of the left factor get `height` rows.
+    /// Configures tiles with `height` rows for sums and the left factor.
     ///
     /// # Safety
-    /// The processor has AMX, the system lets this process use it, and `height` is 1 to 16.
+    /// The processor has AMX, the system permits this process to use it, and `height` is 1 to 16.
     pub(super) unsafe fn of_height(height: usize) -> Self {
         let mut shape = Shape {
             palette: 1,
@@ -84,22 +85,23 @@ impl Tiles {
 
 impl Drop for Tiles {
     fn drop(&mut self) {
-        // SAFETY: `of_height` has made sure of AMX. What is not released is saved with every change of threads.
+        // SAFETY: the caller of `of_height` guarantees AMX. Unless released, the registers are saved at every thread
+        // switch.
         unsafe { asm!("tilerelease", options(nostack, preserves_flags, nomem)) };
     }
 }
 
-/// A panel: `tiles` tiles of lines side by side, `[steps, planes, 2, TILE]`.
+/// A packed panel: `tiles` tiles of lines next to each other, `[steps, planes, 2, TILE]`.
 #[derive(Clone, Copy)]
 pub(super) struct Panel {
     pub(super) start: *const u32,
-    /// One or two.
+    /// Number of tiles: one or two.
     pub(super) tiles: usize,
-    /// Lines that there are, at most `tiles` times the lines of a tile.
+    /// Number of lines, at most `tiles` times the lines of a tile.
     pub(super) lines: usize,
 }
 
-/// Where sums go.
+/// Destination of the sums.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     pub(super) start: *mut f32,
@@ -108,7 +110,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// From a row and a column on.
+    /// Returns the part of the destination from a row and a column on.
     pub(super) fn at(self, row: usize, column: usize) -> Self {
         let start = self.start.wrapping_add(row * self.stride + column);
         Self { start, ..self }
@@ -135,18 +137,18 @@ macro_rules! ahead {
 
 macro_rules! kernel {
     ($name:ident, [$($a:literal $a_offset:literal)*], [$($b:literal $b_offset:literal)*], [$($c:literal $x:literal $y:literal)*]) => {
-        /// Adds the products of two panels' terms to the sums in the registers.
+        /// Adds the products of two panels' terms to the sums in the tile registers.
         ///
         /// # Safety
-        /// Tiles are in use, and both panels have `steps` steps of `PLANES` planes.
+        /// The tile registers are in use by this thread, and both panels have `steps` steps of `PLANES` planes.
         unsafe fn $name(left: *const u32, right: *const u32, steps: usize) {
             macro_rules! a { ($plane:literal) => { load!("{left}", $plane, $($a $a_offset)*) }; }
             macro_rules! b { ($plane:literal) => { load!("{right}", $plane, $($b $b_offset)*) }; }
             macro_rules! add { () => { concat!($("tdpbf16ps ", $c, ", ", $x, ", ", $y, "\n"),*) }; }
-            // SAFETY: the instructions read the panels, and write tile registers, which nobody else uses.
+            // SAFETY: the instructions read the panels and write tile registers, which no other code uses.
             unsafe {
-                // One factor's plane changes at a time: high x low, high x middle, middle x middle,
-                // middle x high, high x high, low x high.
+                // Each product changes the plane of only one factor: high x low, high x middle, middle x middle, middle
+                // x high, high x high, low x high.
                 asm!(
                     "2:",
                     concat!(ahead!("{right}", "6144"), a!("0"), b!("4096"), add!(), ahead!("{right}", "8192"), b!("2048"), add!(), ahead!("{right}", "10240"),  a!("2048"), add!()),
@@ -173,15 +175,15 @@ kernel!(one_by_one, ["tmm4" "0"], ["tmm6" "0"], ["tmm0" "tmm4" "tmm6"]);
 struct Scratch([f32; 4 * TILE]);
 
 impl Tiles {
-    /// `target = left right`, or `+=`: the sums of two panels' terms.
+    /// Computes `target = left right`, or `+=`: the sums of the products of two panels' terms.
     ///
     /// # Safety
-    /// The panels have `steps` steps of `PLANES` planes; the target has as many rows as `left` has lines, and as many
-    /// columns as `right`.
+    /// The panels have `steps` steps of `PLANES` planes; the target has a row for each line of `left`, and a column for
+    /// each line of `right`.
     #[inline(always)]
     pub(super) unsafe fn multiply(&self, left: Panel, right: Panel, steps: usize, target: Target) {
         let (below, stride) = (self.height * target.stride, 4 * target.stride);
-        // SAFETY: the panels and the target are the caller's promise; tiles are in use while `self` lives.
+        // SAFETY: the caller guarantees the panels and the target; the tile registers are in use while `self` exists.
         unsafe {
             if (left.lines, right.lines) == (2 * self.height, 2 * LINES) {
                 match target.accumulate {
@@ -203,14 +205,14 @@ impl Tiles {
         }
     }
 
-    /// The first rows and columns of the sums to the target.
+    /// Writes the first rows and columns of the sums to the target.
     ///
     /// # Safety
-    /// The target has as many.
+    /// The target has `rows` rows and `columns` columns.
     unsafe fn hand_out(&self, rows: usize, columns: usize, target: Target) {
         const WIDTH: usize = 2 * LINES;
         let mut scratch = Scratch([0.0; 4 * TILE]);
-        // SAFETY: the scratch has room for all sums; the target is the caller's promise.
+        // SAFETY: the scratch has room for all sums; the caller guarantees the target.
         unsafe {
             store_sums(scratch.0.as_mut_ptr(), self.height * WIDTH, 4 * WIDTH);
             for (i, sums) in scratch.0.chunks_exact(WIDTH).take(rows).enumerate() {
@@ -225,10 +227,10 @@ impl Tiles {
 }
 
 /// # Safety
-/// Tiles are in use.
+/// The tile registers are in use by this thread.
 #[inline(always)]
 unsafe fn zero_sums() {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe {
         asm!(
             "tilezero tmm0",
@@ -240,13 +242,14 @@ unsafe fn zero_sums() {
     }
 }
 
-/// Loads the four tiles of sums, the lower two from `below` floats further on.
+/// Loads the four tiles of sums; the lower two start `below` floats after the upper two.
 ///
 /// # Safety
-/// Tiles are in use, and so many rows of 32 floats are there, `stride` bytes apart.
+/// The tile registers are in use by this thread, and the rows of the tiles, 32 floats each, `stride` bytes apart,
+/// exist.
 #[inline(always)]
 unsafe fn load_sums(from: *const f32, below: usize, stride: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe {
         asm!(
             "tileloadd tmm0, [{above} + {stride}*1]",
@@ -259,13 +262,13 @@ unsafe fn load_sums(from: *const f32, below: usize, stride: usize) {
     }
 }
 
-/// Stores them.
+/// Stores the four tiles of sums, in the layout of [`load_sums`].
 ///
 /// # Safety
-/// As [`load_sums`].
+/// As for [`load_sums`].
 #[inline(always)]
 unsafe fn store_sums(to: *mut f32, below: usize, stride: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe {
         asm!(
             "tilestored [{above} + {stride}*1], tmm0",

@@ -37,7 +37,11 @@ impl Queries {
     /// # Panics
     /// If the number of queries so far is not a multiple of [`Queries::GROUP`], or the widths differ.
     pub fn append(&mut self, others: &Self) {
-        assert_eq!(self.count % kernel::GROUP, 0, "queries are appended to whole groups");
+        assert_eq!(
+            self.count % kernel::GROUP,
+            0,
+            "queries are appended to whole groups"
+        );
         assert_eq!(self.width, others.width, "queries have the same width");
         self.count += others.count;
         self.interleaved.extend_from_slice(&others.interleaved);
